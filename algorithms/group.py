@@ -1,0 +1,98 @@
+"""Estimators whose baseline is the other samples of the same prompt: GRPO and RLOO.
+
+Both sum an episode's rewards to one score and give every action token of the row the same advantage, so a denser reward
+changes the score, not where the credit goes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+
+import torch
+from torch import Tensor
+
+from algorithms.masked import live_rows
+
+
+@torch.no_grad()
+def grpo(
+    token_level_rewards: Tensor,
+    response_mask: Tensor,
+    index: Sequence[Hashable],
+    norm_adv_by_std_in_grpo: bool = True,
+    epsilon: float = 1e-6,
+) -> tuple[Tensor, Tensor]:
+    """Group-relative advantages: ``(R_i - mean(R)) / (std(R) + epsilon)`` (GRPO, arXiv 2402.03300, section 4.1.2).
+
+    Args:
+        token_level_rewards: shape (rows, tokens); an episode's score R_i is its sum.
+        response_mask: shape (rows, tokens), 1 on action tokens.
+        index: the group (prompt) of each row.
+        norm_adv_by_std_in_grpo: divide by the unbiased standard deviation; False is Dr. GRPO (arXiv 2503.20783).
+        epsilon: keeps groups of equal scores at 0.
+
+    Returns:
+        ``(advantages, returns)``, the same tensor twice: each row's advantage on its action tokens, 0 elsewhere.
+
+    Raises:
+        ValueError: a group has one live row only.
+    """
+    scores, groups, live = token_level_rewards.sum(dim=-1), group_ids(index), live_rows(response_mask)
+    sizes = group_sizes(groups, live, index)
+    centred = scores - _group_sum(scores * live, groups)[groups] / sizes
+    if norm_adv_by_std_in_grpo:
+        variance = _group_sum(centred.square() * live, groups)[groups] / (sizes - 1).clamp(min=1)
+        centred = centred / (variance.sqrt() + epsilon)
+    return _spread(centred, response_mask)
+
+
+@torch.no_grad()
+def rloo(token_level_rewards: Tensor, response_mask: Tensor, index: Sequence[Hashable]) -> tuple[Tensor, Tensor]:
+    """Leave-one-out advantages: ``R_i - mean of the other R_j`` of the group (RLOO, arXiv 2402.14740, section 3.2).
+
+    Args:
+        token_level_rewards: shape (rows, tokens); an episode's score R_i is its sum.
+        response_mask: shape (rows, tokens), 1 on action tokens.
+        index: the group (prompt) of each row.
+
+    Returns:
+        ``(advantages, returns)``, the same tensor twice: each row's advantage on its action tokens, 0 elsewhere.
+
+    Raises:
+        ValueError: a group has one live row only.
+    """
+    scores, groups, live = token_level_rewards.sum(dim=-1), group_ids(index), live_rows(response_mask)
+    sizes = group_sizes(groups, live, index)
+    others = _group_sum(scores * live, groups)[groups] - scores
+    return _spread(scores - others / (sizes - 1).clamp(min=1), response_mask)
+
+
+def group_ids(index: Sequence[Hashable]) -> Tensor:
+    """Number the groups in order of appearance; shape (rows,), int64."""
+    numbers: dict[Hashable, int] = {}
+    return torch.tensor([numbers.setdefault(key, len(numbers)) for key in index], dtype=torch.int64)
+
+
+def group_sizes(groups: Tensor, live: Tensor, index: Sequence[Hashable]) -> Tensor:
+    """How many live rows each row's group has (at least 1, for groups of dead rows alone); shape (rows,), float.
+
+    Raises:
+        ValueError: a live row is alone in its group: its score would be its advantage, without any baseline.
+    """
+    sizes = _group_sum(live.float(), groups)[groups]
+    alone = (live & (sizes == 1)).nonzero().flatten().tolist()
+    if alone:
+        raise ValueError(
+            f"{len(alone)} group(s) with one sample, such as {index[alone[0]]!r}: GRPO and RLOO need at least two "
+            "samples a prompt for a baseline (actor_rollout_ref.rollout.n)"
+        )
+    return sizes.clamp(min=1)
+
+
+def _group_sum(values: Tensor, groups: Tensor) -> Tensor:
+    return values.new_zeros(int(groups.max()) + 1).index_add_(0, groups, values)
+
+
+def _spread(advantages: Tensor, response_mask: Tensor) -> tuple[Tensor, Tensor]:
+    spread = advantages.unsqueeze(-1) * response_mask
+    return spread, spread

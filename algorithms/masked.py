@@ -1,0 +1,34 @@
+"""Statistics over the sampled tokens of a batch."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+
+def live_rows(response_mask: Tensor) -> Tensor:
+    """Which rows have a sampled token at all; shape (rows,), bool."""
+    return response_mask.bool().any(dim=-1)
+
+
+def whiten(values: Tensor, response_mask: Tensor, epsilon: float = 1e-8) -> Tensor:
+    """Zero mean and unit variance over the masked tokens of the whole batch, 0 elsewhere.
+
+    ``(x - mean) / sqrt(var + epsilon)`` with the unbiased variance, as ``masked_whiten`` of verl and of TRL do.
+
+    Args:
+        values: shape (rows, tokens); what stands outside the mask is never read.
+        response_mask: shape (rows, tokens), 1 on sampled tokens.
+        epsilon: added to the variance, so that a batch without any spread gives zeros and not NaN.
+
+    Returns:
+        Tensor of shape (rows, tokens).
+
+    Raises:
+        ValueError: with fewer than two sampled tokens there is no variance.
+    """
+    mask = response_mask.bool()
+    sampled = values[mask]
+    if sampled.numel() < 2:
+        raise ValueError(f"whitening needs at least two sampled tokens, the batch has {sampled.numel()}")
+    whitened = (values - sampled.mean()) * (sampled.var() + epsilon).rsqrt()
+    return whitened.where(mask, whitened.new_zeros(()))

@@ -1,0 +1,53 @@
+"""The algorithms that a user can name, and what each asks of verl.
+
+Each estimator is verl's where verl 0.9.1 is right for multi-turn rows, ours where it is not (checked number by number
+in ``tests/algorithms/test_algorithms_against_verl.py``):
+
+- **ppo**: verl's ``gae``. It carries the next value and the running advantage over observation tokens, takes returns
+  before whitening and whitens over action tokens only; dead rows change nothing. Equal to our ``token_gae``.
+- **reinforce_plus_plus**: verl's. It carries the return over observation tokens (older verl, and with it the study's
+  released code, reset it there); equal to ours.
+- **grpo**, **rloo**: ours. On healthy groups they equal verl's, but verl's hand a group of one its raw score as the
+  advantage without a word, and count an episode without any action into its group's baseline.
+
+One line here is all that an algorithm of one's own needs besides its module and its YAML: ``function`` is registered
+with verl under ``estimator`` in every process by ``verl_plugin.estimators``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Algorithm:
+    """What one choice of ``algo=`` means.
+
+    Attributes:
+        estimator: the value of verl's ``algorithm.adv_estimator``.
+        needs_critic: a value model is trained beside the policy.
+        needs_group: more than one sample a prompt (``actor_rollout_ref.rollout.n``) is needed for its baseline.
+        function: ``module:name`` of our estimator, or None where ``estimator`` is verl's own. It is called with
+            ``token_level_rewards``, ``response_mask`` and those of its other parameters that are called ``index`` (the
+            group of each row) or like a key of verl's ``algorithm`` node.
+    """
+
+    estimator: str
+    needs_critic: bool = False
+    needs_group: bool = False
+    function: str | None = None
+
+
+ALGORITHMS: dict[str, Algorithm] = {
+    "ppo": Algorithm("gae", needs_critic=True),
+    "grpo": Algorithm("turngrid_grpo", needs_group=True, function="algorithms.group:grpo"),
+    "rloo": Algorithm("turngrid_rloo", needs_group=True, function="algorithms.group:rloo"),
+    "reinforce_plus_plus": Algorithm("reinforce_plus_plus"),
+}
+
+# Quirks of the study's released code: not offered as ``algo=``, reached by ``algorithm.adv_estimator=...``.
+QUIRKS: dict[str, Algorithm] = {
+    "reinforce_plus_plus_reset": Algorithm(
+        "turngrid_reinforce_plus_plus_reset", function="algorithms.reinforce:reinforce_plus_plus_reset"
+    ),
+}

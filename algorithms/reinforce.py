@@ -1,0 +1,48 @@
+"""REINFORCE++: discounted returns over action tokens, whitened over the whole batch, no critic and no group."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from algorithms.masked import whiten
+
+
+@torch.no_grad()
+def reinforce_plus_plus(
+    token_level_rewards: Tensor, response_mask: Tensor, gamma: float = 1.0, reset_at_observations: bool = False
+) -> tuple[Tensor, Tensor]:
+    """Returns ``G_k = r_k + gamma * G_{k+1}`` over consecutive action tokens, whitened (arXiv 2501.03262, eq. 6-8).
+
+    Observation tokens carry the running return unchanged, so the reward of the last turn reaches the first. The
+    KL penalty of the source is part of the rewards where ``algorithm.use_kl_in_reward`` is set.
+
+    Args:
+        token_level_rewards: shape (rows, tokens), each turn's reward on that turn's last action token.
+        response_mask: shape (rows, tokens), 1 on action tokens.
+        gamma: discount an action token.
+        reset_at_observations: the quirk of the study's released code, whose return starts at 0 again at each
+            observation token: without a reward in every turn, only the last turn learns.
+
+    Returns:
+        ``(advantages, returns)``, each of shape (rows, tokens), 0 outside the mask.
+
+    Raises:
+        ValueError: the batch has fewer than two action tokens.
+    """
+    mask = response_mask.bool()
+    zero = token_level_rewards.new_zeros(())
+    running = token_level_rewards.new_zeros(token_level_rewards.shape[0])
+    returns = torch.zeros_like(token_level_rewards)
+    for t in reversed(range(returns.shape[1])):
+        carried = zero if reset_at_observations else running
+        running = torch.where(mask[:, t], token_level_rewards[:, t] + gamma * running, carried)
+        returns[:, t] = running.where(mask[:, t], zero)
+    return whiten(returns, mask), returns
+
+
+def reinforce_plus_plus_reset(
+    token_level_rewards: Tensor, response_mask: Tensor, gamma: float = 1.0
+) -> tuple[Tensor, Tensor]:
+    """The released code's REINFORCE++, for comparison only: see ``reset_at_observations``."""
+    return reinforce_plus_plus(token_level_rewards, response_mask, gamma, reset_at_observations=True)

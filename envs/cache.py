@@ -1,0 +1,111 @@
+"""Games on disk: one folder a (world, version, parameters, seed), published whole or not at all."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from envs.world import GameRecord, Params, World
+
+_ENTRY = "entry.json"
+_ABANDONED_AFTER_S = 3600.0
+
+
+def cache_root() -> Path:
+    """``TURNGRID_CACHE``, or ``~/.cache/turngrid``."""
+    return Path(os.environ.get("TURNGRID_CACHE") or Path.home() / ".cache" / "turngrid").expanduser().absolute()
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What became of one seed: a game, or the reason why there is none."""
+
+    record: GameRecord | None
+    rejected: str = ""
+    file: Path | None = None
+
+
+class GameCache:
+    """Two processes may share it, and a kill at any moment leaves either no entry or a whole one."""
+
+    def __init__(self, root: Path, world: World) -> None:
+        self._world = world
+        self._games = root / "games" / world.name
+        self._building = root / "building"
+
+    def get(self, params: Params, seed: int) -> Entry | None:
+        """The entry of a seed; None if it was never made or its files are not the ones that were accepted."""
+        folder = self._folder(params, seed)
+        try:
+            data = json.loads((folder / _ENTRY).read_text())
+        except FileNotFoundError:
+            return None
+        if "rejected" in data:
+            return Entry(None, data["rejected"])
+        record = GameRecord(**{**data["record"], "walkthrough": tuple(data["record"]["walkthrough"])})
+        if not self._intact(folder, record, data["files"]):
+            self._discard(folder)
+            return None
+        return Entry(record, file=folder / record.file)
+
+    def publish(self, made: Path, params: Params, seed: int, outcome: dict[str, Any]) -> None:
+        """Move what was made in ``made`` to its address. Whoever comes second keeps what is there."""
+        folder = self._folder(params, seed)
+        about = {"world": self._world.name, "version": self._world.version, "params": dict(params), "seed": seed}
+        (made / _ENTRY).write_text(json.dumps({**outcome, **about, "files": _stamps(made)}))
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            made.rename(folder)
+        except OSError:
+            if not (folder / _ENTRY).is_file():
+                raise
+
+    @contextmanager
+    def building(self) -> Iterator[Path]:
+        """A folder of one's own on the cache's file system, gone afterwards."""
+        folder = self._building / uuid.uuid4().hex
+        folder.mkdir(parents=True)
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def sweep(self) -> None:
+        """Remove what killed processes left half made."""
+        for folder in self._building.glob("*"):
+            try:
+                abandoned = time.time() - folder.stat().st_mtime > _ABANDONED_AFTER_S
+            except FileNotFoundError:
+                continue
+            if abandoned:
+                shutil.rmtree(folder, ignore_errors=True)
+
+    def _folder(self, params: Params, seed: int) -> Path:
+        address = json.dumps([self._world.name, self._world.version, dict(params), seed], sort_keys=True)
+        key = hashlib.sha256(address.encode()).hexdigest()[:32]
+        return self._games / key[:2] / key
+
+    def _intact(self, folder: Path, record: GameRecord, stamps: dict[str, list[int]]) -> bool:
+        """Sizes and times are compared; only where they differ (a copied cache, an edit) is the content hashed."""
+        try:
+            return _stamps(folder) == stamps or self._world.game_sha256(folder / record.file) == record.sha256
+        except FileNotFoundError:
+            return False
+
+    def _discard(self, folder: Path) -> None:
+        with self.building() as rubbish:
+            folder.rename(rubbish / "changed")
+
+
+def _stamps(folder: Path) -> dict[str, list[int]]:
+    stats = {path.name: path.stat() for path in sorted(folder.iterdir()) if path.name != _ENTRY}
+    return {name: [stat.st_size, stat.st_mtime_ns] for name, stat in stats.items()}

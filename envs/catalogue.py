@@ -1,0 +1,202 @@
+"""Which games a run plays: made once, accepted in the order of their seeds, listed the same everywhere."""
+
+from __future__ import annotations
+
+import collections
+import hashlib
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from envs.cache import Entry, GameCache, cache_root
+from envs.making import Makers
+from envs.types import TaskError, TaskRef
+from envs.world import Params, World
+
+_GIVE_UP_AFTER = 200
+
+
+@dataclass(frozen=True)
+class Split:
+    """Seeds from ``first`` on; the accepted ones are the games of the split, ``last`` only keeps splits apart."""
+
+    first: int
+    last: int
+
+
+SPLITS: dict[str, Split] = {
+    "test": Split(1, 30_000),
+    "test_paper": Split(1, 100),
+    "train": Split(30_001, 40_000),
+    "demonstrations": Split(40_001, 60_000),
+    "validation": Split(60_001, 100_000),
+    "pretraining": Split(100_001, 1_000_000),
+}
+# Who gives way when two splits of a run hold the same game: the later one.
+PRECEDENCE = ("test", "test_paper", "validation", "demonstrations", "train", "pretraining")
+
+
+@dataclass(frozen=True)
+class Listing:
+    """``tasks`` in the order of their seeds, and each skipped seed with its reason."""
+
+    tasks: list[TaskRef]
+    rejected: list[tuple[int, str]]
+
+
+class Catalogue:
+    """The games of one world. What it lists depends on its arguments alone, never on what else the cache holds."""
+
+    def __init__(self, world: World, cache_dir: Path | str | None = None) -> None:
+        self._world = world
+        self._cache = GameCache(Path(cache_dir) if cache_dir else cache_root(), world)
+        self._cache.sweep()
+
+    def tasks(
+        self,
+        task: str,
+        split: str,
+        count: int | None,
+        reward: str = "sparse",
+        workers: int | None = None,
+        progress: bool = True,
+        avoid: Iterable[str] = (),
+    ) -> list[TaskRef]:
+        """The first ``count`` acceptable games of a split; see ``listing``."""
+        return self.listing(task, split, count, reward, workers, progress, avoid).tasks
+
+    def splits(
+        self,
+        task: str,
+        counts: Mapping[str, int],
+        reward: str = "sparse",
+        workers: int | None = None,
+        progress: bool = True,
+    ) -> dict[str, list[TaskRef]]:
+        """Several splits with no game in common: listed in ``PRECEDENCE``, each avoiding the ones before."""
+        made: dict[str, list[TaskRef]] = {}
+        with self._makers(task, reward, workers, progress) as makers:
+            for split in sorted(counts, key=_precedence):
+                seen = [game.fingerprint for games in made.values() for game in games]
+                made[split] = self._list(makers, task, split, counts[split], seen).tasks
+        return made
+
+    def listing(
+        self,
+        task: str,
+        split: str,
+        count: int | None,
+        reward: str = "sparse",
+        workers: int | None = None,
+        progress: bool = True,
+        avoid: Iterable[str] = (),
+    ) -> Listing:
+        """List a split, making what the cache lacks (``workers`` processes, all cores by default).
+
+        ``count=None`` takes every acceptable seed (of ``test_paper``, the one split that ends). A game whose fingerprint is in
+        ``avoid``, or came before in this split, is skipped.
+
+        Raises:
+            TaskError: unknown task, split or reward, or the split cannot be filled.
+        """
+        _precedence(split)
+        if count is None and split != "test_paper":
+            raise TaskError(f"split {split} has no end: say how many games")
+        with self._makers(task, reward, workers, progress) as makers:
+            return self._list(makers, task, split, count, avoid)
+
+    def _makers(self, task: str, reward: str, workers: int | None, progress: bool) -> Makers:
+        if reward not in self._world.rewards:
+            raise TaskError(f"{self._world.name} offers {', '.join(self._world.rewards)}, not {reward!r}")
+        params = self._world.with_reward(self._world.parse_task(task), reward)
+        return Makers(self._world, self._cache, params, workers or len(os.sched_getaffinity(0)), progress)
+
+    def _list(self, makers: Makers, task: str, split: str, count: int | None, avoid: Iterable[str]) -> Listing:
+        walk = _Walk(self._cache, makers.params, SPLITS[split], count, frozenset(avoid))
+        walk.run()
+        while walk.missing and not walk.hopeless:
+            makers.make(walk.missing, f"{self._world.name} {task} {split}")
+            walk.run()
+        if walk.hopeless or (count is not None and len(walk.accepted) < count):
+            raise TaskError(_unfillable(task, split, walk))
+        return Listing([self._ref(task, split, makers.params, *game) for game in walk.accepted], walk.rejected)
+
+    def _ref(self, task: str, split: str, params: Params, seed: int, entry: Entry) -> TaskRef:
+        record = entry.record
+        assert record is not None
+        return TaskRef(
+            env=self._world.name,
+            task=task,
+            params=params,
+            seed=seed,
+            split=split,
+            game_file=str(entry.file),
+            sha256=record.sha256,
+            goal=record.goal,
+            walkthrough=record.walkthrough,
+            fingerprint=record.fingerprint,
+            max_score=record.max_score,
+        )
+
+
+class _Walk:
+    """One pass over a split's seeds. A seed that the cache lacks is taken for a game until it was made."""
+
+    def __init__(
+        self, cache: GameCache, params: Params, split: Split, count: int | None, avoid: frozenset[str]
+    ) -> None:
+        self._cache, self._params, self._avoid = cache, params, avoid
+        self._split, self._count = split, count
+        self._entries: dict[int, Entry] = {}
+
+    def run(self) -> None:
+        self.accepted: list[tuple[int, Entry]] = []
+        self.rejected: list[tuple[int, str]] = []
+        self.missing: list[int] = []
+        seen = set(self._avoid)
+        for seed in range(self._split.first, self._split.last + 1):
+            if self._count is not None and len(self.accepted) + len(self.missing) >= self._count:
+                return
+            self._sort(seed, self._entry(seed), seen)
+
+    def _sort(self, seed: int, entry: Entry | None, seen: set[str]) -> None:
+        if entry is None:
+            self.missing.append(seed)
+        elif entry.record is None:
+            self.rejected.append((seed, entry.rejected))
+        elif entry.record.fingerprint in seen:
+            self.rejected.append((seed, "the same game as another seed's"))
+        else:
+            seen.add(entry.record.fingerprint)
+            self.accepted.append((seed, entry))
+
+    def _entry(self, seed: int) -> Entry | None:
+        if seed not in self._entries:
+            entry = self._cache.get(self._params, seed)
+            if entry is None:
+                return None
+            self._entries[seed] = entry
+        return self._entries[seed]
+
+    @property
+    def hopeless(self) -> bool:
+        """Nothing but rejections: the task asks for what its generator cannot make."""
+        return not self.accepted and len(self.rejected) >= _GIVE_UP_AFTER
+
+
+def _unfillable(task: str, split: str, walk: _Walk) -> str:
+    reasons = collections.Counter(reason for _, reason in walk.rejected).most_common(2)
+    why = "; ".join(f"{times} x {reason}" for reason, times in reasons)
+    return f"{task}: split {split} has {len(walk.accepted)} games in {len(walk.rejected)} rejected seeds ({why})"
+
+
+def panel_hash(tasks: Sequence[TaskRef]) -> str:
+    """sha256 over the games in order: two panels with the same hash are the same games in the same places."""
+    return hashlib.sha256("\n".join(task.sha256 for task in tasks).encode()).hexdigest()
+
+
+def _precedence(split: str) -> int:
+    if split not in PRECEDENCE:
+        raise TaskError(f"unknown split {split!r} (choices: {', '.join(SPLITS)})")
+    return PRECEDENCE.index(split)

@@ -1,0 +1,101 @@
+"""Making many games at once: worker processes on all cores behind a plain blocking call."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+from collections.abc import Callable, Coroutine, Sequence
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from tqdm import tqdm
+
+from envs.cache import GameCache
+from envs.process import WorkerLost, WorkerProcess
+from envs.types import EnvError
+from envs.world import Params, World
+
+_GAME_DEADLINE_S = 300.0
+T = TypeVar("T")
+
+
+class Makers:
+    """Processes that make games for one (world, parameters), started when first needed and kept from call to call.
+
+    They are driven by an event loop in a thread of its own, so that callers may be inside a loop or not.
+    """
+
+    def __init__(self, world: World, cache: GameCache, params: Params, workers: int, progress: bool) -> None:
+        self.params = params
+        self._world, self._cache, self._count = world, cache, workers
+        self._idle: list[WorkerProcess] = []
+        self._started: list[WorkerProcess] = []
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="makers", daemon=True)
+        self._progress = progress
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._run(self._close())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def make(self, seeds: Sequence[int], about: str) -> None:
+        """Make and publish these seeds' games (or the reasons why there are none).
+
+        Raises:
+            EnvError: a process died or hung twice on one seed.
+        """
+        with tqdm(total=len(seeds), desc=about, unit="seed", file=sys.stderr, disable=not self._progress) as bar:
+            self._run(self._make_all(list(reversed(seeds)), bar.update))
+
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    async def _make_all(self, left: list[int], done: Callable[[], object]) -> None:
+        async def one_worker() -> None:
+            while left:
+                await self._make_one(left.pop())
+                done()
+
+        await asyncio.gather(*(one_worker() for _ in range(min(self._count, len(left)))))
+
+    async def _make_one(self, seed: int) -> None:
+        for last_try in (False, True):
+            worker = await self._worker()
+            try:
+                await self._ask(worker, seed)
+            except WorkerLost as lost:
+                if last_try:
+                    raise EnvError(f"making {self._world.name} {dict(self.params)} seed {seed}: {lost}") from lost
+            else:
+                self._idle.append(worker)
+                return
+
+    async def _worker(self) -> WorkerProcess:
+        spec = f"{type(self._world).__module__}:{type(self._world).__qualname__}"
+        if self._idle:
+            return self._idle.pop()
+        self._started.append(await WorkerProcess.start(spec))
+        return self._started[-1]
+
+    async def _ask(self, worker: WorkerProcess, seed: int) -> None:
+        with self._cache.building() as folder:
+            request = {"op": "make", "params": dict(self.params), "seed": seed, "folder": str(folder)}
+            outcome = await worker.request(request, _GAME_DEADLINE_S)
+            self._cache.publish(folder, self.params, seed, outcome)
+
+    async def _close(self) -> None:
+        """After an interrupt or an error some tasks are still waiting for their games."""
+        waiting = asyncio.all_tasks() - {asyncio.current_task()} - {worker.task for worker in self._started}
+        for task in waiting:
+            task.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+        await asyncio.gather(*(worker.close() for worker in self._started))

@@ -1,0 +1,179 @@
+"""Many games at once: sessions on a few worker processes, each of which plays many games in turn.
+
+What a worker forgets when it dies, the sessions remember: each keeps its task and its actions, and plays them again on
+the new process before its next step. Only the session whose game hung or killed its worker hears of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from types import TracebackType
+from typing import Any, Self
+
+from envs import registry
+from envs.process import Message, WorkerLost, WorkerProcess
+from envs.types import EnvError, Observation, StepResult, TaskRef
+
+_RESET_DEADLINE_S = 60.0
+_TRIES = 5
+
+
+class EnvPool:
+    """An asynchronous context; to be used from the event loop that entered it.
+
+    ``workers`` processes share the sessions; a step that takes longer than ``step_deadline_s`` (seconds, counted from
+    when the worker turns to it) is given up. ``legal`` and ``expert`` fill those fields of every observation.
+    """
+
+    def __init__(
+        self, env_name: str, workers: int, step_deadline_s: float, *, legal: bool = False, expert: bool = False
+    ) -> None:
+        spec = registry.spec(env_name)  # a wrong name is answered here, not in a worker
+        self._step_deadline_s = step_deadline_s
+        options = {"legal": legal, "expert": expert}
+        self._slots = [_Slot(spec, options) for _ in range(workers)]
+        self._opened = 0
+
+    async def __aenter__(self) -> Self:
+        try:
+            await asyncio.gather(*(slot.worker() for slot in self._slots))
+        except BaseException:
+            await self.close()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def open(self) -> Session:
+        """A session on the worker with the fewest of them."""
+        slot = min(self._slots, key=lambda slot: slot.sessions)
+        self._opened += 1
+        return Session(slot, self._opened, self._step_deadline_s)
+
+    async def close(self) -> None:
+        """End the worker processes; open sessions are of no use afterwards."""
+        await asyncio.gather(*(slot.close() for slot in self._slots))
+
+    @property
+    def pids(self) -> list[int]:
+        """The process ids of the workers that are running."""
+        return [slot.process.pid for slot in self._slots if slot.process and slot.process.alive]
+
+
+class _Slot:
+    """The place of one worker process, and of the one that replaces it when it dies."""
+
+    def __init__(self, spec: str, options: dict[str, bool]) -> None:
+        self._spec, self._options = spec, options
+        self._lock = asyncio.Lock()
+        self._closed = False
+        self.process: WorkerProcess | None = None
+        self.sessions = 0
+
+    async def worker(self) -> WorkerProcess:
+        async with self._lock:
+            if self._closed:
+                raise EnvError("the pool is closed")
+            if self.process is None or not self.process.alive:
+                if self.process is not None:
+                    await self.process.close()
+                self.process = await WorkerProcess.start(self._spec, self._options)
+            return self.process
+
+    async def close(self) -> None:
+        async with self._lock:
+            self._closed = True
+            if self.process is not None:
+                await self.process.close()
+                self.process = None
+
+
+class Session:
+    """One game at a time; ``reset`` opens the next episode, also after an ``EnvError``."""
+
+    def __init__(self, slot: _Slot, number: int, step_deadline_s: float) -> None:
+        self._slot, self._number, self._step_deadline_s = slot, number, step_deadline_s
+        self._opening: Message = {}
+        self._actions: list[str] = []
+        self._seen = ""
+        self._on: WorkerProcess | None = None
+        slot.sessions += 1
+
+    async def reset(self, task: TaskRef, seed: int) -> Observation:
+        """Open an episode.
+
+        Raises:
+            EnvError: the game cannot be played.
+        """
+        self._opening, self._actions = {}, []
+        opening = {"op": "reset", "task": task.to_dict(), "seed": seed}
+        reply = await self._play(opening, max(_RESET_DEADLINE_S, self._step_deadline_s))
+        self._opening, self._seen = opening, reply["text"]
+        return _observation(reply)
+
+    async def step(self, action: str) -> StepResult:
+        """Play one action.
+
+        Raises:
+            EnvError: no episode is open, the game hung, or it killed its worker twice. The episode is over.
+        """
+        if not self._opening:
+            raise EnvError("no episode is open: reset first")
+        reply = await self._play({"op": "step", "action": action}, self._step_deadline_s)
+        self._actions.append(action)
+        self._seen = reply["observation"]["text"]
+        return StepResult(**{**reply, "observation": _observation(reply["observation"])})
+
+    async def close(self) -> None:
+        """Hand the game back to its worker for the next session."""
+        self._slot.sessions -= 1
+        if self._on is not None and self._on.alive:
+            try:
+                await self._ask(self._on, {"op": "close"}, self._step_deadline_s)
+            except WorkerLost:
+                pass  # it forgot the game already
+        self._opening, self._on = {}, None
+
+    async def _play(self, message: Message, deadline_s: float) -> Message:
+        """Ask the worker, on a new one if need be, after playing again what the old one had seen."""
+        try:
+            return await self._try(message, deadline_s)
+        except BaseException:  # cancelled in the middle of a step, we do not know what the game has seen
+            self._opening = {}
+            raise
+
+    async def _try(self, message: Message, deadline_s: float) -> Message:
+        blamed = 0
+        for _ in range(_TRIES):
+            worker = await self._slot.worker()
+            try:
+                await self._catch_up(worker)
+                return await self._ask(worker, message, deadline_s)
+            except WorkerLost as lost:
+                reason = str(lost)
+                blamed += lost.culprit
+                if lost.culprit and (lost.hung or blamed > 1):
+                    break
+        raise EnvError(f"the game failed: {reason}")
+
+    async def _catch_up(self, worker: WorkerProcess) -> None:
+        if self._on is worker or not self._opening:
+            self._on = worker
+            return
+        text = (await self._ask(worker, self._opening, _RESET_DEADLINE_S))["text"]
+        for action in self._actions:
+            reply = await self._ask(worker, {"op": "step", "action": action}, self._step_deadline_s)
+            text = reply["observation"]["text"]
+        if text != self._seen:
+            raise EnvError("the game took another course when it was played again on a new worker")
+        self._on = worker
+
+    async def _ask(self, worker: WorkerProcess, message: Message, deadline_s: float) -> Message:
+        return await worker.request({**message, "session": self._number}, deadline_s)
+
+
+def _observation(data: dict[str, Any]) -> Observation:
+    return Observation(data["text"], data["goal"], tuple(data["legal"]), tuple(data["expert"]))

@@ -1,0 +1,110 @@
+"""The player's side of every world of text: clean actions in, score changes and outcomes out."""
+
+from __future__ import annotations
+
+import abc
+import re
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from envs.types import EnvError, Observation, StepResult, TaskRef
+
+MAX_ACTION_CHARS = 120
+NOT_ALLOWED = "That command is not allowed here."
+
+_UNPRINTABLE = re.compile(r"[^\x20-\x7e]|\\")
+
+
+def sanitise(action: str, limit: int = MAX_ACTION_CHARS) -> str:
+    """The first line of ``action`` that says something, in printable ASCII, at most ``limit`` characters.
+
+    A newline would send a second command and desynchronise everything after it; a backslash is an escape for the
+    interpreters; control characters and other alphabets are not words of any of these games.
+
+    >>> sanitise("  open   box\\nquit")
+    'open box'
+    """
+    first = next((line for line in action[: limit * 100].splitlines() if line.strip()), "")
+    printable = _UNPRINTABLE.sub(" ", first.replace("\t", " "))
+    return " ".join(printable.split())[:limit].rstrip()
+
+
+@dataclass(frozen=True)
+class RawStep:
+    """What a world reports: ``score`` is cumulative, in the game's own points."""
+
+    observation: Observation
+    score: float
+    won: bool = False
+    lost: bool = False
+    terminated: bool = False
+    truncated: bool = False
+    valid: bool = True
+    info: dict[str, Any] = field(default_factory=dict)
+
+
+class TextEnv(abc.ABC):
+    """One game at a time; ``reset`` may be called again and again, with the same task or another.
+
+    A subclass implements ``_reset`` and ``_step`` and names its ``banned_verbs``: commands that talk to the program
+    rather than to the world (quit, save, ...). They are answered here and never reach the game.
+    """
+
+    banned_verbs: ClassVar[frozenset[str]] = frozenset()
+
+    def __init__(self) -> None:
+        self._score = 0.0
+        self._playing = False
+
+    def reset(self, task: TaskRef, seed: int) -> Observation:
+        """Start an episode. ``seed`` fixes whatever the world itself draws while it is played."""
+        self._playing = False
+        observation = self._reset(task, seed)
+        self._score, self._playing = 0.0, True
+        return observation
+
+    def step(self, action: str) -> StepResult:
+        """Play one action, whatever text it is.
+
+        Raises:
+            EnvError: no episode is open (none was started, or the last one has ended), or the world failed.
+        """
+        if not self._playing:
+            raise EnvError("no episode is open: reset first")
+        command = self.clean(action)
+        if self.refuses(command):
+            return self._refused()
+        raw = self._step(command)
+        delta, self._score = raw.score - self._score, raw.score
+        over = raw.won or raw.lost or raw.terminated
+        self._playing = not (over or raw.truncated)
+        return StepResult(
+            raw.observation, delta, raw.won, raw.lost and not raw.won, over, raw.truncated, raw.valid, raw.info
+        )
+
+    def clean(self, action: str) -> str:
+        """The command that the world will see; a world narrows this to its own grammar."""
+        return sanitise(action)
+
+    def refuses(self, command: str) -> bool:
+        """True for nothing at all, and for the verbs that would end, rewind or reconfigure the program."""
+        verb = command.split(" ", 1)[0].lower().strip("\"'.,;:!?")
+        return not verb or verb in self.banned_verbs
+
+    def _refused(self) -> StepResult:
+        shown = self._observe(NOT_ALLOWED)
+        return StepResult(shown, 0.0, won=False, lost=False, terminated=False, truncated=False, valid=False)
+
+    def _observe(self, message: str) -> Observation:
+        """What is shown when the world itself was not asked; worlds add the state that they always show."""
+        return Observation(text=message)
+
+    @abc.abstractmethod
+    def _reset(self, task: TaskRef, seed: int) -> Observation: ...
+
+    @abc.abstractmethod
+    def _step(self, command: str) -> RawStep: ...
+
+    def close(self) -> None:
+        """Give back what the world holds. The object is not used again."""
+        self._playing = False

@@ -1,0 +1,123 @@
+"""Playing compiled TextWorld games (.z8 with its .json beside it) through the interpreter in this process.
+
+TextWorld shares one parser in a process and is not thread-safe: one process, one thread, any number of envs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from pathlib import Path
+from typing import Any
+
+import textworld
+
+from envs.text_env import RawStep, TextEnv, sanitise
+from envs.tw_text import feedback_lines, goal_text, observation_text, opening, room_and_moves
+from envs.types import EnvError, Observation, TaskRef
+
+# Inform's commands to the program (leave, rewind, log, change how text is printed) and TextWorld's debugging verbs,
+# some of which print the whole state.
+BANNED = frozenset(
+    {
+        *("quit", "q", "restart", "restore", "save", "undo", "again", "g", "oops", "o"),
+        *("script", "noscript", "unscript", "transcript", "recording", "replay", "verify", "version"),
+        *("brief", "verbose", "superbrief", "normal", "short", "long", "notify", "full", "fullscore"),
+        *("pronouns", "nouns", "places", "objects", "print_state", "enable", "disable"),
+        *("tw-trace-actions", "tw-extra-infos", "tw-print", "actions", "rules", "showme", "showverb", "scope"),
+        *("tree", "goto", "purloin", "abstract", "random", "gonear", "relations", "responses", "test", "trace"),
+    }
+)
+# One action a turn: Inform would read a full stop or "then" as the start of a further command.
+_NEXT_COMMAND = re.compile(r"\s*(?:\.|;|\bthen\b).*", re.IGNORECASE)
+
+
+def game_sha256(game_file: Path) -> str:
+    """sha256 over the story file and the data beside it: all that playing the game reads."""
+    digest = hashlib.sha256(game_file.read_bytes())
+    digest.update(game_file.with_suffix(".json").read_bytes())
+    return digest.hexdigest()
+
+
+class TextWorldEnv(TextEnv):
+    """One game of a session. The interpreter is kept from game to game: a new one each time would leak."""
+
+    banned_verbs = BANNED
+
+    def __init__(self, *, legal: bool = False, expert: bool = False) -> None:
+        super().__init__()
+        self._infos = textworld.EnvInfos(
+            feedback=True,
+            inventory=True,
+            score=True,
+            won=True,
+            lost=True,
+            objective=True,
+            admissible_commands=legal,
+            policy_commands=expert,
+        )
+        self._game: Any = None
+        self._loaded = ""
+        self._room, self._moves, self._inventory = "", 0, ""
+        self._shown = Observation(text="")
+
+    def clean(self, action: str) -> str:
+        return _NEXT_COMMAND.sub("", sanitise(action)).strip()
+
+    def _reset(self, task: TaskRef, seed: int) -> Observation:
+        self._load(task)
+        self._game.unwrapped.seed(seed & 0x7FFF)  # the interpreter's seed is a C short
+        state = self._game.reset()
+        self._room, self._moves = room_and_moves(state.feedback)
+        self._inventory = state.inventory or ""
+        self._shown = self._read(state, feedback_lines(opening(state.feedback)), goal_text(state.objective))
+        return self._shown
+
+    def _load(self, task: TaskRef) -> None:
+        if self._loaded == task.sha256:
+            return
+        self._loaded = ""
+        path = Path(task.game_file)
+        if not path.is_file() or game_sha256(path) != task.sha256:
+            raise EnvError(f"{task.key}: the game file {path} is missing or is not the one that was accepted")
+        if self._game is None:
+            self._game = textworld.start(str(path), self._infos)
+        else:
+            self._free_interpreter()
+            self._game.load(str(path))
+        self._loaded = task.sha256
+
+    def _free_interpreter(self) -> None:
+        """Loading a game on top of another leaks its memory (0.4 MiB), and every story file ever read is kept."""
+        interpreter = self._game.unwrapped._jericho
+        interpreter.close()
+        interpreter._cache.clear()
+
+    def _step(self, command: str) -> RawStep:
+        state, score, _ = self._game.step(command)
+        room, moves = room_and_moves(state.feedback)
+        won, lost = bool(state.won), bool(state.lost)
+        # The turn counter does not move on a command that the parser does not understand.
+        valid = won or lost or moves > self._moves
+        self._room, self._moves = room or self._room, max(moves, self._moves)
+        self._inventory = state.inventory or self._inventory
+        self._shown = self._read(state, feedback_lines(state.feedback), self._shown.goal)
+        return RawStep(self._shown, float(score or 0), won=won, lost=lost, valid=valid)
+
+    def _read(self, state: Any, lines: list[str], goal: str) -> Observation:
+        return Observation(
+            text=observation_text(self._room, lines, self._inventory),
+            goal=goal,
+            legal=tuple(state.admissible_commands or ()) if self._infos.admissible_commands else (),
+            expert=tuple(state.policy_commands or ()) if self._infos.policy_commands else (),
+        )
+
+    def _observe(self, message: str) -> Observation:
+        text = observation_text(self._room, [message], self._inventory)
+        return Observation(text=text, goal=self._shown.goal, legal=self._shown.legal, expert=self._shown.expert)
+
+    def close(self) -> None:
+        super().close()
+        if self._game is not None:
+            self._game.close()
+        self._game, self._loaded = None, ""

@@ -1,0 +1,124 @@
+"""Making TextWorld games in this process: generate, filter, compile, replay to a win."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import textworld
+from textworld.generator import CouldNotCompileGameError, compile_game
+from textworld.generator.data import KnowledgeBase
+from textworld.logic import GameLogic
+
+from envs.tw_env import TextWorldEnv, game_sha256
+from envs.tw_text import goal_text
+from envs.types import TaskRef
+from envs.world import GameRecord, Rejected
+
+VERSION = f"textworld-{textworld.__version__}-1"
+_SERIAL = slice(0x12, 0x18)  # Z-machine header: six characters of the compilation date
+
+
+@functools.cache
+def knowledge_base(folder: str | None = None) -> KnowledgeBase:
+    """TextWorld's rules and grammar, parsed once a process (it takes several times as long as making a game).
+
+    The rule files are read in sorted order, so that a game never depends on how a file system lists them.
+    """
+    base = KnowledgeBase.default()
+    logic_path = Path(folder, "logic") if folder else Path(base.logic_path)
+    grammar_path = str(Path(folder, "text_grammars")) if folder else base.text_grammars_path
+    kb = KnowledgeBase(GameLogic.load(sorted(map(str, logic_path.glob("*.twl")))), grammar_path)
+    kb.logic_path = str(logic_path)
+    return kb
+
+
+@contextmanager
+def shared_knowledge() -> Iterator[None]:
+    """Inside, generators that load their own rules get the ones already parsed."""
+    with mock.patch.object(KnowledgeBase, "load", staticmethod(knowledge_base)):
+        yield
+
+
+def options(seed: int) -> textworld.GameOptions:
+    made = textworld.GameOptions()
+    made.seeds = seed
+    return made
+
+
+def finish(game: Any, opts: textworld.GameOptions, folder: Path) -> GameRecord:
+    """Compile a generated game into ``folder`` and play its walkthrough.
+
+    Raises:
+        Rejected: it does not compile, or its walkthrough does not win.
+    """
+    file = folder / "game.z8"
+    opts.path = str(file)
+    _compile(game, opts, folder)
+    _make_reproducible(file)
+    record = GameRecord(
+        file=file.name,
+        sha256=game_sha256(file),
+        goal=goal_text(game.objective),
+        walkthrough=tuple(game.metadata["walkthrough"]),
+        fingerprint=fingerprint(game),
+        max_score=float(game.max_score),
+    )
+    _must_win(record, file)
+    return record
+
+
+def _compile(game: Any, opts: textworld.GameOptions, folder: Path) -> None:
+    keep, tempfile.tempdir = (tempfile.tempdir, str(folder))  # a kill leaves the compilers' files where we clean up
+    try:
+        compile_game(game, opts)
+    except CouldNotCompileGameError as error:
+        raise Rejected("does not compile") from error
+    finally:
+        tempfile.tempdir = keep
+    (folder / "game.ni").unlink(missing_ok=True)
+
+
+def _make_reproducible(file: Path) -> None:
+    """Take out what differs between two makings of one game: the date, and a list in a set's order.
+
+    The date is in the story file's header, outside the bytes that its checksum covers.
+    """
+    story = bytearray(file.read_bytes())
+    story[_SERIAL] = b"000000"
+    file.write_bytes(story)
+    data_file = file.with_suffix(".json")
+    data = json.loads(data_file.read_text())
+    data["grammar"]["names_to_exclude"] = sorted(data["grammar"]["names_to_exclude"], key=str)
+    data_file.write_text(json.dumps(data, sort_keys=True))
+
+
+def fingerprint(game: Any) -> str:
+    """sha256 over the facts of the initial state, by name, and the plan that wins: two wordings of one game agree."""
+    names = {key: info.name or key for key, info in game.infos.items()}
+    facts = sorted(
+        " ".join([fact.name, *(names.get(arg.name, arg.name) or "" for arg in fact.arguments)])
+        for fact in game.world.facts
+    )
+    return hashlib.sha256("\n".join([*facts, *game.metadata["walkthrough"]]).encode()).hexdigest()
+
+
+def _must_win(record: GameRecord, file: Path) -> None:
+    task = TaskRef(
+        "making", "", {}, 0, "", str(file), record.sha256, "", record.walkthrough, record.fingerprint, record.max_score
+    )
+    env = TextWorldEnv()
+    try:
+        env.reset(task, 0)
+        results = [env.step(action) for action in record.walkthrough[:-1]]
+        if any(result.terminated for result in results) or not env.step(record.walkthrough[-1]).won:
+            raise Rejected("the walkthrough does not win")
+    finally:
+        env.close()

@@ -1,0 +1,69 @@
+"""tw-simple: TextWorld's fixed six-room house. Leave the locked bedroom, find the food, put it on the stove.
+
+How densely it scores is a setting of the game's generation. One seed gives the same house, goal and walkthrough under
+the three densities (tested); only the points differ: 1 for sparse, 3-4 balanced, 7-10 dense.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from envs.textworld import PROMPT
+from envs.types import TaskError
+from envs.world import GameRecord, Params, World
+
+if TYPE_CHECKING:
+    from envs.text_env import TextEnv
+
+TASK = "tw-simple"
+
+
+class TwSimple(World):
+    """Detailed goals, the training distribution of foods."""
+
+    name = "tw_simple"
+    rewards = ("sparse", "balanced", "dense")
+    prompt = PROMPT
+
+    @property
+    def version(self) -> str:
+        from envs.tw_making import VERSION
+
+        return VERSION
+
+    def parse_task(self, task: str) -> dict[str, Any]:
+        if str(task).replace("_", "-") != TASK:
+            raise TaskError(f"unknown task {task!r} of tw_simple; did you mean {TASK}?")
+        return {"rewards": "sparse", "goal": "detailed", "test": False}
+
+    def max_turns(self, task: str) -> int:
+        self.parse_task(task)
+        return 24
+
+    def with_reward(self, params: Params, reward: str) -> dict[str, Any]:
+        """A reward of somebody else's reads the densest scores."""
+        return {**params, "rewards": reward if reward in TwSimple.rewards else "dense"}
+
+    def scores_only_at_end(self, params: Params) -> bool:
+        return params["rewards"] == "sparse"
+
+    def make_game(self, params: Params, seed: int, folder: Path) -> GameRecord:
+        from textworld.challenges import CHALLENGES
+
+        from envs import tw_making
+
+        opts = tw_making.options(seed)
+        with tw_making.shared_knowledge():
+            game = CHALLENGES[TASK][1](settings=dict(params), options=opts)
+        return tw_making.finish(game, opts, folder)
+
+    def env(self, *, legal: bool = False, expert: bool = False) -> TextEnv:
+        from envs.tw_env import TextWorldEnv
+
+        return TextWorldEnv(legal=legal, expert=expert)
+
+    def game_sha256(self, game_file: Path) -> str:
+        from envs.tw_env import game_sha256
+
+        return game_sha256(game_file)

@@ -1,0 +1,85 @@
+"""The words that every world of text shares: a task, what is seen, what a step did.
+
+All of them are frozen and made of plain values, so that they travel between processes as JSON.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+
+class EnvError(RuntimeError):
+    """The world itself failed (a hang, a crash, a broken game file); never the player's fault."""
+
+
+class TaskError(ValueError):
+    """A task name that its world does not know; the message names the nearest valid choice."""
+
+
+@dataclass(frozen=True)
+class TaskRef:
+    """One playable game, made once by the catalogue.
+
+    ``game_file`` is an absolute path on this machine; ``sha256`` identifies its content anywhere.
+    ``walkthrough`` is the expert's winning plan, replayed to a win before the task is accepted.
+    ``fingerprint`` hashes the initial state and the goal, so that two seeds that give the same game are seen as one.
+    """
+
+    env: str
+    task: str
+    params: Mapping[str, Any]
+    seed: int
+    split: str
+    game_file: str
+    sha256: str
+    goal: str
+    walkthrough: tuple[str, ...]
+    fingerprint: str
+    max_score: float
+
+    @property
+    def key(self) -> str:
+        """A short name for logs and episode records: ``textworld/w2-o3-q4/30001``."""
+        return f"{self.env}/{self.task}/{self.seed}"
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**asdict(self), "params": dict(self.params), "walkthrough": list(self.walkthrough)}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> TaskRef:
+        return cls(**{**data, "walkthrough": tuple(data["walkthrough"])})
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What the agent is shown, and what only scripted players may see.
+
+    ``legal`` (the commands that the world would accept now) and ``expert`` (the rest of a winning plan, where the
+    world knows one) never enter a prompt.
+    """
+
+    text: str
+    goal: str = ""
+    legal: tuple[str, ...] = ()
+    expert: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class StepResult:
+    """What one action did.
+
+    ``score_delta`` is the change of the game's score in this step, in the game's own points.
+    ``won`` is success; ``terminated`` also covers a loss; ``truncated`` is a limit of the world itself.
+    ``valid`` is False where the world did not understand the action.
+    """
+
+    observation: Observation
+    score_delta: float
+    won: bool
+    lost: bool
+    terminated: bool
+    truncated: bool
+    valid: bool
+    info: Mapping[str, Any] = field(default_factory=dict)

@@ -1,0 +1,124 @@
+"""A worker process: many games of one world, played or made one request at a time.
+
+Started as ``python -P -m envs.worker`` with a socket as its standard input (``envs.process``). The first line names the
+world; every further line is one JSON request and gets one JSON line back, in order. The process ends when the other
+side closes the socket or its parent is gone.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from envs.registry import load_world
+from envs.text_env import TextEnv
+from envs.types import EnvError, Observation, TaskRef
+from envs.world import Rejected, World
+
+Message = dict[str, Any]
+_PARENT_POLL_S = 1.0
+
+
+class Player:
+    """The open sessions of this process. Env objects are reused: a closed session's goes to the next one."""
+
+    def __init__(self, world: World, options: Message) -> None:
+        self._world, self._options = world, options
+        self._playing: dict[int, TextEnv] = {}
+        self._free: list[TextEnv] = []
+
+    def reset(self, request: Message) -> Message:
+        session = request["session"]
+        if session not in self._playing:
+            self._playing[session] = self._free.pop() if self._free else self._world.env(**self._options)
+        task = TaskRef.from_dict(request["task"])
+        return self._guard(session, lambda env: _observation(env.reset(task, request["seed"])))
+
+    def step(self, request: Message) -> Message:
+        return self._guard(request["session"], lambda env: _result(env.step(request["action"])))
+
+    def close(self, request: Message) -> Message:
+        env = self._playing.pop(request["session"], None)
+        if env is not None:
+            self._free.append(env)
+        return {}
+
+    def make(self, request: Message) -> Message:
+        try:
+            record = self._world.make_game(request["params"], request["seed"], Path(request["folder"]))
+        except Rejected as reason:
+            return {"rejected": str(reason)}
+        return {"record": dataclasses.asdict(record)}
+
+    def _guard(self, session: int, play: Callable[[TextEnv], Message]) -> Message:
+        """An env that failed is in an unknown state: the session's next reset gets another one."""
+        try:
+            return play(self._playing[session])
+        except Exception:
+            self._playing.pop(session, None)
+            raise
+
+
+def _observation(seen: Observation) -> Message:
+    return {"text": seen.text, "goal": seen.goal, "legal": seen.legal, "expert": seen.expert}
+
+
+def _result(result: Any) -> Message:
+    fields = {field.name: getattr(result, field.name) for field in dataclasses.fields(result)}
+    return {**fields, "observation": _observation(result.observation), "info": dict(result.info)}
+
+
+def answer(player: Player, request: Message) -> Message:
+    """One reply; an exception becomes its text, so that the process lives on."""
+    try:
+        return {"ok": getattr(player, request["op"])(request)}
+    except EnvError as error:
+        return {"error": str(error)}
+    except Exception as error:  # noqa: BLE001 - a world may fail in any way; the owner decides
+        traceback.print_exc()
+        return {"error": f"{type(error).__name__}: {error}"}
+
+
+def serve(lines: BinaryIO, replies: BinaryIO) -> None:
+    def reply(message: Message) -> None:
+        replies.write(json.dumps(message).encode() + b"\n")
+        replies.flush()
+
+    hello = json.loads(lines.readline())
+    player = Player(load_world(hello["world"]), hello["options"])
+    reply({"ok": {}})
+    for line in lines:
+        reply(answer(player, json.loads(line)))
+
+
+def _die_with_parent() -> None:
+    """A game that hangs never gets back to reading; then only this thread notices that nobody waits any more."""
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(_PARENT_POLL_S)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def _take_socket() -> tuple[BinaryIO, BinaryIO]:
+    """Keep the socket to ourselves: what a game prints goes to the log, what it reads is empty."""
+    private = os.dup(0)
+    empty = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(empty, 0)
+    os.dup2(2, 1)
+    return os.fdopen(private, "rb"), os.fdopen(os.dup(private), "wb")
+
+
+if __name__ == "__main__":
+    _die_with_parent()
+    serve(*_take_socket())

@@ -1,0 +1,94 @@
+"""What a world of text declares: its tasks, its rewards, how its games are made and how they are played."""
+
+from __future__ import annotations
+
+import abc
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from envs.text_env import TextEnv
+
+Params = Mapping[str, Any]
+
+
+class Rejected(Exception):
+    """This seed gives no acceptable game; the catalogue records the reason and goes on to the next seed."""
+
+
+@dataclass(frozen=True)
+class PromptStyle:
+    """Who the player is and what an action looks like: the first words of every episode, so they are short."""
+
+    role: str
+    action_form: str
+
+
+@dataclass(frozen=True)
+class GameRecord:
+    """A game that was made, compiled and won along its walkthrough.
+
+    ``file`` is relative to the folder it was made in. ``sha256`` covers everything that playing the game reads.
+    ``fingerprint`` hashes the initial state and the goal as facts, not as words.
+    """
+
+    file: str
+    sha256: str
+    goal: str
+    walkthrough: tuple[str, ...]
+    fingerprint: str
+    max_score: float
+
+
+class World(abc.ABC):
+    """One family of games. A world is stateless; whatever is played lives in its ``TextEnv``."""
+
+    name: ClassVar[str]
+    rewards: ClassVar[tuple[str, ...]]
+    prompt: ClassVar[PromptStyle]
+
+    @property
+    @abc.abstractmethod
+    def version(self) -> str:
+        """Changes whenever the same seed would give another game; part of the cache's address."""
+
+    @abc.abstractmethod
+    def parse_task(self, task: str) -> dict[str, Any]:
+        """From the task's name to what its generator needs, as plain JSON values.
+
+        Raises:
+            TaskError: no such task; the message names the nearest valid choice.
+        """
+
+    @abc.abstractmethod
+    def max_turns(self, task: str) -> int:
+        """The number of turns that an episode of this task lasts unless the user says otherwise."""
+
+    @abc.abstractmethod
+    def make_game(self, params: Params, seed: int, folder: Path) -> GameRecord:
+        """Make the game of one seed inside ``folder``; the same arguments give the same bytes on every machine.
+
+        Raises:
+            Rejected: the seed gives no game of the asked kind.
+        """
+
+    @abc.abstractmethod
+    def env(self, *, legal: bool = False, expert: bool = False) -> TextEnv:
+        """A player's side of this world, for one game at a time and reusable for the next.
+
+        ``legal`` and ``expert`` fill the fields of that name in each observation; both cost time.
+        """
+
+    def game_sha256(self, game_file: Path) -> str:
+        """Identifies a game on disk; a world whose games are more than one file hashes all of them."""
+        return hashlib.sha256(game_file.read_bytes()).hexdigest()
+
+    def with_reward(self, params: Params, reward: str) -> dict[str, Any]:
+        """The generator's parameters for a reward; most worlds score the same game whatever the reward."""
+        return dict(params)
+
+    def scores_only_at_end(self, params: Params) -> bool:
+        """True where the score moves only on the winning step, so that a dense reward equals a sparse one."""
+        return False

@@ -1,0 +1,70 @@
+"""What a killed RL stage leaves behind, brought back to its last checkpoint.
+
+Everything beyond the last saved step (metrics, episodes) moves to ``discarded/`` and is charged to nobody.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+from experiments.metrics import read_metrics
+
+
+class RlFolder:
+    """Where the RL stage keeps its things, inside the run folder."""
+
+    def __init__(self, run_folder: Path) -> None:
+        self.root = run_folder / "rl"
+        self.checkpoints = self.root / "checkpoints"
+        self.episodes = self.root / "episodes"
+        self.metrics = self.root / "metrics.jsonl"
+        self.discarded = self.root / "discarded"
+        self.config = self.root / "config.yaml"
+
+    def saved_step(self) -> int:
+        """The last step whose checkpoint is whole (verl writes this file last); 0 before the first."""
+        tracker = self.checkpoints / "latest_checkpointed_iteration.txt"
+        text = tracker.read_text().strip() if tracker.exists() else ""
+        return int(text) if text else 0
+
+    def model(self, step: int) -> Path:
+        return self.checkpoints / f"global_step_{step}" / "actor" / "huggingface"
+
+    def step_episodes(self, step: int) -> Path:
+        return self.episodes / f"{step:06d}.jsonl"
+
+
+def discard_beyond_checkpoint(rl: RlFolder) -> int:
+    """Move what is newer than the last checkpoint out of the way; returns that checkpoint's step."""
+    step = rl.saved_step()
+    late = [path for path in _entries(rl.episodes) if not path.stem.isdigit() or int(path.stem) > step or path.is_dir()]
+    lines = list(read_metrics(rl.metrics))
+    if late or any(line["step"] > step for line in lines):
+        attempt = rl.discarded / f"{len(_entries(rl.discarded)):03d}"
+        _move_episodes(late, attempt / "episodes")
+        _split_metrics(rl.metrics, lines, step, attempt)
+    return step
+
+
+def _entries(folder: Path) -> list[Path]:
+    return sorted(folder.iterdir()) if folder.exists() else []
+
+
+def _move_episodes(late: list[Path], target: Path) -> None:
+    target.mkdir(parents=True, exist_ok=True)
+    for path in late:
+        shutil.move(path, target / path.name)
+
+
+def _split_metrics(path: Path, lines: list[dict], step: int, attempt: Path) -> None:
+    dropped = [line for line in lines if line["step"] > step]
+    (attempt / "metrics.jsonl").write_text(_jsonl(dropped), encoding="utf-8")
+    draft = path.with_suffix(".draft")
+    draft.write_text(_jsonl([line for line in lines if line["step"] <= step]), encoding="utf-8")
+    draft.replace(path)
+
+
+def _jsonl(lines: list[dict]) -> str:
+    return "".join(json.dumps(line) + "\n" for line in lines)

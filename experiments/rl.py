@@ -1,0 +1,95 @@
+"""The RL stage: the composed config plus what only a run knows, handed to verl's trainer in a process of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from omegaconf import DictConfig, OmegaConf, open_dict
+from tqdm import tqdm
+
+from experiments.budget import Plan
+from experiments.child import run_child
+from experiments.environment import stage_environment
+from experiments.metrics import read_metrics
+from experiments.resume import RlFolder, discard_beyond_checkpoint
+from experiments.tasks import task_file
+
+
+def train(config: DictConfig, plan: Plan, folder: Path, model: str) -> Path:
+    """Train from ``model``, going on from the last checkpoint if there is one; returns the last checkpoint's model.
+
+    Raises:
+        StageFailed: the trainer's process ended badly.
+    """
+    rl = RlFolder(folder)
+    done = discard_beyond_checkpoint(rl)
+    if done < plan.steps:
+        _write_config(rl_config(config, plan, folder, model), rl.config)
+        bar = _Progress(rl, plan.steps, done)
+        run_child(
+            "verl_plugin.rl",
+            [str(rl.config)],
+            folder=folder,
+            log=folder / "logs" / "rl.log",
+            environment=stage_environment(config, folder, "rl"),
+            on_poll=bar.update,
+        )
+        bar.close()
+    return rl.model(plan.steps)
+
+
+def rl_config(config: DictConfig, plan: Plan, folder: Path, model: str) -> DictConfig:
+    """verl's config with this run's paths, seeds and length; a copy."""
+    rl = RlFolder(folder)
+    result = OmegaConf.create(OmegaConf.to_container(config, resolve=True))
+    with open_dict(result):
+        result.run = {"episodes": str(rl.episodes), "metrics": str(rl.metrics), "folder": str(folder)}
+        result.actor_rollout_ref.model.path = model
+        result.critic.model.path = model
+        result.data.train_files = str(task_file(folder, "train"))
+        result.data.val_files = str(task_file(folder, "train"))  # verl wants one; validation during RL is off
+        result.trainer.total_training_steps = plan.steps
+        result.trainer.total_epochs = _epochs(plan, config)
+        result.trainer.default_local_dir = str(rl.checkpoints)
+        result.trainer.experiment_name = folder.name
+        _seed(result, config.seed)
+    return result
+
+
+def _epochs(plan: Plan, config: DictConfig) -> int:
+    """As many passes over the games as the steps need: verl stops at whichever limit comes first."""
+    return -(-plan.steps * int(config.data.train_batch_size) // max(plan.games, 1)) + 1
+
+
+def _seed(config: DictConfig, seed: int) -> None:
+    config.data.seed = seed
+    config.actor_rollout_ref.rollout.seed = seed
+    config.actor_rollout_ref.actor.data_loader_seed = seed
+    config.critic.data_loader_seed = seed
+
+
+def _write_config(config: DictConfig, path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    OmegaConf.save(config, path)
+
+
+class _Progress:
+    """Follows the metrics file of a trainer that runs elsewhere."""
+
+    def __init__(self, rl: RlFolder, steps: int, done: int) -> None:
+        self._metrics = rl.metrics
+        self._size = -1
+        self._bar = tqdm(total=steps, initial=done, desc="RL", unit="step")
+
+    def update(self) -> None:
+        size = self._metrics.stat().st_size if self._metrics.exists() else 0
+        if size == self._size:
+            return
+        self._size = size
+        lines = [line for line in read_metrics(self._metrics) if "success/train" in line]
+        if lines:
+            self._bar.set_postfix_str(f"won {lines[-1]['success/train']:.0%} of the last step's episodes")
+            self._bar.update(lines[-1]["step"] - self._bar.n)
+
+    def close(self) -> None:
+        self._bar.close()

@@ -1,0 +1,123 @@
+"""A run's folder: named by what was asked for, held by one process at a time, with a record of every attempt.
+
+The stages inside leave their own results, each written whole or not at all; ``result.json`` comes last and marks the
+run as finished.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+from omegaconf import DictConfig, OmegaConf
+
+from experiments.provenance import ATTEMPTS, Attempt
+
+CONF = Path(__file__).resolve().parent.parent / "conf"
+WHERE_AND_HOW = ("cluster", "tracking")  # groups that decide where a run computes and who watches, never what
+OUTPUT_KEYS = ("output_dir", "fresh", "env.workers", "env.cache_dir", "env.step_deadline_s")
+OLD = ".old"
+
+
+class RunFolderBusy(RuntimeError):
+    """Another process is at work in the folder."""
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """A folder that this process holds. ``notes`` are lines for the user; ``finished`` when a result lies there."""
+
+    path: Path
+    notes: tuple[str, ...] = ()
+
+    @property
+    def finished(self) -> bool:
+        return (self.path / "result.json").exists()
+
+
+@cache
+def outside_identity() -> tuple[str, ...]:
+    """Every key that a run may change and still be the same run, dotted and sorted.
+
+    Whatever any file of the groups ``cluster`` and ``tracking`` sets, so that the list cannot fall behind them.
+    """
+    keys = {*OUTPUT_KEYS, *WHERE_AND_HOW}
+    for group in WHERE_AND_HOW:
+        for file in sorted((CONF / group).glob("*.yaml")):
+            keys |= set(_leaves(OmegaConf.to_container(OmegaConf.load(file))))
+    return tuple(sorted(key for key in keys if key.split(".")[0] not in WHERE_AND_HOW or key in WHERE_AND_HOW))
+
+
+def _leaves(node: Any, prefix: str = "") -> Iterator[str]:
+    if not isinstance(node, dict) or not node:
+        yield prefix.removesuffix(".")
+        return
+    for key, value in node.items():
+        yield from _leaves(value, f"{prefix}{key}.")
+
+
+def identity(config: DictConfig) -> str:
+    """8 hex digits of the resolved config without what is outside the identity, nor what follows from that."""
+    plain = OmegaConf.create(OmegaConf.to_container(config))  # untyped, so that any key can be blanked
+    for key in outside_identity():
+        OmegaConf.update(plain, key, None, force_add=True)
+    resolved = OmegaConf.to_container(plain, resolve=True)
+    return hashlib.sha256(json.dumps(resolved, sort_keys=True, default=str).encode()).hexdigest()[:8]
+
+
+def run_name(config: DictConfig) -> str:
+    """``<env>-<task>-<algo>-<reward>-<budget>-<model>-s<seed>-<8 hex>``."""
+    parts = (config.env.name, config.env.task, config.algo.name, config.turn_reward.name, config.budget.name)
+    words = "-".join([*map(str, parts), config.model.name, f"s{config.seed}", identity(config)])
+    return "".join(letter if letter.isalnum() or letter in "-_." else "_" for letter in words)
+
+
+@contextmanager
+def open_run(config: DictConfig, root: Path) -> Iterator[RunFolder]:
+    """Hold the run's folder, made if need be, until the block ends. A killed process holds nothing.
+
+    With ``config.fresh`` an earlier run of that name is moved whole to ``root/.old/``.
+
+    Raises:
+        RunFolderBusy: another process holds it.
+    """
+    path = (root / run_name(config)).absolute()
+    if config.fresh and path.exists():
+        with _lock(path):
+            _put_aside(path)
+    with _lock(path):
+        attempt = Attempt.now()
+        notes = attempt.record(path / ATTEMPTS)
+        _save_config(config, path)
+        yield RunFolder(path, notes)
+
+
+@contextmanager
+def _lock(path: Path) -> Iterator[None]:
+    path.mkdir(parents=True, exist_ok=True)
+    try:
+        with FileLock(path / ".lock", timeout=0):
+            yield
+    except Timeout as error:
+        raise RunFolderBusy(f"another process is at work in {path}") from error
+
+
+def _put_aside(path: Path) -> None:
+    """One rename, so that a kill leaves either the old run or none."""
+    place = path.parent / OLD
+    place.mkdir(exist_ok=True)
+    number = len(list(place.glob(f"{path.name}.*")))
+    path.rename(place / f"{path.name}.{number:03d}")
+
+
+def _save_config(config: DictConfig, path: Path) -> None:
+    draft = path / ".config.draft"
+    OmegaConf.save(config, draft, resolve=True)
+    draft.replace(path / "config.yaml")

@@ -1,0 +1,159 @@
+"""The SFT stage: verl's SFT trainer on the demonstration episodes, in a process of its own.
+
+It starts from the beginning when it was killed half-way: on one core the tiny model takes seconds, and the paper's one
+epoch over a hundred demonstrations takes minutes on a GPU, while a start from the beginning gives the same weights
+without resting on any resume code.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+from tqdm import tqdm
+
+from experiments.child import StageFailed, run_child
+from experiments.environment import stage_environment
+from experiments.metrics import read_metrics
+
+__all__ = ["StageFailed", "run", "sft_config"]
+
+TRACKERS = {"tensorboard", "wandb"}  # those of verl's loggers that take a second, short run beside the RL run
+
+
+def run(config: DictConfig, folder: Path, episodes_file: Path, model: str) -> Path:
+    """Fine-tune ``model`` on the episodes and return the Hugging Face folder of the result.
+
+    Does nothing where that folder is there already: it appears in one rename, whole.
+
+    Args:
+        config: the run's config; ``model.sft`` has ``lr``, ``epochs``, ``batch_size`` (episodes), ``weight_decay`` and
+            ``tokens_per_pass`` (a forward pass).
+        folder: the run folder; everything goes to its ``sft/`` and ``logs/sft.log``.
+        episodes_file: the demonstrations, one Episode a line, with or without token ids.
+        model: what to start from, a folder or a Hugging Face name.
+
+    Raises:
+        StageFailed: the trainer's process ended badly.
+    """
+    stage = folder / "sft"
+    if (stage / "model").exists():
+        return stage / "model"
+    shutil.rmtree(stage, ignore_errors=True)
+    stage.mkdir(parents=True)
+    OmegaConf.save(sft_config(config, folder, episodes_file, model), stage / "config.yaml")
+    with _progress(stage, _steps(config.model.sft, episodes_file)) as update:
+        module, arguments = _launch(config)
+        run_child(
+            module,
+            [*arguments, str(stage / "config.yaml")],
+            folder=folder,
+            log=folder / "logs" / "sft.log",
+            environment=_environment(config, folder),
+            on_poll=update,
+        )
+    return _publish(stage)
+
+
+def sft_config(config: DictConfig, folder: Path, episodes_file: Path, model: str) -> DictConfig:
+    """``run``: what ours needs to know; ``verl``: what is laid over verl's own SFT defaults.
+
+    Model and engine settings are those of the RL actor, so that one model option serves both stages.
+    """
+    actor = config.actor_rollout_ref.actor
+    context = int(config.data.max_prompt_length) + int(config.data.max_response_length)
+    run_node = {
+        "episodes": str(episodes_file),
+        "metrics": str(folder / "sft" / "metrics.jsonl"),
+        "max_tokens": context,
+        "seed": int(config.seed),
+    }
+    verl_node = {
+        "model": _model(config.actor_rollout_ref.model, model),
+        "engine": {**_plain(actor.fsdp_config), "seed": run_node["seed"], "forward_only": False},
+        "optim": {"lr": config.model.sft.lr, "weight_decay": config.model.sft.weight_decay},
+        "data": _data(config, context),
+        "checkpoint": {"save_contents": ["hf_model"]},
+        "trainer": _trainer(config, folder),
+    }
+    return OmegaConf.create({"run": run_node, "verl": verl_node})
+
+
+def _model(settings: DictConfig, path: str) -> dict[str, Any]:
+    keys = ("trust_remote_code", "override_config", "enable_gradient_checkpointing", "use_remove_padding")
+    return {"path": path, **{key: value for key, value in _plain(settings).items() if key in keys}}
+
+
+def _data(config: DictConfig, context: int) -> dict[str, Any]:
+    return {
+        "train_files": None,
+        "train_batch_size": config.model.sft.batch_size,
+        "max_token_len_per_gpu": max(int(config.model.sft.tokens_per_pass), context),
+        "num_workers": 0,
+    }
+
+
+def _trainer(config: DictConfig, folder: Path) -> dict[str, Any]:
+    return {
+        "default_local_dir": str(folder / "sft" / "checkpoints"),
+        "project_name": config.trainer.project_name,
+        "experiment_name": f"{folder.name}-sft",
+        "total_epochs": config.model.sft.epochs,
+        "logger": [name for name in config.trainer.logger if name in TRACKERS],
+        "resume_mode": "disable",
+        "device": config.trainer.device,
+        "nnodes": 1,
+        "n_gpus_per_node": config.trainer.n_gpus_per_node,
+    }
+
+
+def _plain(node: DictConfig) -> dict[str, Any]:
+    container = OmegaConf.to_container(node, resolve=True)
+    assert isinstance(container, dict)
+    return {str(key): value for key, value in container.items()}
+
+
+def _launch(config: DictConfig) -> tuple[str, list[str]]:
+    """One process on CPU and on one GPU; torchrun over the GPUs of this node where there are more."""
+    ranks = 1 if config.trainer.device == "cpu" else int(config.trainer.n_gpus_per_node)
+    if ranks == 1:
+        return "verl_plugin.sft", []
+    return "torch.distributed.run", ["--standalone", f"--nproc-per-node={ranks}", "-m", "verl_plugin.sft"]
+
+
+def _environment(config: DictConfig, folder: Path) -> dict[str, str]:
+    rendezvous = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}
+    variables = {"TENSORBOARD_DIR": str(folder / "tensorboard" / "sft"), "PYTHONSAFEPATH": "1"}
+    return {**stage_environment(config, folder, "sft"), **rendezvous, **variables}
+
+
+def _steps(settings: DictConfig, episodes_file: Path) -> int:
+    with episodes_file.open(encoding="utf-8") as file:
+        episodes = sum(1 for _ in file)
+    return int(settings.epochs) * -(-episodes // int(settings.batch_size))
+
+
+@contextmanager
+def _progress(stage: Path, steps: int) -> Iterator[Any]:
+    """A bar that follows the metrics file of the trainer's process."""
+    with tqdm(total=steps, desc="SFT", unit="step") as bar:
+
+        def update() -> None:
+            lines = list(read_metrics(stage / "metrics.jsonl"))
+            if len(lines) > bar.n:
+                bar.set_postfix_str(f"loss {lines[-1]['train/loss']:.3f}")
+                bar.update(len(lines) - bar.n)
+
+        yield update
+
+
+def _publish(stage: Path) -> Path:
+    """Keep the model alone, and let it appear under its name in one step."""
+    (weights,) = (stage / "checkpoints").glob("global_step_*/huggingface")
+    weights.replace(stage / "model")
+    shutil.rmtree(stage / "checkpoints")
+    return stage / "model"

@@ -1,0 +1,46 @@
+"""Which games a run plays, written down once: training, demonstrations, validation and test."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from omegaconf import DictConfig
+
+from envs.catalogue import Catalogue
+from envs.registry import world
+from envs.types import TaskRef
+from experiments.budget import Plan
+
+
+def prepare_tasks(config: DictConfig, plan: Plan, folder: Path) -> None:
+    """Make (or find) the games of each split that the plan needs and list them in ``folder/tasks/SPLIT.jsonl``."""
+    catalogue = Catalogue(world(config.env.name), cache_dir(config))
+    counts = {
+        "demonstrations": plan.demonstrations,
+        "train": plan.games,
+        "test": config.eval.games,
+    }
+    wanted = {split: count for split, count in counts.items() if count}
+    for split, tasks in catalogue.splits(config.env.task, wanted, config.turn_reward.name).items():
+        write_tasks(task_file(folder, split), tasks)
+
+
+def cache_dir(config: DictConfig) -> Path | None:
+    return Path(config.env.cache_dir).expanduser() if config.env.get("cache_dir") else None
+
+
+def task_file(folder: Path, split: str) -> Path:
+    return folder / "tasks" / f"{split}.jsonl"
+
+
+def write_tasks(path: Path, tasks: Iterable[TaskRef]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_suffix(".draft")
+    draft.write_text("".join(json.dumps(task.to_dict()) + "\n" for task in tasks), encoding="utf-8")
+    draft.replace(path)
+
+
+def read_tasks(path: Path) -> Sequence[TaskRef]:
+    return [TaskRef.from_dict(json.loads(line)) for line in path.read_text(encoding="utf-8").splitlines()]

@@ -1,0 +1,1 @@
+"""The tiny model: a policy of a third of a million parameters that shows real learning on a CPU."""

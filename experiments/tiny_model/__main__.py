@@ -1,0 +1,95 @@
+"""Remake the tiny model from nothing: games, transcripts, tokenizer, pre-training, measurement, card.
+
+    python -m experiments.tiny_model [--out FOLDER] [--workers N]
+
+About half an hour on two idle cores, ten minutes of it for games, which stay in the cache.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from importlib.resources import files
+from pathlib import Path
+
+import torch
+
+from envs.catalogue import Catalogue
+from envs.registry import world
+from envs.types import TaskRef
+from experiments.tiny_model.card import card
+from experiments.tiny_model.measure import measure
+from experiments.tiny_model.play import noisy_transcripts
+from experiments.tiny_model.recipe import Phase, Recipe
+from experiments.tiny_model.tokenizer import train_tokenizer
+from experiments.tiny_model.train import Transcript, new_model, pretrain
+
+RUN_GAMES = {"test": 200, "validation": 200, "demonstrations": 100, "train": 400}  # what default runs play
+
+
+def main() -> None:
+    arguments = _arguments()
+    recipe = Recipe()
+    torch.set_num_threads(1)  # two threads are slower on matrices this small, and one is reproducible
+    tasks = pretraining_tasks(recipe, arguments.workers)
+    seconds = build(recipe, [play(recipe, tasks, phase) for phase in recipe.phases], arguments.out)
+    (arguments.out / "pretraining_games.json").write_text(_games(tasks))
+    measured = measure(arguments.out, recipe.task, arguments.measure_games)
+    (arguments.out / "README.md").write_text(card(recipe, arguments.out, measured, arguments.measure_games, seconds))
+
+
+def pretraining_tasks(recipe: Recipe, workers: int | None) -> list[TaskRef]:
+    """Games of the pre-training split, none of which is in the splits of a run: about one in a thousand would be."""
+    catalogue = Catalogue(world("textworld"))
+    counts = RUN_GAMES | {"pretraining": recipe.games}
+    return catalogue.splits(recipe.task, counts, workers=workers)["pretraining"]
+
+
+def play(recipe: Recipe, tasks: list[TaskRef], phase: Phase) -> list[Transcript]:
+    games = tasks[: phase.games]
+    return list(noisy_transcripts(world("textworld"), games, recipe.max_turns, phase.expert_share, recipe.seed))
+
+
+def build(recipe: Recipe, transcripts: list[list[Transcript]], out: Path) -> float:
+    """Train tokenizer and model on the transcripts of each phase and save both to ``out``.
+
+    Returns the core-seconds of training.
+    """
+    texts = (f"{message['role']}\n{message['content']}" for phase in transcripts for play in phase for message in play)
+    tokenizer = train_tokenizer(texts, recipe.vocabulary, recipe.max_length)
+    model = new_model(tokenizer, recipe.max_length, recipe.seed)
+    start = time.process_time()
+    for phase, played in zip(recipe.phases, transcripts, strict=True):
+        before = {name: weight.clone() for name, weight in model.state_dict().items()}
+        pretrain(model, tokenizer, played, phase.train)
+    average(model, before, recipe.last_share)
+    seconds = time.process_time() - start
+    model.save_pretrained(out)
+    tokenizer.save_pretrained(out)
+    (out / "model.safetensors").chmod(0o644)  # written for its owner alone, but others install it
+    return seconds
+
+
+def average(model: torch.nn.Module, before: dict[str, torch.Tensor], share: float) -> None:
+    """Leave in ``model`` ``share`` of its weights and the rest of ``before``."""
+    after = model.state_dict()
+    model.load_state_dict({name: torch.lerp(before[name], after[name], share) for name in after})
+
+
+def _games(tasks: list[TaskRef]) -> str:
+    """What a test needs to show that no other split shares a game with pre-training."""
+    seeds = [tasks[0].seed, tasks[-1].seed]
+    return json.dumps({"seeds": seeds, "fingerprints": sorted(task.fingerprint[:16] for task in tasks)})
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=Path(str(files("assets").joinpath("tiny"))))
+    parser.add_argument("--workers", type=int, help="processes that make games (all cores)")
+    parser.add_argument("--measure-games", type=int, default=200, help="validation games played at the end")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

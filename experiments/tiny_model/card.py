@@ -1,0 +1,67 @@
+"""The README beside the weights: what they are, what they learned from, how to remake them, how well they play."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from transformers import AutoModelForCausalLM
+
+from experiments.statistics import Interval
+from experiments.tiny_model.recipe import Recipe
+
+CARD = """\
+# The tiny model
+
+A causal language model of {parameters:,} parameters (Qwen3 type: hidden 64, 4 layers, 4 heads, intermediate 192, tied
+embeddings, fp32) with a lower-case byte-pair tokenizer of {vocabulary:,} entries and the ChatML template, without a
+system message. It knows the words and the commands of small TextWorld games but pursues their goals only now and then,
+as an untuned chat model does, so demonstrations and RL both have something to show. It is of no use elsewhere.
+
+## Trained on
+{recipe.games:,} TextWorld games `{recipe.task}` (our catalogue's pre-training split, seeds from 100001; listed in
+`pretraining_games.json`), the first of them played once each in each phase for at most {recipe.max_turns}
+turns by a player who follows a winning plan with the chance given, and else draws a possible command:
+
+| phase | games | follows the plan with chance | epochs | learning rate |
+|---|---|---|---|---|
+{phases}
+
+The text is exactly what an agent sees in training; no other text, no other model. AdamW with warm-up and cosine,
+batches of {train.batch_tokens:,} tokens, next-token loss on the actions and {train.observation_weight} of it on the
+observations; in every epoch each thing of an episode is renamed throughout with chance {train.rename_chance}.
+The weights are {recipe.last_share} of those after the last phase and the rest of those before it, a share chosen on 64 of
+the validation games below so that the base wins about one in seven. {train_minutes:.0f} core-minutes.
+
+## Remake
+    python -m experiments.tiny_model
+
+makes games, tokenizer, weights and this page from nothing.
+
+## How often it wins
+Validation games of `{recipe.task}` (not the test panel), 12 turns, one play a game, {games} games, Wilson 95 %:
+
+| temperature | success, % |
+|---|---|
+{rows}
+"""
+
+
+def card(recipe: Recipe, folder: Path, measured: Mapping[float, Interval], games: int, train_seconds: float) -> str:
+    """The page for the model in ``folder``; ``measured`` maps a temperature (0: greedy) to its success."""
+    model = AutoModelForCausalLM.from_pretrained(folder)
+    phases = (
+        f"| {place} | {phase.games:,} | {phase.expert_share} | {phase.train.epochs} | {phase.train.learning_rate} |"
+        for place, phase in enumerate(recipe.phases, start=1)
+    )
+    rows = (f"| {temperature or 'greedy'} | {interval.percent()} |" for temperature, interval in measured.items())
+    return CARD.format(
+        parameters=model.num_parameters(),
+        vocabulary=model.config.vocab_size,
+        recipe=recipe,
+        phases="\n".join(phases),
+        train=recipe.phases[0].train,
+        train_minutes=train_seconds / 60,
+        games=games,
+        rows="\n".join(rows),
+    )

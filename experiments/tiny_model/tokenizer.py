@@ -1,0 +1,69 @@
+"""A small lossless BPE tokenizer of lower-cased game text, with the ChatML template."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tokenizers import (
+    Regex,
+    Tokenizer,
+    decoders,
+    models,
+    normalizers,
+    pre_tokenizers,
+    trainers,
+)
+from transformers import PreTrainedTokenizerFast
+
+PAD, START, END = "<|endoftext|>", "<|im_start|>", "<|im_end|>"
+
+# A word with its leading space, one digit or sign with it, one line break: so that a line break is always one token
+# (verl joins turns with it) and an object keeps its tokens wherever it is named.
+WORDS = r"\n|'[a-z]+| ?[a-z]+| ?[0-9]| ?[^\sa-z0-9]|\s"
+
+CHATML = (
+    "{% for message in messages %}"
+    "{{ '<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>' + '\\n' }}"
+    "{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"
+)
+
+
+def train_tokenizer(texts: Iterable[str], size: int, max_length: int) -> PreTrainedTokenizerFast:
+    """Learn ``size`` entries (256 bytes, three special tokens, the rest merges).
+
+    Bytes are the base, so that decode(encode(x)) == x.lower() for any text.
+    """
+    core = Tokenizer(models.BPE())
+    core.normalizer = normalizers.Lowercase()
+    core.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Split(Regex(WORDS), behavior="isolated"),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
+    )
+    core.decoder = decoders.ByteLevel()
+    core.train_from_iterator(texts, _trainer(size))
+    return _wrap(core, max_length)
+
+
+def _trainer(size: int) -> trainers.BpeTrainer:
+    return trainers.BpeTrainer(
+        vocab_size=size,
+        special_tokens=[PAD, START, END],
+        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+        show_progress=False,
+    )
+
+
+def _wrap(core: Tokenizer, max_length: int) -> PreTrainedTokenizerFast:
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=core,
+        eos_token=END,
+        pad_token=PAD,
+        additional_special_tokens=[START],
+        model_max_length=max_length,
+        clean_up_tokenization_spaces=False,
+    )
+    tokenizer.chat_template = CHATML
+    return tokenizer

@@ -1,0 +1,42 @@
+"""The study's three densities (``sparse``, ``balanced``, ``dense``): arXiv 2510.01132, turn-level credit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from rewards.reward import ScoredTurn
+
+
+@dataclass(frozen=True)
+class Sparse:
+    """r_T = 1 on the last turn T of a game that was won; every other turn gets 0."""
+
+    name: ClassVar[str] = "sparse"
+
+    def turn_rewards(self, turns: Sequence[ScoredTurn], won: bool, max_score: float) -> list[float]:
+        return [float(won and index == len(turns) - 1) for index in range(len(turns))]
+
+
+@dataclass(frozen=True)
+class Dense:
+    """r_t = (score_t - score_{t-1}) / max_score: a won game's rewards add up to 1, a lost one's to what it reached.
+
+    Raises:
+        ValueError: ``max_score`` is not positive, so that there is nothing to normalise by.
+    """
+
+    name: ClassVar[str] = "dense"
+
+    def turn_rewards(self, turns: Sequence[ScoredTurn], won: bool, max_score: float) -> list[float]:
+        if max_score <= 0:
+            raise ValueError(f"reward {self.name} divides by the game's maximum score, which is {max_score:g}")
+        return [turn.score_delta / max_score for turn in turns]
+
+
+@dataclass(frozen=True)
+class Balanced(Dense):
+    """The same rule on games that were made to score at milestones only; worlds that can make such games offer it."""
+
+    name: ClassVar[str] = "balanced"

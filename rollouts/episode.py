@@ -1,0 +1,79 @@
+"""The centre of the house: what happened in one episode, turn by turn.
+
+Expert demonstrations and policy rollouts are the same type, so that SFT rows and RL rows come out of one tokenisation.
+Invariant (tested on real episodes): ``prompt_ids`` followed by each turn's ``action_ids`` and ``context_ids`` is exactly
+the token sequence that the server saw and produced; nothing is decoded and encoded again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from typing import Any
+
+
+class Outcome(StrEnum):
+    """How an episode ended. Only ``WON`` is success: a game that is over may have been lost."""
+
+    WON = "won"
+    LOST = "lost"
+    OUT_OF_TURNS = "out_of_turns"
+    OUT_OF_CONTEXT = "out_of_context"
+    ERROR = "error"
+
+
+@dataclass
+class Turn:
+    """One observation and the action that answered it.
+
+    ``action_ids`` and ``logprobs`` (nats, at the sampling temperature) are as sampled, one entry a token.
+    ``context_ids`` are the tokens between this action and the next: end of turn, next observation, generation prompt.
+    ``sampled`` is False for text policies, whose ids were filled in and carry no behaviour log-probs.
+    ``rewards`` holds each named reward of this turn; the trained one is placed on the turn's last action token.
+    """
+
+    observation: str
+    action: str
+    action_ids: list[int] = field(default_factory=list)
+    logprobs: list[float] = field(default_factory=list)
+    context_ids: list[int] = field(default_factory=list)
+    sampled: bool = True
+    valid: bool = True
+    score_delta: float = 0.0
+    rewards: dict[str, float] = field(default_factory=dict)
+    act_seconds: float = 0.0
+    env_seconds: float = 0.0
+
+
+@dataclass
+class Episode:
+    """One play of one task by one policy."""
+
+    task: str
+    seed: int
+    split: str
+    goal: str
+    messages: list[dict[str, str]]
+    prompt_ids: list[int]
+    turns: list[Turn]
+    outcome: Outcome
+    final_observation: str = ""
+    sample: int = 0
+    step: int = 0
+    policy: str = ""
+    policy_version: int = 0
+    error: str = ""
+    retries: int = 0
+
+    @property
+    def won(self) -> bool:
+        return self.outcome is Outcome.WON
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Episode:
+        fields = {**data, "turns": [Turn(**t) for t in data["turns"]], "outcome": Outcome(data["outcome"])}
+        return cls(**fields)

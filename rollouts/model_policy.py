@@ -1,0 +1,55 @@
+"""A language model as a policy: one sampling request a turn, ids in and ids out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from rollouts.policy import Action, TurnContext
+from rollouts.sampling import Sampler, SampleRequest, SamplingParams
+from rollouts.seeds import request_seed
+
+
+@dataclass(frozen=True)
+class ContextLimit:
+    """Tokens that fit: in the first prompt, and in all that follows it."""
+
+    prompt: int
+    response: int
+
+
+@dataclass
+class ModelPolicy:
+    """Plays one episode; ``decode`` turns sampled ids into the action's text, special tokens left out."""
+
+    sampler: Sampler
+    decode: Callable[[Sequence[int]], str]
+    params: SamplingParams
+    limit: ContextLimit
+    run_seed: int
+    name: str = "model"
+    _prompt_length: int = 0
+
+    async def act(self, context: TurnContext) -> Action:
+        if context.turn == 0:
+            self._prompt_length = len(context.token_ids)
+        if not self._fits(len(context.token_ids)):
+            return Action(text="", out_of_context=True)
+        sample = await self.sampler.sample(self._request(context))
+        text = self.decode(sample.token_ids).strip()
+        return Action(text=text, token_ids=sample.token_ids, logprobs=sample.logprobs, version=sample.version)
+
+    def _fits(self, length: int) -> bool:
+        response = length - self._prompt_length + self.params.max_action_tokens
+        return self._prompt_length <= self.limit.prompt and response <= self.limit.response
+
+    def _request(self, context: TurnContext) -> SampleRequest:
+        return SampleRequest(
+            request_id=f"{context.step}/{context.task.key}/{context.sample}",
+            prompt_ids=tuple(context.token_ids),
+            max_tokens=self.params.max_action_tokens,
+            temperature=self.params.temperature,
+            top_p=self.params.top_p,
+            top_k=self.params.top_k,
+            seed=request_seed(self.run_seed, context.step, context.task.key, context.sample, context.turn),
+        )

@@ -1,0 +1,42 @@
+"""Who plays: anything that turns what was seen so far into one action."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from envs.types import Observation, TaskRef
+
+
+@dataclass(frozen=True)
+class TurnContext:
+    """All that a policy may look at. Only scripted players read ``observation.legal`` and ``observation.expert``."""
+
+    messages: Sequence[dict[str, str]]
+    token_ids: Sequence[int]
+    task: TaskRef
+    observation: Observation
+    turn: int
+    sample: int
+    step: int
+
+
+@dataclass(frozen=True)
+class Action:
+    """A model policy returns the ids that it sampled and their log-probs; a text policy returns text alone.
+
+    ``out_of_context`` says that the prompt left no room for an action: the episode ends there.
+    """
+
+    text: str
+    token_ids: tuple[int, ...] | None = None
+    logprobs: tuple[float, ...] | None = None
+    version: int = 0
+    out_of_context: bool = False
+
+
+class Policy(Protocol):
+    name: str
+
+    async def act(self, context: TurnContext) -> Action: ...

@@ -1,0 +1,36 @@
+"""What the agent reads, as chat messages (the study's protocol: no list of legal commands, no system message)."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+Message = dict[str, str]
+CUE = "Your action:"
+
+
+class PromptStyle(Protocol):
+    """A world says who the player is and what an action looks like."""
+
+    @property
+    def role(self) -> str: ...
+
+    @property
+    def action_form(self) -> str: ...
+
+
+def first_message(style: PromptStyle, goal: str, observation: str) -> str:
+    """The first user turn: role, the form of an action, the goal, the state, a cue for the action."""
+    return f"{style.role} {style.action_form}\nGoal: {goal}\n{observation}\n{CUE}"
+
+
+def next_message(observation: str) -> str:
+    """A later user turn: the new state and the cue."""
+    return f"{observation}\n{CUE}"
+
+
+def user(text: str) -> Message:
+    return {"role": "user", "content": text}
+
+
+def assistant(text: str) -> Message:
+    return {"role": "assistant", "content": text}

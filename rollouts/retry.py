@@ -1,0 +1,56 @@
+"""An episode that fails in the world is played again on a fresh game; one that keeps failing is not trained on."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+from envs.types import EnvError
+from rollouts.episode import Episode, Outcome
+from rollouts.loop import EpisodePlan, Session
+
+MAX_RETRIES = 3
+
+
+class OpenSession(Session, Protocol):
+    """A session that is handed back when its episode has ended."""
+
+    async def close(self) -> None: ...
+
+
+class EpisodeFailed(RuntimeError):
+    """The world failed at every try; the message ends with the last cause."""
+
+
+async def play_with_retries(
+    open_session: Callable[[], Awaitable[OpenSession]],
+    play: Callable[[Session], Awaitable[Episode]],
+    retries: int = MAX_RETRIES,
+) -> Episode:
+    """Play; on ``EnvError`` again, up to ``retries`` more times. Requests are seeded by what they are for, so a
+    retried episode repeats the same actions.
+
+    Raises:
+        EpisodeFailed: no try came to an end.
+    """
+    cause: EnvError | None = None
+    for attempt in range(retries + 1):
+        session = await open_session()
+        try:
+            episode = await play(session)
+        except EnvError as error:
+            cause = error
+            continue
+        finally:
+            await session.close()
+        episode.retries = attempt
+        return episode
+    raise EpisodeFailed(f"failed {retries + 1} times, last: {cause}") from cause
+
+
+def failed_episode(plan: EpisodePlan, policy: str, error: EpisodeFailed) -> Episode:
+    """The record of an episode that never came to an end: in an evaluation it is shown and counted apart."""
+    task = plan.task
+    return Episode(
+        task.key, task.seed, task.split, task.goal, [], [], [], Outcome.ERROR, policy=policy, error=str(error)
+    )

@@ -1,0 +1,43 @@
+"""Asking a language model for one turn's tokens."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True)
+class SampleRequest:
+    """One turn to be sampled. ``request_id`` stays the same over an episode, so that a server can keep its prefix."""
+
+    request_id: str
+    prompt_ids: tuple[int, ...]
+    max_tokens: int
+    temperature: float
+    top_p: float
+    top_k: int
+    seed: int
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Tokens as sampled and the log-probabilities (nats) that the behaviour policy gave them; ``version`` is the
+    training step whose weights answered."""
+
+    token_ids: tuple[int, ...]
+    logprobs: tuple[float, ...]
+    version: int = 0
+
+
+class Sampler(Protocol):
+    async def sample(self, request: SampleRequest) -> Sample: ...
+
+
+@dataclass(frozen=True)
+class SamplingParams:
+    """How a model plays. ``temperature=0`` is greedy; ``top_k=-1`` and ``top_p=1`` keep the full distribution."""
+
+    temperature: float
+    top_p: float = 1.0
+    top_k: int = -1
+    max_action_tokens: int = 32

@@ -1,0 +1,165 @@
+"""Where verl 0.9.1's own estimators are right for multi-turn rows, and where not: the reasons behind the registry.
+
+These run verl's functions, so that a new version of verl which changes its mind is noticed here.
+"""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from omegaconf import OmegaConf
+from tensordict import TensorDict
+from torch import Tensor
+from verl import DataProto
+from verl.trainer.config import AlgoConfig
+from verl.trainer.ppo import core_algos
+from verl.trainer.ppo.ray_trainer import apply_kl_penalty
+from verl.trainer.ppo.v1.utils import compute_advantage_for_multi_trajectories
+
+from algorithms.gae import token_gae
+from algorithms.group import grpo, rloo
+from algorithms.registry import ALGORITHMS, QUIRKS
+from algorithms.reinforce import reinforce_plus_plus
+from verl_plugin import estimators
+
+CONFIG = AlgoConfig(gamma=0.9, lam=0.8, norm_adv_by_std_in_grpo=True)
+PROMPTS = ["a", "a", "a", "b", "b", "b"]
+
+
+def rows(dead: int = 0, seed: int = 0) -> DataProto:
+    """Six multi-turn rows of two prompts, then as many dummy rows as verl's padding would add, in its form."""
+    generator = torch.Generator().manual_seed(seed)
+    mask = torch.tensor([[1, 1, 0, 0, 1, 0, 1, 1, 0], [1, 0, 1, 0, 0, 0, 0, 0, 0], [1, 1, 1, 0, 1, 1, 1, 0, 0]] * 2)
+    tensors = {n: torch.randn(mask.shape, generator=generator) for n in ("values", "old_log_probs", "ref_log_prob")}
+    rewards = torch.randn(mask.shape, generator=generator) * mask
+    tensors |= {"response_mask": mask, "token_level_scores": rewards, "token_level_rewards": rewards}
+    tensors = {name: torch.cat([rows, dummies(name, rows, dead)]) for name, rows in tensors.items()}
+    uids = np.array(PROMPTS + ["pad0"] * dead, dtype=object)
+    return DataProto(batch=TensorDict(tensors, batch_size=len(uids)), non_tensor_batch={"uid": uids})
+
+
+def dummies(name: str, like: Tensor, count: int) -> Tensor:
+    """verl zeroes a dummy row's mask and rewards; the models' outputs on it are whatever they are."""
+    filled = 0 if name in ("response_mask", "token_level_scores", "token_level_rewards") else 3
+    return like.new_full((count, like.shape[1]), filled)
+
+
+def through_verl(data: DataProto, estimator: str) -> tuple[Tensor, Tensor]:
+    """The very call that verl's V1 trainer makes."""
+    keys = [f"{uid}_{i}_0" for i, uid in enumerate(data.non_tensor_batch["uid"])]
+    data = compute_advantage_for_multi_trajectories(data, keys, estimator, CONFIG.gamma, CONFIG.lam, config=CONFIG)
+    mask = data.batch["response_mask"]
+    return data.batch["advantages"] * mask, data.batch["returns"] * mask
+
+
+def ours(data: DataProto, name: str) -> tuple[Tensor, Tensor]:
+    rewards, mask = data.batch["token_level_rewards"], data.batch["response_mask"]
+    uids = list(data.non_tensor_batch["uid"])
+    return {
+        "ppo": lambda: token_gae(rewards, data.batch["values"], mask, CONFIG.gamma, CONFIG.lam),
+        "grpo": lambda: grpo(rewards, mask, uids),
+        "rloo": lambda: rloo(rewards, mask, uids),
+        "reinforce_plus_plus": lambda: reinforce_plus_plus(rewards, mask, CONFIG.gamma),
+    }[name]()
+
+
+@pytest.mark.parametrize("dead", [0, 3])
+@pytest.mark.parametrize(("name", "verl_name"), [(n, "gae" if n == "ppo" else n) for n in ALGORITHMS])
+def test_verl_is_right_on_healthy_rows(name: str, verl_name: str, dead: int) -> None:
+    expected = ours(rows(), name)
+    for registered in {verl_name, ALGORITHMS[name].estimator}:
+        for got, wanted in zip(through_verl(rows(dead), registered), expected, strict=True):
+            torch.testing.assert_close(got[: len(PROMPTS)], wanted, atol=2e-6, rtol=1e-5)
+            assert not got[len(PROMPTS) :].any()
+
+
+def test_verl_reinforce_plus_plus_reaches_the_first_turn_and_the_released_quirk_does_not() -> None:
+    data = rows()
+    data.batch["token_level_rewards"] = torch.zeros_like(data.batch["values"])
+    data.batch["token_level_rewards"][0, 7] = 1.0
+    _, returns = through_verl(data, "reinforce_plus_plus")
+    torch.testing.assert_close(returns[0], torch.tensor([0.9**4, 0.9**3, 0, 0, 0.9**2, 0, 0.9, 1, 0]))
+    _, reset = through_verl(data, QUIRKS["reinforce_plus_plus_reset"].estimator)
+    torch.testing.assert_close(reset[0], torch.tensor([0, 0, 0, 0, 0, 0, 0.9, 1, 0]))
+
+
+def test_verl_gae_ignores_finite_values_on_observation_tokens() -> None:
+    data = rows()
+    expected = through_verl(rows(), "gae")[0]
+    data.batch["values"][data.batch["response_mask"] == 0] = 1e6
+    torch.testing.assert_close(through_verl(data, "gae")[0], expected)
+
+
+@pytest.mark.parametrize("name", ["grpo", "rloo"])
+def test_verl_gives_a_group_of_one_its_raw_score_and_ours_refuses_it(name: str) -> None:
+    data = rows()
+    data.non_tensor_batch["uid"][5] = "alone"
+    score = data.batch["token_level_rewards"][5].sum()
+    torch.testing.assert_close(through_verl(data, name)[0][5], score * data.batch["response_mask"][5])
+    with pytest.raises(ValueError, match="'alone'"):
+        through_verl(data, ALGORITHMS[name].estimator)
+
+
+@pytest.mark.parametrize("name", ["grpo", "rloo"])
+def test_verl_counts_an_episode_without_an_action_and_ours_does_not(name: str) -> None:
+    data = rows(dead=1)
+    data.non_tensor_batch["uid"][-1] = "a"
+    expected = ours(rows(), name)[0]
+    assert not torch.allclose(through_verl(data, name)[0][:3], expected[:3])
+    torch.testing.assert_close(through_verl(data, ALGORITHMS[name].estimator)[0][:6], expected, atol=2e-6, rtol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["kl", "k3"])
+def test_kl_in_the_reward_stays_on_action_tokens(kind: str) -> None:
+    """verl masks it rightly, and ours takes the same from each token."""
+    verls, wanted = apply_kl_penalty(rows(dead=2), controller(), kind)
+    mine, metrics = estimators.apply_kl_penalty(rows(dead=2), controller(), kind)
+    penalty = verls.batch["token_level_scores"] - verls.batch["token_level_rewards"]
+    assert penalty[verls.batch["response_mask"] == 1].all()
+    assert not penalty[verls.batch["response_mask"] == 0].any()
+    assert torch.equal(mine.batch["token_level_rewards"], verls.batch["token_level_rewards"])
+    assert metrics["actor/reward_kl_penalty_coeff"] == wanted["actor/reward_kl_penalty_coeff"] == 0.1
+
+
+def test_dummy_rows_dilute_verls_kl_metric_and_not_ours() -> None:
+    expected = apply_kl_penalty(rows(), controller())[1]["actor/reward_kl_penalty"]
+    for dead in (0, 6):
+        ours = estimators.apply_kl_penalty(rows(dead), controller())[1]["actor/reward_kl_penalty"]
+        assert ours == pytest.approx(expected, rel=1e-5)
+    diluted = apply_kl_penalty(rows(dead=6), controller())[1]["actor/reward_kl_penalty"]
+    assert diluted == pytest.approx(expected / 2, rel=1e-5)
+
+
+def controller() -> SimpleNamespace:
+    return SimpleNamespace(value=0.1, update=lambda current_kl, n_steps: None)
+
+
+@pytest.mark.parametrize("mode", ["token-mean", "seq-mean-token-mean"])
+def test_kl_in_the_loss_reads_action_tokens_only(mode: str) -> None:
+    """``agg_loss`` as ``ppo_loss`` calls it for KL, policy and entropy; it also skips rows without action tokens."""
+    mask = rows().batch["response_mask"].bool()
+    kl = torch.rand(mask.shape)
+    poisoned = kl.masked_fill(~mask, 1e9)
+    expected = core_algos.agg_loss(kl, mask, mode)
+    torch.testing.assert_close(core_algos.agg_loss(poisoned, mask, mode), expected)
+    dead_loss, dead_mask = torch.cat([poisoned, torch.ones(2, 9)]), torch.cat([mask, torch.zeros(2, 9, dtype=bool)])
+    torch.testing.assert_close(core_algos.agg_loss(dead_loss, dead_mask, mode), expected)
+    diluted = core_algos.agg_loss(dead_loss, dead_mask, mode, global_batch_size=8)  # what the engine passes
+    assert torch.allclose(diluted, expected) == (mode == "token-mean")
+
+
+def test_settings_reach_our_estimators_from_verls_algorithm_node() -> None:
+    """The V1 trainer hands over its OmegaConf node; keys of other estimators are left alone."""
+    data, config = rows(), OmegaConf.create({"norm_adv_by_std_in_grpo": False, "gamma": 0.5, "lam": 1.0})
+    estimator = core_algos.get_adv_estimator_fn("turngrid_grpo")
+    rewards, mask, uids = data.batch["token_level_rewards"], data.batch["response_mask"], data.non_tensor_batch["uid"]
+    got, _ = estimator(token_level_rewards=rewards, response_mask=mask, config=config, index=uids)
+    torch.testing.assert_close(got, grpo(rewards, mask, uids, norm_adv_by_std_in_grpo=False)[0])
+
+
+def test_the_registry_names_what_verl_can_find() -> None:
+    estimators.register_all()  # a second time
+    for algorithm in [*ALGORITHMS.values(), *QUIRKS.values()]:
+        assert callable(core_algos.get_adv_estimator_fn(algorithm.estimator))
+        assert (algorithm.function is None) == (not algorithm.estimator.startswith("turngrid_"))

@@ -1,0 +1,130 @@
+"""Each estimator against numbers worked by hand."""
+
+import math
+
+import pytest
+import torch
+from torch import Tensor, tensor
+
+from algorithms.gae import token_gae
+from algorithms.group import grpo, rloo
+from algorithms.masked import whiten
+from algorithms.reinforce import reinforce_plus_plus, reinforce_plus_plus_reset
+
+# Two groups of two episodes: the scores are 6, 3 and 9, 12, each in two turns with an observation token between.
+MASK = tensor([[1.0, 1, 0, 1, 0]] * 4)
+REWARDS = tensor([[0.0, 2, 0, 4, 0], [0, 3, 0, 0, 0], [0, 0, 0, 9, 0], [0, 6, 0, 6, 0]])
+GROUPS = ["a", "a", "b", "b"]
+
+
+def on_action_tokens(advantages: list[float]) -> Tensor:
+    return tensor(advantages).unsqueeze(-1) * MASK
+
+
+def test_rloo_by_hand() -> None:
+    advantages, returns = rloo(REWARDS, MASK, GROUPS)
+    torch.testing.assert_close(advantages, on_action_tokens([3.0, -3.0, -3.0, 3.0]))
+    assert returns is advantages
+
+
+def test_rloo_of_three_leaves_one_out() -> None:
+    """Scores 1, 2, 6: 1 - 4, 2 - 3.5, 6 - 1.5."""
+    advantages, _ = rloo(tensor([[1.0], [2.0], [6.0]]), torch.ones(3, 1), ["a"] * 3)
+    torch.testing.assert_close(advantages.flatten(), tensor([-3.0, -1.5, 4.5]))
+
+
+def test_grpo_without_std_by_hand() -> None:
+    advantages, _ = grpo(REWARDS, MASK, GROUPS, norm_adv_by_std_in_grpo=False)
+    torch.testing.assert_close(advantages, on_action_tokens([1.5, -1.5, -1.5, 1.5]))
+
+
+def test_grpo_with_std_by_hand() -> None:
+    """The unbiased standard deviation of {6, 3} is 3 / sqrt(2), so that the advantages are 1 / sqrt(2)."""
+    advantages, _ = grpo(REWARDS, MASK, GROUPS)
+    half = math.sqrt(0.5)
+    torch.testing.assert_close(advantages, on_action_tokens([half, -half, -half, half]), atol=1e-6, rtol=0)
+
+
+def test_equal_scores_give_no_advantage() -> None:
+    rewards = torch.full((4, 1), 0.7)
+    assert not grpo(rewards, torch.ones(4, 1), ["a"] * 4)[0].any()
+    torch.testing.assert_close(rloo(rewards, torch.ones(4, 1), ["a"] * 4)[0], torch.zeros(4, 1), atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("estimator", [grpo, rloo])
+def test_rows_in_any_order(estimator) -> None:
+    order = tensor([2, 0, 3, 1])
+    expected = estimator(REWARDS, MASK, GROUPS)[0][order]
+    actual = estimator(REWARDS[order], MASK[order], [GROUPS[i] for i in order])[0]
+    torch.testing.assert_close(actual, expected)
+
+
+@pytest.mark.parametrize("estimator", [grpo, rloo])
+def test_groups_of_one_are_refused(estimator) -> None:
+    with pytest.raises(ValueError, match="2 group.*'b'.*at least two samples a prompt.*rollout.n"):
+        estimator(REWARDS, MASK, ["a", "a", "b", "c"])
+
+
+# Three turns; 99 stands on the observation tokens.
+#   token     a1    a2     o    a3    o   o    a4
+TURNS = tensor([[1.0, 1, 0, 1, 0, 0, 1]])
+VALUES = tensor([[0.1, 0.2, 99, 0.3, 99, 99, 0.4]])
+TURN_REWARDS = tensor([[0.0, 0.5, 0, 0, 0, 0, 1]])
+
+
+def test_gae_over_three_turns_by_hand() -> None:
+    """With gamma = lambda = 1/2, gamma * lambda = 1/4:
+
+    a4: delta = 1 - 0.4 = 0.6                  A = 0.6
+    a3: delta = 0 + 0.5 * 0.4 - 0.3 = -0.1     A = -0.1 + 0.25 * 0.6 = 0.05
+    a2: delta = 0.5 + 0.5 * 0.3 - 0.2 = 0.45   A = 0.45 + 0.25 * 0.05 = 0.4625
+    a1: delta = 0 + 0.5 * 0.2 - 0.1 = 0        A = 0.25 * 0.4625 = 0.115625
+    """
+    advantages, returns = token_gae(TURN_REWARDS, VALUES, TURNS, gamma=0.5, lam=0.5, whitened=False)
+    torch.testing.assert_close(advantages, tensor([[0.115625, 0.4625, 0, 0.05, 0, 0, 0.6]]))
+    torch.testing.assert_close(returns, tensor([[0.215625, 0.6625, 0, 0.35, 0, 0, 1.0]]))
+
+
+def test_gae_takes_returns_before_whitening() -> None:
+    advantages, returns = token_gae(TURN_REWARDS, VALUES, TURNS, gamma=0.5, lam=0.5)
+    torch.testing.assert_close(returns, token_gae(TURN_REWARDS, VALUES, TURNS, 0.5, 0.5, whitened=False)[1])
+    torch.testing.assert_close(advantages[TURNS.bool()].mean(), tensor(0.0), atol=1e-6, rtol=0)
+    torch.testing.assert_close(advantages[TURNS.bool()].var(), tensor(1.0))
+
+
+@pytest.mark.parametrize("anything", [0.0, -1e30, math.inf, math.nan])
+def test_gae_unchanged_by_any_value_on_observation_tokens(anything: float) -> None:
+    values = VALUES.where(TURNS.bool(), tensor(anything))
+    expected = token_gae(TURN_REWARDS, VALUES, TURNS, 0.9, 0.8)
+    for actual, wanted in zip(token_gae(TURN_REWARDS, values, TURNS, 0.9, 0.8), expected, strict=True):
+        assert torch.equal(actual, wanted)
+
+
+def test_reinforce_plus_plus_reaches_the_first_turn() -> None:
+    """gamma = 1/2, the only reward is the last turn's: 1, 1/2 before it, 1/4, 1/8; observation tokens cost nothing."""
+    rewards = tensor([[0.0, 0, 0, 0, 0, 0, 1]])
+    advantages, returns = reinforce_plus_plus(rewards, TURNS, gamma=0.5)
+    torch.testing.assert_close(returns, tensor([[0.125, 0.25, 0, 0.5, 0, 0, 1]]))
+    torch.testing.assert_close(advantages, whiten(returns, TURNS))
+
+
+def test_reinforce_plus_plus_adds_turn_rewards() -> None:
+    _, returns = reinforce_plus_plus(TURN_REWARDS, TURNS)
+    torch.testing.assert_close(returns, tensor([[1.5, 1.5, 0, 1, 0, 0, 1]]))
+
+
+def test_the_released_quirk_leaves_all_but_the_last_turn_without_return() -> None:
+    rewards = tensor([[0.0, 0, 0, 0, 0, 0, 1]])
+    _, returns = reinforce_plus_plus_reset(rewards, TURNS)
+    torch.testing.assert_close(returns, tensor([[0.0, 0, 0, 0, 0, 0, 1]]))
+
+
+def test_whitening_by_hand() -> None:
+    """1 and 3 have mean 2 and unbiased variance 2."""
+    whitened = whiten(tensor([[1.0, 77, 3]]), tensor([[1, 0, 1]]))
+    torch.testing.assert_close(whitened, tensor([[-math.sqrt(0.5), 0, math.sqrt(0.5)]]))
+
+
+def test_whitening_of_one_token_is_refused() -> None:
+    with pytest.raises(ValueError, match="at least two sampled tokens"):
+        whiten(tensor([[1.0, 2]]), tensor([[1, 0]]))

@@ -1,0 +1,79 @@
+"""The worked example of docs/env.md, followed to the letter in a copy of the project, and its runnable blocks."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs/env.md").read_text()
+FILE = re.compile(r"```\w+\n# (\S+/\S+)\n(.*?)```", re.DOTALL)
+EXAMPLE = re.compile(r"```python\n((?!# \S+/).*?)```", re.DOTALL)
+
+USE = """
+import asyncio, json, sys
+from omegaconf import OmegaConf
+from envs.catalogue import Catalogue
+from envs.pool import EnvPool
+from envs.registry import world
+
+env = OmegaConf.load("conf/env/corridor.yaml").env
+listing = Catalogue(world(env.name), sys.argv[1]).listing(env.task, "train", 10, reward="dense", progress=False)
+
+async def main():
+    async with EnvPool(env.name, 1, 20.0) as pool:
+        for task in listing.tasks:
+            session = await pool.open()
+            await session.reset(task, 0)
+            results = [await session.step(action) for action in task.walkthrough]
+            assert sum(result.score_delta for result in results) == task.max_score == 2
+            assert [result.won for result in results] == [False] * (len(results) - 1) + [True]
+            await session.reset(task, 0)
+            assert not (await session.step("quit\\nlight lamp")).valid
+
+asyncio.run(main())
+print(json.dumps([[task.seed for task in listing.tasks], listing.rejected]))
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A copy of the rooms with the example's three pieces in place."""
+    for room in ("envs", "conf"):
+        shutil.copytree(ROOT / room, tmp_path / room, ignore=shutil.ignore_patterns("__pycache__"))
+    blocks = dict(FILE.findall(PAGE))
+    line = blocks.pop("envs/registry.py")
+    assert set(blocks) == {"envs/corridor.py", "conf/env/corridor.yaml"}
+    for path, content in blocks.items():
+        (tmp_path / path).write_text(content)
+    registry = tmp_path / "envs/registry.py"
+    head = "WORLDS: dict[str, str] = {\n"
+    assert head in registry.read_text()
+    registry.write_text(registry.read_text().replace(head, head + line))
+    return tmp_path
+
+
+def run(folder: Path, *arguments: str, **env: str) -> str:
+    environment = {**os.environ, **env}
+    command = [sys.executable, *arguments]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_new_world_is_listed_and_played(project: Path) -> None:
+    seeds, rejected = json.loads(run(project, "-c", USE, str(project / "cache"), PYTHONPATH=str(project)))
+    assert len(seeds) == 10
+    assert {reason for _, reason in rejected} <= {"nowhere to walk", "the same game as another seed's"}
+    assert sorted([*seeds, *(seed for seed, _ in rejected)]) == list(range(30001, 30001 + len(seeds) + len(rejected)))
+
+
+@pytest.mark.parametrize("example", EXAMPLE.findall(PAGE))
+def test_the_examples_run(example: str, tmp_path: Path) -> None:
+    cache = os.environ.get("TURNGRID_CACHE") or str(tmp_path / "cache")
+    assert run(tmp_path, "-c", example, PYTHONPATH=str(ROOT), TURNGRID_CACHE=cache)

@@ -1,0 +1,47 @@
+"""Small sets of real games, made once a session (in TURNGRID_CACHE where that is set), and a world that breaks."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from envs import registry
+from envs.catalogue import Catalogue
+
+sys.path.append(str(Path(__file__).parent))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """The interpreter warns of every game that is not one of the classics it knows; TextWorld reads scores itself."""
+    config.addinivalue_line("filterwarnings", "ignore:Game .* is not fully supported")
+
+
+@pytest.fixture(scope="session")
+def game_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return Path(os.environ.get("TURNGRID_CACHE") or tmp_path_factory.mktemp("turngrid cache"))
+
+
+@pytest.fixture(scope="session")
+def custom_games(game_cache):
+    """Four games of w2-o3-q4 from the test split."""
+    return Catalogue(registry.world("textworld"), game_cache).tasks("w2-o3-q4", "test", 4, progress=False)
+
+
+@pytest.fixture(scope="session")
+def simple_games(game_cache):
+    """The first game of tw-simple under each of its rewards."""
+    catalogue = Catalogue(registry.world("tw_simple"), game_cache)
+    return {
+        reward: catalogue.tasks("tw-simple", "test", 1, reward=reward, progress=False)[0]
+        for reward in ("sparse", "balanced", "dense")
+    }
+
+
+@pytest.fixture
+def fragile(monkeypatch, tmp_path):
+    """The catalogue of a world that hangs, dies and prints on command."""
+    monkeypatch.setitem(registry.WORLDS, "fragile", "fragile:Fragile")
+    return Catalogue(registry.world("fragile"), tmp_path / "cache with space")

@@ -1,0 +1,85 @@
+"""A world small enough to be wrong in every way on command; real worker processes play it.
+
+Its games are text files with a number: ``add`` counts up to it and wins. Other commands hang, die, shout, fail or lose.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+import time
+from pathlib import Path
+
+from envs.text_env import RawStep, TextEnv
+from envs.types import EnvError, Observation, TaskError, TaskRef
+from envs.world import GameRecord, PromptStyle, Rejected, World
+
+
+class FragileEnv(TextEnv):
+    banned_verbs = frozenset({"quit"})
+
+    def _reset(self, task: TaskRef, seed: int) -> Observation:
+        self.count, self.goal, self.task = 0, int(Path(task.game_file).read_text()), task
+        return Observation(text=f"0 of {self.goal}", goal=task.goal)
+
+    def _step(self, command: str) -> RawStep:
+        if command == "sleep":
+            time.sleep(600)
+        if command == "die":
+            os._exit(3)
+        if command == "die once" and not (marker := Path(self.task.game_file + ".died")).exists():
+            marker.touch()
+            os._exit(3)
+        if command == "shout":
+            print('{"ok": {}}', flush=True)
+            os.write(1, b'{"ok": {}}\n')
+            sys.stdin.read()
+        if command == "fail":
+            raise EnvError("the world failed")
+        if command == "crash":
+            raise ZeroDivisionError("a bug in the world")
+        if command == "wait":
+            time.sleep(0.2)
+        self.count += command.startswith("add")
+        seen = Observation(text=f"{self.count} of {self.goal}", goal=self.task.goal)
+        return RawStep(seen, self.count, won=self.count >= self.goal, lost=command == "lose")
+
+
+class Fragile(World):
+    name = "fragile"
+    rewards = ("sparse", "dense")
+    prompt = PromptStyle("You count.", 'Answer with a phrase such as "add one".')
+    version = "1"
+
+    def parse_task(self, task):
+        if task not in ("slow", "fast", "never", "few", "crash"):
+            raise TaskError(f"unknown task {task!r}")
+        return {"kind": task}
+
+    def max_turns(self, task):
+        return 10
+
+    def make_game(self, params, seed, folder):
+        """Every third seed is refused; ``few`` has three different games in all."""
+        if params["kind"] == "never" or seed % 3 == 0:
+            raise Rejected("divisible by three" if seed % 3 == 0 else "never")
+        if params["kind"] == "crash":
+            os._exit(3)
+        file = folder / "game.txt"
+        file.write_text("3")
+        if params["kind"] == "slow":
+            time.sleep(0.3)
+        (folder / "late.txt").write_text(str(seed))
+        same = seed % 4 if params["kind"] == "few" else seed
+        return GameRecord(
+            file.name,
+            hashlib.sha256(file.read_bytes()).hexdigest(),
+            f"count to 3 ({seed})",
+            ("add",) * 3,
+            str(same),
+            3.0,
+        )
+
+    def env(self, *, legal=False, expert=False):
+        return FragileEnv()

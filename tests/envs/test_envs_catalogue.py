@@ -1,0 +1,196 @@
+"""Which games a split holds, how they get into the cache, and what a kill leaves behind."""
+
+import asyncio
+import itertools
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from envs import registry
+from envs.cache import cache_root
+from envs.catalogue import SPLITS, Catalogue, panel_hash
+from envs.types import EnvError, TaskError, TaskRef
+
+SCRIPT = f"""
+import sys
+sys.path.append({str(Path(__file__).parent)!r})
+from envs import registry
+registry.WORLDS["fragile"] = "fragile:Fragile"
+from envs.catalogue import Catalogue, panel_hash
+world = registry.world("fragile")
+print(panel_hash(Catalogue(world, sys.argv[1]).tasks("slow", "test", 8, workers=2, progress=False)), flush=True)
+"""
+
+
+def seeds(tasks):
+    return [task.seed for task in tasks]
+
+
+def run_script(cache):
+    env = {**os.environ, "PYTHONPATH": os.getcwd()}
+    command = [sys.executable, "-c", SCRIPT, str(cache)]
+    return subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+
+
+def test_rejected_seeds_are_skipped_in_order_and_recorded(fragile):
+    listing = fragile.listing("fast", "test", 5, progress=False)
+    assert seeds(listing.tasks) == [1, 2, 4, 5, 7]
+    assert listing.rejected == [(3, "divisible by three"), (6, "divisible by three")]
+
+
+def test_a_longer_list_begins_with_the_shorter_one(fragile):
+    short = fragile.tasks("fast", "train", 3, progress=False)
+    longer = fragile.tasks("fast", "train", 6, progress=False)
+    assert longer[:3] == short
+    assert fragile.tasks("fast", "train", 3, progress=False) == short
+    assert panel_hash(longer) != panel_hash(short)
+
+
+def test_the_list_does_not_depend_on_the_number_of_workers(fragile, tmp_path):
+    many = Catalogue(registry.world("fragile"), tmp_path / "other").tasks("fast", "test", 6, workers=3, progress=False)
+    one = fragile.tasks("fast", "test", 6, workers=1, progress=False)
+    assert seeds(many) == seeds(one)
+    assert panel_hash(many) == panel_hash(one)
+
+
+def test_the_same_game_twice_is_listed_once(fragile):
+    """``few`` has four fingerprints; seeds 1, 2, 4 and 7 are the first of theirs."""
+    listing = fragile.listing("few", "test", 4, progress=False)
+    assert seeds(listing.tasks) == [1, 2, 4, 7]
+    assert (5, "the same game as another seed's") in listing.rejected
+
+
+def test_splits_of_a_run_share_no_game(fragile):
+    made = fragile.splits("few", {"train": 2, "test": 2}, progress=False)
+    test, train = made["test"], made["train"]
+    assert seeds(test) == [1, 2]
+    assert not {t.fingerprint for t in test} & {t.fingerprint for t in train}
+    alone = fragile.tasks("few", "train", 2, progress=False)
+    assert {t.fingerprint for t in test} & {t.fingerprint for t in alone}  # else nothing had to be avoided
+
+
+def test_real_splits_are_disjoint_by_game_and_by_content(game_cache):
+    counts = {"test": 2, "validation": 1, "demonstrations": 1, "train": 2}
+    made = Catalogue(registry.world("textworld"), game_cache).splits("w2-o3-q4", counts, progress=False)
+    games = [task for tasks in made.values() for task in tasks]
+    assert {split: len(tasks) for split, tasks in made.items()} == counts
+    assert len({task.sha256 for task in games}) == len({task.fingerprint for task in games}) == len(games)
+    for split, tasks in made.items():
+        assert all(SPLITS[split].first <= task.seed <= SPLITS[split].last for task in tasks)
+        assert all(task.split == split for task in tasks)
+
+
+def test_seeds_of_different_splits_never_overlap():
+    apart = sorted((s for name, s in SPLITS.items() if name != "test_paper"), key=lambda s: s.first)
+    assert all(left.last < right.first for left, right in itertools.pairwise(apart))
+
+
+def test_without_a_count_a_split_is_all_its_acceptable_seeds(fragile):
+    listing = fragile.listing("fast", "test_paper", None, progress=False)
+    assert seeds(listing.tasks) == [seed for seed in range(1, 101) if seed % 3]
+    assert len(listing.rejected) == 33
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("nothing", "test", 3), "unknown task"),
+        (("fast", "train", None), "split train has no end"),
+        (("fast", "tests", 3), "unknown split 'tests'"),
+        (("fast", "test", 3, "balanced"), "fragile offers sparse, dense, not 'balanced'"),
+        (("fast", "test_paper", 90), "test_paper has 67 games"),
+        (("never", "test", 250), "never: split test has 0 games .* never"),
+    ],
+)
+def test_what_cannot_be_listed_is_said_in_one_line(fragile, arguments, message):
+    with pytest.raises(TaskError, match=message) as caught:
+        fragile.tasks(*arguments, progress=False)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_generator_that_kills_its_process_is_an_error(fragile):
+    with pytest.raises(EnvError, match="seed 1: worker died"):
+        fragile.tasks("crash", "test", 1, progress=False)
+
+
+def test_it_works_inside_a_running_event_loop(fragile):
+    async def inside():
+        return fragile.tasks("fast", "test", 2, progress=False)
+
+    assert seeds(asyncio.run(inside())) == [1, 2]
+
+
+@pytest.mark.parametrize("change", [lambda file: file.write_text("4"), lambda file: file.unlink()])
+def test_a_changed_game_file_is_noticed_and_made_again(fragile, change):
+    before = fragile.tasks("fast", "test", 2, progress=False)
+    change(Path(before[0].game_file))
+    after = fragile.tasks("fast", "test", 2, progress=False)
+    assert after == before
+    assert Path(after[0].game_file).read_text() == "3"
+
+
+def test_a_copied_cache_is_taken_as_it_is(fragile, tmp_path):
+    """New times, same content: nothing is made again."""
+    task = fragile.tasks("fast", "test", 1, progress=False)[0]
+    late = Path(task.game_file).with_name("late.txt")
+    late.write_text("not part of the hash")
+    os.utime(task.game_file, (1, 1))
+    assert fragile.tasks("fast", "test", 1, progress=False) == [task]
+    assert late.read_text() == "not part of the hash"
+
+
+def test_a_listed_split_needs_no_process(fragile, monkeypatch):
+    listed = fragile.tasks("fast", "test", 3, progress=False)
+    monkeypatch.setattr(subprocess, "Popen", None)
+    assert fragile.tasks("fast", "test", 3, progress=False) == listed
+
+
+def test_killed_while_making_it_leaves_whole_games_or_none(fragile, tmp_path):
+    cache = tmp_path / "killed"
+    script = run_script(cache)
+    while not list(cache.glob("games/*/*/*/entry.json")):
+        assert script.poll() is None, script.stderr.read()
+        time.sleep(0.01)
+    os.killpg(script.pid, signal.SIGKILL)
+    script.wait()
+    for folder in cache.glob("games/*/*/*"):
+        entry = json.loads((folder / "entry.json").read_text())
+        assert "rejected" in entry or {p.name for p in folder.iterdir()} == {"entry.json", "game.txt", "late.txt"}
+    finished = run_script(cache)
+    whole = fragile.tasks("slow", "test", 8, progress=False)
+    assert finished.communicate()[0].decode().strip() == panel_hash(whole)
+
+
+def test_two_processes_share_a_cache(fragile, tmp_path):
+    cache = tmp_path / "shared"
+    outputs = [script.communicate() for script in [run_script(cache), run_script(cache)]]
+    hashes = {out.decode().strip() for out, _ in outputs}
+    assert len(hashes) == 1, outputs
+    assert not list((cache / "building").iterdir())
+
+
+def test_old_leftovers_are_swept(fragile, tmp_path):
+    old = tmp_path / "cache with space" / "building" / "abandoned"
+    old.mkdir(parents=True)
+    os.utime(old, (1, 1))
+    Catalogue(registry.world("fragile"), tmp_path / "cache with space")
+    assert not old.exists()
+
+
+def test_a_task_travels_as_json(custom_games):
+    for task in custom_games:
+        assert TaskRef.from_dict(json.loads(json.dumps(task.to_dict()))) == task
+
+
+def test_where_the_cache_is(monkeypatch, tmp_path):
+    monkeypatch.setenv("TURNGRID_CACHE", str(tmp_path))
+    assert cache_root() == tmp_path
+    monkeypatch.delenv("TURNGRID_CACHE")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert cache_root() == tmp_path / ".cache" / "turngrid"

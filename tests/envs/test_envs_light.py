@@ -1,0 +1,39 @@
+"""The rooms that start in a blink: nothing heavy is imported, not even by way of each other."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+HEAVY = {"torch", "verl", "ray", "transformers", "tensorflow", "vllm", "datasets"}
+MODULES = sorted(
+    ".".join(path.relative_to(ROOT).with_suffix("").parts)
+    for room in ("envs", "rewards", "rollouts")
+    for path in (ROOT / room).rglob("*.py")
+    if path.name != "__init__.py"
+)
+
+
+def fresh(code):
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    out = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=False)
+    assert out.returncode == 0, out.stderr
+    return set(out.stdout.split())
+
+
+def test_the_light_rooms_import_nothing_heavy():
+    assert {"envs.pool", "rewards.registry", "rollouts.loop"} <= set(MODULES)
+    loaded = fresh(f"import sys, {', '.join(MODULES)}\nprint(*sys.modules)")
+    assert {"envs.tw_env", "rollouts.loop"} <= loaded
+    assert not HEAVY & loaded
+
+
+@pytest.mark.parametrize(
+    "module", ["envs.registry", "envs.catalogue", "envs.pool", "envs.textworld", "rewards.registry"]
+)
+def test_what_a_driver_imports_leaves_textworld_alone(module):
+    """TextWorld takes a second or more to import: only workers and makers pay for it."""
+    assert "textworld" not in fresh(f"import sys, {module}\nprint(*sys.modules)")

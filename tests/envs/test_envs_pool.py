@@ -1,0 +1,314 @@
+"""Many games on a few processes: who hears of it when one of them hangs, dies or talks out of turn."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from envs import registry
+from envs.pool import EnvPool
+from envs.types import EnvError, TaskError
+
+
+def alive(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as stat:
+            return stat.read().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def wait_until(condition, seconds=10.0):
+    end = time.monotonic() + seconds
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.05)
+    return condition()
+
+
+@pytest.fixture
+def counting(fragile):
+    return fragile.tasks("fast", "test", 4, progress=False)
+
+
+async def finish(session, steps=3):
+    for _ in range(steps):
+        result = await session.step("add")
+    return result
+
+
+def test_many_sessions_play_their_own_games(custom_games):
+    async def play(pool, task):
+        session = await pool.open()
+        texts = [(await session.reset(task, 0)).text]
+        for action in task.walkthrough:
+            result = await session.step(action)
+            texts.append(result.observation.text)
+        await session.close()
+        return texts, result.won
+
+    async def main():
+        async with EnvPool("textworld", 2, 30.0) as pool:
+            assert len(pool.pids) == 2
+            return await asyncio.gather(*(play(pool, task) for task in custom_games * 3))
+
+    env = registry.world("textworld").env()
+    for (texts, won), task in zip(asyncio.run(main()), custom_games * 3, strict=True):
+        assert won
+        assert texts[0] == env.reset(task, 0).text
+        assert texts[1:] == [env.step(action).observation.text for action in task.walkthrough]
+    env.close()
+
+
+def test_legal_and_expert_commands_on_request(custom_games):
+    async def main():
+        async with EnvPool("textworld", 1, 30.0, legal=True, expert=True) as pool:
+            session = await pool.open()
+            return await session.reset(custom_games[0], 0)
+
+    seen = asyncio.run(main())
+    assert custom_games[0].walkthrough[0] in seen.legal
+    assert seen.expert == custom_games[0].walkthrough
+
+
+def test_a_killed_worker_is_replaced_and_its_games_go_on(custom_games):
+    """Every session is in the middle of its game; none of them notices."""
+
+    async def main():
+        async with EnvPool("textworld", 2, 30.0) as pool:
+            sessions = [await pool.open() for _ in custom_games]
+            for session, task in zip(sessions, custom_games, strict=True):
+                await session.reset(task, 0)
+                await session.step(task.walkthrough[0])
+            before = pool.pids
+            for pid in before:
+                os.kill(pid, signal.SIGKILL)
+            for turn in range(1, 4):
+                results = await asyncio.gather(
+                    *(s.step(t.walkthrough[turn]) for s, t in zip(sessions, custom_games, strict=True))
+                )
+            assert not set(before) & set(pool.pids)
+            return results
+
+    results = asyncio.run(main())
+    assert all(result.won and result.score_delta == 1.0 for result in results)
+
+
+def test_a_game_that_hangs_is_an_error_for_its_player_alone(counting):
+    async def main():
+        async with EnvPool("fragile", 1, 0.5) as pool:
+            hung, other = await pool.open(), await pool.open()
+            await hung.reset(counting[0], 0)
+            await other.reset(counting[1], 0)
+            await other.step("add one")
+            stuck = asyncio.create_task(hung.step("sleep"))
+            await asyncio.sleep(0)
+            second = await other.step("add two")
+            with pytest.raises(EnvError, match=r"no answer within 0.5 s"):
+                await stuck
+            assert second.observation.text == "2 of 3"
+            assert (await other.step("add three")).won
+            with pytest.raises(EnvError, match="reset first"):
+                await hung.step("add")
+            assert (await hung.reset(counting[0], 0)).text == "0 of 3"
+            assert (await finish(hung)).won
+
+    asyncio.run(main())
+
+
+def test_each_step_has_its_own_deadline(counting):
+    """Eight steps of 0.2 s on one worker, each allowed 1 s: waiting for the others is not counted."""
+
+    async def main():
+        async with EnvPool("fragile", 1, 1.0) as pool:
+            sessions = [await pool.open() for _ in range(8)]
+            await asyncio.gather(*(s.reset(counting[0], 0) for s in sessions))
+            results = await asyncio.gather(*(s.step("wait") for s in sessions))
+            assert [result.score_delta for result in results] == [0] * 8  # all answered, none given up
+
+    asyncio.run(main())
+
+
+def test_a_game_that_kills_its_worker_once_is_played_again(counting):
+    async def main():
+        async with EnvPool("fragile", 1, 5.0) as pool:
+            session = await pool.open()
+            await session.reset(counting[2], 0)
+            await session.step("add")
+            await session.step("die once")
+            assert (await session.step("add")).observation.text == "2 of 3"
+
+    asyncio.run(main())
+
+
+def test_a_game_that_always_kills_its_worker_is_an_error_for_its_player_alone(counting):
+    async def main():
+        async with EnvPool("fragile", 1, 5.0) as pool:
+            deadly, other = await pool.open(), await pool.open()
+            await deadly.reset(counting[0], 0)
+            await other.reset(counting[1], 0)
+            await other.step("add")
+            with pytest.raises(EnvError, match="worker died"):
+                await deadly.step("die")
+            assert (await finish(other, 2)).won
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(("action", "message"), [("fail", "the world failed"), ("crash", "ZeroDivisionError")])
+def test_a_world_that_fails_leaves_the_worker_running(counting, action, message):
+    async def main():
+        async with EnvPool("fragile", 1, 5.0) as pool:
+            failed, other = await pool.open(), await pool.open()
+            await failed.reset(counting[0], 0)
+            await other.reset(counting[1], 0)
+            pids = pool.pids
+            with pytest.raises(EnvError, match=message):
+                await failed.step(action)
+            assert (await finish(other)).won
+            await failed.reset(counting[0], 0)
+            assert (await finish(failed)).won
+            assert pool.pids == pids
+
+    asyncio.run(main())
+
+
+def test_a_world_of_another_package_goes_by_its_module(counting):
+    async def main():
+        async with EnvPool("fragile:Fragile", 1, 5.0) as pool:
+            session = await pool.open()
+            await session.reset(counting[0], 0)
+            assert (await finish(session)).won
+
+    asyncio.run(main())
+
+
+def test_what_a_game_prints_does_not_reach_the_protocol(counting):
+    async def main():
+        async with EnvPool("fragile", 1, 5.0) as pool:
+            session = await pool.open()
+            await session.reset(counting[0], 0)
+            await session.step("shout")
+            assert (await finish(session)).won
+
+    asyncio.run(main())
+
+
+def test_a_cancelled_step_ends_the_episode_and_not_the_session(counting):
+    async def main():
+        async with EnvPool("fragile", 1, 5.0) as pool:
+            session = await pool.open()
+            await session.reset(counting[0], 0)
+            with pytest.raises(asyncio.TimeoutError):
+                await asyncio.wait_for(session.step("wait"), 0.05)
+            with pytest.raises(EnvError, match="reset first"):
+                await session.step("add")
+            await session.reset(counting[0], 0)
+            assert (await finish(session)).won
+
+    asyncio.run(main())
+
+
+def test_a_wrong_world_or_a_missing_game_is_said_at_once(counting):
+    with pytest.raises(TaskError, match="did you mean fragile"):
+        EnvPool("fragil", 1, 5.0)
+
+    async def main():
+        async with EnvPool("fragile", 1, 5.0) as pool:
+            session = await pool.open()
+            Path(counting[3].game_file).unlink()
+            with pytest.raises(EnvError, match="FileNotFoundError"):
+                await session.reset(counting[3], 0)
+            with pytest.raises(EnvError, match="reset first"):
+                await session.step("add")
+
+    asyncio.run(main())
+
+
+def test_a_world_that_cannot_be_imported_says_so():
+    async def main():
+        async with EnvPool("no_such_module:World", 1, 5.0):
+            pass
+
+    with pytest.raises(EnvError, match="No module named 'no_such_module'"):
+        asyncio.run(main())
+
+
+def test_no_worker_outlives_its_pool(counting):
+    async def main():
+        async with EnvPool("fragile", 2, 60.0) as pool:
+            session = await pool.open()
+            await session.reset(counting[0], 0)
+            stuck = asyncio.create_task(session.step("sleep"))
+            await asyncio.sleep(0.1)
+            stuck.cancel()
+            return pool.pids
+
+    pids = asyncio.run(main())
+    assert len(pids) == 2
+    assert not any(alive(pid) for pid in pids)
+
+
+@pytest.mark.parametrize("action", ["add", "sleep"])
+def test_no_worker_outlives_a_killed_owner(counting, action):
+    """Not even one whose game hangs and that never reads its socket again."""
+    script = f"""
+import asyncio, json, sys
+sys.path.append({str(Path(__file__).parent)!r})
+from envs import registry
+registry.WORLDS["fragile"] = "fragile:Fragile"
+from envs.pool import EnvPool
+from envs.types import TaskRef
+
+async def main():
+    async with EnvPool("fragile", 1, 600.0) as pool:
+        session = await pool.open()
+        await session.reset(TaskRef.from_dict(json.loads(sys.argv[1])), 0)
+        print(pool.pids[0], flush=True)
+        await session.step({action!r})
+        await asyncio.sleep(600)
+
+asyncio.run(main())
+"""
+    task = json.dumps(counting[0].to_dict())
+    env = {**os.environ, "PYTHONPATH": os.getcwd()}
+    owner = subprocess.Popen([sys.executable, "-c", script, task], env=env, stdout=subprocess.PIPE)
+    pid = int(owner.stdout.readline())
+    time.sleep(0.3)
+    assert alive(pid)
+    owner.kill()
+    owner.wait()
+    assert wait_until(lambda: not alive(pid))
+
+
+def test_a_folder_with_somebody_elses_envs_does_no_harm(custom_games, tmp_path):
+    """Their envs/, their rewards.py and their random.py; the pool's workers import ours."""
+    (tmp_path / "envs").mkdir()
+    (tmp_path / "envs" / "__init__.py").write_text("raise SystemExit('theirs')")
+    (tmp_path / "textworld.py").write_text("raise SystemExit('theirs')")
+    script = tmp_path / "main.py"
+    script.write_text(f"""
+import sys
+sys.path.insert(0, {os.getcwd()!r})
+import asyncio, json, os
+here = os.path.dirname(os.path.abspath(__file__))
+sys.path.remove(here)
+sys.path.append(here)
+from envs.pool import EnvPool
+from envs.types import TaskRef
+
+async def main():
+    async with EnvPool("textworld", 1, 30.0) as pool:
+        session = await pool.open()
+        print((await session.reset(TaskRef.from_dict(json.loads(sys.argv[1])), 0)).text)
+
+asyncio.run(main())
+""")
+    task = json.dumps(custom_games[0].to_dict())
+    out = subprocess.run([sys.executable, str(script), task], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert out.stdout.startswith("You are now in the "), out.stderr

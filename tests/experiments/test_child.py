@@ -1,0 +1,57 @@
+"""A stage's process, and what is left of it after a kill."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from experiments.child import StageFailed, run_child
+
+DRIVER = """
+import sys
+from pathlib import Path
+from experiments.child import run_child
+run_child("stage", [], folder=Path(sys.argv[1]), log=Path(sys.argv[1]) / "log", environment={"PYTHONPATH": sys.argv[1]})
+"""
+STAGE = """
+import subprocess, sys, time
+from pathlib import Path
+sleeper = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
+Path("sleeper").write_text(str(sleeper.pid))
+time.sleep(600)
+"""
+
+
+def test_nothing_outlives_a_killed_driver(tmp_path: Path):
+    """Also a process in a session of its own, as Ray's helpers are."""
+    (tmp_path / "stage.py").write_text(STAGE)
+    driver = subprocess.Popen([sys.executable, "-c", DRIVER, str(tmp_path)], cwd=Path(__file__).parents[2])
+    while not (tmp_path / "sleeper").exists() or not (tmp_path / "sleeper").read_text():
+        time.sleep(0.05)
+    time.sleep(1)  # the guardian looks twice a second
+    family = psutil.Process(driver.pid).children(recursive=True)
+    assert len(family) == 3  # the guardian, the stage and its sleeper
+    os.kill(driver.pid, signal.SIGKILL)
+    driver.wait()
+    _, alive = psutil.wait_procs(family, timeout=10)
+    assert not alive
+
+
+def test_a_failing_stage_is_reported_with_the_end_of_its_log(tmp_path: Path):
+    (tmp_path / "bad.py").write_text("print('on the way'); raise SystemExit('no such game')")
+    with pytest.raises(StageFailed, match=r"exit code 1; see .*log\n(.*\n)*  \| no such game"):
+        run_child("bad", [], folder=tmp_path, log=tmp_path / "log", environment={"PYTHONPATH": str(tmp_path)})
+
+
+def test_modules_of_the_users_folder_do_not_stand_in_for_ours(tmp_path: Path):
+    (tmp_path / "envs").mkdir()
+    (tmp_path / "envs" / "__init__.py").write_text("raise RuntimeError('not ours')")
+    run_child("envs.types", [], folder=tmp_path, log=tmp_path / "log")
+    assert (tmp_path / "log").read_text() == ""

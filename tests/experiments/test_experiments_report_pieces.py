@@ -1,0 +1,127 @@
+"""The result file, the closing table and the learning curve."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from experiments.plots import _running_mean, _top, learning_curve
+from experiments.result import RunResult, StageResult, summarise
+from experiments.table import closing_table
+from rollouts.episode import Episode, Outcome, Turn
+
+NAME = "textworld-w2-o3-q4-grpo-sparse-sft_rl-tiny-s0-1a2b3c4d"
+
+
+def stage(name: str, successes: int, low: float, high: float, **costs: float) -> StageResult:
+    return StageResult(
+        name=name,
+        successes=successes,
+        games=200,
+        low=low,
+        high=high,
+        mean_turns_to_success=6.25 if successes else None,
+        invalid_share=0.125,
+        outcomes={"out_of_turns": 200 - successes, "won": successes},
+        temperature=0.4,
+        max_turns=12,
+        checkpoint=f"/runs/{name}",
+        panel_hash="f" * 64,
+        **costs,
+    )
+
+
+@pytest.fixture
+def result() -> RunResult:
+    stages = [
+        stage("base", 20, 0.0657, 0.1494),
+        stage("sft", 50, 0.1952, 0.3143, units=600, seconds=11.6),
+        stage("rl", 80, 0.3346, 0.4692, units=400, tokens=123456, seconds=321.4),
+    ]
+    folder = f"/somewhere with a space/{NAME}"
+    return RunResult(NAME, folder, 0, stages, units=1000, units_left=0, seconds=401, plot="learning_curve.png")
+
+
+def episode(outcome: Outcome, *valid: bool) -> Episode:
+    turns = [Turn("a door.", "open door", valid=is_valid) for is_valid in valid]
+    return Episode("doors/1", 1, "test", "leave", [], [], turns, outcome)
+
+
+def test_episodes_summarised_by_hand() -> None:
+    """Won in 2 and in 4 turns, lost in 1, out of turns in 3: 10 actions, of which 3 were not understood."""
+    played = [
+        episode(Outcome.WON, True, False),
+        episode(Outcome.LOST, True),
+        episode(Outcome.WON, True, True, False, True),
+        episode(Outcome.OUT_OF_TURNS, True, True, False),
+    ]
+    summary = summarise(played)
+    assert (summary["successes"], summary["games"]) == (2, 4)
+    assert summary["mean_turns_to_success"] == 3
+    assert summary["invalid_share"] == pytest.approx(0.3)
+    assert summary["outcomes"] == {"lost": 1, "out_of_turns": 1, "won": 2}
+    assert (summary["low"], summary["high"]) == pytest.approx((0.1500, 0.8500), abs=5e-5)
+
+
+def test_nothing_won_has_no_turns_to_success() -> None:
+    assert summarise([episode(Outcome.LOST)])["mean_turns_to_success"] is None
+
+
+def test_result_survives_the_disk(result: RunResult, tmp_path: Path) -> None:
+    assert RunResult.read(tmp_path) is None
+    result.write(tmp_path)
+    again = RunResult.read(tmp_path)
+    assert again == result
+    assert again is not None and again.stage("rl") == result.stages[2]
+    assert again.stage("nothing") is None
+    assert [path.name for path in tmp_path.iterdir()] == ["result.json"]
+
+
+def test_a_result_of_another_shape_is_an_error(result: RunResult) -> None:
+    with pytest.raises(TypeError, match="success_rate"):
+        RunResult.from_json(result.to_json().replace('"successes"', '"success_rate"'))
+
+
+def test_closing_table(result: RunResult) -> None:
+    text = closing_table(result)
+    (row,) = [line.split("│") for line in text.splitlines() if "after RL" in line]
+    cells = ["after RL", "40.0", "33.5 to 46.9", "200", "6.2", "400", "123,456", "321"]
+    assert [cell.strip() for cell in row[1:-1]] == cells
+    assert f"run folder:     {result.folder}\n" in text
+    assert f"learning curve: {result.folder}/learning_curve.png\n" in text
+    assert "temperature 0.4, at most 12 turns" in text
+    assert "1000 units spent, 0 left; 401 s in all" in text
+    assert NAME in text
+
+
+def test_table_of_a_model_that_never_wins(result: RunResult) -> None:
+    text = closing_table(replace(result, stages=[stage("base", 0, 0.0, 0.0188)], plot=""))
+    (row,) = [line.split("│") for line in text.splitlines() if "base model" in line]
+    assert [cell.strip() for cell in row[2:6]] == ["0.0", "0.0 to 1.9", "200", "-"]
+    assert "learning curve" not in text
+
+
+def test_running_mean_by_hand() -> None:
+    assert _running_mean([10.0, 20, 30, 40, 50, 60]) == [10, 15, 20, 25, 30, 40]
+
+
+def test_the_axis_holds_intervals_and_curve(result: RunResult) -> None:
+    assert _top(result.stages, [{"step": 1, "success/train": 0.2}]) == pytest.approx(1.12 * 46.92)
+    assert _top(result.stages, [{"step": 1, "success/train": 0.2, "success/validation": 0.5}]) == pytest.approx(56)
+
+
+def png_size(path: Path) -> tuple[int, int]:
+    head = path.read_bytes()[:24]
+    assert head[:8] == b"\x89PNG\r\n\x1a\n"
+    return int.from_bytes(head[16:20]), int.from_bytes(head[20:24])
+
+
+def test_learning_curve_is_drawn(result: RunResult, tmp_path: Path) -> None:
+    metrics = [{"step": step, "success/train": step / 100} for step in range(1, 31)]
+    metrics[9]["success/validation"] = 0.2
+    path = learning_curve(result, metrics, tmp_path / "learning_curve.png")
+    assert png_size(path) == (1350, 675)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["learning_curve.png"]
+    empty = learning_curve(replace(result, stages=result.stages[:2]), [], tmp_path / "no_rl.png")
+    assert png_size(empty) == (1350, 675)
+    assert empty.read_bytes() != path.read_bytes()

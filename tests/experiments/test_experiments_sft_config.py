@@ -1,0 +1,32 @@
+"""What the SFT stage hands verl, from composed configs."""
+
+from pathlib import Path
+
+import pytest
+
+from experiments.sft import _launch, sft_config
+from train.compose import compose
+
+
+@pytest.mark.parametrize(
+    ("overrides", "launched"),
+    [
+        (["model=tiny"], ("verl_plugin.sft", [])),
+        (["model=qwen2.5_1.5b", "cluster=gpu1"], ("verl_plugin.sft", [])),
+        (
+            ["model=qwen2.5_7b", "cluster=gpu8"],
+            ("torch.distributed.run", ["--standalone", "--nproc-per-node=8", "-m", "verl_plugin.sft"]),
+        ),
+    ],
+)
+def test_one_engine_serves_sft_and_rl(overrides: list[str], launched: tuple[str, list[str]]) -> None:
+    config = compose([*overrides, "seed=3"])
+    stage = sft_config(config, Path("/runs/name"), Path("/demos.jsonl"), "/base")
+    actor = config.actor_rollout_ref.actor
+    assert (stage.verl.engine.strategy, stage.verl.engine.seed) == (actor.fsdp_config.strategy, 3)
+    assert stage.verl.model.path == "/base"
+    assert stage.verl.model.use_remove_padding == config.actor_rollout_ref.model.use_remove_padding
+    assert (stage.verl.optim.lr, stage.verl.trainer.total_epochs) == (config.model.sft.lr, config.model.sft.epochs)
+    assert stage.run.max_tokens == config.data.max_prompt_length + config.data.max_response_length
+    assert stage.verl.data.max_token_len_per_gpu >= stage.run.max_tokens
+    assert _launch(config) == launched

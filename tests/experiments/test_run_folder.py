@@ -1,0 +1,161 @@
+"""Identity, lock, fresh starts and the record of attempts, on real folders and real processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from omegaconf import DictConfig, OmegaConf
+
+from experiments.provenance import Attempt
+from experiments.run_folder import RunFolderBusy, identity, open_run, outside_identity, run_name
+from train.base import ROOT
+from train.compose import Composer, composer
+
+
+@pytest.fixture(scope="module")
+def composed() -> Iterator[Composer]:
+    with composer() as compose:
+        yield compose
+
+
+@pytest.fixture(scope="module")
+def default(composed: Composer) -> str:
+    return identity(composed([]))
+
+
+@pytest.fixture
+def config() -> DictConfig:
+    names = {"env": {"name": "textworld", "task": "w2-o3-q4"}, "algo": {"name": "ppo"}, "seed": 3, "fresh": False}
+    nodes = {node: {"name": node} for node in ("turn_reward", "budget", "model")}
+    return OmegaConf.create(names | nodes)
+
+
+def test_the_name_says_what_was_asked_for(composed: Composer) -> None:
+    name = run_name(composed(["algo=rloo", "seed=7", "env.task=w4-o6-q8"]))
+    assert name.startswith("textworld-w4-o6-q8-rloo-sparse-sft_rl-tiny-s7-")
+    assert len(name.rsplit("-", 1)[1]) == 8
+
+
+@pytest.mark.parametrize(
+    "override",
+    [
+        "cluster=gpu1",
+        "cluster=gpu8",
+        "tracking=wandb",
+        "tracking.group=a",
+        "output_dir=x",
+        "fresh=true",
+        "env.workers=9",
+    ],
+)
+def test_where_and_how_are_no_part_of_the_identity(composed: Composer, default: str, override: str) -> None:
+    assert identity(composed([override])) == default
+
+
+@pytest.mark.parametrize(
+    "override",
+    ["algo=ppo", "seed=1", "eval.games=100", "actor_rollout_ref.actor.optim.lr=0.5", "env.max_turns=11", "scale=paper"],
+)
+def test_what_is_asked_for_is(composed: Composer, default: str, override: str) -> None:
+    assert identity(composed([override])) != default
+
+
+def test_saying_the_default_changes_nothing(composed: Composer, default: str) -> None:
+    assert identity(composed(["env.max_turns=12", "algo=grpo"])) == default
+
+
+def test_whatever_a_cluster_sets_is_outside(composed: Composer) -> None:
+    outside = outside_identity()
+    assert {"trainer.n_gpus_per_node", "trainer.logger", "actor_rollout_ref.rollout.name", "fresh"} <= set(outside)
+    assert not {"data.train_batch_size", "actor_rollout_ref.rollout.n", "seed"} & set(outside)
+
+
+def test_the_folder_holds_config_and_attempt(config: DictConfig, tmp_path: Path) -> None:
+    with open_run(config, tmp_path) as run:
+        assert OmegaConf.load(run.path / "config.yaml") == config
+        (attempt,) = (run.path / "attempts.jsonl").read_text().splitlines()
+    assert json.loads(attempt)["versions"]["torch"]
+    assert run.notes == ()
+    assert not run.finished
+
+
+def test_one_process_at_a_time(config: DictConfig, tmp_path: Path) -> None:
+    with (
+        open_run(config, tmp_path),
+        pytest.raises(RunFolderBusy, match="another process"),
+        open_run(config, tmp_path),
+    ):
+        pass
+    with open_run(config, tmp_path):
+        pass  # let go of at the end of the block
+
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from omegaconf import OmegaConf
+from experiments.run_folder import open_run
+with open_run(OmegaConf.load(sys.argv[1]), Path(sys.argv[2])):
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_a_killed_process_holds_nothing(config: DictConfig, tmp_path: Path) -> None:
+    OmegaConf.save(config, tmp_path / "asked.yaml")
+    command = [sys.executable, "-c", HOLD, str(tmp_path / "asked.yaml"), str(tmp_path)]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout is not None and holder.stdout.readline() == "held\n"
+        with pytest.raises(RunFolderBusy), open_run(config, tmp_path):
+            pass
+        os.kill(holder.pid, signal.SIGKILL)
+        holder.wait()
+        with open_run(config, tmp_path) as run:
+            assert len((run.path / "attempts.jsonl").read_text().splitlines()) == 2
+
+
+def test_fresh_puts_the_old_run_aside_whole(config: DictConfig, tmp_path: Path) -> None:
+    with open_run(config, tmp_path) as run:
+        (run.path / "result.json").write_text("{}")
+    config.fresh = True
+    for number in range(2):
+        with open_run(config, tmp_path) as run:
+            assert not run.finished
+            (run.path / "result.json").write_text("{}")
+        assert (tmp_path / ".old" / f"{run.path.name}.{number:03d}" / "result.json").exists()
+
+
+def test_fresh_does_not_take_a_folder_that_is_in_use(config: DictConfig, tmp_path: Path) -> None:
+    with open_run(config, tmp_path):
+        config.fresh = True
+        with pytest.raises(RunFolderBusy), open_run(config, tmp_path):
+            pass
+    assert not (tmp_path / ".old").exists()
+
+
+def test_another_commit_and_other_packages_are_told_and_recorded(tmp_path: Path) -> None:
+    path = tmp_path / "attempts.jsonl"
+    first = Attempt("a" * 40, False, {"torch": "2.12.0", "python": "3.11.1"}, 0.0)
+    second = Attempt("b" * 40, False, {"torch": "2.13.0", "python": "3.11.1"}, 1.0)
+    assert first.record(path) == ()
+    assert first.record(path) == ()
+    path.write_text(path.read_text() + '{"commit": "cut sho')
+    assert second.record(path) == (
+        "this run was started at commit aaaaaaaaaa and goes on at bbbbbbbbbb",
+        "this run was started with other packages: torch 2.12.0 -> 2.13.0",
+    )
+    assert second.record(path) == ()  # the cut line did not swallow the one after it
+
+
+def test_this_checkout_knows_its_commit() -> None:
+    attempt = Attempt.now()
+    assert attempt.versions["verl"]
+    if (ROOT / ".git").exists():
+        assert attempt.commit is not None and len(attempt.commit) == 40

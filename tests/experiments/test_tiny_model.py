@@ -1,0 +1,164 @@
+"""The tiny model: its tokenizer loses nothing, its transcripts are what an agent sees, its games are nobody else's."""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import replace
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from tokenizers import Tokenizer
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+
+from envs.catalogue import Catalogue
+from envs.registry import world
+from envs.types import TaskRef
+from experiments.tiny_model.__main__ import build
+from experiments.tiny_model.measure import measure
+from experiments.tiny_model.play import noisy_transcript, noisy_transcripts
+from experiments.tiny_model.recipe import Phase, Recipe, TrainSettings
+from experiments.tiny_model.rename import rename, thing_words
+from experiments.tiny_model.train import Transcript, encode
+from verl_plugin.token_stream import TokenCodec
+
+ASSET = Path(str(files("assets").joinpath("tiny")))
+TASK = "w2-o3-q4"
+GAMES = 4
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return AutoTokenizer.from_pretrained(ASSET)
+
+
+@pytest.fixture(scope="module")
+def games(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[TaskRef]]:
+    catalogue = Catalogue(world("textworld"), tmp_path_factory.mktemp("cache"))
+    splits = ("test", "train", "demonstrations", "validation", "pretraining")
+    return {split: catalogue.tasks(TASK, split, GAMES, progress=False) for split in splits}
+
+
+@pytest.fixture(scope="module")
+def transcripts(games: dict[str, list[TaskRef]]) -> list[Transcript]:
+    return list(noisy_transcripts(world("textworld"), games["test"] + games["train"], 12, 0.35))
+
+
+def test_the_weights_are_small_and_of_the_qwen3_type():
+    config = AutoConfig.from_pretrained(ASSET)
+    model = AutoModelForCausalLM.from_pretrained(ASSET)
+    # With model_type qwen2, AutoTokenizer drops a custom pre-tokenizer without a word.
+    assert config.model_type == "qwen3"
+    assert config.max_position_embeddings == 2048
+    assert 200_000 < model.num_parameters() < 500_000
+    assert sum(path.stat().st_size for path in ASSET.iterdir()) < 4_000_000
+
+
+def test_what_verl_joins_turns_with_is_one_token_each(tokenizer):
+    for text in ("\n", "<|im_start|>", "<|im_end|>", "<|endoftext|>"):
+        assert len(tokenizer.encode(text, add_special_tokens=False)) == 1, text
+    assert tokenizer.eos_token == "<|im_end|>"
+    assert tokenizer.pad_token == "<|endoftext|>"
+    assert AutoConfig.from_pretrained(ASSET).eos_token_id == tokenizer.eos_token_id
+    assert AutoConfig.from_pretrained(ASSET).vocab_size == len(tokenizer)
+    assert 1_000 <= len(tokenizer) <= 2_000
+
+
+def test_the_loaded_tokenizer_splits_as_the_saved_one(tokenizer, transcripts: list[Transcript]):
+    core = Tokenizer.from_file(str(ASSET / "tokenizer.json"))
+    for text in _texts(transcripts):
+        assert tokenizer.encode(text, add_special_tokens=False) == core.encode(text, add_special_tokens=False).ids
+
+
+def test_game_text_survives_a_round_trip(tokenizer, transcripts: list[Transcript]):
+    for text in [*_texts(transcripts), " two  spaces, a\ttab\n\nand Ünïcödé ☃ "]:
+        assert tokenizer.decode(tokenizer.encode(text, add_special_tokens=False)) == text.lower()
+
+
+def test_a_thing_has_the_same_tokens_wherever_it_is_named(tokenizer):
+    key = tokenizer.encode(" latchkey", add_special_tokens=False)
+    for text in ("take latchkey from shelf", "a latchkey.", "the latchkey's lock"):
+        ids = tokenizer.encode(text, add_special_tokens=False)
+        assert any(ids[place : place + len(key)] == key for place in range(len(ids))), text
+
+
+def test_a_transcript_has_the_ids_of_an_episode(tokenizer, transcripts: list[Transcript]):
+    """Turn by turn through verl's builder, as in RL, and all at once, as in pre-training."""
+    messages = transcripts[0]
+    stream = TokenCodec(tokenizer, "qwen3").stream()
+    stream.start(messages[:1])
+    for place in range(1, len(messages), 2):
+        stream.add_sampled(stream.encode_action(messages[place]["content"]))
+        if place + 1 < len(messages):
+            stream.add_context(messages[place + 1 : place + 2])
+    ids = encode(tokenizer, messages).ids
+    assert stream.ids == ids[: len(stream.ids)]
+    assert tokenizer.decode(ids[len(stream.ids) :]) == "\n"
+
+
+def test_only_actions_and_their_end_are_marked_as_acted(tokenizer, transcripts: list[Transcript]):
+    for messages in transcripts:
+        encoded = encode(tokenizer, messages)
+        acted = [token for token, mark in zip(encoded.ids, encoded.acted, strict=True) if mark]
+        actions = [message["content"] for message in messages if message["role"] == "assistant"]
+        assert tokenizer.decode(acted) == "".join(f"{action.lower()}<|im_end|>" for action in actions)
+
+
+def test_things_are_renamed_alike_in_every_message():
+    messages = [
+        {"role": "user", "content": "Goal: take the Brass key. A key is here; the keyboard is not."},
+        {"role": "assistant", "content": "take brass key from shelf"},
+    ]
+    assert thing_words(messages) == {"brass", "key", "shelf"}
+    renamed = rename(messages, ["key"], ["lamp"], 1.0, random.Random(0))
+    assert renamed[0]["content"] == "goal: take the brass lamp. a lamp is here; the keyboard is not."
+    assert renamed[1]["content"] == "take brass lamp from shelf"
+    assert rename(messages, ["key"], ["lamp"], 0.0, random.Random(0))[1] == messages[1]
+
+
+def test_noisy_play_follows_the_plan_as_often_as_asked(games: dict[str, list[TaskRef]]):
+    textworld = world("textworld")
+    expert = list(noisy_transcripts(textworld, games["validation"], 12, 1.0))
+    assert [len(messages) for messages in expert] == [8] * GAMES  # four observations, four actions, won
+    again = [list(noisy_transcripts(textworld, games["validation"], 12, 0.35, seed)) for seed in (0, 0, 1)]
+    assert again[0] == again[1] != again[2]
+
+
+def test_noisy_play_ends_on_an_action(games: dict[str, list[TaskRef]]):
+    textworld = world("textworld")
+    env = textworld.env(legal=True, expert=True)
+    messages = noisy_transcript(textworld, env, games["test"][0], 3, 0.0, random.Random(0))
+    env.close()
+    assert [message["role"] for message in messages] == ["user", "assistant"] * 3
+
+
+def test_no_other_split_holds_a_game_of_pretraining(games: dict[str, list[TaskRef]]):
+    listed = json.loads((ASSET / "pretraining_games.json").read_text())
+    known = set(listed["fingerprints"])
+    assert all(task.fingerprint[:16] in known for task in games["pretraining"])
+    for split in ("test", "train", "demonstrations", "validation"):
+        assert all(task.fingerprint[:16] not in known for task in games[split]), split
+        assert all(not listed["seeds"][0] <= task.seed <= listed["seeds"][1] for task in games[split]), split
+
+
+def test_the_same_transcripts_give_the_same_bytes(transcripts: list[Transcript], tmp_path: Path):
+    settings = TrainSettings(epochs=1, warmup_steps=2)
+    recipe = replace(Recipe(), vocabulary=400, phases=(Phase(4, 1.0, settings), Phase(4, 0.35, settings)))
+    for name in ("first", "second"):
+        build(recipe, [transcripts[:4], transcripts[4:]], tmp_path / name)
+    first, second = (load_file(tmp_path / name / "model.safetensors") for name in ("first", "second"))
+    assert all(torch.equal(first[key], second[key]) for key in first)
+    assert (tmp_path / "first/tokenizer.json").read_bytes() == (tmp_path / "second/tokenizer.json").read_bytes()
+
+
+@pytest.mark.slow
+def test_the_base_leaves_room():
+    success = measure(ASSET, TASK, 100)
+    assert 0.03 <= success[0.4].mean <= 0.30
+
+
+def _texts(transcripts: list[Transcript]) -> list[str]:
+    return [message["content"] for messages in transcripts for message in messages]

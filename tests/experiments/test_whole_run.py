@@ -1,0 +1,222 @@
+"""One real run through the front door, looked at from every side; and the same run killed and taken up again."""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+import small
+import torch
+from omegaconf import OmegaConf
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from experiments.result import RunResult
+from rollouts.episode import Episode
+from rollouts.row import to_row
+from rollouts.store import read_episodes
+from verl_plugin.token_stream import TokenCodec
+
+STEPS = 3
+
+
+@pytest.fixture(scope="session")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return small.finish(tmp_path_factory.mktemp("whole run"))
+
+
+@pytest.fixture(scope="session")
+def first_step(run: Path) -> list[Episode]:
+    return list(read_episodes(run / "rl" / "episodes" / "000001.jsonl"))
+
+
+@pytest.fixture(scope="session")
+def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same command, killed with -9 after its second RL step was logged, then given again."""
+    output = tmp_path_factory.mktemp("killed")
+    process = small.launch(output)
+    wait_for(lambda: steps_logged(output) >= 2, 300)
+    family = psutil.Process(process.pid).children(recursive=True)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    _gone, alive = psutil.wait_procs(family, timeout=10)
+    assert not alive, f"outlived the driver by 10 s: {alive}"
+    return small.finish(output)
+
+
+def wait_for(condition, seconds: float) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.05)
+
+
+def steps_logged(output: Path) -> int:
+    files = list(output.glob("*/rl/metrics.jsonl"))
+    return len(files[0].read_text().splitlines()) if files else 0
+
+
+# ---- what the model saw is what is on record
+
+
+def sequence(episode: Episode) -> tuple[list[int], list[bool]]:
+    """All ids of an episode, and which of them were sampled."""
+    ids, sampled = list(episode.prompt_ids), [False] * len(episode.prompt_ids)
+    for turn in episode.turns:
+        ids += turn.action_ids + turn.context_ids
+        sampled += [True] * len(turn.action_ids) + [False] * len(turn.context_ids)
+    return ids, sampled
+
+
+def test_logprobs_of_the_episodes_are_those_of_teacher_forcing(run: Path, first_step: list[Episode]):
+    """Holds only if the recorded ids are the ones that the server saw, in that order and with nothing between."""
+    model = AutoModelForCausalLM.from_pretrained(run / "sft" / "model", dtype=torch.float32)
+    temperature = OmegaConf.load(run / "rl" / "config.yaml").actor_rollout_ref.rollout.temperature
+    for episode in first_step:
+        ids, sampled = sequence(episode)
+        with torch.no_grad():
+            logprobs = torch.log_softmax(model(torch.tensor([ids])).logits[0].float() / temperature, dim=-1)
+        forced = [float(logprobs[i - 1, ids[i]]) for i in range(len(ids)) if sampled[i]]
+        recorded = [value for turn in episode.turns for value in turn.logprobs]
+        assert forced == pytest.approx(recorded, abs=1e-5)
+
+
+def test_ids_are_the_chat_template_of_the_messages(run: Path, first_step: list[Episode]):
+    """Where the model ended its own turns and its words re-encode to themselves, the template gives the same ids."""
+    tokenizer = AutoTokenizer.from_pretrained(run / "sft" / "model")
+    compared = 0
+    for episode in first_step:
+        ends = all(turn.action_ids[-1] == tokenizer.eos_token_id for turn in episode.turns)
+        same = all(tokenizer.encode(t.action, add_special_tokens=False) == t.action_ids[:-1] for t in episode.turns)
+        if not (ends and same):
+            continue
+        compared += 1
+        messages = episode.messages[: 2 * len(episode.turns) - 1]
+        template = tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=True, return_dict=False)
+        ids, _ = sequence(episode)
+        assert ids[: len(template)] == list(template)
+        assert ids[len(template) :] == episode.turns[-1].action_ids + episode.turns[-1].context_ids
+    assert compared >= len(first_step) // 2
+
+
+def test_actions_are_the_sampled_tokens_and_nothing_is_encoded_again(run: Path, first_step: list[Episode]):
+    codec = TokenCodec(AutoTokenizer.from_pretrained(run / "sft" / "model"), "qwen3")
+    for episode in first_step:
+        stream = codec.stream()
+        assert stream.start(episode.messages[:1]) == episode.prompt_ids
+        for turn, message in zip(episode.turns, [*episode.messages[2::2], None], strict=False):
+            assert codec.decode(turn.action_ids).strip() == turn.action
+            stream.add_sampled(turn.action_ids)
+            if message:
+                assert stream.add_context([message]) == turn.context_ids
+
+
+def test_rows_mask_and_reward_positions(first_step: list[Episode]):
+    for episode in first_step:
+        row = to_row(episode, "sparse")
+        assert row.prompt_ids + row.response_ids == sequence(episode)[0]
+        assert row.mask == [int(flag) for flag in sequence(episode)[1][len(row.prompt_ids) :]]
+        last = max(i for i, flag in enumerate(row.mask) if flag)
+        expected = {last: 1.0} if episode.won else {}
+        assert {i: value for i, value in enumerate(row.rewards) if value} == expected
+
+
+# ---- the run's own books
+
+
+def test_every_step_is_logged_once_with_its_episodes(run: Path):
+    assert [line["step"] for line in small.lines(run / "rl" / "metrics.jsonl")] == list(range(1, STEPS + 1))
+    for step in range(1, STEPS + 1):
+        episodes = small.lines(run / "rl" / "episodes" / f"{step:06d}.jsonl")
+        assert len(episodes) == 16
+        assert sorted({episode["sample"] for episode in episodes}) == [0, 1, 2, 3]
+
+
+def test_metrics_agree_with_the_episodes(run: Path):
+    for line in small.lines(run / "rl" / "metrics.jsonl"):
+        episodes = list(read_episodes(run / "rl" / "episodes" / f"{line['step']:06d}.jsonl"))
+        wins = sum(episode.won for episode in episodes)
+        assert line["success/train"] == pytest.approx(wins / len(episodes))
+        assert line["critic/score/mean"] == pytest.approx(wins / len(episodes))
+        turns = sum(len(episode.turns) for episode in episodes)
+        assert line["training/num_turns/mean"] == pytest.approx(turns / len(episodes))
+
+
+def test_the_result_adds_up(run: Path):
+    result = RunResult.read(run)
+    assert result is not None
+    assert [stage.name for stage in result.stages] == ["base", "sft", "rl"]
+    assert all(stage.games == 8 for stage in result.stages)
+    ledger = small.lines(run / "ledger.jsonl")
+    assert result.units == sum(entry["units"] for entry in ledger) == 16
+    assert sum(entry["count"] for entry in ledger if entry["kind"] == "rl_episode") == STEPS * 16
+    assert (run / result.plot).stat().st_size > 10_000
+
+
+def test_each_stage_played_the_same_held_out_games(run: Path):
+    played = [
+        [episode["seed"] for episode in small.lines(run / "evaluation" / f"{name}.jsonl")]
+        for name in ("base", "sft", "rl")
+    ]
+    assert played[0] == played[1] == played[2]
+    trained = {
+        task["sha256"] for name in ("train", "demonstrations") for task in small.lines(run / "tasks" / f"{name}.jsonl")
+    }
+    assert not trained & {task["sha256"] for task in small.lines(run / "tasks" / "test.jsonl")}
+
+
+def test_weights_have_moved(run: Path):
+    states = [
+        AutoModelForCausalLM.from_pretrained(path).state_dict()
+        for path in (
+            run / "sft" / "model",
+            run / "rl" / "checkpoints" / f"global_step_{STEPS}" / "actor" / "huggingface",
+        )
+    ]
+    assert any(not torch.equal(states[0][name], states[1][name]) for name in states[0])
+    assert all(torch.isfinite(value).all() for value in states[1].values())
+
+
+# ---- killed and taken up again: also the same seed twice
+
+
+@pytest.mark.parametrize("step", range(1, STEPS + 1))
+def test_a_killed_run_plays_the_same_episodes(run: Path, killed: Path, step: int):
+    name = f"rl/episodes/{step:06d}.jsonl"
+    assert small.without_clocks(run / name) == small.without_clocks(killed / name)
+
+
+def test_a_killed_run_logs_each_step_once_and_the_same_numbers(run: Path, killed: Path):
+    pairs = zip(
+        small.comparable(small.lines(run / "rl" / "metrics.jsonl")),
+        small.comparable(small.lines(killed / "rl" / "metrics.jsonl")),
+        strict=True,
+    )
+    for ours, theirs in pairs:
+        assert ours.keys() == theirs.keys()
+        for key, value in ours.items():
+            same = value == theirs[key] or math.isclose(value, theirs[key], rel_tol=1e-6, abs_tol=1e-6)
+            assert same, f"step {ours['step']}: {key} {value} != {theirs[key]}"
+
+
+def test_a_killed_run_ends_where_the_unbroken_one_does(run: Path, killed: Path):
+    assert (run / "sft" / "model" / "model.safetensors").read_bytes() == (
+        killed / "sft" / "model" / "model.safetensors"
+    ).read_bytes()
+    ours, theirs = RunResult.read(run), RunResult.read(killed)
+    assert ours is not None and theirs is not None
+    assert [stage.successes for stage in ours.stages] == [stage.successes for stage in theirs.stages]
+    assert ours.units == theirs.units
+
+
+def test_a_finished_run_shows_its_table_again_at_once(run: Path):
+    start = time.monotonic()
+    before = (run / "result.json").stat().st_mtime_ns
+    small.finish(run.parent)
+    assert (run / "result.json").stat().st_mtime_ns == before
+    assert "after RL" in (run.parent / "stdout.txt").read_text()
+    assert time.monotonic() - start < 60

@@ -1,0 +1,12 @@
+"""Real games for the rollouts' tests, made once and kept in the cache."""
+
+import pytest
+
+from envs.catalogue import Catalogue
+from envs.registry import world
+from envs.types import TaskRef
+
+
+@pytest.fixture(scope="session")
+def demonstration_games() -> list[TaskRef]:
+    return Catalogue(world("textworld"), None).tasks("w2-o3-q4", "demonstrations", 4, progress=False)

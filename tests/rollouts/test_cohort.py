@@ -1,0 +1,75 @@
+"""The barrier in front of a batch sampler: who shares a batch never depends on timing."""
+
+import asyncio
+import random
+
+import pytest
+
+from rollouts.cohort import Cohort
+from rollouts.sampling import Sample, SampleRequest
+
+
+def request(name: str) -> SampleRequest:
+    return SampleRequest(name, (1,), max_tokens=1, temperature=1.0, top_p=1.0, top_k=-1, seed=0)
+
+
+async def play(cohort: Cohort, place: int, turns: int, rng: random.Random) -> None:
+    async with cohort.seat(place) as seat:
+        for turn in range(turns):
+            await asyncio.sleep(rng.random() * 0.003)
+            await seat.sample(request(f"{place}.{turn}"))
+
+
+def batches_of(lengths: list[int], seed: int) -> list[list[str]]:
+    """The batches that form when episode i plays lengths[i] turns, with random delays."""
+    seen: list[list[str]] = []
+
+    async def run_batch(requests: list[SampleRequest]) -> list[Sample]:
+        seen.append([r.request_id for r in requests])
+        await asyncio.sleep(0.001)
+        return [Sample((7,), (-0.5,)) for _ in requests]
+
+    async def main() -> None:
+        cohort, rng = Cohort(len(lengths), run_batch), random.Random(seed)
+        await asyncio.gather(*(play(cohort, place, turns, rng) for place, turns in enumerate(lengths)))
+
+    asyncio.run(main())
+    return seen
+
+
+def test_batches_are_the_turns_in_order_of_place():
+    expected = [["0.0", "1.0", "2.0"], ["0.1", "2.1"], ["2.2"]]
+    assert batches_of([2, 1, 3], seed=0) == expected
+
+
+def test_batches_do_not_depend_on_timing():
+    lengths = [3, 1, 4, 1, 5, 2]
+    assert len({str(batches_of(lengths, seed)) for seed in range(5)}) == 1
+
+
+def test_an_episode_that_leaves_without_asking_holds_nobody_up():
+    assert batches_of([0, 2], seed=1) == [["1.0"], ["1.1"]]
+
+
+def test_a_failing_batch_reaches_every_episode():
+    async def run_batch(requests: list[SampleRequest]) -> list[Sample]:
+        raise RuntimeError("server gone")
+
+    async def main() -> list[BaseException | None]:
+        cohort = Cohort(2, run_batch)
+        plays = [play(cohort, place, 1, random.Random(0)) for place in range(2)]
+        return await asyncio.gather(*plays, return_exceptions=True)
+
+    results = asyncio.run(main())
+    assert [str(error) for error in results] == ["server gone", "server gone"]
+
+
+def test_a_batch_answered_short_is_refused():
+    async def run_batch(requests: list[SampleRequest]) -> list[Sample]:
+        return []
+
+    async def main() -> None:
+        await asyncio.wait_for(play(Cohort(1, run_batch), 0, 1, random.Random(0)), timeout=1)
+
+    with pytest.raises(RuntimeError, match="0 answers to 1 requests"):
+        asyncio.run(main())

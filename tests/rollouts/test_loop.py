@@ -1,0 +1,103 @@
+"""Episodes on real games: who wins, what is recorded, what happens when the world fails."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+
+import pytest
+
+from envs.pool import EnvPool
+from envs.registry import world
+from envs.types import EnvError, TaskRef
+from rewards.registry import reward
+from rollouts.episode import Episode, Outcome
+from rollouts.loop import EpisodePlan, Session, run_episode
+from rollouts.policy import Action, TurnContext
+from rollouts.retry import EpisodeFailed, play_with_retries
+from rollouts.text_policies import ExpertPolicy, RandomPolicy
+
+STYLE = world("textworld").prompt
+
+
+def with_pool(play: Callable[[EnvPool], Awaitable[Episode]]) -> Episode:
+    async def main() -> Episode:
+        async with EnvPool("textworld", workers=1, step_deadline_s=30.0, legal=True) as pool:
+            return await play(pool)
+
+    return asyncio.run(main())
+
+
+def play(policy: object, plan: EpisodePlan) -> Episode:
+    return with_pool(
+        lambda pool: play_with_retries(pool.open, lambda session: run_episode(policy, session, plan, None), retries=1)
+    )
+
+
+def plan_for(task: TaskRef, max_turns: int = 12) -> EpisodePlan:
+    return EpisodePlan(task, STYLE, max_turns, reward("sparse"))
+
+
+def test_the_expert_wins_and_is_paid_at_the_last_turn(demonstration_games: list[TaskRef]):
+    task = demonstration_games[0]
+    episode = play(ExpertPolicy(), plan_for(task))
+    assert episode.won
+    assert [turn.action for turn in episode.turns] == list(task.walkthrough)
+    assert [turn.rewards["sparse"] for turn in episode.turns] == [0.0, 0.0, 0.0, 1.0]
+    assert sum(turn.score_delta for turn in episode.turns) == task.max_score
+
+
+def test_messages_alternate_and_the_first_states_role_form_and_goal(demonstration_games: list[TaskRef]):
+    episode = play(ExpertPolicy(), plan_for(demonstration_games[0]))
+    roles = [message["role"] for message in episode.messages]
+    assert roles == ["user", "assistant"] * 4
+    first = episode.messages[0]["content"]
+    assert STYLE.role in first and STYLE.action_form in first and episode.goal in first
+    assert first.endswith("Your action:")
+    assert episode.goal not in episode.messages[2]["content"]
+
+
+def test_turns_run_out_without_a_win(demonstration_games: list[TaskRef]):
+    episode = play(ExpertPolicy(), plan_for(demonstration_games[0], max_turns=2))
+    assert (episode.outcome, len(episode.turns)) == (Outcome.OUT_OF_TURNS, 2)
+    assert episode.messages[-1]["role"] == "assistant"
+    assert sum(turn.rewards["sparse"] for turn in episode.turns) == 0
+
+
+def test_a_walkthrough_of_another_game_is_an_error_and_not_a_loss(demonstration_games: list[TaskRef]):
+    task = replace(demonstration_games[0], walkthrough=("look", "inventory"))
+    with pytest.raises(EpisodeFailed, match="walkthrough of 2 steps ended without a win"):
+        play(ExpertPolicy(), plan_for(task))
+
+
+def test_the_random_player_is_uniform_over_legal_commands_and_repeatable(demonstration_games: list[TaskRef]):
+    first, again = (play(RandomPolicy(run_seed=3), plan_for(demonstration_games[1], 6)) for _ in range(2))
+    other = play(RandomPolicy(run_seed=4), plan_for(demonstration_games[1], 6))
+    actions = [[turn.action for turn in episode.turns] for episode in (first, again, other)]
+    assert actions[0] == actions[1] != actions[2]
+    assert all(turn.valid for turn in first.turns)
+
+
+class NoRoom:
+    name = "no room"
+
+    async def act(self, context: TurnContext) -> Action:
+        return Action("", out_of_context=True) if context.turn == 1 else Action("look")
+
+
+def test_a_full_context_has_an_outcome_of_its_own(demonstration_games: list[TaskRef]):
+    episode = play(NoRoom(), plan_for(demonstration_games[0]))
+    assert (episode.outcome, len(episode.turns)) == (Outcome.OUT_OF_CONTEXT, 1)
+
+
+def test_a_failed_episode_is_played_again_on_a_fresh_game(demonstration_games: list[TaskRef]):
+    plan, tries = plan_for(demonstration_games[0]), []
+
+    async def fails_once(session: Session) -> Episode:
+        tries.append(session)
+        if len(tries) == 1:
+            raise EnvError("a hiccup")
+        return await run_episode(ExpertPolicy(), session, plan, None)
+
+    episode = with_pool(lambda pool: play_with_retries(pool.open, fails_once))
+    assert episode.won and episode.retries == 1
+    assert tries[0] is not tries[1]

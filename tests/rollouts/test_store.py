@@ -1,0 +1,39 @@
+"""Episodes come back from disk as they went."""
+
+from pathlib import Path
+
+from rollouts.episode import Episode, Outcome, Turn
+from rollouts.seeds import request_seed
+from rollouts.store import read_episodes, write_episodes
+
+
+def test_round_trip(tmp_path: Path):
+    turn = Turn("Küche “x”\n", "öffne", [1], [-0.5], [2], rewards={"sparse": 1.0}, env_seconds=0.25)
+    episode = Episode("textworld/t/1", 1, "test", "g", [{"role": "user", "content": "x"}], [9], [turn], Outcome.LOST)
+    write_episodes(tmp_path / "a" / "b.jsonl", [episode, episode])
+    assert list(read_episodes(tmp_path / "a" / "b.jsonl")) == [episode, episode]
+    assert [path.name for path in (tmp_path / "a").iterdir()] == ["b.jsonl"]
+
+
+def test_an_interrupted_write_leaves_the_old_file(tmp_path: Path):
+    path = tmp_path / "episodes.jsonl"
+    write_episodes(path, [])
+
+    def broken():
+        yield Episode("t", 1, "test", "g", [], [], [], Outcome.WON)
+        raise KeyboardInterrupt
+
+    try:
+        write_episodes(path, broken())
+    except KeyboardInterrupt:
+        pass
+    assert path.read_text() == ""
+
+
+def test_a_request_is_seeded_by_what_it_is_for():
+    seed = request_seed(0, 3, "textworld/w2-o3-q4/30001", 5, 2)
+    assert seed == 2800177114761655172  # the same on every machine; a change breaks the repetition of old runs
+    others = [(1, 3, "textworld/w2-o3-q4/30001", 5, 2), (0, 4, "textworld/w2-o3-q4/30001", 5, 2)]
+    others += [(0, 3, "textworld/w2-o3-q4/30002", 5, 2), (0, 3, "textworld/w2-o3-q4/30001", 6, 2)]
+    assert seed not in {request_seed(*other) for other in others}
+    assert 0 <= seed < 2**63

@@ -1,0 +1,94 @@
+"""The front door as a user meets it: finished runs, several runs, other people's folders."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from experiments.result import RunResult, StageResult
+from experiments.run_folder import run_name
+from train.app import main
+from train.base import ROOT
+from train.compose import compose
+
+TINY = ["budget=rl_only", "eval.games=2"]
+
+
+def finished(root: Path, overrides: list[str]) -> Path:
+    """A run's folder as it is after its last stage."""
+    folder = root / run_name(compose(overrides))
+    folder.mkdir(parents=True)
+    base = StageResult(
+        "base", 1, 2, 0.1, 0.9, 3.0, 0.25, {"won": 1, "out_of_turns": 1}, 0.4, 12, "asset://tiny", "0" * 8
+    )
+    RunResult(folder.name, str(folder), 0, [base], units=0.0).write(folder)
+    return folder
+
+
+def front_door(*arguments: str, cwd: Path, root: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    """As the console script starts it: the working folder is not on the path."""
+    command = [sys.executable, "-P", "-c", "import sys; from train.app import main; sys.exit(main())", *arguments]
+    environment = {**os.environ, "PYTHONPATH": str(root)}
+    return subprocess.run(command, check=False, cwd=cwd, env=environment, capture_output=True, text=True, timeout=120)
+
+
+def test_a_finished_run_prints_its_table_again(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    arguments = [*TINY, f"output_dir={tmp_path}"]
+    folder = finished(tmp_path, arguments)
+    assert main(arguments) == 0
+    out, err = capfd.readouterr()
+    assert folder.name in out and "50.0" in out
+    assert "fresh=true" in err
+
+
+def test_cfg_shows_what_the_run_gets_and_leaves_nothing_behind(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["--cfg", "job", "--package", "env", "env.task=w4-o6-q8"]) == 0
+    assert "max_turns: 24" in capfd.readouterr().out
+    assert main(["--cfg", "job", "--package", "actor_rollout_ref.rollout", "actor_rollout_ref.rollout.n=5"]) == 0
+    assert "\n'n': 5\n" in capfd.readouterr().out
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_in_a_multirun_one_failure_does_not_stop_the_others(tmp_path: Path) -> None:
+    """ppo is refused, grpo is a finished run: each is a process of its own, and ppo comes first."""
+    shared = [*TINY, "critic.enable=false", f"output_dir={tmp_path / 'runs'}"]
+    folder = finished(tmp_path / "runs", [*shared, "algo=grpo"])
+    done = front_door("-m", "algo=ppo,grpo", *shared, cwd=tmp_path)
+    assert done.returncode == 1
+    assert folder.name in done.stdout
+    assert done.stderr.splitlines()[-1].startswith("turngrid: failed: algo=ppo ")
+    assert "Traceback" not in done.stderr
+    assert {path.name for path in tmp_path.iterdir()} == {"runs"}
+
+
+def test_modules_and_configs_of_the_working_folder_do_not_stand_in_for_ours(tmp_path: Path) -> None:
+    for name in ("train", "rewards"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('the wrong module')\n")
+    for name in ("envs", "experiments", "conf"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text("raise SystemExit('the wrong package')\n")
+    (tmp_path / "conf" / "config.yaml").write_text("seed: 12345\n")
+    shared = [*TINY, f"output_dir={tmp_path / 'runs'}"]
+    folder = finished(tmp_path / "runs", shared)
+    for arguments in (shared, ["-m", "seed=0", *shared]):
+        done = front_door(*arguments, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert folder.name in done.stdout
+    assert "seed: 0" in front_door("--cfg", "job", cwd=tmp_path).stdout
+
+
+def test_groups_of_ones_own(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "budget").mkdir()
+    (tmp_path / "budget" / "mine.yaml").write_text("# @package _global_\nbudget: {name: mine, sft_share: 0.25}\n")
+    arguments = ["--config-dir", str(tmp_path), "--cfg", "job", "--package", "budget"]
+    assert main([*arguments, "budget=mine"]) == 0
+    assert "sft_share: 0.25" in capfd.readouterr().out
+    assert main(["--help"]) == 0
+    assert "reinforce_plus_plus" in capfd.readouterr().out

@@ -1,0 +1,80 @@
+"""The base is verl's own config, our types lie beside it, and our files set what verl has."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from omegaconf import OmegaConf
+
+from train.base import CONF, ROOT, verl_folder, verl_tree
+from train.schema import NODES, Top
+
+# verl's trees leave these out; the engine, model, Ray and agent-loop settings behind them take them all the same
+OPEN_KEYS = (
+    "actor_rollout_ref.actor.fsdp_config.mixed_precision",
+    "actor_rollout_ref.ref.fsdp_config.mixed_precision",
+    "critic.fsdp.mixed_precision",
+    "actor_rollout_ref.model.override_config",
+    "critic.model.override_config",
+    "actor_rollout_ref.rollout.agent.agent_loop_manager_class",
+    "ray_kwargs.ray_init",
+)
+OURS = (*NODES, *Top.__dataclass_fields__, "defaults", "hydra")
+FILES = sorted(CONF.rglob("*.yaml"))
+
+
+def test_the_base_is_what_verl_generates_itself() -> None:
+    generated = OmegaConf.load(verl_folder() / "_generated_ppo_trainer.yaml")
+    assert OmegaConf.to_container(verl_tree()) == OmegaConf.to_container(generated)
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--cfg", "job"]])
+def test_answers_without_torch_or_verl(arguments: list[str], tmp_path: Path) -> None:
+    code = (
+        "import json, sys, time; from train.app import main; code = main(sys.argv[1:]);"
+        "heavy = [name for name in ('torch', 'verl', 'ray', 'transformers', 'textworld') if name in sys.modules];"
+        "print(json.dumps({'code': code, 'heavy': heavy, 'seconds': time.process_time()}), file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    answer = json.loads(done.stderr.splitlines()[-1])
+    assert answer["code"] == 0
+    assert answer["heavy"] == []
+    assert answer["seconds"] < 4, "about 1 s of CPU on an idle core"
+    assert "algo" in done.stdout
+
+
+def _leaves(node: Any, prefix: str = "") -> Iterator[str]:
+    if isinstance(node, dict) and node:
+        for key, value in node.items():
+            yield from _leaves(value, f"{prefix}{key}.")
+    else:
+        yield prefix.removesuffix(".")
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(CONF)))
+def test_files_set_only_keys_that_exist(file: Path) -> None:
+    keys = [key for key in _leaves(yaml.safe_load(file.read_text())) if key.split(".")[0] not in OURS]
+    unknown = [key for key in keys if not key.startswith(OPEN_KEYS) and not _has(key)]
+    assert unknown == []
+
+
+def _has(key: str) -> bool:
+    parent, _, leaf = key.rpartition(".")
+    node = OmegaConf.select(verl_tree(), parent) if parent else verl_tree()
+    return OmegaConf.is_dict(node) and leaf in list(node)  # `in node` says no to a key that is ???
+
+
+@pytest.mark.parametrize("file", [file for file in FILES if file.parent != CONF], ids=lambda file: file.stem)
+def test_an_option_is_named_like_its_file(file: Path) -> None:
+    node = {"reward": "turn_reward"}.get(file.parent.name, file.parent.name)
+    assert yaml.safe_load(file.read_text())[node]["name"] == file.stem
+    assert file.read_text().startswith("# @package _global_\n")

@@ -1,0 +1,72 @@
+"""README's two commands, the Makefile behind them, and what CI runs."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+from train.base import ROOT
+
+COMMANDS = ["make train", "make test"]
+
+
+def make(folder: Path, *arguments: str, **variables: str) -> list[str]:
+    """The commands that make would run."""
+    environment = {**os.environ, "TURNGRID_ARGS": "", **variables}  # CI sets it for README's commands
+    command = ["make", "--dry-run", "--no-print-directory", *arguments]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=True)
+    return done.stdout.splitlines()
+
+
+def set_up(folder: Path) -> Path:
+    """The Makefile in a path with a space, with its environment already installed."""
+    folder.mkdir(parents=True)
+    shutil.copy(ROOT / "Makefile", folder)
+    shutil.copy(ROOT / "pyproject.toml", folder)
+    shutil.copytree(ROOT / "requirements", folder / "requirements")
+    (folder / ".venv").mkdir()
+    for stamp in (".python", ".torch", ".cpu", ".dev"):
+        (folder / ".venv" / stamp).touch()
+    return folder
+
+
+def test_once_installed_a_command_is_all_that_runs(tmp_path: Path) -> None:
+    folder = set_up(tmp_path / "a path with spaces" / "turngrid")
+    (train,) = make(folder, "train")
+    assert train.split() == [".venv/bin/python", "-m", "train"]
+    (test,) = make(folder, "test")
+    assert '-m "not slow"' in test
+
+
+def test_arguments_are_passed_on_and_beat_the_environments(tmp_path: Path) -> None:
+    folder = set_up(tmp_path / "turngrid")
+    (train,) = make(folder, "train", "ARGS=algo=rloo env.task=w4-o6-q8", TURNGRID_ARGS="eval.games=20")
+    assert train.split()[3:] == ["eval.games=20", "algo=rloo", "env.task=w4-o6-q8"]
+
+
+def test_torch_comes_first_and_a_changed_pin_is_installed(tmp_path: Path) -> None:
+    folder = set_up(tmp_path / "turngrid")
+    (folder / ".venv" / ".torch").unlink()
+    steps = [line for line in make(folder, "train") if "install" in line and "echo" not in line]
+    assert "torch==" in steps[0]
+    assert "-r requirements/cpu.txt" in steps[1]
+    assert "-e ." in steps[2]
+
+
+def test_readme_has_the_two_commands_and_ci_runs_them() -> None:
+    lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
+    assert [line for line in dict.fromkeys(lines) if line in COMMANDS] == COMMANDS
+    script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    assert "README.md" in script and os.access(ROOT / ".ci" / "run", os.X_OK)
+    subprocess.run(["bash", "-n", str(ROOT / ".ci" / "run")], check=True)
+
+
+def test_every_pin_is_exact_and_from_no_particular_place() -> None:
+    for name in ("cpu", "dev", "smollm2"):
+        lines = (ROOT / "requirements" / f"{name}.txt").read_text(encoding="utf-8").splitlines()
+        pins = [line for line in lines if line and not line.startswith("#")]
+        assert [pin for pin in pins if not re.fullmatch(r"[A-Za-z0-9_.-]+==[A-Za-z0-9.]+", pin)] == []
+    assert "torch==2.13.0" in (ROOT / "requirements" / "cpu.txt").read_text(encoding="utf-8").splitlines()

@@ -1,0 +1,141 @@
+"""The table of refusals: each entry meets a config that it refuses, and every combination runs or is in the table."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+from collections.abc import Iterator
+from functools import cache
+
+import hydra
+import pytest
+import yaml
+from omegaconf import DictConfig, OmegaConf
+
+from algorithms.registry import ALGORITHMS
+from envs.registry import WORLDS, world
+from rewards.registry import REWARDS
+from train.base import CONF
+from train.compose import Composer, composer
+from train.errors import ConfigError
+from train.finalise import MICRO_BATCH_KEYS, finalise
+from train.refusals import REFUSALS, WARNINGS, Rule, check
+
+# What each entry of the table refuses. Where another entry would speak first, the case is made so that none does.
+REFUSED = {
+    "task": ["env.max_turns=12", "env.task=w2-o3"],
+    "reward": ["reward=balanced"],
+    "algorithm": ["algo.name=dqn"],
+    "counts": ["eval.games=0"],
+    "no_critic": ["algo=ppo", "critic.enable=false"],
+    "group_of_one": ["algo=rloo", "actor_rollout_ref.rollout.n=1"],
+    "mini_batch": ["actor_rollout_ref.actor.ppo_mini_batch_size=5"],
+    "batch_over_devices": ["cluster=gpu8", "data.train_batch_size=12", "actor_rollout_ref.rollout.n=3"],
+    "mini_batch_over_devices": [
+        "cluster=gpu8",
+        "algo=ppo",
+        "model=qwen3_8b",
+        "actor_rollout_ref.actor.ppo_mini_batch_size=4",
+    ],
+    "micro_batch": ["actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=7"],
+    "tensor_parallel": ["cluster=gpu8", "actor_rollout_ref.rollout.tensor_model_parallel_size=3"],
+    "share": ["budget.sft_share=1.5"],
+    "count": ["budget.count=turns"],
+    "prices": ["budget.demo_cost=0"],
+    "no_demonstration": ["budget.units=15"],
+    "budget": ["budget.units=25"],
+    "no_steps": ["budget.rl_steps=0"],
+    "context": ["data.max_response_length=4096"],
+    "trainer": ["trainer.use_v1=false"],
+}
+WARNED = {
+    "equal_rewards": ["reward=dense"],
+    "large_on_cpu": ["model=qwen2.5_0.5b"],
+}
+OPTIONS = {group: sorted(file.stem for file in (CONF / group).glob("*.yaml")) for group in ("budget", "model")}
+FILLED_IN = ("data.max_prompt_length", "data.max_response_length", *MICRO_BATCH_KEYS)  # outside env and budget
+
+
+@pytest.fixture(scope="module")
+def composed() -> Iterator[Composer]:
+    with composer() as compose:
+        yield compose
+
+
+def test_every_entry_has_a_case() -> None:
+    assert list(REFUSED) == [rule.name for rule in REFUSALS]
+    assert list(WARNED) == [rule.name for rule in WARNINGS]
+
+
+@pytest.mark.parametrize("rule", REFUSALS, ids=lambda rule: rule.name)
+def test_refused_with_the_tables_message(composed: Composer, rule: Rule) -> None:
+    config = composed(REFUSED[rule.name])
+    with pytest.raises(ConfigError) as caught:
+        check(config)
+    message = str(caught.value)
+    assert message == rule.applies(config)
+    assert "\n" not in message and "{" not in message
+
+
+@pytest.mark.parametrize("rule", WARNINGS, ids=lambda rule: rule.name)
+def test_warned_in_one_line(composed: Composer, rule: Rule) -> None:
+    (warning,) = check(composed(WARNED[rule.name]))
+    assert warning == rule.applies(composed(WARNED[rule.name]))
+    assert "\n" not in warning
+
+
+def test_the_default_is_neither_refused_nor_warned_of(composed: Composer) -> None:
+    assert check(composed([])) == []
+
+
+def test_registries_and_options_agree() -> None:
+    """What can be chosen is what is registered."""
+    options = {group: {file.stem for file in (CONF / group).glob("*.yaml")} for group in ("env", "reward", "algo")}
+    assert options == {"env": set(WORLDS), "reward": set(REWARDS), "algo": set(ALGORITHMS)}
+
+
+def test_env_reward_and_budget_set_only_their_own_node() -> None:
+    """Which is why the combinations below may put these nodes into a config that was composed with others."""
+    for group, node in (("env", "env"), ("reward", "turn_reward"), ("budget", "budget")):
+        for file in (CONF / group).glob("*.yaml"):
+            assert list(yaml.safe_load(file.read_text())) == [node]
+
+
+@pytest.mark.parametrize("algo", ALGORITHMS)
+def test_every_combination_passes_or_is_refused_by_the_table(composed: Composer, algo: str) -> None:
+    """All of env x reward x algo x budget x model."""
+    for model in OPTIONS["model"]:
+        config = _raw(f"algo={algo}", f"model={model}")
+        filled_in = {key: OmegaConf.select(config, key) for key in FILLED_IN}
+        for choice in itertools.product(*_nodes().values()):
+            for key, node in zip(_nodes(), choice, strict=True):
+                config[key] = copy.copy(node)
+            for key, value in filled_in.items():
+                OmegaConf.update(config, key, value)
+            _passes_or_is_refused(config)
+
+
+@cache
+def _nodes() -> dict[str, list[DictConfig]]:
+    return {
+        "env": [_raw(f"env={name}").env for name in WORLDS],
+        "turn_reward": [_raw(f"reward={name}").turn_reward for name in REWARDS],
+        "budget": [_raw(f"budget={name}").budget for name in OPTIONS["budget"]],
+    }
+
+
+def _raw(*overrides: str) -> DictConfig:
+    """Before anything that is null has been filled in."""
+    return hydra.compose("config", overrides=list(overrides))
+
+
+def _passes_or_is_refused(config: DictConfig) -> None:
+    offered = config.turn_reward.name in world(config.env.name).rewards
+    try:
+        check(finalise(config))
+    except ConfigError as error:
+        messages = [message for rule in REFUSALS if (message := rule.applies(config))]
+        assert str(error) == messages[0]
+        assert not offered, f"{config.env.name} offers {config.turn_reward.name}, but: {error}"
+    else:
+        assert offered

@@ -1,0 +1,59 @@
+"""Every typo gets one line with what was probably meant, and an exit code that is not 0."""
+
+from __future__ import annotations
+
+import pytest
+
+from train.app import main
+
+TYPOS = {
+    "algo=pppo": ["algo=ppo?", "choices: grpo, ppo, reinforce_plus_plus, rloo"],
+    "env=textwrld": ["env=textworld?"],
+    "reward=dens": ["reward=dense?"],
+    "model=qwen2.5": ["choices:", "qwen2.5_0.5b"],
+    "recipe=nothing_of_that_name": ["unknown option recipe=nothing_of_that_name"],
+    "+recipe=nothing_of_that_name": ["unknown option recipe=nothing_of_that_name"],
+    "turn_reward=dense": ["reward=dense?"],
+    "rewrd=dense": ["reward?"],
+    "env.tsk=w2-o3-q4": ["env.task?"],
+    "env.task=w2-o3-4": ["w2-o3-q4?"],
+    "env.task=w4o6q8": ["w4-o6-q8?"],
+    "actor_rollout_ref.rollot.n=8": ["actor_rollout_ref.rollout.n?"],
+    "trainer.savefreq=3": ["trainer.save_freq?"],
+    "lr=1e-3": ["actor_rollout_ref.actor.optim.lr"],
+    "seed=abc": ["seed", "Integer"],
+    "budget.units=many": ["budget.units", "Float"],
+    "env.max_turns=ten": ["env.max_turns", "Integer"],
+    "model_engine=megatron": ["model_engine", "nothing"],
+    "actor@actor_rollout_ref.actor=megatron_actor": ["actor@actor_rollout_ref.actor", "nothing"],
+    "data=3": ["data.KEY=VALUE"],
+    "~env": ["textworld"],
+    "env=null": ["textworld"],
+    "~turn_reward": ["reward=NAME"],
+    "algo=ppo,grpo": ["-m"],
+    "algo=[ppo": ["KEY=VALUE"],
+    "algo": ["KEY=VALUE"],
+}
+
+
+@pytest.mark.parametrize("override", TYPOS)
+def test_one_line_with_a_suggestion(override: str, capfd: pytest.CaptureFixture[str]) -> None:
+    code = main([override])
+    out, err = capfd.readouterr()
+    assert code != 0
+    assert out == ""
+    (line,) = err.splitlines()
+    assert line.startswith("turngrid: ")
+    assert [words for words in TYPOS[override] if words not in line] == []
+
+
+def test_a_typo_in_a_multirun_starts_nothing(capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["-m", "algo=ppo,grp"]) != 0
+    assert capfd.readouterr().err.splitlines() == [
+        "turngrid: unknown option algo=grp; did you mean algo=grpo? (choices: grpo, ppo, reinforce_plus_plus, rloo)"
+    ]
+
+
+def test_our_config_cannot_be_swapped_away(capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["--config-name", "other"]) != 0
+    assert "recipe=" in capfd.readouterr().err

@@ -1,0 +1,93 @@
+"""verl's own check of every GPU-scale config, in a process that may import verl; and the study's numbers in it."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+from omegaconf import OmegaConf
+
+from algorithms.registry import ALGORITHMS
+from train.base import CONF, ROOT
+from train.compose import Composer, composer
+
+MODELS = sorted(file.stem for file in (CONF / "model").glob("qwen*.yaml"))
+
+VALIDATE = """
+import sys
+from verl.trainer.ppo.utils import need_critic, need_reference_policy
+from verl.utils.config import validate_config
+from train.compose import composer
+with composer() as composed:
+    for line in sys.stdin.read().splitlines():
+        config = composed(line.split())
+        config.model.path = sys.argv[1]  # verl reads the model's own config too, and these models lie elsewhere
+        validate_config(config, use_reference_policy=need_reference_policy(config), use_critic=need_critic(config))
+        print("valid:", line, flush=True)
+"""
+
+
+def test_verl_accepts_every_model_algorithm_and_cluster() -> None:
+    gpus = itertools.product(MODELS, ALGORITHMS, ["gpu1", "gpu8"])
+    asked = [f"model={model} algo={algo} cluster={cluster}" for model, algo, cluster in gpus]
+    asked += [f"model=tiny algo={algo} cluster=cpu" for algo in ALGORITHMS]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", VALIDATE, str(ROOT / "assets" / "tiny")]
+    done = subprocess.run(
+        command, input="\n".join(asked), env=environment, capture_output=True, text=True, timeout=240, check=False
+    )
+    valid = [line.removeprefix("valid: ") for line in done.stdout.splitlines() if line.startswith("valid: ")]
+    assert valid == asked, done.stderr[-2000:]
+
+
+@pytest.fixture(scope="module")
+def composed() -> Iterator[Composer]:
+    with composer() as compose:
+        yield compose
+
+
+# arXiv 2510.01132: actor lr, prompts, samples, KL in the reward, KL in the loss
+PAPER = {
+    "ppo": (5e-7, 256, 1, True, False),
+    "rloo": (1e-6, 32, 8, True, False),
+    "grpo": (1e-6, 32, 8, False, True),
+    "reinforce_plus_plus": (1e-6, 256, 1, True, False),
+}
+
+
+@pytest.mark.parametrize("algo", ALGORITHMS)
+def test_the_studys_hyper_parameters(composed: Composer, algo: str) -> None:
+    config = composed([f"algo={algo}", "model=qwen2.5_1.5b", "cluster=gpu8"])
+    actor, rollout = config.actor_rollout_ref.actor, config.actor_rollout_ref.rollout
+    kl = (config.algorithm.use_kl_in_reward, actor.use_kl_loss)
+    assert (actor.optim.lr, config.data.train_batch_size, rollout.n, *kl) == PAPER[algo]
+    assert config.algorithm.kl_ctrl.kl_coef == actor.kl_loss_coef == 0.001
+    assert (actor.clip_ratio, actor.clip_ratio_low, actor.clip_ratio_high, actor.clip_ratio_c) == (0.2, 0.2, 0.2, 3.0)
+    assert (config.algorithm.gamma, config.algorithm.lam) == (1.0, 1.0)
+    assert (actor.loss_agg_mode, actor.ppo_epochs, actor.entropy_coeff) == ("token-mean", 1, 0)
+    assert actor.ppo_mini_batch_size == config.data.train_batch_size
+    assert (rollout.temperature, config.eval.temperature) == (0.7, 0.4)
+    assert (rollout.name, config.algorithm.adv_estimator) == ("vllm", ALGORITHMS[algo].estimator)
+    assert (config.model.sft.lr, config.model.sft.epochs) == (1e-6, 1)
+    if algo == "ppo":
+        assert (config.critic.optim.lr, config.critic.cliprange_value) == (5e-6, 0.5)
+
+
+@pytest.mark.parametrize(("task", "turns", "tokens"), [("w2-o3-q4", 12, 3072), ("w4-o6-q8", 24, 4096)])
+def test_lengths_follow_the_turns(composed: Composer, task: str, turns: int, tokens: int) -> None:
+    config = composed([f"env.task={task}", "model=qwen3_8b"])
+    assert config.env.max_turns == turns
+    assert (config.data.max_prompt_length, config.data.max_response_length) == (tokens, tokens)
+
+
+def test_the_default_is_the_laptops(composed: Composer) -> None:
+    config = composed([])
+    episodes = config.data.train_batch_size * config.actor_rollout_ref.rollout.n
+    assert (config.scale.name, config.cluster.name, config.model.name) == ("laptop", "cpu", "tiny")
+    assert (episodes, config.budget.rl_steps, config.eval.games) == (128, 20, 200)
+    assert (config.trainer.use_v1, config.trainer.v1.trainer_mode, config.trainer.save_freq) == (True, "sync", 5)
+    assert OmegaConf.missing_keys(config.actor_rollout_ref) == set()

@@ -1,0 +1,137 @@
+"""verl's FSDP2 engines on a CPU, built as its workers build them, beside the rollout server's generator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.distributed as dist
+from tensordict import TensorDict
+from torch.distributed.tensor import DTensor
+from verl.trainer.config import CheckpointConfig
+from verl.utils import tensordict_utils as tu
+from verl.workers.config import FSDPEngineConfig, FSDPOptimizerConfig, HFModelConfig
+from verl.workers.engine import EngineRegistry
+
+import verl_plugin  # noqa: F401 - registers them
+from verl_plugin.transformers_server.generator import Generator, GenRequest
+
+TINY = str(Path(__file__).parents[2] / "assets" / "tiny")
+TEMPERATURE = 0.7
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_process() -> Iterator[None]:
+    dist.init_process_group("cpu:gloo,cpu:gloo", store=dist.HashStore(), rank=0, world_size=1)
+    yield
+    dist.destroy_process_group()
+
+
+def make_engine(kind: str = "language_model", forward_only: bool = False) -> Any:
+    engine = EngineRegistry.new(
+        model_type=kind,
+        backend="fsdp2",
+        model_config=HFModelConfig(
+            path=TINY,
+            model_type=kind,
+            use_remove_padding=False,
+            enable_gradient_checkpointing=False,
+            override_config={"attn_implementation": "sdpa"},
+        ),
+        engine_config=FSDPEngineConfig(
+            strategy="fsdp2",
+            forward_only=forward_only,
+            use_torch_compile=False,
+            mixed_precision={"param_dtype": "fp32"},
+        ),
+        optimizer_config=FSDPOptimizerConfig(lr=1e-3, total_training_steps=10),
+        checkpoint_config=CheckpointConfig(),
+    )
+    engine.initialize()
+    return engine
+
+
+def jagged(rows: list[list[int]]) -> torch.Tensor:
+    return torch.nested.as_nested_tensor([torch.tensor(row) for row in rows], layout=torch.jagged)
+
+
+def played(engine: Any) -> tuple[TensorDict, list[list[float]]]:
+    """Rows that the generator sampled with the engine's weights, as the trainer gets them, and their log-probs."""
+    generator = Generator.from_pretrained(TINY)
+    weights, _ = engine.get_per_tensor_param()
+    generator.load_weights(weights)
+    prompts = [[4, 5, 6, 7], [8, 9], [10, 11, 12, 13, 14, 15]]
+    requests = [GenRequest(f"r{i}", ids, 4 + i, TEMPERATURE, seed=i) for i, ids in enumerate(prompts)]
+    results = generator.generate(requests)
+    rows = [[*ids, *result.token_ids] for ids, result in zip(prompts, results, strict=True)]
+    masks = [[1] * len(result.token_ids) for result in results]
+    batch = TensorDict(
+        {
+            "input_ids": jagged(rows),
+            "position_ids": jagged([list(range(len(row))) for row in rows]),
+            "response_mask": jagged(masks),
+            "loss_mask": jagged(masks),
+        },
+        batch_size=len(rows),
+    )
+    tu.assign_non_tensor(
+        batch,
+        temperature=TEMPERATURE,
+        use_remove_padding=False,
+        use_dynamic_bsz=False,
+        micro_batch_size_per_gpu=3,
+        calculate_entropy=True,
+    )
+    return batch, [result.log_probs for result in results]
+
+
+@pytest.mark.parametrize("forward_only", [False, True], ids=["actor", "reference"])
+def test_the_trainers_log_probs_are_the_servers(forward_only: bool) -> None:
+    """The reference policy's offload to pinned memory, for one, cannot be had on a CPU."""
+    engine = make_engine(forward_only=forward_only)
+    assert all(
+        isinstance(parameter, DTensor) and parameter.device.type == "cpu" for parameter in engine.module.parameters()
+    )
+    batch, behaviour = played(engine)
+    with engine.eval_mode():
+        output = engine.infer_batch(batch)["model_output"]["log_probs"]
+    for row, sampled in zip(output.unbind(), behaviour, strict=True):
+        found = row[-len(sampled) - 1 : -1]  # the token at place t is judged at place t - 1
+        torch.testing.assert_close(found, torch.tensor(sampled), atol=1e-5, rtol=0)
+
+
+def test_weights_reach_the_server_whole() -> None:
+    engine = make_engine()
+    weights, _ = engine.get_per_tensor_param()
+    given = dict(weights)
+    assert not any(isinstance(tensor, DTensor) for tensor in given.values())
+    generator = Generator.from_pretrained(TINY)
+    with torch.no_grad():
+        generator.model.model.norm.weight.zero_()
+    generator.load_weights(given.items())
+    assert torch.equal(generator.model.model.norm.weight, given["model.norm.weight"])
+
+
+def head_of_a_new_critic(seed: str, monkeypatch: pytest.MonkeyPatch) -> torch.Tensor:
+    monkeypatch.setenv("TURNGRID_SEED", seed)
+    engine = make_engine("value_model")
+    return torch.cat([p.full_tensor().flatten() for name, p in engine.module.named_parameters() if "score" in name])
+
+
+def test_a_critics_head_comes_from_the_runs_seed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without flash attention, which verl's own loader asks for."""
+    first, again, other = (head_of_a_new_critic(seed, monkeypatch) for seed in ("1", "1", "2"))
+    assert first.numel() >= 64
+    assert torch.equal(first, again) and not torch.equal(first, other)
+
+
+def test_a_critic_values_every_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    batch, _ = played(make_engine())
+    critic = make_engine("value_model")
+    with critic.eval_mode():
+        values = critic.infer_batch(batch)["model_output"]["values"]
+    assert [len(row) for row in values.unbind()] == [len(row) for row in batch["input_ids"].unbind()]
+    assert values.values().isfinite().all() and values.values().std() > 0

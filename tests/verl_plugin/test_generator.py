@@ -1,0 +1,301 @@
+"""The generator against transformers' own generate, teacher forcing and distributions worked by hand."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+import torch
+from transformers import (
+    LlamaConfig,
+    LlamaForCausalLM,
+    Qwen2Config,
+    Qwen2ForCausalLM,
+    Qwen3Config,
+    Qwen3ForCausalLM,
+)
+
+from verl_plugin.transformers_server.generator import Generator, GenRequest, GenResult, RequestTooLong
+
+PAD, VOCABULARY = 0, 97
+EOS = list(range(1, 10))  # many, so that some rows of a batch end early
+SHAPE: dict[str, Any] = {
+    "vocab_size": VOCABULARY,
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "intermediate_size": 48,
+    "max_position_embeddings": 256,
+    "initializer_range": 0.15,  # far enough from uniform for greedy choices to be no matter of rounding
+    "attn_implementation": "sdpa",
+}
+FAMILIES: dict[str, Callable[[], Any]] = {
+    "qwen3": lambda: Qwen3ForCausalLM(
+        Qwen3Config(**SHAPE, num_key_value_heads=4, head_dim=8, tie_word_embeddings=True)
+    ),
+    "qwen3-grouped": lambda: Qwen3ForCausalLM(Qwen3Config(**SHAPE, num_key_value_heads=2, head_dim=16)),
+    "qwen2": lambda: Qwen2ForCausalLM(Qwen2Config(**SHAPE, num_key_value_heads=2, tie_word_embeddings=True)),
+    "llama": lambda: LlamaForCausalLM(LlamaConfig(**SHAPE, num_key_value_heads=1, tie_word_embeddings=True)),
+}
+DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU"))]
+
+
+def make_model(family: str = "qwen3", device: str = "cpu", seed: int = 0) -> Any:
+    torch.manual_seed(seed)
+    return FAMILIES[family]().float().eval().to(device)
+
+
+def make_generator(family: str = "qwen3", device: str = "cpu", **kwargs: Any) -> Generator:
+    return Generator(make_model(family, device), EOS, PAD, **kwargs)
+
+
+def prompts(count: int, longest: int = 40, seed: int = 0) -> list[list[int]]:
+    rng = random.Random(seed)
+    return [[rng.randrange(10, VOCABULARY) for _ in range(rng.randrange(1, longest))] for _ in range(count)]
+
+
+def requests_for(rows: Sequence[Sequence[int]], **kwargs: Any) -> list[GenRequest]:
+    defaults = {"max_tokens": 8, **kwargs}
+    return [GenRequest(f"r{i}", ids, seed=1000 + i, **defaults) for i, ids in enumerate(rows)]
+
+
+@torch.no_grad()
+def teacher_forced(model: Any, ids: Sequence[int], answer: Sequence[int], temperature: float) -> torch.Tensor:
+    """Log-probabilities of ``answer`` after ``ids``, from one plain forward pass."""
+    model.set_attn_implementation("eager")
+    logits = model(torch.tensor([[*ids, *answer]], device=model.device)).logits[0, len(ids) - 1 : -1].float().cpu()
+    model.set_attn_implementation("turngrid_grouped")
+    return (logits / (temperature or 1.0)).log_softmax(-1).gather(1, torch.tensor(answer)[:, None]).squeeze(1)
+
+
+def assert_teacher_forced(
+    generator: Generator, requests: Sequence[GenRequest], results: Sequence[GenResult], within: float = 1e-5
+) -> None:
+    for request, result in zip(requests, results, strict=True):
+        expected = teacher_forced(generator.model, request.prompt_ids, result.token_ids, request.temperature)
+        torch.testing.assert_close(torch.tensor(result.log_probs), expected, atol=within, rtol=0)
+
+
+@torch.no_grad()
+def plain_greedy(model: Any, ids: Sequence[int], limit: int) -> list[int]:
+    prompt = torch.tensor([list(ids)], device=model.device)
+    output = model.generate(
+        prompt,
+        attention_mask=torch.ones_like(prompt),
+        max_new_tokens=limit,
+        do_sample=False,
+        eos_token_id=EOS,
+        pad_token_id=PAD,
+    )
+    return output[0, len(ids) :].tolist()
+
+
+def play(generator: Generator, rows: list[list[int]], turns: int, **kwargs: Any) -> list[list[int]]:
+    """Several turns of the same episodes, some of which leave early; all ids at the end."""
+    rng = random.Random(5)
+    rows = [list(ids) for ids in rows]
+    for turn in range(turns):
+        playing = range(len(rows) - 3 * turn)
+        requests = [GenRequest(f"r{i}", rows[i], seed=100 * turn + i, **kwargs) for i in playing]
+        for i, result in zip(playing, generator.generate(requests), strict=True):
+            rows[i] += [*result.token_ids, *(rng.randrange(10, VOCABULARY) for _ in range(rng.randrange(1, 9)))]
+    return rows
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_greedy_equals_plain_generate(family: str, device: str) -> None:
+    generator = make_generator(family, device)
+    rows = prompts(12)
+    results = generator.generate(requests_for(rows, temperature=0.0, max_tokens=12))
+    reference = make_model(family, device)
+    assert [result.token_ids for result in results] == [plain_greedy(reference, ids, 12) for ids in rows]
+    assert {result.stop_reason for result in results} == {"eos", "length"}, "both ends should occur here"
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_log_probs_equal_teacher_forcing_over_turns(family: str, device: str) -> None:
+    generator = make_generator(family, device)
+    rows, rng = prompts(64), random.Random(1)
+    for turn in range(3):
+        requests = [
+            GenRequest(
+                f"r{i}", ids, rng.randrange(1, 12), temperature=rng.choice([0.0, 0.4, 1.0, 1.7]), seed=64 * turn + i
+            )
+            for i, ids in enumerate(rows)
+        ]
+        results = generator.generate(requests)
+        assert_teacher_forced(generator, requests[::5], results[::5])
+        rows = [
+            [*ids, *result.token_ids, *rng.choices(range(10, VOCABULARY), k=5)] for ids, result in zip(rows, results)
+        ]
+
+
+def test_prefixes_change_no_token() -> None:
+    rows, rules = prompts(16), {"max_tokens": 6, "temperature": 1.0}
+    kept = play(make_generator(), rows, turns=5, **rules)
+    assert play(make_generator(prefix_bytes=0), rows, turns=5, **rules) == kept
+    some = make_generator(prefix_bytes=64 * 1024)
+    assert play(some, rows, turns=5, **rules) == kept
+    assert 0 < len(some.prefixes) < 16 and some.prefixes.nbytes <= 64 * 1024
+
+
+def fed_tokens(generator: Generator, requests: Sequence[GenRequest]) -> int:
+    """Ids that went through the embedding, padding counted."""
+    counts: list[int] = []
+    handle = generator.model.model.embed_tokens.register_forward_pre_hook(
+        lambda _, args: counts.append(args[0].numel())
+    )
+    generator.generate(requests)
+    handle.remove()
+    return sum(counts)
+
+
+def test_only_what_is_new_is_computed() -> None:
+    generator = make_generator()
+    ids = prompts(1, 200)[0] + [5] * 50
+    answer = generator.generate([GenRequest("a", ids, 3)])[0]
+    longer = [*ids, *answer.token_ids, 7, 8, 9]
+    assert fed_tokens(generator, [GenRequest("a", longer, 1)]) == 4, "the last sampled token and three new ones"
+    assert fed_tokens(generator, [GenRequest("a", longer, 1)]) == 1, "a prompt that is known to its end feeds one"
+    changed = [*longer[:-3], 10, 11]
+    assert fed_tokens(generator, [GenRequest("a", changed, 1)]) == 2, "where ids part, all after it is new"
+    assert fed_tokens(generator, [GenRequest("b", changed, 1)]) == len(changed), "another episode shares nothing"
+
+
+def test_rewritten_history_gives_the_tokens_of_a_fresh_start() -> None:
+    generator, ids = make_generator(), prompts(1, 60, seed=3)[0]
+    generator.generate([GenRequest("a", ids, 8, seed=1)])
+    changed = [*ids[: len(ids) // 2], 9, 9, 9]
+    again = generator.generate([GenRequest("a", changed, 8, seed=2)])[0]
+    fresh = make_generator().generate([GenRequest("a", changed, 8, seed=2)])[0]
+    assert again.token_ids == fresh.token_ids
+    assert again.log_probs == pytest.approx(fresh.log_probs, abs=1e-5)
+
+
+def test_a_request_twice_in_a_batch() -> None:
+    generator, ids = make_generator(), prompts(1)[0]
+    generator.generate([GenRequest("a", ids, 4)])
+    first, second = generator.generate([GenRequest("a", ids, 4, seed=3), GenRequest("a", ids, 4, seed=3)])
+    assert first.token_ids == second.token_ids
+
+
+def test_neighbours_change_no_token() -> None:
+    rows = prompts(64)
+    requests = requests_for(rows, temperature=1.0)
+    together = make_generator().generate(requests)
+    alone = [make_generator().generate([request])[0] for request in requests[::9]]
+    backwards = make_generator().generate(requests[::-1])[::-1]
+    assert [result.token_ids for result in together[::9]] == [result.token_ids for result in alone]
+    assert [result.token_ids for result in together] == [result.token_ids for result in backwards]
+
+
+def test_the_seed_is_all_the_randomness() -> None:
+    generator, ids = make_generator(), prompts(1)[0]
+
+    def sample(seed: int) -> list[int]:
+        return generator.generate([GenRequest("x", ids, 12, seed=seed)])[0].token_ids
+
+    assert sample(7) == sample(7)
+    assert len({tuple(sample(seed)) for seed in range(8)}) > 4
+
+
+def test_rules_of_one_row_leave_the_others_alone() -> None:
+    """Greedy, narrowed, hot and short requests in one batch answer as they do alone."""
+    ids = prompts(1, seed=4)[0]
+    rules: list[dict[str, Any]] = [
+        {"temperature": 0.0, "max_tokens": 9},
+        {"temperature": 1.0, "top_k": 1, "max_tokens": 9},
+        {"temperature": 1.0, "top_p": 1e-9, "max_tokens": 5},
+        {"temperature": 2.0, "max_tokens": 1},
+        {"temperature": 1.3, "top_p": 0.7, "top_k": 20, "max_tokens": 12},
+    ]
+    requests = [GenRequest(f"r{i}", ids, seed=i, **rule) for i, rule in enumerate(rules)]
+    generator = make_generator()
+    together = generator.generate(requests)
+    assert_teacher_forced(generator, requests, together)
+    for request, result in zip(requests, together, strict=True):
+        assert make_generator().generate([request])[0].token_ids == result.token_ids
+        assert 1 <= len(result.token_ids) <= request.max_tokens
+    assert together[0].token_ids == together[1].token_ids, "top_k=1 is greedy"
+    assert together[0].token_ids[:5] == together[2].token_ids, "a top_p of next to nothing is greedy"
+
+
+def test_answers_end_at_eos_or_at_the_limit() -> None:
+    results = make_generator().generate(requests_for(prompts(64), max_tokens=6))
+    for result in results:
+        assert not set(EOS) & set(result.token_ids[:-1])
+        assert (result.stop_reason == "eos") == (result.token_ids[-1] in EOS)
+        assert result.stop_reason == "eos" or len(result.token_ids) == 6
+
+
+def test_new_weights_replace_prefixes_and_answers() -> None:
+    generator, rows = make_generator(), prompts(8)
+    before = generator.generate(requests_for(rows, temperature=0.0))
+    other = make_model(seed=1)
+    generator.load_weights(iter(other.state_dict().items()))
+    assert len(generator.prefixes) == 0 and generator.prefixes.nbytes == 0
+    after = generator.generate(requests_for(rows, temperature=0.0))
+    assert [r.token_ids for r in after] == [plain_greedy(other, ids, 8) for ids in rows]
+    assert [r.token_ids for r in after] != [r.token_ids for r in before]
+
+
+def test_tied_embeddings_come_without_the_head() -> None:
+    """Trainers that keep one tensor for both send it once."""
+    generator, other = make_generator(), make_model(seed=2)
+    weights = {name: tensor for name, tensor in other.state_dict().items() if name != "lm_head.weight"}
+    generator.load_weights(weights.items())
+    assert generator.model.lm_head.weight is generator.model.model.embed_tokens.weight
+    assert torch.equal(generator.model.lm_head.weight, other.lm_head.weight)
+
+
+@pytest.mark.parametrize("family", ["qwen3", "qwen3-grouped"])
+def test_weights_that_do_not_fit_are_refused_whole(family: str) -> None:
+    generator = make_generator(family)
+    old = {name: tensor.clone() for name, tensor in generator.model.state_dict().items()}
+    state = dict(make_model(family, seed=1).state_dict())
+    lacking = {name: tensor for name, tensor in state.items() if name != "model.norm.weight"}
+    with pytest.raises(ValueError, match=r"missing \['model.norm.weight'\]"):
+        generator.load_weights(lacking.items())
+    with pytest.raises(ValueError, match=r"unexpected \['no.such'\]"):
+        generator.load_weights({**state, "no.such": torch.zeros(1)}.items())
+    assert all(torch.equal(old[name], tensor) for name, tensor in generator.model.state_dict().items())
+
+
+def test_an_untied_head_is_missed() -> None:
+    generator = make_generator("qwen3-grouped")
+    weights = {name: tensor for name, tensor in generator.model.state_dict().items() if name != "lm_head.weight"}
+    with pytest.raises(ValueError, match="lm_head.weight"):
+        generator.load_weights(weights.items())
+
+
+def test_a_request_that_does_not_fit_is_refused() -> None:
+    generator = make_generator()
+    generator.generate([GenRequest("fits", [5] * 250, 6)])
+    with pytest.raises(RequestTooLong, match=r"long: 251 \+ 6 tokens, the model's context holds 256"):
+        generator.generate([GenRequest("short", [5], 2), GenRequest("long", [5] * 251, 6)])
+    with pytest.raises(ValueError, match="0 prompt ids"):
+        generator.generate([GenRequest("empty", [], 2)])
+    with pytest.raises(ValueError, match="at most 0 more"):
+        generator.generate([GenRequest("nothing", [5], 0)])
+    assert generator.generate([]) == []
+
+
+def test_diverged_weights_are_an_error_and_leave_no_trace() -> None:
+    generator, rows = make_generator(), prompts(4)
+    good = {name: tensor.clone() for name, tensor in generator.model.state_dict().items()}
+    expected = generator.generate(requests_for(rows))
+    generator.load_weights({name: tensor * torch.nan for name, tensor in good.items()}.items())
+    with pytest.raises(FloatingPointError, match="not finite"):
+        generator.generate(requests_for(rows))
+    generator.load_weights(good.items())
+    assert [r.token_ids for r in generator.generate(requests_for(rows))] == [r.token_ids for r in expected]
+
+
+def test_sliding_windows_are_refused() -> None:
+    config = Qwen2Config(**SHAPE, num_key_value_heads=4, use_sliding_window=True, sliding_window=8, max_window_layers=1)
+    with pytest.raises(ValueError, match="sliding_attention"):
+        Generator(Qwen2ForCausalLM(config), EOS, PAD)

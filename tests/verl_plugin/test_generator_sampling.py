@@ -1,0 +1,140 @@
+"""From a uniform number to a token, by hand and by counting."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from verl_plugin.transformers_server.prefix_store import Prefix, PrefixStore, common_length
+from verl_plugin.transformers_server.sampling import Rules, draw, restrict, uniforms
+
+SHARES = [0.5, 0.3, 0.15, 0.05]
+
+
+def draw_one(uniform: float, temperature: float = 1.0, top_p: float = 1.0, top_k: int = -1) -> tuple[int, float]:
+    logits = torch.tensor([SHARES]).log()
+    tokens, logprobs = draw(
+        logits, Rules([temperature], [top_p], [top_k]), torch.tensor([uniform], dtype=torch.float64)
+    )
+    return int(tokens[0]), float(logprobs[0])
+
+
+@pytest.mark.parametrize(
+    ("uniform", "token"), [(0.0, 0), (0.49, 0), (0.51, 1), (0.79, 1), (0.81, 2), (0.94, 2), (0.96, 3), (1 - 2**-53, 3)]
+)
+def test_the_token_is_where_the_cumulative_share_passes_the_uniform(uniform: float, token: int) -> None:
+    drawn, logprob = draw_one(uniform)
+    assert drawn == token
+    assert logprob == pytest.approx(math.log(SHARES[token]), abs=1e-6)
+
+
+def test_temperature_two_takes_square_roots_of_the_shares() -> None:
+    """sqrt(.5, .3, .15, .05) = .7071, .5477, .3873, .2236, in sum 1.8657: shares .3790, .2936, .2076, .1198."""
+    assert [draw_one(u, temperature=2.0)[0] for u in (0.378, 0.380, 0.672, 0.674, 0.879, 0.881)] == [0, 1, 1, 2, 2, 3]
+    assert draw_one(0.5, temperature=2.0)[1] == pytest.approx(math.log(math.sqrt(0.3) / 1.8657), abs=1e-4)
+
+
+def test_top_k_rescales_what_is_left_but_not_the_log_probs() -> None:
+    """Of 0.5 and 0.3 the first has 0.625."""
+    assert [draw_one(u, top_k=2)[0] for u in (0.624, 0.626, 1 - 2**-53)] == [0, 1, 1]
+    assert draw_one(0.9, top_k=2)[1] == pytest.approx(math.log(0.3), abs=1e-6)
+
+
+def test_top_p_keeps_the_fewest_that_reach_it() -> None:
+    """0.5 + 0.3 reach 0.7, and 0.5 + 0.3 + 0.15 reach 0.9."""
+    weights = torch.tensor([SHARES], dtype=torch.float64)
+    kept = [restrict(weights, Rules([1.0], [p], [-1]))[0].count_nonzero().item() for p in (0.4, 0.5, 0.7, 0.9, 0.99)]
+    assert kept == [1, 1, 2, 3, 4]
+    assert draw_one(1 - 2**-53, top_p=0.7)[0] == 1
+
+
+def test_top_p_counts_in_what_top_k_has_left() -> None:
+    """After top-k of two the first has 0.625 by itself, enough for 0.6."""
+    assert draw_one(0.99, top_p=0.6, top_k=2)[0] == 0
+    assert draw_one(0.99, top_p=0.7, top_k=2)[0] == 1
+
+
+def test_temperature_zero_takes_the_likeliest_whatever_the_uniform() -> None:
+    token, logprob = draw_one(0.999, temperature=0.0)
+    assert token == 0
+    assert logprob == pytest.approx(math.log(0.5), abs=1e-6), "log-probs of greedy choices are at temperature 1"
+
+
+def test_logits_without_a_distribution_are_an_error() -> None:
+    with pytest.raises(FloatingPointError):
+        draw(torch.tensor([[0.0, torch.nan]]), Rules([1.0], [1.0], [-1]), torch.zeros(1, dtype=torch.float64))
+
+
+@pytest.mark.parametrize(
+    ("rule", "shares"),
+    [
+        ({}, SHARES),
+        ({"temperature": 2.0}, [0.3790, 0.2936, 0.2076, 0.1198]),
+        ({"top_k": 2}, [0.625, 0.375, 0, 0]),
+        ({"top_p": 0.9}, [0.5 / 0.95, 0.3 / 0.95, 0.15 / 0.95, 0]),
+        ({"top_p": 0.6, "top_k": 3, "temperature": 1.0}, [0.625, 0.375, 0, 0]),
+    ],
+)
+def test_counts_follow_the_shares(rule: dict[str, float], shares: list[float]) -> None:
+    """20,000 draws, each with its own seed; five standard errors of the largest share are 0.018."""
+    count = 20_000
+    uniform = torch.tensor([uniforms(seed, 1)[0] for seed in range(count)])
+    full = {"temperature": 1.0, "top_p": 1.0, "top_k": -1, **rule}
+    rules = Rules(*([full[name]] * count for name in ("temperature", "top_p", "top_k")))
+    tokens, _ = draw(torch.tensor([SHARES]).log().expand(count, -1), rules, uniform)
+    measured = torch.bincount(tokens, minlength=4) / count
+    torch.testing.assert_close(measured, torch.tensor(shares), atol=0.018, rtol=0)
+    assert [m > 0 for m in measured.tolist()] == [s > 0 for s in shares]
+
+
+def test_uniforms_of_a_seed_do_not_depend_on_how_many_are_asked_for() -> None:
+    assert np.array_equal(uniforms(11, 40)[:7], uniforms(11, 7))
+    assert not np.array_equal(uniforms(11, 7), uniforms(12, 7))
+    assert uniforms(2**64 - 1, 1)[0] < 1
+
+
+def prefix(*ids: int) -> Prefix:
+    """16 bytes an id."""
+    return Prefix(ids, torch.arange(len(ids), dtype=torch.float32).expand(2, 2, 1, -1)[..., None].clone())
+
+
+def test_the_least_recently_used_prefix_goes_first() -> None:
+    store = PrefixStore(limit_bytes=100)
+    store.put("a", prefix(1, 2))
+    store.put("b", prefix(3, 4))
+    states = store.take("a", [1, 2, 3])
+    assert states is not None
+    store.put("a", Prefix([1, 2], states))
+    store.put("c", prefix(5, 6, 7))
+    assert store.take("b", [3, 4, 5]) is None
+    assert store.take("a", [1, 2, 3]) is not None
+    assert store.nbytes == 48
+
+
+def test_what_is_taken_covers_the_common_beginning_and_leaves_one_id() -> None:
+    store = PrefixStore(limit_bytes=10_000)
+    covered = []
+    for ids in ([1, 2, 3, 4], [1, 2, 3], [1, 9, 3], [1], [9]):
+        store.put("a", prefix(1, 2, 3))
+        states = store.take("a", ids)
+        covered.append(0 if states is None else states.shape[3])
+    assert covered == [3, 2, 1, 0, 0]
+    assert store.nbytes == 0
+
+
+def test_a_prefix_larger_than_the_store_is_not_kept() -> None:
+    store = PrefixStore(limit_bytes=10)
+    store.put("a", prefix(1, 2))
+    assert store.nbytes == 0 and store.take("a", [1, 2, 3]) is None
+
+
+def test_common_length() -> None:
+    assert [common_length(*pair) for pair in (((), ()), ((1, 2), (1, 2, 3)), ((1, 2), (1, 3)), ((4,), (5,)))] == [
+        0,
+        2,
+        1,
+        0,
+    ]

@@ -1,0 +1,178 @@
+"""What verl finds of ours, asked in interpreters of their own: nothing is left over from another test."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from algorithms.registry import ALGORITHMS, QUIRKS
+from verl_plugin.hooks import HOOKS
+
+ROOT = Path(__file__).parents[2]
+LIGHT = """
+import json, sys
+import verl
+light = sorted(sys.modules)
+"""
+EVERYTHING = """
+import importlib
+from verl_plugin.hooks import HOOKS, _AfterImport
+for name in HOOKS:
+    importlib.import_module(name)
+
+import torch.distributed as dist
+from omegaconf import OmegaConf
+from verl.experimental.agent_loop import agent_loop
+from verl.plugin.platform import get_platform
+from verl.trainer.ppo import core_algos
+from verl.trainer.ppo.v1 import trainer_base
+from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
+from verl.utils.device import get_device_name
+from verl.workers.engine.base import EngineRegistry
+from verl.workers.rollout.base import get_rollout_class
+from verl.workers.rollout.replica import RolloutReplicaRegistry
+
+def poll(**given):
+    empty = OmegaConf.create({})
+    return ReplayBuffer("sync", empty, None, "drop", empty, **given).poll_interval
+
+def name_of(thing):
+    return f"{thing.__module__}.{thing.__name__}"
+
+facts = {
+    "waiting": [name for finder in sys.meta_path if isinstance(finder, _AfterImport) for name in finder.waiting],
+    "finders": sum(isinstance(finder, _AfterImport) for finder in sys.meta_path),
+    "platform": [name_of(type(get_platform())), get_device_name(), str(get_platform().current_device())],
+    "estimators": sorted(core_algos.ADV_ESTIMATOR_REGISTRY),
+    "kl": name_of(trainer_base.apply_kl_penalty),
+    "poll": [poll(), poll(poll_interval=0.5)],
+    "agent_loop": agent_loop._agent_loop_registry["turngrid"]["_target_"],
+    "adapter": name_of(get_rollout_class("transformers", "async")),
+    "replica": name_of(RolloutReplicaRegistry.get("transformers")),
+    "engines": [
+        name_of(EngineRegistry.get_engine_cls(kind, backend))
+        for kind in ("language_model", "value_model")
+        for backend in ("fsdp", "fsdp2")
+    ],
+}
+"""
+GLOO = """
+import os, torch
+os.environ.update(MASTER_ADDR="127.0.0.1", RANK="0", WORLD_SIZE="1")
+dist.init_process_group("cpu:gloo,cpu:gloo", store=dist.HashStore(), rank=0, world_size=1)
+ones = torch.ones(2)
+dist.all_reduce(ones)
+facts["gloo"] = [dist.get_backend(), ones.tolist()]
+dist.destroy_process_group()
+"""
+TELL = """
+print(json.dumps({"light": light, **(facts if "facts" in dir() else {})}))
+"""
+
+
+def ask(code: str, folder: Path, **variables: str) -> dict[str, Any]:
+    """Run ``code`` with nothing of the plugin in the environment but ``variables``, and read its last line."""
+    cleared = ("VERL_USE_EXTERNAL_MODULES", "VERL_USE_EXTERNAL_PLUGINS", "VERL_PLATFORM")
+    environment = {name: value for name, value in os.environ.items() if name not in cleared}
+    environment |= {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", **variables}
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=folder,
+        env=environment,
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.fixture(scope="module")
+def named(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """As our stages start verl's processes."""
+    folder = tmp_path_factory.mktemp("named")
+    return ask(LIGHT + EVERYTHING + GLOO + TELL, folder, VERL_USE_EXTERNAL_MODULES="verl_plugin", VERL_PLATFORM="cpu")
+
+
+def check_registrations(facts: dict[str, Any]) -> None:
+    ours = {a.estimator for a in [*ALGORITHMS.values(), *QUIRKS.values()] if a.function}
+    assert ours and ours <= set(facts["estimators"])
+    assert facts["kl"] == "verl_plugin.estimators.apply_kl_penalty"
+    assert facts["poll"] == [0.05, 0.5], "ours where none is given, and the caller's otherwise"
+    assert facts["agent_loop"] == "verl_plugin.agent_loop.TurngridAgentLoop"
+    assert facts["adapter"] == "verl_plugin.transformers_server.replica.WeightSync"
+    assert facts["replica"] == "verl_plugin.transformers_server.replica.TransformersReplica"
+    language, value = "verl_plugin.engines.CpuLanguageModel", "verl_plugin.engines.CpuValueModel"
+    assert facts["engines"] == [language, language, value, value]
+    assert facts["platform"] == ["verl_plugin.platform.CpuPlatform", "cpu", "cpu"]
+    assert facts["waiting"] == [] and facts["finders"] == 1
+
+
+def test_all_is_registered_where_the_environment_names_the_plugin(named: dict[str, Any]) -> None:
+    check_registrations(named)
+
+
+def test_gloo_is_named_twice_and_started_once(named: dict[str, Any]) -> None:
+    """verl asks for "cpu:gloo,cpu:gloo", which torch by itself refuses."""
+    assert named["gloo"][1] == [1.0, 1.0]
+    with pytest.raises(Exception, match="gloo"):
+        torch.distributed.BackendConfig(torch.distributed.Backend("cpu:gloo,cpu:gloo"))
+
+
+def test_all_is_registered_through_the_entry_point(tmp_path: Path) -> None:
+    """As in an installed wheel: no variable names the plugin, its metadata does."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    metadata = tmp_path / "site" / f"{project['name']}-{project['version']}.dist-info"
+    metadata.mkdir(parents=True)
+    lines = [f"{name} = {target}" for name, target in project["entry-points"]["verl.plugins"].items()]
+    (metadata / "entry_points.txt").write_text("[verl.plugins]\n" + "\n".join(lines) + "\n", encoding="utf-8")
+    (metadata / "METADATA").write_text(
+        f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n", encoding="utf-8"
+    )
+    path = f"{tmp_path / 'site'}{os.pathsep}{ROOT}"
+    check_registrations(ask(LIGHT + EVERYTHING + TELL, tmp_path, PYTHONPATH=path, VERL_PLATFORM="cpu"))
+
+
+def test_importing_verl_stays_light_and_late_plugins_catch_up(named: dict[str, Any], tmp_path: Path) -> None:
+    late = """
+from verl.trainer.ppo import core_algos
+before = set(core_algos.ADV_ESTIMATOR_REGISTRY)
+import verl_plugin
+facts = {"late": sorted(set(core_algos.ADV_ESTIMATOR_REGISTRY) - before)}
+"""
+    plain = ask(LIGHT + late + TELL, tmp_path, VERL_USE_EXTERNAL_PLUGINS="none")
+    added = set(named["light"]) - set(plain["light"])
+    allowed = {"verl_plugin", "verl_plugin.hooks", "verl_plugin.platform", "verl_plugin.cpu_device"}
+    assert {"verl_plugin", "verl_plugin.hooks"} <= added
+    assert {name for name in added - allowed if name.split(".")[0] not in ("psutil", "resource")} == set()
+    assert not set(HOOKS) - {"verl.plugin.platform.platform_manager"} & set(named["light"])
+    assert plain["late"], "estimators are registered although verl had loaded its module before the plugin"
+
+
+def test_the_cpu_stands_in_for_a_device() -> None:
+    from verl_plugin.cpu_device import CPU_DEVICE
+    from verl_plugin.platform import CpuPlatform
+
+    platform = CpuPlatform()
+    assert platform.device_module is CPU_DEVICE
+    assert platform.ray_resource_options(1) == {"num_gpus": 1} and platform.communication_backend_name() == "gloo"
+    assert 2**20 < CPU_DEVICE.memory_allocated() <= 1.1 * CPU_DEVICE.max_memory_allocated(), "the kernel's peak lags"
+    free, total = CPU_DEVICE.mem_get_info()
+    assert 0 < free <= total
+    CPU_DEVICE.manual_seed(3)
+    state, first = CPU_DEVICE.get_rng_state(), torch.rand(2)
+    CPU_DEVICE.set_rng_state(state)
+    assert torch.equal(torch.rand(2), first)
+    platform.manual_seed(3)
+    assert torch.equal(torch.rand(2), first)
+    with CPU_DEVICE.stream(CPU_DEVICE.current_stream()):  # from torch.cpu
+        CPU_DEVICE.synchronize()

@@ -1,0 +1,209 @@
+"""The rollout server: as an object in this process, and as verl's replica in a real Ray session."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+import ray
+import torch
+from transformers import AutoModelForCausalLM
+from verl.workers.config import RolloutConfig
+from verl.workers.rollout.replica import TokenOutput
+
+from verl_plugin.transformers_server.generator import Generator, GenRequest, RequestTooLong
+from verl_plugin.transformers_server.replica import TransformersReplica, WeightSync, server_name
+from verl_plugin.transformers_server.server import TransformersServer, seed_of
+
+TINY = str(Path(__file__).parents[2] / "assets" / "tiny")
+PROMPT = [4, 5, 6, 7, 8, 9]
+
+
+def serve(scenario: Callable[[TransformersServer], Awaitable[Any]], max_batch: int = 64) -> Any:
+    """Run a scenario against a server of its own, in one event loop."""
+
+    async def run() -> Any:
+        return await scenario(TransformersServer(TINY, max_batch=max_batch, response_length=7))
+
+    return asyncio.run(run())
+
+
+def ask(server: TransformersServer, name: str, **params: Any) -> Awaitable[TokenOutput]:
+    return server.generate(name, prompt_ids=PROMPT, sampling_params={"temperature": 1.0, **params})
+
+
+def expected(*requests: GenRequest) -> list[tuple[list[int], list[float]]]:
+    return [(result.token_ids, result.log_probs) for result in Generator.from_pretrained(TINY).generate(requests)]
+
+
+def test_a_request_is_answered_as_the_generator_answers() -> None:
+    async def scenario(server: TransformersServer) -> TokenOutput:
+        return await ask(server, "a", max_tokens=5, seed=3, top_p=0.9, top_k=50, temperature=0.7)
+
+    output = serve(scenario)
+    [(tokens, logprobs)] = expected(GenRequest("a", PROMPT, 5, temperature=0.7, top_p=0.9, top_k=50, seed=3))
+    assert output.token_ids == tokens
+    assert output.log_probs == pytest.approx(logprobs, abs=1e-6)
+    assert output.stop_reason in ("completed", "length")
+    assert output.extra_fields == {"global_steps": None}
+
+
+def test_requests_that_come_together_share_batches_and_keep_their_rules() -> None:
+    async def scenario(server: TransformersServer) -> tuple[list[TokenOutput], dict[str, Any]]:
+        limits = [1 + i % 6 for i in range(20)]
+        outputs = await asyncio.gather(
+            *(ask(server, f"r{i}", max_tokens=n, seed=i, temperature=i % 3) for i, n in enumerate(limits))
+        )
+        return outputs, await server.stats()
+
+    outputs, stats = serve(scenario, max_batch=8)
+    for i, output in enumerate(outputs):
+        [(tokens, _)] = expected(GenRequest(f"r{i}", PROMPT, 1 + i % 6, temperature=i % 3, seed=i))
+        assert output.token_ids == tokens
+    assert stats["batches"] == 3, "8 + 8 + 4"
+    assert stats["requests"] == 20
+    assert stats["sampled_tokens"] == sum(len(output.token_ids) for output in outputs)
+    assert stats["generation_seconds"] > 0
+    assert stats["peak_memory_bytes"] > 50 * 2**20
+
+
+def test_without_a_seed_the_request_itself_is_the_seed() -> None:
+    async def scenario(server: TransformersServer) -> list[TokenOutput]:
+        first = await ask(server, "a")
+        await ask(server, "between")
+        return [first, await ask(server, "a"), await ask(server, "a", seed=seed_of("a", len(PROMPT)))]
+
+    first, again, spelled_out = serve(scenario)
+    assert first.token_ids == again.token_ids == spelled_out.token_ids
+    assert len(first.token_ids) <= 7, "the server's own limit, where the request has none"
+    assert len({seed_of("a", 6), seed_of("a", 7), seed_of("b", 6)}) == 3
+
+
+def test_generate_batch_runs_that_list_in_that_order() -> None:
+    requests = [GenRequest(f"r{i}", PROMPT[: 1 + i % 5], 1 + i % 4, temperature=1.0, seed=i) for i in range(70)]
+
+    async def scenario(server: TransformersServer) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+        answers = await server.generate_batch([asdict(request) for request in requests])
+        return answers, await server.stats()
+
+    answers, stats = serve(scenario, max_batch=8)
+    assert stats["batches"] == 1, "whatever max_batch says"
+    assert [(answer["token_ids"], answer["log_probs"]) for answer in answers] == expected(*requests)
+    assert set(answers[0]) == {"token_ids", "log_probs", "stop_reason", "global_steps"}
+
+
+def test_what_cannot_be_done_is_refused_and_the_server_goes_on() -> None:
+    async def scenario(server: TransformersServer) -> TokenOutput:
+        context = server._generator.context
+        with pytest.raises(RequestTooLong, match=f"context holds {context}"):
+            await server.generate("long", prompt_ids=[5] * context, sampling_params={"max_tokens": 1})
+        with pytest.raises(RequestTooLong, match="1 \\+ 9000 tokens"):
+            await server.generate_batch([asdict(GenRequest("long", [5], 9000))])
+        with pytest.raises(ValueError, match="text only"):
+            await server.generate("seen", prompt_ids=PROMPT, sampling_params={}, image_data=["a picture"])
+        with pytest.raises(ValueError, match="at most 0 more"):
+            await ask(server, "nothing", max_tokens=0)
+        with pytest.raises(ValueError, match="beyond the vocabulary"):
+            await server.generate("alien", prompt_ids=[10**6], sampling_params={})
+        return await ask(server, "good", seed=1)
+
+    assert serve(scenario).token_ids == expected(GenRequest("good", PROMPT, 7, seed=1))[0][0]
+
+
+def test_after_an_abort_new_requests_wait_for_the_resume() -> None:
+    async def scenario(server: TransformersServer) -> tuple[list[TokenOutput], bool, TokenOutput, TokenOutput]:
+        waiting = [asyncio.ensure_future(ask(server, f"w{i}", seed=i)) for i in range(3)]
+        await asyncio.sleep(0)  # in the queue, and not yet in a batch
+        await server.abort_all_requests(reject_request=False)
+        late = asyncio.ensure_future(ask(server, "late", seed=9))
+        await asyncio.sleep(0.05)
+        parked = not late.done()
+        await server.resume_generation()
+        outputs, answer = await asyncio.gather(*waiting), await late
+        await server.abort_all_requests(reject_request=True)
+        return outputs, parked, answer, await ask(server, "rejected")
+
+    outputs, parked, late, rejected = serve(scenario)
+    assert {output.stop_reason for output in [*outputs[1:], rejected]} == {"aborted"}
+    assert rejected.token_ids == []
+    assert parked
+    assert late.token_ids == expected(GenRequest("late", PROMPT, 7, seed=9))[0][0]
+
+
+def test_a_caller_that_gave_up_harms_nobody() -> None:
+    async def scenario(server: TransformersServer) -> TokenOutput:
+        gone = asyncio.ensure_future(ask(server, "gone"))
+        kept = asyncio.ensure_future(ask(server, "kept", seed=2))
+        await asyncio.sleep(0)
+        gone.cancel()
+        return await kept
+
+    assert serve(scenario).token_ids == expected(GenRequest("kept", PROMPT, 7, seed=2))[0][0]
+
+
+@pytest.fixture(scope="module")
+def ray_session() -> Iterator[None]:
+    ray.init(
+        address="local",
+        num_cpus=4,
+        include_dashboard=False,
+        object_store_memory=80 * 2**20,
+        log_to_driver=False,
+        runtime_env={"env_vars": {"PYTHONPATH": str(Path(TINY).parents[1])}},
+    )
+    yield
+    ray.shutdown()
+
+
+class ModelConfig:
+    """All that the replica reads of verl's model config."""
+
+    path = TINY
+
+
+def test_verls_replica_serves_and_takes_new_weights(ray_session: None) -> None:
+    """Launched, asked and updated as verl does it; the answers are the trainer's model's."""
+    config = RolloutConfig(name="transformers", max_num_seqs=8, response_length=7, tensor_model_parallel_size=1)
+    replica = TransformersReplica(0, config, ModelConfig(), gpus_per_node=1)
+    sync = WeightSync(config, ModelConfig(), None)
+    model = AutoModelForCausalLM.from_pretrained(TINY)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(0.9)
+    requests = [GenRequest(f"r{i}", PROMPT[: i + 1], 6, temperature=1.0, seed=i) for i in range(6)]
+
+    async def scenario() -> tuple[list[dict[str, Any]], list[dict[str, Any]], TokenOutput, dict[str, Any]]:
+        await replica.launch_servers()
+        server = ray.get_actor(server_name(0))
+        assert server == replica.server_handle
+        wire = [asdict(request) for request in requests]
+        before = await server.generate_batch.remote(wire)
+        await sync.update_weights(iter(model.state_dict().items()), global_steps=4)
+        after = await server.generate_batch.remote(wire)
+        single = await server.generate.remote(
+            request_id="s", prompt_ids=PROMPT, sampling_params={"seed": 1}, image_data=None, video_data=None
+        )
+        await asyncio.gather(replica.sleep(), replica.wake_up(), replica.clear_kv_cache(), replica.release_kv_cache())
+        await asyncio.gather(replica.abort_all_requests(reject_request=True))
+        await replica.resume_generation()
+        return before, after, single, await server.stats.remote()
+
+    before, after, single, stats = asyncio.run(scenario())
+    assert [answer["token_ids"] for answer in before] == [tokens for tokens, _ in expected(*requests)]
+    assert {answer["global_steps"] for answer in before} == {None}
+    results = Generator(model, [2], 0).generate(requests)
+    assert [answer["token_ids"] for answer in after] == [result.token_ids for result in results]
+    assert [answer["log_probs"] for answer in after] == [pytest.approx(r.log_probs, abs=1e-6) for r in results]
+    assert {answer["global_steps"] for answer in after} == {4}
+    assert single.extra_fields["global_steps"] == 4
+    assert stats["weight_updates"] == 1
+
+
+def test_only_whole_tensors_are_taken() -> None:
+    sync = WeightSync(RolloutConfig(name="transformers"), ModelConfig(), None)
+    with pytest.raises(ValueError, match="delta_flush"):
+        asyncio.run(sync.update_weights(iter(()), wire_format="delta_flush"))

@@ -1,0 +1,103 @@
+"""SFT rows: the ids of the episode, and loss on the actions alone."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers
+from transformers import PreTrainedTokenizerFast, Qwen3Config
+from verl.utils import model as verl_models
+
+from rollouts.episode import Episode, Outcome, Turn
+from rollouts.row import to_row
+from rollouts.tokenise import fill_ids
+from verl_plugin.fast_start import skip_vision_models
+from verl_plugin.sft import keep_precision, verl_config
+from verl_plugin.sft_rows import EpisodeRows
+from verl_plugin.token_stream import TokenCodec
+
+TEMPLATE = (
+    "{% for m in messages %}{{ '<|im_start|>' + m['role'] + '\n' + m['content'] + '<|im_end|>\n' }}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
+)
+
+
+@pytest.fixture(scope="module")
+def codec() -> TokenCodec:
+    core = Tokenizer(models.BPE({c: i for i, c in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}, []))
+    core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    core.add_special_tokens([AddedToken(f"<|{name}|>", special=True) for name in ("endoftext", "im_start", "im_end")])
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=core, pad_token="<|endoftext|>", eos_token="<|im_end|>", chat_template=TEMPLATE
+    )
+    return TokenCodec(tokenizer, "qwen3")
+
+
+def demonstration() -> Episode:
+    texts = [("a door.", "open door"), ("it is open.", "go north")]
+    pairs = [[{"role": "user", "content": seen}, {"role": "assistant", "content": did}] for seen, did in texts]
+    return Episode(
+        task="doors/1",
+        seed=1,
+        split="demonstrations",
+        goal="leave",
+        messages=[message for pair in pairs for message in pair],
+        prompt_ids=[],
+        turns=[Turn(observation=seen, action=did, sampled=False) for seen, did in texts],
+        outcome=Outcome.WON,
+    )
+
+
+def as_text(codec: TokenCodec, ids: torch.Tensor) -> str:
+    tokens = codec.tokenizer.convert_ids_to_tokens(ids.tolist())
+    return "".join(tokens).replace("Ġ", " ").replace("Ċ", "\n")
+
+
+def test_a_row_is_the_chat_with_loss_on_the_actions(codec: TokenCodec) -> None:
+    row = EpisodeRows([demonstration()], codec, max_tokens=200)[0]
+    assert as_text(codec, row["input_ids"]) == (
+        "<|im_start|>user\na door.<|im_end|>\n<|im_start|>assistant\nopen door<|im_end|>\n"
+        "<|im_start|>user\nit is open.<|im_end|>\n<|im_start|>assistant\ngo north<|im_end|>"
+    )
+    assert as_text(codec, row["input_ids"][row["loss_mask"] == 1]) == "open door<|im_end|>go north<|im_end|>"
+    assert row["position_ids"].tolist() == list(range(len(row["input_ids"])))
+
+
+def test_sft_and_rl_rows_are_one_tokenisation(codec: TokenCodec) -> None:
+    """Ids that an episode carries already are taken as they are: here a token that no text would give."""
+    episode = fill_ids(demonstration(), codec.stream())
+    episode.turns[0].action_ids[0] = codec.tokenizer.convert_tokens_to_ids("<|endoftext|>")
+    rl, row = to_row(episode, reward=""), EpisodeRows([episode], codec, max_tokens=200)[0]
+    whole = rl.prompt_ids + rl.response_ids
+    assert row["input_ids"].tolist() == whole[: len(row["input_ids"])]
+    assert row["loss_mask"].tolist()[len(rl.prompt_ids) :] == rl.mask[: len(row["loss_mask"]) - len(rl.prompt_ids)]
+    assert sum(rl.mask) == int(row["loss_mask"].sum())
+
+
+def test_too_long_and_missing_demonstrations_are_refused(codec: TokenCodec) -> None:
+    with pytest.raises(ValueError, match="more than data.max_prompt_length"):
+        EpisodeRows([demonstration()], codec, max_tokens=20)
+    with pytest.raises(ValueError, match="no demonstrations"):
+        EpisodeRows([], codec, max_tokens=20)
+
+
+def test_verls_defaults_lie_under_ours() -> None:
+    config = verl_config({"optim": {"lr": 0.5}, "checkpoint": {"save_contents": ["hf_model"]}})
+    assert config.optim.lr == 0.5
+    assert config.checkpoint.load_contents == ["hf_model"]
+    assert config.data.pad_mode == "no_padding"
+
+
+def test_full_precision_weights_are_said_to_be_so(tmp_path: Path) -> None:
+    Qwen3Config(dtype="bfloat16", vocab_size=7).save_pretrained(tmp_path)
+    keep_precision(tmp_path)
+    config = Qwen3Config.from_pretrained(tmp_path)
+    assert (config.dtype, config.vocab_size) == (torch.float32, 7)
+
+
+def test_text_models_are_found_without_the_vision_models() -> None:
+    skip_vision_models(verl_models)
+    config = Qwen3Config(architectures=["Qwen3ForCausalLM"])
+    assert verl_models.get_hf_auto_model_class(config) is verl_models.AutoModelForCausalLM
+    critic = Qwen3Config(architectures=["Qwen3ForTokenClassification"])
+    assert verl_models.get_hf_auto_model_class(critic) is verl_models.AutoModelForTokenClassification

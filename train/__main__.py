@@ -1,0 +1,10 @@
+"""``python -m train``."""
+
+from __future__ import annotations
+
+import sys
+
+from train.app import main
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,90 @@
+"""``python -m train`` and ``turngrid-train``: compose, check, hold the run's folder, run."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from hydra._internal.utils import get_args_parser
+from omegaconf import DictConfig, OmegaConf
+
+from experiments.child import StageFailed
+from experiments.run_folder import RunFolderBusy, open_run
+from train.base import VerlMissing
+from train.compose import compose
+from train.errors import ConfigError
+from train.help import help_text
+from train.refusals import check
+
+REFUSED, FAILED, INTERRUPTED = 2, 1, 130
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The exit code; every foreseen error is one line on stderr."""
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        return _dispatch(arguments)
+    except (ConfigError, RunFolderBusy, VerlMissing) as error:
+        say(str(error))
+        return REFUSED
+    except StageFailed as error:
+        say(f"{error}\nThe same command goes on from here.")
+        return FAILED
+    except KeyboardInterrupt:
+        say("interrupted; the same command goes on from here.")
+        return INTERRUPTED
+
+
+def say(text: str) -> None:
+    print(f"turngrid: {text}", file=sys.stderr, flush=True)
+
+
+def _dispatch(arguments: list[str]) -> int:
+    args = get_args_parser().parse_args(arguments)
+    if args.config_name or args.config_path:
+        raise ConfigError("--config-name and --config-path would drop verl's tree; use recipe=NAME or --config-dir")
+    if args.help:
+        print(help_text())
+        return 0
+    if args.multirun or args.info or args.hydra_help or args.shell_completion or args.cfg in ("hydra", "all"):
+        from train import multirun
+
+        return multirun.main(arguments, args)
+    config = compose(args.overrides, args.config_dir)
+    if args.cfg:
+        print(_shown(config, args.package, args.resolve), end="")
+        return 0
+    return run(config)
+
+
+def _shown(config: DictConfig, package: str | None, resolve: bool) -> str:
+    node = OmegaConf.select(config, package) if package else config
+    if not OmegaConf.is_config(node):
+        raise ConfigError(f"--package {package}: no such node")
+    return OmegaConf.to_yaml(node, resolve=resolve)
+
+
+def run(config: DictConfig) -> int:
+    """Check the config, run what its folder does not hold yet, print the closing table."""
+    for warning in check(config):
+        say(f"note: {warning}")
+    with open_run(config, Path(config.output_dir).expanduser()) as folder:
+        for note in folder.notes:
+            say(f"note: {note}")
+        print(_finish(config, folder.path), flush=True)
+    return 0
+
+
+def _finish(config: DictConfig, folder: Path) -> str:
+    from experiments.result import RunResult  # scipy and matplotlib: not before they are needed
+    from experiments.table import closing_table
+
+    result = RunResult.read(folder)
+    if result is not None:
+        say("this run is finished; fresh=true starts it anew")
+        return closing_table(result)
+    from experiments import pipeline
+
+    say(f"run folder {folder}")
+    return closing_table(pipeline.run(config, folder))

@@ -1,0 +1,7 @@
+"""What the front door answers with one line instead of a traceback."""
+
+from __future__ import annotations
+
+
+class ConfigError(ValueError):
+    """The user asked for something that cannot be; the message is one line and names what can."""

@@ -1,0 +1,68 @@
+"""The last step of composition: what ``null`` means for this world and this budget."""
+
+from __future__ import annotations
+
+import math
+
+from omegaconf import DictConfig, OmegaConf
+
+from envs.registry import world
+from envs.types import TaskError
+from train.errors import ConfigError
+
+# arXiv 2510.01132: prompt and response of 3072 tokens for tasks of up to 12 turns, 4096 for longer ones
+SHORT_TURNS, SHORT_TOKENS, LONG_TOKENS = 12, 3072, 4096
+# Rows that go through a model at once where verl does not fill micro-batches by tokens; it asks for a divisor
+MICRO_BATCH = 4
+MICRO_BATCH_KEYS = (
+    "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu",
+    "actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu",
+    "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu",
+    "critic.ppo_micro_batch_size_per_gpu",
+)
+
+
+def finalise(config: DictConfig) -> DictConfig:
+    """Fill in, in place, every key whose default follows from others; a key that was set stays as it is.
+
+    Raises:
+        ConfigError: the world or its task does not exist.
+    """
+    if config.env.max_turns is None:
+        config.env.max_turns = _max_turns(config)
+    for key in ("max_prompt_length", "max_response_length"):
+        if config.data[key] is None:
+            config.data[key] = SHORT_TOKENS if config.env.max_turns <= SHORT_TURNS else LONG_TOKENS
+    if config.budget.rl_steps is None and config.budget.count == "games":
+        config.budget.rl_steps = _steps_of_epochs(config)
+    if not config.actor_rollout_ref.actor.use_dynamic_bsz:
+        _set_micro_batches(config)
+    return config
+
+
+def _max_turns(config: DictConfig) -> int:
+    try:
+        return world(config.env.name).max_turns(config.env.task)
+    except TaskError as error:
+        raise ConfigError(str(error)) from error
+
+
+def _steps_of_epochs(config: DictConfig) -> int:
+    """Steps in ``rl_epochs`` passes over the games that the RL share of the budget buys."""
+    budget = config.budget
+    games = math.floor(budget.units * (1 - budget.sft_share) / budget.episode_cost)
+    return math.ceil((budget.rl_epochs or 0) * games / config.data.train_batch_size)
+
+
+def rows_per_device(config: DictConfig) -> int:
+    """Rows of one mini-batch on one device."""
+    devices = config.trainer.n_gpus_per_node * config.trainer.nnodes
+    return config.actor_rollout_ref.actor.ppo_mini_batch_size * config.actor_rollout_ref.rollout.n // devices
+
+
+def _set_micro_batches(config: DictConfig) -> None:
+    rows = rows_per_device(config)
+    size = max((size for size in range(1, MICRO_BATCH + 1) if rows % size == 0), default=1)
+    for key in MICRO_BATCH_KEYS:
+        if OmegaConf.select(config, key) is None:
+            OmegaConf.update(config, key, size)

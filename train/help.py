@@ -1,0 +1,60 @@
+"""What ``--help`` prints: made from the files of ``conf/``, without composing anything."""
+
+from __future__ import annotations
+
+from train.base import CONF, ROOT
+from train.schema import NODES
+
+HEAD = """turngrid: multi-turn agentic RL experiments on verl
+
+    python -m train [KEY=VALUE ...]        from the repository root
+    turngrid-train [KEY=VALUE ...]         from any folder
+
+Runs demonstrations, SFT, RL and evaluation, and prints success on held-out games. The same command again goes on
+where it stopped; a finished run prints its table again.
+
+Groups (NAME=OPTION; * is the default):
+"""
+TAIL = """
+Keys of our own, beside all of verl's ppo_trainer keys (actor_rollout_ref.rollout.n=8):
+  seed=0            SFT order, task order, sampling, critic initialisation
+  fresh=true        put an earlier run of the same name aside and start anew
+  output_dir=runs   where run folders go
+  {nodes}
+
+Flags:
+  -m, --multirun    several values, several runs: -m algo=ppo,grpo,rloo seed=0,1,2
+  --cfg job         show the composed config instead of running (--resolve, --package NODE)
+  --info, --hydra-help, --config-dir DIR: see Hydra's own help
+
+docs/configuration.md explains how the groups stack."""
+
+
+def help_text() -> str:
+    """The whole help; reads a few small files and imports nothing heavy."""
+    defaults = _defaults()
+    lines = [_line(group, defaults.get(group)) for group in ("env", "reward", "algo", "budget", "model", "scale")]
+    lines += [_line(group, defaults.get(group)) for group in ("cluster", "tracking")]
+    lines += [_shipped(group, folder) for group, folder in (("recipe", "recipes"), ("sweep", "sweeps"))]
+    return HEAD + "\n".join(lines) + "\n" + TAIL.format(nodes=", ".join(f"{node}.*" for node in NODES))
+
+
+def _defaults() -> dict[str, str]:
+    """Read off config.yaml's defaults list, plus what the default model overrides."""
+    import yaml
+
+    entries = yaml.safe_load((CONF / "config.yaml").read_text(encoding="utf-8"))["defaults"]
+    chosen = {key: value for entry in entries if isinstance(entry, dict) for key, value in entry.items()}
+    model = yaml.safe_load((CONF / "model" / f"{chosen['model']}.yaml").read_text(encoding="utf-8"))
+    overrides = {key: value for entry in model.get("defaults", []) for key, value in entry.items()}
+    return chosen | {key.removeprefix("override /"): value for key, value in overrides.items()}
+
+
+def _line(group: str, default: str | None) -> str:
+    options = sorted(path.stem for path in (CONF / group).glob("*.yaml"))
+    return f"  {group + '=':<11}" + " | ".join(f"{name}*" if name == default else name for name in options)
+
+
+def _shipped(group: str, folder: str) -> str:
+    names = sorted(path.stem for path in (ROOT / folder).glob("*.yaml"))
+    return f"  {group + '=':<11}" + (" | ".join(names) or "none shipped yet")

@@ -1,0 +1,92 @@
+"""Several runs from one command, through Hydra's own sweepers and launchers.
+
+verl, Ray and wandb keep global state, so each run is a process of its own: the same front door with that run's
+overrides. One that fails does not stop the others.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+
+import hydra
+from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
+from hydra.core.hydra_config import HydraConfig
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from omegaconf import DictConfig
+
+from experiments.child import child_environment, die_with_parent
+from train import base
+from train.compose import composer
+from train.suggest import parse
+
+_failed: list[str] = []
+_started = time.strftime("%Y-%m-%d_%H-%M-%S")
+
+
+class RunFailed(RuntimeError):
+    """One run of several ended badly."""
+
+
+def main(arguments: Sequence[str], args: argparse.Namespace) -> int:
+    """Hand the command to Hydra; the exit code says whether every run ended well.
+
+    Raises:
+        ConfigError: a value that no run could be composed with; nothing has been started then.
+    """
+    base.register()
+    if args.multirun:
+        _refuse_typos(args.overrides, args.config_dir)
+    sys.argv[1:] = arguments
+    _hydra_app()
+    for line in _failed:
+        print(f"turngrid: failed: {line}", file=sys.stderr)
+    return 1 if _failed else 0
+
+
+def _refuse_typos(overrides: list[str], config_dir: str | None) -> None:
+    with composer(config_dir) as composed:
+        for run in _covering(overrides):
+            composed(run)
+
+
+def _covering(overrides: list[str]) -> Iterator[list[str]]:
+    """Runs of the sweep until every single override has been in one of them."""
+    parse(overrides)  # a one-line answer to what cannot be read
+    parsed = OverridesParser.create().parse_overrides([text for text in overrides if not text.startswith("hydra")])
+    if any(override.is_sweep_override() and not override.is_discrete_sweep() for override in parsed):
+        return  # ranges of an optimiser's: only its sweeper knows what they hold
+    seen: set[str] = set()
+    for run in BasicSweeper.split_arguments(parsed, None)[0]:
+        if not seen.issuperset(run):
+            seen.update(run)
+            yield list(run)
+
+
+@hydra.main(version_base="1.3", config_path=str(base.CONF), config_name="config")
+def _hydra_app(config: DictConfig) -> None:
+    """One run of a multirun; also where Hydra hangs ``--info`` and its like."""
+    settings = HydraConfig.get()
+    overrides = list(settings.overrides.task)
+    line = shlex.join(overrides)
+    print(f"\nturngrid: run {settings.job.num + 1}: {line}", file=sys.stderr, flush=True)
+    code = _child([*overrides, *_group_of_trackers(config)])
+    if code == 0:
+        return
+    if not settings.launcher._target_.endswith("BasicLauncher"):
+        raise RunFailed(f"{line} ended with exit code {code}")
+    _failed.append(f"{line} (exit code {code})")
+
+
+def _group_of_trackers(config: DictConfig) -> list[str]:
+    return [] if config.tracking.group else [f"tracking.group='{_started}'"]
+
+
+def _child(overrides: list[str]) -> int:
+    """``-P`` and our root on ``PYTHONPATH``: modules of the folder that we are in must not stand in for ours."""
+    command = [sys.executable, "-P", "-m", "train", *overrides]
+    return subprocess.run(command, check=False, env=child_environment({}), preexec_fn=die_with_parent).returncode

@@ -1,0 +1,146 @@
+"""The types of our own config nodes. A key that is not here, or a value of another type, is an error at composition."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from omegaconf import MISSING
+
+
+@dataclass
+class Env:
+    """Which world is played, and how.
+
+    Attributes:
+        max_turns: actions an episode may have; None means what the world says for the task.
+        workers: processes that play the games.
+        step_deadline_s: seconds after which a step counts as hung and its worker is replaced.
+        max_action_tokens: tokens that the model may spend on one action.
+        cache_dir: where games are kept; None means ``TURNGRID_CACHE``, else ``~/.cache/turngrid``.
+    """
+
+    name: str = MISSING
+    task: str = MISSING
+    max_turns: int | None = None
+    workers: int = 2
+    step_deadline_s: float = 20.0
+    max_action_tokens: int = 16
+    cache_dir: str | None = None
+
+
+@dataclass
+class Eval:
+    """Held-out games, each played once by the last checkpoint, at a sampling ``temperature``."""
+
+    games: int = 200
+    temperature: float = 0.4
+    seed: int = 0
+
+
+@dataclass
+class TurnReward:
+    """What a turn earns (the group ``reward=``; verl owns the name ``reward``)."""
+
+    name: str = MISSING
+
+
+@dataclass
+class Algo:
+    """A name of ``algorithms.registry``; the numbers are verl's keys."""
+
+    name: str = MISSING
+
+
+@dataclass
+class Budget:
+    """What a run may spend; ``docs/budget.md`` has the arithmetic.
+
+    Attributes:
+        count: ``games`` charges a distinct game once, ``rollouts`` every episode played.
+        rl_steps: training length; None means ``rl_epochs`` passes over the games (``count=games``), or whatever the
+            budget pays for (``count=rollouts``).
+    """
+
+    name: str = MISSING
+    units: float = 1000.0
+    demo_cost: float = 10.0
+    episode_cost: float = 1.0
+    sft_share: float = MISSING
+    count: str = "games"
+    rl_steps: int | None = None
+    rl_epochs: float | None = None
+
+
+@dataclass
+class Sft:
+    """verl's SFT trainer; the defaults are the study's, the batch (in episodes) is our choice."""
+
+    lr: float = 1.0e-6
+    epochs: int = 1
+    batch_size: int = 16
+    weight_decay: float = 0.01
+    tokens_per_pass: int = 8192
+
+
+@dataclass
+class Model:
+    """``path``: ``asset://``, ``packaged://``, a folder, or a Hugging Face name. ``context``: tokens it can attend to."""
+
+    name: str = MISSING
+    path: str = MISSING
+    context: int = MISSING
+    sft: Sft = field(default_factory=Sft)
+
+
+@dataclass
+class Cluster:
+    """A name; what it means is in verl's keys.
+
+    Attributes:
+        trainer_threads: torch threads of the trainer on CPUs. It works while server and games wait, so it may have
+            their cores too.
+    """
+
+    name: str = MISSING
+    trainer_threads: int = 1
+
+
+@dataclass
+class Tracking:
+    """``group`` and ``tags`` are for Weights & Biases; runs of one multirun share a group."""
+
+    name: str = MISSING
+    offline: bool = False
+    group: str | None = None
+    tags: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Scale:
+    """``laptop`` or ``paper``; ``rl_steps`` is what ``budget.rl_steps`` follows."""
+
+    name: str = MISSING
+    rl_steps: int | None = None
+
+
+NODES: dict[str, Any] = {
+    "env": Env,
+    "eval": Eval,
+    "turn_reward": TurnReward,
+    "algo": Algo,
+    "budget": Budget,
+    "model": Model,
+    "cluster": Cluster,
+    "tracking": Tracking,
+    "scale": Scale,
+}
+
+
+@dataclass
+class Top:
+    """Keys outside any node."""
+
+    seed: int = 0
+    output_dir: str = "runs"
+    fresh: bool = False

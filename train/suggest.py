@@ -1,0 +1,202 @@
+"""What the user probably meant: the nearest option, the nearest key, or why a key does nothing here."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from functools import cache
+
+from hydra import compose
+from hydra.core.config_store import ConfigStore
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
+from hydra.errors import MissingConfigException, OverrideParseException
+from omegaconf import DictConfig, OmegaConf
+
+from train import base
+from train.errors import ConfigError
+from train.schema import NODES
+
+STEERING = (
+    "{key} only steers verl's own defaults list, which has been followed by now: it would do nothing here. "
+    "Set the keys themselves, such as actor_rollout_ref.actor.strategy"
+)
+OPTIONAL = ("recipe", "sweep")
+NODE_OF_GROUP = {"reward": "turn_reward"}  # every other group's node has the group's name
+
+
+@cache
+def groups() -> dict[str, list[str]]:
+    """Our groups and their options."""
+    folders = [path for path in base.CONF.iterdir() if path.is_dir() and any(path.glob("*.yaml"))]
+    found = {path.name: sorted(option.stem for option in path.glob("*.yaml")) for path in folders}
+    for group in OPTIONAL:
+        stored = ConfigStore.instance().repo.get(group, {})
+        found[group] = sorted(name.removesuffix(".yaml") for name in stored)
+    return dict(sorted(found.items()))
+
+
+@cache
+def verl_groups() -> set[str]:
+    """What verl's own defaults list chooses from."""
+    return {path.name for path in base.verl_folder().iterdir() if path.is_dir()}
+
+
+def refuse_at_sight(overrides: Sequence[str]) -> None:
+    """Refuse what Hydra would take without a word, or answer with a traceback.
+
+    Raises:
+        ConfigError: a choice among verl's groups (``actor@actor_rollout_ref.actor=...``), a group of ours that is
+            removed, set to nothing or to an option that does not exist, or several values without ``-m``.
+    """
+    for override in parse(overrides):
+        key = override.key_or_group
+        if key == "model_engine" or (override.package and key in verl_groups()):
+            raise ConfigError(STEERING.format(key=override.get_key_element().lstrip("+~")))
+        if override.is_sweep_override():
+            raise ConfigError(f"{override.input_line}: several values start several runs; add -m")
+        if key in groups() and (override.is_delete() or override.value() is None) and key not in OPTIONAL:
+            raise ConfigError(f"{key} needs one of: {', '.join(groups()[key])}")
+        if key in OPTIONAL and (problem := _wrong_option(override)):
+            raise ConfigError(problem)
+
+
+def refuse_flattened_nodes(config: DictConfig, overrides: Sequence[str]) -> None:
+    """Raises: ConfigError: a whole node was replaced by a value or removed, as in ``turn_reward=dense``."""
+    for node in [*NODES, *base.verl_tree()]:
+        lost = (
+            node not in config or OmegaConf.is_dict(base.verl_tree().get(node)) and not OmegaConf.is_dict(config[node])
+        )
+        if lost or (node in NODES and not OmegaConf.is_dict(config[node])):
+            raise ConfigError(_about_node(node, parse(overrides)))
+
+
+def _about_node(node: str, overrides: Iterable[Override]) -> str:
+    value = next((o.value() for o in overrides if o.key_or_group == node), None)
+    group = next((group for group, owner in NODE_OF_GROUP.items() if owner == node), None)
+    if group:
+        return f"{node} is a node of settings; did you mean {group}={value if value is not None else 'NAME'}?"
+    return f"{node} is a node of settings, which cannot be replaced or removed; set its keys: {node}.KEY=VALUE"
+
+
+def explain(overrides: Sequence[str], error: Exception) -> str:
+    """One line about the override that is to blame; else the first line of Hydra's own message."""
+    parsed = parse(overrides)
+    if isinstance(error, MissingConfigException):
+        wrong = (problem for o in parsed if o.key_or_group in groups() and (problem := _wrong_option(o)))
+        return next(wrong, " ".join(str(error).split()))
+    chosen = [o.input_line for o in parsed if o.key_or_group in groups() and o.input_line]
+    tree = _tree(*chosen)
+    for override in parsed:
+        if problem := _wrong_key(override, tree) or _wrong_type(override, error):
+            return problem
+    cause = error.__cause__ or error
+    return " ".join(str(cause).split("\n")[0].split())
+
+
+def parse(overrides: Sequence[str]) -> list[Override]:
+    """Raises: ConfigError: one of them is no override."""
+    parsed = []
+    for text in overrides:
+        try:
+            parsed += OverridesParser.create().parse_overrides([text])
+        except OverrideParseException as error:
+            reason = str(error).split("\n")[0]
+            raise ConfigError(f"cannot read {text!r} ({reason}); an override looks like KEY=VALUE") from error
+    return parsed
+
+
+@cache
+def _tree(*choices: str) -> DictConfig:
+    """The keys that exist with these options."""
+    try:
+        return compose("config", overrides=list(choices))
+    except Exception:  # noqa: BLE001 - a broken option file: the defaults' keys are the best there is
+        return compose("config")
+
+
+def _wrong_option(override: Override) -> str | None:
+    name, options = override.key_or_group, groups()[override.key_or_group]
+    value = override.value()
+    wrong = str(value)
+    if value is None or isinstance(value, list) or wrong in options:
+        return None
+    return f"unknown option {name}={wrong}{_meant(wrong, options, f'{name}=')} (choices: {', '.join(options) or 'none yet'})"
+
+
+def _wrong_key(override: Override, tree: DictConfig) -> str | None:
+    key = override.key_or_group
+    if key in groups() or override.is_add() or override.is_force_add() or key.startswith("hydra"):
+        return None
+    if _exists(tree, key):
+        return None
+    return f"unknown key {key}{_meant_key(key, tree)}"
+
+
+def _wrong_type(override: Override, error: Exception) -> str | None:
+    if (
+        type(error.__cause__).__name__ not in ("ValidationError", "UnsupportedValueType")
+        and error.__cause__ is not None
+    ):
+        return None
+    if override.input_line is None or override.input_line not in str(error):
+        return None
+    reason = " ".join(str(error.__cause__ or error).split("\n")[0].split())
+    return f"{override.key_or_group}: {reason}"
+
+
+def _exists(tree: DictConfig, key: str) -> bool:
+    node: object = tree
+    for part in key.split("."):
+        if not isinstance(node, DictConfig) or part not in node:
+            return False
+        node = node._get_node(part)
+    return True
+
+
+def _meant(word: str, choices: Iterable[str], prefix: str = "") -> str:
+    near = difflib.get_close_matches(word, list(choices), n=1, cutoff=0.5)
+    return f"; did you mean {prefix}{near[0]}?" if near else ""
+
+
+def _meant_key(key: str, tree: DictConfig) -> str:
+    keys = list(_keys(tree))
+    near = _walk(tree, key.split(".")) or _same_leaf(key, keys)
+    near = near or difflib.get_close_matches(key, [*keys, *groups()], n=1, cutoff=0.6)
+    return f"; did you mean {' or '.join(near)}?" if near else ""
+
+
+def _walk(tree: DictConfig, parts: list[str]) -> list[str]:
+    """Mend the key part by part, each among the parts that are possible there."""
+    node: object = tree
+    mended: list[str] = []
+    for part in parts:
+        if not isinstance(node, DictConfig):
+            return []
+        names = [str(name) for name in node] + ([] if mended else list(groups()))
+        near = [part] if part in names else difflib.get_close_matches(part, names, n=1, cutoff=0.6)
+        if not near:
+            return []
+        mended += near
+        node = node._get_node(near[0]) if near[0] in node else None
+    return [".".join(mended)]
+
+
+def _same_leaf(key: str, keys: list[str]) -> list[str]:
+    """``lr`` for ``actor_rollout_ref.actor.optim.lr``: the right name in the wrong place; the shortest first."""
+    leaf = key.rsplit(".", 1)[-1]
+    found = [candidate for candidate in keys if candidate.rsplit(".", 1)[-1] == leaf]
+    return sorted(found, key=lambda name: (name.count("."), name))[:3]
+
+
+def _keys(node: DictConfig, prefix: str = "") -> Iterable[str]:
+    for name in node:
+        yield f"{prefix}{name!s}"
+        child = node._get_node(name)
+        if (
+            isinstance(child, DictConfig)
+            and not child._is_none()
+            and not child._is_missing()
+            and not child._is_interpolation()
+        ):
+            yield from _keys(child, f"{prefix}{name!s}.")

@@ -1,0 +1,180 @@
+"""verl's agent-loop worker and manager, where we differ: groups are published whole, batches are reproducible.
+
+verl trains on what is left of a group in which a sample failed. Here a group's rows are held back until all its
+samples have come to an end; if one of them fails for good, the group writes no rows and verl's refill replaces it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from pathlib import Path
+from typing import Any
+
+import ray
+import torch
+import transfer_queue as tq
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+from tensordict import TensorDict
+from verl.experimental.agent_loop.agent_loop import DictConfigWrap
+from verl.trainer.ppo.v1 import AgentLoopManagerTQ, AgentLoopWorkerTQ
+from verl.utils.tensordict_utils import list_of_dict_to_tensordict
+
+from rollouts.cohort import Cohort, Seat
+from rollouts.store import write_episodes
+from verl_plugin.agent_loop import EpisodeOutput, TurngridAgentLoop
+from verl_plugin.early_start import AgentShell, shell_name
+from verl_plugin.samplers import BatchSampler
+
+logger = logging.getLogger(__name__)
+COHORTS = 2  # one is in the model while the other is in its games
+VerlWorker = AgentLoopWorkerTQ.__ray_metadata__.modified_class
+
+
+class AgentLoopWorker(VerlWorker):
+    """Plays the samples of prompts; one agent loop, and so one pool of games, for all of them."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._loop: TurngridAgentLoop | None = None
+        self._cohorts_made = 0
+
+    @property
+    def _lockstep(self) -> bool:
+        return self.config.actor_rollout_ref.rollout.name == "transformers"
+
+    def _agent_loop(self) -> TurngridAgentLoop:
+        if self._loop is None:
+            self._loop = TurngridAgentLoop(
+                trainer_config=DictConfigWrap(self.config),
+                server_manager=self.llm_client,
+                tokenizer=self.tokenizer,
+                processor=self.processor,
+                dataset_cls=self.dataset_cls,
+                data_config=DictConfigWrap(self.config.data),
+                hf_model_type=self.hf_model_type,
+            )
+        return self._loop
+
+    async def generate_sequences(self, batch: TensorDict) -> None:
+        """Deal the prompts into cohorts, then let verl start one task a prompt."""
+        validate = bool(batch["validate"]) if "validate" in batch else False
+        self._seats = self._deal(list(batch["uid"]), validate) if self._lockstep else {}
+        await super().generate_sequences(batch)
+
+    def _deal(self, uids: list[str], validate: bool) -> dict[str, list[Seat]]:
+        rollout = self.config.actor_rollout_ref.rollout
+        samples = rollout.val_kwargs.n if validate else rollout.n
+        half = -(-len(uids) // COHORTS)
+        seats = {}
+        for chunk in (uids[i : i + half] for i in range(0, len(uids), half)):
+            cohort = self._cohort(len(chunk) * samples)
+            for place, uid in enumerate(chunk):
+                seats[uid] = [cohort.seat(place * samples + sample) for sample in range(samples)]
+        return seats
+
+    def _cohort(self, size: int) -> Cohort:
+        self._cohorts_made += 1
+        return Cohort(size, BatchSampler(self.llm_client, f"cohort-{id(self)}-{self._cohorts_made}"))
+
+    async def _run_prompt(
+        self, prompt: dict[str, Any], sampling_params: dict[str, Any], trajectory: dict[str, Any], trace: bool = False
+    ) -> None:
+        uid, validate = prompt["uid"], trajectory["validate"]
+        partition = "val" if validate else "train"
+        await tq.async_kv_put(key=uid, partition_id=partition, tag={"status": "running"})
+        prompt.pop("agent_name", None)
+        outputs = await self._play_group(prompt, sampling_params, validate)
+        failures = [output for output in outputs if isinstance(output, BaseException)]
+        if failures:
+            logger.error(
+                "group %s dropped: %d of %d samples failed, first: %r", uid, len(failures), len(outputs), failures[0]
+            )
+            self._record_failure(prompt, failures[0])
+        else:
+            await self._publish(prompt, outputs, partition)
+        await tq.async_kv_put(key=uid, partition_id=partition, tag={"status": "failure" if failures else "finished"})
+
+    async def _play_group(
+        self, prompt: dict[str, Any], sampling: dict[str, Any], validate: bool
+    ) -> list[EpisodeOutput | BaseException]:
+        rollout = self.config.actor_rollout_ref.rollout
+        samples = rollout.val_kwargs.n if validate else rollout.n
+        seats = self._seats.pop(prompt["uid"], [None] * samples)
+        plays = [self._play(prompt, sampling, sample, seat) for sample, seat in enumerate(seats)]
+        return await asyncio.gather(*plays, return_exceptions=True)
+
+    async def _play(
+        self, prompt: dict[str, Any], sampling: dict[str, Any], sample: int, seat: Seat | None
+    ) -> EpisodeOutput:
+        loop = self._agent_loop()
+        if seat is None:
+            return await loop.run(sampling, session_id=sample, **prompt)
+        async with seat:
+            return await loop.run(sampling, session_id=sample, sampler=seat, **prompt)
+
+    async def _publish(self, prompt: dict[str, Any], outputs: list[EpisodeOutput], partition: str) -> None:
+        if partition == "train":
+            self._record([output._episode for output in outputs], prompt)
+        fields = [self._fields(output, {**prompt, "session_id": i}) for i, output in enumerate(outputs)]
+        await tq.async_kv_batch_put(
+            keys=[f"{prompt['uid']}_{sample}_0" for sample in range(len(outputs))],
+            fields=list_of_dict_to_tensordict(fields),
+            tags=[_tag(field, int(prompt["global_steps"])) for field in fields],
+            partition_id=partition,
+        )
+
+    def _fields(self, output: EpisodeOutput, prompt: dict[str, Any]) -> dict[str, Any]:
+        field = {**output.as_dict(), **prompt}
+        input_ids = torch.cat([field["prompts"], field["responses"]])
+        field["loss_mask"] = field["response_mask"]
+        field["input_ids"] = input_ids
+        field["position_ids"] = torch.arange(len(input_ids))
+        field["multi_modal_inputs"] = {}
+        return field
+
+    def _folder(self, prompt: dict[str, Any]) -> Path:
+        return Path(self.config.run.episodes) / f"{int(prompt['global_steps']):06d}"
+
+    def _record(self, episodes: list[Any], prompt: dict[str, Any]) -> None:
+        write_episodes(self._folder(prompt) / f"{prompt['uid']}.jsonl", episodes)
+
+    def _record_failure(self, prompt: dict[str, Any], error: BaseException) -> None:
+        folder = self._folder(prompt)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{prompt['uid']}.failed").write_text(f"{type(error).__name__}: {error}\n", encoding="utf-8")
+
+
+def _tag(field: dict[str, Any], step: int) -> dict[str, Any]:
+    prompt, response = len(field["prompts"]), len(field["responses"])
+    extra = field["extra_fields"]
+    return {
+        "status": "success",
+        "prompt_len": prompt,
+        "response_len": response,
+        "seq_len": prompt + response,
+        "global_steps": step,
+        "min_global_steps": extra["min_global_steps"],
+        "max_global_steps": extra["max_global_steps"],
+    }
+
+
+class AgentLoopManager(AgentLoopManagerTQ):
+    """Gives the worker processes their work (``actor_rollout_ref.rollout.agent.agent_loop_manager_class``): those that
+    ``early_start`` has started, or new ones."""
+
+    async def _init_agent_loop_workers(self) -> None:
+        nodes = [node["NodeID"] for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU", 0) > 0]
+        self.agent_loop_workers = []
+        for index in range(self.rollout_config.agent.num_workers):
+            shell = _shell(index, nodes[index % len(nodes)])
+            shell.become.remote(self.config, self.llm_client, self.teacher_client, self.reward_loop_worker_handles)
+            self.agent_loop_workers.append(shell)
+
+
+def _shell(index: int, node: str) -> Any:
+    try:
+        return ray.get_actor(shell_name(index))
+    except ValueError:  # nothing was started early
+        where = NodeAffinitySchedulingStrategy(node_id=node, soft=True)
+        return ray.remote(AgentShell).options(name=shell_name(index), scheduling_strategy=where).remote()

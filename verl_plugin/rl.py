@@ -1,0 +1,28 @@
+"""The RL stage's process: verl's V1 trainer from a config file that ``experiments.rl`` wrote.
+
+    python -P -m verl_plugin.rl CONFIG.yaml
+
+What takes long to start is started first.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from omegaconf import DictConfig, OmegaConf
+
+from verl_plugin import early_start
+
+
+def main(config_file: Path) -> None:
+    config = OmegaConf.load(config_file)
+    assert isinstance(config, DictConfig)
+    early_start.start(config)  # before verl's imports, so that they run beside those of the other processes
+    from verl_plugin.task import train
+
+    train(config)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,102 @@
+"""The SFT stage's process: verl's SFT trainer on episodes, from a config file that ``experiments.sft`` wrote.
+
+    python -P -m verl_plugin.sft CONFIG.yaml
+
+One process, or one a GPU under torchrun; no Ray. The same seed gives the same weights, bit for bit, on CPU.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import torch
+from hydra import compose, initialize_config_dir
+from omegaconf import DictConfig, OmegaConf, open_dict
+from torch.multiprocessing import _prctl_pr_set_pdeathsig  # type: ignore[attr-defined]
+from torchdata.stateful_dataloader import StatefulDataLoader
+from verl.trainer import sft_trainer
+from verl.utils.distributed import destroy_global_process_group, initialize_global_process_group
+
+from experiments.metrics import MetricsLog
+from rollouts.store import read_episodes, write_episodes
+from verl_plugin.sft_rows import EpisodeRows, with_ids
+from verl_plugin.token_stream import TokenCodec
+
+
+class EpisodeSFTTrainer(sft_trainer.SFTTrainer):
+    """verl's trainer with our rows, our seed for their order, and every episode used in every epoch."""
+
+    def __init__(self, config: DictConfig, run: DictConfig) -> None:
+        self.run = run
+        super().__init__(config)
+
+    def _build_dataset(self) -> None:
+        codec = TokenCodec(self.model_config.tokenizer, self.model_config.hf_config.model_type)
+        path = Path(self.run.episodes)
+        episodes = [with_ids(episode, codec) for episode in read_episodes(path)]
+        write_episodes(path, episodes)  # the record then shows what was imitated, token for token
+        self.train_dataset = EpisodeRows(episodes, codec, self.run.max_tokens)
+        self.val_dataset = None
+
+    def _build_dataloader(self) -> None:
+        """verl's sampler always has seed 0, and its loader drops an epoch's last, smaller batch."""
+        super()._build_dataloader()
+        self.train_sampler.seed = self.run.seed * 1_000_003  # the sampler adds the epoch: keep runs' orders apart
+        self.train_dataloader = StatefulDataLoader(
+            self.train_dataset, self.train_batch_size_per_dp, sampler=self.train_sampler, collate_fn=self.collate_fn
+        )
+
+
+class Tracking(sft_trainer.Tracking):
+    """verl's trackers, and our append-only metrics beside them."""
+
+    metrics_file: Path
+
+    def log(self, data: Mapping[str, Any], step: int, backend: str | None = None) -> None:
+        super().log(data=data, step=step, backend=backend)
+        MetricsLog(self.metrics_file).append(step, data)
+
+
+def verl_config(overrides: DictConfig) -> DictConfig:
+    """verl's own SFT defaults with ``overrides`` laid over them."""
+    spec = find_spec("verl.trainer")
+    assert spec is not None and spec.submodule_search_locations is not None
+    with initialize_config_dir(str(Path(spec.submodule_search_locations[0]) / "config"), version_base=None):
+        config = compose("sft_trainer_engine")
+    with open_dict(config):
+        config.merge_with(overrides)
+    return config
+
+
+def keep_precision(model: Path) -> None:
+    """verl saves fp32 weights under a config that says bfloat16, in which a loader with dtype "auto" would read them."""
+    path = model / "config.json"
+    content = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps({**content, "dtype": "float32"}, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def main(config_file: Path) -> None:
+    """Train, and leave ``global_step_N/huggingface`` in the folder for checkpoints."""
+    _prctl_pr_set_pdeathsig(signal.SIGKILL)  # under torchrun: no rank outlives a killed agent
+    config = OmegaConf.load(config_file)
+    torch.manual_seed(config.run.seed)
+    Tracking.metrics_file = Path(config.run.metrics)
+    verls: Any = sft_trainer
+    verls.Tracking = Tracking
+    initialize_global_process_group()
+    trainer = EpisodeSFTTrainer(verl_config(config.verl), config.run)
+    trainer.fit()
+    (model,) = Path(trainer.config.trainer.default_local_dir).glob("global_step_*/huggingface")
+    if trainer.rank == 0:
+        keep_precision(model)
+    destroy_global_process_group()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

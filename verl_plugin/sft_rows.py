@@ -1,0 +1,55 @@
+"""Demonstration episodes as the rows of verl's SFT trainer, through the tokenisation that RL rows go through."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor
+from torch.utils.data import Dataset
+
+from rollouts.episode import Episode
+from rollouts.row import to_row
+from rollouts.tokenise import fill_ids
+from verl_plugin.token_stream import TokenCodec
+
+
+class EpisodeRows(Dataset[dict[str, Tensor]]):
+    """One row an episode: ``input_ids``, ``position_ids`` and ``loss_mask``, int64 tensors of the row's length.
+
+    The mask is 1 on the tokens of actions, their end of turn included, and on nothing else. What follows the last
+    action is cut off, since no loss is taken there.
+
+    Raises:
+        ValueError: no episodes, or one that is longer than ``max_tokens``, which RL would cut off.
+    """
+
+    def __init__(self, episodes: Iterable[Episode], codec: TokenCodec, max_tokens: int) -> None:
+        self._rows = [_row(episode, codec) for episode in episodes]
+        if not self._rows:
+            raise ValueError("no demonstrations to learn from")
+        longest = max(len(row["input_ids"]) for row in self._rows)
+        if longest > max_tokens:
+            raise ValueError(
+                f"a demonstration has {longest} tokens, more than data.max_prompt_length + data.max_response_length "
+                f"= {max_tokens}: raise them, or take a task with shorter walkthroughs"
+            )
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, index: int) -> dict[str, Tensor]:
+        return self._rows[index]
+
+
+def with_ids(episode: Episode, codec: TokenCodec) -> Episode:
+    """The episode itself where it has token ids, else a copy with them."""
+    return episode if episode.prompt_ids else fill_ids(episode, codec.stream())
+
+
+def _row(episode: Episode, codec: TokenCodec) -> dict[str, Tensor]:
+    row = to_row(with_ids(episode, codec), reward="")
+    end = len(row.mask) - row.mask[::-1].index(1)
+    ids = torch.tensor(row.prompt_ids + row.response_ids[:end])
+    loss_mask = torch.tensor([0] * len(row.prompt_ids) + row.mask[:end])
+    return {"input_ids": ids, "position_ids": torch.arange(len(ids)), "loss_mask": loss_mask}

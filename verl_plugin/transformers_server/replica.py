@@ -1,0 +1,62 @@
+"""How verl starts our server, and how the trainer's weights reach it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import ray
+import torch
+from verl.workers.rollout.base import BaseRollout
+from verl.workers.rollout.replica import RolloutReplica
+
+from verl_plugin.transformers_server import server
+from verl_plugin.transformers_server.server import server_name
+
+
+class TransformersReplica(RolloutReplica):
+    """One server a replica; it needs no accelerator of its own."""
+
+    async def launch_servers(self) -> None:
+        role = "reward" if self.is_reward_model else "teacher" if self.is_teacher_model else "policy"
+        role += self.name_suffix
+        try:  # started before verl was imported
+            self._server_handle = ray.get_actor(server_name(self.replica_rank, role))
+        except ValueError:
+            path, concurrency = self.model_config.path, self.max_concurrency
+            self._server_handle = server.start(self.replica_rank, path, self.config, role, concurrency)
+        self.servers = [self._server_handle]
+        self._server_address = server_name(self.replica_rank, role)
+
+
+class WeightSync(BaseRollout):
+    """Lives in the training process and sends full weights to its replica's server through Ray's object store."""
+
+    def __init__(self, config: Any, model_config: Any, device_mesh: Any, *args: Any, **kwargs: Any) -> None:
+        super().__init__(config, model_config, device_mesh)
+        rollout = self.config
+        size = rollout.tensor_model_parallel_size * rollout.data_parallel_size * rollout.pipeline_model_parallel_size
+        rank = int(os.environ.get("RANK", "0"))
+        self._replica, self._leads = rank // size, rank % size == 0
+        self._server: Any = None
+
+    async def resume(self, tags: list[str]) -> None: ...
+
+    async def release(self) -> None: ...
+
+    async def update_weights(
+        self,
+        weights: Iterator[tuple[str, torch.Tensor]],
+        wire_format: str = "named_tensors",
+        global_steps: int | None = None,
+        **_: Any,
+    ) -> None:
+        """Raises: ValueError for a wire format other than named tensors."""
+        if wire_format != "named_tensors":
+            raise ValueError(f"rollout=transformers takes named tensors, not {wire_format!r}")
+        # Every rank drains the iterator: gathering a sharded tensor is a collective call.
+        state = {name: tensor.detach().to("cpu", torch.float32, copy=True) for name, tensor in weights}
+        if self._leads:
+            self._server = self._server or ray.get_actor(server_name(self._replica))
+            await self._server.update_weights.remote(state, global_steps)
