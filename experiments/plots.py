@@ -12,7 +12,7 @@ from experiments.result import RunResult, StageResult
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-TRAIN, VALIDATION = "success/train", "success/validation"
+TRAIN = "success/train"
 WINDOW = 5  # steps of the running mean
 COLOURS = {"base": "#7f7f7f", "sft": "#ff7f0e", "rl": "#2ca02c"}  # grey, orange, green: apart also when printed grey
 OTHER = "#1f77b4"
@@ -24,8 +24,7 @@ def learning_curve(result: RunResult, metrics: Sequence[Mapping[str, Any]], path
 
     Args:
         result: the finished run.
-        metrics: one mapping an RL step with ``step`` and ``success/train`` (share of the step's episodes), some also
-            with ``success/validation``; empty where the run had no RL.
+        metrics: one mapping an RL step with ``step`` and ``success/train`` (share of the step's episodes); empty where the run had no RL.
         path: the PNG to write; its folder exists.
 
     Returns:
@@ -58,9 +57,6 @@ def _draw_training(axes: Axes, metrics: Sequence[Mapping[str, Any]]) -> None:
     steps, shares = _series(metrics, TRAIN)
     axes.plot(steps, shares, color=OTHER, alpha=0.35, linewidth=1, label="training games, each step")
     axes.plot(steps, _running_mean(shares), color=OTHER, linewidth=2, label=f"the same, mean of {WINDOW} steps")
-    steps, shares = _series(metrics, VALIDATION)
-    if steps:
-        axes.plot(steps, shares, "D", color="#9467bd", markersize=6, label="validation games")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_xlabel("RL step")
     axes.set_ylabel("success (% of games)")
@@ -87,7 +83,7 @@ def _draw_panel(axes: Axes, stages: Sequence[StageResult]) -> None:
 
 def _top(stages: Sequence[StageResult], metrics: Sequence[Mapping[str, Any]]) -> float:
     """The upper end of the shared axis, with room for the numbers above the bars."""
-    shown = [100 * stage.high for stage in stages] + _series(metrics, TRAIN)[1] + _series(metrics, VALIDATION)[1]
+    shown = [100 * stage.high for stage in stages] + _series(metrics, TRAIN)[1]
     return 1.12 * max(shown)
 
 

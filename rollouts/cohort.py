@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Self
 
+from rollouts.futures import settle
 from rollouts.sampling import Sample, SampleRequest
 
 RunBatch = Callable[[list[SampleRequest]], Awaitable[Sequence[Sample]]]
@@ -57,16 +58,7 @@ class Cohort:
         except Exception as error:  # noqa: BLE001 - the episodes, not this task, must see what went wrong
             results = [error] * len(batch)
         for (_, future), result in zip(batch, results, strict=True):
-            _settle(future, result)
-
-
-def _settle(future: asyncio.Future[Sample], result: Sample | Exception) -> None:
-    if future.done():  # cancelled with its episode
-        return
-    if isinstance(result, Exception):
-        future.set_exception(result)
-    else:
-        future.set_result(result)
+            settle(future, result)
 
 
 @dataclass

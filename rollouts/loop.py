@@ -32,7 +32,10 @@ class TurnReward(Protocol):
 
 @dataclass(frozen=True)
 class EpisodePlan:
-    """Which game is played, for how long, and which of several samples this is."""
+    """Which game is played, for how long, and which of several samples this is.
+
+    ``prompt`` names the group of samples: the game's key where it is played by one group only.
+    """
 
     task: TaskRef
     style: PromptStyle
@@ -40,6 +43,7 @@ class EpisodePlan:
     reward: TurnReward | None = None
     sample: int = 0
     step: int = 0
+    prompt: str = ""
 
 
 async def run_episode(policy: Policy, session: Session, plan: EpisodePlan, stream: TokenStream | None) -> Episode:
@@ -90,7 +94,8 @@ async def _act(
     policy: Policy, episode: Episode, plan: EpisodePlan, seen: Observation, stream: TokenStream | None, index: int
 ) -> Action:
     ids = stream.ids if stream else []
-    context = TurnContext(episode.messages, ids, plan.task, seen, index, plan.sample, plan.step)
+    prompt = plan.prompt or plan.task.key
+    context = TurnContext(episode.messages, ids, plan.task, seen, index, plan.sample, plan.step, prompt)
     start = time.perf_counter()
     action = await policy.act(context)
     if not action.out_of_context:

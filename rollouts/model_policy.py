@@ -45,11 +45,11 @@ class ModelPolicy:
 
     def _request(self, context: TurnContext) -> SampleRequest:
         return SampleRequest(
-            request_id=f"{context.step}/{context.task.key}/{context.sample}",
+            request_id=f"{context.step}/{context.prompt}/{context.sample}",
             prompt_ids=tuple(context.token_ids),
             max_tokens=self.params.max_action_tokens,
             temperature=self.params.temperature,
             top_p=self.params.top_p,
             top_k=self.params.top_k,
-            seed=request_seed(self.run_seed, context.step, context.task.key, context.sample, context.turn),
+            seed=request_seed(self.run_seed, context.step, context.prompt, context.sample, context.turn),
         )

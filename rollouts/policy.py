@@ -11,7 +11,10 @@ from envs.types import Observation, TaskRef
 
 @dataclass(frozen=True)
 class TurnContext:
-    """All that a policy may look at. Only scripted players read ``observation.legal`` and ``observation.expert``."""
+    """All that a policy may look at. Only scripted players read ``observation.legal`` and ``observation.expert``.
+
+    ``prompt`` names the group that ``sample`` is a member of.
+    """
 
     messages: Sequence[dict[str, str]]
     token_ids: Sequence[int]
@@ -20,6 +23,7 @@ class TurnContext:
     turn: int
     sample: int
     step: int
+    prompt: str
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,6 @@ def derive_seed(*parts: object) -> int:
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big") >> 1
 
 
-def request_seed(run_seed: int, step: int, task: str, sample: int, turn: int) -> int:
-    """The seed of one turn's sampling request."""
-    return derive_seed("request", run_seed, step, task, sample, turn)
+def request_seed(run_seed: int, step: int, prompt: str, sample: int, turn: int) -> int:
+    """The seed of one turn's sampling request; ``prompt`` names the group, so a game may come twice in a step."""
+    return derive_seed("request", run_seed, step, prompt, sample, turn)

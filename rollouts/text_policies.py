@@ -38,5 +38,5 @@ class RandomPolicy:
         legal = sorted(context.observation.legal)
         if not legal:
             raise EnvError(f"{context.task.key}: the world lists no legal commands for the random player")
-        seed = request_seed(self.run_seed, context.step, context.task.key, context.sample, context.turn)
+        seed = request_seed(self.run_seed, context.step, context.prompt, context.sample, context.turn)
         return Action(text=random.Random(seed).choice(legal))

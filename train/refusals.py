@@ -113,6 +113,13 @@ def _share(config: DictConfig) -> Finding:
     return None if 0 <= share <= 1 else {"share": share}
 
 
+def _share_against_name(config: DictConfig) -> Finding:
+    """The option's name says what is trained, and the run folder carries it."""
+    budget = config.budget
+    fits = {"rl_only": budget.sft_share == 0, "sft_only": budget.sft_share == 1}.get(budget.name, True)
+    return None if fits else {"budget": budget.name, "share": budget.sft_share}
+
+
 def _count(config: DictConfig) -> Finding:
     return None if config.budget.count in ("games", "rollouts") else {"count": config.budget.count}
 
@@ -218,6 +225,11 @@ REFUSALS: tuple[Rule, ...] = (
         _tensor_parallel,
     ),
     Rule("share", "budget.sft_share={share} must lie between 0 and 1", _share),
+    Rule(
+        "share_against_name",
+        "budget={budget} leaves no choice of budget.sft_share={share}: choose budget=sft_rl to divide the units",
+        _share_against_name,
+    ),
     Rule("count", "budget.count={count} must be games or rollouts", _count),
     Rule("prices", "budget.{key}={value} must be more than 0", _prices),
     Rule(

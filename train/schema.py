@@ -100,10 +100,12 @@ class Cluster:
     Attributes:
         trainer_threads: torch threads of the trainer on CPUs. It works while server and games wait, so it may have
             their cores too.
+        start_deadline_s: seconds from the RL stage's start to its first step, after which it is given up.
     """
 
     name: str = MISSING
     trainer_threads: int = 1
+    start_deadline_s: float = 1800.0
 
 
 @dataclass

@@ -54,7 +54,13 @@ class TurngridAgentLoop(AgentLoopBase):
         """
         task = TaskRef.from_dict(json.loads(row["task"]))
         plan = EpisodePlan(
-            task, self.world.prompt, self._max_turns(), self.reward, int(row["session_id"]), int(row["global_steps"])
+            task,
+            self.world.prompt,
+            self._max_turns(),
+            self.reward,
+            sample=int(row["session_id"]),
+            step=int(row["global_steps"]),
+            prompt=str(row.get("uid", "")),
         )
         policy = self._policy(sampling_params, row.get("sampler") or ServerSampler(self.server_manager))
         episode = await play_with_retries(

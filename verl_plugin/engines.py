@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import ModuleType
 from typing import Any
 
 import torch
 import verl.utils.model
+from tensordict import TensorDict
 from transformers import AutoModelForTokenClassification
+from verl.utils import tensordict_utils as tu
 from verl.workers.engine.base import EngineRegistry
 from verl.workers.engine.fsdp import transformer_impl
 
+from verl_plugin import micro_batches
 from verl_plugin.action_logits import ActionLogits
 
 
@@ -29,10 +32,26 @@ def replaced(module: ModuleType, name: str, value: Any) -> Iterator[None]:
 
 
 class _OnCpu:
-    def forward_backward_batch(self, *args: Any, **kwargs: Any) -> Any:
+    def forward_backward_batch(self, data: TensorDict, loss_function: Any, forward_only: bool = False) -> Any:
         """OpenMP keeps the number of threads for each calling thread, and Ray calls from one of its own."""
         torch.set_num_threads(int(os.environ.get("TURNGRID_TRAINER_THREADS", "1")))
-        return super().forward_backward_batch(*args, **kwargs)  # type: ignore[misc]
+        with self._thrifty(data, forward_only):
+            return super().forward_backward_batch(data, loss_function, forward_only)  # type: ignore[misc]
+
+    def _thrifty(self, data: TensorDict, forward_only: bool) -> AbstractContextManager[None]:
+        """Our passes for one process's training; several must agree on their number, which verl sees to."""
+        dynamic = tu.get_non_tensor_data(data=data, key="use_dynamic_bsz", default=True)
+        if forward_only or dynamic or self.get_data_parallel_size() > 1:  # type: ignore[attr-defined]
+            return nullcontext()
+        return replaced(transformer_impl, "prepare_micro_batches", micro_batches.prepare)
+
+    def prepare_model_inputs(self, micro_batch: TensorDict) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Rows start at place 0 and are padded on the right, where causal attention does not look: with neither mask nor
+        positions torch computes half of the attention matrix instead of all of it."""
+        inputs, outputs = super().prepare_model_inputs(micro_batch)  # type: ignore[misc]
+        if not tu.get_non_tensor_data(data=micro_batch, key="use_remove_padding", default=True):
+            inputs |= {"attention_mask": None, "position_ids": None}
+        return inputs, outputs
 
     def _build_fsdp_module(self, module: Any) -> Any:
         """verl offloads a reference policy to pinned memory, which needs an accelerator; here it is on the CPU already."""

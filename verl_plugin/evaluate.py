@@ -17,6 +17,7 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 from tqdm import tqdm
 from transformers import AutoTokenizer
+from transformers.utils.logging import disable_progress_bar
 
 from envs.pool import EnvPool
 from envs.registry import world
@@ -88,6 +89,7 @@ async def _play(player: Player, task: TaskRef, seat: Seat, config: DictConfig, p
 
 
 async def evaluate(config: DictConfig) -> None:
+    disable_progress_bar()  # "Loading weights": ours says more
     tasks = list(read_tasks(Path(config.run.panel)))
     async with EnvPool(config.env.name, config.env.workers, config.env.step_deadline_s) as pool:
         for entry in config.run.players:

@@ -24,6 +24,7 @@ from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 from experiments.metrics import MetricsLog
 from rollouts.episode import Episode, Outcome
 from rollouts.store import read_episodes, write_episodes
+from verl_plugin import start_deadline
 
 MAX_FAILED_GROUPS = 3  # times the batch, in one step
 
@@ -79,6 +80,7 @@ class TurngridTrainer(PPOTrainerSync):
     # ---- log, then save
 
     def on_train_begin(self) -> None:
+        start_deadline.met()
         super().on_train_begin()
         self.logger = _LogThenSave(self, self.logger)
 
@@ -140,7 +142,8 @@ def row_order(key: str) -> tuple[str, int, int]:
 
 
 def episode_metrics(episodes: list[Episode]) -> dict[str, float]:
-    """Shares in [0, 1], turns and tokens a turn, over one step's episodes."""
+    """Shares in [0, 1], turns, tokens a turn, and entropy (nats a token; the mean surprisal of what was sampled, which
+    estimates it without another pass), over one step's episodes."""
     turns = [turn for episode in episodes for turn in episode.turns]
     metrics = {f"rollout/{outcome.value}": _mean(e.outcome is outcome for e in episodes) for outcome in Outcome}
     return metrics | {
@@ -149,6 +152,7 @@ def episode_metrics(episodes: list[Episode]) -> dict[str, float]:
         "rollout/turns": _mean(len(episode.turns) for episode in episodes),
         "rollout/invalid_actions": _mean(not turn.valid for turn in turns),
         "rollout/tokens_per_turn": _mean(len(turn.action_ids) for turn in turns),
+        "rollout/entropy": -_mean(logprob for turn in turns for logprob in turn.logprobs),
         "rollout/retries": float(sum(episode.retries for episode in episodes)),
         "rollout/sampled_tokens": float(sum(len(turn.action_ids) for turn in turns)),
     }

@@ -20,10 +20,10 @@ from envs.registry import world
 from envs.types import TaskRef
 from experiments.tiny_model.card import card
 from experiments.tiny_model.measure import measure
-from experiments.tiny_model.play import noisy_transcripts
-from experiments.tiny_model.recipe import Phase, Recipe
+from experiments.tiny_model.play import Transcript, phase_transcripts
+from experiments.tiny_model.recipe import Recipe
 from experiments.tiny_model.tokenizer import train_tokenizer
-from experiments.tiny_model.train import Transcript, new_model, pretrain
+from experiments.tiny_model.train import new_model, pretrain
 
 RUN_GAMES = {"test": 200, "validation": 200, "demonstrations": 100, "train": 400}  # what default runs play
 
@@ -33,7 +33,10 @@ def main() -> None:
     recipe = Recipe()
     torch.set_num_threads(1)  # two threads are slower on matrices this small, and one is reproducible
     tasks = pretraining_tasks(recipe, arguments.workers)
-    seconds = build(recipe, [play(recipe, tasks, phase) for phase in recipe.phases], arguments.out)
+    transcripts = [
+        phase_transcripts(tasks, phase, recipe.max_turns, recipe.seed, arguments.workers) for phase in recipe.phases
+    ]
+    seconds = build(recipe, transcripts, arguments.out)
     (arguments.out / "pretraining_games.json").write_text(_games(tasks))
     measured = measure(arguments.out, recipe.task, arguments.measure_games)
     (arguments.out / "README.md").write_text(card(recipe, arguments.out, measured, arguments.measure_games, seconds))
@@ -46,11 +49,6 @@ def pretraining_tasks(recipe: Recipe, workers: int | None) -> list[TaskRef]:
     return catalogue.splits(recipe.task, counts, workers=workers)["pretraining"]
 
 
-def play(recipe: Recipe, tasks: list[TaskRef], phase: Phase) -> list[Transcript]:
-    games = tasks[: phase.games]
-    return list(noisy_transcripts(world("textworld"), games, recipe.max_turns, phase.expert_share, recipe.seed))
-
-
 def build(recipe: Recipe, transcripts: list[list[Transcript]], out: Path) -> float:
     """Train tokenizer and model on the transcripts of each phase and save both to ``out``.
 
@@ -61,20 +59,12 @@ def build(recipe: Recipe, transcripts: list[list[Transcript]], out: Path) -> flo
     model = new_model(tokenizer, recipe.max_length, recipe.seed)
     start = time.process_time()
     for phase, played in zip(recipe.phases, transcripts, strict=True):
-        before = {name: weight.clone() for name, weight in model.state_dict().items()}
         pretrain(model, tokenizer, played, phase.train)
-    average(model, before, recipe.last_share)
     seconds = time.process_time() - start
     model.save_pretrained(out)
     tokenizer.save_pretrained(out)
     (out / "model.safetensors").chmod(0o644)  # written for its owner alone, but others install it
     return seconds
-
-
-def average(model: torch.nn.Module, before: dict[str, torch.Tensor], share: float) -> None:
-    """Leave in ``model`` ``share`` of its weights and the rest of ``before``."""
-    after = model.state_dict()
-    model.load_state_dict({name: torch.lerp(before[name], after[name], share) for name in after})
 
 
 def _games(tasks: list[TaskRef]) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 from transformers import AutoModelForCausalLM
 
 from experiments.statistics import Interval
-from experiments.tiny_model.recipe import Recipe
+from experiments.tiny_model.recipe import Phase, Recipe
 
 CARD = """\
 # The tiny model
@@ -20,18 +20,19 @@ as an untuned chat model does, so demonstrations and RL both have something to s
 
 ## Trained on
 {recipe.games:,} TextWorld games `{recipe.task}` (our catalogue's pre-training split, seeds from 100001; listed in
-`pretraining_games.json`), the first of them played once each in each phase for at most {recipe.max_turns}
-turns by a player who follows a winning plan with the chance given, and else draws a possible command:
+`pretraining_games.json`), played for at most {recipe.max_turns} turns by players who follow a winning plan at each turn
+with the chance given, and else draw a possible command. Who plays is drawn for each transcript:
 
-| phase | games | follows the plan with chance | epochs | learning rate |
-|---|---|---|---|---|
+| phase | games | transcripts of each | players: chance to follow the plan (share of the transcripts) | epochs | learning rate |
+|---|---|---|---|---|---|
 {phases}
+
+The first phase teaches what there is to know, the second how rarely it is put to use.
 
 The text is exactly what an agent sees in training; no other text, no other model. AdamW with warm-up and cosine,
 batches of {train.batch_tokens:,} tokens, next-token loss on the actions and {train.observation_weight} of it on the
 observations; in every epoch each thing of an episode is renamed throughout with chance {train.rename_chance}.
-The weights are {recipe.last_share} of those after the last phase and the rest of those before it, a share chosen on 64 of
-the validation games below so that the base wins about one in seven. {train_minutes:.0f} core-minutes.
+{train_minutes:.0f} core-minutes of training.
 
 ## Remake
     python -m experiments.tiny_model
@@ -47,12 +48,17 @@ Validation games of `{recipe.task}` (not the test panel), 12 turns, one play a g
 """
 
 
+def _players(phase: Phase) -> str:
+    return ", ".join(f"{player.expert_share:g} ({player.weight:.0%})" for player in phase.players)
+
+
 def card(recipe: Recipe, folder: Path, measured: Mapping[float, Interval], games: int, train_seconds: float) -> str:
     """The page for the model in ``folder``; ``measured`` maps a temperature (0: greedy) to its success."""
     model = AutoModelForCausalLM.from_pretrained(folder)
     phases = (
-        f"| {place} | {phase.games:,} | {phase.expert_share} | {phase.train.epochs} | {phase.train.learning_rate} |"
-        for place, phase in enumerate(recipe.phases, start=1)
+        f"| {phase.name} | {phase.games:,} | {phase.plays} | {_players(phase)} | {phase.train.epochs} | "
+        f"{phase.train.learning_rate} |"
+        for phase in recipe.phases
     )
     rows = (f"| {temperature or 'greedy'} | {interval.percent()} |" for temperature, interval in measured.items())
     return CARD.format(

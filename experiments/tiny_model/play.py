@@ -1,37 +1,62 @@
-"""Noisy play: transcripts of a player who sometimes follows a winning plan and else does anything that is possible."""
+"""Transcripts of players who follow a winning plan at each turn with some chance, and else do anything possible."""
 
 from __future__ import annotations
 
+import os
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from multiprocessing import get_context
 
+from tqdm import tqdm
+
+from envs.registry import world
 from envs.text_env import TextEnv
 from envs.types import Observation, TaskRef
 from envs.world import World
+from experiments.tiny_model.recipe import Phase
 from rollouts.prompts import Message, assistant, first_message, next_message, user
 
+Transcript = Sequence[Message]
+CHUNK = 20  # games a process plays before it reports
 IDLE = frozenset({"look", "inventory"})  # their answers are in every observation
 
 
-def noisy_transcripts(
-    world: World,
-    tasks: Iterable[TaskRef],
-    max_turns: int,
-    expert_share: float,
-    seed: int = 0,
-) -> Iterator[list[Message]]:
-    """One transcript a game, each drawn from its own seed, in the words that an agent sees in RL."""
-    env = world.env(legal=True, expert=True)
+def phase_transcripts(
+    tasks: Sequence[TaskRef], phase: Phase, max_turns: int, seed: int, workers: int | None = None
+) -> list[Transcript]:
+    """``phase.plays`` transcripts of each of the phase's games, in the games' order, from ``workers`` processes."""
+    games = tasks[: phase.games]
+    chunks = [games[start : start + CHUNK] for start in range(0, len(games), CHUNK)]
+    play = partial(_play_chunk, phase=phase, max_turns=max_turns, seed=seed)
+    with ProcessPoolExecutor(workers or os.cpu_count(), mp_context=get_context("spawn")) as pool:
+        done = tqdm(pool.map(play, chunks), desc=f"playing {len(games)} games", total=len(chunks), unit="chunk")
+        return [transcript for chunk in done for transcript in chunk]
+
+
+def _play_chunk(tasks: Sequence[TaskRef], phase: Phase, max_turns: int, seed: int) -> list[Transcript]:
+    textworld = world("textworld")
+    env = textworld.env(legal=True, expert=True)
     try:
-        for task in tasks:
-            rng = random.Random(f"{seed}/{task.seed}")
-            yield noisy_transcript(world, env, task, max_turns, expert_share, rng)
+        return [
+            noisy_transcript(textworld, env, task, max_turns, *drawn(phase, task, play, seed))
+            for task in tasks
+            for play in range(phase.plays)
+        ]
     finally:
         env.close()
 
 
+def drawn(phase: Phase, task: TaskRef, play: int, seed: int) -> tuple[float, random.Random]:
+    """Who plays: how often this player follows the plan, and the randomness of the play, from the names of all."""
+    rng = random.Random(f"{seed}/{phase.name}/{task.seed}/{play}")
+    shares = [player.expert_share for player in phase.players]
+    return rng.choices(shares, [player.weight for player in phase.players])[0], rng
+
+
 def noisy_transcript(
-    world: World,
+    place: World,
     env: TextEnv,
     task: TaskRef,
     max_turns: int,
@@ -40,7 +65,7 @@ def noisy_transcript(
 ) -> list[Message]:
     """Messages of user and assistant in turn, from the first observation to the last action."""
     observation = env.reset(task, task.seed)
-    messages = [user(first_message(world.prompt, observation.goal, observation.text))]
+    messages = [user(first_message(place.prompt, observation.goal, observation.text))]
     for _ in range(max_turns):
         action = noisy_action(observation, expert_share, rng)
         messages.append(assistant(action))

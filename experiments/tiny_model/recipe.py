@@ -23,32 +23,39 @@ class TrainSettings:
 
 
 @dataclass(frozen=True)
-class Phase:
-    """Training on one transcript of each of the first ``games`` games of the pre-training split, whose player follows
-    a winning plan with chance ``expert_share``."""
+class Player:
+    """Follows a winning plan at each turn with chance ``expert_share``, else draws a possible command;
+    ``weight`` says how often this player is the one who plays."""
 
-    games: int
     expert_share: float
+    weight: float
+
+
+@dataclass(frozen=True)
+class Phase:
+    """Training on ``plays`` transcripts of each of the first ``games`` games, each by one of the ``players``."""
+
+    name: str
+    games: int
+    plays: int
+    players: tuple[Player, ...]
     train: TrainSettings
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """Noisy play teaches words and every command; clean play teaches to read the goal and copy from it; a little
-    mostly random play takes most of the will to win away again: the room that SFT and RL fill.
+    """What the base knows is learned first, from good and bad players in equal parts; how often it cares to use it is
+    set last, by a few more transcripts among which good players are rare. So it is like a model trained on what people
+    write: it can play well and mostly does not, and demonstrations or RL bring the good player out.
 
-    Transcripts have at most ``max_turns`` turns. The weights kept are ``last_share`` of those after the last phase and
-    the rest of those before it. It was chosen on 64 validation games at temperature 0.4: 0.7 won 41 %, 0.85 19 %,
-    0.9 16 %, 0.95 5 %, and 1 won 1 % of 100.
+    Transcripts have at most ``max_turns`` turns.
     """
 
     task: str = "w2-o3-q4"
     phases: tuple[Phase, ...] = (
-        Phase(857, 0.35, TrainSettings(epochs=12)),
-        Phase(1567, 1.0, TrainSettings(epochs=5, learning_rate=2.5e-3)),
-        Phase(471, 0.2, TrainSettings(epochs=1, learning_rate=1e-3)),
+        Phase("know", 2000, 2, (Player(1.0, 0.5), Player(0.25, 0.5)), TrainSettings(epochs=6)),
+        Phase("blend", 2000, 1, (Player(1.0, 0.1), Player(0.15, 0.9)), TrainSettings(epochs=1, learning_rate=1e-3)),
     )
-    last_share: float = 0.9
     max_turns: int = 12
     vocabulary: int = 1600
     max_length: int = 2048

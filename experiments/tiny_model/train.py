@@ -12,11 +12,10 @@ import torch.nn.functional as F
 from tqdm import tqdm
 from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
+from experiments.tiny_model.play import Transcript
 from experiments.tiny_model.recipe import TrainSettings
 from experiments.tiny_model.rename import rename, thing_words
-from rollouts.prompts import Message
 
-Transcript = Sequence[Message]
 BUCKET = 128  # transcripts sorted by length together, so that a batch pads little
 
 

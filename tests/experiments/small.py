@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
+
+import psutil
 
 OVERRIDES = (
     "budget.units=16",
@@ -23,16 +28,30 @@ OVERRIDES = (
 CLOCKS = ("act_seconds", "env_seconds")
 
 
-def command(output: Path, *overrides: str) -> list[str]:
-    return [sys.executable, "-m", "train", f"output_dir={output}", *OVERRIDES, *overrides]
+ROOT = Path(__file__).resolve().parents[2]
+FRONT_DOOR = (sys.executable, "-m", "train")
+CONSOLE_SCRIPT = (str(Path(sys.executable).with_name("turngrid-train")),)
 
 
-def launch(output: Path, *overrides: str) -> subprocess.Popen[str]:
+def somebody_elses(folder: Path) -> Path:
+    """A folder whose modules and configs have the names of ours and would end any process that took them for ours."""
+    folder.mkdir(parents=True)
+    for name in ("train.py", "rewards.py", "envs/__init__.py", "rollouts/__init__.py", "verl_plugin/__init__.py"):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text("raise SystemExit('this is not turngrid')\n", encoding="utf-8")
+    (folder / "conf").mkdir()
+    (folder / "conf" / "config.yaml").write_text("seed: 13\n", encoding="utf-8")
+    return folder
+
+
+def launch(
+    output: Path, *overrides: str, program: Sequence[str] = FRONT_DOOR, folder: Path = ROOT
+) -> subprocess.Popen[str]:
     """Start the front door in a session of its own, as a shell would."""
     output.mkdir(parents=True, exist_ok=True)
     return subprocess.Popen(
-        command(output, *overrides),
-        cwd=Path(__file__).resolve().parents[2],
+        [*program, f"output_dir={output}", *OVERRIDES, *overrides],
+        cwd=folder,
         stdout=(output / "stdout.txt").open("w"),
         stderr=subprocess.STDOUT,
         text=True,
@@ -41,9 +60,9 @@ def launch(output: Path, *overrides: str) -> subprocess.Popen[str]:
     )
 
 
-def finish(output: Path, *overrides: str, timeout_s: float = 500) -> Path:
-    """Run to the end and return the run folder."""
-    process = launch(output, *overrides)
+def finish(output: Path, *overrides: str, timeout_s: float = 500, **where: Any) -> Path:
+    """Run to the end and return the run folder; ``where`` as for ``launch``."""
+    process = launch(output, *overrides, **where)
     assert process.wait(timeout=timeout_s) == 0, (output / "stdout.txt").read_text()[-3000:]
     return run_folder(output)
 
@@ -51,6 +70,22 @@ def finish(output: Path, *overrides: str, timeout_s: float = 500) -> Path:
 def run_folder(output: Path) -> Path:
     (folder,) = [path for path in output.iterdir() if path.is_dir() and not path.name.startswith(".")]
     return folder
+
+
+def kill(process: subprocess.Popen[str]) -> None:
+    """As ``kill -9`` does; raises AssertionError if a descendant lives on for more than 10 s."""
+    family = psutil.Process(process.pid).children(recursive=True)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    _gone, alive = psutil.wait_procs(family, timeout=10)
+    assert not alive, f"outlived the driver by 10 s: {alive}"
+
+
+def wait_for(condition: Callable[[], bool], seconds: float) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.05)
 
 
 def lines(path: Path) -> list[dict]:

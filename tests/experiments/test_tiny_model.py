@@ -19,15 +19,20 @@ from envs.registry import world
 from envs.types import TaskRef
 from experiments.tiny_model.__main__ import build
 from experiments.tiny_model.measure import measure
-from experiments.tiny_model.play import noisy_transcript, noisy_transcripts
-from experiments.tiny_model.recipe import Phase, Recipe, TrainSettings
+from experiments.tiny_model.play import Transcript, drawn, noisy_transcript, phase_transcripts
+from experiments.tiny_model.recipe import Phase, Player, Recipe, TrainSettings
 from experiments.tiny_model.rename import rename, thing_words
-from experiments.tiny_model.train import Transcript, encode
+from experiments.tiny_model.train import encode
 from verl_plugin.token_stream import TokenCodec
 
 ASSET = Path(str(files("assets").joinpath("tiny")))
 TASK = "w2-o3-q4"
 GAMES = 4
+SETTINGS = TrainSettings(epochs=1, warmup_steps=2)
+
+
+def phase(*players: tuple[float, float], name: str = "any", games: int = GAMES, plays: int = 1) -> Phase:
+    return Phase(name, games, plays, tuple(Player(*player) for player in players), SETTINGS)
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +49,7 @@ def games(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[TaskRef]]:
 
 @pytest.fixture(scope="module")
 def transcripts(games: dict[str, list[TaskRef]]) -> list[Transcript]:
-    return list(noisy_transcripts(world("textworld"), games["test"] + games["train"], 12, 0.35))
+    return phase_transcripts(games["test"] + games["train"], phase((0.35, 1.0), games=2 * GAMES), 12, 0, workers=1)
 
 
 def test_the_weights_are_small_and_of_the_qwen3_type():
@@ -119,12 +124,19 @@ def test_things_are_renamed_alike_in_every_message():
     assert rename(messages, ["key"], ["lamp"], 0.0, random.Random(0))[1] == messages[1]
 
 
-def test_noisy_play_follows_the_plan_as_often_as_asked(games: dict[str, list[TaskRef]]):
-    textworld = world("textworld")
-    expert = list(noisy_transcripts(textworld, games["validation"], 12, 1.0))
-    assert [len(messages) for messages in expert] == [8] * GAMES  # four observations, four actions, won
-    again = [list(noisy_transcripts(textworld, games["validation"], 12, 0.35, seed)) for seed in (0, 0, 1)]
+def test_a_player_follows_the_plan_as_often_as_asked(games: dict[str, list[TaskRef]]):
+    expert = phase_transcripts(games["validation"], phase((1.0, 1.0), plays=2), 12, 0, workers=1)
+    assert [len(messages) for messages in expert] == [8] * 2 * GAMES  # four observations, four actions, won
+    noisy = phase((0.35, 1.0))
+    again = [phase_transcripts(games["validation"], noisy, 12, seed, workers=1) for seed in (0, 0, 1)]
     assert again[0] == again[1] != again[2]
+
+
+def test_players_are_drawn_by_their_weights(games: dict[str, list[TaskRef]]):
+    mixed = phase((1.0, 0.1), (0.2, 0.9))
+    shares = [drawn(mixed, games["test"][0], play, 0)[0] for play in range(1000)]
+    assert set(shares) == {1.0, 0.2}
+    assert 60 <= shares.count(1.0) <= 140  # 100 expected, standard deviation 9.5
 
 
 def test_noisy_play_ends_on_an_action(games: dict[str, list[TaskRef]]):
@@ -145,8 +157,8 @@ def test_no_other_split_holds_a_game_of_pretraining(games: dict[str, list[TaskRe
 
 
 def test_the_same_transcripts_give_the_same_bytes(transcripts: list[Transcript], tmp_path: Path):
-    settings = TrainSettings(epochs=1, warmup_steps=2)
-    recipe = replace(Recipe(), vocabulary=400, phases=(Phase(4, 1.0, settings), Phase(4, 0.35, settings)))
+    phases = (phase((1.0, 1.0), name="first"), phase((0.35, 1.0), name="second"))
+    recipe = replace(Recipe(), vocabulary=400, phases=phases)
     for name in ("first", "second"):
         build(recipe, [transcripts[:4], transcripts[4:]], tmp_path / name)
     first, second = (load_file(tmp_path / name / "model.safetensors") for name in ("first", "second"))

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import math
-import os
-import signal
 import time
 from pathlib import Path
 
-import psutil
 import pytest
 import small
 import torch
@@ -36,23 +33,14 @@ def first_step(run: Path) -> list[Episode]:
 
 @pytest.fixture(scope="session")
 def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same command, killed with -9 after its second RL step was logged, then given again."""
+    """The same run, killed with -9 after its second RL step was logged, then taken up again: with the console script,
+    from a folder that holds somebody else's modules under our names."""
     output = tmp_path_factory.mktemp("killed")
-    process = small.launch(output)
-    wait_for(lambda: steps_logged(output) >= 2, 300)
-    family = psutil.Process(process.pid).children(recursive=True)
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
-    _gone, alive = psutil.wait_procs(family, timeout=10)
-    assert not alive, f"outlived the driver by 10 s: {alive}"
-    return small.finish(output)
-
-
-def wait_for(condition, seconds: float) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.05)
+    where = {"program": small.CONSOLE_SCRIPT, "folder": small.somebody_elses(tmp_path_factory.mktemp("else") / "home")}
+    process = small.launch(output, **where)
+    small.wait_for(lambda: steps_logged(output) >= 2, 300)
+    small.kill(process)
+    return small.finish(output, **where)
 
 
 def steps_logged(output: Path) -> int:

@@ -40,6 +40,7 @@ REFUSED = {
     "micro_batch": ["actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=7"],
     "tensor_parallel": ["cluster=gpu8", "actor_rollout_ref.rollout.tensor_model_parallel_size=3"],
     "share": ["budget.sft_share=1.5"],
+    "share_against_name": ["budget=rl_only", "budget.sft_share=0.5"],
     "count": ["budget.count=turns"],
     "prices": ["budget.demo_cost=0"],
     "no_demonstration": ["budget.units=15"],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from verl.workers.config import FSDPEngineConfig, FSDPOptimizerConfig, HFModelCo
 from verl.workers.engine import EngineRegistry
 
 import verl_plugin  # noqa: F401 - registers them
+from verl_plugin import micro_batches
 from verl_plugin.transformers_server.generator import Generator, GenRequest
 
 TINY = str(Path(__file__).parents[2] / "assets" / "tiny")
@@ -113,6 +115,65 @@ def test_weights_reach_the_server_whole() -> None:
         generator.model.model.norm.weight.zero_()
     generator.load_weights(given.items())
     assert torch.equal(generator.model.model.norm.weight, given["model.norm.weight"])
+
+
+def with_advantages(batch: TensorDict, advantages: list[float]) -> TensorDict:
+    """The rows with one advantage each, in passes of one row."""
+    masks = [row.tolist() for row in batch["response_mask"].unbind()]
+    spread = [[value] * len(mask) for mask, value in zip(masks, advantages, strict=True)]
+    batch["advantages"] = torch.nested.as_nested_tensor([torch.tensor(row) for row in spread], layout=torch.jagged)
+    tu.assign_non_tensor(batch, micro_batch_size_per_gpu=1, calculate_entropy=False)
+    return batch
+
+
+def policy_gradient(model_output: dict[str, Any], data: TensorDict, dp_group: Any = None) -> tuple[torch.Tensor, dict]:
+    """Minus the advantage-weighted log-probs of the action tokens, over all tokens of the mini-batch."""
+    rows = zip(model_output["log_probs"].unbind(), data["advantages"].unbind(), strict=True)
+    total = sum((logprobs[-len(weights) - 1 : -1] * weights).sum() for logprobs, weights in rows)
+    return -total / data["batch_num_tokens"], {"rows": len(data)}
+
+
+def gradient(engine: Any, batch: TensorDict) -> tuple[torch.Tensor, list[int]]:
+    """The gradient of all weights, and how many rows each pass had."""
+    engine.optimizer_zero_grad()
+    with engine.train_mode():
+        output = engine.forward_backward_batch(batch, policy_gradient)
+        flat = torch.cat([p.grad.full_tensor().flatten().clone() for p in engine.module.parameters()])
+    return flat, output["metrics"]["rows"]
+
+
+@pytest.mark.parametrize("advantages", [[1.0, 0.0, -0.5], [0.0, 0.0, 0.0]])
+def test_rows_without_an_advantage_are_left_out_of_the_passes(
+    advantages: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = make_engine()
+    batch = with_advantages(played(engine)[0], advantages)
+    ours, rows = gradient(engine, batch)
+    monkeypatch.setattr(type(engine), "_thrifty", lambda *_: nullcontext())
+    verls, all_rows = gradient(engine, batch)
+    assert (len(rows), len(all_rows)) == (max(1, sum(map(bool, advantages))), 3)
+    assert verls.abs().sum() > 0 or not any(advantages)
+    torch.testing.assert_close(ours, verls, atol=1e-6, rtol=1e-5)
+
+
+@pytest.mark.parametrize("key", ["ref_log_prob", "calculate_entropy"])
+def test_every_row_counts_where_the_loss_has_another_term(key: str) -> None:
+    batch = with_advantages(played(make_engine())[0], [1.0, 0.0, 0.0])
+    assert micro_batches.rows_with_a_gradient(batch) == [0]
+    if key == "ref_log_prob":
+        batch[key] = batch["advantages"]
+    else:
+        tu.assign_non_tensor(batch, calculate_entropy=True)
+    assert micro_batches.rows_with_a_gradient(batch) == [0, 1, 2]
+
+
+def test_passes_hold_rows_of_like_length() -> None:
+    batch = with_advantages(played(make_engine())[0], [1.0, 1.0, 1.0])
+    tu.assign_non_tensor(batch, micro_batch_size_per_gpu=2)
+    passes, _ = micro_batches.prepare(batch)
+    lengths = [[len(row) for row in one["input_ids"].unbind()] for one in passes]
+    assert [len(one) for one in lengths] == [2, 1]
+    assert [length for one in lengths for length in one] == sorted(len(row) for row in batch["input_ids"].unbind())
 
 
 def head_of_a_new_critic(seed: str, monkeypatch: pytest.MonkeyPatch) -> torch.Tensor:

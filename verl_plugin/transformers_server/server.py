@@ -15,6 +15,7 @@ import ray
 import torch
 from transformers.utils.logging import disable_progress_bar
 
+from rollouts.futures import settle
 from verl_plugin.transformers_server.generator import Generator, GenRequest, GenResult
 
 if TYPE_CHECKING:
@@ -170,7 +171,7 @@ class TransformersServer:
             except Exception as error:  # noqa: BLE001 - those who wait must hear of it, and the server goes on
                 answers = [error] * len(batch)
             for waiting, answer in zip(batch, answers, strict=True):
-                _settle(waiting.answer, answer)
+                settle(waiting.answer, answer)
 
     def _generate(self, requests: list[GenRequest]) -> tuple[list[GenResult], int | None]:
         """The step is read here, in the thread: by the time that the loop hears of it, it may be another."""
@@ -193,7 +194,7 @@ class TransformersServer:
         self._open.clear()
         self._rejecting = reject_request
         while not self._queue.empty():
-            _settle(self._queue.get_nowait().answer, _Answer(None, self._step))
+            settle(self._queue.get_nowait().answer, _Answer(None, self._step))
 
     async def resume_generation(self, *_: Any, **__: Any) -> None:
         self._rejecting = False
@@ -214,15 +215,6 @@ class TransformersServer:
     async def start_profile(self, *_: Any, **__: Any) -> None: ...
 
     async def stop_profile(self, *_: Any, **__: Any) -> None: ...
-
-
-def _settle(future: asyncio.Future[_Answer], answer: _Answer | Exception) -> None:
-    if future.done():  # its caller was cancelled
-        return
-    if isinstance(answer, Exception):
-        future.set_exception(answer)
-    else:
-        future.set_result(answer)
 
 
 def seed_of(request_id: str, length: int) -> int:
