@@ -24,7 +24,8 @@ def learning_curve(result: RunResult, metrics: Sequence[Mapping[str, Any]], path
 
     Args:
         result: the finished run.
-        metrics: one mapping an RL step with ``step`` and ``success/train`` (share of the step's episodes); empty where the run had no RL.
+        metrics: one mapping an RL step with ``step`` and ``success/train`` (share of the step's episodes); empty where
+            the run had no RL.
         path: the PNG to write; its folder exists.
 
     Returns:
