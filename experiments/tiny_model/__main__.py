@@ -50,11 +50,11 @@ def pretraining_tasks(recipe: Recipe, workers: int | None) -> list[TaskRef]:
 
 
 def build(recipe: Recipe, transcripts: list[list[Transcript]], out: Path) -> float:
-    """Train tokenizer and model on the transcripts of each phase and save both to ``out``.
+    """Train the tokenizer on the first phase's transcripts, the model on each phase's in turn; save both to ``out``.
 
     Returns the core-seconds of training.
     """
-    texts = (f"{message['role']}\n{message['content']}" for phase in transcripts for play in phase for message in play)
+    texts = (f"{message['role']}\n{message['content']}" for play in transcripts[0] for message in play)
     tokenizer = train_tokenizer(texts, recipe.vocabulary, recipe.max_length)
     model = new_model(tokenizer, recipe.max_length, recipe.seed)
     start = time.process_time()

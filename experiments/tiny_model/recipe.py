@@ -54,7 +54,7 @@ class Recipe:
     task: str = "w2-o3-q4"
     phases: tuple[Phase, ...] = (
         Phase("know", 2000, 2, (Player(1.0, 0.5), Player(0.25, 0.5)), TrainSettings(epochs=6)),
-        Phase("blend", 2000, 1, (Player(1.0, 0.1), Player(0.15, 0.9)), TrainSettings(epochs=1, learning_rate=1e-3)),
+        Phase("blend", 2000, 1, (Player(1.0, 0.05), Player(0.1, 0.95)), TrainSettings(epochs=1, learning_rate=1e-3)),
     )
     max_turns: int = 12
     vocabulary: int = 1600

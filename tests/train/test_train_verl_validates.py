@@ -88,6 +88,6 @@ def test_the_default_is_the_laptops(composed: Composer) -> None:
     config = composed([])
     episodes = config.data.train_batch_size * config.actor_rollout_ref.rollout.n
     assert (config.scale.name, config.cluster.name, config.model.name) == ("laptop", "cpu", "tiny")
-    assert (episodes, config.budget.rl_steps, config.eval.games) == (128, 20, 200)
+    assert (episodes, config.budget.rl_steps, config.eval.games) == (128, 25, 200)
     assert (config.trainer.use_v1, config.trainer.v1.trainer_mode, config.trainer.save_freq) == (True, "sync", 5)
     assert OmegaConf.missing_keys(config.actor_rollout_ref) == set()
