@@ -13,7 +13,7 @@ from train.errors import ConfigError
 # arXiv 2510.01132: prompt and response of 3072 tokens for tasks of up to 12 turns, 4096 for longer ones
 SHORT_TURNS, SHORT_TOKENS, LONG_TOKENS = 12, 3072, 4096
 # Rows that go through a model at once where verl does not fill micro-batches by tokens; it asks for a divisor
-MICRO_BATCH = 8
+MICRO_BATCH = 4
 MICRO_BATCH_KEYS = (
     "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu",
     "actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu",
