@@ -7,6 +7,7 @@ side closes the socket or its parent is gone.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -33,6 +34,12 @@ class Player:
         self._world, self._options = world, options
         self._playing: dict[int, TextEnv] = {}
         self._free: list[TextEnv] = []
+
+    def warm_up(self) -> None:
+        """Make the first env before it is asked for: a world may import its engine only then, for seconds. Where it
+        cannot be made, the first reset says so."""
+        with contextlib.suppress(Exception):
+            self._free.append(self._world.env(**self._options))
 
     def reset(self, request: Message) -> Message:
         session = request["session"]
@@ -94,6 +101,7 @@ def serve(lines: BinaryIO, replies: BinaryIO) -> None:
     hello = json.loads(lines.readline())
     player = Player(load_world(hello["world"]), hello["options"])
     reply({"ok": {}})
+    player.warm_up()
     for line in lines:
         reply(answer(player, json.loads(line)))
 

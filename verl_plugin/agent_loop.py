@@ -37,13 +37,15 @@ class EpisodeOutput(AgentLoopOutput):
 class TurngridAgentLoop(AgentLoopBase):
     """Holds what the episodes of one worker process share; ``run`` plays one of them."""
 
-    def __init__(self, *args: Any, hf_model_type: str | None = None, **kwargs: Any) -> None:
+    def __init__(
+        self, *args: Any, hf_model_type: str | None = None, pool: EnvPool | None = None, **kwargs: Any
+    ) -> None:
         super().__init__(*args, hf_model_type=hf_model_type, **kwargs)
         env, config = self.config.env, self.config
         self.world = world(env.name)
         self.reward = reward(config.turn_reward.name)
         self.codec = TokenCodec(self.tokenizer, hf_model_type, dict(self.apply_chat_template_kwargs))
-        self.pool = EnvPool(env.name, env.workers, env.step_deadline_s)
+        self.pool = pool or EnvPool(env.name, env.workers, env.step_deadline_s)
         self.limit = ContextLimit(config.data.max_prompt_length, config.data.max_response_length)
 
     async def run(self, sampling_params: dict[str, Any], **row: Any) -> EpisodeOutput:

@@ -20,6 +20,7 @@ from verl.experimental.agent_loop.agent_loop import DictConfigWrap
 from verl.trainer.ppo.v1 import AgentLoopManagerTQ, AgentLoopWorkerTQ
 from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 
+from envs.pool import EnvPool
 from rollouts.cohort import Cohort, Seat
 from rollouts.store import write_episodes
 from verl_plugin.agent_loop import EpisodeOutput, TurngridAgentLoop
@@ -37,6 +38,7 @@ class AgentLoopWorker(VerlWorker):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._loop: TurngridAgentLoop | None = None
+        self.pool: EnvPool | None = None  # the games' processes, where they were started before
         self._cohorts_made = 0
 
     @property
@@ -53,6 +55,7 @@ class AgentLoopWorker(VerlWorker):
                 dataset_cls=self.dataset_cls,
                 data_config=DictConfigWrap(self.config.data),
                 hf_model_type=self.hf_model_type,
+                pool=self.pool,
             )
         return self._loop
 
@@ -75,7 +78,13 @@ class AgentLoopWorker(VerlWorker):
 
     def _cohort(self, size: int) -> Cohort:
         self._cohorts_made += 1
-        return Cohort(size, BatchSampler(self.llm_client, f"cohort-{id(self)}-{self._cohorts_made}"))
+        return Cohort(size, BatchSampler(self._cohorts_made % self._replicas))
+
+    @property
+    def _replicas(self) -> int:
+        trainer, rollout = self.config.trainer, self.config.actor_rollout_ref.rollout
+        size = rollout.tensor_model_parallel_size * rollout.get("pipeline_model_parallel_size", 1)
+        return max(1, trainer.n_gpus_per_node * trainer.nnodes // size)
 
     async def _run_prompt(
         self, prompt: dict[str, Any], sampling_params: dict[str, Any], trajectory: dict[str, Any], trace: bool = False

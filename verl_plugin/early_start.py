@@ -1,8 +1,8 @@
 """Processes that verl starts one after another, started side by side, before verl is imported here.
 
-Each of verl's actors spends five to eight core-seconds on imports. On a laptop they would stand in line: driver, trainer,
-server, load balancer, agent loop. The rollout server and the agent loops need nothing from the others to begin with.
-Only Ray is imported here.
+Each of verl's actors spends three to eight core-seconds on imports. On a laptop they would stand in line: driver, queue
+controller, queue storage, trainer, server, load balancer, agent loop, games. The rollout server, the agent loops with
+their games, and the transfer queue need nothing from the others to begin with.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import importlib
 import os
 import shlex
 import sys
+from threading import Thread
 from typing import Any
 
 import ray
@@ -22,16 +23,25 @@ class AgentShell:
 
     def __init__(self) -> None:
         self._kind = importlib.import_module("verl_plugin.agent_worker").AgentLoopWorker
+        importlib.import_module("verl.utils.tokenizer.continuous_token_wiring")  # else in the middle of the first step
         self._worker: Any = None
+        self._pool: Any = None
+
+    async def open_pool(self, env_name: str, workers: int, step_deadline_s: float) -> None:
+        """Start the games' processes now; where they fail to start, the first reset says so."""
+        self._pool = importlib.import_module("envs.pool").EnvPool(env_name, workers, step_deadline_s)
+        await self._pool.__aenter__()
 
     async def become(self, *arguments: Any) -> None:
         self._worker = self._kind(*arguments)
+        self._worker.pool = self._pool
 
     async def generate_sequences(self, batch: Any) -> None:
         await self._worker.generate_sequences(batch)
 
 
 _started: list[Any] = []  # Ray ends an actor when nobody holds it
+_queue: Thread | None = None
 
 
 def shell_name(index: int) -> str:
@@ -49,9 +59,30 @@ def start(config: DictConfig) -> None:
     if executable != sys.executable:  # Ray writes it into a shell's command line as it is, spaces and all
         settings["runtime_env"] = {**(settings.get("runtime_env") or {}), "py_executable": executable}
     ray.init(**{str(key): value for key, value in settings.items() if value is not None})
-    rollout = config.actor_rollout_ref.rollout
+    _start_actors(config)
+    _start_queue(config)
+
+
+def _start_actors(config: DictConfig) -> None:
+    rollout, env = config.actor_rollout_ref.rollout, config.env
     for index in range(rollout.agent.num_workers):
-        _started.append(ray.remote(AgentShell).options(name=shell_name(index)).remote())
+        shell: Any = ray.remote(AgentShell).options(name=shell_name(index)).remote()
+        shell.open_pool.remote(env.name, env.workers, env.step_deadline_s)
+        _started.append(shell)
     if rollout.name == "transformers":
         server = importlib.import_module("verl_plugin.transformers_server.server")
         _started.append(server.start(0, config.actor_rollout_ref.model.path, rollout))
+
+
+def _start_queue(config: DictConfig) -> None:
+    """Bring up the transfer queue's two actors, one after the other, while the main thread goes on importing."""
+    global _queue
+    queue = importlib.import_module("transfer_queue")  # not in the thread: two threads must not import torch at once
+    _queue = Thread(target=queue.init, args=[config.transfer_queue], name="transfer queue")
+    _queue.start()
+
+
+def finish() -> None:
+    """Wait for what runs in the background; verl finds the queue there and joins it."""
+    if _queue is not None:
+        _queue.join()

@@ -22,6 +22,7 @@ def main(config_file: Path) -> None:
     early_start.start(config)  # before verl's imports, so that they run beside those of the other processes
     from verl_plugin.task import train
 
+    early_start.finish()
     train(config)
 
 

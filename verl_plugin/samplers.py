@@ -6,7 +6,10 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+import ray
+
 from rollouts.sampling import Sample, SampleRequest
+from verl_plugin.transformers_server.server import server_name
 
 
 @dataclass
@@ -38,17 +41,15 @@ class ServerSampler:
 class BatchSampler:
     """A cohort's turns as one call to our transformers server, which runs exactly that batch in that order.
 
-    A cohort stays with the server that it was given first, where its prefixes are kept.
+    The server is asked by its actor name, not through verl's load balancer: cohorts are dealt to the replicas in turn, a
+    cohort stays where its prefixes are kept, and the first step need not wait for the balancer's imports.
     """
 
-    client: Any
-    name: str
+    replica: int
     _server: Any = field(default=None, repr=False)
 
     async def __call__(self, requests: list[SampleRequest]) -> Sequence[Sample]:
-        if self._server is None:
-            server_id, self._server = await self.client._acquire_server(self.name)
-            self.client._release_server(server_id, request_id=self.name)
+        self._server = self._server or ray.get_actor(server_name(self.replica))
         answers = await self._server.generate_batch.remote([_wire(request) for request in requests])
         return [_sample(answer) for answer in answers]
 
