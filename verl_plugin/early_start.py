@@ -53,14 +53,20 @@ def start(config: DictConfig) -> None:
     if config.trainer.device != "cpu":
         return
     os.environ["TRANSFER_QUEUE_ENABLE"] = "1"  # as verl does through Ray's runtime environment
-    settings = OmegaConf.to_container(config.ray_kwargs.ray_init, resolve=True)
-    assert isinstance(settings, dict)
-    executable = shlex.quote(sys.executable)
-    if executable != sys.executable:  # Ray writes it into a shell's command line as it is, spaces and all
-        settings["runtime_env"] = {**(settings.get("runtime_env") or {}), "py_executable": executable}
-    ray.init(**{str(key): value for key, value in settings.items() if value is not None})
+    ray.init(**ray_settings(config, sys.executable))
     _start_actors(config)
     _start_queue(config)
+
+
+def ray_settings(config: DictConfig, executable: str) -> dict[str, Any]:
+    """Arguments of ``ray.init``: those of verl's ``ray_kwargs`` that are set, and an interpreter that a path with a space
+    does not break: Ray writes it into a shell's command line as it is."""
+    settings = OmegaConf.to_container(config.ray_kwargs.ray_init, resolve=True)
+    assert isinstance(settings, dict)
+    quoted = shlex.quote(executable)
+    if quoted != executable:
+        settings["runtime_env"] = {**(settings.get("runtime_env") or {}), "py_executable": quoted}
+    return {str(key): value for key, value in settings.items() if value is not None}
 
 
 def _start_actors(config: DictConfig) -> None:

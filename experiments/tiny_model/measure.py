@@ -14,7 +14,7 @@ from envs.types import TaskRef
 from experiments.statistics import Interval, wilson
 from verl_plugin.evaluate import Player, play_panel
 
-TEMPERATURES = (0.0, 0.4, 0.8)
+TEMPERATURES = (0.0, 0.4, 0.7)
 MAX_ACTION_TOKENS = 16
 
 

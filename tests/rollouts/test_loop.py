@@ -77,6 +77,14 @@ def test_the_random_player_is_uniform_over_legal_commands_and_repeatable(demonst
     assert all(turn.valid for turn in first.turns)
 
 
+def test_a_game_that_comes_twice_in_a_step_is_not_played_twice_alike(demonstration_games: list[TaskRef]):
+    """Randomness follows the prompt (the group), not the game: a refill may bring the same game again."""
+    plan = plan_for(demonstration_games[1], 6)
+    groups = [play(RandomPolicy(run_seed=3), replace(plan, prompt=name)) for name in ("000001-0000", "000001-0017")]
+    actions = [[turn.action for turn in episode.turns] for episode in groups]
+    assert actions[0] != actions[1]
+
+
 class NoRoom:
     name = "no room"
 

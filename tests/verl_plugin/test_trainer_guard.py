@@ -1,0 +1,32 @@
+"""A world that fails again and again ends the run, and says why."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from omegaconf import OmegaConf
+
+from verl_plugin.trainer import MAX_FAILED_GROUPS, TurngridTrainer, WorldKeepsFailing
+
+
+def trainer(folder: Path, prompts: int) -> TurngridTrainer:
+    """The trainer in its second step, after ``prompts`` were drawn for a batch of 4."""
+    made = object.__new__(TurngridTrainer)
+    made.config = OmegaConf.create({"data": {"train_batch_size": 4}, "run": {"episodes": str(folder)}})
+    made.global_steps, made._prompts_of_step = 2, prompts
+    return made
+
+
+def test_refills_have_an_end(tmp_path: Path) -> None:
+    causes = tmp_path / "000002"
+    causes.mkdir()
+    (causes / "000002-0007.failed").write_text("EnvError: the game hung\n", encoding="utf-8")
+    with pytest.raises(
+        WorldKeepsFailing, match="step 2: 13 groups failed and were refilled; last: EnvError: the game hung"
+    ):
+        trainer(tmp_path, (1 + MAX_FAILED_GROUPS) * 4 + 1)._guard_against_endless_refills()
+
+
+def test_some_refills_are_borne(tmp_path: Path) -> None:
+    trainer(tmp_path, (1 + MAX_FAILED_GROUPS) * 4)._guard_against_endless_refills()
