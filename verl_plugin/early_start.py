@@ -54,8 +54,9 @@ def start(config: DictConfig) -> None:
         return
     os.environ["TRANSFER_QUEUE_ENABLE"] = "1"  # as verl does through Ray's runtime environment
     ray.init(**ray_settings(config, sys.executable))
-    _start_actors(config)
+    _start_agents(config)
     _start_queue(config)
+    _start_server(config)
 
 
 def ray_settings(config: DictConfig, executable: str) -> dict[str, Any]:
@@ -69,19 +70,24 @@ def ray_settings(config: DictConfig, executable: str) -> dict[str, Any]:
     return {str(key): value for key, value in settings.items() if value is not None}
 
 
-def _start_actors(config: DictConfig) -> None:
-    rollout, env = config.actor_rollout_ref.rollout, config.env
-    for index in range(rollout.agent.num_workers):
+def _start_agents(config: DictConfig) -> None:
+    env = config.env
+    for index in range(config.actor_rollout_ref.rollout.agent.num_workers):
         shell: Any = ray.remote(AgentShell).options(name=shell_name(index)).remote()
         shell.open_pool.remote(env.name, env.workers, env.step_deadline_s)
         _started.append(shell)
+
+
+def _start_server(config: DictConfig) -> None:
+    rollout = config.actor_rollout_ref.rollout
     if rollout.name == "transformers":
         server = importlib.import_module("verl_plugin.transformers_server.server")
         _started.append(server.start(0, config.actor_rollout_ref.model.path, rollout))
 
 
 def _start_queue(config: DictConfig) -> None:
-    """Bring up the transfer queue's two actors, one after the other, while the main thread goes on importing."""
+    """Bring up the transfer queue's two actors, one after the other, while the main thread goes on importing: the longest
+    chain of all."""
     global _queue
     queue = importlib.import_module("transfer_queue")  # not in the thread: two threads must not import torch at once
     _queue = Thread(target=queue.init, args=[config.transfer_queue], name="transfer queue")

@@ -59,6 +59,17 @@ def _poll_faster(module: ModuleType) -> None:
     module.ReplayBuffer.__init__ = init
 
 
+def _balancer_by_value(module: ModuleType) -> None:
+    """verl's load balancer is a plain class; sent as a reference, its process imports all of verl for it: five core-seconds
+    and 300 MB."""
+    importlib.import_module("ray").cloudpickle.register_pickle_by_value(module)
+
+
+def _light_meeting_point(module: ModuleType) -> None:
+    remote = importlib.import_module("ray").remote
+    module.get_master_addr_port = remote(importlib.import_module("verl_plugin.free_port").address_and_port)  # type: ignore[attr-defined]
+
+
 def _skip_vision_models(module: ModuleType) -> None:
     importlib.import_module("verl_plugin.fast_start").skip_vision_models(module)
 
@@ -70,7 +81,9 @@ HOOKS: dict[str, Callable[[ModuleType], None]] = {
     "verl.trainer.ppo.v1.replay_buffer": _poll_faster,
     "verl.experimental.agent_loop.agent_loop": _agent_loop,
     "verl.workers.rollout.base": _rollout_adapter,
+    "verl.single_controller.ray.base": _light_meeting_point,
     "verl.workers.rollout.replica": _rollout_replica,
+    "verl.workers.rollout.router": _balancer_by_value,
     "verl.workers.engine.fsdp.transformer_impl": _engines,
     "verl.utils.model": _skip_vision_models,
 }

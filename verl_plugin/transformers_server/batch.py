@@ -12,7 +12,8 @@ from verl_plugin.transformers_server.prefix_store import Prefix
 from verl_plugin.transformers_server.sampling import Rules, draw, uniforms
 
 if TYPE_CHECKING:
-    from verl_plugin.transformers_server.generator import Generator, GenRequest
+    from verl_plugin.transformers_server.generator import Generator
+    from verl_plugin.transformers_server.requests import GenRequest
 
 
 class Batch:

@@ -1,4 +1,8 @@
-"""The rollout server: a Ray actor that batches what is asked for and answers with tokens and log-probabilities."""
+"""The rollout server: a Ray actor that batches what is asked for and answers with tokens and log-probabilities.
+
+Whoever holds an actor's handle imports the module of its class, verl's load balancer for one: torch and transformers are
+imported by the actor itself, when it starts.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +16,12 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 import ray
-import torch
-from transformers.utils.logging import disable_progress_bar
 
 from rollouts.futures import settle
-from verl_plugin.transformers_server.generator import Generator, GenRequest, GenResult
+from verl_plugin.transformers_server.requests import GenRequest, GenResult
 
 if TYPE_CHECKING:
+    import torch
     from verl.workers.rollout.replica import TokenOutput
 
 GATHER_SECONDS = 0.003  # single requests that come in this close together share a batch
@@ -63,6 +66,11 @@ class TransformersServer:
     """
 
     def __init__(self, model_path: str, max_batch: int, response_length: int, device: str = "cpu") -> None:
+        import torch
+        from transformers.utils.logging import disable_progress_bar
+
+        from verl_plugin.transformers_server.generator import Generator
+
         torch.set_num_threads(1)  # trainer and games have their own cores
         disable_progress_bar()  # an actor's log is the trainer's console
         self._generator = Generator.from_pretrained(model_path, device=device)
