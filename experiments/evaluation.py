@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf, open_dict
+from tqdm import tqdm
 
 from experiments.child import run_child
 from experiments.environment import stage_environment
@@ -38,13 +39,19 @@ def evaluate(config: DictConfig, folder: Path, checkpoints: list[Checkpoint]) ->
     path = folder / "evaluation" / "config.yaml"
     path.parent.mkdir(parents=True, exist_ok=True)
     OmegaConf.save(_config(config, folder, missing), path)
-    run_child(
-        "verl_plugin.evaluate",
-        [str(path)],
-        folder=folder,
-        log=folder / "logs" / "evaluation.log",
-        environment=stage_environment(config, folder),
-    )
+    with tqdm(total=len(missing), desc=f"evaluation, {config.eval.games} games each", unit="model") as bar:
+        run_child(
+            "verl_plugin.evaluate",
+            [str(path)],
+            folder=folder,
+            log=folder / "logs" / "evaluation.log",
+            environment=stage_environment(config, folder),
+            on_poll=lambda: bar.update(_finished(folder, missing) - bar.n),
+        )
+
+
+def _finished(folder: Path, checkpoints: list[Checkpoint]) -> int:
+    return sum(episodes_file(folder, checkpoint.name).exists() for checkpoint in checkpoints)
 
 
 def _config(config: DictConfig, folder: Path, checkpoints: list[Checkpoint]) -> DictConfig:

@@ -23,6 +23,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
             "budget.sft_share=0",
             "budget.rl_steps=2",
             "eval.games=1",
+            "tracking=wandb_offline",
         )
     return folder, (notes / "victim").read_text()
 
@@ -43,3 +44,10 @@ def test_it_is_counted_and_not_charged(run: tuple[Path, str]):
     assert step["training/rollout_failure/evicted_samples"] == 1
     charged, _ = [entry for entry in small.lines(folder / "ledger.jsonl") if entry["kind"] == "rl_episode"]
     assert (charged["count"], charged["units"]) == (16, 4)
+
+
+def test_an_offline_wandb_run_holds_the_training(run: tuple[Path, str]):
+    folder, _ = run
+    (log,) = folder.glob("wandb/offline-run-*/*.wandb")
+    text = log.read_bytes()
+    assert all(word in text for word in (folder.name.encode(), b"success/train", b"rl_only"))
