@@ -18,7 +18,7 @@ test: .venv/.dev
 	@$(PY) -m pytest -n 2 --dist loadfile -m "not slow" $(ARGS)
 
 test-slow: .venv/.slow
-	@$(PY) -m pytest -m slow $(ARGS)
+	@$(PY) -m pytest -n 2 --dist loadfile -m slow $(ARGS)
 
 lint: .venv/.dev
 	@$(PY) -m ruff check .
