@@ -27,7 +27,6 @@ def stage_environment(config: DictConfig, folder: Path, stage: str = "") -> dict
         variables |= {
             "VERL_PLATFORM": "cpu",
             "OMP_NUM_THREADS": "1",
-            "MALLOC_ARENA_MAX": "2",  # glibc keeps a heap a thread, and each of these processes has dozens of threads
             "OMP_WAIT_POLICY": "PASSIVE",  # idle threads sleep: spinning ones would starve whoever shares the core
             "TURNGRID_TRAINER_THREADS": str(OmegaConf.select(config, "cluster.trainer_threads", default=1)),
         }
