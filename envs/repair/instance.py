@@ -1,0 +1,138 @@
+"""One repair task: the fields of SWE-Gym and SWE-bench, and, for tasks of our own, the repository's files themselves.
+
+The capital names are those of the data sets (https://huggingface.co/datasets/SWE-Gym/SWE-Gym), so that their rows load
+as they are.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from typing import Any
+
+_TEXTS = ("instance_id", "repo", "base_commit", "problem_statement")
+_LISTS = ("FAIL_TO_PASS", "PASS_TO_PASS")
+# What decides how tests are found and run, whoever wrote it: never taken from an agent.
+TEST_CONFIG = frozenset(
+    {
+        *("conftest.py", "pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml", "tox.ini", "setup.cfg"),
+        *("pyproject.toml", "sitecustomize.py", "usercustomize.py"),
+    }
+)
+_TEST_FOLDERS = frozenset({"test", "tests", "testing"})
+
+
+class InstanceError(ValueError):
+    """This row is no repair task; the message names the instance and the field."""
+
+
+@dataclass(frozen=True)
+class Instance:
+    """A repository at a commit, what is wrong with it, and the tests that tell.
+
+    ``FAIL_TO_PASS`` fail before the repair and pass after it; ``PASS_TO_PASS`` pass before and after. Both hold pytest
+    ids (``tests/test_a.py::test_b``). ``test_patch`` and ``patch`` (the reference repair, "" where unknown) are unified
+    diffs. ``files`` is the whole repository at ``base_commit`` as text, path -> content, for tasks that carry it
+    (inline); empty where a mirror or a container image has it. ``test_files`` are restored before grading beside
+    everything that ``is_protected``. ``meta`` holds plain JSON values: ``patch_lines``, ``tests``, ``difficulty``, ...
+    """
+
+    instance_id: str
+    repo: str
+    base_commit: str
+    problem_statement: str
+    FAIL_TO_PASS: tuple[str, ...]
+    PASS_TO_PASS: tuple[str, ...] = ()
+    test_patch: str = ""
+    patch: str = ""
+    files: Mapping[str, str] = field(default_factory=dict)
+    test_files: tuple[str, ...] = ()
+    meta: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def from_dict(cls, row: Mapping[str, Any]) -> Instance:
+        """An instance from a row of a data set; fields that we do not know are left out.
+
+        Raises:
+            InstanceError: a field is missing, empty or of another type.
+        """
+        where = str(row.get("instance_id") or "an instance without instance_id")
+        texts = {name: _text(row, name, where) for name in _TEXTS}
+        lists = {name: _strings(row.get(name), name, where) for name in (*_LISTS, "test_files")}
+        if not lists["FAIL_TO_PASS"]:
+            raise InstanceError(f"{where}: FAIL_TO_PASS is missing or empty, so nothing tells whether it is repaired")
+        lists["test_files"] = lists["test_files"] or _files_of_ids([*lists["FAIL_TO_PASS"], *lists["PASS_TO_PASS"]])
+        patches = {name: str(row.get(name) or "") for name in ("test_patch", "patch")}
+        files = _files(row.get("files"), where)
+        meta = {"patch_lines": patch_lines(patches["patch"]), "tests": sum(len(lists[name]) for name in _LISTS)}
+        return cls(**texts, **lists, **patches, files=files, meta={**meta, **(row.get("meta") or {})})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values; ``from_dict`` gives the same instance back."""
+        lists = {name: list(getattr(self, name)) for name in (*_LISTS, "test_files")}
+        texts = {name: getattr(self, name) for name in (*_TEXTS, "test_patch", "patch")}
+        return {**texts, **lists, "files": dict(self.files), "meta": dict(self.meta)}
+
+    @property
+    def tests(self) -> tuple[str, ...]:
+        """All the tests that count, without duplicates."""
+        return tuple(dict.fromkeys((*self.FAIL_TO_PASS, *self.PASS_TO_PASS)))
+
+    def is_protected(self, path: str) -> bool:
+        """True for what an agent's edits never change: tests, and whatever decides how they are run."""
+        return path in self.test_files or is_test_path(path)
+
+
+def is_test_path(path: str) -> bool:
+    """True for test files, files in test folders, and the configuration of pytest and of the interpreter."""
+    pure = PurePosixPath(path)
+    named = pure.suffix == ".py" and (pure.stem.startswith("test_") or pure.stem.endswith("_test"))
+    folders = _TEST_FOLDERS.intersection(pure.parts[:-1])
+    return named or bool(folders) or pure.name in TEST_CONFIG or pure.suffix == ".pth"
+
+
+def patch_lines(patch: str) -> int:
+    """Added plus removed lines of a unified diff, the study's measure of a patch's size."""
+    return sum(line[:1] in ("+", "-") and line[:4] not in ("+++ ", "--- ") for line in patch.splitlines())
+
+
+def _text(row: Mapping[str, Any], name: str, where: str) -> str:
+    value = row.get(name)
+    if not isinstance(value, str) or not value.strip():
+        raise InstanceError(f"{where}: field {name} is missing or empty")
+    return value
+
+
+def _strings(value: Any, name: str, where: str) -> tuple[str, ...]:
+    """A list, or the JSON text of one, as the published data sets have it."""
+    if isinstance(value, str):
+        try:
+            value = json.loads(value or "[]")
+        except ValueError as error:
+            raise InstanceError(f"{where}: field {name} is neither a list nor the JSON of one") from error
+    value = [] if value is None else list(value) if isinstance(value, list | tuple) else None
+    if value is None or not all(isinstance(item, str) for item in value):
+        raise InstanceError(f"{where}: field {name} is not a list of strings")
+    return tuple(value)
+
+
+def _files(value: Any, where: str) -> dict[str, str]:
+    value = json.loads(value) if isinstance(value, str) and value else value or {}
+    if not isinstance(value, Mapping) or not all(isinstance(item, str) for pair in value.items() for item in pair):
+        raise InstanceError(f"{where}: field files is not a table from path to text")
+    for path in value:
+        if not is_plain_path(path):
+            raise InstanceError(f"{where}: files has the path {path!r}, which leaves the repository")
+    return dict(value)
+
+
+def is_plain_path(path: str) -> bool:
+    """True for ``a/b.py``: relative, normal, and without a way out."""
+    parts = path.split("/")
+    return bool(path) and "\\" not in path and "\0" not in path and not {"", ".", "..", ".git"}.intersection(parts)
+
+
+def _files_of_ids(ids: list[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(test.split("::", 1)[0] for test in ids if "::" in test))
