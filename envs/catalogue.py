@@ -75,11 +75,23 @@ class Catalogue:
         progress: bool = True,
     ) -> dict[str, list[TaskRef]]:
         """Several splits with no game in common: listed in ``PRECEDENCE``, each avoiding the ones before."""
-        made: dict[str, list[TaskRef]] = {}
-        with self._makers(task, reward, workers, progress) as makers:
+        listings = self.listings(task, counts, reward, workers, progress)
+        return {split: listing.tasks for split, listing in listings.items()}
+
+    def listings(
+        self,
+        task: str,
+        counts: Mapping[str, int],
+        reward: str = "sparse",
+        workers: int | None = None,
+        progress: bool = True,
+    ) -> dict[str, Listing]:
+        """As ``splits``, with the seeds that were skipped. Raises as ``listing`` does."""
+        made: dict[str, Listing] = {}
+        with self._makers(workers, progress) as makers:
             for split in sorted(counts, key=_precedence):
-                seen = [game.fingerprint for games in made.values() for game in games]
-                made[split] = self._list(makers, task, split, counts[split], seen).tasks
+                seen = [game.fingerprint for listing in made.values() for game in listing.tasks]
+                made[split] = self._list(makers, task, split, counts[split], reward, seen)
         return made
 
     def listing(
@@ -94,33 +106,45 @@ class Catalogue:
     ) -> Listing:
         """List a split, making what the cache lacks (``workers`` processes, all cores by default).
 
-        ``count=None`` takes every acceptable seed (of ``test_paper``, the one split that ends). A game whose fingerprint is in
+        ``count=None`` takes every acceptable seed (of ``test_paper``, or of a world that lists its games). A game whose fingerprint is in
         ``avoid``, or came before in this split, is skipped.
 
         Raises:
             TaskError: unknown task, split or reward, or the split cannot be filled.
         """
         _precedence(split)
-        if count is None and split != "test_paper":
-            raise TaskError(f"split {split} has no end: say how many games")
-        with self._makers(task, reward, workers, progress) as makers:
-            return self._list(makers, task, split, count, avoid)
+        with self._makers(workers, progress) as makers:
+            return self._list(makers, task, split, count, reward, avoid)
 
-    def _makers(self, task: str, reward: str, workers: int | None, progress: bool) -> Makers:
-        if reward not in self._world.rewards:
-            raise TaskError(f"{self._world.name} offers {', '.join(self._world.rewards)}, not {reward!r}")
-        params = self._world.with_reward(self._world.parse_task(task), reward)
-        return Makers(self._world, self._cache, params, workers or len(os.sched_getaffinity(0)), progress)
+    def _makers(self, workers: int | None, progress: bool) -> Makers:
+        return Makers(self._world, self._cache, workers or len(os.sched_getaffinity(0)), progress)
 
-    def _list(self, makers: Makers, task: str, split: str, count: int | None, avoid: Iterable[str]) -> Listing:
-        walk = _Walk(self._cache, makers.params, SPLITS[split], count, frozenset(avoid))
+    def _list(
+        self, makers: Makers, task: str, split: str, count: int | None, reward: str, avoid: Iterable[str]
+    ) -> Listing:
+        params = self._params(task, split, reward)
+        seeds = self._seeds(params, split, count)
+        walk = _Walk(self._cache, params, seeds, count, frozenset(avoid))
         walk.run()
         while walk.missing and not walk.hopeless:
-            makers.make(walk.missing, f"{self._world.name} {task} {split}")
+            makers.make(params, walk.missing, f"{self._world.name} {task} {split}")
             walk.run()
         if walk.hopeless or (count is not None and len(walk.accepted) < count):
-            raise TaskError(_unfillable(task, split, walk))
-        return Listing([self._ref(task, split, makers.params, *game) for game in walk.accepted], walk.rejected)
+            raise TaskError(_unfillable(task, split, count, walk))
+        return Listing([self._ref(task, split, params, *game) for game in walk.accepted], walk.rejected)
+
+    def _params(self, task: str, split: str, reward: str) -> Params:
+        if reward not in self._world.rewards:
+            raise TaskError(f"{self._world.name} offers {', '.join(self._world.rewards)}, not {reward!r}")
+        return self._world.for_split(self._world.with_reward(self._world.parse_task(task), reward), split)
+
+    def _seeds(self, params: Params, split: str, count: int | None) -> Sequence[int]:
+        listed = self._world.seeds(params, split)
+        if listed is not None:
+            return listed
+        if count is None and split != "test_paper":
+            raise TaskError(f"split {split} has no end: say how many games")
+        return range(SPLITS[split].first, SPLITS[split].last + 1)
 
     def _ref(self, task: str, split: str, params: Params, seed: int, entry: Entry) -> TaskRef:
         record = entry.record
@@ -144,10 +168,10 @@ class _Walk:
     """One pass over a split's seeds. A seed that the cache lacks is taken for a game until it was made."""
 
     def __init__(
-        self, cache: GameCache, params: Params, split: Split, count: int | None, avoid: frozenset[str]
+        self, cache: GameCache, params: Params, seeds: Sequence[int], count: int | None, avoid: frozenset[str]
     ) -> None:
         self._cache, self._params, self._avoid = cache, params, avoid
-        self._split, self._count = split, count
+        self._seeds, self._count = seeds, count
         self._entries: dict[int, Entry] = {}
 
     def run(self) -> None:
@@ -155,7 +179,7 @@ class _Walk:
         self.rejected: list[tuple[int, str]] = []
         self.missing: list[int] = []
         seen = set(self._avoid)
-        for seed in range(self._split.first, self._split.last + 1):
+        for seed in self._seeds:
             if self._count is not None and len(self.accepted) + len(self.missing) >= self._count:
                 return
             self._sort(seed, self._entry(seed), seen)
@@ -185,10 +209,11 @@ class _Walk:
         return not self.accepted and len(self.rejected) >= _GIVE_UP_AFTER
 
 
-def _unfillable(task: str, split: str, walk: _Walk) -> str:
+def _unfillable(task: str, split: str, count: int | None, walk: _Walk) -> str:
     reasons = collections.Counter(reason for _, reason in walk.rejected).most_common(2)
     why = "; ".join(f"{times} x {reason}" for reason, times in reasons)
-    return f"{task}: split {split} has {len(walk.accepted)} games in {len(walk.rejected)} rejected seeds ({why})"
+    wanted = "" if count is None else f" of the {count} asked for"
+    return f"{task}: split {split} has {len(walk.accepted)} games{wanted}; {len(walk.rejected)} seeds rejected ({why})"
 
 
 def panel_hash(tasks: Sequence[TaskRef]) -> str:

@@ -6,6 +6,7 @@ import asyncio
 import sys
 import threading
 from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import asdict
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -21,13 +22,12 @@ T = TypeVar("T")
 
 
 class Makers:
-    """Processes that make games for one (world, parameters), started when first needed and kept from call to call.
+    """Processes that make games for one world, started when first needed and kept from call to call.
 
     They are driven by an event loop in a thread of its own, so that callers may be inside a loop or not.
     """
 
-    def __init__(self, world: World, cache: GameCache, params: Params, workers: int, progress: bool) -> None:
-        self.params = params
+    def __init__(self, world: World, cache: GameCache, workers: int, progress: bool) -> None:
         self._world, self._cache, self._count = world, cache, workers
         self._idle: list[WorkerProcess] = []
         self._started: list[WorkerProcess] = []
@@ -47,34 +47,34 @@ class Makers:
         self._thread.join()
         self._loop.close()
 
-    def make(self, seeds: Sequence[int], about: str) -> None:
-        """Make and publish these seeds' games (or the reasons why there are none).
+    def make(self, params: Params, seeds: Sequence[int], about: str) -> None:
+        """Make and publish the games of these seeds with these parameters (or the reasons why there are none).
 
         Raises:
             EnvError: a process died or hung twice on one seed.
         """
         with tqdm(total=len(seeds), desc=about, unit="seed", file=sys.stderr, disable=not self._progress) as bar:
-            self._run(self._make_all(list(reversed(seeds)), bar.update))
+            self._run(self._make_all(params, list(reversed(seeds)), bar.update))
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
-    async def _make_all(self, left: list[int], done: Callable[[], object]) -> None:
+    async def _make_all(self, params: Params, left: list[int], done: Callable[[], object]) -> None:
         async def one_worker() -> None:
             while left:
-                await self._make_one(left.pop())
+                await self._make_one(params, left.pop())
                 done()
 
         await asyncio.gather(*(one_worker() for _ in range(min(self._count, len(left)))))
 
-    async def _make_one(self, seed: int) -> None:
+    async def _make_one(self, params: Params, seed: int) -> None:
         for last_try in (False, True):
             worker = await self._worker()
             try:
-                await self._ask(worker, seed)
+                await self._ask(worker, params, seed)
             except WorkerLost as lost:
                 if last_try:
-                    raise EnvError(f"making {self._world.name} {dict(self.params)} seed {seed}: {lost}") from lost
+                    raise EnvError(f"making {self._world.name} {dict(params)} seed {seed}: {lost}") from lost
             else:
                 self._idle.append(worker)
                 return
@@ -83,14 +83,14 @@ class Makers:
         spec = f"{type(self._world).__module__}:{type(self._world).__qualname__}"
         if self._idle:
             return self._idle.pop()
-        self._started.append(await WorkerProcess.start(spec))
+        self._started.append(await WorkerProcess.start(spec, settings=asdict(self._world.settings)))
         return self._started[-1]
 
-    async def _ask(self, worker: WorkerProcess, seed: int) -> None:
+    async def _ask(self, worker: WorkerProcess, params: Params, seed: int) -> None:
         with self._cache.building() as folder:
-            request = {"op": "make", "params": dict(self.params), "seed": seed, "folder": str(folder)}
+            request = {"op": "make", "params": dict(params), "seed": seed, "folder": str(folder)}
             outcome = await worker.request(request, _GAME_DEADLINE_S)
-            self._cache.publish(folder, self.params, seed, outcome)
+            self._cache.publish(folder, params, seed, outcome)
 
     async def _close(self) -> None:
         """After an interrupt or an error some tasks are still waiting for their games."""

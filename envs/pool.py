@@ -7,6 +7,7 @@ the new process before its next step. Only the session whose game hung or killed
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, Self
 
@@ -22,16 +23,25 @@ class EnvPool:
     """An asynchronous context; to be used from the event loop that entered it.
 
     ``workers`` processes share the sessions; a step that takes longer than ``step_deadline_s`` (seconds, counted from
-    when the worker turns to it) is given up. ``legal`` and ``expert`` fill those fields of every observation.
+    when the worker turns to it) is given up. ``settings`` are the world's own, or the whole ``env`` node that holds them.
+    ``legal`` and ``expert`` fill those fields of every observation.
     """
 
     def __init__(
-        self, env_name: str, workers: int, step_deadline_s: float, *, legal: bool = False, expert: bool = False
+        self,
+        env_name: str,
+        workers: int,
+        step_deadline_s: float,
+        *,
+        settings: Mapping[str, Any] | None = None,
+        legal: bool = False,
+        expert: bool = False,
     ) -> None:
         spec = registry.spec(env_name)  # a wrong name is answered here, not in a worker
+        chosen = registry.plain(settings or {})
         self._step_deadline_s = step_deadline_s
         options = {"legal": legal, "expert": expert}
-        self._slots = [_Slot(spec, options) for _ in range(workers)]
+        self._slots = [_Slot(spec, options, chosen) for _ in range(workers)]
         self._opened = 0
 
     async def __aenter__(self) -> Self:
@@ -63,11 +73,16 @@ class EnvPool:
         return [slot.process.pid for slot in self._slots if slot.process and slot.process.alive]
 
 
+def pool_of(env: Mapping[str, Any], *, legal: bool = False, expert: bool = False) -> EnvPool:
+    """The pool that the ``env`` node of a config describes."""
+    return EnvPool(env["name"], env["workers"], env["step_deadline_s"], settings=env, legal=legal, expert=expert)
+
+
 class _Slot:
     """The place of one worker process, and of the one that replaces it when it dies."""
 
-    def __init__(self, spec: str, options: dict[str, bool]) -> None:
-        self._spec, self._options = spec, options
+    def __init__(self, spec: str, options: dict[str, bool], settings: Message) -> None:
+        self._spec, self._options, self._settings = spec, options, settings
         self._lock = asyncio.Lock()
         self._closed = False
         self.process: WorkerProcess | None = None
@@ -80,7 +95,7 @@ class _Slot:
             if self.process is None or not self.process.alive:
                 if self.process is not None:
                     await self.process.close()
-                self.process = await WorkerProcess.start(self._spec, self._options)
+                self.process = await WorkerProcess.start(self._spec, self._options, self._settings)
             return self.process
 
     async def close(self) -> None:
@@ -125,7 +140,19 @@ class Session:
         reply = await self._play({"op": "step", "action": action}, self._step_deadline_s)
         self._actions.append(action)
         self._seen = reply["observation"]["text"]
-        return StepResult(**{**reply, "observation": _observation(reply["observation"])})
+        return _result(reply)
+
+    async def finish(self) -> StepResult:
+        """Grade the open episode as it stands; it is over.
+
+        Raises:
+            EnvError: as ``step`` does.
+        """
+        if not self._opening:
+            raise EnvError("no episode is open: reset first")
+        reply = await self._play({"op": "finish"}, self._step_deadline_s)
+        self._opening = {}
+        return _result(reply)
 
     async def close(self) -> None:
         """Hand the game back to its worker for the next session."""
@@ -177,3 +204,7 @@ class Session:
 
 def _observation(data: dict[str, Any]) -> Observation:
     return Observation(data["text"], data["goal"], tuple(data["legal"]), tuple(data["expert"]))
+
+
+def _result(reply: Message) -> StepResult:
+    return StepResult(**{**reply, "observation": _observation(reply["observation"])})

@@ -55,7 +55,9 @@ class WorkerProcess:
         self.task = asyncio.create_task(self._read_replies())
 
     @classmethod
-    async def start(cls, world_spec: str, options: Message | None = None) -> WorkerProcess:
+    async def start(
+        cls, world_spec: str, options: Message | None = None, settings: Message | None = None
+    ) -> WorkerProcess:
         """Start a process for the world ``module:Class`` and wait until it has imported it.
 
         Raises:
@@ -67,7 +69,8 @@ class WorkerProcess:
             process = _spawn(theirs, log)
         worker = cls(process, log, *await asyncio.open_connection(sock=ours, limit=_MAX_LINE))
         try:
-            await worker.request({"world": world_spec, "options": options or {}}, START_DEADLINE_S)
+            hello = {"world": world_spec, "options": options or {}, "settings": settings or {}}
+            await worker.request(hello, START_DEADLINE_S)
         except WorkerLost as lost:
             raise EnvError(f"no worker for {world_spec}: {lost}") from lost
         return worker

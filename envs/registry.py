@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import difflib
 import importlib
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from typing import Any
 
 from envs.types import TaskError
 from envs.world import World
@@ -29,12 +32,31 @@ def spec(name: str) -> str:
     return WORLDS[name]
 
 
-def world(name: str) -> World:
-    """The world of that name; its module is imported only now. Raises as ``spec`` does."""
-    return load_world(spec(name))
+def world(name: str, settings: Mapping[str, Any] | None = None) -> World:
+    """The world of that name; its module is imported only now.
+
+    ``settings`` may hold more than the world's own: the whole ``env`` node of a config is welcome. Raises as ``spec`` does.
+    """
+    return load_world(spec(name), settings)
 
 
-def load_world(spec: str) -> World:
+def load_world(spec: str, settings: Mapping[str, Any] | None = None) -> World:
     """A world from ``module:Class``, as the registry and the worker processes name it."""
+    cls = world_class(spec)
+    given = settings or {}
+    chosen = {field.name: plain(given[field.name]) for field in fields(cls.Settings) if field.name in given}
+    return cls(cls.Settings(**chosen))
+
+
+def world_class(spec: str) -> type[World]:
     module, _, cls = spec.partition(":")
-    return getattr(importlib.import_module(module), cls)()
+    return getattr(importlib.import_module(module), cls)
+
+
+def plain(value: Any) -> Any:
+    """Lists of whatever kind become tuples, mappings dicts: settings are frozen and travel as JSON."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return tuple(plain(item) for item in value)
+    return value

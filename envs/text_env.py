@@ -74,7 +74,22 @@ class TextEnv(abc.ABC):
         command = self.clean(action)
         if self.refuses(command):
             return self._refused()
-        raw = self._step(command)
+        return self._outcome(self._step(command))
+
+    def finish(self) -> StepResult:
+        """Grade the open episode as it stands, because it was cut off; it is over. Only worlds that say
+        ``grades_unfinished`` know how.
+
+        Raises:
+            EnvError: no episode is open, or the world failed.
+        """
+        if not self._playing:
+            raise EnvError("no episode is open: reset first")
+        result = self._outcome(self._finish())
+        self._playing = False
+        return result
+
+    def _outcome(self, raw: RawStep) -> StepResult:
         delta, self._score = raw.score - self._score, raw.score
         over = raw.won or raw.lost or raw.terminated
         self._playing = not (over or raw.truncated)
@@ -104,6 +119,9 @@ class TextEnv(abc.ABC):
 
     @abc.abstractmethod
     def _step(self, command: str) -> RawStep: ...
+
+    def _finish(self) -> RawStep:
+        raise NotImplementedError(f"{type(self).__name__} does not grade unfinished episodes")
 
     def close(self) -> None:
         """Give back what the world holds. The object is not used again."""

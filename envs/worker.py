@@ -51,6 +51,9 @@ class Player:
     def step(self, request: Message) -> Message:
         return self._guard(request["session"], lambda env: _result(env.step(request["action"])))
 
+    def finish(self, request: Message) -> Message:
+        return self._guard(request["session"], lambda env: _result(env.finish()))
+
     def close(self, request: Message) -> Message:
         env = self._playing.pop(request["session"], None)
         if env is not None:
@@ -99,7 +102,7 @@ def serve(lines: BinaryIO, replies: BinaryIO) -> None:
         replies.flush()
 
     hello = json.loads(lines.readline())
-    player = Player(load_world(hello["world"]), hello["options"])
+    player = Player(load_world(hello["world"], hello["settings"]), hello["options"])
     reply({"ok": {}})
     player.warm_up()
     for line in lines:

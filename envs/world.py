@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -12,6 +12,11 @@ from typing import Any, ClassVar
 from envs.text_env import TextEnv
 
 Params = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class NoSettings:
+    """A world without settings of its own."""
 
 
 class Rejected(Exception):
@@ -43,11 +48,23 @@ class GameRecord:
 
 
 class World(abc.ABC):
-    """One family of games. A world is stateless; whatever is played lives in its ``TextEnv``."""
+    """One family of games. A world is stateless; whatever is played lives in its ``TextEnv``.
+
+    ``Settings`` types the keys of the ``env`` node that this world adds to everybody's: a frozen dataclass in which every
+    field has a default. What a setting changes in a game goes into the game's parameters (``parse_task``), which are its
+    address in the cache.
+    ``grades_unfinished``: an episode that is cut off is graded as it stands (``TextEnv.finish``), and may be won; such a
+    world has no limit of turns of its own.
+    """
 
     name: ClassVar[str]
     rewards: ClassVar[tuple[str, ...]]
     prompt: ClassVar[PromptStyle]
+    Settings: ClassVar[type] = NoSettings
+    grades_unfinished: ClassVar[bool] = False
+
+    def __init__(self, settings: Any = None) -> None:
+        self.settings = self.Settings() if settings is None else settings
 
     @property
     @abc.abstractmethod
@@ -65,6 +82,18 @@ class World(abc.ABC):
     @abc.abstractmethod
     def max_turns(self, task: str) -> int:
         """The number of turns that an episode of this task lasts unless the user says otherwise."""
+
+    def for_split(self, params: Params, split: str) -> dict[str, Any]:
+        """The generator's parameters for one split; most worlds' splits differ by their seeds alone."""
+        return dict(params)
+
+    def seeds(self, params: Params, split: str) -> Sequence[int] | None:
+        """The seeds of a split whose games are listed rather than drawn, in order; None: ``catalogue.SPLITS`` says.
+
+        Raises:
+            TaskError: what should be listed is not there.
+        """
+        return None
 
     @abc.abstractmethod
     def make_game(self, params: Params, seed: int, folder: Path) -> GameRecord:

@@ -8,7 +8,7 @@ from pathlib import Path
 from omegaconf import DictConfig
 from tqdm import tqdm
 
-from envs.pool import EnvPool
+from envs.pool import EnvPool, pool_of
 from envs.registry import world
 from envs.types import TaskRef
 from experiments.tasks import read_tasks, task_file
@@ -44,13 +44,14 @@ def make_demonstrations(config: DictConfig, folder: Path) -> None:
 
 async def _play_all(config: DictConfig, tasks: list[TaskRef]) -> list[Episode]:
     with tqdm(total=len(tasks), desc="demonstrations", unit="game") as bar:
-        async with EnvPool(config.env.name, config.env.workers, config.env.step_deadline_s) as pool:
+        async with pool_of(config.env) as pool:
             return list(await asyncio.gather(*(_play(config, pool, task, bar) for task in tasks)))
 
 
 async def _play(config: DictConfig, pool: EnvPool, task: TaskRef, bar: tqdm) -> Episode:
     turns = max(int(config.env.max_turns), len(task.walkthrough))
-    plan = EpisodePlan(task, world(config.env.name).prompt, turns, reward(config.turn_reward.name))
+    style = world(config.env.name, config.env).prompt
+    plan = EpisodePlan(task, style, turns, reward(config.turn_reward.name, config.turn_reward))
     episode = await play_with_retries(pool.open, lambda session: run_episode(ExpertPolicy(), session, plan, None))
     bar.update()
     return episode

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -15,16 +16,20 @@ from experiments.budget import Plan
 
 
 def prepare_tasks(config: DictConfig, plan: Plan, folder: Path) -> None:
-    """Make (or find) the games of each split that the plan needs and list them in ``folder/tasks/SPLIT.jsonl``."""
-    catalogue = Catalogue(world(config.env.name), cache_dir(config))
+    """Make (or find) the games of each split that the plan needs and list them in ``folder/tasks/SPLIT.jsonl``; what was
+    skipped on the way is in ``folder/tasks/skipped.json``, counted by reason."""
+    catalogue = Catalogue(world(config.env.name, config.env), cache_dir(config))
     counts = {
         "demonstrations": plan.demonstrations,
         "train": plan.games,
         "test": config.eval.games,
     }
     wanted = {split: count for split, count in counts.items() if count}
-    for split, tasks in catalogue.splits(config.env.task, wanted, config.turn_reward.name).items():
-        write_tasks(task_file(folder, split), tasks)
+    listings = catalogue.listings(config.env.task, wanted, config.turn_reward.name)
+    for split, listing in listings.items():
+        write_tasks(task_file(folder, split), listing.tasks)
+    skipped = {split: Counter(reason for _, reason in listing.rejected) for split, listing in listings.items()}
+    (folder / "tasks" / "skipped.json").write_text(json.dumps(skipped, indent=2) + "\n", encoding="utf-8")
 
 
 def cache_dir(config: DictConfig) -> Path | None:

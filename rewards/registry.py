@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import difflib
 import importlib
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
 
-from rewards.reward import Reward
+from rewards.reward import NoSettings, Reward
 
 REWARDS: dict[str, str] = {
     "sparse": "rewards.scores:Sparse",
@@ -14,15 +17,30 @@ REWARDS: dict[str, str] = {
 }
 
 
-def reward(name: str) -> Reward:
+def reward(name: str, settings: Mapping[str, Any] | None = None) -> Reward:
     """The reward of that name, or of ``module:Class`` (one of another package); its module is imported only now.
+
+    ``settings`` may hold more than the reward's own: the whole ``turn_reward`` node of a config is welcome.
 
     Raises:
         ValueError: no such reward; the message names the nearest one.
     """
+    cls = reward_class(name)
+    given = settings or {}
+    names = [field.name for field in fields(settings_class(name)) if field.name in given]
+    return cls(cls.Settings(**{key: given[key] for key in names})) if names else cls()
+
+
+def settings_class(name: str) -> type:
+    """What types the reward's own settings. Raises as ``reward`` does."""
+    return getattr(reward_class(name), "Settings", NoSettings)
+
+
+def reward_class(name: str) -> Any:
+    """Raises as ``reward`` does."""
     if name not in REWARDS and ":" not in name:
         near = difflib.get_close_matches(name, REWARDS, n=1)
         hint = f"; did you mean {near[0]}?" if near else ""
         raise ValueError(f"unknown reward {name!r}{hint} (choices: {', '.join(sorted(REWARDS))})")
     module, _, cls = REWARDS.get(name, name).partition(":")
-    return getattr(importlib.import_module(module), cls)()
+    return getattr(importlib.import_module(module), cls)

@@ -6,12 +6,21 @@ score changes and from whether the game was won (never from whether it was over)
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+
+@dataclass(frozen=True)
+class NoSettings:
+    """A reward without settings of its own."""
 
 
 class ScoredTurn(Protocol):
-    """The part of ``rollouts.episode.Turn`` that rewards read: the score's change in the game's own points."""
+    """The part of ``rollouts.episode.Turn`` that rewards read.
+
+    ``score_delta`` is the score's change in the game's own points; ``info`` is what the world reports besides, by name.
+    """
 
     @property
     def score_delta(self) -> float: ...
@@ -19,11 +28,18 @@ class ScoredTurn(Protocol):
     @property
     def valid(self) -> bool: ...
 
+    @property
+    def info(self) -> Mapping[str, Any]: ...
+
 
 class Reward(Protocol):
     """``turn_rewards`` returns one number a turn, in the turns' order; it looks at finished episodes only.
 
     ``max_score`` is the score that a perfect game reaches, in the game's own points.
+
+    Two class attributes are optional. ``Settings``, a frozen dataclass in which every field has a default, types the keys
+    of the ``turn_reward`` node that this reward adds; it is handed to the constructor. ``blocking = True`` says that
+    the reward waits for somebody else (a judge over the network), so that it is asked in a thread.
     """
 
     name: str

@@ -30,6 +30,7 @@ class Turn:
     ``action_ids`` and ``logprobs`` (nats, at the sampling temperature) are as sampled, one entry a token.
     ``context_ids`` are the tokens between this action and the next: end of turn, next observation, generation prompt.
     ``sampled`` is False for text policies, whose ids were filled in and carry no behaviour log-probs.
+    ``info`` is what the world reports besides its score, such as which tests pass.
     ``rewards`` holds each named reward of this turn; the trained one is placed on the turn's last action token.
     """
 
@@ -42,6 +43,7 @@ class Turn:
     valid: bool = True
     score_delta: float = 0.0
     rewards: dict[str, float] = field(default_factory=dict)
+    info: dict[str, Any] = field(default_factory=dict)
     act_seconds: float = 0.0
     env_seconds: float = 0.0
 

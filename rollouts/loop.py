@@ -5,6 +5,7 @@ Training (through verl's agent loop), demonstrations and evaluation all play thr
 
 from __future__ import annotations
 
+import asyncio
 import time
 from dataclasses import dataclass
 from typing import Protocol
@@ -15,6 +16,8 @@ from rollouts.policy import Action, Policy, TurnContext
 from rollouts.prompts import Message, PromptStyle, assistant, first_message, next_message, user
 from rollouts.stream import TokenStream
 
+CUT_OFF = (Outcome.OUT_OF_TURNS, Outcome.OUT_OF_CONTEXT)
+
 
 class Session(Protocol):
     """One game being played somewhere (``envs.pool``)."""
@@ -22,6 +25,8 @@ class Session(Protocol):
     async def reset(self, task: TaskRef, seed: int) -> Observation: ...
 
     async def step(self, action: str) -> StepResult: ...
+
+    async def finish(self) -> StepResult: ...
 
 
 class TurnReward(Protocol):
@@ -35,6 +40,7 @@ class EpisodePlan:
     """Which game is played, for how long, and which of several samples this is.
 
     ``prompt`` names the group of samples: the game's key where it is played by one group only.
+    ``grade_unfinished``: the world grades an episode that was cut off (``World.grades_unfinished``).
     """
 
     task: TaskRef
@@ -44,6 +50,7 @@ class EpisodePlan:
     sample: int = 0
     step: int = 0
     prompt: str = ""
+    grade_unfinished: bool = False
 
 
 async def run_episode(policy: Policy, session: Session, plan: EpisodePlan, stream: TokenStream | None) -> Episode:
@@ -68,7 +75,9 @@ async def run_episode(policy: Policy, session: Session, plan: EpisodePlan, strea
         if index + 1 < plan.max_turns:
             _show(episode, observation, stream)
     episode.final_observation = observation.text
-    _reward(episode, plan)
+    if plan.grade_unfinished and episode.outcome in CUT_OFF:
+        await _grade(session, episode)
+    await _reward(episode, plan)
     return episode
 
 
@@ -128,7 +137,18 @@ async def _step(session: Session, episode: Episode, action: Action) -> StepResul
     turn.env_seconds = time.perf_counter() - start
     turn.valid = result.valid
     turn.score_delta = result.score_delta
+    turn.info = dict(result.info)
     return result
+
+
+async def _grade(session: Session, episode: Episode) -> None:
+    """What stands when the turns or the context are used up counts: it goes to the last turn."""
+    result = await session.finish()
+    if result.won:
+        episode.outcome = Outcome.WON
+    if episode.turns:
+        episode.turns[-1].score_delta += result.score_delta
+        episode.turns[-1].info |= result.info
 
 
 def _ended(episode: Episode, result: StepResult) -> bool:
@@ -147,9 +167,13 @@ def _show(episode: Episode, observation: Observation, stream: TokenStream | None
         episode.turns[-1].context_ids = stream.add_context([message])
 
 
-def _reward(episode: Episode, plan: EpisodePlan) -> None:
+async def _reward(episode: Episode, plan: EpisodePlan) -> None:
     if plan.reward is None:
         return
-    values = plan.reward.turn_rewards(episode.turns, episode.won, plan.task.max_score)
+    asked = (episode.turns, episode.won, plan.task.max_score)
+    if getattr(plan.reward, "blocking", False):
+        values = await asyncio.to_thread(plan.reward.turn_rewards, *asked)
+    else:
+        values = plan.reward.turn_rewards(*asked)
     for turn, value in zip(episode.turns, values, strict=True):
         turn.rewards[plan.reward.name] = value

@@ -15,6 +15,7 @@ from hydra import compose, initialize_config_dir
 from hydra.core.config_store import ConfigStore
 from omegaconf import DictConfig, OmegaConf, open_dict
 
+from train.nodes import OPEN
 from train.schema import NODES, Top
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -64,6 +65,8 @@ def _schema() -> DictConfig:
     """Typed nodes beside verl's untyped ones, so not one dataclass: that would refuse verl's keys."""
     types = OmegaConf.structured(Top)
     schema = OmegaConf.create(dict(NODES))
+    for node in OPEN:
+        schema[node] = OmegaConf.to_container(schema[node])
     for field in fields(Top):
         schema._set_item_impl(field.name, types._get_node(field.name))
     return schema

@@ -14,6 +14,7 @@ from omegaconf.errors import OmegaConfBaseException
 from train import base, suggest
 from train.errors import ConfigError
 from train.finalise import finalise
+from train.nodes import give_types
 
 Composer = Callable[[Sequence[str]], DictConfig]
 
@@ -46,6 +47,7 @@ def _explained(overrides: list[str]) -> DictConfig:
     try:
         config = hydra_compose("config", overrides=overrides)
         suggest.refuse_flattened_nodes(config, overrides)
+        give_types(config)
         OmegaConf.to_container(config, resolve=True)  # an interpolation to nowhere is found here and not in a stage
         return config
     except (HydraException, OmegaConfBaseException, AttributeError, TypeError) as error:

@@ -42,7 +42,7 @@ def finalise(config: DictConfig) -> DictConfig:
 
 def _max_turns(config: DictConfig) -> int:
     try:
-        return world(config.env.name).max_turns(config.env.task)
+        return world(config.env.name, config.env).max_turns(config.env.task)
     except TaskError as error:
         raise ConfigError(str(error)) from error
 

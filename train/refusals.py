@@ -49,14 +49,14 @@ def check(config: DictConfig) -> list[str]:
 
 def _task(config: DictConfig) -> Finding:
     try:
-        world(config.env.name).parse_task(config.env.task)
+        world(config.env.name, config.env).parse_task(config.env.task)
     except TaskError as error:
         return {"reason": error}
     return None
 
 
 def _reward(config: DictConfig) -> Finding:
-    offered, name = world(config.env.name).rewards, config.turn_reward.name
+    offered, name = world(config.env.name, config.env).rewards, config.turn_reward.name
     return None if name in offered else {"env": config.env.name, "reward": name, "offered": ", ".join(offered)}
 
 
@@ -180,7 +180,7 @@ def _trainer(config: DictConfig) -> Finding:
 def _equal_rewards(config: DictConfig) -> Finding:
     if config.turn_reward.name not in ("dense", "balanced"):
         return None
-    place = world(config.env.name)
+    place = world(config.env.name, config.env)
     params = place.with_reward(place.parse_task(config.env.task), config.turn_reward.name)
     return {"task": config.env.task, "reward": config.turn_reward.name} if place.scores_only_at_end(params) else None
 

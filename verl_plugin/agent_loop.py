@@ -9,7 +9,7 @@ import torch
 from pydantic import PrivateAttr
 from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopMetrics, AgentLoopOutput, register
 
-from envs.pool import EnvPool
+from envs.pool import EnvPool, pool_of
 from envs.registry import world
 from envs.types import TaskRef
 from rewards.registry import reward
@@ -42,10 +42,10 @@ class TurngridAgentLoop(AgentLoopBase):
     ) -> None:
         super().__init__(*args, hf_model_type=hf_model_type, **kwargs)
         env, config = self.config.env, self.config
-        self.world = world(env.name)
-        self.reward = reward(config.turn_reward.name)
+        self.world = world(env.name, env)
+        self.reward = reward(config.turn_reward.name, config.turn_reward)
         self.codec = TokenCodec(self.tokenizer, hf_model_type, dict(self.apply_chat_template_kwargs))
-        self.pool = pool or EnvPool(env.name, env.workers, env.step_deadline_s)
+        self.pool = pool or pool_of(env)
         self.limit = ContextLimit(config.data.max_prompt_length, config.data.max_response_length)
 
     async def run(self, sampling_params: dict[str, Any], **row: Any) -> EpisodeOutput:
@@ -63,6 +63,7 @@ class TurngridAgentLoop(AgentLoopBase):
             sample=int(row["session_id"]),
             step=int(row["global_steps"]),
             prompt=str(row.get("uid", "")),
+            grade_unfinished=self.world.grades_unfinished,
         )
         policy = self._policy(sampling_params, row.get("sampler") or ServerSampler(self.server_manager))
         episode = await play_with_retries(

@@ -27,9 +27,9 @@ class AgentShell:
         self._worker: Any = None
         self._pool: Any = None
 
-    async def open_pool(self, env_name: str, workers: int, step_deadline_s: float) -> None:
+    async def open_pool(self, env: dict[str, Any]) -> None:
         """Start the games' processes now; where they fail to start, the first reset says so."""
-        self._pool = importlib.import_module("envs.pool").EnvPool(env_name, workers, step_deadline_s)
+        self._pool = importlib.import_module("envs.pool").pool_of(env)
         await self._pool.__aenter__()
 
     async def become(self, *arguments: Any) -> None:
@@ -71,10 +71,10 @@ def ray_settings(config: DictConfig, executable: str) -> dict[str, Any]:
 
 
 def _start_agents(config: DictConfig) -> None:
-    env = config.env
+    env = OmegaConf.to_container(config.env, resolve=True)
     for index in range(config.actor_rollout_ref.rollout.agent.num_workers):
         shell: Any = ray.remote(AgentShell).options(name=shell_name(index)).remote()
-        shell.open_pool.remote(env.name, env.workers, env.step_deadline_s)
+        shell.open_pool.remote(env)
         _started.append(shell)
 
 

@@ -19,7 +19,7 @@ from tqdm import tqdm
 from transformers import AutoTokenizer
 from transformers.utils.logging import disable_progress_bar
 
-from envs.pool import EnvPool
+from envs.pool import EnvPool, pool_of
 from envs.registry import world
 from envs.types import TaskRef
 from experiments.tasks import read_tasks
@@ -76,7 +76,7 @@ async def _play(player: Player, task: TaskRef, seat: Seat, config: DictConfig, p
     params = SamplingParams(config.eval.temperature, max_action_tokens=config.env.max_action_tokens)
     limit = ContextLimit(config.data.max_prompt_length, config.data.max_response_length)
     policy = ModelPolicy(seat, player.codec.decode, params, limit, config.eval.seed)
-    plan = EpisodePlan(task, world(config.env.name).prompt, config.env.max_turns, reward(config.turn_reward.name))
+    plan = _plan(task, config)
     async with seat:
         try:
             episode = await play_with_retries(
@@ -88,10 +88,15 @@ async def _play(player: Player, task: TaskRef, seat: Seat, config: DictConfig, p
     return episode
 
 
+def _plan(task: TaskRef, config: DictConfig) -> EpisodePlan:
+    place, earned = world(config.env.name, config.env), reward(config.turn_reward.name, config.turn_reward)
+    return EpisodePlan(task, place.prompt, config.env.max_turns, earned, grade_unfinished=place.grades_unfinished)
+
+
 async def evaluate(config: DictConfig) -> None:
     disable_progress_bar()  # "Loading weights": ours says more
     tasks = list(read_tasks(Path(config.run.panel)))
-    async with EnvPool(config.env.name, config.env.workers, config.env.step_deadline_s) as pool:
+    async with pool_of(config.env) as pool:
         for entry in config.run.players:
             episodes = await play_panel(Player(entry.path, config), tasks, config, pool, entry.name)
             write_episodes(Path(config.run.episodes) / f"{entry.name}.jsonl", episodes)

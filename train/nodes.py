@@ -1,0 +1,73 @@
+"""The two nodes whose keys depend on what was chosen: a world adds its settings to ``env``, a reward to ``turn_reward``.
+
+While Hydra composes they are plain, so that an option's file may bring keys of its own; here they get their types.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, get_type_hints
+
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import ConfigKeyError, OmegaConfBaseException
+
+from envs.registry import spec, world_class
+from envs.types import TaskError
+from rewards.registry import settings_class
+from train.errors import ConfigError
+from train.schema import Env, TurnReward
+
+OPEN = ("env", "turn_reward")
+
+
+def give_types(config: DictConfig) -> DictConfig:
+    """Type both nodes in place.
+
+    Raises:
+        ConfigError: no such world or reward, a key that it does not have, or a value of the wrong type.
+    """
+    _give_type(config, "env", _merged(Env, _world_settings(config.env.name)))
+    _give_type(config, "turn_reward", _merged(TurnReward, _reward_settings(config.turn_reward.name)))
+    return config
+
+
+def _world_settings(name: str) -> type:
+    try:
+        return world_class(spec(name)).Settings
+    except (TaskError, ImportError, AttributeError) as error:
+        raise ConfigError(f"env.name={name}: {error}") from error
+
+
+def _reward_settings(name: str) -> type:
+    try:
+        return settings_class(name)
+    except (ValueError, ImportError, AttributeError) as error:
+        raise ConfigError(f"turn_reward.name={name}: {error}") from error
+
+
+def _merged(ours: type, theirs: type) -> type:
+    """One dataclass with the fields of both; not a subclass, since only one of them is frozen."""
+    fields = [item for cls in (ours, theirs) for item in _fields(cls)]
+    return dataclasses.make_dataclass(ours.__name__, fields)
+
+
+def _fields(cls: type) -> list[tuple[str, Any, Any]]:
+    hints = get_type_hints(cls)
+    return [(f.name, hints[f.name], _default(f)) for f in dataclasses.fields(cls)]
+
+
+def _default(field: dataclasses.Field[Any]) -> Any:
+    if field.default_factory is not dataclasses.MISSING:
+        return dataclasses.field(default_factory=field.default_factory)
+    return dataclasses.field(default=field.default)
+
+
+def _give_type(config: DictConfig, node: str, kind: type) -> None:
+    try:
+        config[node] = OmegaConf.merge(OmegaConf.structured(kind), config[node])
+    except ConfigKeyError as error:
+        known = ", ".join(f.name for f in dataclasses.fields(kind))
+        raise ConfigError(f"unknown key {node}.{error.full_key or error.key} (keys: {known})") from error
+    except OmegaConfBaseException as error:
+        reason = str(error).split("\n")[0]
+        raise ConfigError(f"{node}.{error.full_key}: {reason}") from error
