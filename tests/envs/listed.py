@@ -1,0 +1,68 @@
+"""A world that lists its games, has settings, and grades what was not finished; real worker processes play it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from envs.text_env import RawStep, TextEnv
+from envs.types import Observation, TaskRef
+from envs.world import GameRecord, PromptStyle, Rejected, World
+
+
+@dataclass(frozen=True)
+class ListedSettings:
+    numbers: list[int] = field(default_factory=list)
+    bonus: int = 0
+
+
+class CountEnv(TextEnv):
+    """``add`` counts up; reaching the goal is graded only at the end."""
+
+    def __init__(self, bonus: int) -> None:
+        super().__init__()
+        self._bonus = bonus
+
+    def _reset(self, task: TaskRef, seed: int) -> Observation:
+        self.count, self.goal = self._bonus, int(Path(task.game_file).read_text())
+        return Observation("0")
+
+    def _step(self, command: str) -> RawStep:
+        self.count += 1
+        return RawStep(Observation(str(self.count)), 0.0)
+
+    def _finish(self) -> RawStep:
+        won = self.count >= self.goal
+        return RawStep(Observation("graded"), float(won), won=won, terminated=True, info={"count": self.count})
+
+
+class Listed(World):
+    name = "listed"
+    rewards = ("sparse",)
+    prompt = PromptStyle("You count.", 'Answer with "add".')
+    version = "1"
+    Settings = ListedSettings
+    grades_unfinished = True
+
+    def parse_task(self, task):
+        return {}
+
+    def max_turns(self, task):
+        return 3
+
+    def for_split(self, params, split):
+        return {**params, "split": split}
+
+    def seeds(self, params, split):
+        return self.settings.numbers
+
+    def make_game(self, params, seed, folder):
+        """A game is its number; a negative one is broken."""
+        if seed < 0:
+            raise Rejected("a broken file")
+        file = folder / "game.txt"
+        file.write_text(str(seed))
+        return GameRecord(file.name, self.game_sha256(file), "count", (), f"{seed}", 1.0)
+
+    def env(self, *, legal=False, expert=False):
+        return CountEnv(self.settings.bonus)
