@@ -1,0 +1,133 @@
+"""Running one command where it can do no harm, at the strongest level that this machine allows.
+
+A command sees a copy of its folder and cannot change anything that outlives it; what it did is known from its exit,
+its standard output and its standard error alone.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from envs.sandbox.types import Completed, Level, Limits, Outcome, SandboxError
+from envs.sandbox.walls import Walls, candidates, environment
+from envs.sandbox.watch import Watch
+
+MODES = ("auto", "required", "limits")
+
+
+def level(mode: str = "auto") -> Level:
+    """The level that ``mode`` gives on this machine.
+
+    ``auto``: the strongest that works; ``required``: bubblewrap or an error; ``limits``: resource limits alone.
+
+    Raises:
+        SandboxError: an unknown mode, or ``required`` where bubblewrap does not work.
+    """
+    return walls(mode).level
+
+
+@functools.cache
+def walls(mode: str = "auto") -> Walls:
+    """The walls of a mode, tried once a process. Raises as ``level`` does."""
+    if mode not in MODES:
+        raise SandboxError(f"env.sandbox={mode!r} is not one of {', '.join(MODES)}")
+    if mode == "limits":
+        return Walls(Level.LIMITS)
+    found = next((way for way in candidates() if _works(way)), Walls(Level.LIMITS))
+    if mode == "required" and found.level is not Level.BUBBLEWRAP:
+        raise SandboxError(
+            f"env.sandbox=required needs bubblewrap (the Debian package bubblewrap), and the best that works here is "
+            f"{found.level}; env.sandbox=auto takes that"
+        )
+    return found
+
+
+def run(
+    argv: Sequence[str],
+    layers: Sequence[Path] = (),
+    *,
+    limits: Limits | None = None,
+    given: bytes = b"",
+    visible: Sequence[Path] = (),
+    mode: str = "auto",
+    way: Walls | None = None,
+) -> Completed:
+    """Run ``argv`` in a private copy of ``layers`` (folders, copied over each other in order).
+
+    ``given`` is its standard input; ``visible`` are further paths that it may read. Behind walls its folder is
+    ``/repo``; neither its folder nor its ``/tmp`` outlives it.
+
+    Raises:
+        SandboxError: ``mode`` cannot be had, or the walls could not be built.
+    """
+    way, limits = way or walls(mode), limits or Limits()
+    with tempfile.TemporaryDirectory(prefix="turngrid-run-", ignore_cleanup_errors=True) as scratch:
+        if way.level is Level.LIMITS and layers and not shutil.which("sh"):
+            raise SandboxError("no shell")
+        return _run(argv, layers, limits, given, visible, way, Path(scratch))
+
+
+def _run(
+    argv: Sequence[str],
+    layers: Sequence[Path],
+    limits: Limits,
+    given: bytes,
+    visible: Sequence[Path],
+    way: Walls,
+    scratch: Path,
+) -> Completed:
+    bare = way.level is Level.LIMITS
+    folder, home = scratch / "repo", scratch / "tmp"
+    folder.mkdir()
+    home.mkdir()
+    mark = f"TURNGRID_RUN={os.urandom(8).hex()}" if bare else ""
+    variables = environment(str(home) if bare else "/tmp")
+    command = way.command(argv, [path.absolute() for path in layers], visible, limits, folder)
+    start = time.monotonic()
+    process = subprocess.Popen(
+        command,
+        cwd=folder if bare else "/",
+        env={**variables, **dict([mark.split("=")] if mark else [])},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    with process:
+        watch = Watch(process, limits, mark)
+        outcome = watch.run(given)
+    code = process.returncode if process.returncode >= 0 else 128 - process.returncode
+    ours = outcome not in (Outcome.FINISHED, Outcome.KILLED, Outcome.OUT_OF_CPU_TIME)
+    seconds = time.monotonic() - start
+    return Completed(outcome, -1 if ours else code, bytes(watch.stdout), bytes(watch.stderr), seconds, way.level)
+
+
+def _works(way: Walls) -> bool:
+    """Builds the walls around a command that prints a word."""
+    done = run(["sh", "-c", "pwd && echo here"], limits=Limits(wall_s=10.0), way=way)
+    return done.code == 0 and done.stdout.split() == [b"/repo", b"here"]
+
+
+@functools.cache
+def interpreter_paths(python: str = sys.executable) -> tuple[Path, ...]:
+    """What must be readable for a Python interpreter to run with its own packages.
+
+    Raises:
+        SandboxError: it does not start.
+    """
+    script = "import sys; print(sys.prefix, sys.base_prefix, sys.executable, sep='\\n')"
+    try:
+        done = subprocess.run([python, "-I", "-c", script], capture_output=True, text=True, check=True, timeout=60)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise SandboxError(f"the interpreter {python} does not start: {error}") from error
+    prefix, base, executable = done.stdout.splitlines()
+    resolved = Path(executable).resolve().parents[1]
+    return tuple(dict.fromkeys((Path(prefix), Path(base), resolved)))

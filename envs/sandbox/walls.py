@@ -1,0 +1,156 @@
+"""The command lines that put a command behind each level's walls.
+
+Inside, at every level, the command starts in a private copy of its folder, with an empty ``/tmp`` and a bare
+environment. Behind walls it sees only the system's programs, the interpreter and that copy; both are gone afterwards.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from envs.sandbox.types import Level, Limits
+
+REPO = "/repo"
+_SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
+_ETC = ("ld.so.cache", "alternatives", "localtime", "mime.types", "nsswitch.conf")
+_DEVICES = ("null", "zero", "full", "random", "urandom")
+_FIRST_UID = 0x30000  # above every account of a usual machine
+_NO_PRIVILEGES = ("--no-new-privs", "--inh-caps=-all", "--bounding-set=-all")
+
+
+@dataclass(frozen=True)
+class Walls:
+    """One way to build a sandbox. ``drop``: we are root, and the command becomes a user that owns nothing."""
+
+    level: Level
+    drop: bool = False
+
+    def command(
+        self, argv: Sequence[str], layers: Sequence[Path], visible: Sequence[Path], limits: Limits, scratch: Path
+    ) -> list[str]:
+        """``layers`` are copied over each other to make the command's folder; ``visible`` can be read at their own
+        path; ``scratch`` is an empty folder of this run."""
+        if self.level is Level.LIMITS:
+            return ["setpriv", "--pdeathsig", "KILL", *_start(argv, map(str, layers), limits, count=False)]
+        inside = [f"/layers/{number}" for number in range(len(layers))]
+        start = [*self._privileges(), *_start(argv, inside, limits, count=True)]
+        binds = [*((path, str(path)) for path in _readable(visible)), *zip(layers, inside, strict=True)]
+        build = _bubblewrap if self.level is Level.BUBBLEWRAP else _namespaces
+        return build(start, binds, limits, scratch)
+
+    def _privileges(self) -> list[str]:
+        """A user of its own for each run, so that its processes are counted alone."""
+        if not self.drop:
+            return ["setpriv", *_NO_PRIVILEGES]
+        user = _FIRST_UID + int.from_bytes(os.urandom(2), "big")
+        return ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", *_NO_PRIVILEGES]
+
+
+def candidates() -> list[Walls]:
+    """The ways to try on this machine, strongest first."""
+    is_root = os.geteuid() == 0
+    tools = {Level.BUBBLEWRAP: ("bwrap", "setpriv"), Level.NAMESPACES: ("unshare", "setpriv", "mount", "pivot_root")}
+    levels = [level for level, needed in tools.items() if all(shutil.which(tool) for tool in needed)]
+    return [Walls(level, drop) for level in levels for drop in ((True, False) if is_root else (False,))]
+
+
+def environment(home: str) -> dict[str, str]:
+    """All that a command knows of where it runs: nothing of ours is inherited."""
+    return {
+        "PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",
+        "HOME": home,
+        "TMPDIR": home,
+        "USER": "agent",
+        "LOGNAME": "agent",
+        "LANG": "C.UTF-8",
+        "TZ": "UTC",
+        "OMP_NUM_THREADS": "1",
+        "PYTHONHASHSEED": "0",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONNOUSERSITE": "1",
+    }
+
+
+def _start(argv: Sequence[str], layers: Sequence[str] | map[str], limits: Limits, *, count: bool) -> list[str]:
+    """Copy the layers into the current folder, take on the limits, become the command.
+
+    ``ulimit`` counts the processes of a user: outside of walls that would be all of this user's.
+    """
+    kib = 1024
+    script = [
+        "set -e",
+        *(f"cp -RP {shlex.quote(layer)}/. ." for layer in layers),
+        f"ulimit -c 0; ulimit -t {max(1, round(limits.cpu_s))}; ulimit -v {limits.memory_mib * kib}",
+        f"ulimit -f {limits.file_mib * kib * 2}; ulimit -n 512",  # -f counts blocks of 512 bytes
+        f"(ulimit -u 1) 2>/dev/null && ulimit -u {limits.processes} || ulimit -p {limits.processes}" if count else ":",
+        'exec "$@"',
+    ]
+    return ["sh", "-c", "\n".join(script), "sh", *argv]
+
+
+def _readable(visible: Sequence[Path]) -> list[Path]:
+    """The system and ``visible``, outermost first; what does not exist here is left out."""
+    wanted = [*(Path("/etc") / name for name in _ETC), *(path.absolute() for path in visible)]
+    kept = [path for path in wanted if path.exists() and not path.is_relative_to("/usr")]
+    return sorted(dict.fromkeys(kept), key=lambda path: len(path.parts))
+
+
+def _system() -> tuple[list[str], list[tuple[str, str]]]:
+    """System folders to bind, and those that are only links (``/bin -> usr/bin``), as (target, link)."""
+    folders = [path for path in _SYSTEM if os.path.isdir(path) and not os.path.islink(path)]
+    return folders, [(os.readlink(path), path) for path in _SYSTEM if os.path.islink(path)]
+
+
+def _bubblewrap(start: list[str], binds: list[tuple[Path, str]], limits: Limits, scratch: Path) -> list[str]:
+    folders, links = _system()
+    tree: list[str] = []
+    for target, link in links:
+        tree += ["--symlink", target, link]
+    for folder in folders:
+        tree += ["--ro-bind", folder, folder]
+    tree += ["--proc", "/proc", "--dev", "/dev"]
+    for place in ("/tmp", REPO):
+        tree += ["--perms", "1777", "--size", str(limits.disk_mib << 20), "--tmpfs", place]
+    for above in dict.fromkeys(folder for _, target in binds for folder in reversed(Path(target).parents)):
+        tree += ["--perms", "0755", "--dir", str(above)]  # bubblewrap's own would be closed to others
+    for source, target in binds:
+        tree += ["--ro-bind", str(source), target]
+    apart = ["--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try"]
+    user = [] if os.geteuid() == 0 else ["--unshare-user"]
+    ends = ["--die-with-parent", "--new-session"]
+    return ["bwrap", *apart, *user, *ends, *tree, "--remount-ro", "/", "--chdir", REPO, "--", *start]
+
+
+def _namespaces(start: list[str], binds: list[tuple[Path, str]], limits: Limits, scratch: Path) -> list[str]:
+    """The same tree by hand: a new root on ``scratch``, entered with pivot_root, the old one let go."""
+    folders, links = _system()
+    size = f"size={limits.disk_mib}m,mode=1777"
+    script = [
+        "set -e",
+        'fail() { echo "no walls: $1" >&2; exit 97; }',
+        f"root={shlex.quote(str(scratch))}",
+        "mount -t tmpfs -o mode=755,size=1m root $root",
+        'bind() { if [ -d "$1" ]; then mkdir -p "$root$2"; else mkdir -p "$(dirname "$root$2")"; : > "$root$2"; fi',
+        'mount --rbind "$1" "$root$2"; mount -o remount,bind,ro,nosuid,nodev "$root$2"; }',
+        *(f"ln -s {shlex.quote(target)} $root{link}" for target, link in links),
+        "mkdir $root/proc $root/dev $root/tmp $root/repo $root/old",
+        *(f": > $root/dev/{name}; mount --bind /dev/{name} $root/dev/{name}" for name in _DEVICES),
+        "ln -s /proc/self/fd $root/dev/fd; mkdir $root/dev/shm",
+        f"mount -t tmpfs -o {size} tmp $root/tmp; mount -t tmpfs -o {size} repo $root/repo",
+        *(f"bind {folder} {folder}" for folder in folders),
+        *(f"bind {shlex.quote(str(source))} {shlex.quote(target)}" for source, target in binds),
+        "mount -t proc -o nosuid,nodev,noexec proc $root/proc",
+        "cd $root; pivot_root . old; umount -l /old; rmdir /old",
+        "mount -o remount,bind,ro / || fail root",
+        f"cd {REPO}",
+        'exec "$@"',
+    ]
+    user = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
+    apart = ["--net", "--pid", "--mount", "--ipc", "--uts", "--fork", "--kill-child"]
+    build = ["sh", "-c", "\n".join(script), "sh"]
+    return ["setpriv", "--pdeathsig", "KILL", "unshare", *user, *apart, *build, *start]
