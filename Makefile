@@ -13,6 +13,14 @@ PIP := $(PY) -m pip --disable-pip-version-check --no-input -qq install
 train: .venv/.cpu
 	@$(PY) -m train $(TURNGRID_ARGS) $(ARGS)
 
+# The tests of the sandbox try each of its levels; the strongest is a Debian package.
+.venv/.system: .venv/.python
+	@command -v bwrap > /dev/null || { echo "installing bubblewrap"; \
+	  run=""; [ "$$(id -u)" = 0 ] || run="sudo -n"; \
+	  { $$run apt-get -qq update && $$run apt-get -qq install -y bubblewrap; } > /dev/null 2>&1; } \
+	  || echo "bubblewrap could not be installed: its tests are skipped (apt-get install bubblewrap)" >&2
+	@touch $@
+
 # Two test files at a time: most of them keep one core busy.
 test: .venv/.dev
 	@$(PY) -m pytest -n 2 --dist loadfile -m "not slow" $(ARGS)
@@ -49,7 +57,7 @@ clean:
 	@$(PIP) --no-deps --no-build-isolation -e .
 	@touch $@
 
-.venv/.dev: .venv/.cpu requirements/dev.txt
+.venv/.dev: .venv/.cpu .venv/.system requirements/dev.txt
 	@echo "installing the test tools"
 	@$(PIP) -r requirements/dev.txt
 	@touch $@
