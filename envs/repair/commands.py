@@ -1,0 +1,200 @@
+"""The agent's commands: what they look like, what they answer. Looking and editing only; tests are in ``env``."""
+
+from __future__ import annotations
+
+import ast
+import re
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from envs.repair.workspace import Workspace
+
+MAX_ACTION_CHARS = 8000
+FORM = (
+    "Answer with one command: ls [DIR], show FILE [FROM-TO], search TEXT, replace FILE: OLD => NEW, "
+    "edit FILE FROM-TO with the new lines below it, test [FILE or test id], submit."
+)
+_RANGE = re.compile(r"(\d+)(?:\s*-\s*(\d+))?")
+_EDIT = re.compile(r"(\S+)\s+(?:lines?\s+)?(\d+)(?:\s*-\s*(\d+))?:?")
+_REPLACE = re.compile(r"(\S+?):\s+(.+?)\s+=>(?:\s(.*))?")
+_UNPRINTABLE = re.compile(r"[^\t\n\x20-\x7e\xa0-\U0010ffff]|[\ud800-\udfff]")
+_FENCE = re.compile(r"\s*```\w*\s*")
+
+
+class CommandError(ValueError):
+    """The command cannot be done; the message is the answer."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How much one answer may show."""
+
+    lines: int = 40
+    chars: int = 2000
+
+
+@dataclass(frozen=True)
+class Command:
+    """``show``, its argument on the same line, and the lines below (for ``edit``)."""
+
+    verb: str
+    argument: str
+    body: tuple[str, ...]
+
+
+def clean(action: str) -> str:
+    """An action as it is understood: no code fences, no control characters, no blank lines before the command.
+
+    Lines below the command are kept for ``edit`` alone, as they are.
+    """
+    text = _UNPRINTABLE.sub("", action[:MAX_ACTION_CHARS].replace("\r\n", "\n").replace("\r", "\n"))
+    lines = [line for line in text.split("\n") if not _FENCE.fullmatch(line)]
+    while lines and not lines[0].strip():
+        lines.pop(0)
+    while lines and not lines[-1].strip():
+        lines.pop()
+    if not lines:
+        return ""
+    head = lines[0].strip()
+    return "\n".join([head, *lines[1:]]) if head.split(" ", 1)[0] == "edit" else head
+
+
+def parse(command: str) -> Command:
+    head, *body = command.split("\n")
+    verb, _, argument = head.partition(" ")
+    return Command(verb.lower(), argument.strip(), tuple(body))
+
+
+def ls(workspace: Workspace, argument: str) -> str:
+    """The entries of a folder, subfolders with a slash."""
+    folder = argument.strip("./") if argument in (".", "./", "/") else argument.rstrip("/").removeprefix("./")
+    prefix = f"{folder}/" if folder else ""
+    below = [path.removeprefix(prefix) for path in workspace.paths if path.startswith(prefix)]
+    if not below:
+        raise CommandError(f"There is no folder {argument}.")
+    entries = {name.split("/", 1)[0] + ("/" if "/" in name else "") for name in below}
+    return "\n".join(sorted(entries))
+
+
+def show(workspace: Workspace, argument: str, shape: Shape) -> str:
+    """A file's lines with their numbers, from the top or from where the agent says."""
+    path, _, span = argument.partition(" ")
+    match = _RANGE.fullmatch(span.replace("lines", "").strip()) if span.strip() else None
+    if span.strip() and not match:
+        raise CommandError("show takes a file and line numbers, such as show a.py 10-30.")
+    first = int(match[1]) if match else 1
+    last = int(match[2] or match[1]) if match else first + shape.lines - 1
+    return window(path, lines_of(read(workspace, path)), first, min(last, first + shape.lines - 1))
+
+
+def window(path: str, lines: Sequence[str], first: int, last: int) -> str:
+    """Lines ``first`` to ``last`` (from 1) under a heading that tells how many there are."""
+    first, last = max(1, first), min(last, len(lines))
+    if first > last:
+        raise CommandError(f"{path} has {len(lines)} lines.")
+    shown = "\n".join(f"{number}| {lines[number - 1]}" for number in range(first, last + 1))
+    return f"{path}, lines {first}-{last} of {len(lines)}:\n{shown}"
+
+
+def search(workspace: Workspace, argument: str, shape: Shape) -> str:
+    """Where a text stands, in any file, letter by letter."""
+    wanted = argument.strip("\"'") or argument
+    if not wanted:
+        raise CommandError("search takes a text to look for.")
+    hits = []
+    for path in workspace.paths:
+        try:
+            lines = lines_of(workspace.text(path))
+        except UnicodeDecodeError:
+            continue
+        hits += [f"{path}:{n}: {line.strip()[:120]}" for n, line in enumerate(lines, 1) if wanted in line]
+        if len(hits) > shape.lines:
+            return "\n".join([*hits[: shape.lines], "... and more"])
+    return "\n".join(hits) or f"{wanted} is nowhere."
+
+
+def replace(workspace: Workspace, argument: str) -> str:
+    """Change the one place where a text stands."""
+    match = _REPLACE.fullmatch(argument)
+    if not match:
+        raise CommandError("replace takes FILE: OLD => NEW, on one line.")
+    path, old, new = match[1], match[2], match[3] or ""
+    text = read(workspace, path)
+    if (times := text.count(old)) != 1:
+        raise CommandError(f"{old} stands {times} times in {path}; it must be there once.")
+    line = text[: text.index(old)].count("\n") + 1
+    return _changed(workspace, path, text.replace(old, new), line, line)
+
+
+def edit(workspace: Workspace, argument: str, body: Sequence[str]) -> str:
+    """Put ``body`` in the place of some lines. FROM-TO with TO one less than FROM inserts before FROM; a file that
+    does not exist yet begins with 1-0."""
+    match = _EDIT.fullmatch(argument)
+    if not match:
+        raise CommandError("edit takes a file and line numbers, such as edit a.py 10-12, then the new lines below it.")
+    path, first, last = match[1], int(match[2]), int(match[3] or match[2])
+    is_new = path not in workspace.paths
+    lines = [] if is_new else lines_of(read(workspace, path))
+    if is_new and (first, last) != (1, 0):
+        raise CommandError(f"There is no file {path}; a new one begins with edit {path} 1-0.")
+    if not 1 <= first <= len(lines) + 1 or not first - 1 <= last <= len(lines):
+        raise CommandError(f"{path} has {len(lines)} lines; {first}-{last} is not among them.")
+    changed = [*lines[: first - 1], *body, *lines[last:]]
+    return _changed(workspace, path, "\n".join(changed) + "\n" * bool(changed), first, first + len(body) - 1)
+
+
+def _changed(workspace: Workspace, path: str, text: str, first: int, last: int) -> str:
+    try:
+        workspace.write(path, text)
+    except ValueError as error:
+        raise CommandError(f"{error}.") from error
+    notes = []
+    if workspace.instance.is_protected(path):
+        notes.append("Changes to tests and their configuration do not count: they are restored before grading.")
+    if path.endswith(".py") and (problem := syntax_problem(text)):
+        notes.append(f"{path} is now broken: {problem}.")
+    lines = lines_of(text)
+    around = window(path, lines, first - 2, min(last + 2, first + 20)) if lines else f"{path} is empty now."
+    return "\n".join(["Edited.", *notes, around])
+
+
+def syntax_problem(text: str) -> str:
+    """Why Python cannot read ``text``: "" if it can."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            ast.parse(text)
+    except SyntaxError as error:
+        return f"SyntaxError: {error.msg} (line {error.lineno})"
+    except (ValueError, RecursionError, MemoryError) as error:
+        return type(error).__name__
+    return ""
+
+
+def read(workspace: Workspace, path: str) -> str:
+    """A file's text, or an answer that says why not."""
+    if path.startswith("/") or ".." in path.split("/"):
+        raise CommandError("Paths are those that ls shows, inside the repository.")
+    try:
+        return workspace.text(path.removeprefix("./"))
+    except KeyError:
+        near = [known for known in workspace.paths if known.rsplit("/", 1)[-1] == path.rsplit("/", 1)[-1]]
+        hint = f" There is {near[0]}." if near else ""
+        raise CommandError(f"There is no file {path or 'without a name'}.{hint}") from None
+    except UnicodeDecodeError:
+        raise CommandError(f"{path} is not a text file.") from None
+
+
+def lines_of(text: str) -> list[str]:
+    """Without the newlines; a newline at the end of the file ends its last line and begins none."""
+    return text.removesuffix("\n").split("\n") if text else []
+
+
+def cut(text: str, shape: Shape) -> str:
+    """At most so many lines and characters, and a word about the rest."""
+    lines = text.split("\n")
+    kept = "\n".join(lines[: shape.lines + 4])
+    if len(kept) > shape.chars:
+        kept = kept[: shape.chars].rsplit("\n", 1)[0] if "\n" in kept[: shape.chars] else kept[: shape.chars]
+    return kept if len(kept) == len(text) else f"{kept}\n... (cut)"

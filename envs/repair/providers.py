@@ -1,0 +1,110 @@
+"""Where a repository comes from and where its tests run: one protocol, three ways.
+
+``InlineFiles``: the instance carries the files. ``GitMirror``: a local clone has the commit. ``ContainerImage``: an
+image has the repository with everything that it needs installed, and its tests run there.
+"""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import tarfile
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from envs.repair.grading import Options, TestRun, run_tests, write_files
+from envs.repair.instance import Instance
+
+_GIT_DEADLINE_S = 300.0
+
+
+class ProviderError(RuntimeError):
+    """This repository, or this commit of it, cannot be had; the message says what was looked for and where."""
+
+
+class RepoProvider(Protocol):
+    """A way to a repository. Both methods raise ``ProviderError`` where it is not to be had."""
+
+    name: str
+
+    def checkout(self, instance: Instance, folder: Path) -> None:
+        """Fill an empty folder with the repository's files at ``base_commit``, without its history."""
+        ...
+
+    def run_tests(self, instance: Instance, layers: Sequence[Path], tests: Iterable[str], options: Options) -> TestRun:
+        """Run tests on ``layers`` (the first is the checked-out folder) behind walls."""
+        ...
+
+
+class InlineFiles:
+    """The files that the instance carries; tests run in this machine's sandbox."""
+
+    name = "inline"
+
+    def checkout(self, instance: Instance, folder: Path) -> None:
+        if not instance.files:
+            raise ProviderError(f"{instance.instance_id} carries no files (field files)")
+        write_files(folder, instance.files)
+
+    def run_tests(self, instance: Instance, layers: Sequence[Path], tests: Iterable[str], options: Options) -> TestRun:
+        return run_tests(layers, tests, options)
+
+
+@dataclass(frozen=True)
+class GitMirror:
+    """Local clones below ``folder``, bare or not: ``owner__name.git``, ``owner__name``, ``owner/name.git`` or
+    ``owner/name``. Nothing is fetched. Tests run in this machine's sandbox with ``Options.python``, which needs what
+    the repository needs."""
+
+    folder: Path
+    name: str = "git"
+
+    def clone(self, repo: str) -> Path:
+        """The clone of ``owner/name``. Raises ``ProviderError`` where there is none."""
+        flat = repo.replace("/", "__")
+        names = [f"{flat}.git", flat, f"{repo}.git", repo]
+        found = next((self.folder / name for name in names if _is_clone(self.folder / name)), None)
+        if ".." in repo.split("/") or found is None:
+            raise ProviderError(f"no mirror of {repo} in {self.folder} (looked for {', '.join(names)})")
+        return found
+
+    def checkout(self, instance: Instance, folder: Path) -> None:
+        clone, commit = self.clone(instance.repo), instance.base_commit
+        if commit.startswith("-") or _git(clone, "cat-file", "-e", f"{commit}^{{commit}}").returncode:
+            raise ProviderError(f"{clone} has no commit {commit}")
+        archive = _git(clone, "archive", "--format=tar", commit)
+        if archive.returncode:
+            raise ProviderError(f"git archive of {instance.repo} failed: {_last_line(archive.stderr)}")
+        with tarfile.open(fileobj=io.BytesIO(archive.stdout)) as tar:
+            tar.extractall(folder, filter="tar")
+
+    def run_tests(self, instance: Instance, layers: Sequence[Path], tests: Iterable[str], options: Options) -> TestRun:
+        return run_tests(layers, tests, options)
+
+
+def _is_clone(path: Path) -> bool:
+    return (path / "HEAD").is_file() or (path / ".git").exists()
+
+
+def _git(clone: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
+    """git without anybody's configuration, and without going to the network for what a partial clone lacks."""
+    env = {
+        "PATH": "/usr/local/bin:/usr/bin:/bin",
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_CONFIG_GLOBAL": "/dev/null",
+        "GIT_NO_LAZY_FETCH": "1",
+        "GIT_CONFIG_COUNT": "1",
+        "GIT_CONFIG_KEY_0": "safe.directory",
+        "GIT_CONFIG_VALUE_0": "*",
+    }
+    command = ["git", "-C", str(clone), *arguments]
+    try:
+        return subprocess.run(command, env=env, capture_output=True, timeout=_GIT_DEADLINE_S, check=False)
+    except FileNotFoundError as error:
+        raise ProviderError("provider git needs the program git") from error
+
+
+def _last_line(text: bytes) -> str:
+    return (text.decode(errors="replace").strip().splitlines() or [""])[-1]

@@ -1,0 +1,91 @@
+"""From which tests passed to how good a repair is, and the grading that counts them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from envs.repair.grading import Options, TestRun
+from envs.sandbox.types import Level, Outcome
+
+if TYPE_CHECKING:
+    from envs.repair.instance import Instance
+    from envs.repair.workspace import Workspace
+
+
+@dataclass(frozen=True)
+class Counts:
+    """How many of the tests that should be repaired (``f2p``) and of those that should stay (``p2p``) pass."""
+
+    f2p_passed: int
+    f2p: int
+    p2p_passed: int
+    p2p: int
+
+    @classmethod
+    def from_info(cls, info: Mapping[str, Any]) -> Counts | None:
+        """What a graded turn says (``info["tests"]``); None for a turn that was not graded."""
+        return cls(**info["tests"]) if "tests" in info else None
+
+    @property
+    def resolved(self) -> bool:
+        """Every test passes that should (SWE-bench's criterion)."""
+        return self.f2p > 0 and self.f2p_passed == self.f2p and self.p2p_passed == self.p2p
+
+    @property
+    def ratio(self) -> float:
+        """FAIL_TO_PASS repaired / FAIL_TO_PASS - PASS_TO_PASS broken / PASS_TO_PASS, and not below 0.
+
+        1 is a repair, 0 a repository that nobody touched.
+        """
+        repaired = self.f2p_passed / self.f2p if self.f2p else 0.0
+        broken = (self.p2p - self.p2p_passed) / self.p2p if self.p2p else 0.0
+        return max(0.0, repaired - broken)
+
+    @property
+    def pass_ratio(self) -> float:
+        """Passing tests / all tests, the formula of the study's released code (arXiv 2510.01132): an untouched
+        repository already gets PASS_TO_PASS / all, which is close to 1."""
+        tests = self.f2p + self.p2p
+        return (self.f2p_passed + self.p2p_passed) / tests if tests else 0.0
+
+
+@dataclass(frozen=True)
+class Grade:
+    """The counts, and how the run of tests that they come from ended."""
+
+    counts: Counts
+    outcome: Outcome
+    detail: str
+    level: Level
+    seconds: float
+
+    @property
+    def resolved(self) -> bool:
+        return self.counts.resolved and self.outcome is Outcome.FINISHED
+
+    def to_info(self, patch: str) -> dict[str, Any]:
+        """For ``StepResult.info``: plain JSON values. ``patch`` is the agent's change as a unified diff."""
+        about = {"outcome": str(self.outcome), "detail": self.detail, "sandbox": str(self.level)}
+        return {"tests": asdict(self.counts), **about, "patch": patch, "test_seconds": self.seconds}
+
+
+def grade(workspace: Workspace, options: Options) -> Grade:
+    """Run the tests that count on the agent's change, with the tests as they should be.
+
+    Raises:
+        SandboxError: the sandbox cannot be built.
+        PatchError: the instance's own ``test_patch`` does not fit.
+        ProviderError: the tests cannot be run where the repository is.
+    """
+    instance = workspace.instance
+    with workspace.layers(graded=True) as layers:
+        run = workspace.provider.run_tests(instance, layers, instance.tests, options)
+    return Grade(count(instance, run), run.outcome, run.detail, run.level, run.seconds)
+
+
+def count(instance: Instance, run: TestRun) -> Counts:
+    """A test without a result has not passed."""
+    passed = [sum(map(run.has_passed, tests)) for tests in (instance.FAIL_TO_PASS, instance.PASS_TO_PASS)]
+    return Counts(passed[0], len(instance.FAIL_TO_PASS), passed[1], len(instance.PASS_TO_PASS))

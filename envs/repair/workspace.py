@@ -1,0 +1,153 @@
+"""An agent's view of a repository: the files as checked out, and its edits beside them, never in them.
+
+Nothing that an agent says reaches a file path: it names entries of a list that was read from the checked-out tree.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from envs.repair import patches
+from envs.repair.grading import write_files
+from envs.repair.instance import Instance, is_plain_path
+from envs.repair.providers import RepoProvider
+
+_PREFIX = "turngrid-repo-"
+_ABANDONED_AFTER_S = 3600.0
+_TOO_BIG = 1 << 20
+
+
+class Workspace:
+    """One instance's repository. ``base`` is the folder that holds it as checked out; ``edits`` what was changed.
+
+    It is a context; the folder is gone afterwards.
+
+    Raises:
+        ProviderError: the repository cannot be had.
+    """
+
+    def __init__(self, instance: Instance, provider: RepoProvider) -> None:
+        self.instance, self.provider = instance, provider
+        self.edits: dict[str, str] = {}
+        self._folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
+        self.base = self._folder / "base"
+        try:
+            self.base.mkdir(mode=0o755)
+            provider.checkout(instance, self.base)
+            self._known = frozenset(_files_below(self.base))
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    @property
+    def paths(self) -> list[str]:
+        """Every file of the repository and every new one, sorted."""
+        return sorted(self._known.union(self.edits))
+
+    def base_text(self, path: str) -> str:
+        """A file as checked out.
+
+        Raises:
+            KeyError: no such file.
+            UnicodeDecodeError: it is no text.
+        """
+        if path not in self._known:
+            raise KeyError(path)
+        return (self.base / path).read_bytes().decode()
+
+    def text(self, path: str) -> str:
+        """A file as the agent sees it. Raises as ``base_text`` does."""
+        return self.edits[path] if path in self.edits else self.base_text(path)
+
+    def write(self, path: str, text: str) -> None:
+        """Change a file or make a new one.
+
+        Raises:
+            ValueError: the path leaves the repository, goes through a file, or the text is too long.
+        """
+        above = {str(folder) for folder in Path(path).parents}
+        if not is_plain_path(path) or above.intersection(self.paths) or (self.base / path).is_dir():
+            raise ValueError(f"{path} cannot be a file of this repository")
+        if path not in self._known and _leads_out(self.base, path):
+            raise ValueError(f"{path} leaves the repository")
+        if len(text) > _TOO_BIG:
+            raise ValueError(f"{path} would be longer than {_TOO_BIG} characters")
+        self.edits[path] = text
+
+    @property
+    def counted(self) -> dict[str, str]:
+        """The edits that grading looks at: no tests, nothing that steers how they run, nothing unchanged."""
+        kept = {path: text for path, text in self.edits.items() if not self.instance.is_protected(path)}
+        return {path: text for path, text in kept.items() if path not in self._known or self.base_text(path) != text}
+
+    def patch(self) -> str:
+        """The edits that count, as a unified diff."""
+        counted = self.counted
+        return patches.diff({path: self.base_text(path) for path in counted if path in self._known}, counted)
+
+    @contextmanager
+    def layers(self, *, graded: bool) -> Iterator[list[Path]]:
+        """Folders which, laid over each other, are the repository to test: with all edits, or as it is graded, that is
+        with the edits that count and with ``test_patch``.
+
+        Raises:
+            PatchError: ``test_patch`` does not fit.
+        """
+        with tempfile.TemporaryDirectory(prefix="layer-", dir=self._folder) as folder:
+            top = Path(folder)
+            top.chmod(0o755)
+            write_files(top, {**self.counted, **self.hidden_tests()} if graded else self.edits)
+            yield [self.base, top]
+
+    def hidden_tests(self) -> dict[str, str]:
+        """What ``test_patch`` makes of the test files; a removed one is left empty. Raises as ``layers`` does."""
+        changed = patches.apply(self.instance.test_patch, self.base_text)
+        if outside := [path for path in changed if not is_plain_path(path)]:
+            raise patches.PatchError(f"test_patch has the path {outside[0]!r}, which leaves the repository")
+        return {path: text or "" for path, text in changed.items()}
+
+
+def _files_below(folder: Path) -> Iterator[str]:
+    """Regular files, by their path below ``folder``; links are not followed."""
+    for above, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if name not in (".git", "__pycache__")]
+        for name in names:
+            path = Path(above) / name
+            if path.is_file() and not path.is_symlink():
+                yield path.relative_to(folder).as_posix()
+
+
+def _leads_out(base: Path, path: str) -> bool:
+    """True where a link of the repository stands in the way."""
+    return (base / path).is_symlink() or any((base / above).is_symlink() for above in Path(path).parents)
+
+
+def sweep() -> None:
+    """Remove the work folders of processes that were killed long ago."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        pid = folder.name.removeprefix(_PREFIX).split("-")[0]
+        try:
+            old = time.time() - folder.stat().st_mtime > _ABANDONED_AFTER_S
+        except FileNotFoundError:
+            continue
+        if old and not Path(f"/proc/{pid}").exists():
+            shutil.rmtree(folder, ignore_errors=True)
