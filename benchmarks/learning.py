@@ -1,7 +1,7 @@
 """Does it learn? Whole runs through the front door, several seeds, then success by stage over the seeds.
 
-    python benchmarks/learning.py --seeds 0 1 2                                   # the default: SFT, then RL
-    python benchmarks/learning.py --seeds 0 1 2 budget=rl_only algo=ppo           # RL from the base model
+    python benchmarks/learning.py --seeds 0,1,2                                   # the default: SFT, then RL
+    python benchmarks/learning.py --seeds 0,1,2 budget=rl_only algo=ppo           # RL from the base model
 
 Anything after the options goes to ``python -m train``. Every stage is evaluated as a run evaluates it: last checkpoint,
 the test panel, temperature 0.4. Finished runs are not repeated. Prints percentages with a 95 % interval: a bootstrap over
@@ -74,9 +74,13 @@ def _of_seed(folder: Path, stage: str) -> str:
     return f"{100 * found.interval.mean:.1f}" if found else ""
 
 
+def numbers_of(text: str) -> list[int]:
+    return [int(number) for number in text.split(",")]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--seeds", type=numbers_of, default=[0, 1, 2], help="such as 0,1,2")
     parser.add_argument("--output", type=Path, default=Path("runs"))
     parser.add_argument("--out", type=Path, help="write the numbers as JSON")
     options, overrides = parser.parse_known_args()
