@@ -14,6 +14,7 @@ from envs.world import World
 WORLDS: dict[str, str] = {
     "textworld": "envs.textworld:TextWorldCustom",
     "tw_simple": "envs.tw_simple:TwSimple",
+    "gym": "envs.gym:Gym",
 }
 
 

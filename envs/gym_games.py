@@ -1,0 +1,109 @@
+"""How gymnasium's own text games are told: the goal, the words for the actions, and what a state looks like.
+
+A game that is not in ``GAMES`` is told as what it observes. A text for one more game is one more entry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+Kwargs = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Game:
+    """How one game is told, and what its returns mean.
+
+    ``actions`` are words in the order of gymnasium's numbers; none: the numbers themselves. ``show`` turns the game
+    and what it observes into text. ``winning_return`` is None where a game only ends by being won. ``best_return`` is
+    what a dense reward divides by where no plan is known, and 0 for a game whose returns are penalties alone.
+    ``draw`` adds arguments of ``gymnasium.make`` that follow from a seed.
+    """
+
+    goal: str
+    actions: tuple[str, ...]
+    show: Callable[[Any, Any], str]
+    turns: int
+    winning_return: float | None = 1.0
+    best_return: float = 1.0
+    kwargs: Kwargs = field(default_factory=dict)
+    draw: Callable[[Kwargs, int], Kwargs] = lambda kwargs, seed: {}
+
+
+def _map(game: Any) -> list[str]:
+    return [b"".join(letters).decode() for letters in game.desc]
+
+
+def _put(rows: list[str], row: int, column: int, letter: str) -> list[str]:
+    return [*rows[:row], rows[row][:column] + letter + rows[row][column + 1 :], *rows[row + 1 :]]
+
+
+def _board(rows: list[str], row: int, column: int) -> str:
+    return "\n".join(" ".join(letters) for letters in _put(rows, row, column, "P"))
+
+
+def lake(game: Any, state: int) -> str:
+    rows, (row, column) = _map(game), divmod(state, game.ncol)
+    ground = {"S": "at the start", "H": "in a hole", "G": "at the goal"}.get(rows[row][column], "on ice")
+    return f"You are {ground}.\n{_board(rows, row, column)}"
+
+
+def lake_of(size: int) -> Callable[[Kwargs, int], Kwargs]:
+    """A lake of its own for every seed, unless the user names a map. ``size`` is its side in tiles."""
+
+    def draw(kwargs: Kwargs, seed: int) -> Kwargs:
+        from gymnasium.envs.toy_text.frozen_lake import generate_random_map
+
+        return {} if {"desc", "map_name"} & set(kwargs) else {"desc": generate_random_map(size, seed=seed)}
+
+    return draw
+
+
+def cliff(game: Any, state: int) -> str:
+    return _board(["." * 12] * 3 + ["S" + "C" * 10 + "G"], *divmod(state, 12))
+
+
+def taxi(game: Any, state: int) -> str:
+    row, column, passenger, destination = game.decode(state)
+    at = next((f", at {name}" for name, spot in zip("RGYB", game.locs, strict=True) if spot == (row, column)), "")
+    waits = "sits in the taxi" if passenger == 4 else f"waits at {'RGYB'[passenger]}"
+    fare = f"{waits} and wants to go to {'RGYB'[destination]}" if passenger != destination else "has arrived"
+    words = f"The taxi is at row {row + 1}, column {column + 1}{at}. The passenger {fare}."
+    board = _put(_map(game), 1 + row, 2 * column + 1, "T")  # the map has a frame and a divider after every column
+    return "\n".join([words, *board])
+
+
+def blackjack(game: Any, seen: tuple[int, int, int]) -> str:
+    ace = ", with an ace that counts 11" if seen[2] else ""
+    return f"Your cards add up to {seen[0]}{ace}. The dealer shows {'an ace' if seen[1] == 1 else f'a {seen[1]}'}."
+
+
+def as_observed(game: Any, seen: Any) -> str:
+    """What any game observes: numbers in order, or its own text."""
+    parts = seen if isinstance(seen, tuple) else (seen,)
+    return "You observe: " + ", ".join(part if isinstance(part, str) else str(int(part)) for part in parts)
+
+
+_ICE = "Walk over the ice (F) to the goal (G) and into no hole (H). P is you."
+_CLIFF = "Walk from the start (S) to the goal (G). A step onto the cliff (C) takes you back to the start. P is you."
+_TAXI = "Fetch the passenger and drop them where they want to go. T is the taxi, | a wall; R, G, Y and B are places."
+_CARDS = "Come closer to 21 than the dealer without going over it."
+_DRIVE = ("south", "north", "east", "west", "pickup", "dropoff")
+_SURE = {"is_slippery": False}
+
+GAMES: dict[str, Game] = {
+    "FrozenLake": Game(_ICE, ("left", "down", "right", "up"), lake, 16, kwargs=_SURE, draw=lake_of(4)),
+    "FrozenLake8x8": Game(_ICE, ("left", "down", "right", "up"), lake, 32, kwargs=_SURE, draw=lake_of(8)),
+    "CliffWalking": Game(_CLIFF, ("up", "right", "down", "left"), cliff, 24, None, 0.0),
+    "CliffWalkingSlippery": Game(_CLIFF, ("up", "right", "down", "left"), cliff, 48, None, 0.0),
+    "Taxi": Game(_TAXI, _DRIVE, taxi, 32, None, 20.0),
+    "Blackjack": Game(_CARDS, ("stick", "hit"), blackjack, 12),
+}
+OTHER = Game("Play the game until it is won.", (), as_observed, 50)
+
+
+def known(game_id: str) -> Game:
+    """How the game of this id is told."""
+    return GAMES.get(game_id.rsplit("-v", 1)[0], OTHER)
