@@ -12,8 +12,10 @@ from envs.types import TaskError
 from envs.world import World
 
 WORLDS: dict[str, str] = {
+    "alfworld": "envs.alfworld.world:AlfWorld",
     "textworld": "envs.textworld:TextWorldCustom",
     "tw_simple": "envs.tw_simple:TwSimple",
+    "swegym": "envs.repair.swegym:SweGym",
     "gym": "envs.gym:Gym",
 }
 

@@ -14,6 +14,10 @@ REWARDS: dict[str, str] = {
     "sparse": "rewards.scores:Sparse",
     "balanced": "rewards.scores:Balanced",
     "dense": "rewards.scores:Dense",
+    "binary": "rewards.repair:Binary",
+    "ratio": "rewards.repair:Ratio",
+    "pass_ratio_reference": "rewards.repair:PassRatioReference",
+    "judge": "rewards.judge:Judge",
 }
 
 

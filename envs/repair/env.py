@@ -130,7 +130,7 @@ class RepairEnv(TextEnv):
             f"Graded: {counts.f2p_passed} of {counts.f2p} failing tests repaired, "
             f"{counts.p2p - counts.p2p_passed} of {counts.p2p} passing tests broken ({result.outcome})."
         )
-        info = result.to_info(place.patch())
+        info = {**result.to_info(place.patch()), "problem": goal_text(place.instance)}
         return RawStep(Observation(text), counts.ratio, won=result.resolved, terminated=True, info=info)
 
     def _untouched(self) -> Grade:

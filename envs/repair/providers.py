@@ -1,7 +1,7 @@
 """Where a repository comes from and where its tests run: one protocol, three ways.
 
-``InlineFiles``: the instance carries the files. ``GitMirror``: a local clone has the commit. ``ContainerImage``: an
-image has the repository with everything that it needs installed, and its tests run there.
+``InlineFiles``: the instance carries the files. ``GitMirror``: a local clone has the commit. ``ContainerImage`` (in
+``container``): an image has the repository with everything that it needs installed, and its tests run there.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import io
 import subprocess
 import tarfile
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -81,7 +81,7 @@ class GitMirror:
             tar.extractall(folder, filter="tar")
 
     def run_tests(self, instance: Instance, layers: Sequence[Path], tests: Iterable[str], options: Options) -> TestRun:
-        return run_tests(layers, tests, options)
+        return run_tests(layers, tests, replace(options, autoload=True))
 
 
 def _is_clone(path: Path) -> bool:

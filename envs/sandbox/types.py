@@ -15,12 +15,14 @@ class Level(StrEnum):
 
     ``BUBBLEWRAP`` and ``NAMESPACES`` give the same walls (own network, processes, users and file tree; bubblewrap or
     ``unshare`` and ``mount`` build them). ``LIMITS`` has no walls: time, memory, processes, file sizes and output are
-    limited, but the command can read what this user can read, and reach the network.
+    limited, but the command can read what this user can read, and reach the network. ``CONTAINER`` is said of tests
+    that ran in a container of their own image, without network or privileges.
     """
 
     BUBBLEWRAP = "bubblewrap"
     NAMESPACES = "namespaces"
     LIMITS = "limits"
+    CONTAINER = "container"
 
 
 class Outcome(StrEnum):

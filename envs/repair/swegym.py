@@ -1,0 +1,216 @@
+"""SWE-Gym and SWE-bench instances: the repositories of others, repaired by text commands, graded by their own tests."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from envs.repair.commands import FORM
+from envs.types import TaskError
+from envs.world import GameRecord, Params, PromptStyle, Rejected, World
+
+if TYPE_CHECKING:
+    from envs.repair.env import Setup
+    from envs.repair.instance import Instance
+    from envs.repair.providers import RepoProvider
+    from envs.repair.rows import Row
+    from envs.text_env import TextEnv
+
+PROVIDERS = ("auto", "inline", "git", "container")
+# Tables 2 and 6 of the study (arXiv 2510.01132): the last value of each class.
+BINS = {"lines": (8, 31), "tests": (17, 53)}
+LEVELS = ("easy", "medium", "hard")
+PAPER_REPOS = ("getmoto/moto", "pydantic/pydantic", "python/mypy", "pandas-dev/pandas", "iterative/dvc")
+_TASK = re.compile(r"(?P<repo>[\w.-]+?(?:/[\w.-]+?)?)(?:-(?P<measure>lines|tests)-(?P<level>\w+))?")
+_PUBLISHED_IMAGES = "xingyaoww/sweb.eval.x86_64.{id}"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What ``env=swegym`` adds to the ``env`` node; conf/env/swegym.yaml says what each means."""
+
+    instances: str = "SWE-Gym/SWE-Gym"
+    test_instances: str = ""
+    provider: str = "auto"
+    mirror_dir: str = ""
+    container_image: str = _PUBLISHED_IMAGES
+    python: str = ""
+    sandbox: str = "auto"
+    tests_deadline_s: float = 120.0
+    memory_mib: int = 4096
+    test_share: float = 0.22
+    validation_share: float = 0.0
+    show_lines: int = 40
+    show_chars: int = 2000
+
+
+class SweGym(World):
+    """Tasks ``all``, ``owner/name`` or ``name``, and each with ``-lines-easy|medium|hard`` (size of the reference patch)
+    or ``-tests-easy|medium|hard`` (number of tests that count)."""
+
+    name = "swegym"
+    version = "1"
+    rewards = ("ratio", "binary", "pass_ratio_reference", "judge", "sparse")
+    prompt = PromptStyle("You are repairing a Python repository.", FORM)
+    Settings = Settings
+    grades_unfinished = True
+
+    def parse_task(self, task: str) -> dict[str, Any]:
+        match = _TASK.fullmatch(str(task))
+        if not match or match["level"] not in (None, *LEVELS):
+            raise TaskError(f"unknown task {task!r} of swegym; did you mean {_nearest(str(task))}?")
+        _refuse(self.settings)
+        return {**match.groupdict(), "checked_with": _environment(self.settings)}
+
+    def max_turns(self, task: str) -> int:
+        return 24
+
+    def scores_only_at_end(self, params: Params) -> bool:
+        return True
+
+    def for_split(self, params: Params, split: str) -> dict[str, Any]:
+        return {**params, "demonstration": split == "demonstrations"}
+
+    def seeds(self, params: Params, split: str) -> Sequence[int]:
+        """The rows of a split, unusable ones among them: they are rejected one by one, with their reasons.
+
+        A row's split follows from a hash of its instance_id: below ``test_share`` test, then validation, then train,
+        which demonstrations share. With ``test_instances``, all of that file is the test split.
+        """
+        found = self._rows(split)
+        chosen = [row for row in found if row.instance is None or _fits(row.instance, params)]
+        if not any(row.instance for row in chosen):
+            raise TaskError(_no_instances(params, split, found))
+        return [row.seed for row in chosen]
+
+    def make_game(self, params: Params, seed: int, folder: Path) -> GameRecord:
+        from envs.repair.accept import accept
+
+        row = next((row for row in self._all_rows() if row.seed == seed), None)
+        if row is None:
+            raise Rejected("the row is no longer in the instance file")
+        if row.instance is None:
+            raise Rejected(row.problem)
+        return accept(
+            row.instance, folder, self._setup(), name=self.name, demonstration=bool(params.get("demonstration"))
+        )
+
+    def env(self, *, legal: bool = False, expert: bool = False) -> TextEnv:
+        from envs.repair.env import RepairEnv
+
+        return RepairEnv(self._setup(), legal=legal, expert=expert)
+
+    def _rows(self, split: str) -> list[Row]:
+        from envs.repair.rows import rows
+
+        is_test = split in ("test", "test_paper")
+        if self.settings.test_instances:
+            return list(rows(self.settings.test_instances if is_test else self.settings.instances))
+        return [row for row in rows(self.settings.instances) if _split_of(row.place, self.settings) == _kind(split)]
+
+    def _all_rows(self) -> list[Row]:
+        from envs.repair.rows import rows
+
+        sources = [self.settings.instances, self.settings.test_instances]
+        return [row for source in sources if source for row in rows(source)]
+
+    def _setup(self) -> Setup:
+        import sys
+
+        from envs.repair.commands import Shape
+        from envs.repair.env import Setup
+        from envs.repair.grading import Options
+        from envs.sandbox.types import Limits
+
+        told = self.settings
+        limits = Limits(wall_s=told.tests_deadline_s, cpu_s=4 * told.tests_deadline_s, memory_mib=told.memory_mib)
+        options = Options(told.sandbox, told.python or sys.executable, limits)
+        return Setup(lambda instance: provider(instance, told), options, Shape(told.show_lines, told.show_chars))
+
+
+def provider(instance: Instance, settings: Settings) -> RepoProvider:
+    """Where this instance's repository comes from; ``auto``: its own files, else a mirror, else an image."""
+    from envs.repair.container import ContainerImage
+    from envs.repair.providers import GitMirror, InlineFiles
+
+    kind = settings.provider
+    if kind == "auto":
+        kind = "inline" if instance.files else "git" if settings.mirror_dir else "container"
+    if kind == "inline":
+        return InlineFiles()
+    if kind == "git":
+        return GitMirror(Path(settings.mirror_dir).expanduser())
+    return ContainerImage(settings.container_image)
+
+
+def _refuse(settings: Settings) -> None:
+    """Settings that cannot work are answered before anything starts."""
+    from envs.sandbox import sandbox
+    from envs.sandbox.types import SandboxError
+
+    if settings.provider not in PROVIDERS:
+        near = difflib.get_close_matches(settings.provider, PROVIDERS, n=1, cutoff=0.0)[0]
+        raise TaskError(f"env.provider={settings.provider!r}; did you mean {near}? (choices: {', '.join(PROVIDERS)})")
+    if settings.provider == "git" and not settings.mirror_dir:
+        raise TaskError("env.provider=git needs env.mirror_dir, the folder of the local clones")
+    if min(settings.test_share, settings.validation_share) < 0 or settings.test_share + settings.validation_share > 1:
+        raise TaskError("env.test_share and env.validation_share are shares of the instances, together at most 1")
+    if settings.mirror_dir and not Path(settings.mirror_dir).expanduser().is_dir():
+        raise TaskError(f"env.mirror_dir={settings.mirror_dir!r}: no such folder")
+    try:
+        if settings.sandbox not in sandbox.MODES or settings.sandbox == "required":
+            sandbox.level(settings.sandbox)
+    except SandboxError as error:
+        raise TaskError(str(error)) from error
+
+
+def _environment(settings: Settings) -> str:
+    """A hash of what an instance is checked with: another interpreter or another mirror may accept other instances."""
+    folder = Path(settings.mirror_dir).expanduser() if settings.mirror_dir else None
+    clones = (
+        sorted(f"{path.parent.name}/{path.name}" for path in [*folder.glob("*"), *folder.glob("*/*")]) if folder else []
+    )
+    what = [settings.provider, settings.container_image, settings.python, settings.tests_deadline_s, clones]
+    return hashlib.sha256(json.dumps(what).encode()).hexdigest()[:16]
+
+
+def _split_of(place: float, settings: Settings) -> str:
+    if place < settings.test_share:
+        return "test"
+    return "validation" if place < settings.test_share + settings.validation_share else "train"
+
+
+def _kind(split: str) -> str:
+    return {"test_paper": "test", "demonstrations": "train", "pretraining": "train"}.get(split, split)
+
+
+def _fits(instance: Instance, params: Params) -> bool:
+    repo, measure = params["repo"], params["measure"]
+    if repo not in ("all", instance.repo, instance.repo.split("/")[-1]):
+        return False
+    return measure is None or difficulty(instance, measure) == params["level"]
+
+
+def difficulty(instance: Instance, measure: str) -> str:
+    """``easy``, ``medium`` or ``hard`` by ``lines`` of the reference patch or ``tests`` that count (tables 2 and 6)."""
+    size = instance.meta["patch_lines"] if measure == "lines" else instance.meta["tests"]
+    return LEVELS[sum(size > bound for bound in BINS[measure])]
+
+
+def _no_instances(params: Params, split: str, found: Sequence[Row]) -> str:
+    repos = sorted({row.instance.repo for row in found if row.instance})
+    wanted = params["repo"] + (f"-{params['measure']}-{params['level']}" if params["measure"] else "")
+    there = ", ".join(repos[:12]) or "none"
+    return f"env.task={wanted}: split {split} has no such instance among {len(found)} rows (repositories: {there})"
+
+
+def _nearest(task: str) -> str:
+    names = ["all", *PAPER_REPOS, *(repo.split("/")[-1] for repo in PAPER_REPOS)]
+    sized = [f"{name}-{measure}-{level}" for name in names for measure in BINS for level in LEVELS]
+    return difflib.get_close_matches(task, [*names, *sized], n=1, cutoff=0.0)[0]

@@ -1,0 +1,109 @@
+"""A judge over the network: an OpenAI-compatible chat endpoint reads the agent's change and gives it a score."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from envs.types import EnvError
+from rewards.reward import ScoredTurn
+
+_ANSWER = re.compile(r"\s*(?:score\s*[:=]\s*)?(0(?:\.\d+)?|1(?:\.0+)?|\.\d+)\s*\.?\s*", re.IGNORECASE)
+_SHOWN_CHARS = 8000
+_WAIT_S = 1.0
+_ASK = (
+    "You grade a change to a Python repository. Answer with one number between 0 and 1 and nothing else: 1 for a change "
+    "that repairs what is described and breaks nothing, 0 for one that repairs nothing."
+)
+
+
+class JudgeError(EnvError):
+    """The judge did not answer, or not with a score. The episode fails: no score is made up for it."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """``url`` is the endpoint up to and with ``/v1``. ``key_env`` names the environment variable with its key ("" where
+    it wants none). ``timeout_s`` bounds one request, ``retries`` says how often a failed one is sent again."""
+
+    url: str = ""
+    model: str = ""
+    key_env: str = ""
+    timeout_s: float = 60.0
+    retries: int = 2
+
+
+class Judge:
+    """One number on the last turn, the judge's score in [0, 1]; 0 without asking where nothing was changed.
+
+    Raises:
+        JudgeError: no usable answer came, at any try.
+        ValueError: ``turn_reward.url`` is no address, or the key is not set.
+    """
+
+    name: ClassVar[str] = "judge"
+    blocking: ClassVar[bool] = True
+    Settings: ClassVar[type] = Settings
+
+    def __init__(self, settings: Settings | None = None) -> None:
+        self.settings = settings or Settings()
+
+    def turn_rewards(self, turns: Sequence[ScoredTurn], won: bool, max_score: float) -> list[float]:
+        if not turns:
+            return []
+        patch = str(turns[-1].info.get("patch", ""))
+        score = self.ask(str(turns[-1].info.get("problem", "")), patch) if patch else 0.0
+        return [0.0] * (len(turns) - 1) + [score]
+
+    def ask(self, problem: str, patch: str) -> float:
+        """The judge's score of one change. Raises as the class says."""
+        request = self._request(problem, patch)
+        for left in range(self.settings.retries, -1, -1):
+            try:
+                return _score(self._send(request))
+            except JudgeError:
+                if not left:
+                    raise
+                time.sleep(_WAIT_S * (self.settings.retries - left + 1))
+        raise AssertionError("unreachable")
+
+    def _request(self, problem: str, patch: str) -> urllib.request.Request:
+        url, key = self.settings.url.rstrip("/"), os.environ.get(self.settings.key_env or "", "")
+        if not url.startswith(("http://", "https://")):
+            raise ValueError(f"reward=judge needs turn_reward.url=http(s)://HOST/v1, not {self.settings.url!r}")
+        if self.settings.key_env and not key:
+            raise ValueError(f"turn_reward.key_env names {self.settings.key_env}, which is not set")
+        told = f"What is wrong:\n{problem[:_SHOWN_CHARS]}\n\nThe change:\n{patch[:_SHOWN_CHARS]}"
+        messages = [{"role": "system", "content": _ASK}, {"role": "user", "content": told}]
+        body = {"model": self.settings.model, "messages": messages, "temperature": 0, "max_tokens": 16}
+        headers = {"Content-Type": "application/json", **({"Authorization": f"Bearer {key}"} if key else {})}
+        return urllib.request.Request(f"{url}/chat/completions", json.dumps(body).encode(), headers)
+
+    def _send(self, request: urllib.request.Request) -> Any:
+        try:
+            with urllib.request.urlopen(request, timeout=self.settings.timeout_s) as reply:
+                return json.load(reply)
+        except urllib.error.HTTPError as error:
+            with error:
+                raise JudgeError(f"the judge at turn_reward.url={self.settings.url} answered {error.code}") from error
+        except (OSError, ValueError) as error:
+            raise JudgeError(f"the judge at turn_reward.url={self.settings.url} did not answer: {error}") from error
+
+
+def _score(reply: Any) -> float:
+    """The number that the whole answer is. Raises ``JudgeError`` for anything else."""
+    try:
+        text = reply["choices"][0]["message"]["content"]
+    except (KeyError, IndexError, TypeError) as error:
+        raise JudgeError("the judge at turn_reward.url sent no chat completion") from error
+    match = _ANSWER.fullmatch(text) if isinstance(text, str) else None
+    if not match:
+        raise JudgeError(f"the judge at turn_reward.url answered {str(text)[:80]!r}, which is no number from 0 to 1")
+    return float(match[1])

@@ -1,0 +1,56 @@
+"""Rewards of repaired repositories: one number on the last turn, from the tests that passed when it was graded.
+
+The last turn's ``info["tests"]`` has the counts (``envs.repair.score.Counts``); an episode that was never graded, whose
+turns have none, gets 0.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Sequence
+from typing import ClassVar
+
+from envs.repair.score import Counts
+from rewards.reward import ScoredTurn
+
+
+class _LastTurn(abc.ABC):
+    name: ClassVar[str]
+
+    def turn_rewards(self, turns: Sequence[ScoredTurn], won: bool, max_score: float) -> list[float]:
+        counts = Counts.from_info(turns[-1].info) if turns else None
+        last = self._value(counts, won) if counts else 0.0
+        return [0.0] * (len(turns) - 1) + [last] * bool(turns)
+
+    @abc.abstractmethod
+    def _value(self, counts: Counts, won: bool) -> float: ...
+
+
+class Binary(_LastTurn):
+    """1 if the repository is resolved: every FAIL_TO_PASS and every PASS_TO_PASS test passes, and the run of tests
+    ended as it should."""
+
+    name = "binary"
+
+    def _value(self, counts: Counts, won: bool) -> float:
+        return float(won and counts.resolved)
+
+
+class Ratio(_LastTurn):
+    """The share of FAIL_TO_PASS tests that were repaired, less the share of PASS_TO_PASS tests that were broken, and
+    not below 0: an untouched repository gets 0."""
+
+    name = "ratio"
+
+    def _value(self, counts: Counts, won: bool) -> float:
+        return counts.ratio
+
+
+class PassRatioReference(_LastTurn):
+    """The formula of the study's released code, to compare with: passing tests / all tests. An untouched repository
+    gets PASS_TO_PASS / all, nearly 1 where most tests never failed, so little is left to learn from."""
+
+    name = "pass_ratio_reference"
+
+    def _value(self, counts: Counts, won: bool) -> float:
+        return counts.pass_ratio
