@@ -1,0 +1,78 @@
+"""Playing ALFWorld: alfworld's own texts, ALFRED's goal conditions as the score."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from envs.alfworld import game
+from envs.alfworld.engine import NOTHING, Engine
+from envs.text_env import RawStep, TextEnv, sanitise
+from envs.types import EnvError, Observation, TaskRef
+
+
+class AlfWorldEnv(TextEnv):
+    """One game of a session. ``info`` of each step: the goal conditions that hold now, and how many there are."""
+
+    def __init__(self, *, legal: bool = False, expert: bool = False) -> None:
+        super().__init__()
+        self._legal, self._expert = legal, expert
+        self._engine = Engine()
+        self._loaded = ""
+        self._shown = Observation(text="")
+        self._plan: tuple[str, ...] = ()
+
+    def clean(self, action: str) -> str:
+        """Commands match exactly, in lower case: capitals and a final full stop are not held against a player."""
+        return sanitise(action).lower().rstrip(" .!\"'")
+
+    def _reset(self, task: TaskRef, seed: int) -> Observation:
+        self._load(task)
+        introduction = self._engine.reset()
+        self._at_first = self._best = self._goal.met(self._engine.facts)
+        self._plan = task.walkthrough
+        text = game.opening(introduction, self._engine.task)
+        self._shown = self._see(text, game.task_words(self._engine) or task.goal)
+        return self._shown
+
+    def _load(self, task: TaskRef) -> None:
+        if self._loaded == task.sha256:
+            return
+        self._loaded = ""
+        file = Path(task.game_file)
+        if not file.is_file() or game.sha256(file) != task.sha256:
+            raise EnvError(f"{task.key}: the game file {file} is missing or is not the one that was accepted")
+        data = game.read(file)
+        _, self._goal = game.problem_of(data)
+        self._engine.load(game.text_of(data), file.parent)
+        self._loaded = task.sha256
+
+    def _step(self, command: str) -> RawStep:
+        answer = self._engine.step(command)
+        won = self._engine.won
+        met = self._met(won)
+        self._best = max(self._best, met)
+        self._follow(command)
+        self._shown = self._see(NOTHING if answer is None else answer, self._shown.goal)
+        info = {"goal_conditions": met, "goal_conditions_total": self._goal.total}
+        score = float(self._best - self._at_first)
+        return RawStep(self._shown, score, won=won, valid=answer is not None, info=info)
+
+    def _met(self, won: bool) -> int:
+        """All conditions exactly where the engine says that the game is won."""
+        return self._goal.total if won else min(self._goal.met(self._engine.facts), self._goal.total - 1)
+
+    def _follow(self, command: str) -> None:
+        """The rest of the expert's plan, as long as the player keeps to it."""
+        self._plan = self._plan[1:] if self._plan[:1] == (command,) else ()
+
+    def _see(self, text: str, goal: str) -> Observation:
+        legal = tuple(sorted(self._engine.commands)) if self._legal else ()
+        return Observation(text=text, goal=goal, legal=legal, expert=self._plan if self._expert else ())
+
+    def _observe(self, message: str) -> Observation:
+        return self._see(message, self._shown.goal)
+
+    def close(self) -> None:
+        super().close()
+        self._engine.close()
+        self._loaded = ""

@@ -1,0 +1,123 @@
+"""What a game asks for, read from its PDDL, and how much of it holds.
+
+The conditions and their number are ALFRED's (Shridhar et al. 2020, arXiv 1912.01734, "goal-condition success"; alfworld
+keeps them in ``alfworld/env/tasks.py``, ``goal_conditions_met``):
+
+    pick_and_place_simple     1  the thing is in the receptacle
+    look_at_obj_in_light      2  the thing is in hand; one stands at a lamp that was switched on
+    pick_{clean,heat,cool}    3  such a thing is in the receptacle; such a thing was treated; one is both
+    pick_two_obj_and_place    2  the most such things in one receptacle, up to two
+
+All of them hold exactly where the game is won.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from envs.alfworld import pddl
+from envs.alfworld.kinds import LIGHT, TOOLS, TWO, TYPES
+from envs.alfworld.text import Arguments, Facts
+
+_STATES = {"isclean": TYPES[2], "ishot": TYPES[3], "iscool": TYPES[4]}
+_ABLE = {TYPES[2]: "cleanable", TYPES[3]: "heatable", TYPES[4]: "coolable"}
+_UNSUPPORTED = ("issliced", "inreceptacleobject", "forall", "or", "when")
+_TOTALS = {LIGHT: 2, TWO: 2}
+
+
+@dataclass(frozen=True)
+class Goal:
+    """``target``, ``receptacle`` and ``lamp`` are types in lower case; what a task type does not use is empty."""
+
+    task_type: str
+    target: str
+    receptacle: str = ""
+    lamp: str = ""
+
+    @property
+    def total(self) -> int:
+        """The number of conditions."""
+        return 3 if self.task_type in TOOLS else _TOTALS.get(self.task_type, 1)
+
+    def met(self, facts: Facts) -> int:
+        """How many of the conditions hold, 0 to ``total``."""
+        targets = {thing for thing, kind in facts.get("objecttype", ()) if kind == f"{self.target}type"}
+        if self.task_type == LIGHT:
+            held = any(thing in targets for _, thing in facts.get("holds", ()))
+            return held + self._lit(facts)
+        placed = [(thing, place) for thing, place in self._placed(facts) if thing in targets]
+        if self.task_type == TWO:
+            places = [place for _, place in placed]
+            return min(2, max(map(places.count, places), default=0))
+        if self.task_type not in TOOLS:
+            return int(bool(placed))
+        treated = self._treated(facts) & targets
+        return bool(placed) + bool(treated) + any(thing in treated for thing, _ in placed)
+
+    def _placed(self, facts: Facts) -> Iterator[Arguments]:
+        wanted = {place for place, kind in facts.get("receptacletype", ()) if kind == f"{self.receptacle}type"}
+        return ((thing, place) for thing, place in facts.get("inreceptacle", ()) if place in wanted)
+
+    def _treated(self, facts: Facts) -> set[str]:
+        state = next(name for name, task_type in _STATES.items() if task_type == self.task_type)
+        able = {thing for (thing,) in facts.get(_ABLE[self.task_type], ())}
+        return {thing for (thing,) in facts.get(state, ())} & able
+
+    def _lit(self, facts: Facts) -> bool:
+        """Standing where a switched-on lamp stands. Switching it off again does not count: alfworld asks whether it
+        was toggled."""
+        here = {spot for _, spot in facts.get("atlocation", ())}
+        near = {place for place, spot in facts.get("receptacleatlocation", ()) if spot in here}
+        lamps = {thing for thing, kind in facts.get("objecttype", ()) if kind == f"{self.lamp}type"}
+        on = {thing for (thing,) in facts.get("istoggled", set()) & facts.get("toggleable", set())} & lamps
+        return any(thing in on and place in near for thing, place in facts.get("inreceptacle", ()))
+
+
+def parse(problem: pddl.Expression) -> Goal:
+    """The goal of a problem.
+
+    Raises:
+        ValueError: it is not of one of the six task types.
+    """
+    atoms = list(_atoms(pddl.section(problem, "goal")))
+    names = [atom[0] for atom in atoms]
+    if any(name in _UNSUPPORTED for name in names):
+        raise ValueError("the goal is not one of the six task types")
+    kinds = {atom[1]: atom[2].removesuffix("type") for atom in atoms if atom[0] in ("objecttype", "receptacletype")}
+    return _light(atoms, kinds) if "holds" in names else _placing(atoms, names, kinds)
+
+
+def _light(atoms: list[Arguments], kinds: dict[str, str]) -> Goal:
+    held = next((atom[2] for atom in atoms if atom[0] == "holds"), "")
+    lamp = next((atom[1] for atom in atoms if atom[0] == "istoggled"), "")
+    return _checked(Goal(LIGHT, kinds.get(held, ""), lamp=kinds.get(lamp, "")), kinds.get(lamp, ""))
+
+
+def _placing(atoms: list[Arguments], names: list[str], kinds: dict[str, str]) -> Goal:
+    placed = [atom for atom in atoms if atom[0] == "inreceptacle"]
+    states = [_STATES[name] for name in names if name in _STATES]
+    if len(states) > 1 or len(placed) not in (1, 2) or (states and len(placed) == 2):
+        raise ValueError("the goal is not one of the six task types")
+    task_type = states[0] if states else TWO if len(placed) == 2 else TYPES[0]
+    _, thing, place = placed[0]
+    return _checked(Goal(task_type, kinds.get(thing, ""), kinds.get(place, "")), kinds.get(place, ""))
+
+
+def _checked(goal: Goal, other: str) -> Goal:
+    if not goal.target or not other:
+        raise ValueError("the goal does not say which types of things it is about")
+    return goal
+
+
+def _atoms(parts: Iterable[pddl.Expression]) -> Iterator[Arguments]:
+    """The predicates of a formula; a connective that has no place in the six types comes out as its name alone."""
+    for part in parts:
+        if not isinstance(part, list) or not part:
+            continue
+        if part[0] in _UNSUPPORTED:
+            yield (str(part[0]), *(str(word) for word in part[1:]))
+        elif all(isinstance(word, str) for word in part) and not str(part[0]).startswith("?"):
+            yield tuple(str(word) for word in part)
+        else:
+            yield from _atoms(part)

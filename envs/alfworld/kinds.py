@@ -1,0 +1,50 @@
+"""ALFWorld's six task types, and the named tasks that mix them."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+
+from envs.types import TaskError
+
+# In alfworld's own numbering, 1 to 6.
+TYPES = (
+    "pick_and_place_simple",
+    "look_at_obj_in_light",
+    "pick_clean_then_place_in_recep",
+    "pick_heat_then_place_in_recep",
+    "pick_cool_then_place_in_recep",
+    "pick_two_obj_and_place",
+)
+# The study mixes 1, 4 and 6 types and does not say which: the first ones in that numbering are our choice.
+MIXTURES: dict[str, tuple[str, ...]] = {"one_type": TYPES[:1], "four_types": TYPES[:4], "all_types": TYPES}
+# A state that the object must be brought to, and where that is done.
+TOOLS = {TYPES[2]: ("clean", "SinkBasin"), TYPES[3]: ("heat", "Microwave"), TYPES[4]: ("cool", "Fridge")}
+LIGHT, TWO = TYPES[1], TYPES[5]
+
+
+def task_types(task: str, only: Sequence[str] = ()) -> list[str]:
+    """The types that a task draws from, in alfworld's order; ``only`` (``env.task_types``) keeps those named.
+
+    Raises:
+        TaskError: an unknown task or type, or a filter that leaves nothing.
+    """
+    names = MIXTURES.get(task) or (_known(task, (*MIXTURES, *TYPES), "task"),)
+    wanted = {_known(name, TYPES, "type in env.task_types") for name in only}
+    left = [name for name in names if not wanted or name in wanted]
+    if not left:
+        raise TaskError(f"env.task_types={list(only)} leaves no type of {task}; did you mean env.task=all_types?")
+    return left
+
+
+def _known(name: str, choices: Iterable[str], what: str) -> str:
+    choices = list(choices)
+    if name not in choices:
+        near = difflib.get_close_matches(str(name), choices, n=1, cutoff=0.0)
+        raise TaskError(f"unknown {what} {name!r} of alfworld; did you mean {near[0]}? (choices: {', '.join(choices)})")
+    return name
+
+
+def type_of_seed(types: Sequence[str], seed: int) -> str:
+    """Consecutive seeds take the types in turn, so that any stretch of them holds equal shares."""
+    return types[seed % len(types)]

@@ -1,0 +1,182 @@
+"""alfworld's texts: its context-sensitive grammar, as TextWorld parses it, written out against a state.
+
+TextWorld's own writer parses every template anew and copies whole contexts at each symbol, which takes nine tenths of
+a step. Here a template is parsed once a process and nothing is copied; the words are the same (tested on random play).
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import CodeType
+from typing import Any
+
+from textworld.envs.pddl import logic, textgen
+from textworld.logic import Rule
+
+Arguments = tuple[str, ...]
+Facts = Mapping[str, set[Arguments]]
+Bindings = dict[str, str]  # from a placeholder to the thing that stands for it
+_TASK = re.compile(r'(?<="rhs": ")Your task is to: (?:[^"\\]|\\.)*(?=")')
+_HARMLESS = (
+    *(ast.Expression, ast.Name, ast.Load, ast.Attribute, ast.Constant),
+    *(ast.BinOp, ast.Add, ast.BoolOp, ast.Or, ast.And),
+)
+_PLACEHOLDER_TASK = "Your task is to: UNKNOWN GOAL."
+
+
+@dataclass(frozen=True)
+class Entity:
+    """What the grammar's expressions see of a thing."""
+
+    id: str
+    name: str
+    definite: str = "the"
+    indefinite: str = "a"
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True)
+class ActionWords:
+    """How an action is commanded (``template``) and answered (``feedback``), both in the grammar's notation."""
+
+    template: str
+    feedback: str
+
+
+@dataclass(frozen=True)
+class Grammar:
+    """``rules`` maps a symbol to its alternatives; ``actions`` go by their names in lower case."""
+
+    rules: Mapping[str, Sequence[Any]]
+    actions: Mapping[str, ActionWords]
+    task: str
+
+
+def parse(source: str) -> Grammar:
+    """The grammar of a game file. All games share one but for the line that tells the task.
+
+    Raises:
+        Exception: whatever TextWorld's parser raises on a broken grammar.
+    """
+    told = _TASK.search(source)
+    task = json.loads(f'"{told.group()}"') if told else ""
+    rules, actions = _parse(_TASK.sub(_PLACEHOLDER_TASK, source))
+    return Grammar(rules, actions, task)
+
+
+@functools.lru_cache(maxsize=8)
+def _parse(source: str) -> tuple[dict[str, list[Any]], dict[str, ActionWords]]:
+    actions, grammar = logic._parse_and_convert(source, rule_name="pddlStart")
+    words = {name: ActionWords(action.template, action.feedback_rule) for name, action in actions.items()}
+    return dict(grammar._rules), words
+
+
+@functools.lru_cache(maxsize=1024)
+def _symbols(template: str) -> tuple[Any, ...]:
+    return tuple(textgen._parse_and_convert(template, rule_name="symbols"))
+
+
+@functools.lru_cache(maxsize=1024)
+def _code(expression: str) -> CodeType:
+    """A game file's expression. What it may do is join and choose between the attributes of things: a downloaded file
+    runs no code of its own here."""
+    tree = ast.parse(expression.strip(), mode="eval")
+    for node in ast.walk(tree):
+        if not isinstance(node, _HARMLESS) or (isinstance(node, ast.Attribute) and node.attr.startswith("_")):
+            raise ValueError(f"an expression that a grammar may not hold: {expression.strip()!r}")
+    return compile(tree, "<grammar>", "eval")
+
+
+@functools.lru_cache(maxsize=1024)
+def _query(expression: str) -> tuple[tuple[str, tuple[tuple[str, str], ...]], ...]:
+    """The predicates of a condition, each with its placeholders' names and types."""
+    predicates = Rule.parse_conjunctive_query(expression).preconditions
+    return tuple((p.name, tuple((ph.name, ph.type) for ph in p.parameters)) for p in predicates)
+
+
+class Writer:
+    """Writes texts about one game: its grammar, its things by name, their types."""
+
+    def __init__(self, grammar: Grammar, entities: Mapping[str, Entity], types: Mapping[str, str]) -> None:
+        self._grammar, self._entities, self._types = grammar, entities, types
+
+    def write(self, template: str, facts: Facts, bindings: Bindings) -> str:
+        """``template`` written out: symbols replaced by the first of their rules whose condition holds.
+
+        Raises:
+            KeyError: a symbol without a rule.
+        """
+        return self._all(_symbols(template), facts, bindings)
+
+    def _all(self, symbols: Sequence[Any], facts: Facts, bindings: Bindings) -> str:
+        return "".join(self._one(symbol, facts, bindings) for symbol in symbols)
+
+    def _one(self, symbol: Any, facts: Facts, bindings: Bindings) -> str:
+        match symbol:
+            case textgen.TerminalSymbol():
+                return str(symbol)
+            case textgen.NonterminalSymbol():
+                return self._rule(str(symbol), facts, bindings)
+            case textgen.EvalSymbol():
+                variables = {name: self._entities[thing] for name, thing in bindings.items()}
+                return str(eval(_code(symbol.expression), {}, variables))
+            case textgen.ListSymbol():
+                return self._list(list(self._cases(symbol.symbol, facts, bindings)), facts, bindings)
+            case textgen.ConditionalSymbol():
+                return "".join(self._cases(symbol, facts, bindings))
+        raise TypeError(f"unknown symbol {symbol!r} in a grammar")
+
+    def _rule(self, name: str, facts: Facts, bindings: Bindings) -> str:
+        if name == "task" and self._grammar.task:
+            return self._grammar.task
+        for rule in self._grammar.rules[name]:
+            if not rule.condition or next(self.matches(rule.condition, facts, bindings), None) is not None:
+                return self._all(rule.rhs, facts, bindings)
+        raise KeyError(f"no rule of {name} applies")
+
+    def _cases(self, symbol: Any, facts: Facts, bindings: Bindings) -> Iterator[str]:
+        """The expression once for each way to meet its condition."""
+        found = self.matches(symbol.given, facts, bindings) if symbol.given else iter((bindings,))
+        for match in found:
+            yield self._one(symbol.expression, facts, match)
+
+    def _list(self, items: list[str], facts: Facts, bindings: Bindings) -> str:
+        if not items:
+            return self._rule("list_empty", facts, bindings)
+        if len(items) == 1:
+            return items[0]
+        separator = self._rule("list_separator", facts, bindings)
+        return separator.join(items[:-1]) + self._rule("list_last_separator", facts, bindings) + items[-1]
+
+    def matches(self, condition: str, facts: Facts, bindings: Bindings) -> Iterator[Bindings]:
+        """Every way to meet ``condition`` in the order of the things' ids; no thing stands for two placeholders."""
+        return self._match(_query(condition), facts, bindings)
+
+    def _match(self, predicates: Sequence[Any], facts: Facts, bindings: Bindings) -> Iterator[Bindings]:
+        if not predicates:
+            yield bindings
+            return
+        name, placeholders = predicates[0]
+        for arguments in sorted(facts.get(name, ())):
+            extended = self._extend(bindings, placeholders, arguments)
+            if extended is not None:
+                yield from self._match(predicates[1:], facts, extended)
+
+    def _extend(self, bindings: Bindings, placeholders: Sequence[Any], arguments: Arguments) -> Bindings | None:
+        for (name, _), thing in zip(placeholders, arguments, strict=True):
+            if bindings.get(name, thing) != thing:
+                return None
+        extended = dict(bindings)
+        for (name, kind), thing in zip(placeholders, arguments, strict=True):
+            if extended.get(name) != thing:
+                if thing in extended.values() or not (kind == "object" or self._types.get(thing) == kind):
+                    return None
+                extended[name] = thing
+        return extended
