@@ -16,7 +16,9 @@ WORLDS: dict[str, str] = {
     "textworld": "envs.textworld:TextWorldCustom",
     "tw_simple": "envs.tw_simple:TwSimple",
     "swegym": "envs.repair.swegym:SweGym",
+    "repo_repair": "envs.repair.world:RepoRepair",
     "gym": "envs.gym:Gym",
+    "textarena": "envs.textarena:TextArena",
 }
 
 

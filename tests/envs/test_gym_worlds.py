@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import collections
 import dataclasses
+import sys
 from itertools import pairwise
 from pathlib import Path
 
@@ -239,3 +240,9 @@ def test_a_game_of_somebody_elses(game_cache: Path) -> None:
         (True, True, 3.0),
     ]
     assert steps(one, ["2", "2"])[1][-1].lost
+
+
+def test_without_gymnasium_the_answer_is_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "gymnasium", None)
+    with pytest.raises(TaskError, match="pip install gymnasium"):
+        world("gym").parse_task("FrozenLake-v1")

@@ -1,0 +1,98 @@
+"""How textarena's games are won: a short plan of action words, from the game as it stands.
+
+Each planner reads the game's own state (textarena's classes, not imported here), which no player is shown.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any
+
+Plan = list[str] | None
+Spot = tuple[int, int]
+MOVES: dict[str, Spot] = {"up": (-1, 0), "down": (1, 0), "left": (0, -1), "right": (0, 1)}
+_WALL, _TARGET, _BOX_ON_TARGET, _BOX = 0, 2, 3, 4
+_STATES = 50_000
+
+
+def legal_words(game: Any) -> tuple[str, ...]:
+    """What a random player may say: directions, or the numbers that were not guessed yet."""
+    if hasattr(game, "guessed_numbers"):
+        return tuple(str(n) for n in range(game.min_number, game.max_number + 1) if n not in game.guessed_numbers)
+    return tuple(MOVES)
+
+
+def sokoban(game: Any) -> Plan:
+    """A shortest plan, by breadth-first search over where the player and the boxes are.
+
+    None where a box starts on a target too: textarena does not count such a box until it was pushed.
+    """
+    walls, targets = _spots(game.room_fixed, _WALL), _spots(game.room_fixed, _TARGET)
+    boxes = _spots(game.room_state, _BOX, _BOX_ON_TARGET)
+    if boxes & targets:
+        return None
+    start = (tuple(map(int, game.player_position)), boxes)
+
+    def after(state: tuple[Spot, frozenset[Spot]], move: Spot) -> tuple[Spot, frozenset[Spot]] | None:
+        me, boxes = _beside(state[0], move), state[1]
+        if me in boxes:
+            pushed = _beside(me, move)
+            boxes = boxes if pushed in boxes or pushed in walls else boxes - {me} | {pushed}
+        return None if me in walls or me in boxes else (me, boxes)
+
+    return _search(start, after, lambda state: state[1] <= targets)
+
+
+def frozen_lake(game: Any) -> Plan:
+    """A shortest way around the holes."""
+    grid, goal = game.state.game_state["grid"], game.state.game_state["goal_pos"]
+
+    def after(spot: Spot, move: Spot) -> Spot | None:
+        row, column = _beside(spot, move)
+        inside = 0 <= row < game.size and 0 <= column < game.size
+        return (row, column) if inside and grid[row][column] != "H" else None
+
+    return _search(game.state.game_state["player_pos"], after, lambda spot: spot == goal)
+
+
+def guess_the_number(game: Any) -> Plan:
+    """Halving: what anyone who only hears higher and lower can do."""
+
+    def guesses(low: int, high: int) -> Iterator[int]:
+        middle = (low + high) // 2
+        yield middle
+        if middle != game.game_number:
+            yield from guesses(*((middle + 1, high) if middle < game.game_number else (low, middle - 1)))
+
+    return [str(guess) for guess in guesses(game.min_number, game.max_number)]
+
+
+def _search(start: Any, after: Callable[[Any, Spot], Any], is_won: Callable[[Any], bool]) -> Plan:
+    seen, queue = {start}, deque([(start, [])])
+    while queue and len(seen) < _STATES:
+        state, plan = queue.popleft()
+        for word, move in MOVES.items():
+            reached = after(state, move)
+            if reached is None or reached in seen:
+                continue
+            if is_won(reached):
+                return [*plan, word]
+            seen.add(reached)
+            queue.append((reached, [*plan, word]))
+    return None
+
+
+def _beside(spot: Spot, move: Spot) -> Spot:
+    return spot[0] + move[0], spot[1] + move[1]
+
+
+def _spots(room: Any, *kinds: int) -> frozenset[Spot]:
+    return frozenset((r, c) for r, row in enumerate(room.tolist()) for c, kind in enumerate(row) if kind in kinds)
+
+
+PLANS: dict[str, Callable[[Any], Plan]] = {
+    "Sokoban": sokoban,
+    "FrozenLake": frozen_lake,
+    "GuessTheNumber": guess_the_number,
+}
