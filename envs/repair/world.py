@@ -1,0 +1,151 @@
+"""``env=repo_repair``: small bugs in small libraries, made here, so that nothing has to be downloaded."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from envs.repair.commands import FORM
+from envs.types import TaskError
+from envs.world import GameRecord, Params, PromptStyle, World
+
+if TYPE_CHECKING:
+    from envs.repair.env import Setup
+    from envs.text_env import TextEnv
+
+_VERSION = "1"
+_LEVELS = ("easy", "medium", "hard")
+_TURNS = {"easy": 12, "medium": 16, "hard": 24}
+_TEST_SPLITS = ("unseen_libraries", "seen_libraries")
+_HELD_OUT = ("test", "test_paper", "validation")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What ``env=repo_repair`` adds to the ``env`` node; conf/env/repo_repair.yaml says what each means."""
+
+    test_split: str = "unseen_libraries"
+    sandbox: str = "auto"
+    tests_deadline_s: float = 10.0
+    memory_mib: int = 1024
+    show_lines: int = 40
+    show_chars: int = 2000
+
+
+class RepoRepair(World):
+    """Tasks: ``all``; ``lines-LEVEL`` by the length of the repair; ``tests-LEVEL`` by the number of tests; or the name of
+    a library."""
+
+    name = "repo_repair"
+    rewards = ("ratio", "binary", "pass_ratio_reference", "judge", "sparse")
+    prompt = PromptStyle("You are repairing a bug in a small Python library.", FORM)
+    Settings = Settings
+    grades_unfinished = True
+
+    @functools.cached_property
+    def version(self) -> str:
+        from envs.repair import libraries
+
+        return f"{_VERSION}-{libraries.digest()[:16]}"
+
+    def parse_task(self, task: str) -> dict[str, Any]:
+        from envs.repair import libraries
+
+        _refuse(self.settings)
+        kind, _, level = str(task).partition("-")
+        known = task == "all" or (kind in ("lines", "tests") and level in _LEVELS) or task in libraries.TESTS
+        if not known:
+            raise TaskError(f"unknown task {task!r} of repo_repair; did you mean {_nearest(str(task))}?")
+        return {
+            "lines": level if kind == "lines" else "",
+            "tests": level if kind == "tests" else "",
+            "library": task if task in libraries.TESTS else "",
+            "test_split": self.settings.test_split,
+        }
+
+    def for_split(self, params: Params, split: str) -> dict[str, Any]:
+        """Libraries of a split, and which share of their bugs is its own."""
+        from envs.catalogue import SPLITS
+
+        apart = self.settings.test_split == "unseen_libraries" and not params["library"]
+        unseen = apart and split in _HELD_OUT
+        return {
+            "libraries": [params["library"]] if params["library"] else _libraries(params["tests"], unseen=unseen),
+            "lines": params["lines"],
+            "shares": "unseen" if unseen else "seen",
+            "split": "test" if split == "test_paper" else split,
+            "first": SPLITS[split].first,
+        }
+
+    def seeds(self, params: Params, split: str) -> Sequence[int] | None:
+        """Repairs of one line are listed, one seed each; longer ones are drawn without end."""
+        if params["lines"] != "easy":
+            return None
+        from envs.repair.making import listed
+
+        return range(params["first"], params["first"] + len(listed(params)))
+
+    def max_turns(self, task: str) -> int:
+        return _TURNS[self.parse_task(task)["lines"] or "hard"]
+
+    def scores_only_at_end(self, params: Params) -> bool:
+        return True
+
+    def make_game(self, params: Params, seed: int, folder: Path) -> GameRecord:
+        from envs.repair.making import make
+
+        return make(params, seed, folder, self._setup(), self.name)
+
+    def env(self, *, legal: bool = False, expert: bool = False) -> TextEnv:
+        from envs.repair.env import RepairEnv
+
+        return RepairEnv(self._setup(), legal=legal, expert=expert)
+
+    def _setup(self) -> Setup:
+        from envs.repair.commands import Shape
+        from envs.repair.env import Setup
+        from envs.repair.grading import Options
+        from envs.sandbox.types import Limits
+
+        told = self.settings
+        limits = Limits(told.tests_deadline_s, told.tests_deadline_s, told.memory_mib)
+        shape = Shape(told.show_lines, told.show_chars)
+        return Setup(options=Options(mode=told.sandbox, limits=limits), shape=shape)
+
+
+def _refuse(settings: Settings) -> None:
+    """Settings that cannot work are answered before anything starts."""
+    from envs.sandbox import sandbox
+    from envs.sandbox.types import SandboxError
+
+    if settings.test_split not in _TEST_SPLITS:
+        near = difflib.get_close_matches(str(settings.test_split), _TEST_SPLITS, n=1, cutoff=0.0)[0]
+        raise TaskError(f"env.test_split={settings.test_split!r} is unknown; did you mean {near}?")
+    for name in ("tests_deadline_s", "memory_mib", "show_lines", "show_chars"):
+        if getattr(settings, name) <= 0:
+            raise TaskError(f"env.{name}={getattr(settings, name)} must be above 0")
+    try:
+        if settings.sandbox not in sandbox.MODES or settings.sandbox == "required":
+            sandbox.level(settings.sandbox)
+    except SandboxError as error:
+        raise TaskError(str(error)) from error
+
+
+def _libraries(tests: str, *, unseen: bool) -> list[str]:
+    """The libraries to train on, or the ones held out; of one size of test suite where the task asks for it."""
+    from envs.repair import libraries
+
+    low, high = libraries.SUITES[tests] if tests else (1, max(libraries.TESTS.values()))
+    chosen = [name for name, size in libraries.TESTS.items() if low <= size <= high]
+    return sorted(name for name in chosen if (name in libraries.UNSEEN) == unseen)
+
+
+def _nearest(task: str) -> str:
+    from envs.repair import libraries
+
+    tasks = ["all", *(f"{kind}-{level}" for kind in ("lines", "tests") for level in _LEVELS), *libraries.TESTS]
+    return difflib.get_close_matches(task, tasks, n=1, cutoff=0.0)[0]
