@@ -7,6 +7,7 @@ environment. Behind walls it sees only the system's programs, the interpreter an
 from __future__ import annotations
 
 import os
+import random
 import shlex
 import shutil
 from collections.abc import Sequence
@@ -19,13 +20,14 @@ REPO = "/repo"
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 _ETC = ("ld.so.cache", "alternatives", "localtime", "mime.types", "nsswitch.conf")
 _DEVICES = ("null", "zero", "full", "random", "urandom")
-_FIRST_UID = 0x30000  # above every account of a usual machine
+_UIDS = range(40_000, 60_000)  # above every account of a usual machine, and mapped in most containers
 _NO_PRIVILEGES = ("--no-new-privs", "--inh-caps=-all", "--bounding-set=-all")
 
 
 @dataclass(frozen=True)
 class Walls:
-    """One way to build a sandbox. ``drop``: we are root, and the command becomes a user that owns nothing."""
+    """One way to build a sandbox. ``drop``: we are root, and the command becomes a user that owns nothing (root may
+    write to /proc/sys behind any walls, and its processes are not counted)."""
 
     level: Level
     drop: bool = False
@@ -47,7 +49,7 @@ class Walls:
         """A user of its own for each run, so that its processes are counted alone."""
         if not self.drop:
             return ["setpriv", *_NO_PRIVILEGES]
-        user = _FIRST_UID + int.from_bytes(os.urandom(2), "big")
+        user = random.SystemRandom().choice(_UIDS)
         return ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", *_NO_PRIVILEGES]
 
 
@@ -56,7 +58,7 @@ def candidates() -> list[Walls]:
     is_root = os.geteuid() == 0
     tools = {Level.BUBBLEWRAP: ("bwrap", "setpriv"), Level.NAMESPACES: ("unshare", "setpriv", "mount", "pivot_root")}
     levels = [level for level, needed in tools.items() if all(shutil.which(tool) for tool in needed)]
-    return [Walls(level, drop) for level in levels for drop in ((True, False) if is_root else (False,))]
+    return [Walls(level, drop=is_root) for level in levels]
 
 
 def environment(home: str) -> dict[str, str]:
@@ -81,11 +83,12 @@ def _start(argv: Sequence[str], layers: Sequence[str] | map[str], limits: Limits
 
     ``ulimit`` counts the processes of a user: outside of walls that would be all of this user's.
     """
-    kib = 1024
+    kib, cpu = 1024, max(1, round(limits.cpu_s))
     script = [
         "set -e",
         *(f"cp -RP {shlex.quote(layer)}/. ." for layer in layers),
-        f"ulimit -c 0; ulimit -t {max(1, round(limits.cpu_s))}; ulimit -v {limits.memory_mib * kib}",
+        f"ulimit -S -t {cpu}; ulimit -H -t {cpu + 1}",  # a signal that tells why, a second before the one that kills
+        f"ulimit -c 0; ulimit -v {limits.memory_mib * kib}",
         f"ulimit -f {limits.file_mib * kib * 2}; ulimit -n 512",  # -f counts blocks of 512 bytes
         f"(ulimit -u 1) 2>/dev/null && ulimit -u {limits.processes} || ulimit -p {limits.processes}" if count else ":",
         'exec "$@"',
@@ -148,7 +151,7 @@ def _namespaces(start: list[str], binds: list[tuple[Path, str]], limits: Limits,
         "cd $root; pivot_root . old; umount -l /old; rmdir /old",
         "mount -o remount,bind,ro / || fail root",
         f"cd {REPO}",
-        'exec "$@"',
+        '"$@" || exit $?',  # not exec: signals do not end the first process of a namespace
     ]
     user = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
     apart = ["--net", "--pid", "--mount", "--ipc", "--uts", "--fork", "--kill-child"]

@@ -1,0 +1,393 @@
+"""What a command may try, and how each try ends: at every level that this machine can build."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from envs.sandbox import sandbox
+from envs.sandbox.types import Completed, Level, Limits, Outcome, SandboxError
+from envs.sandbox.walls import Walls, candidates
+
+ROOT = Path(__file__).parents[2]
+QUICK = Limits(wall_s=20.0, cpu_s=20.0, memory_mib=512, processes=24, file_mib=4, disk_mib=16, output_mib=1)
+WAYS = [*candidates(), Walls(Level.LIMITS)]
+WALLED = [way for way in WAYS if way.level is not Level.LIMITS]
+by_name = {"ids": lambda way: str(way.level)}
+behind_walls = pytest.mark.parametrize("way", WALLED, **by_name)
+everywhere = pytest.mark.parametrize("way", WAYS, **by_name)
+
+
+@pytest.fixture(autouse=True)
+def _works(way: Walls) -> None:
+    if way.level is not Level.LIMITS and sandbox.run(["true"], way=way).code:
+        pytest.skip(f"this kernel refuses {way}")
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Path:
+    """A repository with one file, and a neighbour's beside it."""
+    for name, text in (("mine", "mine"), ("theirs", "secret of another task")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "file.txt").write_text(text)
+    return tmp_path / "mine"
+
+
+def play(way: Walls, code: str, repo: Path | None = None, limits: Limits = QUICK) -> Completed:
+    script = textwrap.dedent(code)
+    layers = [repo] if repo else []
+    visible = sandbox.interpreter_paths()
+    return sandbox.run([sys.executable, "-c", script], layers, limits=limits, visible=visible, way=way)
+
+
+TRY = """
+    def attempt(what):
+        try:
+            what()
+            print("done")
+        except Exception as error:
+            print(type(error).__name__)
+"""
+
+
+def attempts(way: Walls, lines: str, repo: Path | None = None) -> list[str]:
+    done = play(way, textwrap.dedent(TRY) + textwrap.dedent(lines), repo)
+    assert done.outcome is Outcome.FINISHED, done
+    return done.stdout.decode().split()
+
+
+def left(mark: str) -> list[str]:
+    """Processes of this machine that carry a word in their command line."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and entry.name != str(os.getpid()):
+            try:
+                if mark.encode() in (entry / "cmdline").read_bytes():
+                    found.append(entry.name)
+            except OSError:
+                continue
+    return found
+
+
+@everywhere
+def test_a_command_works_in_a_copy_of_its_folder(way, repo):
+    done = play(
+        way,
+        "print(open('file.txt').read()); open('file.txt', 'w').write('changed'); print(1, file=open('n', 'w'))",
+        repo,
+    )
+    assert (done.outcome, done.code, done.stdout, done.level) == (Outcome.FINISHED, 0, b"mine\n", way.level)
+    assert [path.name for path in repo.iterdir()] == ["file.txt"]
+    assert (repo / "file.txt").read_text() == "mine"
+
+
+@behind_walls
+def test_writing_outside_is_refused(way, repo, tmp_path):
+    places = [
+        "/usr/lib/evil",
+        "/etc/evil",
+        "/evil",
+        "/layers/0/file.txt",
+        f"{sys.prefix}/evil",
+        "/proc/sys/kernel/core_pattern",
+    ]
+    lines = "".join(f"attempt(lambda: open({place!r}, 'w').write('x'))\n" for place in places)
+    assert "done" not in attempts(way, lines, repo)
+    assert (repo / "file.txt").read_text() == "mine"
+    assert not any(Path(place).exists() for place in places[:3])
+
+
+@behind_walls
+def test_another_tasks_files_cannot_be_read(way, repo, tmp_path):
+    theirs, home = tmp_path / "theirs/file.txt", Path.home() / ".bashrc"
+    lines = "".join(f"attempt(lambda: open({str(path)!r}).read())\n" for path in (theirs, home, ROOT / "README.md"))
+    lines += f"import os\nattempt(lambda: os.listdir({str(tmp_path)!r}))\n"
+    assert "done" not in attempts(way, lines, repo)
+
+
+@behind_walls
+def test_links_lead_nowhere(way, repo, tmp_path):
+    (repo / "given").symlink_to(tmp_path / "theirs")
+    lines = f"""
+    import os
+    os.symlink({str(tmp_path / "theirs/file.txt")!r}, "made")
+    attempt(lambda: open("made").read())
+    attempt(lambda: open("given/file.txt").read())
+    attempt(lambda: open("made", "w").write("x"))
+    attempt(lambda: os.link({str(tmp_path / "theirs/file.txt")!r}, "hard"))
+    """
+    assert "done" not in attempts(way, lines, repo)
+    assert (tmp_path / "theirs/file.txt").read_text() == "secret of another task"
+
+
+@behind_walls
+def test_there_is_no_network(way):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(0.2)
+        port = server.getsockname()[1]
+        lines = f"""
+        import socket
+        attempt(lambda: socket.create_connection(("127.0.0.1", {port}), 2))
+        attempt(lambda: socket.create_connection(("192.0.2.1", 80), 2))
+        attempt(lambda: socket.getaddrinfo("example.org", 80))
+        s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        attempt(lambda: s.sendto(b"x", ("192.0.2.1", 53)))
+        """
+        assert "done" not in attempts(way, textwrap.dedent(lines))
+        with pytest.raises(TimeoutError):
+            server.accept()
+
+
+@behind_walls
+def test_sockets_of_this_machine_are_out_of_sight(way, tmp_path):
+    """Abstract sockets have no file: only a network of one's own keeps them apart."""
+    name = f"\0turngrid-{os.getpid()}"
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(name)
+        server.listen()
+        lines = f"import socket\nattempt(lambda: socket.socket(socket.AF_UNIX).connect({name!r}))"
+        assert attempts(way, lines) == ["ConnectionRefusedError"]
+
+
+@behind_walls
+def test_other_processes_cannot_be_seen_or_killed(way):
+    """It may end what is in the sandbox with it, which is only itself."""
+    lines = f"""
+    import os, signal
+    attempt(lambda: os.kill({os.getpid()}, signal.SIGKILL)) if {os.getpid()} > 300 else print("ProcessLookupError")
+    pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    print("few" if len(pids) < 8 else pids)
+    """
+    assert attempts(way, lines) == ["ProcessLookupError", "few"]
+    done = play(
+        way, "import os, signal\nos.kill(os.getppid(), signal.SIGKILL)\nos.kill(-1, signal.SIGKILL)\nprint('alive')"
+    )
+    assert done.outcome in (Outcome.FINISHED, Outcome.KILLED)
+
+
+@behind_walls
+def test_killing_the_parent_kills_nothing_of_ours(way):
+    done = play(way, "import os, signal\nwhile os.getppid() > 0:\n    os.kill(os.getppid(), signal.SIGKILL)\n")
+    assert done.outcome in (Outcome.FINISHED, Outcome.KILLED, Outcome.TIMED_OUT)
+
+
+FORK_BOMB = """
+import os, time
+try:
+    while True:
+        os.fork()
+except OSError:
+    time.sleep(0.3)
+"""
+
+
+@everywhere
+def test_a_fork_bomb_is_put_out(way):
+    mark = f"bomb-{os.getpid()}-{way.level}"
+    start = time.monotonic()
+    done = play(way, f"mark = {mark!r}\n{FORK_BOMB}", limits=Limits(wall_s=6.0, processes=24))
+    assert done.outcome in (Outcome.FINISHED, Outcome.TOO_MANY_PROCESSES, Outcome.TIMED_OUT)
+    assert time.monotonic() - start < 10
+    assert not left(mark)
+
+
+@everywhere
+def test_one_process_gets_no_more_memory(way):
+    done = play(way, "try:\n    bytearray(1 << 30)\nexcept MemoryError:\n    print('MemoryError')")
+    assert (done.outcome, done.stdout) == (Outcome.FINISHED, b"MemoryError\n")
+
+
+@everywhere
+def test_many_processes_get_no_more_memory(way):
+    code = """
+    import os, time
+    for _ in range(6):
+        if os.fork() == 0:
+            block = bytearray(b"x" * (150 << 20))
+            time.sleep(10)
+            os._exit(0)
+    time.sleep(10)
+    """
+    done = play(way, code)
+    assert (done.outcome, done.code) == (Outcome.OUT_OF_MEMORY, -1)
+    assert done.seconds < 9
+
+
+@everywhere
+def test_a_slow_command_is_ended(way):
+    done = play(way, "import time; time.sleep(60)", limits=Limits(wall_s=1.0))
+    assert (done.outcome, done.code) == (Outcome.TIMED_OUT, -1)
+    assert done.seconds < 3
+
+
+@everywhere
+def test_a_busy_command_is_ended(way):
+    done = play(way, "while True: pass", limits=Limits(wall_s=20.0, cpu_s=1.0))
+    assert done.outcome is Outcome.OUT_OF_CPU_TIME
+    assert done.seconds < 15
+
+
+@everywhere
+def test_huge_output_is_ended(way):
+    done = play(way, "while True: print('x' * 10000)")
+    assert (done.outcome, done.code) == (Outcome.TOO_MUCH_OUTPUT, -1)
+    assert len(done.stdout) < 4 << 20
+
+
+@everywhere
+def test_a_huge_file_is_refused(way, repo):
+    lines = "attempt(lambda: open('big', 'wb').write(b'x' * (8 << 20)))"
+    assert attempts(way, lines, repo) == ["OSError"]
+
+
+@behind_walls
+def test_many_files_fill_no_disk_but_their_own(way, repo):
+    lines = """
+    def fill():
+        for number in range(64):
+            for folder in (".", "/tmp"):
+                open(f"{folder}/{number}", "wb").write(b"x" * (1 << 20))
+    attempt(fill)
+    """
+    assert attempts(way, textwrap.dedent(lines), repo) == ["OSError"]
+
+
+@everywhere
+def test_a_daemon_does_not_outlive_the_run(way):
+    mark = f"daemon-{os.getpid()}-{way.level}"
+    code = f"""
+    import os, sys, time
+    mark = {mark!r}
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            sys.stdout.close(); os.close(2)
+            time.sleep(60)
+        os._exit(0)
+    time.sleep(0.2)
+    """
+    assert play(way, code).outcome is Outcome.FINISHED
+    assert not left(mark)
+
+
+@everywhere
+def test_nothing_of_our_environment_is_inherited(way, monkeypatch):
+    monkeypatch.setenv("HF_TOKEN", "a secret")
+    done = play(way, "import os; print(sorted(os.environ), len(os.listdir('/proc/self/fd')))")
+    names, _, files = done.stdout.decode().rpartition(" ")
+    assert "HF_TOKEN" not in names
+    assert "PYTHONPATH" not in names
+    assert int(files) <= 4  # the three streams, and the folder being listed
+
+
+@behind_walls
+def test_privileges_cannot_be_had(way):
+    lines = """
+    import ctypes, os
+    libc = ctypes.CDLL(None, use_errno=True)
+    def mount():
+        if libc.mount(b"none", b"/tmp", b"tmpfs", 0, None): raise PermissionError
+    attempt(mount)
+    def chroot(): os.chroot("/tmp")
+    attempt(chroot)
+    attempt(lambda: os.mknod("/tmp/disk", 0o60600, os.makedev(8, 0)))
+    attempt(lambda: os.sethostname(b"x")) if hasattr(os, "sethostname") else print("PermissionError")
+    caps = [line.split()[1] for line in open("/proc/self/status") if line.startswith(("CapEff", "CapPrm", "CapBnd"))]
+    print("none" if set(caps) == {"0" * 16} else caps)
+    """
+    assert attempts(way, textwrap.dedent(lines)) == ["PermissionError"] * 4 + ["none"]
+
+
+@behind_walls
+def test_no_trace_is_left_for_the_next_run(way, repo):
+    play(way, "open('/tmp/note', 'w').write('x'); open('note', 'w').write('x')", repo)
+    lines = "import os\nattempt(lambda: open('/tmp/note'))\nattempt(lambda: open('note'))"
+    assert attempts(way, lines, repo) == ["FileNotFoundError"] * 2
+
+
+@everywhere
+def test_a_crash_is_told_apart_from_an_end(way):
+    assert play(way, "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)").outcome is Outcome.KILLED
+    done = play(way, "raise SystemExit(3)")
+    assert (done.outcome, done.code) == (Outcome.FINISHED, 3)
+
+
+@behind_walls
+def test_runs_side_by_side_are_counted_alone(way):
+    """Each run has its own count of processes, and does not see the others'."""
+    code = """
+    import subprocess, time
+    held = [subprocess.Popen(["sleep", "1"]) for _ in range(12)]
+    time.sleep(1)
+    print(len(held))
+    """
+    done: list[Completed] = []
+    threads = [threading.Thread(target=lambda: done.append(play(way, code))) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [run.stdout for run in done] == [b"12\n"] * 3
+
+
+PLAIN_USER = """
+import json, sys
+from envs.sandbox import sandbox
+from envs.sandbox.types import Limits
+from envs.sandbox.walls import candidates
+found = {}
+for way in candidates():
+    done = sandbox.run(["sh", "-c", "cat /root/x %s; touch /usr/evil; echo alive"], way=way, limits=Limits(wall_s=10))
+    found[str(way.level)] = [done.code, done.stdout.decode(), str(done.outcome)]
+print(json.dumps([str(sandbox.level()), found]))
+"""
+
+
+@pytest.mark.parametrize("way", [Walls(Level.LIMITS)], ids=["plain-user"])
+def test_a_user_without_privileges_gets_the_same_walls(way, repo):
+    """As root we are more than most users are; run it all once as one who is nothing."""
+    import json
+
+    system = shutil.which("python3", path="/usr/bin")
+    if os.geteuid() or not system or not shutil.which("setpriv"):
+        pytest.skip("needs root and the system's Python, to become somebody else")
+    version = subprocess.run(
+        [system, "-c", "import sys; print(sys.version_info >= (3, 11))"], capture_output=True, check=True
+    )
+    if version.stdout.strip() != b"True":
+        pytest.skip("the system's Python is too old")
+    drop = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+    command = [*drop, system, "-B", "-c", PLAIN_USER % (repo.parent / "theirs/file.txt")]
+    done = subprocess.run(
+        command, cwd="/", env={"PYTHONPATH": str(ROOT), "PATH": os.environ["PATH"]}, capture_output=True, check=False
+    )
+    if b"ModuleNotFoundError" in done.stderr:
+        pytest.skip("this checkout cannot be read by others")
+    level, found = json.loads(done.stdout)
+    assert found[level] == [0, "alive\n", "finished"]
+    assert level != Level.LIMITS or all(code for code, *_ in found.values())
+
+
+@pytest.mark.parametrize("way", [Walls(Level.LIMITS)], ids=["modes"])
+def test_modes(way, monkeypatch):
+    assert sandbox.level("limits") is Level.LIMITS
+    assert sandbox.level("auto") in Level
+    with pytest.raises(SandboxError, match="env.sandbox='maybe' is not one of auto, required, limits"):
+        sandbox.level("maybe")
+    monkeypatch.setattr("envs.sandbox.sandbox.candidates", list)
+    sandbox.walls.cache_clear()
+    try:
+        assert sandbox.level("auto") is Level.LIMITS
+        with pytest.raises(SandboxError, match=r"required needs bubblewrap .* best that works here is limits"):
+            sandbox.level("required")
+    finally:
+        sandbox.walls.cache_clear()
