@@ -1,9 +1,11 @@
-"""How sure a success rate is: an interval for one run, and one for a few seeds on the same games."""
+"""How sure a success rate is: intervals for one run and for a few seeds, pass@k, and paired tests on the same games."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import comb
 
 import numpy as np
 
@@ -33,6 +35,24 @@ def wilson(successes: int, games: int, confidence: float = 0.95) -> Interval:
         raise ValueError("a success rate needs at least one game")
     bounds = binomtest(successes, games).proportion_ci(confidence, method="wilson")
     return Interval(successes / games, float(bounds.low), float(bounds.high))
+
+
+def success_interval(plays: Sequence[Sequence[float]]) -> Interval:
+    """Mean success of several plays of the same games; Wilson's interval where each game was played once.
+
+    Plays of one game are no independent samples, so several plays get a bootstrap over games. Where all games ended alike
+    that has nothing to draw from: then each game counts as one observation, however often it was played.
+
+    Args:
+        plays: one row a play, one column a game, in the same order of games: 1 where won, else 0.
+
+    Raises:
+        ValueError: as ``bootstrap_over_games``.
+    """
+    per_game = _per_game(plays)
+    if len(plays) > 1 and 0 < per_game.mean() < 1:
+        return bootstrap_over_games(plays)
+    return wilson(round(float(per_game.sum())), per_game.size)
 
 
 def bootstrap_over_games(
@@ -88,3 +108,56 @@ def _interval_of_mean(values: np.ndarray, confidence: float, resamples: int, see
     options = {"confidence_level": confidence, "n_resamples": resamples, "method": "percentile", "batch": 1000}
     bounds = bootstrap((values,), np.mean, rng=np.random.default_rng(seed), **options).confidence_interval
     return Interval(mean, float(bounds.low), float(bounds.high))
+
+
+def pass_at_k(plays: int, wins: int, k: int) -> float:
+    """The chance that at least one of ``k`` plays of a game wins, estimated without bias from ``wins`` of ``plays``.
+
+    1 - C(plays - wins, k) / C(plays, k): equation 1 of Chen et al. (2021), arXiv 2107.03374.
+
+    Raises:
+        ValueError: fewer plays than k, or k below 1.
+    """
+    if not 1 <= k <= plays:
+        raise ValueError(f"pass@{k} needs between 1 and {plays} of the {plays} plays")
+    return 1 - comb(plays - wins, k) / comb(plays, k)
+
+
+def mcnemar(gained: int, lost: int) -> float:
+    """Two-sided p-value of McNemar's exact conditional test on pairs of plays of the same games.
+
+    If two players are equally good, a game that only one of them wins goes to either with even odds. Twice the smaller
+    binomial tail, at most 1; Fagerland et al. (2013), doi 10.1186/1471-2288-13-91.
+
+    Args:
+        gained: games that only the second player won.
+        lost: games that only the first one won.
+    """
+    discordant = gained + lost
+    tail = sum(comb(discordant, wins) for wins in range(min(gained, lost) + 1))
+    return min(1.0, 2 * tail / 2**discordant)
+
+
+def sign_flip(differences: Sequence[int]) -> float:
+    """Two-sided p-value of the exact sign-flip test; on differences of -1, 0 and 1 it is ``mcnemar``.
+
+    Fisher's randomisation test for matched pairs: if two players are equally good, each game's difference could as well
+    have had the other sign. All 2^n assignments are counted, by convolution.
+
+    Args:
+        differences: one a game: wins of the second player minus wins of the first, over the same number of plays.
+    """
+    observed = abs(sum(differences))
+    sums = Counter({0: 1})
+    for size in filter(None, map(abs, differences)):
+        sums = _convolved(sums, size)
+    extreme = sum(ways for total, ways in sums.items() if abs(total) >= observed)
+    return extreme / sum(sums.values())
+
+
+def _convolved(sums: Counter[int], size: int) -> Counter[int]:
+    longer: Counter[int] = Counter()
+    for total, ways in sums.items():
+        longer[total + size] += ways
+        longer[total - size] += ways
+    return longer

@@ -1,11 +1,21 @@
 """Intervals against published and exactly known values."""
 
+import itertools
 import math
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
 
-from experiments.statistics import bootstrap_difference, bootstrap_over_games, wilson
+from experiments.statistics import (
+    bootstrap_difference,
+    bootstrap_over_games,
+    mcnemar,
+    pass_at_k,
+    sign_flip,
+    success_interval,
+    wilson,
+)
 
 
 @pytest.mark.parametrize(
@@ -61,3 +71,78 @@ def test_difference_is_paired_by_game() -> None:
 
 def test_percent() -> None:
     assert wilson(81, 263).percent() == "30.8 [25.5, 36.6]"
+
+
+@pytest.mark.parametrize(
+    ("gained", "lost", "p"),
+    [
+        (7, 1, 0.0703),  # Bentur et al. (2009), as worked by Fagerland et al. (2013), BMC Med. Res. Methodol. 13:91
+        (
+            2,
+            12,
+            0.0129,
+        ),  # Armitage and Berry (1994), p. 127: two media for tubercle bacilli; worked in StatsDirect's help
+        (5, 5, 1.0),
+        (0, 0, 1.0),
+    ],
+)
+def test_mcnemar_as_published(gained: int, lost: int, p: float) -> None:
+    assert mcnemar(gained, lost) == pytest.approx(p, abs=5e-5)
+    assert mcnemar(lost, gained) == mcnemar(gained, lost)
+
+
+def test_mcnemar_of_many_games_stays_exact() -> None:
+    """All of 1,100 games to one side: 2 / 2^1100 is less than any float but the way there must not overflow."""
+    assert mcnemar(1000, 0) == 2.0**-999
+    assert mcnemar(1100, 0) == 0.0
+
+
+@pytest.mark.parametrize(("gained", "lost"), [(7, 1), (2, 12), (0, 3), (4, 4)])
+def test_sign_flips_of_single_plays_are_mcnemar(gained: int, lost: int) -> None:
+    assert sign_flip([1] * gained + [-1] * lost + [0] * 5) == pytest.approx(mcnemar(gained, lost), rel=1e-12)
+
+
+def test_sign_flips_by_enumeration() -> None:
+    differences = [3, -1, 2, 2, 0, -1, 4]
+    sums = [sum(s * abs(d) for s, d in zip(signs, differences, strict=True)) for signs in flips(len(differences))]
+    assert sign_flip(differences) == sum(abs(total) >= 9 for total in sums) / len(sums)
+
+
+def flips(length: int) -> Iterator[tuple[int, ...]]:
+    return itertools.product((1, -1), repeat=length)
+
+
+def test_darwins_plants() -> None:
+    """Fisher (1935), The Design of Experiments, section 21: of the 2^15 = 32,768 ways to sign the differences of Darwin's 15
+    pairs of plants (in eighths of an inch), 1,726 give a sum of 314 or more in size: 5.267 %."""
+    differences = [49, -67, 8, 16, 6, 23, 28, 41, 14, 29, 56, 24, 75, 60, -48]
+    assert sum(differences) == 314
+    assert sign_flip(differences) == 1726 / 32768
+
+
+@pytest.mark.parametrize(("plays", "wins"), [(4, 0), (4, 1), (5, 2), (6, 6), (1, 1)])
+def test_pass_at_k_is_the_share_of_subsets_with_a_win(plays: int, wins: int) -> None:
+    outcomes = [True] * wins + [False] * (plays - wins)
+    for k in range(1, plays + 1):
+        subsets = list(itertools.combinations(outcomes, k))
+        assert pass_at_k(plays, wins, k) == pytest.approx(sum(map(any, subsets)) / len(subsets))
+
+
+def test_pass_at_k_needs_k_plays() -> None:
+    with pytest.raises(ValueError, match="pass@5 needs between 1 and 4"):
+        pass_at_k(4, 1, 5)
+
+
+def test_one_play_a_game_has_wilsons_interval() -> None:
+    assert success_interval([[1, 0, 0, 1]]) == wilson(2, 4)
+
+
+def test_plays_of_one_game_count_as_one_game() -> None:
+    """The same outcome four times over says no more than once: the interval must not shrink by half."""
+    games = np.random.default_rng(2).integers(0, 2, 40).tolist()
+    assert success_interval([games] * 4) == bootstrap_over_games([games])
+
+
+@pytest.mark.parametrize("outcome", [0, 1])
+def test_games_that_all_end_alike_still_leave_doubt(outcome: int) -> None:
+    assert success_interval([[outcome] * 20] * 3) == wilson(20 * outcome, 20)
