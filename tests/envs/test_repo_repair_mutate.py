@@ -1,0 +1,129 @@
+"""Bugs in working code: each kind by hand, small in the text, the same every time."""
+
+import ast
+import difflib
+
+import pytest
+
+from envs.repair import libraries
+from envs.repair.drawing import library_edits
+from envs.repair.libraries import TESTS
+from envs.repair.mutate import apply, edits
+
+
+def bugs(body: str, head: str = "def f(a, b):") -> dict[str, list[str]]:
+    """What each kind makes of a function's body, without its head."""
+    source = f"{head}\n" + "".join(f"    {line}\n" for line in body.split("\n"))
+    found: dict[str, list[str]] = {}
+    for edit in edits("m.py", source):
+        lines = apply(source, [edit]).split("\n")[1:-1]
+        found.setdefault(edit.kind, []).append("\n".join(line.removeprefix("    ") for line in lines))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "broken"),
+    [
+        ("x(a < b)", "boundary", ["x(a <= b)"]),
+        ("x(a < b)", "comparison", ["x(a > b)"]),
+        ("x(a >= b)", "boundary", ["x(a > b)"]),
+        ("x(a == b)", "comparison", ["x(a != b)"]),
+        ("x(a not in b)", "comparison", ["x(a in b)"]),
+        ("x(a is b)", "comparison", ["x(a is not b)"]),
+        ("x(a + b)", "arithmetic", ["x(a - b)"]),
+        ("x((a) // (b))", "arithmetic", ["x((a) / (b))"]),
+        ("a += 1", "arithmetic", ["a -= 1"]),
+        ("x(a and b and c)", "boolean", ["x(a or b and c)", "x(a and b or c)"]),
+        ("x(-a)", "sign", ["x(a)"]),
+        ("x(7)", "constant", ["x(6)", "x(8)"]),
+        ("x(0)", "constant", ["x(1)"]),
+        ("x(True)", "constant", ["x(False)"]),
+        ("x(a if b else c)", "negation", ["x(a if not b else c)"]),
+        ("x(a if not b else c)", "negation", ["x(a if b else c)"]),
+        ("x(a if b > c else d)", "negation", ["x(a if not (b > c) else d)"]),
+        ("x(a, b)", "swapped arguments", ["x(b, a)"]),
+        ("x(a.lstrip())", "wrong call", ["x(a.rstrip())"]),
+        ("x(max(a, b))", "wrong call", ["x(min(a, b))"]),
+        ("return a, b", "wrong return", ["return b, a"]),
+        ("return x(a)", "wrong return", ["return None"]),
+        ("x(a)\ny(b)", "missing statement", ["y(b)", "x(a)"]),
+        ("x(a)\ny(b)", "wrong order", ["y(b)\nx(a)"]),
+        ("if a:\n    x(a)\ny(b)", "missing block", ["y(b)"]),
+        ("for i in a:\n    x(i)\n    y(i)\nz(b)", "missing block", ["z(b)"]),
+        ("if a:\n    return b\nelif b:\n    return a", "missing block", ["pass", "if a:\n    return b"]),
+        ("x(a)\ny(a)\nz(a)", "missing body", ["raise NotImplementedError"]),
+    ],
+)
+def test_each_kind_by_hand(body, kind, broken):
+    assert bugs(body)[kind] == broken
+
+
+def test_a_block_never_stays_empty():
+    assert "if a:\n    pass\ny(b)" in bugs("if a:\n    x(a)\ny(b)")["missing statement"]
+
+
+def test_defaults_are_changed_too():
+    head = "def f(a, b=3, *, word='x', flag=False):"
+    source = f"{head}\n    pass\n"
+    heads = {apply(source, [edit]).split("\n")[0] for edit in edits("m.py", source)}
+    assert heads == {head.replace(*change) for change in (("3", "2"), ("3", "4"), ("'x'", '""'), ("False", "True"))}
+
+
+def test_steps_of_a_while_loop_stay():
+    assert "missing statement" not in bugs("while a < b:\n    a += 1")
+
+
+@pytest.mark.parametrize("body", ["x = f'{a + 1} {b < 2}'", "'''1 + 2'''", "x: int = y", "x = y", "import m"])
+def test_text_annotations_and_definitions_are_left_alone(body):
+    assert bugs(body) == {}
+
+
+def test_only_functions_are_broken():
+    assert edits("m.py", "N = 1 + 2\nclass A:\n    size: int = 3\n") == []
+    [edit] = [edit for edit in edits("m.py", "class A:\n    def f(self):\n        return self.n\n")]
+    assert (edit.scope, edit.kind) == ("A.f", "wrong return")
+
+
+def test_other_alphabets_do_not_move_the_places():
+    source = "def f(a):\n    x('é ü', a < 1)\n"
+    [edit] = [edit for edit in edits("m.py", source) if edit.kind == "boundary"]
+    assert apply(source, [edit]) == "def f(a):\n    x('é ü', a <= 1)\n"
+
+
+def test_several_edits_are_made_together():
+    source = "def f(a):\n    return g(a < 1, a + 2)\n"
+    chosen = [edit for edit in edits("m.py", source) if edit.kind in ("boundary", "arithmetic")]
+    assert apply(source, chosen) == "def f(a):\n    return g(a <= 1, a - 2)\n"
+    assert not chosen[0].overlaps(chosen[1])
+    assert chosen[0].overlaps(chosen[0])
+
+
+@pytest.mark.parametrize("name", sorted(TESTS))
+def test_edits_of_a_library_read_and_leave_the_rest_as_it_was(name):
+    library = libraries.library(name)
+    found = library_edits(name)
+    assert len(found) >= 60
+    assert len({(edit.path, edit.start, edit.stop, edit.text) for edit in found}) == len(found)
+    for edit in found:
+        source = library.files[edit.path]
+        broken = apply(source, [edit])
+        ast.parse(broken)
+        assert broken != source
+        assert broken[: edit.start] == source[: edit.start]
+        assert broken.endswith(source[edit.stop :])
+
+
+def test_the_same_edits_are_found_every_time():
+    for path, source in libraries.library("arith").modules.items():
+        assert edits(path, source) == edits(path, source)
+
+
+def test_there_are_single_lines_and_long_ones_of_many_kinds():
+    found = [(name, edit) for name in TESTS for edit in library_edits(name)]
+    assert len({edit.kind for _, edit in found}) >= 14
+    sizes = set()
+    for name, edit in found:
+        source = libraries.library(name).files[edit.path]
+        changed = difflib.ndiff(source.split("\n"), apply(source, [edit]).split("\n"))
+        sizes.add(sum(line[0] in "+-" for line in changed))
+    assert {1, 2, 3, 4, 5, 6, 7, 8, 9, 10} <= sizes
