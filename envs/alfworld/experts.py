@@ -19,6 +19,7 @@ from typing import Any
 from envs.alfworld import game
 from envs.alfworld.engine import Engine
 from envs.alfworld.goal import Goal
+from envs.alfworld.official import FILE
 
 EXPERTS = ("none", "planner", "handcoded")
 
@@ -32,7 +33,7 @@ def plan(expert: str, data: Mapping[str, Any], engine: Engine, goal: Goal, seed:
 def _handcoded(data: Mapping[str, Any], goal: Goal, seed: int, limit: int) -> list[str]:
     env = _stock_env()
     with tempfile.TemporaryDirectory() as folder, _drawing_from(seed):
-        file = Path(folder, game.FILE)
+        file = Path(folder, FILE)
         game.write(file, data)
         (file.parent / "traj_data.json").write_text(json.dumps(_trajectory(goal)))
         env.load(str(file))
@@ -66,7 +67,7 @@ def _trajectory(goal: Goal) -> dict[str, Any]:
 @functools.cache
 def _stock_env() -> Any:
     """One a process: each new one keeps 2.5 MB of a planner library for good."""
-    with _data_folder_kept():
+    with data_folder_kept():
         from alfworld.agents.environment.alfred_tw_env import AlfredDemangler, AlfredExpert, AlfredInfos
     import textworld
     from textworld.envs import PddlEnv
@@ -76,7 +77,7 @@ def _stock_env() -> Any:
 
 
 @contextlib.contextmanager
-def _data_folder_kept() -> Iterator[None]:
+def data_folder_kept() -> Iterator[None]:
     """alfworld makes its data folder when it is imported, and sets ``ALFWORLD_DATA``."""
     kept = os.environ.get("ALFWORLD_DATA")
     with tempfile.TemporaryDirectory() as nowhere:

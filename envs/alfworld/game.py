@@ -12,7 +12,6 @@ from envs.alfworld import goal, names, pddl
 from envs.alfworld.engine import Engine, GameText
 from envs.world import GameRecord, Rejected
 
-FILE = "game.tw-pddl"
 _TEXTS = ("pddl_domain", "grammar", "pddl_problem")
 _INTRO, _YOUR_TASK = "-= Welcome to TextWorld, ALFRED! =-", "Your task is to: "
 

@@ -10,6 +10,7 @@ from typing import Any
 from envs.alfworld import experts, game, generate, official, pddl, plan, translate, wheel
 from envs.alfworld.engine import Engine
 from envs.alfworld.kinds import type_of_seed
+from envs.alfworld.official import FILE
 from envs.world import GameRecord, Params, Rejected
 
 
@@ -35,7 +36,7 @@ def generated(params: Params, seed: int, folder: Path) -> GameRecord:
     if not wins(engine, walkthrough):
         raise Rejected("the walkthrough does not win")
     engine.reset()
-    file = folder / game.FILE
+    file = folder / FILE
     game.write(file, {**data, "solvable": True, "walkthrough": list(walkthrough)})
     _save_translation(data, folder)
     return game.record(file, data, engine, walkthrough)
@@ -58,7 +59,7 @@ def from_data(params: Params, file: Path, seed: int, folder: Path) -> GameRecord
     if not walkthrough and params["needs_plan"]:
         walkthrough = _asked_for(params["expert"], params["limit"], data, engine, seed)
     engine.reset()
-    copy = folder / game.FILE
+    copy = folder / FILE
     game.write(copy, {**data, "walkthrough": list(walkthrough) or None})
     _save_translation(data, folder)
     return game.record(copy, data, engine, walkthrough)

@@ -15,14 +15,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from envs.alfworld import game, wheel
+from envs.alfworld import wheel
 from envs.alfworld.kinds import TYPES
 from envs.types import TaskError
 from envs.world import Rejected
 
+FILE = "game.tw-pddl"
 FOLDERS = ("train", "valid_seen", "valid_unseen")
 _SKIPPED = ("movable", "Sliced")  # alfworld plays neither movable receptacles nor sliced things
 _TASK = re.compile(r'"rhs": "Your task is to: ((?:[^"\\]|\\.)*?)\.?"')
+_OLD_PUT = re.compile(r"put (.+) in/on (.+)")
 _MODERN_PUT = '"move {o} to {r}"'
 
 
@@ -88,10 +90,10 @@ def games(root: Path, name: str) -> Games:
     Raises:
         TaskError: there are none.
     """
-    found = sorted(file.relative_to(root).as_posix() for file in (root / name).glob(f"**/{game.FILE}"))
+    found = sorted(file.relative_to(root).as_posix() for file in (root / name).glob(f"**/{FILE}"))
     kept = [path for path in found if not any(word in path for word in _SKIPPED) and type_of(Path(path))]
     if not kept:
-        raise TaskError(f"env.data_dir: no {name}/TYPE-*/trial_*/{game.FILE} in {root}")
+        raise TaskError(f"env.data_dir: no {name}/TYPE-*/trial_*/{FILE} in {root}")
     return Games(root, tuple(kept))
 
 
@@ -113,4 +115,11 @@ def modern(data: Mapping[str, Any]) -> dict[str, Any]:
     if told is None:
         raise Rejected("its grammar does not tell the task")
     grammar = wheel.grammar().replace("UNKNOWN GOAL", told.group(1))
-    return {**data, "pddl_domain": wheel.domain(), "grammar": grammar}
+    return {**data, "pddl_domain": wheel.domain(), "grammar": grammar, "walkthrough": _moved(data.get("walkthrough"))}
+
+
+def _moved(walkthrough: Any) -> Any:
+    """An old plan in today's words; most old files have none."""
+    if not isinstance(walkthrough, list):
+        return None
+    return [_OLD_PUT.sub(r"move \1 to \2", str(command)) for command in walkthrough]

@@ -71,7 +71,8 @@ class AlfWorld(World):
         return {"types": types, "source": source}
 
     def max_turns(self, task: str) -> int:
-        """The study's limit."""
+        """The study's limit. Raises: as ``parse_task`` does."""
+        self.parse_task(task)
         return 24
 
     def for_split(self, params: Params, split: str) -> dict[str, Any]:

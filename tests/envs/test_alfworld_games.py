@@ -1,0 +1,196 @@
+"""Generated games: won by their plans, the same everywhere, kept apart, paid by ALFRED's goal conditions."""
+
+import asyncio
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from alfworld_stock import content, one_of_each
+
+from envs import registry
+from envs.alfworld import floor_plan
+from envs.alfworld.kinds import TYPES
+from envs.catalogue import Catalogue
+from envs.pool import EnvPool
+from envs.types import EnvError, TaskError
+from envs.world import Rejected
+from rewards.registry import reward
+from rollouts.episode import Outcome
+from rollouts.loop import EpisodePlan, run_episode
+from rollouts.text_policies import ExpertPolicy, RandomPolicy
+
+CONDITIONS = dict(zip(TYPES, (1, 2, 3, 3, 3, 2), strict=True))
+
+
+@pytest.fixture(scope="module")
+def games(game_cache):
+    return one_of_each(game_cache)
+
+
+def world(**settings):
+    return registry.world("alfworld", settings)
+
+
+def play(env, task, actions=None):
+    env.reset(task, 0)
+    return [env.step(action) for action in (task.walkthrough if actions is None else actions)]
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_each_type_is_won_by_its_plan_and_paid_in_full(games, kind):
+    task, env = games[kind], world().env()
+    results = play(env, task)
+    assert [result.won for result in results] == [False] * (len(results) - 1) + [True]
+    assert all(result.valid for result in results)
+    assert sum(result.score_delta for result in results) == task.max_score == CONDITIONS[kind]
+    assert all(result.score_delta >= 0 for result in results)
+    assert results[-1].info == {"goal_conditions": CONDITIONS[kind], "goal_conditions_total": CONDITIONS[kind]}
+    assert task.goal and "UNKNOWN" not in task.goal
+    env.close()
+
+
+def test_the_file_is_in_the_official_form(games):
+    for task in games.values():
+        data = content(task)
+        assert {"pddl_domain", "grammar", "pddl_problem", "solvable", "walkthrough"} == set(data)
+        assert data["solvable"] is True
+        assert tuple(data["walkthrough"]) == task.walkthrough
+        assert f"Your task is to: {task.goal}" in data["grammar"]
+
+
+def test_a_game_is_the_same_bytes_in_another_process(games, tmp_path):
+    """Under another hash seed, which orders sets otherwise."""
+    code = (
+        "import sys, hashlib; from pathlib import Path; from envs.registry import world\n"
+        "w = world('alfworld'); p = w.for_split(w.parse_task('all_types'), 'test')\n"
+        "print(w.make_game(p, int(sys.argv[1]), Path(sys.argv[2])).sha256)"
+    )
+    for hash_seed, task in enumerate(list(games.values())[:2]):
+        env = {**os.environ, "PYTHONHASHSEED": str(hash_seed), "PYTHONPATH": os.getcwd()}
+        folder = tmp_path / str(task.seed)
+        folder.mkdir()
+        command = [sys.executable, "-c", code, str(task.seed), str(folder)]
+        made = subprocess.run(command, env=env, capture_output=True, text=True, check=True).stdout.strip()
+        assert made == task.sha256 == hashlib.sha256(Path(task.game_file).read_bytes()).hexdigest()
+
+
+def test_unseen_rooms_are_never_trained_on():
+    """The floor plans of the test split and those of all others, for every type."""
+    for kind in TYPES:
+        unseen, train = (set(floor_plan.numbers(kind, flag)) for flag in (True, False))
+        assert unseen and train and not unseen & train
+    assert world().for_split(world().parse_task("one_type"), "test")["floor_plans"] == "unseen"
+    seen = world(test_split="valid_seen")
+    for split in ("test", "validation", "train", "demonstrations", "pretraining"):
+        assert seen.for_split(seen.parse_task("one_type"), split)["floor_plans"] == "train"
+
+
+def test_splits_share_no_game(game_cache):
+    counts = {"test": 6, "validation": 6, "demonstrations": 6, "train": 12}
+    made = Catalogue(world(), game_cache).splits("all_types", counts, progress=False)
+    tasks = [task for split in made.values() for task in split]
+    assert len({task.fingerprint for task in tasks}) == len({task.sha256 for task in tasks}) == sum(counts.values())
+
+
+def test_types_come_in_equal_shares_and_can_be_filtered(games):
+    assert list(games) != list(TYPES) and set(games) == set(TYPES)
+    assert world().parse_task("four_types")["types"] == list(TYPES[:4])
+    assert world().parse_task("one_type")["types"] == [TYPES[0]]
+    assert world().parse_task("pick_two_obj_and_place")["types"] == [TYPES[5]]
+    assert world(task_types=[TYPES[5], TYPES[1]]).parse_task("all_types")["types"] == [TYPES[1], TYPES[5]]
+
+
+@pytest.mark.parametrize(
+    ("settings", "task", "message"),
+    [
+        ({}, "pick_and_place", "did you mean pick_and_place_simple"),
+        ({}, "six_types", "did you mean"),
+        ({"task_types": ["look_at_object"]}, "all_types", "did you mean look_at_obj_in_light"),
+        ({"task_types": [TYPES[5]]}, "four_types", "leaves no type of four_types"),
+        ({"test_split": "valid_unsen"}, "all_types", "env.test_split=valid_unsen: did you mean valid_unseen"),
+        ({"expert": "hand"}, "all_types", "did you mean handcoded"),
+        ({"data_dir": "/nowhere"}, "all_types", "env.data_dir=/nowhere: no folder json_2.1"),
+    ],
+)
+def test_a_slip_is_answered_with_the_nearest_choice(settings, task, message):
+    with pytest.raises(TaskError, match=message) as caught:
+        world(**settings).parse_task(task)
+    assert "\n" not in str(caught.value)
+
+
+def test_undoing_and_redoing_is_paid_once(games):
+    """Taking the thing out again and putting it back: the best state so far is what counts."""
+    task, env = games[TYPES[5]], world().env()
+    place = next(i for i, action in enumerate(task.walkthrough) if action.startswith("move"))
+    thing, receptacle = task.walkthrough[place].removeprefix("move ").split(" to ")
+    again = [f"take {thing} from {receptacle}", f"move {thing} to {receptacle}"] * 2
+    results = play(env, task, [*task.walkthrough[: place + 1], *again])
+    assert [result.score_delta for result in results[place:]] == [1, 0, 0, 0, 0]
+    assert [result.info["goal_conditions"] for result in results[place:]] == [1, 0, 1, 0, 1]
+    env.close()
+
+
+def test_a_broken_or_exchanged_file_is_an_error_at_once(games, tmp_path):
+    task, env = games[TYPES[0]], world().env()
+    file = tmp_path / "game.tw-pddl"
+    file.write_text(json.dumps({**content(task), "solvable": None}))
+    with pytest.raises(EnvError, match="not the one that was accepted"):
+        env.reset(replace(task, game_file=str(file)), 0)
+    with pytest.raises(EnvError, match="missing"):
+        env.reset(replace(task, game_file=str(tmp_path / "none")), 0)
+    assert env.reset(task, 0).text.startswith("You are in the middle of a room.")
+    env.close()
+
+
+def test_a_plan_that_does_not_win_is_rejected(monkeypatch, tmp_path):
+    from envs.alfworld import plan
+
+    monkeypatch.setattr(plan, "commands", lambda draft: ("look", "inventory"))
+    params = world().for_split(world().parse_task("one_type"), "train")
+    with pytest.raises(Rejected, match="the walkthrough does not win"):
+        world().make_game(params, 5, tmp_path)
+
+
+def test_running_out_of_turns_is_no_win_and_legal_and_expert_are_filled(games):
+    task = games[TYPES[3]]
+    style, dense = world().prompt, reward("dense")
+
+    async def main():
+        async with EnvPool("alfworld", 1, 30.0, legal=True, expert=True) as pool:
+            session = await pool.open()
+            first = await session.reset(task, 0)
+            assert task.walkthrough[0] in first.legal
+            assert first.expert == task.walkthrough
+            assert (await session.step(task.walkthrough[0])).observation.expert == task.walkthrough[1:]
+            assert (await session.step("look")).observation.expert == ()
+            short = EpisodePlan(task, style, len(task.walkthrough) - 1, dense)
+            whole = EpisodePlan(task, style, 24, dense)
+            return [
+                await run_episode(ExpertPolicy(), session, short, None),
+                await run_episode(ExpertPolicy(), session, whole, None),
+                await run_episode(RandomPolicy(), session, whole, None),
+            ]
+
+    cut, won, drawn = asyncio.run(main())
+    assert (cut.outcome, won.outcome) == (Outcome.OUT_OF_TURNS, Outcome.WON)
+    assert sum(turn.rewards["dense"] for turn in cut.turns) == pytest.approx(1 / 3)  # heated, not yet placed
+    assert sum(turn.rewards["dense"] for turn in won.turns) == pytest.approx(1)
+    assert all(turn.valid for turn in drawn.turns)
+    assert len(drawn.turns) == 24
+    assert won.messages[0]["content"].count(task.goal) == 1
+
+
+def test_importing_the_world_loads_no_engine():
+    code = (
+        "import sys; from envs.registry import world; w = world('alfworld')\n"
+        "w.for_split(w.parse_task('all_types'), 'test'); w.max_turns('one_type'); w.version\n"
+        "print(*{'textworld', 'fast_downward', 'alfworld', 'numpy', 'tatsu'} & set(sys.modules))"
+    )
+    env = {**os.environ, "PYTHONPATH": os.getcwd()}
+    command = [sys.executable, "-c", code]
+    assert not subprocess.run(command, env=env, capture_output=True, text=True, check=True).stdout.strip()

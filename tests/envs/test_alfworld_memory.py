@@ -1,0 +1,99 @@
+"""A worker plays thousands of games; it must not grow with them."""
+
+import os
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from alfworld_stock import one_of_each
+
+from envs import registry
+from envs.alfworld import engine, text, translate
+from envs.types import TaskRef
+
+BLANK = TaskRef("alfworld", "all_types", {}, 0, "train", "", "", "", (), "", 1.0)
+
+
+def resident_mib():
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+def resets(env, tasks, count):
+    for number in range(count):
+        task = tasks[number % len(tasks)]
+        env.reset(task, 0)
+        env.step(task.walkthrough[0])
+    return resident_mib()
+
+
+@pytest.fixture(scope="module")
+def tasks(game_cache):
+    return list(one_of_each(game_cache).values())
+
+
+def test_envs_hand_their_library_on(tasks):
+    """Each library loaded anew would keep 2.5 MiB: 250 MiB here."""
+    before = resident_mib()
+    for _ in range(100):
+        env = registry.world("alfworld").env()
+        env.reset(tasks[0], 0)
+        env.close()
+    assert resident_mib() - before < 30
+
+
+def test_new_games_take_the_place_of_old_ones(tasks, monkeypatch, tmp_path):
+    """Games are read from what their maker left beside them, and forgotten in their order."""
+    monkeypatch.setattr(translate, "_KEPT", 3)
+    monkeypatch.setattr(translate, "_translate", None)
+    env = registry.world("alfworld").env()
+    translate._MEMORY.clear()
+    resets(env, tasks, 12)
+    assert len(translate._MEMORY) == 3
+    env.close()
+    for cache in (text._parse, text._symbols, text._code, text._query):
+        assert cache.cache_info().maxsize is not None
+
+
+def test_a_damaged_translation_is_made_again(tasks, tmp_path):
+    for name, content in (("cut", b"x\x9c123"), ("other", None)):
+        folder = tmp_path / name
+        shutil.copytree(Path(tasks[0].game_file).parent, folder)
+        if content is None:
+            shutil.copy(Path(tasks[1].game_file).parent / translate.FILE, folder / translate.FILE)
+        else:
+            (folder / translate.FILE).write_bytes(content)
+        translate._MEMORY.clear()
+        env = registry.world("alfworld").env()
+        env.reset(replace(tasks[0], game_file=str(folder / "game.tw-pddl")), 0)
+        assert [env.step(action).won for action in tasks[0].walkthrough][-1]
+        env.close()
+
+
+def test_resets_do_not_grow_the_process(tasks):
+    env = registry.world("alfworld").env()
+    before = resets(env, tasks, 60)
+    assert resets(env, tasks, 300) < 1.05 * before
+    env.close()
+    assert engine._FREE_LIBRARIES
+
+
+@pytest.mark.slow
+def test_a_thousand_games_in_one_worker_leave_its_memory_flat(tmp_path):
+    """Ever new games, made and played in this process; the first hundred fill its bounded memory."""
+    place = registry.world("alfworld")
+    params = place.for_split(place.parse_task("all_types"), "train")
+    env = place.env()
+    for number in range(1000):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        record = place.make_game(params, number, folder)
+        task = replace(BLANK, game_file=str(folder / record.file), sha256=record.sha256)
+        env.reset(task, 0)
+        assert [env.step(action).won for action in record.walkthrough][-1]
+        shutil.rmtree(folder)
+        if number == 100:
+            before = resident_mib()
+    assert resident_mib() < 1.1 * before
+    env.close()

@@ -1,0 +1,130 @@
+"""What the player reads is what alfworld itself says, on the same game after the same actions."""
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+from alfworld_stock import content, migrated, old, one_of_each, stock_env
+
+from envs.alfworld import engine, text
+from envs.alfworld.env import AlfWorldEnv
+from envs.alfworld.kinds import TYPES
+
+BANNER = "-= Welcome to TextWorld, ALFRED! =-\n\n"
+
+
+@pytest.fixture(scope="module")
+def games(game_cache):
+    return one_of_each(game_cache)
+
+
+def actions_of(task, legal, number, rng):
+    """The plan with detours: a legal command, or a senseless one, before each of its steps."""
+    if number % 2:
+        return task.walkthrough[number // 2]
+    return rng.choice([*legal, "dance with fridge 1"])
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_the_texts_are_alfworlds_own(games, kind):
+    task, stock, env, rng = games[kind], stock_env(), AlfWorldEnv(legal=True), random.Random(kind)
+    stock.load(task.game_file)
+    theirs, ours = stock.reset(), env.reset(task, 0)
+    assert theirs.feedback == f"{BANNER}{ours.text}\n\nYour task is to: {ours.goal}"
+    for number in range(2 * len(task.walkthrough)):
+        assert list(ours.legal) == theirs["admissible_commands"]
+        action = actions_of(task, ours.legal, number, rng)
+        theirs, _, done = stock.step(action)
+        result = env.step(action)
+        ours = result.observation
+        assert ours.text == theirs.feedback
+        assert (result.won, result.terminated) == (theirs["won"], done)
+        assert result.valid is (theirs.feedback != "Nothing happens.")
+        if done:
+            break
+    assert number >= 2
+    env.close()
+
+
+def test_every_kind_of_command_is_answered_alike(games):
+    """A hundred random steps hardly look into things held; this walks through all forms of "examine" and "help"."""
+    task, stock, env = games[TYPES[3]], stock_env(), AlfWorldEnv(legal=True)
+    stock.load(task.game_file)
+    stock.reset()
+    seen = env.reset(task, 0)
+    verbs = set()
+    for action in task.walkthrough:
+        for peek in ("look", "inventory", "help", *(c for c in seen.legal if c.startswith("examine"))):
+            verbs.add(peek.split()[0])
+            state, _, _ = stock.step(peek)
+            assert env.step(peek).observation.text == state.feedback
+        state, _, _ = stock.step(action)
+        result = env.step(action)
+        seen = result.observation
+        assert seen.text == state.feedback
+    assert result.won
+    assert verbs == {"look", "inventory", "help", "examine"}
+    env.close()
+
+
+def test_a_file_of_the_second_kind_reads_alike(games, tmp_path):
+    """json_2.1.2 holds the text of ``help`` in another place; its files are played as they are."""
+    task, stock = games[TYPES[0]], stock_env()
+    file = tmp_path / "game.tw-pddl"
+    file.write_text(json.dumps(migrated(content(task))))
+    stock.load(str(file))
+    theirs = stock.reset()
+    ours = engine.Engine()
+    data = migrated(content(task))
+    ours.load(engine.GameText(data["pddl_domain"], data["grammar"], data["pddl_problem"]))
+    assert ours.reset() == theirs.feedback
+    for action in ("help", *task.walkthrough):
+        assert ours.step(action) == stock.step(action)[0].feedback
+    assert ours.won
+    ours.close()
+
+
+def test_old_files_are_read_as_stock_reads_them(games, tmp_path):
+    """Before they are brought up to date: the engine itself knows no single grammar."""
+    task, stock, data = games[TYPES[5]], stock_env(), old(content(games[TYPES[5]]))
+    file = tmp_path / "game.tw-pddl"
+    file.write_text(json.dumps(data))
+    stock.load(str(file))
+    stock.reset()
+    ours = engine.Engine()
+    ours.load(engine.GameText(data["pddl_domain"], data["grammar"], data["pddl_problem"]))
+    ours.reset()
+    for action in task.walkthrough:
+        action = action.replace("move", "put").replace(" to ", " in/on ") if action.startswith("move") else action
+        answer = ours.step(action)
+        assert answer == stock.step(action)[0].feedback
+        assert answer.startswith(("You put the", "You arrive at loc", "You pick up", "You open"))
+    assert ours.won
+    ours.close()
+
+
+def test_capitals_and_a_full_stop_are_forgiven(games):
+    task = games[TYPES[0]]
+    env = AlfWorldEnv()
+    env.reset(task, 0)
+    plain = env.step(task.walkthrough[0]).observation.text
+    env.reset(task, 0)
+    assert env.step(f"  {task.walkthrough[0].capitalize()}.\nlook").observation.text == plain
+    assert not env.step("").valid
+    assert env.step("go to nowhere 1").observation.text == "Nothing happens."
+    env.close()
+
+
+def test_a_grammar_from_a_file_runs_no_code(games):
+    """Expressions of a grammar join attributes of things; anything else is refused before it is evaluated."""
+    grammar = content(games[TYPES[0]])["grammar"].replace(
+        "You close the {r.name}.", "{__import__('os').system('touch /tmp/hacked')}"
+    )
+    writer = text.Writer(text.parse(grammar), {"x": text.Entity("x", "door 1")}, {"x": "receptacle"})
+    assert writer.write("{r.indefinite + ' ' + r.name}", {}, {"r": "x"}) == "a door 1"
+    with pytest.raises(ValueError, match="may not hold"):
+        writer.write("#CloseObject.feedback#", {}, {"r": "x"})
+    with pytest.raises(ValueError, match="may not hold"):
+        writer.write("{r.__class__}", {}, {"r": "x"})
+    assert not Path("/tmp/hacked").exists()
