@@ -16,8 +16,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from envs.repair import runner
-from envs.repair.grading import Options, TestRun, prepare, understand
+from envs.repair.grading import BOOT, Options, TestRun, prepare, understand
 from envs.repair.instance import Instance
 from envs.repair.providers import ProviderError
 from envs.sandbox.types import Completed, Level, Limits
@@ -53,7 +52,7 @@ class ContainerImage:
 
     def run_tests(self, instance: Instance, layers: Sequence[Path], tests: Iterable[str], options: Options) -> TestRun:
         key, request = prepare(list(tests), Options(options.mode, self.python, options.limits, autoload=True))
-        container = self._create(instance, [self.python, "-s", "-B", "-c", runner.BOOT], options.limits)
+        container = self._create(instance, [self.python, "-s", "-B", "-c", BOOT], options.limits)
         try:
             for layer in layers[1:]:  # the first is what the image has
                 _engine("cp", f"{layer}/.", f"{container}:{self.folder}")

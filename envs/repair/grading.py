@@ -17,10 +17,16 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from envs.repair import runner
 from envs.sandbox import sandbox
 from envs.sandbox.types import Completed, Level, Limits, Outcome
 
+# The folder that a command starts in holds code under test: nothing is imported from there before the runner is ready.
+BOOT = (
+    "import sys; sys.path[:] = [p for p in sys.path if p]; import json; request = json.loads(sys.stdin.readline());"
+    " scope = {'__name__': 'turngrid_runner'}; exec(compile(request.pop('runner'), '<runner>', 'exec'), scope);"
+    " scope['main'](request)"
+)
+_RUNNER = Path(__file__).with_name("runner.py").read_text()
 _CANARIES = 3
 
 
@@ -83,7 +89,7 @@ def run_tests(layers: Sequence[Path], tests: Iterable[str] = (), options: Option
     options = options or Options()
     key, request = prepare(list(tests), options)
     done = sandbox.run(
-        [options.python, "-s", "-B", "-c", runner.BOOT],
+        [options.python, "-s", "-B", "-c", BOOT],
         layers,
         limits=options.limits,
         given=request,
@@ -222,6 +228,3 @@ def _status(phases: Mapping[str, str], xfail: bool) -> Status:
     if setup == call == teardown == "passed":
         return Status.PASSED
     return Status.SKIPPED if "skipped" in (setup, call) else Status.FAILED
-
-
-_RUNNER = Path(runner.__file__).read_text()
