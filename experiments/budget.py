@@ -8,6 +8,8 @@ that would overspend.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
+from math import isfinite
 
 from omegaconf import DictConfig
 
@@ -30,6 +32,11 @@ class Plan:
     units: float
     unspent: float
 
+    @property
+    def episodes(self) -> int:
+        """RL episodes played, whichever way they are charged."""
+        return self.steps * self.episodes_per_step
+
 
 def plan_budget(config: DictConfig) -> Plan:
     """Turn the budget into numbers of things.
@@ -38,45 +45,74 @@ def plan_budget(config: DictConfig) -> Plan:
         BudgetError: nothing can be bought, or less than one training step.
     """
     budget = config.budget
-    demonstrations = int(budget.units * budget.sft_share // budget.demo_cost)
-    left = budget.units - demonstrations * budget.demo_cost if budget.sft_share < 1 else 0.0
-    prompts = int(config.data.train_batch_size)
-    samples = int(config.actor_rollout_ref.rollout.n)
-    if left <= 0:
+    demonstrations, affordable = shares(budget)
+    if affordable == 0:
         return _sft_only(budget, demonstrations)
-    games, steps, spent = _rl(budget, left, prompts, samples)
-    units = demonstrations * budget.demo_cost + spent
-    return Plan(demonstrations, games, steps, prompts * samples, units, budget.units - units)
+    prompts, samples = int(config.data.train_batch_size), int(config.actor_rollout_ref.rollout.n)
+    games, steps, charged = _rl(config, affordable, prompts, samples)
+    units = demonstrations * _exact(budget.demo_cost) + charged * _exact(budget.episode_cost)
+    unspent = _exact(budget.units) - units
+    return Plan(demonstrations, games, steps, prompts * samples, float(units), float(unspent))
+
+
+def shares(budget: DictConfig) -> tuple[int, int]:
+    """(demonstrations, RL episodes or games) that the units buy; what demonstrations leave over goes to RL.
+
+    Exact in decimals: as floats, 0.57 of 1,000 units buys 56 demonstrations and 0.8 leaves RL 199 games. Prices that are
+    no prices buy nothing.
+    """
+    if not all(isfinite(price) and price > 0 for price in (budget.units, budget.demo_cost, budget.episode_cost)):
+        return 0, 0
+    units, share = _exact(budget.units), _exact(budget.sft_share)
+    demonstrations = int(units * share // _exact(budget.demo_cost))
+    left = units - demonstrations * _exact(budget.demo_cost) if share < 1 else Fraction(0)
+    return demonstrations, int(left // _exact(budget.episode_cost))
+
+
+def _exact(number: float) -> Fraction:
+    """The decimal that was written, not the nearest float."""
+    return Fraction(str(number))
 
 
 def _sft_only(budget: DictConfig, demonstrations: int) -> Plan:
     if demonstrations == 0:
         raise BudgetError(f"budget.units={budget.units} buys no demonstration at budget.demo_cost={budget.demo_cost}")
-    units = demonstrations * budget.demo_cost
-    return Plan(demonstrations, 0, 0, 0, units, budget.units - units)
+    units = demonstrations * _exact(budget.demo_cost)
+    return Plan(demonstrations, 0, 0, 0, float(units), float(_exact(budget.units) - units))
 
 
-def _rl(budget: DictConfig, left: float, prompts: int, samples: int) -> tuple[int, int, float]:
-    """(distinct games, steps, units spent)."""
-    affordable = int(left // budget.episode_cost)
-    if budget.count == "games":
-        if affordable < prompts:
-            raise BudgetError(f"{left:g} units buy {affordable} games, fewer than data.train_batch_size={prompts}")
-        return _games(budget, affordable, prompts)
-    return _rollouts(budget, affordable, prompts, samples)
+def _rl(config: DictConfig, affordable: int, prompts: int, samples: int) -> tuple[int, int, int]:
+    """(distinct games, steps, games or episodes that are charged)."""
+    if config.budget.count == "rollouts":
+        return _rollouts(config.budget, affordable, prompts, samples)
+    if affordable < prompts and not config.trainer.v1.sampler.sync_refill_failed_groups:
+        raise BudgetError(
+            f"the units buy {affordable} games, fewer than data.train_batch_size={prompts}, which needs "
+            "trainer.v1.sampler.sync_refill_failed_groups=true (games one by one)"
+        )
+    return _games(config.budget, affordable, prompts)
 
 
-def _games(budget: DictConfig, games: int, prompts: int) -> tuple[int, int, float]:
-    """The games that the units buy, as far as the training is long enough to see them; no other is made or charged."""
-    steps = int(budget.rl_steps) if budget.rl_steps else int(games * budget.rl_epochs // prompts)
-    games = min(games, steps * prompts)
-    return games, steps, games * budget.episode_cost
+def _games(budget: DictConfig, affordable: int, prompts: int) -> tuple[int, int, int]:
+    """The games that the units buy, as far as the training is long enough to see them; no other is made or charged.
+
+    They may be fewer than a step's prompts: a game then comes several times in it.
+    """
+    steps = int(budget.rl_steps) if budget.rl_steps else steps_of_epochs(budget, prompts)
+    games = min(affordable, steps * prompts)
+    return games, steps, games
 
 
-def _rollouts(budget: DictConfig, episodes: int, prompts: int, samples: int) -> tuple[int, int, float]:
-    """Whole steps only: the last one that would overspend is not begun."""
-    steps = episodes // (prompts * samples)
+def steps_of_epochs(budget: DictConfig, prompts: int) -> int:
+    """Steps of ``prompts`` games in ``rl_epochs`` passes over the games that the units buy; 0 without epochs."""
+    _, games = shares(budget)
+    return int(-(-_exact(budget.rl_epochs or 0) * games // prompts))
+
+
+def _rollouts(budget: DictConfig, affordable: int, prompts: int, samples: int) -> tuple[int, int, int]:
+    """Whole steps only: the first one that would overspend is not begun."""
+    steps = affordable // (prompts * samples)
     if steps == 0:
-        raise BudgetError(f"the units buy {episodes} episodes, fewer than one step of {prompts} x {samples}")
+        raise BudgetError(f"the units buy {affordable} episodes, fewer than one step of {prompts} x {samples}")
     steps = min(steps, int(budget.rl_steps)) if budget.rl_steps else steps
-    return steps * prompts, steps, steps * prompts * samples * budget.episode_cost
+    return steps * prompts, steps, steps * prompts * samples

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
-
 from omegaconf import DictConfig, OmegaConf
 
 from envs.registry import world
 from envs.types import TaskError
+from experiments.budget import steps_of_epochs
 from train.errors import ConfigError
 
 # arXiv 2510.01132: prompt and response of 3072 tokens for tasks of up to 12 turns, 4096 for longer ones
@@ -34,7 +33,7 @@ def finalise(config: DictConfig) -> DictConfig:
         if config.data[key] is None:
             config.data[key] = SHORT_TOKENS if config.env.max_turns <= SHORT_TURNS else LONG_TOKENS
     if config.budget.rl_steps is None and config.budget.count == "games":
-        config.budget.rl_steps = _steps_of_epochs(config)
+        config.budget.rl_steps = steps_of_epochs(config.budget, int(config.data.train_batch_size))
     if not config.actor_rollout_ref.actor.use_dynamic_bsz:
         _set_micro_batches(config)
     return config
@@ -45,13 +44,6 @@ def _max_turns(config: DictConfig) -> int:
         return world(config.env.name, config.env).max_turns(config.env.task)
     except TaskError as error:
         raise ConfigError(str(error)) from error
-
-
-def _steps_of_epochs(config: DictConfig) -> int:
-    """Steps in ``rl_epochs`` passes over the games that the RL share of the budget buys."""
-    budget = config.budget
-    games = math.floor(budget.units * (1 - budget.sft_share) / budget.episode_cost)
-    return math.ceil((budget.rl_epochs or 0) * games / config.data.train_batch_size)
 
 
 def rows_per_device(config: DictConfig) -> int:

@@ -5,8 +5,10 @@ Nothing here imports torch or verl: a run is refused before anything heavy start
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
@@ -117,6 +119,9 @@ def _share_against_name(config: DictConfig) -> Finding:
     """The option's name says what is trained, and the run folder carries it."""
     budget = config.budget
     fits = {"rl_only": budget.sft_share == 0, "sft_only": budget.sft_share == 1}.get(budget.name, True)
+    if row := re.fullmatch(r"sft(\d+)_rl(\d+)", budget.name):  # of table 9: so many demonstrations at 10, so many at 1
+        demonstrations, episodes = map(int, row.groups())
+        fits = budget.sft_share == 10 * demonstrations / (10 * demonstrations + episodes)
     return None if fits else {"budget": budget.name, "share": budget.sft_share}
 
 
@@ -126,7 +131,7 @@ def _count(config: DictConfig) -> Finding:
 
 def _prices(config: DictConfig) -> Finding:
     for key in ("units", "demo_cost", "episode_cost"):
-        if config.budget[key] <= 0:
+        if not (isfinite(config.budget[key]) and config.budget[key] > 0):
             return {"key": key, "value": config.budget[key]}
     return None
 

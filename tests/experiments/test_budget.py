@@ -1,0 +1,132 @@
+"""What the units buy: by hand, exactly, and never more than there are."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Iterator
+
+import pytest
+from omegaconf import DictConfig, OmegaConf
+
+from algorithms.registry import ALGORITHMS
+from experiments.budget import BudgetError, Plan, plan_budget, shares
+from train.base import CONF
+from train.compose import Composer, composer
+from train.errors import ConfigError
+from train.refusals import check
+
+# The rows of arXiv 2510.01132, table 9, at 1,000 units, 10 a demonstration, 1 an episode
+ROWS = {
+    "sft0_rl1000": (0, 1000),
+    "sft20_rl800": (20, 800),
+    "sft40_rl600": (40, 600),
+    "sft60_rl400": (60, 400),
+    "sft80_rl200": (80, 200),
+    "sft100_rl0": (100, 0),
+}
+
+
+@pytest.fixture(scope="module")
+def composed() -> Iterator[Composer]:
+    with composer() as compose:
+        yield compose
+
+
+def budget(share: float, prompts: int = 16, samples: int = 8, **other: object) -> DictConfig:
+    """The part of a config that decides what can be bought."""
+    defaults = {"units": 1000.0, "demo_cost": 10.0, "episode_cost": 1.0, "count": "games", "rl_steps": 25}
+    return OmegaConf.create(
+        {
+            "budget": {**defaults, "rl_epochs": None, "sft_share": share, **other},
+            "data": {"train_batch_size": prompts},
+            "actor_rollout_ref": {"rollout": {"n": samples}},
+            "trainer": {"v1": {"sampler": {"sync_refill_failed_groups": True}}},
+        }
+    )
+
+
+def test_every_row_of_table_9_is_an_option() -> None:
+    assert {file.stem for file in (CONF / "budget").glob("sft*_rl*.yaml")} == {*ROWS, "sft_rl"}
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_a_row_buys_what_its_name_says(composed: Composer, row: str) -> None:
+    config = composed([f"budget={row}"])
+    assert shares(config.budget) == ROWS[row]
+    assert check(config) == []
+
+
+@pytest.mark.parametrize("row", ROWS)
+@pytest.mark.parametrize("algo", ALGORITHMS)
+def test_a_row_runs_at_the_studys_scale(composed: Composer, row: str, algo: str) -> None:
+    """Also 200 games with PPO's 256 prompts a step: a game then comes twice in it."""
+    config = composed([f"budget={row}", f"algo={algo}", "model=qwen2.5_1.5b", "cluster=gpu8"])
+    assert check(config) == []
+    plan, (demonstrations, games) = plan_budget(config), ROWS[row]
+    assert (plan.demonstrations, plan.games, plan.units, plan.unspent) == (demonstrations, games, 1000, 0)
+    epochs = 0 if not games else 100 if demonstrations else 150
+    assert plan.steps == -(-epochs * games // config.data.train_batch_size)
+
+
+def test_another_share_than_the_rows_is_refused(composed: Composer) -> None:
+    with pytest.raises(ConfigError, match=r"budget=sft60_rl400 leaves no choice of budget.sft_share=0.5"):
+        check(composed(["budget=sft60_rl400", "budget.sft_share=0.5"]))
+    assert check(composed(["budget=sft_rl", "budget.sft_share=0.5"])) == []
+
+
+def test_the_default_by_hand() -> None:
+    assert plan_budget(budget(0.6)) == Plan(60, 400, 25, 128, 1000.0, 0.0)
+    assert plan_budget(budget(0.6)).episodes == 3200
+    assert plan_budget(budget(0.6, rl_steps=20)) == Plan(60, 320, 20, 128, 920.0, 80.0)
+    assert plan_budget(budget(0.6, count="rollouts", rl_steps=None)) == Plan(60, 48, 3, 128, 984.0, 16.0)
+    assert plan_budget(budget(1.0)) == Plan(100, 0, 0, 0, 1000.0, 0.0)
+
+
+def test_what_demonstrations_leave_over_goes_to_rl() -> None:
+    """605 units buy 60 demonstrations; the other 5 and the 395 are 400 games."""
+    assert shares(budget(0.605).budget) == (60, 400)
+
+
+@pytest.mark.parametrize("percent", range(101))
+def test_a_share_in_per_cent_is_exact(percent: int) -> None:
+    """As floats 1000 * 0.57 is 569.99..., and 1000 * (1 - 0.8) is 199.99..."""
+    assert shares(budget(percent / 100).budget) == (percent, 1000 - 10 * percent)
+
+
+def test_a_step_that_cannot_be_paid_is_refused() -> None:
+    with pytest.raises(BudgetError, match="127 episodes, fewer than one step of 16 x 8"):
+        plan_budget(budget(0.0, units=127, count="rollouts"))
+    assert plan_budget(budget(0.0, units=128, count="rollouts")).steps == 1
+
+
+def test_no_price_buys_nothing(composed: Composer) -> None:
+    for wrong in ("0", "-1", "inf", "nan"):
+        with pytest.raises(ConfigError, match=rf"budget.demo_cost={wrong}.* must be more than 0"):
+            check(composed([f"budget.demo_cost={wrong}", "scale=paper"]))
+
+
+def test_no_plan_overspends_and_no_plan_leaves_a_step_or_a_demonstration_unbought() -> None:
+    draw = random.Random(0)
+    bought = 0
+    for count, _ in itertools.product(("games", "rollouts"), range(500)):
+        config = budget(
+            round(draw.random(), draw.choice((1, 2, 5))),
+            prompts=draw.randint(1, 40),
+            samples=draw.randint(1, 8),
+            units=round(draw.uniform(1, 3000), 2),
+            demo_cost=draw.choice((0.1, 0.3, 7, 10)),
+            episode_cost=draw.choice((0.1, 0.7, 1)),
+            count=count,
+            rl_steps=draw.choice((None, 3)) if count == "rollouts" else 40,
+        )
+        try:
+            plan = plan_budget(config)
+        except BudgetError:
+            continue
+        bought += 1
+        assert 0 <= plan.units <= config.budget.units
+        assert plan.units + plan.unspent == pytest.approx(config.budget.units)
+        if count == "rollouts" and config.budget.rl_steps is None and plan.steps:
+            assert plan.unspent < plan.episodes_per_step * config.budget.episode_cost
+    assert bought > 500
