@@ -34,11 +34,14 @@ def steps(task, actions, **options):
     return env.reset(task, 0), [env.step(action) for action in actions]
 
 
-def play(task, policy, turns, name="dense"):
+def play(tasks, policy, turns, name="dense"):
+    """An episode a task, one after another, through one worker process."""
+
     async def main():
         async with EnvPool("gym", 1, 20.0, legal=True) as pool:
-            plan = EpisodePlan(task, world("gym").prompt, turns, reward(name))
-            return await run_episode(policy, await pool.open(), plan, None)
+            session, earned = await pool.open(), reward(name)
+            plans = [EpisodePlan(task, world("gym").prompt, turns, earned) for task in tasks]
+            return [await run_episode(policy, session, plan, None) for plan in plans]
 
     return asyncio.run(main())
 
@@ -172,10 +175,10 @@ def test_legal_actions_and_the_rest_of_the_plan_are_told_when_asked_for(game_cac
 def test_players_and_rewards_through_the_pool(game_cache: Path) -> None:
     task = games(game_cache, 1, id="Taxi-v4")[0]
     turns = world("gym", {"id": "Taxi-v4"}).max_turns("Taxi-v4")
-    expert = play(task, ExpertPolicy(), turns)
+    [expert] = play([task], ExpertPolicy(), turns)
     assert expert.outcome is Outcome.WON
     assert sum(turn.rewards["dense"] for turn in expert.turns) == pytest.approx(1.0)
-    random = play(task, RandomPolicy(), turns)
+    [random] = play([task], RandomPolicy(), turns)
     assert random.outcome is Outcome.OUT_OF_TURNS
     assert len(random.turns) == turns == 32
     by_hand = sum(-10 if turn.score_delta == -10 else -1 for turn in random.turns)
@@ -184,8 +187,8 @@ def test_players_and_rewards_through_the_pool(game_cache: Path) -> None:
 
 def test_a_random_player_drowns_and_the_expert_crosses(game_cache: Path) -> None:
     tasks = games(game_cache, 8)
-    assert {play(task, ExpertPolicy(), 16).outcome for task in tasks[:2]} == {Outcome.WON}
-    outcomes = collections.Counter(play(task, RandomPolicy(), 16).outcome for task in tasks)
+    assert {episode.outcome for episode in play(tasks, ExpertPolicy(), 16)} == {Outcome.WON}
+    outcomes = collections.Counter(episode.outcome for episode in play(tasks, RandomPolicy(), 16))
     assert outcomes[Outcome.LOST] >= 4
 
 

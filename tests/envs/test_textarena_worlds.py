@@ -16,7 +16,7 @@ from envs.catalogue import Catalogue
 from envs.pool import EnvPool
 from envs.registry import world
 from envs.textarena import KNOWN
-from envs.types import EnvError, TaskError
+from envs.types import EnvError, TaskError, TaskRef
 from rewards.registry import reward
 from rollouts.episode import Outcome
 from rollouts.loop import EpisodePlan, run_episode
@@ -29,10 +29,20 @@ def place(name="Sokoban-v0"):
     return world("textarena", {"id": name})
 
 
+def made(name, seed, folder):
+    """In this process, which has imported textarena already."""
+    folder.mkdir()
+    params = place(name).parse_task(name)
+    record = dataclasses.asdict(place(name).make_game(params, seed, folder))
+    about = {"env": "textarena", "task": name, "params": params, "seed": seed, "split": "test"}
+    return TaskRef(**about, game_file=str(folder / record.pop("file")), **record)
+
+
 @pytest.fixture(scope="module")
-def tasks(game_cache):
+def tasks(tmp_path_factory):
     """Three games of each kind."""
-    return {name: Catalogue(place(name), game_cache).tasks(name, "test", 3, progress=False) for name in KNOWN}
+    root = tmp_path_factory.mktemp("games")
+    return {name: [made(name, seed, root / f"{name} {seed}") for seed in (1, 2, 3)] for name in KNOWN}
 
 
 def steps(task, actions, **options):
@@ -95,11 +105,12 @@ def test_guesses_are_answered_and_the_plan_halves(tasks) -> None:
 
 
 def test_twenty_numbers_are_twenty_games(game_cache: Path) -> None:
+    """The catalogue meets each of them and says so when there are no more."""
     name = "GuessTheNumber-v0"
-    listing = Catalogue(place(name), game_cache).listing(name, "train", 20, progress=False)
+    listing = Catalogue(place(name), game_cache).listing(name, "train", 20, workers=1, progress=False)
     assert len({task.walkthrough for task in listing.tasks}) == 20
     with pytest.raises(TaskError, match="20 games of the 21 asked for"):
-        Catalogue(place(name), game_cache).tasks(name, "train", 21, progress=False)
+        Catalogue(place(name), game_cache).tasks(name, "train", 21, workers=1, progress=False)
 
 
 def test_players_and_rewards_through_the_pool(tasks) -> None:

@@ -1,0 +1,192 @@
+"""Playing by hand and watching, as a user does it: commands through a pipe, keys at a terminal, real workers."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import select
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from train.base import ROOT
+from train.errors import ConfigError
+from train.play import main
+from train.play_settings import PlaySettings, split_settings
+
+COMMAND = [sys.executable, "-P", "-c", "import sys; from train.play import main; sys.exit(main())"]
+# The terminal that sends the interrupt, as for a shell's foreground job
+TERMINAL = [*COMMAND[:3], "import fcntl, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); " + COMMAND[3]]
+LAKE = ["env=gym", "+env.kwargs.desc=[SFF,FHF,FFG]"]  # its plan: down, down, right, right
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    cache = os.environ.get("TURNGRID_CACHE") or str(tmp_path_factory.mktemp("cache"))
+    return {**os.environ, "PYTHONPATH": str(ROOT), "TURNGRID_CACHE": cache}
+
+
+def play(environment: dict[str, str], cwd: Path, *arguments: str, says: str = "") -> subprocess.CompletedProcess[str]:
+    command = [*COMMAND, *arguments]
+    return subprocess.run(
+        command, check=False, input=says, env=environment, cwd=cwd, capture_output=True, text=True, timeout=120
+    )
+
+
+def statuses(out: str) -> list[str]:
+    return re.findall(r"^\[(.*)\]$", out, re.MULTILINE)
+
+
+def test_a_game_is_won_by_hand(environment: dict[str, str], tmp_path: Path) -> None:
+    done = play(environment, tmp_path, *LAKE, says="down\ndance\ndown\nRIGHT\nright\n")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert statuses(done.stdout) == [
+        "turn 1 of 16, score 0 of 1",
+        "turn 2 of 16, score 0 of 1, sparse reward +0",
+        "turn 3 of 16, score 0 of 1, not a valid action, sparse reward +0",
+        "turn 4 of 16, score 0 of 1, sparse reward +0",
+        "turn 5 of 16, score 0 of 1, sparse reward +0",
+        "5 of 16 turns played, score 1 of 1, sparse reward +1",
+    ]
+    assert "There is no action 'dance'.\nYou are on ice.\nS F F\nP H F\nF F G\n> down\n" in done.stdout
+    assert done.stdout.endswith("won after 5 of 16 turns\nsparse: 0 0 0 0 1; sum 1\n")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_our_commands_cost_no_turn_and_the_expert_helps(environment: dict[str, str], tmp_path: Path) -> None:
+    says = "?\ngoal\n\nplan\nexpert\nplan\nup\nexpert\nrestart\nexpert\nexpert\n!quit\nexpert\nexpert\nquit\n"
+    done = play(environment, tmp_path, *LAKE, says=says)
+    out = done.stdout
+    assert done.returncode == 0
+    assert "The game accepts: left; down; right; up\n" in out
+    assert out.count("Goal: Walk over the ice") == 3  # at both starts, and asked for
+    assert "> plan\n  1. down\n  2. down\n  3. right\n  4. right\n" in out
+    assert "> plan\n  1. down done\n  2. down\n" in out
+    assert "You have left its path; restart to follow it.\n" in out
+    assert "> !quit\n[turn 4 of 16, score 0 of 1, not a valid action, sparse reward +0]\n" in out
+    assert "won after 5 of 16 turns\n" in out
+
+
+def test_the_next_game_is_another_one_and_lost_is_not_won(environment: dict[str, str], tmp_path: Path) -> None:
+    done = play(
+        environment, tmp_path, "env=gym", "game=2", "split=train", "env.max_turns=2", says="left\nleft\nnext\nquit\n"
+    )
+    heads = re.findall(r"^--- gym FrozenLake-v1, game (\d+) of train \(seed (\d+)\)", done.stdout, re.MULTILINE)
+    assert [number for number, _ in heads] == ["2", "3"]
+    assert heads[0][1] != heads[1][1]
+    assert "2 of 2 turns played" in done.stdout
+    assert "out of turns after 2 of 2 turns\n" in done.stdout
+    lost = play(environment, tmp_path, *LAKE, says="right\ndown\n")
+    assert "lost after 2 of 16 turns\nsparse: 0 0; sum 0\n" in lost.stdout
+
+
+def test_the_expert_is_watched_under_a_dense_reward(environment: dict[str, str], tmp_path: Path) -> None:
+    done = play(environment, tmp_path, "env=gym", "env.id=Taxi-v4", "reward=dense", "watch=true", "play.delay=0")
+    assert done.returncode == 0
+    *_, before, last = statuses(done.stdout)
+    best = float(re.search(r"of (\d+),", last)[1])
+    assert last.endswith(f"score {best:g} of {best:g}, dense reward +{20 / best:.3g}")
+    assert before.endswith(f"dense reward -{1 / best:.3g}")
+    assert done.stdout.splitlines()[-1].endswith("; sum 1")
+
+
+def test_textworld_scores_move_under_the_chosen_reward(environment: dict[str, str], tmp_path: Path) -> None:
+    done = play(environment, tmp_path, "env=tw_simple", "reward=dense", says="expert\ndance\nexpert\n")
+    assert done.returncode == 0
+    ends = [status.split("dense reward ")[1] for status in statuses(done.stdout)[1:]]
+    assert [float(end) > 0 for end in ends] == [True, False, True]
+
+
+def test_a_game_without_a_plan_cannot_be_watched_but_played(environment: dict[str, str], tmp_path: Path) -> None:
+    watched = play(environment, tmp_path, "env=gym", "env.id=Blackjack-v1", "watch=true")
+    assert watched.returncode != 0
+    assert watched.stderr == "turngrid: gym/Blackjack-v1/1 has no expert to watch: nobody knows a plan for it\n"
+    played = play(environment, tmp_path, "env=gym", "env.id=Blackjack-v1", says="plan\nexpert\nhit\n")
+    assert played.stdout.count("Nobody knows a plan for this game.") == 2
+    assert "[turn 2 of" in played.stdout or " of 12 turns played" in played.stdout
+
+
+def test_a_split_that_ends_says_so(environment: dict[str, str], tmp_path: Path) -> None:
+    done = play(environment, tmp_path, "env=gym", "env.id=CliffWalking-v1", "game=2")
+    assert done.returncode != 0
+    assert "split test has 1 games of the 2 asked for" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "answer"),
+    [
+        (["play.gmae=2"], "unknown key play.gmae; did you mean play.game? (keys: split, game, watch, delay)"),
+        (["game=0"], "play.game=0: games are counted from 1"),
+        (["game=two"], "play.game: Value 'two'"),
+        (["split=tset"], "unknown split 'tset'; did you mean test? (choices: test,"),
+        (["delay=-1"], "play.delay=-1: seconds cannot be negative"),
+        (["watch"], "cannot read 'watch'; an override looks like KEY=VALUE"),
+        (["env=textwrld"], "env=textworld?"),
+        (["env=gym", "env.id=Taxi-v3"], "Please use `Taxi-v4` instead"),
+        (["env=gym", "env.id=CliffWalking-v1", "reward=dense"], "does not offer reward=dense"),
+        (["--multirun", "env=gym"], "takes KEY=VALUE, --config-dir and --help"),
+    ],
+)
+def test_what_cannot_be_is_answered_in_one_line(
+    arguments: list[str], answer: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) != 0
+    out, err = capfd.readouterr()
+    assert out == ""
+    (line,) = err.splitlines()
+    assert line.startswith("turngrid: ")
+    assert answer in line
+
+
+def test_keys_of_our_own_have_a_short_and_a_full_name() -> None:
+    settings, left = split_settings(["env=gym", "play.game=3", "watch=true", "seed=1", "delay=0.5"])
+    assert settings == PlaySettings(game=3, watch=True, delay=0.5)
+    assert left == ["env=gym", "seed=1"]
+    with pytest.raises(ConfigError):
+        split_settings(["play.split=null"])
+
+
+def test_help_tells_the_commands(capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    assert "  expert   play the plan's next step" in capfd.readouterr().out
+
+
+def at_a_terminal(environment: dict[str, str], keys: list[bytes], *arguments: str) -> tuple[int, str]:
+    """Press one key (or line) a prompt; the exit code and all that was shown."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [*TERMINAL, *arguments], stdin=theirs, stdout=theirs, stderr=theirs, env=environment, start_new_session=True
+    )
+    os.close(theirs)
+    shown = b""
+    deadline = time.monotonic() + 90
+    while time.monotonic() < deadline:
+        if not select.select([ours], [], [], 0.1)[0]:
+            continue
+        try:
+            shown += os.read(ours, 65536)
+        except OSError:  # it closed its side
+            break
+        if keys and re.search(rb"(^|\n)(> |\(Enter.*\) )$", shown):
+            os.write(ours, keys.pop(0))
+    os.close(ours)
+    return process.wait(10), shown.decode()
+
+
+@pytest.mark.parametrize(("key", "code"), [(b"\x03", 130), (b"\x04", 0)])
+def test_control_c_and_control_d_end_it_quietly(environment: dict[str, str], key: bytes, code: int) -> None:
+    ended, shown = at_a_terminal(environment, [b"down\n", key], *LAKE)
+    assert ended == code
+    assert "turn 2 of 16" in shown
+    assert "Traceback" not in shown and "Error" not in shown
+
+
+def test_watching_waits_for_a_key_at_every_step(environment: dict[str, str]) -> None:
+    ended, shown = at_a_terminal(environment, [b"\n", b"\n", b"quit\n"], *LAKE, "watch=true")
+    assert ended == 0
+    assert "turn 3 of 16" in shown and "turn 4 of 16" not in shown
