@@ -17,6 +17,7 @@ from algorithms.registry import ALGORITHMS
 from envs.registry import world
 from envs.types import TaskError
 from experiments.budget import BudgetError, plan_budget
+from experiments.models import ModelError, check_model
 from train.errors import ConfigError
 from train.finalise import MICRO_BATCH_KEYS, rows_per_device
 
@@ -158,6 +159,14 @@ def _no_steps(config: DictConfig) -> Finding:
     return {"steps": budget.rl_steps} if without else None
 
 
+def _model(config: DictConfig) -> Finding:
+    try:
+        check_model(config.model.path)
+    except ModelError as error:
+        return {"reason": error}
+    return None
+
+
 def _context(config: DictConfig) -> Finding:
     length = config.data.max_prompt_length + config.data.max_response_length
     context = config.model.context
@@ -245,6 +254,7 @@ REFUSALS: tuple[Rule, ...] = (
     ),
     Rule("budget", "{reason}", _budget),
     Rule("no_steps", "budget.rl_steps={steps} must be at least 1 where the budget has a share for RL", _no_steps),
+    Rule("model", "{reason}", _model),
     Rule(
         "context",
         "data.max_prompt_length + data.max_response_length = {length} tokens, more than model={model} can attend to "

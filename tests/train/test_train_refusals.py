@@ -46,6 +46,7 @@ REFUSED = {
     "no_demonstration": ["budget.units=15"],
     "budget": ["budget.units=100", "budget.count=rollouts"],
     "no_steps": ["budget.rl_steps=0"],
+    "model": ["model.path=runs/never/was"],
     "context": ["data.max_response_length=4096"],
     "trainer": ["trainer.use_v1=false"],
 }

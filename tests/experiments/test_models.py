@@ -1,0 +1,90 @@
+"""Where a model comes from: folders as runs leave them, and what is said where there is none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from experiments.models import ModelError, check_model, local_folder, resolve_model, run_of
+from train.base import ROOT
+from train.compose import compose
+from train.errors import ConfigError
+from train.refusals import check
+
+
+def model(folder: Path) -> Path:
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text("{}")
+    return folder
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """A finished run with SFT and two checkpoints, of which the newer was not saved whole."""
+    folder = tmp_path / "runs" / "textworld-w4-o6-q8-s0"
+    model(folder / "sft" / "model")
+    for step in (5, 10):
+        model(folder / "rl" / "checkpoints" / f"global_step_{step}" / "actor" / "huggingface")
+    (folder / "rl" / "checkpoints" / "latest_checkpointed_iteration.txt").write_text("5")
+    (folder / "attempts.jsonl").write_text("")
+    (folder / "result.json").write_text("{}")
+    return folder
+
+
+def test_a_run_is_its_last_whole_checkpoint(run: Path, tmp_path: Path) -> None:
+    last = run / "rl" / "checkpoints" / "global_step_5" / "actor" / "huggingface"
+    assert resolve_model(str(run), tmp_path) == str(last)
+    assert resolve_model(f"run://{run}", tmp_path) == str(last)
+    assert resolve_model(str(last.parents[1]), tmp_path) == str(last)
+    assert resolve_model(str(run / "sft" / "model"), tmp_path) == str(run / "sft" / "model")
+
+
+def test_a_run_without_rl_is_its_sft_model(run: Path, tmp_path: Path) -> None:
+    (run / "rl" / "checkpoints" / "latest_checkpointed_iteration.txt").unlink()
+    assert resolve_model(str(run), tmp_path) == str(run / "sft" / "model")
+
+
+def test_relative_paths_become_absolute(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The stages' processes work in the run folder."""
+    monkeypatch.chdir(tmp_path)
+    assert resolve_model(f"runs/{run.name}", tmp_path).startswith(f"{run}/")
+    assert resolve_model(f"run://runs/{run.name}/sft/model", tmp_path) == str(run / "sft" / "model")
+
+
+def test_a_run_that_has_not_ended_is_refused_with_its_checkpoint(run: Path, tmp_path: Path) -> None:
+    (run / "result.json").unlink()
+    with pytest.raises(ModelError, match=r"has not ended; .*model.path=.*global_step_5/actor/huggingface$"):
+        resolve_model(str(run), tmp_path)
+    assert resolve_model(str(run / "sft" / "model"), tmp_path)
+
+
+def test_names_are_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert resolve_model("Qwen/Qwen2.5-0.5B-Instruct", tmp_path) == "Qwen/Qwen2.5-0.5B-Instruct"
+    assert local_folder("gpt2") is None
+    assert resolve_model("asset://tiny", tmp_path) == str(ROOT / "assets" / "tiny")
+
+
+def test_what_is_not_there_is_refused_with_the_nearest(run: Path, tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=f"does not exist; did you mean {run}\\?"):
+        check_model(str(run.with_name("textworld-w4-o6-q8-s1")))
+    with pytest.raises(ModelError, match="neither a model nor a run"):
+        check_model(str(tmp_path))
+    with pytest.raises(ModelError, match="no such asset; there are: tiny"):
+        check_model("asset://tyni")
+
+
+def test_the_front_door_refuses_it_before_anything_starts(run: Path) -> None:
+    wrong = run.with_name("textworld-w4-o6-q8-s1")
+    with pytest.raises(ConfigError, match="did you mean"):
+        check(compose([f"model.path={wrong}"]))
+    assert check(compose([f"model.path={run}"])) == []
+
+
+def test_which_run_a_model_comes_from(run: Path, tmp_path: Path) -> None:
+    for path in (run, run / "sft" / "model", run / "rl" / "checkpoints" / "global_step_5"):
+        assert run_of(str(path)) == run
+    assert run_of("asset://tiny") is None
+    assert run_of("Qwen/Qwen2.5-0.5B-Instruct") is None
+    assert run_of(str(model(tmp_path / "elsewhere"))) is None
