@@ -11,7 +11,7 @@ import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from envs.repair.mutate_blocks import block_changes
+from envs.repair.mutate_blocks import block_changes, loop_steps
 from envs.repair.mutate_text import Change, Text
 
 _COMPARISONS: dict[type[ast.cmpop], tuple[tuple[str, str, str], ...]] = {
@@ -65,11 +65,12 @@ def edits(path: str, source: str) -> list[Edit]:
 
     Whether tests notice one is not known here.
     """
-    text = Text(source)
+    text, tree = Text(source), ast.parse(source)
+    steps = frozenset(step for node in ast.walk(tree) if isinstance(node, ast.While) for step in loop_steps(node))
     found = [
         Edit(path, change.start, change.stop, change.text, change.kind, scope)
-        for node, scope in _nodes(ast.parse(source))
-        for change in (*_changes(node, text), *block_changes(node, text))
+        for node, scope in _nodes(tree, steps)
+        for change in (*_changes(node, text), *block_changes(node, text, steps))
         if source[change.start : change.stop] != change.text
     ]
     return sorted({(edit.start, edit.stop, edit.text): edit for edit in reversed(found)}.values())
@@ -82,21 +83,23 @@ def apply(source: str, chosen: Iterable[Edit]) -> str:
     return source
 
 
-def _nodes(tree: ast.AST, scope: str = "", inside: bool = False) -> Iterator[tuple[ast.AST, str]]:
-    """The nodes of all functions with the dotted name of their function.
+def _nodes(
+    tree: ast.AST, left_out: frozenset[ast.AST], scope: str = "", inside: bool = False
+) -> Iterator[tuple[ast.AST, str]]:
+    """The nodes of all functions with the dotted name of their function, without the ones that are ``left_out``.
 
     Annotations, decorators and f-strings are left out: the first two change nothing that runs, and the places inside
     f-strings differ between versions of Python.
     """
     for child in ast.iter_child_nodes(tree):
-        if isinstance(child, ast.JoinedStr | ast.arg) or _is_aside(tree, child):
+        if child in left_out or isinstance(child, ast.JoinedStr | ast.arg) or _is_aside(tree, child):
             continue
         named = isinstance(child, ast.FunctionDef | ast.ClassDef)
         name = f"{scope}.{child.name}".strip(".") if named else scope  # type: ignore[attr-defined]
         within = inside or isinstance(child, ast.FunctionDef)
         if within:
             yield child, name
-        yield from _nodes(child, name, within)
+        yield from _nodes(child, left_out, name, within)
 
 
 def _is_aside(parent: ast.AST, child: ast.AST) -> bool:

@@ -13,13 +13,19 @@ _BLOCKS = (ast.If, ast.For, ast.While)
 _MOST_LINES = 24
 
 
-def block_changes(node: ast.AST, text: Text) -> Iterator[Change]:
-    """What may be missing from the blocks of a statement."""
+def loop_steps(loop: ast.While) -> Iterator[ast.AST]:
+    """What brings a ``while`` loop to its end: its condition and its counting. Without them most run for ever."""
+    yield loop.test
+    yield from (node for node in ast.walk(loop) if isinstance(node, ast.AugAssign))
+
+
+def block_changes(node: ast.AST, text: Text, left_out: frozenset[ast.AST]) -> Iterator[Change]:
+    """What may be missing from the blocks of a statement, apart from what is ``left_out``."""
     for name in ("body", "orelse", "finalbody"):
         block = getattr(node, name, None)
         if isinstance(block, list):
-            yield from _missing(_code(block), text, in_loop=isinstance(node, ast.While))
-            yield from _exchanged(_code(block), text)
+            yield from _missing(_code(block), text, left_out)
+            yield from _exchanged(_code(block), text, left_out)
     if isinstance(node, ast.FunctionDef):
         yield from _missing_body(node, text)
         yield from _defaults(node, text)
@@ -32,11 +38,12 @@ def _code(block: Sequence[ast.stmt]) -> Sequence[ast.stmt]:
     return block[1:] if documented else block
 
 
-def _missing(block: Sequence[ast.stmt], text: Text, *, in_loop: bool) -> Iterator[Change]:
-    """One statement or block less. Not the steps of a ``while``, which would run for ever."""
+def _missing(block: Sequence[ast.stmt], text: Text, left_out: frozenset[ast.AST]) -> Iterator[Change]:
+    """One statement or block less."""
     for statement in block:
-        simple = isinstance(statement, _SIMPLE) and not (in_loop and isinstance(statement, ast.AugAssign))
-        if not (simple or isinstance(statement, _BLOCKS)) or not _may_go(statement, text):
+        simple = isinstance(statement, _SIMPLE)
+        known = simple or isinstance(statement, _BLOCKS)
+        if not known or statement in left_out or not _may_go(statement, text):
             continue
         first, last = statement.lineno, statement.end_lineno or statement.lineno
         alone = len(block) == 1 and not text.starts_with(first, "elif")
@@ -55,9 +62,11 @@ def _may_go(statement: ast.stmt, text: Text) -> bool:
     return whole and lines <= _MOST_LINES
 
 
-def _exchanged(block: Sequence[ast.stmt], text: Text) -> Iterator[Change]:
+def _exchanged(block: Sequence[ast.stmt], text: Text, left_out: frozenset[ast.AST]) -> Iterator[Change]:
     """Two neighbouring lines in the wrong order."""
     for one, two in itertools.pairwise(block):
+        if one in left_out or two in left_out:
+            continue
         single = all(isinstance(each, _SIMPLE) and each.lineno == each.end_lineno for each in (one, two))
         if single and two.lineno == one.lineno + 1 and text.stands_alone(one) and text.stands_alone(two):
             start, stop = text.line_span(one.lineno, two.lineno)

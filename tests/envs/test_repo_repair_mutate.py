@@ -69,8 +69,9 @@ def test_defaults_are_changed_too():
     assert heads == {head.replace(*change) for change in (("3", "2"), ("3", "4"), ("'x'", '""'), ("False", "True"))}
 
 
-def test_steps_of_a_while_loop_stay():
-    assert "missing statement" not in bugs("while a < b:\n    a += 1")
+def test_what_ends_a_while_loop_stays():
+    assert bugs("while a < b:\n    a += 1").keys() == {"missing block"}
+    assert "arithmetic" in bugs("for c in b:\n    a += 1")
 
 
 @pytest.mark.parametrize("body", ["x = f'{a + 1} {b < 2}'", "'''1 + 2'''", "x: int = y", "x = y", "import m"])
