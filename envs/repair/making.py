@@ -109,6 +109,6 @@ def base_run(name: str, mode: str = "auto") -> TestRun:
     return run
 
 
-@functools.lru_cache(maxsize=4096)
+@functools.lru_cache(maxsize=1024)
 def _run(bug: Bug, mode: str) -> TestRun:
     return run_files(bug.files(), options=Options(mode=mode, limits=_LIMITS))

@@ -1,0 +1,39 @@
+"""docs/repo_repair.md: its example runs, and prints the episode that the page shows."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from envs.repair.drawing import LINES
+from envs.repair.libraries import SUITES, TESTS, UNSEEN
+from envs.repair.world import RepoRepair, Settings
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs/repo_repair.md").read_text()
+
+
+def test_the_example_prints_the_episode_of_the_page(tmp_path: Path) -> None:
+    [example] = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    [shown] = re.findall(r"```text\n(.*?)```", PAGE, re.DOTALL)
+    cache = os.environ.get("TURNGRID_CACHE") or str(tmp_path / "cache")
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TURNGRID_CACHE": cache}
+    command = [sys.executable, "-c", example]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert [line.rstrip() for line in done.stdout.splitlines()] == [line.rstrip() for line in shown.splitlines()]
+
+
+def test_the_tables_say_what_the_code_does() -> None:
+    for size, (low, high) in LINES.items():
+        row = next(line for line in PAGE.splitlines() if line.startswith(f"| `lines-{size}`"))
+        assert f"| {low}-{high} |" in row
+        assert row.endswith(f"| {RepoRepair().max_turns(f'lines-{size}')} |")
+    for name, tests in TESTS.items():
+        size = next(size for size, (low, high) in SUITES.items() if low <= tests <= high)
+        row = next(line for line in PAGE.splitlines() if line.startswith(f"| `{name}` |"))
+        assert row.endswith(f"| {tests} | {size}{', held out' * (name in UNSEEN)} |")
+    defaults = Settings()
+    assert f"| {defaults.tests_deadline_s:g}, {defaults.memory_mib} |" in PAGE
+    assert f"| {defaults.show_lines}, {defaults.show_chars} |" in PAGE
