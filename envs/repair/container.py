@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import tarfile
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,6 +36,9 @@ class ContainerImage:
     folder: str = "/testbed"
     python: str = "/opt/miniconda3/envs/testbed/bin/python"
     name: str = "container"
+
+    def texts(self, instance: Instance) -> Mapping[str, str]:
+        return {}
 
     def image_of(self, instance: Instance) -> str:
         name = instance.instance_id

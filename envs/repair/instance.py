@@ -65,7 +65,7 @@ class Instance:
             raise InstanceError(f"{where}: FAIL_TO_PASS is missing or empty, so nothing tells whether it is repaired")
         lists["test_files"] = lists["test_files"] or _files_of_ids([*lists["FAIL_TO_PASS"], *lists["PASS_TO_PASS"]])
         patches = {name: str(row.get(name) or "") for name in ("test_patch", "patch")}
-        files = _files(row.get("files"), where)
+        files = _files(row.get("files") or {}, where)
         meta = {"patch_lines": patch_lines(patches["patch"]), "tests": sum(len(lists[name]) for name in _LISTS)}
         return cls(**texts, **lists, **patches, files=files, meta={**meta, **(row.get("meta") or {})})
 
@@ -119,7 +119,11 @@ def _strings(value: Any, name: str, where: str) -> tuple[str, ...]:
 
 
 def _files(value: Any, where: str) -> dict[str, str]:
-    value = json.loads(value) if isinstance(value, str) and value else value or {}
+    if isinstance(value, str):
+        try:
+            value = json.loads(value or "{}")
+        except ValueError:
+            value = None
     if not isinstance(value, Mapping) or not all(isinstance(item, str) for pair in value.items() for item in pair):
         raise InstanceError(f"{where}: field files is not a table from path to text")
     for path in value:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import subprocess
 import tarfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
@@ -25,9 +25,13 @@ class ProviderError(RuntimeError):
 
 
 class RepoProvider(Protocol):
-    """A way to a repository. Both methods raise ``ProviderError`` where it is not to be had."""
+    """A way to a repository. All methods raise ``ProviderError`` where it is not to be had."""
 
     name: str
+
+    def texts(self, instance: Instance) -> Mapping[str, str]:
+        """All the files, where they are at hand without a checkout; {} where they are not."""
+        ...
 
     def checkout(self, instance: Instance, folder: Path) -> None:
         """Fill an empty folder with the repository's files at ``base_commit``, without its history."""
@@ -43,10 +47,13 @@ class InlineFiles:
 
     name = "inline"
 
-    def checkout(self, instance: Instance, folder: Path) -> None:
+    def texts(self, instance: Instance) -> Mapping[str, str]:
         if not instance.files:
             raise ProviderError(f"{instance.instance_id} carries no files (field files)")
-        write_files(folder, instance.files)
+        return instance.files
+
+    def checkout(self, instance: Instance, folder: Path) -> None:
+        write_files(folder, self.texts(instance))
 
     def run_tests(self, instance: Instance, layers: Sequence[Path], tests: Iterable[str], options: Options) -> TestRun:
         return run_tests(layers, tests, options)
@@ -60,6 +67,9 @@ class GitMirror:
 
     folder: Path
     name: str = "git"
+
+    def texts(self, instance: Instance) -> Mapping[str, str]:
+        return {}
 
     def clone(self, repo: str) -> Path:
         """The clone of ``owner/name``. Raises ``ProviderError`` where there is none."""

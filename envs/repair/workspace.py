@@ -26,7 +26,7 @@ _TOO_BIG = 1 << 20
 
 
 class Workspace:
-    """One instance's repository. ``base`` is the folder that holds it as checked out; ``edits`` what was changed.
+    """One instance's repository. ``edits`` are the files that were changed, path -> text.
 
     It is a context; the folder is gone afterwards.
 
@@ -37,15 +37,22 @@ class Workspace:
     def __init__(self, instance: Instance, provider: RepoProvider) -> None:
         self.instance, self.provider = instance, provider
         self.edits: dict[str, str] = {}
-        self._folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
-        self.base = self._folder / "base"
-        try:
-            self.base.mkdir(mode=0o755)
-            provider.checkout(instance, self.base)
-            self._known = frozenset(_files_below(self.base))
-        except BaseException:
-            self.close()
-            raise
+        self._folder: Path | None = None
+        self._texts = provider.texts(instance)
+        self._known = frozenset(self._texts or _files_below(self.base))
+
+    @property
+    def base(self) -> Path:
+        """The folder with the repository as checked out, made when first needed."""
+        if self._folder is None:
+            self._folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
+            try:
+                (self._folder / "base").mkdir(mode=0o755)
+                self.provider.checkout(self.instance, self._folder / "base")
+            except BaseException:
+                self.close()
+                raise
+        return self._folder / "base"
 
     def __enter__(self) -> Self:
         return self
@@ -56,7 +63,10 @@ class Workspace:
         self.close()
 
     def close(self) -> None:
-        shutil.rmtree(self._folder, ignore_errors=True)
+        """Remove the folder; the next use would make another one."""
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = None
 
     @property
     def paths(self) -> list[str]:
@@ -72,7 +82,7 @@ class Workspace:
         """
         if path not in self._known:
             raise KeyError(path)
-        return (self.base / path).read_bytes().decode()
+        return self._texts[path] if self._texts else (self.base / path).read_bytes().decode()
 
     def text(self, path: str) -> str:
         """A file as the agent sees it. Raises as ``base_text`` does."""
@@ -85,9 +95,10 @@ class Workspace:
             ValueError: the path leaves the repository, goes through a file, or the text is too long.
         """
         above = {str(folder) for folder in Path(path).parents}
-        if not is_plain_path(path) or above.intersection(self.paths) or (self.base / path).is_dir():
+        is_folder = any(known.startswith(f"{path}/") for known in self.paths)
+        if not is_plain_path(path) or above.intersection(self.paths) or is_folder:
             raise ValueError(f"{path} cannot be a file of this repository")
-        if path not in self._known and _leads_out(self.base, path):
+        if path not in self._known and not self._texts and _leads_out(self.base, path):
             raise ValueError(f"{path} leaves the repository")
         if len(text) > _TOO_BIG:
             raise ValueError(f"{path} would be longer than {_TOO_BIG} characters")
@@ -112,11 +123,12 @@ class Workspace:
         Raises:
             PatchError: ``test_patch`` does not fit.
         """
-        with tempfile.TemporaryDirectory(prefix="layer-", dir=self._folder) as folder:
+        base = self.base
+        with tempfile.TemporaryDirectory(prefix="layer-", dir=base.parent) as folder:
             top = Path(folder)
             top.chmod(0o755)
             write_files(top, {**self.counted, **self.hidden_tests()} if graded else self.edits)
-            yield [self.base, top]
+            yield [base, top]
 
     def hidden_tests(self) -> dict[str, str]:
         """What ``test_patch`` makes of the test files; a removed one is left empty. Raises as ``layers`` does."""

@@ -1,0 +1,364 @@
+"""The repair environment as an agent meets it: its commands, its answers, its grading."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+import pytest
+from repair_samples import GOLD, WRONG, row, task
+
+from envs.repair.accept import accept
+from envs.repair.commands import Shape, clean
+from envs.repair.env import RepairEnv, Setup, goal_text
+from envs.repair.grading import Options
+from envs.repair.instance import Instance, InstanceError
+from envs.repair.workspace import Workspace
+from envs.sandbox.types import Limits
+from envs.types import EnvError
+from envs.world import Rejected
+
+FIX = "edit shop/calc.py 5-5\n    return a + b"
+
+
+@pytest.fixture
+def env(tmp_path):
+    made = RepairEnv()
+    made.reset(task(tmp_path, Instance.from_dict(row())), 0)
+    yield made
+    made.close()
+
+
+def told(env, action):
+    return env.step(action).observation.text
+
+
+def test_the_first_observation_and_the_goal(tmp_path):
+    instance = Instance.from_dict(row())
+    env = RepairEnv(legal=True, expert=True)
+    seen = env.reset(task(tmp_path, instance, ("submit",)), 0)
+    assert seen.text == "The repository shop/calc has: README.md  shop/  tests/"
+    assert seen.legal == (
+        "ls",
+        "test",
+        "show shop/__init__.py",
+        "show shop/calc.py",
+        "show tests/test_calc.py",
+        "submit",
+    )
+    assert seen.expert == ("submit",)
+    assert goal_text(instance) == "add gives the difference of its arguments.\n\nIt should give their sum."
+    env.close()
+
+
+def test_looking(env):
+    assert told(env, "ls shop") == "__init__.py\ncalc.py"
+    assert told(env, "show shop/calc.py 4-5") == "shop/calc.py, lines 4-5 of 9:\n4| def add(a, b):\n5|     return a - b"
+    assert told(env, "show shop/calc.py").startswith("shop/calc.py, lines 1-9 of 9:\n1| ")
+    assert told(env, "search return a") == "shop/calc.py:5: return a - b\nshop/calc.py:9: return a * b"
+    assert told(env, "search nonsense") == "nonsense is nowhere."
+
+
+@pytest.mark.parametrize(
+    ("action", "answer"),
+    [
+        ("show calc.py", "There is no file calc.py. There is shop/calc.py."),
+        ("show /etc/passwd", "Paths are those that ls shows, inside the repository."),
+        ("show ../../etc/passwd", "Paths are those that ls shows, inside the repository."),
+        ("show shop/calc.py 20-30", "shop/calc.py has 9 lines."),
+        ("show shop/calc.py first", "show takes a file and line numbers, such as show a.py 10-30."),
+        ("ls nowhere", "There is no folder nowhere."),
+        ("edit ../x.py 1-0\nx = 1", "../x.py cannot be a file of this repository."),
+        ("edit /tmp/x.py 1-0\nx = 1", "/tmp/x.py cannot be a file of this repository."),
+        ("edit shop 1-0\nx = 1", "shop cannot be a file of this repository."),
+        ("edit shop/calc.py/x.py 1-0\nx = 1", "shop/calc.py/x.py cannot be a file of this repository."),
+        ("edit .git/config 1-0\nx = 1", ".git/config cannot be a file of this repository."),
+        ("edit shop/calc.py 9-20\nx = 1", "shop/calc.py has 9 lines; 9-20 is not among them."),
+        ("edit shop/new.py 3-4\nx = 1", "There is no file shop/new.py; a new one begins with edit shop/new.py 1-0."),
+        ("replace shop/calc.py: return => x", "return stands 2 times in shop/calc.py; it must be there once."),
+        ("replace shop/calc.py", "replace takes FILE: OLD => NEW, on one line."),
+        ("test tests/test_none.py", "There is no test file tests/test_none.py."),
+        ("search", "search takes a text to look for."),
+    ],
+)
+def test_what_cannot_be_done_is_said(env, action, answer):
+    result = env.step(action)
+    assert (result.observation.text, result.valid, result.terminated) == (answer, False, False)
+
+
+def test_an_unknown_command_is_answered_with_the_known_ones(env):
+    result = env.step("rm -rf /")
+    assert result.observation.text.startswith("That is not a command. Answer with one command: ls [DIR]")
+    assert not result.valid
+    assert not env.step("  \n ").valid
+
+
+def test_editing(env):
+    assert told(env, FIX) == (
+        "Edited.\nshop/calc.py, lines 3-7 of 9:\n3| \n4| def add(a, b):\n5|     return a + b\n6| \n7| "
+    )
+    assert '1| x = 1\n2| """Sums."""' in told(env, "edit shop/calc.py 1-0\nx = 1")
+    assert told(env, "edit shop/calc.py 1-1") == 'Edited.\nshop/calc.py, lines 1-2 of 9:\n1| """Sums."""\n2| '
+    assert "9|     return b * a" in told(env, "replace shop/calc.py: a * b => b * a")
+    assert told(env, "edit shop/new.py 1-0\nx = 1").startswith("Edited.\nshop/new.py, lines 1-1 of 1:")
+    assert told(env, "ls shop") == "__init__.py\ncalc.py\nnew.py"
+
+
+def test_broken_syntax_is_said_and_pays_nothing(env):
+    assert "shop/calc.py is now broken: SyntaxError: invalid syntax (line 5)." in told(
+        env, "edit shop/calc.py 5-5\n    return a +"
+    )
+    told(env, "test")
+    result = env.step("submit")
+    assert (result.score_delta, result.won, result.terminated) == (0.0, False, True)
+    assert result.info["tests"] == {"f2p_passed": 0, "f2p": 1, "p2p_passed": 0, "p2p": 2}
+    assert result.info["outcome"] == "finished"
+
+
+def test_running_tests(env):
+    answer = told(env, "test")
+    assert answer.startswith("2 of 3 tests passed.\nFAILED tests/test_calc.py::test_add\n  E   assert -1 == 3")
+    assert told(env, "test tests/test_calc.py::test_mul") == "1 of 1 tests passed."
+    told(env, FIX)
+    assert told(env, "test") == "3 of 3 tests passed."
+
+
+def test_tests_of_a_broken_module_say_why(env):
+    told(env, "edit shop/calc.py 1-1\nimport nothing_like_it")
+    answer = told(env, "test")
+    assert answer.startswith("0 of 0 tests passed.\nERROR tests/test_calc.py\n")
+    assert "No module named 'nothing_like_it'" in answer
+
+
+def test_a_repair_wins(env):
+    told(env, FIX)
+    result = env.step("submit")
+    assert (result.won, result.lost, result.terminated, result.score_delta) == (True, False, True, 1.0)
+    assert result.observation.text == ("Graded: 1 of 1 failing tests repaired, 0 of 2 passing tests broken (finished).")
+    assert result.info["tests"] == {"f2p_passed": 1, "f2p": 1, "p2p_passed": 2, "p2p": 2}
+    assert "-    return a - b\n+    return a + b" in result.info["patch"]
+    assert result.info["sandbox"] in ("bubblewrap", "namespaces", "limits")
+    with pytest.raises(EnvError, match="reset first"):
+        env.step("ls")
+
+
+def test_edits_of_tests_do_not_count(env):
+    answer = told(env, "edit tests/test_calc.py 1-13\ndef test_add():\n    pass")
+    assert "Changes to tests and their configuration do not count: they are restored before grading." in answer
+    assert told(env, "test") == "1 of 1 tests passed."
+    result = env.step("submit")
+    assert (result.won, result.score_delta, result.info["patch"]) == (False, 0.0, "")
+
+
+def test_an_untouched_repository_scores_nothing_and_what_is_assumed_of_it_is_so(env):
+    """Nothing is run for it: what its tests do was checked when the instance was accepted."""
+    result = env.step("submit")
+    assert (result.won, result.terminated, result.score_delta) == (False, True, 0.0)
+    assert result.info["detail"] == "nothing was changed"
+    from envs.repair.providers import InlineFiles
+    from envs.repair.score import grade
+
+    with Workspace(Instance.from_dict(row()), InlineFiles()) as workspace:
+        really = grade(workspace, Options())
+    assert really.to_info("")["tests"] == result.info["tests"]
+    assert really.counts.ratio == 0.0
+
+
+def test_an_episode_that_is_cut_off_is_graded_as_it_stands(env):
+    told(env, FIX)
+    result = env.finish()
+    assert (result.won, result.score_delta, result.info["tests"]["f2p_passed"]) == (True, 1.0, 1)
+
+
+def test_the_walkthrough_wins(tmp_path):
+    instance = Instance.from_dict(row())
+    record = accept(instance, tmp_path, Setup(), name="swegym", demonstration=True)
+    assert record.walkthrough == ("show shop/calc.py 1-9", FIX, "submit")
+    env = RepairEnv(expert=True)
+    env.reset(task(tmp_path, instance, record.walkthrough), 0)
+    results = [env.step(command) for command in record.walkthrough]
+    assert [result.won for result in results] == [False, False, True]
+    assert results[0].observation.expert == record.walkthrough[1:]
+    env.close()
+
+
+def test_a_longer_patch_has_a_walkthrough_too(tmp_path):
+    """New files, insertions, removals, several places and files."""
+    from envs.repair import patches
+
+    before = row()["files"]
+    lines = WRONG.split("\n")
+    after = {
+        "shop/calc.py": "\n".join(["import shop.names", *lines[3:4], "    return shop.names.plus(a, b)", *lines[5:]]),
+        "shop/names.py": "def plus(a, b):\n\treturn a + b  # \\n stays\n\n",
+        "README.md": "# Shop\nSums.\n",
+    }
+    patch = patches.diff({path: before[path] for path in after if path in before}, after)
+    record = accept(Instance.from_dict(row(patch=patch)), tmp_path, Setup(), name="swegym")
+    assert len([command for command in record.walkthrough if command.startswith("edit")]) == 4
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"FAIL_TO_PASS": ["tests/test_calc.py::test_mul"]}, "1 of 1 FAIL_TO_PASS tests pass before the repair"),
+        ({"PASS_TO_PASS": ["tests/test_calc.py::test_add"]}, "1 of 1 PASS_TO_PASS tests fail before the repair"),
+        ({"files": {"a.py": ""}}, "no tests: the repository has none of the tests that it names"),
+        ({"patch": GOLD.replace("+    return a + b", "+    return a")}, "its reference patch does not repair it"),
+        (
+            {"patch": GOLD.replace("    return a - b", "    return b")},
+            "the hunk at line 2 of shop/calc.py does not fit",
+        ),
+        ({"files": {}}, "carries no files"),
+    ],
+)
+def test_what_is_no_task_is_rejected(tmp_path, change, reason):
+    with pytest.raises(Rejected, match=reason):
+        accept(Instance.from_dict(row(**change)), tmp_path, Setup(), name="swegym")
+
+
+def test_without_a_reference_there_is_play_but_no_demonstration(tmp_path):
+    instance = Instance.from_dict(row(patch=""))
+    assert accept(instance, tmp_path, Setup(), name="swegym").walkthrough == ()
+    with pytest.raises(Rejected, match="cannot be demonstrated"):
+        accept(instance, tmp_path, Setup(), name="swegym", demonstration=True)
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"repo": ""}, "shop__calc-1: field repo is missing or empty"),
+        ({"problem_statement": None}, "shop__calc-1: field problem_statement is missing or empty"),
+        ({"FAIL_TO_PASS": []}, "shop__calc-1: FAIL_TO_PASS is missing or empty"),
+        ({"FAIL_TO_PASS": "tests/a.py"}, "shop__calc-1: field FAIL_TO_PASS is neither a list nor the JSON of one"),
+        ({"PASS_TO_PASS": [1]}, "shop__calc-1: field PASS_TO_PASS is not a list of strings"),
+        ({"instance_id": None}, "an instance without instance_id: field instance_id is missing or empty"),
+        ({"files": {"../x": ""}}, r"shop__calc-1: files has the path '\.\./x', which leaves the repository"),
+        ({"files": "{"}, "shop__calc-1: field files is not a table"),
+    ],
+)
+def test_an_instance_with_missing_fields_says_which(change, problem):
+    with pytest.raises(InstanceError, match=problem) as caught:
+        Instance.from_dict(row(**change))
+    assert "\n" not in str(caught.value)
+
+
+def test_an_instance_survives_json():
+    instance = Instance.from_dict(row())
+    assert Instance.from_dict(instance.to_dict()) == instance
+    assert instance.meta == {"patch_lines": 2, "tests": 3}
+    assert instance.test_files == ("tests/test_calc.py",)
+
+
+@pytest.mark.parametrize(
+    ("action", "command"),
+    [
+        ("  ls  \nsubmit", "ls"),
+        ("\n\nshow a.py\x00 1-2", "show a.py 1-2"),
+        ("```python\nedit a.py 1-2\n    x = 1\n\n    y\n```", "edit a.py 1-2\n    x = 1\n\n    y"),
+        ("edit a.py 1-1\r\n\tx = 'é\\n'  \r\n", "edit a.py 1-1\n\tx = 'é\\n'  "),
+        ("", ""),
+        ("```\n```", ""),
+    ],
+)
+def test_what_an_action_is_taken_for(action, command):
+    assert clean(action) == command
+
+
+def test_observations_are_short(tmp_path):
+    long = "\n".join(f"line_{number} = '{'x' * 50}'" for number in range(500)) + "\n"
+    files = {**row()["files"], "long.py": long, "wide.py": "x" * 50_000}
+    env = RepairEnv(Setup(shape=Shape(lines=20, chars=1000)))
+    env.reset(task(tmp_path, Instance.from_dict(row(files=files))), 0)
+    for action in (
+        "show long.py",
+        "show long.py 1-400",
+        "search line_",
+        "show wide.py",
+        "edit long.py 1-1\n" + "y\n" * 400,
+    ):
+        shown = env.step(action).observation.text
+        assert len(shown) < 1020
+        assert len(shown.splitlines()) < 26
+    assert env.step("show long.py 40-50").observation.text.startswith("long.py, lines 40-50 of ")
+    env.close()
+
+
+def folders():
+    return {path.name for path in Path(tempfile.gettempdir()).glob(f"turngrid-repo-{os.getpid()}-*")}
+
+
+def test_work_folders_are_removed(tmp_path):
+    before, env = folders(), RepairEnv()
+    ref = task(tmp_path, Instance.from_dict(row()))
+    for _ in range(3):
+        env.reset(ref, 0)
+        env.step("test")
+        assert len(folders() - before) == 1
+    env.close()
+    assert folders() == before
+
+
+def resident_mib():
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+def open_files():
+    return len(os.listdir("/proc/self/fd"))
+
+
+def test_a_thousand_resets_leave_nothing_behind(tmp_path):
+    before, env = folders(), RepairEnv()
+    ref = task(tmp_path, Instance.from_dict(row()))
+
+    def play(times):
+        for _ in range(times):
+            env.reset(ref, 0)
+            env.step("show shop/calc.py")
+            env.step("edit shop/calc.py 5-5\n    return a + b")
+
+    play(100)
+    memory, files = resident_mib(), open_files()
+    play(1000)
+    assert resident_mib() < 1.1 * memory
+    assert open_files() == files
+    env.close()
+    assert folders() == before
+
+
+def test_gradings_leave_nothing_behind(tmp_path):
+    """Each of them starts and ends a sandbox."""
+    before, env = set(Path(tempfile.gettempdir()).glob("turngrid-*")), RepairEnv()
+    ref = task(tmp_path, Instance.from_dict(row()))
+
+    def play(times):
+        for _ in range(times):
+            env.reset(ref, 0)
+            env.step(FIX)
+            assert env.step("submit").won
+
+    play(2)
+    memory, files = resident_mib(), open_files()
+    play(8)
+    assert resident_mib() < 1.1 * memory
+    assert open_files() == files
+    env.close()
+    assert set(Path(tempfile.gettempdir()).glob("turngrid-*")) <= before
+
+
+def test_a_task_that_was_changed_on_disk_is_not_played(tmp_path):
+    ref = task(tmp_path, Instance.from_dict(row()))
+    Path(ref.game_file).write_text("{}")
+    with pytest.raises(EnvError, match="is missing or is not the one that was accepted"):
+        RepairEnv().reset(ref, 0)
+
+
+def test_slow_tests_of_the_agent_are_ended(tmp_path):
+    env = RepairEnv(Setup(options=Options(limits=Limits(wall_s=6.0))))
+    env.reset(task(tmp_path, Instance.from_dict(row())), 0)
+    told(env, "edit shop/calc.py 5-5\n    while True: pass")
+    assert "The run did not end well: timed out during tests/test_calc.py::test_add." in told(env, "test")
+    result = env.step("submit")
+    assert (result.info["outcome"], result.score_delta) == ("timed_out", 0.0)
+    env.close()
