@@ -71,6 +71,7 @@ class RepoRepair(World):
     def for_split(self, params: Params, split: str) -> dict[str, Any]:
         """Libraries of a split, and which share of their bugs is its own."""
         from envs.catalogue import SPLITS
+        from envs.repair.drawing import SAME
 
         apart = self.settings.test_split == "unseen_libraries" and not params["library"]
         unseen = apart and split in _HELD_OUT
@@ -78,7 +79,7 @@ class RepoRepair(World):
             "libraries": [params["library"]] if params["library"] else _libraries(params["tests"], unseen=unseen),
             "lines": params["lines"],
             "shares": "unseen" if unseen else "seen",
-            "split": "test" if split == "test_paper" else split,
+            "split": SAME.get(split, split),
             "first": SPLITS[split].first,
         }
 

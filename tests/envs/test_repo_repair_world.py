@@ -131,7 +131,8 @@ def test_no_bug_belongs_to_two_splits(test_split, task):
         pools[split] = set(drawing.singles(tuple(params["libraries"]), params["shares"], params["split"]))
         assert pools[split]
     for one, other in SPLIT_PAIRS:
-        assert (pools[one] == pools[other]) if (one, other) == ("test", "test_paper") else not pools[one] & pools[other]
+        same = drawing.SAME.get(one, one) == drawing.SAME.get(other, other)
+        assert pools[one] == pools[other] if same else not pools[one] & pools[other]
 
 
 def test_what_is_trained_on_does_not_depend_on_how_it_is_tested():
@@ -147,7 +148,7 @@ def test_repairs_of_one_line_are_listed_and_longer_ones_are_drawn():
     params = world.for_split(world.parse_task("lines-easy"), "train")
     seeds = world.seeds(params, "train")
     assert seeds[0] == 30001
-    assert len(seeds) == len(making.listed(params)) > 300
+    assert len(seeds) == len(making.listed(params)) > 600
     assert {one.lines() for one in making.listed(params)} == {1, 2}
     assert len({one.library for one in making.listed(params)[:20]}) >= 5
     assert world.seeds(world.for_split(world.parse_task("lines-hard"), "train"), "train") is None
