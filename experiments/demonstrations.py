@@ -1,8 +1,12 @@
-"""The expert plays the demonstration games; what it did is written as the same Episode records as any other play."""
+"""Demonstrations, written as the same Episode records as any other play.
+
+The expert plays the demonstration games, or another run's wins are taken (``experiments.rejection``).
+"""
 
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 
 from omegaconf import DictConfig
@@ -11,6 +15,8 @@ from tqdm import tqdm
 from envs.pool import EnvPool, pool_of
 from envs.registry import world
 from envs.types import TaskRef
+from experiments import rejection
+from experiments.budget import plan_budget
 from experiments.tasks import read_tasks, task_file
 from rewards.registry import reward
 from rollouts.episode import Episode
@@ -28,18 +34,34 @@ def episodes_file(folder: Path) -> Path:
     return folder / "episodes" / "demonstrations.jsonl"
 
 
-def make_demonstrations(config: DictConfig, folder: Path) -> None:
-    """Play each demonstration game once and write the episodes in the order of the games.
+def make_demonstrations(config: DictConfig, folder: Path, model: str) -> None:
+    """Write what ``config.demos`` asks for, for ``model`` (a path that transformers can load) to learn from.
 
     Raises:
-        ExpertLost: a demonstration does not end in a win.
+        ExpertLost: a walkthrough does not end in a win.
+        DemosError: the run to draw from does not hold enough.
     """
+    take = _from_run if config.demos.source == "episodes" else _from_walkthroughs
+    write_episodes(episodes_file(folder), take(config, folder, model))
+
+
+def _from_walkthroughs(config: DictConfig, folder: Path, model: str) -> list[Episode]:
+    """Each demonstration game played once, in the order of the games."""
     tasks = read_tasks(task_file(folder, "demonstrations"))
     episodes = asyncio.run(_play_all(config, list(tasks)))
     lost = [episode.task for episode in episodes if not episode.won]
     if lost:
         raise ExpertLost(f"{len(lost)} of {len(episodes)} walkthroughs did not win, first: {lost[0]}")
-    write_episodes(episodes_file(folder), episodes)
+    return episodes
+
+
+def _from_run(config: DictConfig, folder: Path, model: str) -> list[Episode]:
+    """What was left out, and why, is counted in ``episodes/left_out.json``."""
+    chosen, left_out = rejection.draw(config, plan_budget(config).demonstrations)
+    report = episodes_file(folder).with_name("left_out.json")
+    report.parent.mkdir(parents=True, exist_ok=True)
+    report.write_text(json.dumps(left_out, indent=2) + "\n", encoding="utf-8")
+    return rejection.as_demonstrations(chosen, rejection.source(config), model)
 
 
 async def _play_all(config: DictConfig, tasks: list[TaskRef]) -> list[Episode]:

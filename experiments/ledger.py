@@ -1,75 +1,145 @@
 """What a run has spent, read off what lies in its folder: nothing is charged that left no episode behind.
 
 Charged: demonstrations and RL episodes of steps that count (design: up to the last checkpoint after a kill). Listed and
-never charged: retries, dropped groups, evaluation, discarded steps.
+never charged: the prior (another run's model that this one starts from), the run that demonstrations were taken from,
+SFT passes, retries, dropped groups, discarded steps, evaluation.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
-from experiments import demonstrations
+from experiments import demonstrations, rejection
+from experiments.metrics import read_metrics
+from experiments.models import local_folder, run_of
 from experiments.resume import RlFolder
-from rollouts.episode import Episode
+from experiments.spending import FILE, Entry, of_episodes, read_ledger, spent, write_ledger
+from experiments.stages import stage_ended, stage_seconds
 from rollouts.store import read_episodes
 
-
-@dataclass(frozen=True)
-class Entry:
-    """One line: ``count`` episodes of a ``kind``, their charge in budget ``units``, the tokens that were sampled or
-    imitated, and the seconds spent in policy and world, summed over episodes that ran side by side."""
-
-    kind: str
-    step: int
-    count: int
-    units: float
-    tokens: int
-    episode_seconds: float
+__all__ = ["Entry", "ledger", "read_ledger", "spent", "write_ledger"]
 
 
 def ledger(config: DictConfig, folder: Path) -> list[Entry]:
     """Every entry in the order in which it was spent."""
-    entries = list(_demonstrations(config, folder)) + list(_training(config, RlFolder(folder)))
-    return entries + list(_evaluations(folder))
+    rl = RlFolder(folder)
+    made = [_priors(config), _demonstrations(config, folder), _imitation(config, folder)]
+    played = [_training(config, rl), _discarded(config, rl), _evaluations(config, folder)]
+    return [entry for entries in (*made, *played) for entry in entries]
 
 
-def write_ledger(path: Path, entries: list[Entry]) -> None:
-    draft = path.with_suffix(".draft")
-    draft.write_text("".join(json.dumps(asdict(entry)) + "\n" for entry in entries), encoding="utf-8")
-    draft.replace(path)
+# ---- other runs
+
+
+def _priors(config: DictConfig) -> Iterator[Entry]:
+    """What the runs that this one builds on have spent, each with its own priors."""
+    if run := run_of(str(config.model.path)):
+        yield _other("prior", run, _reached(run, str(config.model.path)))
+    if OmegaConf.select(config, "demos.source") == "episodes":
+        run = rejection.source(config)
+        yield _other("demonstration_source", run, _own(run))
+
+
+def _other(kind: str, run: Path, entries: list[Entry]) -> Entry:
+    """One line for another run: its charge is not ours."""
+    kept = [entry for entry in entries if entry.units or entry.kind in ("prior", "demonstration_source")]
+    return Entry(
+        kind,
+        0,
+        sum(entry.count for entry in kept),
+        0.0,
+        sum(entry.tokens for entry in kept),
+        sum(entry.episode_seconds for entry in kept),
+        games=sum(entry.games for entry in kept),
+        uncharged=sum(entry.units + entry.uncharged for entry in kept),
+        note=f"not charged: {run}",
+    )
+
+
+def _own(run: Path) -> list[Entry]:
+    if (run / FILE).exists():
+        return read_ledger(run / FILE)
+    config = OmegaConf.load(run / "config.yaml")
+    assert isinstance(config, DictConfig)
+    return ledger(config, run)
+
+
+def _reached(run: Path, path: str) -> list[Entry]:
+    """What the run had spent when it made this model: all of it, or what came before an earlier checkpoint."""
+    folder = local_folder(path)
+    assert folder is not None
+    inside = folder.relative_to(run).parts
+    steps = [int(part.removeprefix("global_step_")) for part in inside if part.startswith("global_step_")]
+    last = steps[0] if steps else 0 if inside[:1] == ("sft",) else None
+    return [entry for entry in _own(run) if last is None or entry.kind != "rl_episode" or entry.step <= last]
+
+
+# ---- this run
 
 
 def _demonstrations(config: DictConfig, folder: Path) -> Iterator[Entry]:
     path = demonstrations.episodes_file(folder)
     if path.exists():
         episodes = list(read_episodes(path))
-        yield _entry("demonstration", 0, episodes, len(episodes) * config.budget.demo_cost)
+        clocks = {"wall_seconds": stage_seconds(folder).get("demonstrations")}
+        when = stage_ended(folder).get("demonstrations")
+        units = len(episodes) * config.budget.demo_cost
+        yield of_episodes("demonstration", 0, episodes, units, ended=when, **clocks)
+
+
+def _imitation(config: DictConfig, folder: Path) -> Iterator[Entry]:
+    """SFT reads each demonstration once an epoch; what it costs is the demonstrations, so it is charged nothing."""
+    path = demonstrations.episodes_file(folder)
+    if (folder / "sft" / "model").exists() and path.exists():
+        episodes, epochs = list(read_episodes(path)), int(config.model.sft.epochs)
+        tokens = epochs * sum(len(turn.action_ids) for episode in episodes for turn in episode.turns)
+        seconds, ended = stage_seconds(folder).get("sft"), stage_ended(folder).get("sft")
+        count = epochs * len(episodes)
+        yield Entry("sft", 0, count, 0.0, tokens, 0.0, wall_seconds=seconds, ended=ended, note=f"{epochs} epochs")
 
 
 def _training(config: DictConfig, rl: RlFolder) -> Iterator[Entry]:
     known: set[str] = set()
+    lines = {line["step"]: line for line in read_metrics(rl.metrics)}
+    cost = config.budget.episode_cost
     for path in sorted(rl.episodes.glob("*.jsonl")):
-        episodes = list(read_episodes(path))
-        games = {episode.task for episode in episodes} - known
-        known |= games
-        charged = len(games) if config.budget.count == "games" else len(episodes)
-        yield _entry("rl_episode", int(path.stem), episodes, charged * config.budget.episode_cost)
-        retries = sum(episode.retries for episode in episodes)
-        if retries:
-            yield Entry("retry", int(path.stem), retries, 0.0, 0, 0.0)
+        step, episodes = int(path.stem), list(read_episodes(path))
+        new = {episode.task for episode in episodes} - known
+        known |= new
+        charged = len(new) if config.budget.count == "games" else len(episodes)
+        line = lines.get(step, {})
+        clocks = {"wall_seconds": line.get("timing_s/step"), "ended": path.stat().st_mtime}
+        yield of_episodes("rl_episode", step, episodes, charged * cost, games=len(new), **clocks)
+        yield from _lost(step, sum(episode.retries for episode in episodes), line, config)
 
 
-def _evaluations(folder: Path) -> Iterator[Entry]:
-    for path in sorted((folder / "evaluation").glob("*.jsonl")):
-        yield _entry(f"evaluation/{path.stem}", 0, list(read_episodes(path)), 0.0)
+def _lost(step: int, retries: int, line: dict[str, Any], config: DictConfig) -> Iterator[Entry]:
+    """Play that the world spoilt."""
+    dropped = int(line.get("rollout/failed_groups") or 0) * int(config.actor_rollout_ref.rollout.n)
+    for kind, count in (("retry", retries), ("dropped_group", dropped)):
+        if count:
+            yield Entry(kind, step, count, 0.0, 0, 0.0, uncharged=count * float(config.budget.episode_cost))
 
 
-def _entry(kind: str, step: int, episodes: list[Episode], units: float) -> Entry:
-    turns = [turn for episode in episodes for turn in episode.turns]
-    seconds = sum(turn.act_seconds + turn.env_seconds for turn in turns)
-    return Entry(kind, step, len(episodes), float(units), sum(len(turn.action_ids) for turn in turns), seconds)
+def _discarded(config: DictConfig, rl: RlFolder) -> Iterator[Entry]:
+    """One line an attempt that was killed beyond its last checkpoint."""
+    for attempt in sorted(rl.discarded.glob("*")):
+        files = sorted((attempt / "episodes").rglob("*.jsonl"))
+        episodes = [episode for file in files for episode in read_episodes(file)]
+        if episodes:
+            first, cost = min(episode.step for episode in episodes), float(config.budget.episode_cost)
+            ended = max(file.stat().st_mtime for file in files)
+            more = {"uncharged": len(episodes) * cost, "ended": ended, "note": "beyond the last checkpoint"}
+            yield of_episodes("discarded", first, episodes, 0.0, **more)
+
+
+def _evaluations(config: DictConfig, folder: Path) -> Iterator[Entry]:
+    root = folder / "evaluation"
+    for path in sorted(root.rglob("*.jsonl")):
+        episodes, kind = list(read_episodes(path)), path.relative_to(root).with_suffix("").as_posix()
+        cost = len(episodes) * float(config.budget.episode_cost)
+        yield of_episodes(f"evaluation/{kind}", 0, episodes, 0.0, uncharged=cost, ended=path.stat().st_mtime)

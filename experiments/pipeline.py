@@ -50,6 +50,6 @@ def _imitate(config: DictConfig, folder: Path, base: str) -> Path:
     played = demonstrations.episodes_file(folder)
     if not played.exists():
         with stage(folder, "demonstrations"):
-            demonstrations.make_demonstrations(config, folder)
+            demonstrations.make_demonstrations(config, folder, base)
     with stage(folder, "sft"):
         return sft.run(config, folder, played, base)

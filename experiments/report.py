@@ -9,7 +9,7 @@ from omegaconf import DictConfig
 from envs.catalogue import panel_hash
 from experiments.budget import Plan
 from experiments.evaluation import Checkpoint, played
-from experiments.ledger import Entry, ledger, write_ledger
+from experiments.ledger import Entry, ledger, spent, write_ledger
 from experiments.metrics import read_metrics
 from experiments.plots import learning_curve
 from experiments.result import RunResult, StageResult, summarise
@@ -38,7 +38,7 @@ def write(config: DictConfig, plan: Plan, folder: Path, checkpoints: list[Checkp
         units_left=config.budget.units - units,
         seconds=sum(seconds.values()),
         plot=PLOT,
-        notes=_notes(plan, entries, seconds),
+        notes={**_notes(plan, entries, seconds), "spent": spent(config, entries)},
     )
     learning_curve(result, list(read_metrics(RlFolder(folder).metrics)), folder / PLOT)
     result.write(folder)

@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 
 def _file(folder: Path) -> Path:
@@ -31,8 +32,21 @@ def stage(folder: Path, name: str) -> Iterator[None]:
 def stage_seconds(folder: Path) -> dict[str, float]:
     """Wall seconds by stage."""
     seconds: dict[str, float] = defaultdict(float)
-    if _file(folder).exists():
-        for line in _file(folder).read_text(encoding="utf-8").splitlines():
-            entry = json.loads(line)
-            seconds[entry["stage"]] += entry["seconds"]
+    for entry in _lines(folder):
+        seconds[entry["stage"]] += entry["seconds"]
     return dict(seconds)
+
+
+def stage_ended(folder: Path) -> dict[str, float]:
+    """When each stage did its work, in Unix seconds: the end of its longest attempt, since a stage that is done already is
+    passed in no time."""
+    longest: dict[str, dict[str, Any]] = {}
+    for entry in _lines(folder):
+        if entry["seconds"] >= longest.get(entry["stage"], entry)["seconds"]:
+            longest[entry["stage"]] = entry
+    return {name: entry["ended"] for name, entry in longest.items()}
+
+
+def _lines(folder: Path) -> list[dict[str, Any]]:
+    lines = _file(folder).read_text(encoding="utf-8").splitlines() if _file(folder).exists() else []
+    return [json.loads(line) for line in lines]

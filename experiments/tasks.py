@@ -20,7 +20,7 @@ def prepare_tasks(config: DictConfig, plan: Plan, folder: Path) -> None:
     skipped on the way is in ``folder/tasks/skipped.json``, counted by reason."""
     catalogue = Catalogue(world(config.env.name, config.env), cache_dir(config))
     counts = {
-        "demonstrations": plan.demonstrations,
+        "demonstrations": plan.demonstrations if config.demos.source == "walkthrough" else 0,
         "train": plan.games,
         "test": config.eval.games,
     }

@@ -18,6 +18,7 @@ from envs.registry import world
 from envs.types import TaskError
 from experiments.budget import BudgetError, plan_budget
 from experiments.models import ModelError, check_model
+from experiments.rejection import DemosError, draw
 from train.errors import ConfigError
 from train.finalise import MICRO_BATCH_KEYS, rows_per_device
 
@@ -153,6 +154,21 @@ def _budget(config: DictConfig) -> Finding:
     return None
 
 
+def _demos(config: DictConfig) -> Finding:
+    demos, wanted = config.demos, plan_budget(config).demonstrations
+    if demos.source not in ("walkthrough", "episodes"):
+        return {"reason": f"demos.source={demos.source} must be walkthrough or episodes"}
+    if demos.source == "walkthrough":
+        return {"reason": f"demos.run={demos.run} needs demos.source=episodes"} if demos.run else None
+    if demos.per_game < 1:
+        return {"reason": f"demos.per_game={demos.per_game} must be at least 1"}
+    try:
+        draw(config, wanted)
+    except DemosError as error:
+        return {"reason": error}
+    return None
+
+
 def _no_steps(config: DictConfig) -> Finding:
     budget = config.budget
     without = budget.count == "games" and budget.sft_share < 1 and budget.rl_steps < 1
@@ -253,6 +269,7 @@ REFUSALS: tuple[Rule, ...] = (
         _no_demonstration,
     ),
     Rule("budget", "{reason}", _budget),
+    Rule("demos", "{reason}", _demos),
     Rule("no_steps", "budget.rl_steps={steps} must be at least 1 where the budget has a share for RL", _no_steps),
     Rule("model", "{reason}", _model),
     Rule(

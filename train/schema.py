@@ -73,6 +73,25 @@ class Budget:
 
 
 @dataclass
+class Demos:
+    """Where demonstrations come from; each costs ``budget.demo_cost`` wherever that is (``docs/budget.md``).
+
+    Attributes:
+        source: ``walkthrough`` plays the games' winning plans, ``episodes`` takes the wins of another run.
+        run: the run folder whose training episodes are taken (``source=episodes``).
+        per_game: demonstrations of one game at most.
+        max_invalid: actions that the world did not understand, at most.
+        max_turns: actions at most; None means ``env.max_turns``.
+    """
+
+    source: str = "walkthrough"
+    run: str | None = None
+    per_game: int = 1
+    max_invalid: int = 0
+    max_turns: int | None = None
+
+
+@dataclass
 class Sft:
     """verl's SFT trainer; the defaults are the study's, the batch (in episodes) is our choice."""
 
@@ -132,6 +151,7 @@ NODES: dict[str, Any] = {
     "turn_reward": TurnReward,
     "algo": Algo,
     "budget": Budget,
+    "demos": Demos,
     "model": Model,
     "cluster": Cluster,
     "tracking": Tracking,

@@ -45,6 +45,7 @@ REFUSED = {
     "prices": ["budget.demo_cost=0"],
     "no_demonstration": ["budget.units=15"],
     "budget": ["budget.units=100", "budget.count=rollouts"],
+    "demos": ["demos.source=episodes"],
     "no_steps": ["budget.rl_steps=0"],
     "model": ["model.path=runs/never/was"],
     "context": ["data.max_response_length=4096"],

@@ -1,0 +1,125 @@
+"""The ledger, from folders as runs leave them: what is charged, what is only listed, both totals."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from omegaconf import DictConfig, OmegaConf
+
+from experiments.ledger import Entry, ledger, read_ledger, spent, write_ledger
+from rollouts.episode import Episode, Outcome, Turn
+from rollouts.store import write_episodes
+
+
+def episodes(*games: int, step: int = 0, retries: int = 0) -> list[Episode]:
+    """One of each game, two turns of three tokens and a second each."""
+    turns = [Turn("a door.", "go", [1, 2, 3], act_seconds=0.75, env_seconds=0.25)] * 2
+    return [
+        Episode(f"doors/{game}", game, "train", "leave", [], [1], turns, Outcome.WON, step=step, retries=retries)
+        for game in games
+    ]
+
+
+def config(count: str, model: str = "asset://tiny") -> DictConfig:
+    return OmegaConf.create(
+        {
+            "budget": {"units": 100.0, "demo_cost": 10.0, "episode_cost": 1.0, "count": count},
+            "model": {"path": model, "sft": {"epochs": 2}},
+            "actor_rollout_ref": {"rollout": {"n": 4}},
+        }
+    )
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Two demonstrations; step 1 on games 1 and 2, step 2 on 2 and 3 with a dropped group and retries; a step 3 that a
+    kill threw away, of which one group was whole; an evaluation."""
+    run = tmp_path / "run"
+    write_episodes(run / "episodes" / "demonstrations.jsonl", episodes(8, 9))
+    write_episodes(run / "rl" / "episodes" / "000001.jsonl", episodes(1, 1, 2, 2, step=1))
+    write_episodes(run / "rl" / "episodes" / "000002.jsonl", episodes(2, 2, 3, 3, step=2, retries=1))
+    write_episodes(run / "rl" / "discarded" / "000" / "episodes" / "000003" / "0.jsonl", episodes(3, 3, step=3))
+    write_episodes(run / "evaluation" / "rl.jsonl", episodes(5, 6, 7))
+    write_episodes(run / "evaluation" / "w4" / "rl.jsonl", episodes(5))
+    metrics = [{"step": 1, "timing_s/step": 2.5}, {"step": 2, "timing_s/step": 3.5, "rollout/failed_groups": 1.0}]
+    (run / "rl" / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in metrics))
+    stages = [("demonstrations", 4.0, 100.0), ("sft", 7.0, 110.0), ("sft", 0.0, 999.0)]
+    lines = [{"stage": name, "seconds": seconds, "outcome": "done", "ended": end} for name, seconds, end in stages]
+    (run / "stages.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (run / "sft" / "model").mkdir(parents=True)
+    (run / "sft" / "model" / "config.json").write_text("{}")
+    (run / "attempts.jsonl").write_text("")
+    return run
+
+
+def row(entry: Entry) -> tuple[str, int, int, int, float, float]:
+    return entry.kind, entry.step, entry.count, entry.games, entry.units, entry.uncharged
+
+
+@pytest.mark.parametrize(("count", "charged"), [("games", [2, 1]), ("rollouts", [4, 4])])
+def test_every_line_by_hand(folder: Path, count: str, charged: list[int]) -> None:
+    assert [row(entry) for entry in ledger(config(count), folder)] == [
+        ("demonstration", 0, 2, 2, 20, 0),
+        ("sft", 0, 4, 0, 0, 0),
+        ("rl_episode", 1, 4, 2, charged[0], 0),
+        ("rl_episode", 2, 4, 1, charged[1], 0),
+        ("retry", 2, 4, 0, 0, 4),
+        ("dropped_group", 2, 4, 0, 0, 4),
+        ("discarded", 3, 2, 1, 0, 2),
+        ("evaluation/rl", 0, 3, 3, 0, 3),
+        ("evaluation/w4/rl", 0, 1, 1, 0, 1),
+    ]
+
+
+def test_when_and_how_long(folder: Path) -> None:
+    demonstration, sft, first, *_ = ledger(config("games"), folder)
+    assert (demonstration.tokens, demonstration.episode_seconds) == (12, 4.0)
+    assert (demonstration.wall_seconds, demonstration.ended) == (4.0, 100.0)
+    assert (sft.tokens, sft.wall_seconds, sft.ended) == (24, 7.0, 110.0)
+    assert first.wall_seconds == 2.5
+    assert first.ended == (folder / "rl" / "episodes" / "000001.jsonl").stat().st_mtime
+
+
+@pytest.mark.parametrize(("count", "units"), [("games", 23), ("rollouts", 28)])
+def test_both_totals_whichever_is_charged(folder: Path, count: str, units: float) -> None:
+    sums = spent(config(count), ledger(config(count), folder))
+    assert (sums["units"], sums["units_by_games"], sums["units_by_rollouts"]) == (units, 23, 28)
+    assert sums["kinds"]["rl_episode"]["count"] == 8
+    assert sums["kinds"]["rl_episode"]["wall_seconds"] == 6.0
+
+
+def test_it_survives_the_disk(folder: Path) -> None:
+    entries = ledger(config("games"), folder)
+    write_ledger(folder / "ledger.jsonl", entries)
+    assert read_ledger(folder / "ledger.jsonl") == entries
+
+
+@pytest.mark.parametrize(
+    ("model", "count", "units"),
+    [
+        ("", 2 + 8, 23),  # the whole run
+        ("sft/model", 2, 20),  # its demonstrations
+        ("rl/checkpoints/global_step_1/actor/huggingface", 2 + 4, 22),  # and one step
+    ],
+)
+def test_a_prior_is_listed_with_what_it_cost_and_not_charged(
+    folder: Path, model: str, count: int, units: float
+) -> None:
+    OmegaConf.save(config("games"), folder / "config.yaml")
+    (folder / model).mkdir(parents=True, exist_ok=True)
+    mine = config("games", model=str(folder / model))
+    (prior,) = ledger(mine, folder.parent / "mine")
+    assert row(prior) == ("prior", 0, count, prior.games, 0, units)
+    assert prior.note == f"not charged: {folder}"
+
+
+def test_priors_add_up_over_generations(folder: Path) -> None:
+    OmegaConf.save(config("games"), folder / "config.yaml")
+    second = folder.parent / "second"
+    write_episodes(second / "episodes" / "demonstrations.jsonl", episodes(8))
+    (second / "attempts.jsonl").write_text("")
+    OmegaConf.save(config("games", model=str(folder)), second / "config.yaml")
+    (prior,) = ledger(config("games", model=str(second)), folder.parent / "third")
+    assert prior.uncharged == 23 + 10

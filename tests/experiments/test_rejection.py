@@ -1,0 +1,146 @@
+"""Which of a run's wins become demonstrations, by hand; and whose token ids they carry."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from omegaconf import DictConfig, OmegaConf
+from transformers import AutoTokenizer
+
+from experiments import demonstrations
+from experiments.rejection import Standards, as_demonstrations, draw, same_tokens, select
+from rollouts.episode import Episode, Outcome, Turn
+from rollouts.store import read_episodes, write_episodes
+from train.base import ROOT
+from train.compose import compose
+from train.errors import ConfigError
+from train.refusals import check
+from verl_plugin.sft_rows import with_ids
+from verl_plugin.token_stream import TokenCodec
+
+TINY = ROOT / "assets" / "tiny"
+
+
+def episode(game: int, words: str, *, won: bool = True, invalid: int = 0, step: int = 1, sample: int = 0) -> Episode:
+    """One turn a word; the first ``invalid`` of them were not understood."""
+    turns = [
+        Turn("a door.", word, [7, 2], [-0.1, -0.2], [9], valid=i >= invalid) for i, word in enumerate(words.split())
+    ]
+    texts = [text for turn in turns for text in (("user", turn.observation), ("assistant", turn.action))]
+    return Episode(
+        task=f"doors/{game}",
+        seed=game,
+        split="train",
+        goal="leave",
+        messages=[{"role": role, "content": text} for role, text in texts],
+        prompt_ids=[1, 2, 3],
+        turns=turns,
+        outcome=Outcome.WON if won else Outcome.OUT_OF_TURNS,
+        step=step,
+        sample=sample,
+        policy="model",
+    )
+
+
+PLAYED = [
+    episode(1, "open door go", step=1),
+    episode(1, "open go", step=2),
+    episode(1, "open go", step=3),  # says what the one before said
+    episode(2, "look look open go", step=1),
+    episode(2, "lok open", invalid=1, step=2),
+    episode(3, "look", won=False),
+    episode(3, "a b c d e f g", step=4),
+    episode(4, "go", step=5),
+]
+
+
+def words(episodes: list[Episode]) -> list[tuple[int, str, int]]:
+    return [(e.seed, " ".join(turn.action for turn in e.turns), e.step) for e in episodes]
+
+
+def test_the_best_of_each_game_come_first() -> None:
+    chosen, left_out = select(PLAYED, 10, Standards(per_game=1, max_invalid=0, max_turns=6))
+    assert words(chosen) == [(1, "open go", 3), (2, "look look open go", 1), (4, "go", 5)]
+    assert left_out == {
+        "not won": 1,
+        "more than 0 invalid actions": 1,
+        "more than 6 turns": 1,
+        "the same actions as another": 1,
+        "more than enough of one game": 1,
+    }
+
+
+def test_no_game_has_two_before_every_game_has_one() -> None:
+    chosen, _ = select(PLAYED, 4, Standards(per_game=2, max_invalid=1, max_turns=7))
+    assert words(chosen) == [(1, "open go", 3), (2, "look look open go", 1), (3, "a b c d e f g", 4), (4, "go", 5)]
+    chosen, _ = select(PLAYED, 6, Standards(per_game=2, max_invalid=1, max_turns=7))
+    assert words(chosen)[4:] == [(1, "open door go", 1), (2, "lok open", 2)]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """A run's folder as far as it is read: its training episodes, and which model they came from."""
+    folder = tmp_path / "some run"
+    write_episodes(folder / "rl" / "episodes" / "000001.jsonl", PLAYED[:4])
+    write_episodes(folder / "rl" / "episodes" / "000002.jsonl", PLAYED[4:])
+    model = {"actor_rollout_ref": {"model": {"path": str(TINY)}}}
+    OmegaConf.save(OmegaConf.create(model), folder / "rl" / "config.yaml")
+    return folder
+
+
+def asked(run: Path, *overrides: str) -> DictConfig:
+    return compose(["demos.source=episodes", f"demos.run='{run}'", "budget.units=75", "budget.rl_steps=1", *overrides])
+
+
+def test_a_run_that_holds_too_few_is_refused_with_the_reasons(run: Path) -> None:
+    with pytest.raises(ConfigError, match=r"gives 4 demonstrations of the 5 .*left out: .*1 not won") as caught:
+        check(asked(run, "budget.units=90"))
+    assert "\n" not in str(caught.value)
+    assert check(asked(run)) == []
+
+
+@pytest.mark.parametrize(
+    ("overrides", "words"),
+    [
+        (["demos.source=episodes"], "needs demos.run=RUN_FOLDER"),
+        (["demos.source=episodes", "demos.run=/nowhere"], "holds no training episodes"),
+        (["demos.source=planner"], "must be walkthrough or episodes"),
+        (["demos.run=/nowhere"], "needs demos.source=episodes"),
+    ],
+)
+def test_what_cannot_be_drawn_from_is_refused(overrides: list[str], words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        check(compose(overrides))
+
+
+def test_the_stage_writes_records_and_counts_what_it_left_out(run: Path, tmp_path: Path) -> None:
+    demonstrations.make_demonstrations(asked(run), tmp_path / "mine", str(TINY))
+    written = list(read_episodes(demonstrations.episodes_file(tmp_path / "mine")))
+    assert words(written) == [
+        (1, "open go", 3), (2, "look look open go", 1), (3, "a b c d e f g", 4), (4, "go", 5)
+    ]  # fmt: skip
+    assert {e.policy for e in written} == {"model of some run"}
+    assert '"not won": 1' in (tmp_path / "mine" / "episodes" / "left_out.json").read_text()
+
+
+def test_the_same_tokens_are_kept_as_they_were_sampled(run: Path) -> None:
+    chosen, _ = draw(asked(run), 4)
+    kept = as_demonstrations(chosen, run, str(TINY))
+    assert [turn for e in kept for turn in e.turns] == [turn for e in chosen for turn in e.turns]
+    assert all(turn.sampled for e in kept for turn in e.turns)
+
+
+def test_other_tokens_are_filled_in_and_not_marked_as_sampled(run: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other model"
+    shutil.copytree(TINY, other)
+    template = other / "chat_template.jinja"
+    template.write_text(template.read_text() + "{# another #}")
+    assert same_tokens(str(TINY), str(TINY)) and not same_tokens(str(other), str(TINY))
+    assert not same_tokens("Qwen/Qwen2.5-0.5B-Instruct", str(TINY))
+    (first, *_) = as_demonstrations(draw(asked(run), 4)[0], run, str(other))
+    tokenizer = AutoTokenizer.from_pretrained(TINY)
+    filled = with_ids(first, TokenCodec(tokenizer, "qwen3"))
+    assert [tokenizer.decode(turn.action_ids, skip_special_tokens=True) for turn in filled.turns] == ["open", "go"]
+    assert not any(turn.sampled or turn.logprobs for turn in filled.turns)
