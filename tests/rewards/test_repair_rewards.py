@@ -1,0 +1,160 @@
+"""Rewards of repaired repositories against numbers worked by hand, and the judge against a server of our own."""
+
+from __future__ import annotations
+
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
+
+import pytest
+
+from envs.types import EnvError
+from rewards.judge import JudgeError
+from rewards.registry import reward
+from rollouts.episode import Turn
+
+
+def graded(f2p_passed: int, f2p: int, p2p_passed: int, p2p: int, turns: int = 3) -> list[Turn]:
+    made = [Turn(observation="", action="") for _ in range(turns)]
+    made[-1].info = {"tests": {"f2p_passed": f2p_passed, "f2p": f2p, "p2p_passed": p2p_passed, "p2p": p2p}}
+    return made
+
+
+@pytest.mark.parametrize(
+    ("counts", "won", "binary", "ratio", "reference"),
+    [
+        ((4, 4, 16, 16), True, 1.0, 1.0, 1.0),
+        ((0, 4, 16, 16), False, 0.0, 0.0, 0.8),  # untouched: the released formula pays 16 / 20
+        ((1, 4, 16, 16), False, 0.0, 0.25, 0.85),
+        ((4, 4, 12, 16), False, 0.0, 0.75, 0.8),  # all repaired, a quarter broken
+        ((1, 4, 8, 16), False, 0.0, 0.0, 0.45),  # 0.25 - 0.5 is below 0
+        ((0, 4, 0, 16), False, 0.0, 0.0, 0.0),
+        ((2, 2, 0, 0), True, 1.0, 1.0, 1.0),
+        ((1, 2, 0, 0), False, 0.0, 0.5, 0.5),
+        ((4, 4, 16, 16), False, 0.0, 1.0, 1.0),  # all passed, but the run of tests did not end as it should
+    ],
+)
+def test_worked_by_hand(counts, won, binary, ratio, reference):
+    for name, expected in (("binary", binary), ("ratio", ratio), ("pass_ratio_reference", reference)):
+        assert reward(name).turn_rewards(graded(*counts), won, 1.0) == [0.0, 0.0, pytest.approx(expected)]
+
+
+@pytest.mark.parametrize("name", ["binary", "ratio", "pass_ratio_reference"])
+def test_an_episode_that_was_never_graded_gets_nothing(name):
+    assert reward(name).turn_rewards([Turn("", ""), Turn("", "")], False, 1.0) == [0.0, 0.0]
+
+
+class Server:
+    """An OpenAI-compatible endpoint that says what it is told to say, and keeps what it was asked."""
+
+    def __init__(self) -> None:
+        self.answers: list[Any] = []
+        self.asked: list[tuple[str, dict[str, Any], str | None]] = []
+        server = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                server.asked.append((self.path, body, self.headers.get("Authorization")))
+                answer = server.answers.pop(0) if len(server.answers) > 1 else server.answers[0]
+                status, text = answer if isinstance(answer, tuple) else (200, json.dumps(answer))
+                self.send_response(status)
+                self.end_headers()
+                self.wfile.write(text.encode())
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self._http = HTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._http.server_port}/v1"
+        threading.Thread(target=self._http.serve_forever, daemon=True).start()
+
+    def close(self) -> None:
+        self._http.shutdown()
+        self._http.server_close()
+
+
+def says(text: object) -> dict[str, Any]:
+    return {"choices": [{"message": {"role": "assistant", "content": text}}]}
+
+
+@pytest.fixture
+def server():
+    made = Server()
+    yield made
+    made.close()
+
+
+def changed(patch: str = "-a\n+b\n") -> list[Turn]:
+    turns = [Turn("", ""), Turn("", "submit")]
+    turns[-1].info = {"patch": patch, "problem": "add subtracts"}
+    return turns
+
+
+def judge(server, **settings):
+    return reward("judge", {"url": server.url, "model": "m", "retries": 0, "timeout_s": 5.0, **settings})
+
+
+@pytest.mark.parametrize(
+    ("text", "score"), [("0.75", 0.75), (" 1\n", 1.0), ("0", 0.0), ("Score: 0.5.", 0.5), (".25", 0.25)]
+)
+def test_the_judges_number_goes_on_the_last_turn(server, text, score):
+    server.answers = [says(text)]
+    assert judge(server).turn_rewards(changed(), False, 1.0) == [0.0, score]
+
+
+def test_what_the_judge_is_asked(server, monkeypatch):
+    server.answers = [says("1")]
+    monkeypatch.setenv("JUDGE_KEY", "secret")
+    judge(server, key_env="JUDGE_KEY").turn_rewards(changed(), False, 1.0)
+    [(path, body, key)] = server.asked
+    assert (path, key, body["model"], body["temperature"]) == ("/v1/chat/completions", "Bearer secret", "m", 0)
+    assert "add subtracts" in body["messages"][1]["content"]
+    assert "-a\n+b" in body["messages"][1]["content"]
+
+
+@pytest.mark.parametrize("text", ["2", "-0.5", "0.5 or so", "I give it 0.5", "1.01", "nan", "", None, "10"])
+def test_an_answer_that_is_no_score_is_an_error(server, text):
+    server.answers = [says(text)]
+    with pytest.raises(JudgeError, match="no number from 0 to 1"):
+        judge(server).turn_rewards(changed(), False, 1.0)
+
+
+@pytest.mark.parametrize("answer", [{}, {"choices": []}, [1], (200, "not json"), (500, "broken"), (404, "")])
+def test_a_broken_judge_is_an_error_that_names_the_setting(server, answer):
+    server.answers = [answer]
+    with pytest.raises(JudgeError, match=r"turn_reward\.url") as caught:
+        judge(server).turn_rewards(changed(), False, 1.0)
+    assert isinstance(caught.value, EnvError)  # the episode fails and is played again, or is not trained on
+    assert "\n" not in str(caught.value)
+
+
+def test_nobody_there_is_an_error(server):
+    gone = f"{server.url.rsplit(':', 1)[0]}:9/v1"
+    with pytest.raises(JudgeError, match=r"turn_reward\.url=\S+:9/v1 did not answer"):
+        reward("judge", {"url": gone, "retries": 0}).turn_rewards(changed(), False, 1.0)
+
+
+def test_a_failed_request_is_sent_again(server, monkeypatch):
+    monkeypatch.setattr("rewards.judge._WAIT_S", 0.01)
+    server.answers = [(500, ""), says("maybe"), says("0.5")]
+    assert judge(server, retries=2).turn_rewards(changed(), False, 1.0) == [0.0, 0.5]
+    assert len(server.asked) == 3
+
+
+def test_nothing_changed_is_not_asked_about(server):
+    assert judge(server).turn_rewards(changed(patch=""), False, 1.0) == [0.0, 0.0]
+    assert judge(server).turn_rewards([Turn("", "")], False, 1.0) == [0.0]
+    assert server.asked == []
+
+
+def test_settings_that_cannot_work_are_said():
+    with pytest.raises(ValueError, match=r"needs turn_reward.url=http\(s\)://HOST/v1, not ''"):
+        reward("judge").turn_rewards(changed(), False, 1.0)
+    with pytest.raises(ValueError, match=r"turn_reward.key_env names NO_SUCH_KEY, which is not set"):
+        reward("judge", {"url": "http://x/v1", "key_env": "NO_SUCH_KEY"}).turn_rewards(changed(), False, 1.0)
+
+
+def test_the_judge_waits_in_a_thread():
+    assert reward("judge").blocking
