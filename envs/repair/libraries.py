@@ -29,6 +29,7 @@ TESTS = {
 UNSEEN = ("encoding", "inifile", "matrices", "recurring")
 # Tests of a library, first and last; the bounds are the study's own (tables 2 and 6).
 SUITES = {"easy": (1, 17), "medium": (18, 53), "hard": (54, 1_000_000)}
+_MAKERS = ("drawing", "making", "mutate", "mutate_blocks", "mutate_text", "plan", "statement")
 
 
 class LibraryError(ValueError):
@@ -72,9 +73,7 @@ def read(folder: Path) -> Library:
 
 @functools.cache
 def digest() -> str:
-    """Changes with any file of any library."""
-    digest = hashlib.sha256()
-    for name in sorted(TESTS):
-        for path, text in sorted(library(name).files.items()):
-            digest.update(f"{name}/{path}\0{text}\0".encode())
-    return digest.hexdigest()
+    """Changes with any file of any library, and with the code that makes tasks of them."""
+    texts = {f"{name}/{path}": text for name in TESTS for path, text in library(name).files.items()}
+    texts |= {name: Path(__file__).with_name(f"{name}.py").read_text(encoding="utf-8") for name in _MAKERS}
+    return hashlib.sha256("\0".join(f"{path}\0{texts[path]}" for path in sorted(texts)).encode()).hexdigest()

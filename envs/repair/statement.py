@@ -51,7 +51,7 @@ def _places(library: Library, edits: Iterable[Edit]) -> list[str]:
     """The broken functions, in the order of their names; a private one is only hinted at by its module."""
     places = []
     for edit in edits:
-        scope = edit.scope.split(".<")[0]
+        scope = edit.scope
         private = any(part.startswith("_") and not part.endswith("__") for part in scope.split("."))
         said = _docstring(library.files[edit.path], scope)
         places.append(f"- {edit.path}" if private else f"- {scope} in {edit.path}" + (f": {said}" if said else ""))

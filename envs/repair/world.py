@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from envs.repair.env import Setup
     from envs.text_env import TextEnv
 
-_VERSION = "1"
 _LEVELS = ("easy", "medium", "hard")
 _TURNS = {"easy": 12, "medium": 16, "hard": 24}
 _CPU_S = 6.0  # of a run of tests that takes a third of a second
@@ -51,7 +50,7 @@ class RepoRepair(World):
     def version(self) -> str:
         from envs.repair import libraries
 
-        return f"{_VERSION}-{libraries.digest()[:16]}"
+        return libraries.digest()[:16]
 
     def parse_task(self, task: str) -> dict[str, Any]:
         from envs.repair import libraries

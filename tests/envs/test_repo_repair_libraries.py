@@ -49,6 +49,14 @@ def test_every_public_function_and_class_says_what_it_does(name):
                 assert ast.get_docstring(node), f"{name}/{path}: {node.name}"
 
 
+def test_the_world_s_version_follows_the_libraries(monkeypatch):
+    before = libraries.digest.__wrapped__()
+    assert before == libraries.digest.__wrapped__()
+    other = libraries.library("caches")
+    monkeypatch.setattr(libraries, "library", lambda name: other)
+    assert libraries.digest.__wrapped__() != before
+
+
 def test_a_folder_without_tests_is_no_library(tmp_path):
     (tmp_path / "lonely").mkdir()
     (tmp_path / "lonely" / "module.py").write_text("def one():\n    return 1\n")
