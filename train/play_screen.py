@@ -24,6 +24,7 @@ COMMANDS = {
     "!WORDS": "send these words to the game even if they are one of the above",
     '"""': "start, and in a second line end, an action of several lines",
 }
+STRAYED = "You did other things too: the plan may no longer fit. restart to follow it."
 ENDINGS = {
     Outcome.WON: ("won", "bold green"),
     Outcome.LOST: ("lost", "bold red"),
@@ -78,16 +79,13 @@ class Screen:
         self.show("\n".join(f"  {name:<{width}}  {what}" for name, what in COMMANDS.items()), "dim")
         self.show("The game accepts: " + ("; ".join(legal) if legal else "it does not say"))
 
-    def plan(self, walkthrough: Sequence[str], played: int) -> None:
-        """``played``: steps of it that are done; -1: the player went elsewhere."""
+    def plan(self, walkthrough: Sequence[str], done: int, others: bool) -> None:
+        """``done`` of its steps were played; ``others``: and other actions besides."""
         if not walkthrough:
             return self.show("Nobody knows a plan for this game.")
-        marks = [" done" if index < played else "" for index in range(len(walkthrough))]
-        self.show(
-            "\n".join(f"  {n}. {step}{mark}" for n, (step, mark) in enumerate(zip(walkthrough, marks, strict=True), 1))
-        )
-        if played < 0:
-            self.show("You have left its path; restart to follow it.")
+        marks = [" (done)" if index < done else "" for index in range(len(walkthrough))]
+        steps = [f"  {n}. {step}{mark}" for n, (step, mark) in enumerate(zip(walkthrough, marks, strict=True), 1)]
+        self.show("\n".join([*steps, *([STRAYED] if others else [])]))
 
     def ending(self, episode: Episode, max_turns: int, reward: str) -> None:
         word, style = ENDINGS.get(episode.outcome, (str(episode.outcome), "bold"))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from envs.types import Observation, StepResult, TaskRef
 from rollouts.loop import EpisodePlan, Session
 from rollouts.policy import Action, TurnContext
-from train.play_screen import Screen
+from train.play_screen import STRAYED, Screen
 
 QUOTES = '"""'
 
@@ -51,10 +52,13 @@ class ShownSession:
         self.screen.state(result.observation, self._status())
         return result
 
-    def on_path(self) -> int:
-        """Steps of the walkthrough that were played, and no others that counted; -1 after any other."""
-        counted = tuple(a for a, result in zip(self.actions, self.results, strict=True) if result.valid)
-        return len(counted) if self.plan.task.walkthrough[: len(counted)] == counted else -1
+    def followed(self) -> tuple[int, bool]:
+        """Steps of the walkthrough that were played in its order, and whether anything else was done in between."""
+        plan, done, others = self.plan.task.walkthrough, 0, False
+        for action, result in zip(self.actions, self.results, strict=True):
+            step = result.valid and done < len(plan) and action.lower() == plan[done].lower()
+            done, others = done + step, others or (result.valid and not step)
+        return done, others
 
     def _status(self) -> str:
         played, most, best = len(self.results), self.plan.max_turns, self.plan.task.max_score
@@ -108,7 +112,6 @@ class Human:
 
     def _meant_for_us(self, words: str, context: TurnContext) -> str | None:
         """Do what is asked of us; what is left is the action for the game."""
-        walkthrough, done = context.task.walkthrough, self.table.on_path()
         if words in ("restart", "next", "quit"):
             raise Leave(words)
         if words == "?":
@@ -116,15 +119,22 @@ class Human:
         elif words == "goal":
             self.screen.goal(context.observation.goal or context.task.goal)
         elif words == "plan":
-            self.screen.plan(walkthrough, done)
-        elif words == "expert" and 0 <= done < len(walkthrough):
-            self.screen.show(f"> {walkthrough[done]}", "bold")
-            return walkthrough[done]
+            self.screen.plan(context.task.walkthrough, *self.table.followed())
         elif words == "expert":
-            self.screen.plan(walkthrough, done)
+            return self._next_step(context.task.walkthrough)
         else:
             return words.removeprefix("!")
         return None
+
+    def _next_step(self, walkthrough: Sequence[str]) -> str | None:
+        done, others = self.table.followed()
+        if done == len(walkthrough):
+            self.screen.plan(walkthrough, done, others)
+            return None
+        if others:
+            self.screen.show(STRAYED, "dim")
+        self.screen.show(f"> {walkthrough[done]}", "bold")
+        return walkthrough[done]
 
 
 @dataclass

@@ -65,8 +65,8 @@ def test_our_commands_cost_no_turn_and_the_expert_helps(environment: dict[str, s
     assert "The game accepts: left; down; right; up\n" in out
     assert out.count("Goal: Walk over the ice") == 3  # at both starts, and asked for
     assert "> plan\n  1. down\n  2. down\n  3. right\n  4. right\n" in out
-    assert "> plan\n  1. down done\n  2. down\n" in out
-    assert "You have left its path; restart to follow it.\n" in out
+    assert "> plan\n  1. down (done)\n  2. down\n" in out
+    assert "> expert\nYou did other things too: the plan may no longer fit. restart to follow it.\n> down\n" in out
     assert "> !quit\n[turn 4 of 16, score 0 of 1, not a valid action, sparse reward +0]\n" in out
     assert "won after 5 of 16 turns\n" in out
 

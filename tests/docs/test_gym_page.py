@@ -1,0 +1,92 @@
+"""The pages of the gymnasium and textarena worlds and of playing by hand: what they show is what happens."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from envs.gym import GymSettings
+from envs.gym_games import GAMES, known
+from envs.registry import world
+from envs.textarena import KNOWN
+
+ROOT = Path(__file__).parents[2]
+GYM, TEXTARENA, PLAY = ((ROOT / "docs" / f"{name}.md").read_text() for name in ("gym", "textarena", "play"))
+EXAMPLE = re.compile(r"```python\n(.*?)```", re.DOTALL)
+TRANSCRIPT = re.compile(r"```bash\npython -m train\.play ([^#\n]*)\n```\n\n```text\n(.*?)```", re.DOTALL)
+COMMAND = re.compile(r"^python -m train(\.play)? ([^#<\n]+)", re.MULTILINE)
+
+
+def run(folder: Path, *arguments: str, says: str | None = None) -> str:
+    cache = os.environ.get("TURNGRID_CACHE") or str(folder / "cache")
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "TURNGRID_CACHE": cache}
+    done = subprocess.run(
+        [sys.executable, "-P", *arguments], cwd=folder, env=env, input=says, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("example", [*EXAMPLE.findall(GYM), *EXAMPLE.findall(TEXTARENA)])
+def test_the_examples_run(example: str, tmp_path: Path) -> None:
+    assert run(tmp_path, "-c", example)
+
+
+def test_the_transcript_is_what_happens(tmp_path: Path) -> None:
+    ((arguments, transcript),) = TRANSCRIPT.findall(PLAY)
+    says = "".join(f"{line}\n" for line in re.findall(r"^> (.*)$", transcript, re.MULTILINE))
+    says = says.replace("expert\nopen antique trunk\n", "expert\n")  # shown by the expert, not typed
+    says = says.replace("expert\ntake old key from antique trunk\n", "expert\n")
+    assert run(tmp_path, "-m", "train.play", *arguments.split(), says=says) == transcript
+
+
+@pytest.mark.parametrize("page", [GYM, TEXTARENA, PLAY], ids=["gym", "textarena", "play"])
+def test_the_commands_compose(page: str) -> None:
+    from train.compose import compose
+    from train.play_settings import split_settings
+    from train.refusals import check
+
+    for _, words in COMMAND.findall(page):
+        if "my_package" not in words:
+            check(compose(split_settings(words.split())[1]))
+
+
+def test_every_game_with_a_text_is_in_the_table() -> None:
+    import gymnasium
+
+    for name in GAMES:
+        [full] = [spec for spec in gymnasium.registry if spec.rsplit("-v", 1)[0] == name]
+        (row,) = [line for line in GYM.splitlines() if line.startswith("| `") and f"`{full}`" in line.split("|")[1]]
+        assert ", ".join(known(full).actions) in row
+        assert ("not offered" in row) == (world("gym", {"id": full}).rewards == ("sparse",))
+        assert str(world("gym", {"id": full}).max_turns(full)) in GYM
+
+
+def test_every_game_of_textarena_is_in_its_table() -> None:
+    rows = [line.split("|") for line in TEXTARENA.splitlines() if re.match(r"\| `\w+-v0", line)]
+    told = {name: int(row[4]) for row in rows for name in re.findall(r"`([^`]+)`", row[1])}
+    assert told == {name: game.turns for name, game in KNOWN.items()}
+
+
+@pytest.mark.parametrize("name", ["gym", "textarena"])
+def test_the_yaml_holds_every_setting_with_its_default(name: str) -> None:
+    node = yaml.safe_load((ROOT / "conf" / "env" / f"{name}.yaml").read_text())["env"]
+    place = world(name)
+    defaults = {**vars(place.settings), "name": name, "task": "${env.id}"}
+    assert node == defaults
+
+
+def test_what_the_walk_through_names_is_there() -> None:
+    gym = importlib.import_module("envs.gym")
+    for owner, attribute in re.findall(r"`(GymSettings|Gym|GymEnv)\.?(\w*)`", GYM.split("## A world in one module")[1]):
+        assert hasattr(getattr(gym, owner), attribute or "__init__")
+    rejections = (ROOT / "envs/gym.py").read_text() + (ROOT / "envs/gym_rules.py").read_text()
+    assert all(f'Rejected("{why}")' in rejections for why in re.findall(r'Rejected\("([^"]+)"\)', GYM))
+    assert GymSettings().id in GYM
