@@ -46,6 +46,9 @@ class TextWorldCustom(World):
         quest = self.parse_task(task)["quest"]
         return 12 if quest <= 4 else max(24, quest + quest // 2)
 
+    def optimal_turns(self, params: Params) -> int:
+        return params["quest"]
+
     def make_game(self, params: Params, seed: int, folder: Path) -> GameRecord:
         from envs import tw_making
 

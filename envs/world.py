@@ -83,6 +83,10 @@ class World(abc.ABC):
     def max_turns(self, task: str) -> int:
         """The number of turns that an episode of this task lasts unless the user says otherwise."""
 
+    def optimal_turns(self, params: Params) -> int | None:
+        """The length of the games' winning plans where the parameters fix it; None where it differs from game to game."""
+        return None
+
     def for_split(self, params: Params, split: str) -> dict[str, Any]:
         """The generator's parameters for one split; most worlds' splits differ by their seeds alone."""
         return dict(params)

@@ -1,8 +1,9 @@
-"""The evaluation stage: every checkpoint of the run plays the same held-out games, once each."""
+"""The evaluation stage: every checkpoint plays the same held-out games."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf, open_dict
@@ -10,7 +11,7 @@ from tqdm import tqdm
 
 from experiments.child import run_child
 from experiments.environment import stage_environment
-from experiments.tasks import task_file
+from experiments.panels import Round, as_dict, env_node, rounds
 from rollouts.episode import Episode
 from rollouts.store import read_episodes
 
@@ -23,48 +24,68 @@ class Checkpoint:
     path: str
 
 
-def episodes_file(folder: Path, name: str) -> Path:
-    return folder / "evaluation" / f"{name}.jsonl"
+def episodes_file(folder: Path, name: str, label: str = "") -> Path:
+    """``evaluation/NAME.jsonl`` for the first round, ``evaluation/LABEL/NAME.jsonl`` for the others."""
+    return folder / "evaluation" / label / f"{name}.jsonl"
 
 
-def evaluate(config: DictConfig, folder: Path, checkpoints: list[Checkpoint]) -> None:
-    """Play the test panel with each checkpoint that has not played it yet.
+def evaluate(config: DictConfig, folder: Path, checkpoints: Sequence[Checkpoint]) -> None:
+    """Play each round with each checkpoint that has not played it yet.
 
     Raises:
         StageFailed: the evaluation's process ended badly.
     """
-    missing = [checkpoint for checkpoint in checkpoints if not episodes_file(folder, checkpoint.name).exists()]
-    if not missing:
+    todo = rounds(config, folder)
+    left = sum(unplayed(folder, checkpoint.name, item) for checkpoint in checkpoints for item in todo)
+    if not left:
         return
     path = folder / "evaluation" / "config.yaml"
     path.parent.mkdir(parents=True, exist_ok=True)
-    OmegaConf.save(_config(config, folder, missing), path)
-    with tqdm(total=len(missing), desc=f"evaluation, {config.eval.games} games each", unit="model") as bar:
+    OmegaConf.save(_config(config, folder, checkpoints, todo), path)
+    with tqdm(total=left, desc="evaluation", unit="game") as bar:
         run_child(
             "verl_plugin.evaluate",
             [str(path)],
             folder=folder,
             log=folder / "logs" / "evaluation.log",
             environment=stage_environment(config, folder),
-            on_poll=lambda: bar.update(_finished(folder, missing) - bar.n),
+            on_poll=lambda: _show(bar, _progress(folder)),
         )
+    progress_file(folder).unlink(missing_ok=True)
 
 
-def _finished(folder: Path, checkpoints: list[Checkpoint]) -> int:
-    return sum(episodes_file(folder, checkpoint.name).exists() for checkpoint in checkpoints)
+def unplayed(folder: Path, name: str, item: Round) -> int:
+    """Games, each counted as often as it is played, that a player still has to play in a round."""
+    return 0 if episodes_file(folder, name, item.label).exists() else item.panel.games * item.plays
 
 
-def _config(config: DictConfig, folder: Path, checkpoints: list[Checkpoint]) -> DictConfig:
+def progress_file(folder: Path) -> Path:
+    return folder / "evaluation" / ".progress"
+
+
+def _show(bar: tqdm, games: int) -> None:
+    if games > bar.n:
+        bar.update(games - bar.n)
+
+
+def _progress(folder: Path) -> int:
+    try:
+        return int(progress_file(folder).read_text())
+    except (FileNotFoundError, ValueError):  # not there yet, or being written
+        return 0
+
+
+def _config(config: DictConfig, folder: Path, checkpoints: Sequence[Checkpoint], todo: Sequence[Round]) -> DictConfig:
     result = OmegaConf.create(OmegaConf.to_container(config, resolve=True))
     with open_dict(result):
         result.run = {
-            "panel": str(task_file(folder, "test")),
-            "players": [{"name": checkpoint.name, "path": checkpoint.path} for checkpoint in checkpoints],
-            "episodes": str(folder / "evaluation"),
+            "folder": str(folder),
+            "players": [asdict(checkpoint) for checkpoint in checkpoints],
+            "rounds": [{**as_dict(item), "env": env_node(config, item.panel.env)} for item in todo],
             "device": config.trainer.device,
         }
     return result
 
 
-def played(folder: Path, name: str) -> list[Episode]:
-    return list(read_episodes(episodes_file(folder, name)))
+def played(folder: Path, name: str, label: str = "") -> list[Episode]:
+    return list(read_episodes(episodes_file(folder, name, label)))

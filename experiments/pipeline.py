@@ -15,6 +15,7 @@ from experiments import demonstrations, report, rl, sft
 from experiments.budget import Plan, plan_budget
 from experiments.evaluation import Checkpoint, evaluate
 from experiments.models import resolve_model
+from experiments.panels import prepare_panels
 from experiments.result import RunResult
 from experiments.stages import stage
 from experiments.tasks import prepare_tasks
@@ -29,6 +30,7 @@ def run(config: DictConfig, folder: Path) -> RunResult:
     plan = plan_budget(config)
     base = resolve_model(config.model.path, cache_root())
     with stage(folder, "games"):
+        prepare_panels(config, folder)
         prepare_tasks(config, plan, folder)
     checkpoints = _train(config, plan, folder, base)
     with stage(folder, "evaluation"):

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
 
 from omegaconf import DictConfig
 
-from envs.catalogue import panel_hash
 from experiments.budget import Plan
 from experiments.evaluation import Checkpoint, played
 from experiments.ledger import Entry, ledger, spent, write_ledger
+from experiments.matrix import Cell, Pair, cells_of, pairs
 from experiments.metrics import read_metrics
+from experiments.panels import rounds
 from experiments.plots import learning_curve
-from experiments.result import RunResult, StageResult, summarise
+from experiments.result import RunResult, StageResult
 from experiments.resume import RlFolder
 from experiments.stages import stage_seconds
-from experiments.tasks import read_tasks, task_file
 
 PLOT = "learning_curve.png"
 CHARGED = {"base": (), "sft": ("demonstration",), "rl": ("rl_episode",)}  # which ledger entries made which model
+MEASURED = {field.name for field in fields(Cell)} & {field.name for field in fields(StageResult)}
 TIMED = {"base": (), "sft": ("demonstrations", "sft"), "rl": ("rl",)}
 
 
@@ -26,8 +28,8 @@ def write(config: DictConfig, plan: Plan, folder: Path, checkpoints: list[Checkp
     """Write ``ledger.jsonl``, the plot and, last, ``result.json``, which marks the run as finished."""
     entries, seconds = ledger(config, folder), stage_seconds(folder)
     write_ledger(folder / "ledger.jsonl", entries)
-    panel = panel_hash(read_tasks(task_file(folder, "test")))
-    stages = [_stage(config, folder, checkpoint, entries, seconds, panel) for checkpoint in checkpoints]
+    matrix, paired = _matrix(config, folder, checkpoints)
+    stages = [_stage(*made, entries, seconds) for made in zip(checkpoints, matrix, strict=False)]
     units = sum(entry.units for entry in entries)
     result = RunResult(
         name=folder.name,
@@ -39,31 +41,34 @@ def write(config: DictConfig, plan: Plan, folder: Path, checkpoints: list[Checkp
         seconds=sum(seconds.values()),
         plot=PLOT,
         notes={**_notes(plan, entries, seconds), "spent": spent(config, entries)},
+        matrix=matrix,
+        pairs=paired,
     )
     learning_curve(result, list(read_metrics(RlFolder(folder).metrics)), folder / PLOT)
     result.write(folder)
     return result
 
 
-def _stage(
-    config: DictConfig,
-    folder: Path,
-    checkpoint: Checkpoint,
-    entries: list[Entry],
-    seconds: dict[str, float],
-    panel: str,
-) -> StageResult:
+def _matrix(config: DictConfig, folder: Path, checkpoints: list[Checkpoint]) -> tuple[list[Cell], list[Pair]]:
+    """Round by round, so that the first cells are those of the first round."""
+    cells, paired = [], []
+    for item in rounds(config, folder):
+        episodes = {checkpoint.name: played(folder, checkpoint.name, item.label) for checkpoint in checkpoints}
+        cells += cells_of(item, episodes)
+        paired += pairs(item, episodes)
+    return cells, paired
+
+
+def _stage(checkpoint: Checkpoint, first: Cell, entries: list[Entry], seconds: dict[str, float]) -> StageResult:
+    """``first``: the checkpoint's cell in the first round."""
     mine = [entry for entry in entries if entry.kind in CHARGED[checkpoint.name]]
     return StageResult(
         name=checkpoint.name,
-        temperature=config.eval.temperature,
-        max_turns=config.env.max_turns,
         checkpoint=checkpoint.path,
-        panel_hash=panel,
         units=sum(entry.units for entry in mine),
         tokens=sum(entry.tokens for entry in mine),
         seconds=sum(seconds.get(name, 0.0) for name in TIMED[checkpoint.name]),
-        **summarise(played(folder, checkpoint.name)),
+        **{name: getattr(first, name) for name in MEASURED},
     )
 
 

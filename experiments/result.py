@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
-from experiments.statistics import Interval, wilson
-from rollouts.episode import Episode
+from experiments.matrix import Cell, Pair
+from experiments.statistics import Interval
 
 FILE = "result.json"
 
@@ -24,17 +22,22 @@ class StageResult:
     Attributes:
         name: the stage that made it: ``base``, ``sft`` or ``rl``.
         successes: games won; ``won``, never ``done``.
-        games: games played, each once.
-        low, high: 95 % Wilson bounds of successes / games, in [0, 1].
-        mean_turns_to_success: over the games won; None where none was.
+        games: games of the panel.
+        low, high: 95 % bounds of the success rate, in [0, 1]: Wilson's, over several plays a bootstrap over games.
+        mean_turns_to_success: over the plays won; None where none was.
         invalid_share: actions that the world did not understand, of all actions; in [0, 1].
-        outcomes: games by how they ended.
+        outcomes: plays by how they ended.
         temperature, max_turns: how the games were played.
         checkpoint: the folder or name of the model.
         panel_hash: which games these were.
         units: budget units that the stage spent.
         tokens: tokens that the model sampled while it was trained.
         seconds: wall seconds of the stage over all attempts, evaluation not counted.
+        plays: times that each game was played; ``successes`` counts all of them.
+        pass_at: k -> (mean, low, high) of pass@k, where games were played more than once.
+        tokens_per_turn: sampled tokens of a turn, on average; None for players that answer in text.
+        optimal_turns: mean length of the games' winning plans; None where the world knows none.
+        turns_over_optimal: max_turns / optimal_turns: how much room there was to explore.
     """
 
     name: str
@@ -52,15 +55,23 @@ class StageResult:
     units: float = 0.0
     tokens: int = 0
     seconds: float = 0.0
+    plays: int = 1
+    pass_at: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    tokens_per_turn: float | None = None
+    optimal_turns: float | None = None
+    turns_over_optimal: float | None = None
 
     @property
     def interval(self) -> Interval:
-        return Interval(self.successes / self.games, self.low, self.high)
+        return Interval(self.successes / (self.games * self.plays), self.low, self.high)
 
 
 @dataclass(frozen=True)
 class RunResult:
-    """A finished run. ``plot`` is relative to the run folder; ``units_left`` is what the budget still held."""
+    """A finished run. ``plot`` is relative to the run folder; ``units_left`` is what the budget still held.
+
+    ``stages`` are on the first panel at the first temperature; ``matrix`` has every panel, ``pairs`` every two checkpoints.
+    """
 
     name: str
     folder: str
@@ -71,6 +82,8 @@ class RunResult:
     seconds: float = 0.0
     plot: str = ""
     notes: Mapping[str, Any] = field(default_factory=dict)
+    matrix: Sequence[Cell] = field(default_factory=list)
+    pairs: Sequence[Pair] = field(default_factory=list)
 
     def stage(self, name: str) -> StageResult | None:
         return next((stage for stage in self.stages if stage.name == name), None)
@@ -81,7 +94,12 @@ class RunResult:
     @classmethod
     def from_json(cls, text: str) -> RunResult:
         data = json.loads(text)
-        return cls(**{**data, "stages": [StageResult(**stage) for stage in data["stages"]]})
+        parts = {
+            "stages": [StageResult(**stage) for stage in data["stages"]],
+            "matrix": [Cell(**cell) for cell in data.get("matrix", ())],
+            "pairs": [Pair(**pair) for pair in data.get("pairs", ())],
+        }
+        return cls(**{**data, **parts})
 
     def write(self, folder: Path) -> Path:
         """Write ``result.json`` whole or not at all."""
@@ -96,23 +114,3 @@ class RunResult:
         """The result of a finished run, None where there is none yet."""
         path = folder / FILE
         return cls.from_json(path.read_text(encoding="utf-8")) if path.exists() else None
-
-
-def summarise(episodes: Sequence[Episode]) -> dict[str, Any]:
-    """The fields of ``StageResult`` that the played games decide, from one episode a game.
-
-    Raises:
-        ValueError: no episode.
-    """
-    won = [episode for episode in episodes if episode.won]
-    turns = [turn for episode in episodes for turn in episode.turns]
-    interval = wilson(len(won), len(episodes))
-    return {
-        "successes": len(won),
-        "games": len(episodes),
-        "low": interval.low,
-        "high": interval.high,
-        "mean_turns_to_success": fmean(len(episode.turns) for episode in won) if won else None,
-        "invalid_share": sum(not turn.valid for turn in turns) / max(len(turns), 1),
-        "outcomes": dict(sorted(Counter(str(episode.outcome) for episode in episodes).items())),
-    }

@@ -40,8 +40,7 @@ def wilson(successes: int, games: int, confidence: float = 0.95) -> Interval:
 def success_interval(plays: Sequence[Sequence[float]]) -> Interval:
     """Mean success of several plays of the same games; Wilson's interval where each game was played once.
 
-    Plays of one game are no independent samples, so several plays get a bootstrap over games. Where all games ended alike
-    that has nothing to draw from: then each game counts as one observation, however often it was played.
+    Plays of one game are no independent samples, so several plays get a bootstrap over games (``share_interval``).
 
     Args:
         plays: one row a play, one column a game, in the same order of games: 1 where won, else 0.
@@ -50,9 +49,15 @@ def success_interval(plays: Sequence[Sequence[float]]) -> Interval:
         ValueError: as ``bootstrap_over_games``.
     """
     per_game = _per_game(plays)
-    if len(plays) > 1 and 0 < per_game.mean() < 1:
-        return bootstrap_over_games(plays)
-    return wilson(round(float(per_game.sum())), per_game.size)
+    return share_interval(per_game.tolist()) if len(plays) > 1 else wilson(round(float(per_game.sum())), per_game.size)
+
+
+def share_interval(shares: Sequence[float]) -> Interval:
+    """Mean of one share a game, with a bootstrap over games. Where all games are at 0, or all at 1, that has nothing to
+    draw from: then each game counts as one observation in Wilson's interval."""
+    if len(set(shares)) == 1 and shares[0] in (0, 1):
+        return wilson(round(sum(shares)), len(shares))
+    return bootstrap_over_games([shares])
 
 
 def bootstrap_over_games(
@@ -84,13 +89,20 @@ def bootstrap_difference(
 ) -> Interval:
     """What a stage added: ``bootstrap_over_games`` of after minus before, paired by game.
 
+    Where every game has the same difference, a bootstrap would see no doubt at all; there the bounds lie as far off as
+    Wilson's bound on the share of games that could still differ.
+
     Raises:
         ValueError: the two were not played on the same number of games.
     """
     gains, base = _per_game(after), _per_game(before)
     if gains.shape != base.shape:
         raise ValueError(f"{gains.size} games after, {base.size} before: a paired difference needs the same games")
-    return _interval_of_mean(gains - base, confidence, resamples, seed)
+    interval = _interval_of_mean(gains - base, confidence, resamples, seed)
+    if interval.low < interval.high:
+        return interval
+    doubt = wilson(0, gains.size, confidence).high
+    return Interval(interval.mean, max(-1.0, interval.mean - doubt), min(1.0, interval.mean + doubt))
 
 
 def _per_game(wins: Sequence[Sequence[float]]) -> np.ndarray:

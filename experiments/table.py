@@ -1,4 +1,4 @@
-"""The table that ends a run."""
+"""The tables that end a run."""
 
 from __future__ import annotations
 
@@ -8,30 +8,38 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from experiments.matrix_table import matrix_tables, pairs_table
+from experiments.names import stage_name
 from experiments.result import RunResult, StageResult
 
 WIDTH = 110
-NAMES = {"base": "base model", "sft": "after SFT", "rl": "after RL"}
 
 
 def closing_table(result: RunResult) -> str:
-    """Success of each stage with its interval and cost, then where everything lies; plain text."""
+    """Success of each stage with its interval and cost, the matrix where several panels were played, each stage compared
+    with the ones before, then where everything lies; plain text."""
     table = Table(title=result.name, caption=_caption(result), title_justify="left", caption_justify="left")
     table.add_column("stage")
     for heading in ("success %", "95 % interval", "games", "turns to win", "units", "tokens", "seconds"):
         table.add_column(heading, justify="right")
     for stage in result.stages:
         table.add_row(*_row(stage))
+    tables = [table, *matrix_tables(result.matrix), *pairs_table(result.pairs)]
+    return f"{plain_text(tables)}{_places(result)}"
+
+
+def plain_text(tables: list[Table]) -> str:
     console = Console(file=StringIO(), width=WIDTH, no_color=True)
-    console.print(table)
-    return f"{console.file.getvalue()}{_places(result)}"  # type: ignore[attr-defined]
+    for table in tables:
+        console.print(table)
+    return console.file.getvalue()  # type: ignore[attr-defined]
 
 
 def _row(stage: StageResult) -> list[str]:
     interval = stage.interval
     turns = stage.mean_turns_to_success
     return [
-        NAMES.get(stage.name, stage.name),
+        stage_name(stage.name),
         f"{100 * interval.mean:.1f}",
         f"{100 * interval.low:.1f} to {100 * interval.high:.1f}",
         str(stage.games),
@@ -44,7 +52,10 @@ def _row(stage: StageResult) -> list[str]:
 
 def _caption(result: RunResult) -> str:
     first = result.stages[0]
-    played = f"test games played once each, temperature {first.temperature:g}, at most {first.max_turns} turns"
+    times = "once" if first.plays == 1 else f"{first.plays} times"
+    played = f"test games played {times} each, temperature {first.temperature:g}, at most {first.max_turns} turns"
+    if first.optimal_turns:
+        played += f" ({first.max_turns / first.optimal_turns:.3g} x the {first.optimal_turns:.3g} of the winning plan)"
     return f"{played}\n{result.units:g} units spent, {result.units_left:g} left; {result.seconds:.0f} s in all"
 
 

@@ -52,5 +52,16 @@ def failed_episode(plan: EpisodePlan, policy: str, error: EpisodeFailed) -> Epis
     """The record of an episode that never came to an end: in an evaluation it is shown and counted apart."""
     task = plan.task
     return Episode(
-        task.key, task.seed, task.split, task.goal, [], [], [], Outcome.ERROR, policy=policy, error=str(error)
+        task=task.key,
+        seed=task.seed,
+        split=task.split,
+        goal=task.goal,
+        messages=[],
+        prompt_ids=[],
+        turns=[],
+        outcome=Outcome.ERROR,
+        sample=plan.sample,
+        step=plan.step,
+        policy=policy,
+        error=str(error),
     )

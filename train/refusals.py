@@ -22,6 +22,7 @@ from experiments.rejection import DemosError, draw
 from train.errors import ConfigError
 from train.finalise import MICRO_BATCH_KEYS, rows_per_device
 
+from train.evaluation import evaluation_refusal, too_few_turns, useless_plays
 Finding = Mapping[str, Any] | None
 
 
@@ -221,6 +222,11 @@ def _large_on_cpu(config: DictConfig) -> Finding:
 
 
 REFUSALS: tuple[Rule, ...] = (
+def _evaluation(config: DictConfig) -> Finding:
+    reason = evaluation_refusal(config)
+    return {"reason": reason} if reason else None
+
+
     Rule("task", "{reason}", _task),
     Rule("reward", "env={env} does not offer reward={reward}; it offers: {offered}", _reward),
     Rule("algorithm", "algo.name={algo} is not registered in algorithms/registry.py; known: {known}", _algorithm),
@@ -292,3 +298,14 @@ WARNINGS: tuple[Rule, ...] = (
     ),
     Rule("large_on_cpu", "model={model} on cluster={cluster} will take days; cluster=gpu1 or gpu8?", _large_on_cpu),
 )
+    Rule("evaluation", "{reason}", _evaluation),
+    Rule(
+        "too_few_turns",
+        "{task} is won in {plan} turns at best and an episode may have {turns}: expect no wins",
+        too_few_turns,
+    ),
+    Rule(
+        "useless_plays",
+        "temperature 0 plays a game {plays} times the same way: leave 0 out of eval.temperatures, or eval.plays=1",
+        useless_plays,
+    ),

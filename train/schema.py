@@ -31,10 +31,21 @@ class Env:
 
 @dataclass
 class Eval:
-    """Held-out games, each played once by the last checkpoint, at a sampling ``temperature``."""
+    """Held-out games that every checkpoint of a run plays (docs/evaluation.md).
 
     games: int = 200
-    temperature: float = 0.4
+    temperatures: list[float] = field(default_factory=lambda: [0.4])
+    plays: int = 1
+    max_turns: int | None = None
+    Attributes:
+        tasks: whose games, each a panel of its own, ``ENV/TASK`` for another world's; none: the run's own task.
+        games: of each panel.
+        temperatures: of sampling, one after the other; 0 is greedy.
+        plays: times that each game is played; from 2 on, pass@k is reported.
+        max_turns: of every panel; None: ``env.max_turns`` on the run's own task, the world's limit on any other.
+    """
+
+    tasks: list[str] = field(default_factory=list)
     seed: int = 0
 
 

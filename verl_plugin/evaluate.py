@@ -1,29 +1,31 @@
-"""The evaluation's process: checkpoints play a panel of games, one play a game.
+"""The evaluation's process: checkpoints play panels of games.
 
     python -P -m verl_plugin.evaluate CONFIG.yaml
 
-``CONFIG.yaml`` holds the run's config and ``run.players``: a list of {name, path}; the episodes of each go to
-``run.episodes/NAME.jsonl``. No Ray: the same generator as the CPU rollout server, driven in this process.
+``CONFIG.yaml`` holds the run's config, ``run.players``: a list of {name, path}, and ``run.rounds``: what each of them plays
+(``experiments.panels.Round``, and the ``env`` node of its world). What is on disk is not played again. No Ray: the same
+generator as the CPU rollout server, driven in this process.
 """
 
 from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
-from tqdm import tqdm
 from transformers import AutoTokenizer
 from transformers.utils.logging import disable_progress_bar
 
 from envs.pool import EnvPool, pool_of
-from envs.registry import world
-from envs.types import TaskRef
-from experiments.tasks import read_tasks
-from rewards.registry import reward
+from experiments.evaluation import episodes_file, progress_file
+from experiments.panels import Round, from_dict
+from experiments.playing import episode_plans
 from rollouts.cohort import Cohort, Seat
 from rollouts.episode import Episode
 from rollouts.loop import EpisodePlan, run_episode
@@ -52,31 +54,37 @@ class Player:
         return [Sample(tuple(answer.token_ids), tuple(answer.log_probs)) for answer in answers]
 
 
+@dataclass(frozen=True)
+class Rules:
+    """How a model is asked: its sampling, the tokens that fit, and the seed of all requests."""
+
+    params: SamplingParams
+    limit: ContextLimit
+    seed: int
+
+
 async def play_panel(
-    player: Player, tasks: list[TaskRef], config: DictConfig, pool: EnvPool, name: str
+    player: Player, plans: Sequence[EpisodePlan], rules: Rules, pool: EnvPool, done: Callable[[], object]
 ) -> list[Episode]:
-    """All games of the panel once, in its order; two cohorts at a time."""
-    bar = tqdm(total=len(tasks), desc=name, unit="game")
-    chunks = [tasks[start : start + COHORT_SIZE] for start in range(0, len(tasks), COHORT_SIZE)]
+    """All plans once, in their order; two cohorts at a time. ``done`` is called after each episode."""
+    chunks = [plans[start : start + COHORT_SIZE] for start in range(0, len(plans), COHORT_SIZE)]
     gate = asyncio.Semaphore(2)
 
-    async def play_chunk(chunk: list[TaskRef]) -> list[Episode]:
+    async def play_chunk(chunk: Sequence[EpisodePlan]) -> list[Episode]:
         async with gate:
             cohort = Cohort(len(chunk), player)
             seats = [cohort.seat(place) for place in range(len(chunk))]
-            plays = [_play(player, task, seat, config, pool, bar) for task, seat in zip(chunk, seats, strict=True)]
+            plays = [_play(player, plan, seat, rules, pool, done) for plan, seat in zip(chunk, seats, strict=True)]
             return list(await asyncio.gather(*plays))
 
     groups = await asyncio.gather(*(play_chunk(chunk) for chunk in chunks))
-    bar.close()
     return [episode for group in groups for episode in group]
 
 
-async def _play(player: Player, task: TaskRef, seat: Seat, config: DictConfig, pool: EnvPool, bar: Any) -> Episode:
-    params = SamplingParams(config.eval.temperature, max_action_tokens=config.env.max_action_tokens)
-    limit = ContextLimit(config.data.max_prompt_length, config.data.max_response_length)
-    policy = ModelPolicy(seat, player.codec.decode, params, limit, config.eval.seed)
-    plan = _plan(task, config)
+async def _play(
+    player: Player, plan: EpisodePlan, seat: Seat, rules: Rules, pool: EnvPool, done: Callable[[], object]
+) -> Episode:
+    policy = ModelPolicy(seat, player.codec.decode, rules.params, rules.limit, rules.seed)
     async with seat:
         try:
             episode = await play_with_retries(
@@ -84,22 +92,58 @@ async def _play(player: Player, task: TaskRef, seat: Seat, config: DictConfig, p
             )
         except EpisodeFailed as error:
             episode = failed_episode(plan, policy.name, error)
-    bar.update()
+    done()
     return episode
 
 
-def _plan(task: TaskRef, config: DictConfig) -> EpisodePlan:
-    place, earned = world(config.env.name, config.env), reward(config.turn_reward.name, config.turn_reward)
-    return EpisodePlan(task, place.prompt, config.env.max_turns, earned, grade_unfinished=place.grades_unfinished)
+def _rules(config: DictConfig, item: Round, env: Mapping[str, Any], context: int) -> Rules:
+    """``context``: what the model itself can attend to, which may be less than the config's model can."""
+    prompt = int(config.data.max_prompt_length)
+    response = min(item.panel.max_response_length, context - prompt)
+    params = SamplingParams(item.temperature, max_action_tokens=int(env["max_action_tokens"]))
+    return Rules(params, ContextLimit(prompt, response), config.eval.seed)
+
+
+class Evaluation:
+    """All players, one after the other; the worlds' pools are shared between them."""
+
+    def __init__(self, config: DictConfig, pools: AsyncExitStack) -> None:
+        self.config, self.folder = config, Path(config.run.folder)
+        self._stack, self._pools = pools, dict[str, EnvPool]()
+        self._done = 0
+
+    async def play(self, entry: DictConfig) -> None:
+        """Load a player and let it play the rounds that it has not played yet."""
+        todo = [item for item in self.config.run.rounds if not self._file(entry, item).exists()]
+        player = Player(entry.path, self.config) if todo else None
+        for node in todo:
+            fields = OmegaConf.to_container(node, resolve=True)
+            assert isinstance(fields, dict) and player is not None
+            env = fields.pop("env")
+            write_episodes(self._file(entry, node), await self._round(player, from_dict(fields), env))
+
+    def _file(self, entry: DictConfig, item: DictConfig) -> Path:
+        return episodes_file(self.folder, entry.name, item.label)
+
+    async def _round(self, player: Player, item: Round, env: dict[str, Any]) -> list[Episode]:
+        if item.panel.env not in self._pools:
+            self._pools[item.panel.env] = await self._stack.enter_async_context(pool_of(env))
+        plans = episode_plans(item, self.config, env)
+        rules = _rules(self.config, item, env, player.generator.context)
+        return await play_panel(player, plans, rules, self._pools[item.panel.env], self._count)
+
+    def _count(self) -> None:
+        """For the progress bar of the process that started this one."""
+        self._done += 1
+        progress_file(self.folder).write_text(str(self._done))
 
 
 async def evaluate(config: DictConfig) -> None:
     disable_progress_bar()  # "Loading weights": ours says more
-    tasks = list(read_tasks(Path(config.run.panel)))
-    async with pool_of(config.env) as pool:
+    async with AsyncExitStack() as pools:
+        evaluation = Evaluation(config, pools)
         for entry in config.run.players:
-            episodes = await play_panel(Player(entry.path, config), tasks, config, pool, entry.name)
-            write_episodes(Path(config.run.episodes) / f"{entry.name}.jsonl", episodes)
+            await evaluation.play(entry)
 
 
 if __name__ == "__main__":

@@ -5,17 +5,22 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import OmegaConf
+from tqdm import tqdm
 
 from envs.catalogue import Catalogue
 from envs.pool import EnvPool
 from envs.registry import world
 from envs.types import TaskRef
 from experiments.statistics import Interval, wilson
-from verl_plugin.evaluate import Player, play_panel
+from rollouts.loop import EpisodePlan
+from rollouts.model_policy import ContextLimit
+from rollouts.sampling import SamplingParams
+from verl_plugin.evaluate import Player, Rules, play_panel
 
 TEMPERATURES = (0.0, 0.4, 0.7)
 MAX_ACTION_TOKENS = 16
+LIMIT = ContextLimit(prompt=512, response=1536)
 
 
 def measure(model: Path, task: str, games: int) -> dict[float, Interval]:
@@ -25,32 +30,15 @@ def measure(model: Path, task: str, games: int) -> dict[float, Interval]:
 
 
 async def _measure(model: Path, task: str, panel: list[TaskRef]) -> dict[float, Interval]:
-    pool = EnvPool("textworld", 1, 60.0)
-    player = Player(str(model), _config(task, 0.0))
-    try:
-        return {
-            temperature: await _success(player, panel, _config(task, temperature), pool) for temperature in TEMPERATURES
-        }
-    finally:
-        await pool.close()
+    place = world("textworld")
+    plans = [EpisodePlan(game, place.prompt, place.max_turns(task)) for game in panel]
+    player = Player(str(model), OmegaConf.create({"run": {"device": "cpu"}}))
+    async with EnvPool("textworld", 1, 60.0) as pool:
+        return {temperature: await _success(player, plans, temperature, pool) for temperature in TEMPERATURES}
 
 
-async def _success(player: Player, panel: list[TaskRef], config: DictConfig, pool: EnvPool) -> Interval:
-    episodes = await play_panel(player, panel, config, pool, f"temperature {config.eval.temperature}")
+async def _success(player: Player, plans: list[EpisodePlan], temperature: float, pool: EnvPool) -> Interval:
+    params = SamplingParams(temperature, max_action_tokens=MAX_ACTION_TOKENS)
+    with tqdm(total=len(plans), desc=f"temperature {temperature}", unit="game") as bar:
+        episodes = await play_panel(player, plans, Rules(params, LIMIT, seed=0), pool, bar.update)
     return wilson(sum(episode.won for episode in episodes), len(episodes))
-
-
-def _config(task: str, temperature: float) -> DictConfig:
-    return OmegaConf.create(
-        {
-            "env": {
-                "name": "textworld",
-                "max_turns": world("textworld").max_turns(task),
-                "max_action_tokens": MAX_ACTION_TOKENS,
-            },
-            "eval": {"temperature": temperature, "seed": 0},
-            "data": {"max_prompt_length": 512, "max_response_length": 1536},
-            "turn_reward": {"name": "sparse"},
-            "run": {"device": "cpu"},
-        }
-    )

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from experiments.matrix import summarise
 from experiments.plots import _running_mean, _top, learning_curve
-from experiments.result import RunResult, StageResult, summarise
+from experiments.result import RunResult, StageResult
 from experiments.table import closing_table
 from rollouts.episode import Episode, Outcome, Turn
 

@@ -61,12 +61,20 @@ def test_seeds_of_different_games_are_refused() -> None:
 
 
 def test_difference_is_paired_by_game() -> None:
-    """Every game gains the same share: no doubt is left, however unlike the games are."""
-    before, after = [[0.0, 0.5, 0.2]], [[0.25, 0.75, 0.45]]
+    """However unlike the games are, what they gain is alike: by hand, 1 of 4 games gains 0.4 and the others 0.2."""
+    before, after = [[0.0, 0.5, 0.2, 0.1]], [[0.2, 0.7, 0.4, 0.5]]
     gain = bootstrap_difference(after, before)
-    assert (gain.mean, gain.low, gain.high) == pytest.approx((0.25, 0.25, 0.25))
+    assert (gain.mean, gain.low, gain.high) == pytest.approx((0.25, 0.2, 0.35))
     with pytest.raises(ValueError, match="same games"):
         bootstrap_difference([[1.0, 0.0]], before)
+
+
+def test_a_difference_that_all_games_share_still_leaves_doubt() -> None:
+    """Wilson's upper bound of 0 in 20 is 0.1611 (Newcombe, 1998): that share of other games could differ."""
+    same = bootstrap_difference([[1, 0] * 10], [[1, 0] * 10])
+    assert (same.mean, same.low, same.high) == pytest.approx((0, -0.1611, 0.1611), abs=5e-5)
+    opposite = bootstrap_difference([[1] * 20], [[0] * 20])
+    assert (opposite.mean, opposite.low, opposite.high) == pytest.approx((1, 1 - 0.1611, 1), abs=5e-5)
 
 
 def test_percent() -> None:

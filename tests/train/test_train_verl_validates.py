@@ -70,7 +70,7 @@ def test_the_studys_hyper_parameters(composed: Composer, algo: str) -> None:
     assert (config.algorithm.gamma, config.algorithm.lam) == (1.0, 1.0)
     assert (actor.loss_agg_mode, actor.ppo_epochs, actor.entropy_coeff) == ("token-mean", 1, 0)
     assert actor.ppo_mini_batch_size == config.data.train_batch_size
-    assert (rollout.temperature, config.eval.temperature) == (0.7, 0.4)
+    assert (rollout.temperature, config.eval.temperatures) == (0.7, [0.4])
     assert (rollout.name, config.algorithm.adv_estimator) == ("vllm", ALGORITHMS[algo].estimator)
     assert (config.model.sft.lr, config.model.sft.epochs) == (1e-6, 1)
     if algo == "ppo":

@@ -1,0 +1,158 @@
+"""An evaluation without a run: a folder of its own, named by what is played, to which players can be added."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+from omegaconf import DictConfig, OmegaConf
+from tqdm import tqdm
+
+from envs.registry import world
+from experiments.evaluation import Checkpoint, episodes_file, evaluate, played, unplayed
+from experiments.matrix import Cell, Pair, cells_of, pairs
+from experiments.matrix_table import manner_table, pairs_table, success_table
+from experiments.panels import Round, env_node, prepare_panels, rounds, tested, turns_of
+from experiments.players import Player, PlayerError
+from experiments.playing import episode_plans, play_in_text
+from experiments.run_folder import OUTPUT_KEYS, RunFolderBusy
+from experiments.table import plain_text
+from rollouts.chat_policy import ChatPolicy
+from rollouts.episode import Episode, Outcome
+from rollouts.loop import EpisodePlan
+from rollouts.policy import Policy
+from rollouts.store import write_episodes
+from rollouts.text_policies import ExpertPolicy, RandomPolicy
+
+PLACE = "evaluations"
+SCRIPTED_AT_ONCE = 32
+
+
+@dataclass(frozen=True)
+class Contest:
+    """What an evaluation found: ``players`` are the rows, ``matrix`` and ``pairs`` as in a run's result."""
+
+    folder: str
+    players: Sequence[dict[str, str]]
+    matrix: Sequence[Cell]
+    pairs: Sequence[Pair]
+
+    def write(self) -> None:
+        """``result.json``, whole or not at all."""
+        draft = Path(self.folder) / ".result.draft"
+        draft.write_text(json.dumps(asdict(self), indent=2, sort_keys=True) + "\n", encoding="utf-8")
+        draft.replace(Path(self.folder) / "result.json")
+
+
+def hold(config: DictConfig, asked: Sequence[Player], at_once: int) -> str:
+    """Play what was not played yet, write ``result.json``, and return the tables as text.
+
+    Raises:
+        TaskError: a panel cannot be filled.
+        PlayerError: a player that cannot play these games.
+        EndpointError: an endpoint that does not answer.
+        StageFailed: the process of the checkpoints ended badly.
+        RunFolderBusy: another process is at work in the folder.
+    """
+    folder = contest_folder(config)
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        with FileLock(folder / ".lock", timeout=0):
+            return _hold(config, folder, asked, at_once)
+    except Timeout as error:
+        raise RunFolderBusy(f"another process is at work in {folder}") from error
+
+
+def contest_folder(config: DictConfig) -> Path:
+    """``output_dir/evaluations/<env>-<task>-<8 hex>``: the same games, played in the same way, have the same folder."""
+    node = OmegaConf.to_container(config, resolve=True)
+    assert isinstance(node, dict)
+    named = tested(config)
+    what = {
+        "worlds": {env: [world(env, env_node(config, env)).version, _settings(config, env)] for env, _ in named},
+        "turns": [[env, task, turns_of(config, env, task)] for env, task in named],
+        "reward": node["turn_reward"],
+        "eval": node["eval"],
+        "lengths": [node["data"][key] for key in ("max_prompt_length", "max_response_length")],
+    }
+    digest = hashlib.sha256(json.dumps(what, sort_keys=True, default=str).encode()).hexdigest()[:8]
+    task = named[0][1] if len(named) == 1 else f"{len(named)}-tasks"
+    words = f"{named[0][0]}-{task}-{digest}"
+    safe = "".join(letter if letter.isalnum() or letter in "-_." else "_" for letter in words)
+    return (Path(config.output_dir).expanduser() / PLACE / safe).absolute()
+
+
+def _settings(config: DictConfig, env: str) -> dict[str, object]:
+    """Of the ``env`` node, what changes a game: not where it is played, nor which task (that is in ``turns``)."""
+    outside = {key.removeprefix("env.") for key in OUTPUT_KEYS} | {"task", "tasks", "max_turns"}
+    return {key: value for key, value in env_node(config, env).items() if key not in outside}
+
+
+def _hold(config: DictConfig, folder: Path, asked: Sequence[Player], at_once: int) -> str:
+    if config.fresh:
+        for file in (folder / "evaluation").rglob("*.jsonl"):
+            file.unlink()
+    print(f"turngrid: evaluation folder {folder}", file=sys.stderr, flush=True)
+    prepare_panels(config, folder, also_own=True)
+    todo = rounds(config, folder)
+    for player in asked:
+        if player.kind != "checkpoint":
+            _play_in_text(config, folder, player, todo, at_once)
+    evaluate(config, folder, [Checkpoint(player.name, player.path) for player in asked if player.kind == "checkpoint"])
+    return _report(folder, asked, todo)
+
+
+def _report(folder: Path, asked: Sequence[Player], todo: Sequence[Round]) -> str:
+    cells: list[Cell] = []
+    paired: list[Pair] = []
+    for item in todo:
+        episodes = {player.label: played(folder, player.name, item.label) for player in asked}
+        cells += cells_of(item, episodes)
+        paired += pairs(item, episodes)
+    rows = [{"label": player.label, "kind": player.kind, "name": player.name, "path": player.path} for player in asked]
+    Contest(str(folder), rows, cells, paired).write()
+    tables = [success_table(cells), manner_table(cells), *pairs_table(paired)]
+    return f"{plain_text(tables)}result: {folder / 'result.json'}"
+
+
+def _play_in_text(config: DictConfig, folder: Path, player: Player, todo: Sequence[Round], at_once: int) -> None:
+    left = [item for item in todo if unplayed(folder, player.name, item)]
+    with tqdm(total=sum(unplayed(folder, player.name, item) for item in left), desc=player.label, unit="game") as bar:
+        for item in left:
+            env = env_node(config, item.panel.env)
+            plans = episode_plans(item, config, env)
+            _refuse_without_plan(player, plans)
+            episodes = asyncio.run(_with_policy(config, player, item, plans, at_once, bar))
+            _refuse_errors(player, episodes)
+            write_episodes(episodes_file(folder, player.name, item.label), episodes)
+
+
+async def _with_policy(
+    config: DictConfig, player: Player, item: Round, plans: Sequence[EpisodePlan], at_once: int, bar: tqdm
+) -> list[Episode]:
+    env = env_node(config, item.panel.env)
+    if player.endpoint is None:
+        policy: Policy = ExpertPolicy() if player.kind == "expert" else RandomPolicy(config.eval.seed)
+        return await play_in_text(policy, plans, env, SCRIPTED_AT_ONCE, bar.update)
+    tokens = int(env["max_action_tokens"])
+    async with player.endpoint.client() as client:
+        chat = ChatPolicy(player.endpoint, client, item.temperature, tokens, config.eval.seed)
+        return await play_in_text(chat, plans, env, at_once, bar.update)
+
+
+def _refuse_without_plan(player: Player, plans: Sequence[EpisodePlan]) -> None:
+    without = [plan.task.key for plan in plans if not plan.task.walkthrough]
+    if player.kind == "expert" and without:
+        raise PlayerError(f"expert: {len(without)} of {len(plans)} games have no winning plan, first: {without[0]}")
+
+
+def _refuse_errors(player: Player, episodes: Sequence[Episode]) -> None:
+    """Some games may fail; where all do, it is not the games."""
+    if all(episode.outcome is Outcome.ERROR for episode in episodes):
+        raise PlayerError(f"{player.label} could not play any game: {' '.join(episodes[0].error.split())}")

@@ -1,0 +1,153 @@
+"""Play held-out games without training: any checkpoint, the base model, the expert, a random player, an endpoint.
+
+    python -m experiments.evaluate PLAYER... [KEY=VALUE ...]
+    python -m experiments.evaluate runs/NAME base expert random eval.tasks=[w2-o3-q4,w4-o6-q8]
+    python -m experiments.evaluate endpoint=http://localhost:8000/v1 endpoint_model=NAME key_env=MY_KEY env=alfworld
+
+PLAYER      a run folder (its last checkpoint), a model folder, base (of model=), expert, random
+KEY=VALUE   as for `python -m train`: env=, env.task=, eval.tasks=[...], eval.games=, eval.temperatures=[...], eval.plays=,
+            eval.max_turns=, model=, cluster=, output_dir=, fresh=true
+endpoint=   address of an OpenAI-compatible server, up to and with /v1; endpoint_model= names its model, key_env= the
+            environment variable with the key (none: no key), at_once= how many games it plays at a time (16)
+
+Prints success with 95 % intervals, writes episodes and result.json to output_dir/evaluations/. What was played is not
+played again. docs/evaluation.md explains the tables."""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+from omegaconf import DictConfig
+
+from envs.types import TaskError
+from experiments.child import StageFailed
+from experiments.players import PlayerError, players, trained_on
+from experiments.run_folder import RunFolderBusy
+from rollouts.chat_policy import Endpoint, EndpointError
+
+REFUSED, FAILED, INTERRUPTED = 2, 1, 130
+RULES = ("task", "reward", "counts", "evaluation")  # those of train/refusals.py that concern what is not trained
+NOTES = ("too_few_turns", "useless_plays")
+
+
+@dataclass
+class Options:
+    """What only this command takes."""
+
+    endpoint: str = ""
+    endpoint_model: str = ""
+    key_env: str = ""
+    at_once: int = 16
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The exit code; every foreseen error is one line on stderr."""
+    from train.base import VerlMissing
+    from train.errors import ConfigError
+
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if "--help" in given or "-h" in given:
+        print(__doc__)
+        return 0
+    try:
+        return _run(given)
+    except (ConfigError, VerlMissing, TaskError, PlayerError, EndpointError, RunFolderBusy, ValueError) as error:
+        say(str(error))
+        return REFUSED
+    except StageFailed as error:
+        say(f"{error}\nThe same command goes on from here.")
+        return FAILED
+    except KeyboardInterrupt:
+        say("interrupted; the same command goes on from here.")
+        return INTERRUPTED
+
+
+def say(text: str) -> None:
+    print(f"turngrid: {text}", file=sys.stderr, flush=True)
+
+
+def _run(arguments: list[str]) -> int:
+    words, options, overrides = split(arguments)
+    config = _composed(words, overrides)
+    asked = players(words, _endpoint(options), config)
+    from experiments.contest import hold  # scipy: not before it is needed
+
+    print(hold(config, asked, options.at_once), flush=True)
+    return 0
+
+
+def split(arguments: Sequence[str]) -> tuple[list[str], Options, list[str]]:
+    """(players, our own options, overrides of the config).
+
+    Raises:
+        PlayerError: a flag, or an option that is nearly one of ours.
+    """
+    words = [word for word in arguments if "=" not in word or Path(word).exists()]
+    if flag := next((word for word in words if word.startswith("-")), None):
+        raise PlayerError(f"{flag}: only --help; everything else is KEY=VALUE")
+    names = {field.name: field.type for field in fields(Options)}
+    options, overrides = Options(), []
+    for item in (item for item in arguments if item not in words):
+        key, _, value = item.partition("=")
+        if key in names:
+            setattr(options, key, _number(key, value) if key == "at_once" else value)
+        elif "." not in key and (near := difflib.get_close_matches(key, names, n=1, cutoff=0.75)):
+            raise PlayerError(f"unknown key {key}; did you mean {near[0]}?")
+        else:
+            overrides.append(item)
+    return words, options, overrides
+
+
+def _number(key: str, value: str) -> int:
+    if not value.isdigit() or int(value) < 1:
+        raise PlayerError(f"{key}={value} must be a number of 1 or more")
+    return int(value)
+
+
+def _endpoint(options: Options) -> Endpoint | None:
+    if options.endpoint:
+        return Endpoint(options.endpoint, options.endpoint_model, options.key_env)
+    if options.endpoint_model or options.key_env:
+        raise PlayerError("endpoint_model= and key_env= belong to endpoint=URL")
+    return None
+
+
+def _composed(words: Sequence[str], overrides: list[str]) -> DictConfig:
+    """The config, checked for what an evaluation uses.
+
+    Raises:
+        ConfigError, PlayerError: it is refused.
+    """
+    from train.compose import compose
+    from train.errors import ConfigError
+    from train.refusals import REFUSALS, WARNINGS
+
+    config = compose(overrides)
+    if config.env.get("tasks") and not config.eval.tasks:
+        config.eval.tasks = list(config.env.tasks)  # a mixture is for training: each of its tasks is a panel here
+    for rule in REFUSALS:
+        if rule.name in RULES and (message := rule.applies(config)):
+            raise ConfigError(message)
+    for rule in WARNINGS:
+        if rule.name in NOTES and (message := rule.applies(config)):
+            say(f"note: {message}")
+    _refuse_another_world(words, overrides, config)
+    return config
+
+
+def _refuse_another_world(words: Sequence[str], overrides: Sequence[str], config: DictConfig) -> None:
+    """A run of one world plays another only where somebody said so."""
+    chosen = any(item.split("=")[0] in ("env", "env.name", "eval.tasks") for item in overrides)
+    other = next((word for word in words if (trained_on(word) or config.env.name) != config.env.name), None)
+    if other and not chosen:
+        raise PlayerError(
+            f"{other} was trained on env={trained_on(other)}: say that, or env={config.env.name} to try it"
+        )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
