@@ -20,9 +20,9 @@ from experiments.budget import BudgetError, plan_budget
 from experiments.models import ModelError, check_model
 from experiments.rejection import DemosError, draw
 from train.errors import ConfigError
+from train.evaluation import evaluation_refusal, too_few_turns, useless_plays
 from train.finalise import MICRO_BATCH_KEYS, rows_per_device
 
-from train.evaluation import evaluation_refusal, too_few_turns, useless_plays
 Finding = Mapping[str, Any] | None
 
 
@@ -203,6 +203,11 @@ def _counts(config: DictConfig) -> Finding:
     return wrong and {"key": wrong[0], "value": wrong[1]}
 
 
+def _evaluation(config: DictConfig) -> Finding:
+    reason = evaluation_refusal(config)
+    return {"reason": reason} if reason else None
+
+
 def _trainer(config: DictConfig) -> Finding:
     sync = config.trainer.use_v1 and config.trainer.v1.trainer_mode == "sync"
     return None if sync else {}
@@ -222,11 +227,6 @@ def _large_on_cpu(config: DictConfig) -> Finding:
 
 
 REFUSALS: tuple[Rule, ...] = (
-def _evaluation(config: DictConfig) -> Finding:
-    reason = evaluation_refusal(config)
-    return {"reason": reason} if reason else None
-
-
     Rule("task", "{reason}", _task),
     Rule("reward", "env={env} does not offer reward={reward}; it offers: {offered}", _reward),
     Rule("algorithm", "algo.name={algo} is not registered in algorithms/registry.py; known: {known}", _algorithm),
@@ -284,6 +284,7 @@ def _evaluation(config: DictConfig) -> Finding:
         "(model.context={context})",
         _context,
     ),
+    Rule("evaluation", "{reason}", _evaluation),
     Rule(
         "trainer",
         "only verl's V1 trainer in sync mode keeps turn rewards: leave trainer.use_v1=true, "
@@ -296,9 +297,6 @@ WARNINGS: tuple[Rule, ...] = (
     Rule(
         "equal_rewards", "reward={reward} equals reward=sparse on {task}, which scores only at the end", _equal_rewards
     ),
-    Rule("large_on_cpu", "model={model} on cluster={cluster} will take days; cluster=gpu1 or gpu8?", _large_on_cpu),
-)
-    Rule("evaluation", "{reason}", _evaluation),
     Rule(
         "too_few_turns",
         "{task} is won in {plan} turns at best and an episode may have {turns}: expect no wins",
@@ -309,3 +307,5 @@ WARNINGS: tuple[Rule, ...] = (
         "temperature 0 plays a game {plays} times the same way: leave 0 out of eval.temperatures, or eval.plays=1",
         useless_plays,
     ),
+    Rule("large_on_cpu", "model={model} on cluster={cluster} will take days; cluster=gpu1 or gpu8?", _large_on_cpu),
+)

@@ -33,10 +33,6 @@ class Env:
 class Eval:
     """Held-out games that every checkpoint of a run plays (docs/evaluation.md).
 
-    games: int = 200
-    temperatures: list[float] = field(default_factory=lambda: [0.4])
-    plays: int = 1
-    max_turns: int | None = None
     Attributes:
         tasks: whose games, each a panel of its own, ``ENV/TASK`` for another world's; none: the run's own task.
         games: of each panel.
@@ -46,6 +42,10 @@ class Eval:
     """
 
     tasks: list[str] = field(default_factory=list)
+    games: int = 200
+    temperatures: list[float] = field(default_factory=lambda: [0.4])
+    plays: int = 1
+    max_turns: int | None = None
     seed: int = 0
 
 

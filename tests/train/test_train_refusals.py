@@ -49,15 +49,15 @@ REFUSED = {
     "no_steps": ["budget.rl_steps=0"],
     "model": ["model.path=runs/never/was"],
     "context": ["data.max_response_length=4096"],
+    "evaluation": ["eval.tasks=[w2-o3-q4,w2o3]"],
     "trainer": ["trainer.use_v1=false"],
 }
-    "evaluation": ["eval.tasks=[w2-o3-q4,w2o3]"],
 WARNED = {
     "equal_rewards": ["reward=dense"],
-    "large_on_cpu": ["model=qwen2.5_0.5b"],
-}
     "too_few_turns": ["env.max_turns=3"],
     "useless_plays": ["eval.plays=2", "eval.temperatures=[0.4,0]"],
+    "large_on_cpu": ["model=qwen2.5_0.5b"],
+}
 OPTIONS = {
     "budget": ["rl_only", "sft_only", "sft_rl"],  # rows of table 9 are sft_rl with other shares: test_budget.py
     "model": sorted(file.stem for file in (CONF / "model").glob("*.yaml")),
