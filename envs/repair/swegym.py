@@ -154,6 +154,9 @@ def _refuse(settings: Settings) -> None:
     from envs.sandbox import sandbox
     from envs.sandbox.types import SandboxError
 
+    for name in ("tests_deadline_s", "memory_mib", "show_lines", "show_chars"):
+        if getattr(settings, name) <= 0:
+            raise TaskError(f"env.{name}={getattr(settings, name)} must be above 0")
     if settings.provider not in PROVIDERS:
         near = difflib.get_close_matches(settings.provider, PROVIDERS, n=1, cutoff=0.0)[0]
         raise TaskError(f"env.provider={settings.provider!r}; did you mean {near}? (choices: {', '.join(PROVIDERS)})")

@@ -274,6 +274,7 @@ def test_a_wrong_task_is_answered_with_a_right_one(task, near):
         ({"mirror_dir": "/no/such"}, "env.mirror_dir='/no/such': no such folder"),
         ({"sandbox": "always"}, "env.sandbox='always' is not one of auto, required, limits"),
         ({"test_share": 1.5}, "together at most 1"),
+        ({"tests_deadline_s": 0}, "env.tests_deadline_s=0 must be above 0"),
     ],
 )
 def test_settings_that_cannot_work_are_answered_at_once(settings, problem):
@@ -334,6 +335,6 @@ def test_the_yaml_lists_every_setting_with_its_default():
     from omegaconf import OmegaConf
 
     node = OmegaConf.load(Path(__file__).parents[2] / "conf/env/swegym.yaml").env
-    given = {key: node[key] for key in node if key not in ("name", "task", "step_deadline_s", "max_turns")}
-    assert given == dataclasses.asdict(Settings())
+    everybodys = ("name", "task", "step_deadline_s", "max_turns", "max_action_tokens")
+    assert {key: node[key] for key in node if key not in everybodys} == dataclasses.asdict(Settings())
     assert node.step_deadline_s > node.tests_deadline_s
