@@ -1,0 +1,138 @@
+"""A chat endpoint plays real games, over real HTTP to a server on this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import socket
+from typing import Any
+
+import pytest
+from chat_stub import Answer, Stub, chat_stub, says
+
+from envs.pool import EnvPool
+from envs.registry import world
+from envs.types import Observation, TaskRef
+from rollouts.chat_policy import ChatPolicy, Endpoint, EndpointError
+from rollouts.episode import Episode, Outcome
+from rollouts.loop import EpisodePlan, run_episode
+from rollouts.policy import Action, TurnContext
+
+
+def play(url: str, task: TaskRef, key_env: str = "", max_turns: int = 12) -> Episode:
+    async def main() -> Episode:
+        endpoint = Endpoint(url, "parrot-7b", key_env, timeout_s=5)
+        async with EnvPool("textworld", workers=1, step_deadline_s=30.0) as pool, endpoint.client() as client:
+            policy = ChatPolicy(endpoint, client, temperature=0.4, max_tokens=16, wait_s=0.01)
+            plan = EpisodePlan(task, world("textworld").prompt, max_turns)
+            return await run_episode(policy, await pool.open(), plan, None)
+
+    return asyncio.run(main())
+
+
+def ask(url: str, task: TaskRef) -> Action:
+    """One turn, without a game."""
+
+    async def main() -> Action:
+        endpoint = Endpoint(url, "parrot-7b", timeout_s=5)
+        async with endpoint.client() as client:
+            policy = ChatPolicy(endpoint, client, temperature=0.4, max_tokens=16, wait_s=0.01)
+            messages = [{"role": "user", "content": task.goal}]
+            return await policy.act(TurnContext(messages, [], task, Observation("a door"), 0, 0, 0, task.key))
+
+    return asyncio.run(main())
+
+
+def reader_of(task: TaskRef) -> Answer:
+    """Answers the n-th message with the n-th step of the walkthrough."""
+    return lambda body: says(f"  {task.walkthrough[len(body['messages']) // 2]}\n")
+
+
+def test_an_endpoint_that_knows_the_way_wins(demonstration_games: list[TaskRef], monkeypatch: pytest.MonkeyPatch):
+    task = demonstration_games[0]
+    monkeypatch.setenv("PARROT_KEY", "s3cret")
+    with chat_stub(reader_of(task)) as stub:
+        episode = play(stub.url, task, key_env="PARROT_KEY")
+    assert episode.won and episode.policy == "parrot-7b"
+    assert [turn.action for turn in episode.turns] == list(task.walkthrough)
+    assert not any(turn.action_ids for turn in episode.turns)
+    check_requests(stub, episode)
+
+
+def check_requests(stub: Stub, episode: Episode) -> None:
+    """Each turn the whole conversation is sent, with its own seed."""
+    assert [(path, key) for path, key, _ in stub.seen] == [("/v1/chat/completions", "Bearer s3cret")] * 4
+    bodies = [body for *_, body in stub.seen]
+    assert [body["messages"] for body in bodies] == [episode.messages[: 2 * turn + 1] for turn in range(4)]
+    assert {(body["model"], body["temperature"], body["max_tokens"]) for body in bodies} == {("parrot-7b", 0.4, 16)}
+    seeds = [body["seed"] for body in bodies]
+    assert len(set(seeds)) == 4 and all(0 <= seed < 2**31 for seed in seeds)
+
+
+def test_no_key_is_sent_where_none_is_named(demonstration_games: list[TaskRef]):
+    with chat_stub(lambda body: says("look")) as stub:
+        assert ask(stub.url, demonstration_games[0]) == Action("look")
+    assert [key for _, key, _ in stub.seen] == [None]
+
+
+@pytest.mark.parametrize("status", [429, 500, 503])
+def test_what_may_pass_is_tried_again(demonstration_games: list[TaskRef], status: int):
+    answers = itertools.chain([(status, "busy")] * 3, itertools.repeat(says("look")))
+    with chat_stub(lambda body: next(answers)) as stub:
+        assert ask(stub.url, demonstration_games[0]) == Action("look")
+    assert len(stub.seen) == 4
+
+
+def test_a_conversation_that_is_too_long_ends_the_episode(demonstration_games: list[TaskRef]):
+    def answer(body: dict[str, Any]) -> tuple[int, str]:
+        full = len(body["messages"]) > 1
+        return (400, '{"message": "maximum context length is 64 tokens"}') if full else says("look")
+
+    with chat_stub(answer) as stub:
+        episode = play(stub.url, demonstration_games[0])
+    assert (episode.outcome, len(episode.turns)) == (Outcome.OUT_OF_CONTEXT, 1)
+
+
+def test_an_empty_answer_is_an_invalid_action(demonstration_games: list[TaskRef]):
+    with chat_stub(lambda body: says(None)) as stub:
+        episode = play(stub.url, demonstration_games[0], max_turns=2)
+    assert [(turn.action, turn.valid) for turn in episode.turns] == [("", False)] * 2
+    assert stub.seen[1][2]["messages"][1] == {"role": "assistant", "content": ""}
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        ((401, "no\nkey"), "answered 401 to parrot-7b: no key"),
+        ((404, "gone"), "answered 404"),
+        ((200, "<html>"), "not JSON"),
+        ((200, "{}"), "without a message"),
+        ((503, "busy"), "failed 4 times, last: status 503"),
+    ],
+)
+def test_other_trouble_is_one_line(demonstration_games: list[TaskRef], answer: tuple[int, str], words: str):
+    with chat_stub(lambda body: answer) as stub, pytest.raises(EndpointError) as caught:
+        ask(stub.url, demonstration_games[0])
+    assert words in str(caught.value) and "\n" not in str(caught.value)
+    assert stub.url in str(caught.value)
+
+
+def test_nobody_listens(demonstration_games: list[TaskRef]):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
+        with pytest.raises(EndpointError, match="failed 4 times, last: ConnectError"):
+            ask(url, demonstration_games[0])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("localhost:8000", "m"), "must be an address"),
+        (("http://localhost:8000/v1", ""), "endpoint_model"),
+        (("http://localhost:8000/v1", "m", "A_KEY_THAT_NOBODY_SETS"), "is not set"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused_at_once(arguments: tuple[str, ...], words: str):
+    with pytest.raises(EndpointError, match=words):
+        Endpoint(*arguments)
