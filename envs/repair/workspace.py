@@ -19,6 +19,7 @@ from envs.repair import patches
 from envs.repair.grading import write_files
 from envs.repair.instance import Instance, is_plain_path
 from envs.repair.providers import RepoProvider
+from envs.sandbox.sandbox import PREFIX
 
 _PREFIX = "turngrid-repo-"
 _ABANDONED_AFTER_S = 3600.0
@@ -155,11 +156,15 @@ def _leads_out(base: Path, path: str) -> bool:
 
 def sweep() -> None:
     """Remove the work folders of processes that were killed long ago."""
-    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
-        pid = folder.name.removeprefix(_PREFIX).split("-")[0]
-        try:
-            old = time.time() - folder.stat().st_mtime > _ABANDONED_AFTER_S
-        except FileNotFoundError:
-            continue
-        if old and not Path(f"/proc/{pid}").exists():
-            shutil.rmtree(folder, ignore_errors=True)
+    for prefix in (_PREFIX, PREFIX):
+        for folder in Path(tempfile.gettempdir()).glob(f"{prefix}*"):
+            pid = folder.name.removeprefix(prefix).split("-")[0]
+            if _is_old(folder) and not Path(f"/proc/{pid}").exists():
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_old(folder: Path) -> bool:
+    try:
+        return time.time() - folder.stat().st_mtime > _ABANDONED_AFTER_S
+    except FileNotFoundError:
+        return False

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -20,6 +19,7 @@ from envs.sandbox.types import Completed, Level, Limits, Outcome, SandboxError
 from envs.sandbox.walls import Walls, candidates, environment
 from envs.sandbox.watch import Watch
 
+PREFIX = "turngrid-run-"
 MODES = ("auto", "required", "limits")
 
 
@@ -69,9 +69,7 @@ def run(
         SandboxError: ``mode`` cannot be had, or the walls could not be built.
     """
     way, limits = way or walls(mode), limits or Limits()
-    with tempfile.TemporaryDirectory(prefix="turngrid-run-", ignore_cleanup_errors=True) as scratch:
-        if way.level is Level.LIMITS and layers and not shutil.which("sh"):
-            raise SandboxError("no shell")
+    with tempfile.TemporaryDirectory(prefix=f"{PREFIX}{os.getpid()}-", ignore_cleanup_errors=True) as scratch:
         return _run(argv, layers, limits, given, visible, way, Path(scratch))
 
 

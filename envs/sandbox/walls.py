@@ -38,7 +38,8 @@ class Walls:
         """``layers`` are copied over each other to make the command's folder; ``visible`` can be read at their own
         path; ``scratch`` is an empty folder of this run."""
         if self.level is Level.LIMITS:
-            return ["setpriv", "--pdeathsig", "KILL", *_start(argv, map(str, layers), limits, count=False)]
+            ends = ["setpriv", "--pdeathsig", "KILL"] if shutil.which("setpriv") else []
+            return [*ends, *_start(argv, map(str, layers), limits, count=False)]
         inside = [f"/layers/{number}" for number in range(len(layers))]
         start = [*self._privileges(), *_start(argv, inside, limits, count=True)]
         binds = [*((path, str(path)) for path in _readable(visible)), *zip(layers, inside, strict=True)]

@@ -15,6 +15,7 @@ from envs.sandbox.types import Limits, Outcome
 _LOOK_EVERY_S = 0.05
 _PAGE_MIB = os.sysconf("SC_PAGE_SIZE") / (1 << 20)
 _KEEP_BYTES = 1 << 16
+_TRIES = 200
 
 
 class Watch:
@@ -27,20 +28,22 @@ class Watch:
         self._printed = 0
 
     def run(self, given: bytes) -> Outcome:
-        """Raises nothing of the command's doing; on return every process of it is gone."""
+        """Raises nothing of the command's doing; on return every process of it has ended or been killed."""
         assert self._process.stdout
         assert self._process.stderr
         try:
             with selectors.DefaultSelector() as streams:
                 streams.register(self._process.stdout, selectors.EVENT_READ, self.stdout)
                 streams.register(self._process.stderr, selectors.EVENT_READ, self.stderr)
-                return self._collect(streams, _Feed(self._process, given, streams))
+                excess = self._collect(streams, _Feed(self._process, given, streams))
         finally:
             self.kill()
+        return excess or _ending(self._process.returncode)
 
-    def _collect(self, streams: selectors.BaseSelector, feed: _Feed) -> Outcome:
+    def _collect(self, streams: selectors.BaseSelector, feed: _Feed) -> Outcome | None:
+        """Until the command ends by itself (None) or breaks a limit."""
         next_look = 0.0
-        while self._process.poll() is None or streams.get_map():
+        while streams.get_map() or not self._ended():
             for key, _ in streams.select(_LOOK_EVERY_S):
                 feed.write() if key.data is feed else self._read(streams, key)
             now = time.monotonic()
@@ -48,13 +51,19 @@ class Watch:
                 return Outcome.TOO_MUCH_OUTPUT
             if now - self._started > self._limits.wall_s:
                 return Outcome.TIMED_OUT
-            if self._process.poll() is not None and not streams.select(0):
+            if self._ended() and not streams.select(0):
                 break  # a stray process may hold the streams open; the command itself has ended
             if now >= next_look:
                 next_look = now + _LOOK_EVERY_S
                 if excess := self._excess():
                     return excess
-        return _ending(self._process.wait())
+        return None
+
+    def _ended(self) -> bool:
+        """Without taking note of it: until ``kill`` is done, nobody else must get its process number."""
+        if self._process.returncode is not None:
+            return True
+        return os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
     def _read(self, streams: selectors.BaseSelector, key: selectors.SelectorKey) -> None:
         data = os.read(key.fd, 1 << 16)
@@ -150,7 +159,10 @@ def _share_mib(pid: int) -> float:
 
 def _kill_marked(mark: bytes) -> None:
     """Processes that left the tree are known by the environment that they were started with."""
-    while marked := [pid for pid in _all_pids() if mark in _environment(pid)]:
+    for _ in range(_TRIES):
+        marked = [pid for pid in _all_pids() if mark in _environment(pid)]
+        if not marked:
+            return
         for pid in marked:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)

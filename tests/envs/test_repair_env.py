@@ -300,6 +300,24 @@ def test_work_folders_are_removed(tmp_path):
     assert folders() == before
 
 
+def test_folders_of_killed_processes_are_swept(tmp_path):
+    """Only old ones, and only where nobody of that number runs."""
+    from envs.repair.workspace import sweep
+
+    place = Path(tempfile.gettempdir())
+    dead, new, ours = (
+        place / f"turngrid-{name}" for name in ("repo-4194303-a", "run-4194303-b", f"repo-{os.getpid()}-c")
+    )
+    for folder in (dead, new, ours):
+        folder.mkdir()
+    for folder in (dead, ours):
+        os.utime(folder, (0, 0))
+    sweep()
+    assert [folder.exists() for folder in (dead, new, ours)] == [False, True, True]
+    new.rmdir()
+    ours.rmdir()
+
+
 def resident_mib():
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
 

@@ -66,7 +66,14 @@ def attempts(way: Walls, lines: str, repo: Path | None = None) -> list[str]:
 
 
 def left(mark: str) -> list[str]:
-    """Processes of this machine that carry a word in their command line."""
+    """Processes that carry a word in their command line; the kernel takes a moment to end a namespace."""
+    end = time.monotonic() + 5.0
+    while (found := running(mark)) and time.monotonic() < end:
+        time.sleep(0.05)
+    return found
+
+
+def running(mark: str) -> list[str]:
     found = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and entry.name != str(os.getpid()):
