@@ -163,10 +163,15 @@ class Engine:
             if holds:
                 yield predicate, arguments
 
+    @property
+    def names(self) -> dict[str, str]:
+        """What each thing of the game is called."""
+        things = {thing for found in self._first.values() for arguments in found for thing in arguments}
+        return names.demangled(things)
+
     def _write(self, template: str, bindings: Bindings) -> str:
         if self._writer is None:
-            things = {thing for found in self.facts.values() for arguments in found for thing in arguments}
-            entities = {thing: text.Entity(thing, name) for thing, name in names.demangled(things).items()}
+            entities = {thing: text.Entity(thing, name) for thing, name in self.names.items()}
             self._writer = text.Writer(self._grammar, entities, self._translated.types)
         return self._writer.write(template, self.facts, bindings)
 

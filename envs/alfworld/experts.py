@@ -12,44 +12,61 @@ import json
 import os
 import random
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from envs.alfworld import game
-from envs.alfworld.engine import Engine
+from envs.alfworld.engine import NOTHING, Engine
 from envs.alfworld.goal import Goal
 from envs.alfworld.official import FILE
 
-EXPERTS = ("none", "planner", "handcoded")
+
+@dataclass(frozen=True)
+class NamedFact:
+    """A fact as the handcoded expert reads it."""
+
+    name: str
+    names: tuple[str, ...]
 
 
-def plan(expert: str, data: Mapping[str, Any], engine: Engine, goal: Goal, seed: int, limit: int) -> list[str]:
-    """At most ``limit`` commands that should win the game ``engine`` has just reset; empty where the expert fails."""
-    found = engine.plan() if expert == "planner" else _handcoded(data, goal, seed, limit)
+def plan(expert: str, engine: Engine, goal: Goal, seed: int, limit: int) -> list[str]:
+    """At most ``limit`` commands that should win the game, which ``engine`` has loaded; empty where the expert fails."""
+    introduction = engine.reset()
+    found = engine.plan() if expert == "planner" else _handcoded(engine, introduction, goal, seed, limit)
     return found if len(found) <= limit else []
 
 
-def _handcoded(data: Mapping[str, Any], goal: Goal, seed: int, limit: int) -> list[str]:
-    env = _stock_env()
+def _handcoded(engine: Engine, introduction: str, goal: Goal, seed: int, limit: int) -> list[str]:
     with tempfile.TemporaryDirectory() as folder, _drawing_from(seed):
-        file = Path(folder, FILE)
-        game.write(file, data)
-        (file.parent / "traj_data.json").write_text(json.dumps(_trajectory(goal)))
-        env.load(str(file))
-        return _play(env, limit)
+        Path(folder, "traj_data.json").write_text(json.dumps(_trajectory(goal)))
+        agent = _agent_class()(max_steps=limit + 1)
+        agent.reset(str(Path(folder, FILE)))
+        agent.observe(introduction)
+        try:
+            return _play(engine, agent, limit)
+        except Exception:  # noqa: BLE001 - it gives up in several ways, by errors of its own among them
+            return []
 
 
-def _play(env: Any, limit: int) -> list[str]:
-    played: list[str] = []
-    try:
-        state = env.reset()
-        while not state["won"] and len(played) < limit:
-            played.append(state["extra.expert_plan"][0])
-            state, _, _ = env.step(played[-1])
-    except Exception:  # noqa: BLE001 - the expert gives up in several ways, plain Exception among them
-        return []
-    return played if state["won"] else []
+def _play(engine: Engine, agent: Any, limit: int) -> list[str]:
+    """The loop of alfworld's ``AlfredExpert``: a command that does not apply becomes "look"."""
+    played = ["look"]
+    while len(played) <= limit:
+        answer = engine.step(played[-1]) or NOTHING
+        if engine.won:
+            return played
+        state = {"feedback": answer, "admissible_commands": sorted(engine.commands), "facts": _facts(engine)}
+        wanted = agent.act(state, 0, False, played[-1])
+        played.append(wanted if wanted in engine.commands else "look")
+    return []
+
+
+def _facts(engine: Engine) -> list[NamedFact]:
+    """Sorted: the expert takes the first that fits."""
+    shown = engine.names
+    held = ((name, things) for name, found in sorted(engine.facts.items()) for things in sorted(found))
+    return [NamedFact(name, tuple(shown.get(thing, thing) for thing in things)) for name, things in held]
 
 
 def _trajectory(goal: Goal) -> dict[str, Any]:
@@ -65,15 +82,11 @@ def _trajectory(goal: Goal) -> dict[str, Any]:
 
 
 @functools.cache
-def _stock_env() -> Any:
-    """One a process: each new one keeps 2.5 MB of a planner library for good."""
+def _agent_class() -> Any:
     with data_folder_kept():
-        from alfworld.agents.environment.alfred_tw_env import AlfredDemangler, AlfredExpert, AlfredInfos
-    import textworld
-    from textworld.envs import PddlEnv
+        from alfworld.agents.expert import HandCodedTWAgent
 
-    asked = textworld.EnvInfos(won=True, admissible_commands=True, extras=["gamefile", "expert_plan"])
-    return AlfredExpert(AlfredInfos(AlfredDemangler(PddlEnv(asked))))
+    return HandCodedTWAgent
 
 
 @contextlib.contextmanager

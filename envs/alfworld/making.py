@@ -76,8 +76,7 @@ def _walkthrough(data: Mapping[str, Any], engine: Engine) -> tuple[str, ...]:
 def _asked_for(expert: str, limit: int, data: Mapping[str, Any], engine: Engine, seed: int) -> tuple[str, ...]:
     if expert == "none":
         raise Rejected("no walkthrough (env.expert=planner or handcoded would ask for one)")
-    engine.reset()
-    found = tuple(experts.plan(expert, data, engine, game.problem_of(data)[1], seed, limit))
+    found = tuple(experts.plan(expert, engine, game.problem_of(data)[1], seed, limit))
     if not found or not wins(engine, found):
         raise Rejected(f"the {expert} expert did not win within {limit} commands")
     return found

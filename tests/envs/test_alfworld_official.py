@@ -237,7 +237,7 @@ def test_the_variable_names_the_data_too_and_alfworld_does_not_set_it(data, monk
     monkeypatch.delenv("ALFWORLD_DATA")
     from envs.alfworld import experts
 
-    experts._stock_env()
+    experts._agent_class()
     assert "ALFWORLD_DATA" not in os.environ
 
 

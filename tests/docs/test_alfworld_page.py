@@ -1,0 +1,45 @@
+"""docs/alfworld.md: its examples run, and what its tables name exists."""
+
+import os
+import re
+import subprocess
+import sys
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+from omegaconf import OmegaConf
+
+from envs.alfworld.kinds import MIXTURES, TYPES
+from envs.alfworld.world import AlfWorldSettings
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs/alfworld.md").read_text()
+EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_the_examples_run(example: str, tmp_path: Path) -> None:
+    cache = os.environ.get("TURNGRID_CACHE") or str(tmp_path / "cache")
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TURNGRID_CACHE": cache}
+    command = [sys.executable, "-c", example]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
+
+
+def test_every_setting_is_in_the_yaml_and_on_the_page() -> None:
+    listed = OmegaConf.load(ROOT / "conf/env/alfworld.yaml").env
+    defaults = {
+        field.name: OmegaConf.create({"v": getattr(AlfWorldSettings(), field.name)}).v
+        for field in fields(AlfWorldSettings)
+    }
+    assert {key: listed[key] for key in listed if key not in ("name", "task")} == defaults
+    assert listed.task in MIXTURES
+    for name in (*defaults, "task"):
+        assert f"`env.{name}`" in PAGE
+
+
+def test_the_page_names_all_tasks_and_types() -> None:
+    for name in (*MIXTURES, *TYPES):
+        assert f"`{name}`" in PAGE
