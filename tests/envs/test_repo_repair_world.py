@@ -317,7 +317,7 @@ def _task(made: Instance, folder: Path):
 
 @pytest.mark.slow
 def test_there_are_forty_tasks_over_all_libraries_and_no_two_are_the_same(catalogue):
-    """About two minutes on a core: made, noticed by tests, won by their repairs."""
+    """Some minutes: each is made, noticed by the tests, won by its repair."""
     listings = catalogue.splits("all", {"test": 20, "train": 40}, reward="ratio", progress=False)
     repos = {split: Counter(instance(task).repo for task in tasks) for split, tasks in listings.items()}
     assert set(repos["test"]) == set(UNSEEN)
