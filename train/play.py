@@ -146,7 +146,7 @@ def _wish(screen: Screen, watch: bool) -> str:
         return "quit"
     while True:
         try:
-            words = screen.ask("restart, next or quit? ")
+            words = screen.ask("restart, next or quit? ").strip()
         except EOFError:
             return "quit"
         if words in ("restart", "next", "quit"):

@@ -47,18 +47,18 @@ class Screen:
         self._console.print(Text(text, style=style), soft_wrap=not self._console.is_terminal)
 
     def ask(self, prompt: str = "> ") -> str:
-        """A line from the player.
+        """A line from the player, as it was typed.
 
         Raises:
             EOFError: there are no more.
         """
         if self.interactive:
-            return input(prompt).strip()
+            return input(prompt)
         line = sys.stdin.readline()
         if not line:
             raise EOFError
         self.show(f"{prompt}{line.rstrip()}", "bold")
-        return line.strip()
+        return line.rstrip()
 
     def game(self, task: TaskRef, number: int, reward: str) -> None:
         title = f"{task.env} {task.task}, game {number} of {task.split} (seed {task.seed}), reward={reward}"

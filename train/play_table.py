@@ -100,11 +100,11 @@ class Human:
 
     def _ask(self) -> str:
         try:
-            words = self.screen.ask()
+            words = self.screen.ask().strip()
             if words != QUOTES:
                 return words
             lines = []
-            while (line := self.screen.ask("")) != QUOTES:
+            while (line := self.screen.ask("")).strip() != QUOTES:
                 lines.append(line)
             return "!" + "\n".join(lines)
         except EOFError:
@@ -156,7 +156,7 @@ class ShownExpert:
             await asyncio.sleep(self.delay)
         elif self.screen.interactive:
             try:
-                words = self.screen.ask("(Enter: the next step; restart, next, quit) ")
+                words = self.screen.ask("(Enter: the next step; restart, next, quit) ").strip()
             except EOFError:
                 raise Leave("quit") from None
             if words in ("restart", "next", "quit"):

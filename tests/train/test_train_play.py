@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from envs.catalogue import Catalogue
+from envs.registry import world
 from train.base import ROOT
 from train.errors import ConfigError
 from train.play import main
@@ -99,6 +101,17 @@ def test_textworld_scores_move_under_the_chosen_reward(environment: dict[str, st
     assert done.returncode == 0
     ends = [status.split("dense reward ")[1] for status in statuses(done.stdout)[1:]]
     assert [float(end) > 0 for end in ends] == [True, False, True]
+
+
+def test_an_action_of_several_lines_keeps_its_indents(environment: dict[str, str], tmp_path: Path) -> None:
+    """A repair is an edit command with the new lines below it; without their indents they would not compile."""
+    catalogue = Catalogue(world("repo_repair"), environment["TURNGRID_CACHE"])
+    [task] = catalogue.tasks("lines-easy", "test", 1, "ratio", workers=1, progress=False)
+    assert any("\n    " in action for action in task.walkthrough)
+    says = "".join(f'"""\n{action}\n"""\n' for action in task.walkthrough)
+    done = play(environment, tmp_path, "env=repo_repair", says=says)
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"^won after \d of 12 turns\nratio: .* sum 1$", done.stdout, re.MULTILINE)
 
 
 def test_a_game_without_a_plan_cannot_be_watched_but_played(environment: dict[str, str], tmp_path: Path) -> None:
