@@ -85,8 +85,9 @@ def env_node(config: DictConfig, name: str) -> dict[str, Any]:
     if name == config.env.name:
         node = config.env
     else:
-        shared = {key: config.env[key] for key in SHARED}
-        node = OmegaConf.merge(shared, OmegaConf.load(CONF / f"{name}.yaml").env)
+        defaults = OmegaConf.load(CONF / f"{name}.yaml")
+        OmegaConf.resolve(defaults)
+        node = OmegaConf.merge({key: config.env[key] for key in SHARED}, defaults.env)
     plain = OmegaConf.to_container(node, resolve=True)
     assert isinstance(plain, dict)
     return {str(key): value for key, value in plain.items()}

@@ -1,0 +1,173 @@
+"""The cells and pairs of a matrix from episodes worked by hand, and the tables that show them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from envs.types import TaskRef
+from experiments.matrix import Cell, Pair, cells_of, pairs
+from experiments.matrix_table import matrix_tables, p_value, pairs_table
+from experiments.panels import Panel, Round
+from experiments.statistics import mcnemar, sign_flip, wilson
+from experiments.table import plain_text
+from experiments.tasks import write_tasks
+from rollouts.episode import Episode, Outcome, Turn
+
+LOST, WON = Outcome.OUT_OF_TURNS, Outcome.WON
+
+
+def panel(**fields: object) -> Panel:
+    given = {"env": "doors", "task": "d2", "file": "", "sha256": "ab" * 32, "games": 4, "max_turns": 6}
+    rest = {"max_response_length": 512, "optimal_turns": 2.0, "out_of_reach": 0}
+    return Panel(**{**given, **rest, **fields})
+
+
+def game(seed: int, task: str = "d2") -> TaskRef:
+    return TaskRef("doors", task, {}, seed, "test", "/game", f"{seed}", "leave", ("open door", "go"), f"{seed}", 1.0)
+
+
+def episode(outcome: Outcome, turns: int = 2, tokens: int = 3) -> Episode:
+    played = [Turn("a door.", "open door", action_ids=list(range(tokens))) for _ in range(turns)]
+    return Episode("doors/d2/1", 1, "test", "leave", [], [], played, outcome)
+
+
+def episodes(*wins: int) -> list[Episode]:
+    return [episode(WON if won else LOST) for won in wins]
+
+
+@pytest.fixture
+def once(tmp_path: Path) -> Round:
+    """Four games of one task, played once."""
+    write_tasks(tmp_path / "panel.jsonl", [game(seed) for seed in range(4)])
+    return Round("", panel(file=str(tmp_path / "panel.jsonl")), 0.4, 1)
+
+
+def test_a_cell_by_hand(once: Round) -> None:
+    played = [episode(WON, 2, 4), episode(LOST, 6, 1), episode(WON, 4, 4), episode(Outcome.LOST, 1, 5)]
+    (cell,) = cells_of(once, {"rl": played})
+    assert (cell.player, cell.env, cell.task, cell.panel_hash) == ("rl", "doors", "d2", "ab" * 32)
+    assert (cell.successes, cell.games, cell.plays) == (2, 4, 1)
+    assert (cell.interval.low, cell.interval.high) == (wilson(2, 4).low, wilson(2, 4).high)
+    assert cell.mean_turns_to_success == 3
+    assert cell.tokens_per_turn == pytest.approx((2 * 4 + 6 * 1 + 4 * 4 + 1 * 5) / 13)
+    assert (cell.max_turns, cell.optimal_turns, cell.turns_over_optimal) == (6, 2, 3)
+    assert cell.outcomes == {"lost": 1, "out_of_turns": 1, "won": 2}
+    assert cell.pass_at == {}
+
+
+def test_players_of_text_have_no_tokens(once: Round) -> None:
+    (cell,) = cells_of(once, {"expert": [episode(WON, tokens=0)] * 4})
+    assert cell.tokens_per_turn is None
+
+
+def test_several_plays_by_hand(once: Round) -> None:
+    """Of three plays the games win 3, 1, 0 and 0: mean 4/12; of two plays of a game, 1, 2/3, 0 and 0 see a win."""
+    item = replace(once, plays=3)
+    (cell,) = cells_of(item, {"rl": episodes(1, 1, 1, 0, 1, 0, 0, 0, 0, 0, 0, 0)})
+    assert (cell.successes, cell.games, cell.plays) == (4, 4, 3)
+    assert cell.interval.mean == pytest.approx(4 / 12)
+    assert cell.low < 4 / 12 < cell.high
+    assert {k: mean for k, (mean, _, _) in cell.pass_at.items()} == pytest.approx({"2": 5 / 12, "3": 2 / 4})
+
+
+def test_pass_at_powers_of_two_and_all(once: Round) -> None:
+    (cell,) = cells_of(replace(once, plays=6), {"rl": episodes(*[0] * 24)})
+    assert list(cell.pass_at) == ["2", "4", "6"]
+    assert cell.pass_at["6"] == [0.0, 0.0, wilson(0, 4).high]
+
+
+def test_a_pair_by_hand(once: Round) -> None:
+    (pair,) = pairs(once, {"base": episodes(1, 0, 0, 0), "rl": episodes(0, 1, 1, 0)})
+    assert (pair.before, pair.after, pair.games) == ("base", "rl", 4)
+    assert (pair.gained, pair.lost, pair.p) == (2, 1, mcnemar(2, 1))
+    assert pair.gain == 0.25
+    assert pair.low < 0.25 < pair.high
+
+
+def test_a_pair_of_several_plays_counts_games(once: Round) -> None:
+    """Wins by game 2, 0, 1, 0 before and 2, 2, 0, 1 after: differences 0, +2, -1, +1."""
+    before, after = episodes(1, 1, 0, 0, 1, 0, 0, 0), episodes(1, 1, 1, 1, 0, 0, 0, 1)
+    (pair,) = pairs(replace(once, plays=2), {"sft": before, "rl": after})
+    assert (pair.gained, pair.lost, pair.p) == (2, 1, sign_flip([0, 2, -1, 1]))
+    assert pair.gain == pytest.approx(2 / 8)
+
+
+def test_every_two_players_are_a_pair(once: Round) -> None:
+    found = pairs(once, {name: episodes(1, 0, 0, 0) for name in ("base", "sft", "rl")})
+    assert [(pair.before, pair.after) for pair in found] == [("base", "sft"), ("base", "rl"), ("sft", "rl")]
+
+
+def test_a_mixture_has_a_cell_of_its_own_for_each_task(tmp_path: Path) -> None:
+    """Games of d2 and d3 take turns, each played twice; the second of d2 and both plays of the first of d3 are won."""
+    write_tasks(tmp_path / "mixed.jsonl", [game(1), game(2, "d3"), game(3), game(4, "d3")])
+    item = Round("", panel(task="d2+d3", file=str(tmp_path / "mixed.jsonl")), 0.4, 2)
+    whole, first, second = cells_of(item, {"rl": episodes(0, 0, 1, 1, 0, 1, 0, 0)})
+    assert [(c.task, c.successes, c.games) for c in (whole, first, second)] == [
+        ("d2+d3", 3, 4),
+        ("d2", 1, 2),
+        ("d3", 2, 2),
+    ]
+    assert len({c.panel_hash for c in (whole, first, second)}) == 3
+
+
+# ---- tables
+
+
+@pytest.fixture
+def cells(once: Round) -> list[Cell]:
+    harder = replace(once, panel=replace(once.panel, task="d9", sha256="cd" * 32, max_turns=24, optimal_turns=8.0))
+    easy = cells_of(once, {"base": episodes(0, 0, 0, 0), "rl": episodes(1, 1, 0, 1)})
+    return easy + cells_of(harder, {"base": episodes(0, 0, 0, 0), "rl": episodes(1, 0, 0, 0)})
+
+
+def rows(text: str) -> list[list[str]]:
+    lines = [line.replace("┃", "│") for line in text.splitlines() if "│" in line or "┃" in line]
+    return [[word.strip() for word in line.split("│")[1:-1]] for line in lines]
+
+
+def test_the_matrix_has_players_down_and_panels_across(cells: list[Cell]) -> None:
+    success, manner = matrix_tables(cells)
+    shown = rows(plain_text([success]))
+    assert shown[0] == ["model", "d2", "d9"]
+    assert shown[1] == ["base model", "0.0 [0.0, 49.0]", "0.0 [0.0, 49.0]"]
+    assert shown[2] == ["after RL", wilson(3, 4).percent(), wilson(1, 4).percent()]
+    assert shown[3:] == [
+        ["panel", "abababab", "cdcdcdcd"],
+        ["games x plays", "4 x 1", "4 x 1"],
+        ["turns / plan", "6 / 2", "24 / 8"],
+    ]
+    assert rows(plain_text([manner]))[2] == ["after RL", "d2", "2.0", "0.0", "3.0", "1 out of turns"]
+
+
+def test_one_panel_needs_no_matrix(cells: list[Cell]) -> None:
+    assert matrix_tables(cells[:2]) == []
+
+
+def test_worlds_and_temperatures_are_named_where_they_differ(cells: list[Cell]) -> None:
+    hot = [*cells[:2], *(replace(cell, temperature=1.0, env="gates") for cell in cells[2:])]
+    success, _ = matrix_tables(hot)
+    assert rows(plain_text([success]))[0] == ["model", "doors/d2 t=0.4", "gates/d9 t=1"]
+
+
+def test_pairs_as_shown(once: Round) -> None:
+    found = pairs(once, {"base": episodes(1, 0, 0, 0), "rl": episodes(0, 1, 1, 0)})
+    (_, row) = rows(plain_text(pairs_table(found)))
+    assert row[:2] == ["after RL - base model", "d2"]
+    assert row[3:] == ["2 games", "1 games", "1.000"]
+    assert pairs_table([]) == []
+
+
+def test_many_players_are_compared_with_their_neighbours(once: Round) -> None:
+    found: list[Pair] = pairs(once, {str(number): episodes(1, 0, 0, 0) for number in range(6)})
+    assert len(found) == 15
+    assert [row[0] for row in rows(plain_text(pairs_table(found)))[1:]] == ["1 - 0", "2 - 1", "3 - 2", "4 - 3", "5 - 4"]
+
+
+@pytest.mark.parametrize(
+    ("p", "shown"), [(1.0, "1.000"), (0.0312, "0.031"), (0.00234, "0.0023"), (1e-12, "< 0.0001"), (0.0, "< 0.0001")]
+)
+def test_p_values_as_shown(p: float, shown: str) -> None:
+    assert p_value(p) == shown
