@@ -30,8 +30,7 @@ def run(config: DictConfig, folder: Path) -> RunResult:
     plan = plan_budget(config)
     base = resolve_model(config.model.path, cache_root())
     with stage(folder, "games"):
-        prepare_panels(config, folder)
-        prepare_tasks(config, plan, folder)
+        prepare_tasks(config, plan, folder, avoid=prepare_panels(config, folder))
     checkpoints = _train(config, plan, folder, base)
     with stage(folder, "evaluation"):
         evaluate(config, folder, checkpoints)

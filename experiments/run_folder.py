@@ -73,10 +73,22 @@ def identity(config: DictConfig) -> str:
 
 
 def run_name(config: DictConfig) -> str:
-    """``<env>-<task>-<algo>-<reward>-<budget>-<model>-s<seed>-<8 hex>``."""
-    parts = (config.env.name, config.env.task, config.algo.name, config.turn_reward.name, config.budget.name)
+    """``<env>-<task>-<algo>-<reward>-<budget>-<model>-s<seed>-<8 hex>``; a curriculum comes after the task."""
+    parts = (
+        config.env.name,
+        config.env.task,
+        *_curriculum(config),
+        config.algo.name,
+        config.turn_reward.name,
+        config.budget.name,
+    )
     words = "-".join([*map(str, parts), config.model.name, f"s{config.seed}", identity(config)])
-    return "".join(letter if letter.isalnum() or letter in "-_." else "_" for letter in words)
+    return "".join(letter if letter.isalnum() or letter in "-_.+" else "_" for letter in words)
+
+
+def _curriculum(config: DictConfig) -> list[str]:
+    name = OmegaConf.select(config, "curriculum.name", default="none")
+    return [] if name == "none" else [name]
 
 
 @contextmanager

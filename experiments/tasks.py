@@ -13,11 +13,14 @@ from envs.catalogue import Catalogue
 from envs.registry import world
 from envs.types import TaskRef
 from experiments.budget import Plan
+from experiments.mixed_games import list_games
+from experiments.mixture import task_weights
 
 
-def prepare_tasks(config: DictConfig, plan: Plan, folder: Path) -> None:
+def prepare_tasks(config: DictConfig, plan: Plan, folder: Path, avoid: Iterable[str] = ()) -> None:
     """Make (or find) the games of each split that the plan needs and list them in ``folder/tasks/SPLIT.jsonl``; what was
-    skipped on the way is in ``folder/tasks/skipped.json``, counted by reason."""
+    skipped on the way is in ``folder/tasks/skipped.json``, counted by reason. No split but ``test`` gets a
+    game whose fingerprint is in ``avoid``."""
     catalogue = Catalogue(world(config.env.name, config.env), cache_dir(config))
     counts = {
         "demonstrations": plan.demonstrations if config.demos.source == "walkthrough" else 0,
@@ -25,7 +28,7 @@ def prepare_tasks(config: DictConfig, plan: Plan, folder: Path) -> None:
         "test": config.eval.games,
     }
     wanted = {split: count for split, count in counts.items() if count}
-    listings = catalogue.listings(config.env.task, wanted, config.turn_reward.name)
+    listings = list_games(catalogue, task_weights(config.env), wanted, config.turn_reward.name, avoid)
     for split, listing in listings.items():
         write_tasks(task_file(folder, split), listing.tasks)
     skipped = {split: Counter(reason for _, reason in listing.rejected) for split, listing in listings.items()}

@@ -7,6 +7,8 @@ from omegaconf import DictConfig, OmegaConf
 from envs.registry import world
 from envs.types import TaskError
 from experiments.budget import steps_of_epochs
+from experiments.mixture import mixture_name, task_weights
+from train import curriculum
 from train.errors import ConfigError
 
 # arXiv 2510.01132: prompt and response of 3072 tokens for tasks of up to 12 turns, 4096 for longer ones
@@ -25,10 +27,9 @@ def finalise(config: DictConfig) -> DictConfig:
     """Fill in, in place, every key whose default follows from others; a key that was set stays as it is.
 
     Raises:
-        ConfigError: the world or its task does not exist.
+        ConfigError: the world or its task does not exist, or the mixture is none.
     """
-    if config.env.max_turns is None:
-        config.env.max_turns = _max_turns(config)
+    _finalise_tasks(config)
     for key in ("max_prompt_length", "max_response_length"):
         if config.data[key] is None:
             config.data[key] = SHORT_TOKENS if config.env.max_turns <= SHORT_TURNS else LONG_TOKENS
@@ -36,12 +37,20 @@ def finalise(config: DictConfig) -> DictConfig:
         config.budget.rl_steps = steps_of_epochs(config.budget, int(config.data.train_batch_size))
     if not config.actor_rollout_ref.actor.use_dynamic_bsz:
         _set_micro_batches(config)
+    curriculum.fill_in(config)
     return config
 
 
-def _max_turns(config: DictConfig) -> int:
+def _finalise_tasks(config: DictConfig) -> None:
+    """A mixture is written in one way only, whichever it was asked for in; it has the turns of its longest task, and
+    ``env.task`` is its name from here on."""
+    env = config.env
     try:
-        return world(config.env.name, config.env).max_turns(config.env.task)
+        weights = task_weights(env)
+        if env.tasks is not None:
+            env.tasks, env.task = weights, mixture_name(weights)
+        if env.max_turns is None:
+            env.max_turns = max(world(env.name, env).max_turns(task) for task in weights)
     except TaskError as error:
         raise ConfigError(str(error)) from error
 

@@ -33,7 +33,10 @@ docs/configuration.md explains how the groups stack."""
 def help_text() -> str:
     """The whole help; reads a few small files and imports nothing heavy."""
     defaults = _defaults()
-    lines = [_line(group, defaults.get(group)) for group in ("env", "reward", "algo", "budget", "model", "scale")]
+    lines = [
+        _line(group, defaults.get(group))
+        for group in ("env", "reward", "algo", "budget", "curriculum", "model", "scale")
+    ]
     lines += [_line(group, defaults.get(group)) for group in ("cluster", "tracking")]
     lines += [_shipped(group, folder) for group, folder in (("recipe", "recipes"), ("sweep", "sweeps"))]
     return HEAD + "\n".join(lines) + "\n" + TAIL.format(nodes=", ".join(f"{node}.*" for node in NODES))

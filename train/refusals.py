@@ -17,8 +17,10 @@ from algorithms.registry import ALGORITHMS
 from envs.registry import world
 from envs.types import TaskError
 from experiments.budget import BudgetError, plan_budget
+from experiments.mixture import shares, task_weights
 from experiments.models import ModelError, check_model
 from experiments.rejection import DemosError, draw
+from train import curriculum
 from train.errors import ConfigError
 from train.evaluation import evaluation_refusal, too_few_turns, useless_plays
 from train.finalise import MICRO_BATCH_KEYS, rows_per_device
@@ -54,7 +56,8 @@ def check(config: DictConfig) -> list[str]:
 
 def _task(config: DictConfig) -> Finding:
     try:
-        world(config.env.name, config.env).parse_task(config.env.task)
+        for task in task_weights(config.env):
+            world(config.env.name, config.env).parse_task(task)
     except TaskError as error:
         return {"reason": error}
     return None
@@ -176,6 +179,22 @@ def _no_steps(config: DictConfig) -> Finding:
     return {"steps": budget.rl_steps} if without else None
 
 
+def _mixture(config: DictConfig) -> Finding:
+    """A task without games would never be played, and one without test games would have no figure."""
+    plan, weights = plan_budget(config), task_weights(config.env)
+    counts = {"training games": plan.games, "demonstrations": plan.demonstrations, "test games": config.eval.games}
+    for what, count in counts.items():
+        none = next((task for task, share in shares(weights, count).items() if count and not share), None)
+        if none:
+            return {"count": count, "what": what, "task": none}
+    return None
+
+
+def _curriculum(config: DictConfig) -> Finding:
+    reason = curriculum.refusal(config)
+    return {"reason": reason} if reason else None
+
+
 def _model(config: DictConfig) -> Finding:
     try:
         check_model(config.model.path)
@@ -217,8 +236,10 @@ def _equal_rewards(config: DictConfig) -> Finding:
     if config.turn_reward.name not in ("dense", "balanced"):
         return None
     place = world(config.env.name, config.env)
-    params = place.with_reward(place.parse_task(config.env.task), config.turn_reward.name)
-    return {"task": config.env.task, "reward": config.turn_reward.name} if place.scores_only_at_end(params) else None
+    tasks = list(task_weights(config.env))
+    params = [place.with_reward(place.parse_task(task), config.turn_reward.name) for task in tasks]
+    equal = all(map(place.scores_only_at_end, params))
+    return {"task": " and ".join(tasks), "reward": config.turn_reward.name} if equal else None
 
 
 def _large_on_cpu(config: DictConfig) -> Finding:
@@ -277,6 +298,8 @@ REFUSALS: tuple[Rule, ...] = (
     Rule("budget", "{reason}", _budget),
     Rule("demos", "{reason}", _demos),
     Rule("no_steps", "budget.rl_steps={steps} must be at least 1 where the budget has a share for RL", _no_steps),
+    Rule("mixture", "env.tasks: {count} {what} leave none for {task}; raise their number or its weight", _mixture),
+    Rule("curriculum", "{reason}", _curriculum),
     Rule("model", "{reason}", _model),
     Rule(
         "context",

@@ -13,7 +13,8 @@ class Env:
     """Which world is played, and how.
 
     Attributes:
-        max_turns: actions an episode may have; None means what the world says for the task.
+        tasks: a mixture in place of ``task``: a list (equal weights), or task -> weight; ``docs/mixtures.md``.
+        max_turns: actions an episode may have; None means what the world says for the task (the most, in a mixture).
         workers: processes that play the games.
         step_deadline_s: seconds after which a step counts as hung and its worker is replaced.
         max_action_tokens: tokens that the model may spend on one action.
@@ -22,6 +23,7 @@ class Env:
 
     name: str = MISSING
     task: str = MISSING
+    tasks: Any = None
     max_turns: int | None = None
     workers: int = 2
     step_deadline_s: float = 20.0
@@ -103,6 +105,25 @@ class Demos:
 
 
 @dataclass
+class Curriculum:
+    """What is played when; ``docs/curriculum.md`` has examples. Steps are counted from 1.
+
+    Attributes:
+        stages: first step -> the tasks of ``env.tasks`` that are played from then on.
+        threshold: share of the newest task's episodes, over the last ``window`` steps, at which the next task comes.
+        keep: go on playing the tasks before the newest.
+        horizon: first step -> turns that an episode may have from then on; None: ``env.max_turns`` throughout.
+    """
+
+    name: str = MISSING
+    stages: Any = None
+    threshold: float = 0.7
+    window: int = 3
+    keep: bool = False
+    horizon: Any = None
+
+
+@dataclass
 class Sft:
     """verl's SFT trainer; the defaults are the study's, the batch (in episodes) is our choice."""
 
@@ -162,6 +183,7 @@ NODES: dict[str, Any] = {
     "turn_reward": TurnReward,
     "algo": Algo,
     "budget": Budget,
+    "curriculum": Curriculum,
     "demos": Demos,
     "model": Model,
     "cluster": Cluster,

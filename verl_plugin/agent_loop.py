@@ -12,6 +12,7 @@ from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopMetr
 from envs.pool import EnvPool, pool_of
 from envs.registry import world
 from envs.types import TaskRef
+from experiments.curriculum import turns_at
 from rewards.registry import reward
 from rollouts.episode import Episode
 from rollouts.loop import EpisodePlan, run_episode
@@ -58,7 +59,7 @@ class TurngridAgentLoop(AgentLoopBase):
         plan = EpisodePlan(
             task,
             self.world.prompt,
-            self._max_turns(),
+            self._max_turns(int(row["global_steps"])),
             self.reward,
             sample=int(row["session_id"]),
             step=int(row["global_steps"]),
@@ -71,8 +72,8 @@ class TurngridAgentLoop(AgentLoopBase):
         )
         return to_output(episode, self.reward.name)
 
-    def _max_turns(self) -> int:
-        return int(self.config.env.max_turns)
+    def _max_turns(self, step: int) -> int:
+        return turns_at(self.config.curriculum.horizon, step, self.config.env.max_turns)
 
     def _policy(self, sampling: dict[str, Any], sampler: Sampler) -> ModelPolicy:
         params = SamplingParams(

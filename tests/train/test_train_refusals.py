@@ -47,6 +47,8 @@ REFUSED = {
     "budget": ["budget.units=100", "budget.count=rollouts"],
     "demos": ["demos.source=episodes"],
     "no_steps": ["budget.rl_steps=0"],
+    "mixture": ["env.tasks={w2-o3-q4: 1000, w2-o4-q4: 1}"],
+    "curriculum": ["curriculum=stages"],
     "model": ["model.path=runs/never/was"],
     "context": ["data.max_response_length=4096"],
     "evaluation": ["eval.tasks=[w2-o3-q4,w2o3]"],

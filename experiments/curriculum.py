@@ -1,0 +1,127 @@
+"""What is played when: which tasks at which step (``stages``, ``threshold``), and for how many turns (``horizon``).
+
+Steps are counted from 1, as in ``metrics.jsonl``. The horizon follows ScalingInter-RL (AgentGym-RL, arXiv 2509.08755):
+few turns at first, more from stated steps on. Its released recipes have 10, 20 and 30 turns, 100 steps each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+THIRDS = 3
+
+
+@dataclass(frozen=True)
+class Stage:
+    """``tasks`` are played from ``first_step`` on; ``number`` counts from 1."""
+
+    number: int
+    first_step: int
+    tasks: tuple[str, ...]
+
+
+class Curriculum(Protocol):
+    """Decides the stage of each step. All that it remembers is in ``state``, which is kept in checkpoints."""
+
+    def stage(self, step: int) -> Stage: ...
+
+    def observe(self, step: int, results: Mapping[str, tuple[int, int]]) -> None: ...
+
+    def state(self) -> dict[str, Any]: ...
+
+    def load(self, state: Mapping[str, Any]) -> None: ...
+
+
+class Staged:
+    """Stages that begin at stated steps."""
+
+    def __init__(self, stages: Mapping[int, Sequence[str]]) -> None:
+        self._stages = [Stage(i, int(step), tuple(stages[step])) for i, step in enumerate(sorted(stages), start=1)]
+
+    def stage(self, step: int) -> Stage:
+        return [stage for stage in self._stages if stage.first_step <= step][-1]
+
+    def observe(self, step: int, results: Mapping[str, tuple[int, int]]) -> None:
+        """Nothing that happens changes the plan."""
+
+    def state(self) -> dict[str, Any]:
+        return {}
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Nothing to remember."""
+
+
+@dataclass
+class Thresholded:
+    """One task after the other: on to the next where ``threshold`` of the newest task's episodes were won.
+
+    Args:
+        tasks: from simple to complex.
+        threshold: share of the episodes of the last ``window`` steps, all taken together.
+        window: steps; a new task is looked at only once it has been played for so many.
+        keep: go on playing the tasks before.
+    """
+
+    tasks: Sequence[str]
+    threshold: float
+    window: int
+    keep: bool = False
+    _number: int = 1
+    _first_step: int = 1
+    _recent: list[tuple[int, int]] = field(default_factory=list)
+
+    def stage(self, step: int) -> Stage:
+        first = 0 if self.keep else self._number - 1
+        return Stage(self._number, self._first_step, tuple(self.tasks[first : self._number]))
+
+    @property
+    def success(self) -> float:
+        """Of the newest task, over the window so far."""
+        played = sum(games for _, games in self._recent)
+        return sum(won for won, _ in self._recent) / played if played else 0.0
+
+    def observe(self, step: int, results: Mapping[str, tuple[int, int]]) -> None:
+        """``results``: (won, played) episodes of the step by task."""
+        self._recent = [*self._recent, results.get(self.tasks[self._number - 1], (0, 0))][-self.window :]
+        if len(self._recent) == self.window and self.success >= self.threshold and self._number < len(self.tasks):
+            self._number, self._first_step, self._recent = self._number + 1, step + 1, []
+
+    def state(self) -> dict[str, Any]:
+        return {"number": self._number, "first_step": self._first_step, "recent": list(self._recent)}
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        self._number, self._first_step = state["number"], state["first_step"]
+        self._recent = [(won, played) for won, played in state["recent"]]
+
+
+def curriculum(node: Mapping[str, Any], tasks: Sequence[str]) -> Curriculum:
+    """What the ``curriculum`` node asks for, over the tasks of the mixture."""
+    if node["name"] == "threshold":
+        return Thresholded(tasks, node["threshold"], node["window"], node["keep"])
+    return Staged(node["stages"] or {1: tasks})
+
+
+def turns_at(horizon: Mapping[int, int] | None, step: int, otherwise: int) -> int:
+    """Turns that an episode of this step may have: those of the last entry of ``horizon`` that has begun."""
+    begun = [first for first in horizon or () if first <= step]
+    return int(horizon[max(begun)]) if horizon and begun else int(otherwise)
+
+
+def equal_stages(tasks: Sequence[str], steps: int) -> dict[int, list[str]]:
+    """One task after the other, for equal parts of the training.
+
+    >>> equal_stages(["a", "b"], 25)
+    {1: ['a'], 13: ['b']}
+    """
+    return {1 + steps * place // len(tasks): [task] for place, task in enumerate(tasks)}
+
+
+def horizon_in_thirds(max_turns: int, steps: int) -> dict[int, int]:
+    """A third of the turns for a third of the steps, then two thirds, then all: the proportions of ScalingInter-RL.
+
+    >>> horizon_in_thirds(12, 24)
+    {1: 4, 9: 8, 17: 12}
+    """
+    return {1 + steps * part // THIRDS: -(-max_turns * (part + 1) // THIRDS) for part in range(THIRDS)}

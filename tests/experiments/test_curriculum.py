@@ -1,0 +1,157 @@
+"""Schedules by hand-worked numbers; a run that goes on from any step draws the games of an unbroken one."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import pytest
+
+from experiments.curriculum import Staged, Thresholded, curriculum, equal_stages, horizon_in_thirds, turns_at
+from experiments.draws import Draws
+
+SIMPLE, COMPLEX = "w2-o3-q4", "w4-o6-q8"
+TASKS = (SIMPLE, COMPLEX)
+GAMES = {SIMPLE: range(12), COMPLEX: range(12, 16)}
+
+
+def test_stages_begin_at_their_steps() -> None:
+    plan = Staged({1: [SIMPLE], 10: [SIMPLE, COMPLEX], 20: [COMPLEX]})
+    tasks = [plan.stage(step).tasks for step in (1, 9, 10, 19, 20, 500)]
+    assert tasks == [(SIMPLE,), (SIMPLE,), TASKS, TASKS, (COMPLEX,), (COMPLEX,)]
+    assert (plan.stage(12).number, plan.stage(12).first_step) == (2, 10)
+
+
+def test_the_horizon_of_scalinginter_rl() -> None:
+    """The released recipes of AgentGym-RL: rounds=[10,20,30], steps_scaling_inter=100."""
+    horizon = {1: 10, 101: 20, 201: 30}
+    assert [turns_at(horizon, step, 50) for step in (1, 100, 101, 200, 201, 300, 1000)] == [10, 10, 20, 20, 30, 30, 30]
+    assert turns_at(None, 7, 50) == 50
+
+
+def test_defaults_by_hand() -> None:
+    assert horizon_in_thirds(12, 25) == {1: 4, 9: 8, 17: 12}
+    assert horizon_in_thirds(10, 300) == {1: 4, 101: 7, 201: 10}
+    assert horizon_in_thirds(12, 1) == {1: 12}
+    assert equal_stages(["a", "b", "c"], 10) == {1: ["a"], 4: ["b"], 7: ["c"]}
+
+
+def played(plan: Thresholded, *shares: tuple[int, int], first: int = 1, task: str = SIMPLE) -> list[int]:
+    """The stage's number before each step and after the last, where ``task`` had these (won, played)."""
+    numbers = [plan.stage(first).number]
+    for step, share in enumerate(shares, start=first):
+        plan.observe(step, {task: share})
+        numbers.append(plan.stage(step + 1).number)
+    return numbers
+
+
+def test_a_threshold_counts_all_episodes_of_the_window_together() -> None:
+    """Steps of 8: 8/8 alone is no full window; 8+2 of 16 is 0.625; 2+9 of 16 is 0.6875; 9+5 of 16 is 0.875 with 14."""
+    plan = Thresholded(TASKS, threshold=0.7, window=2)
+    assert played(plan, (8, 8), (2, 8), (5, 8), (7, 8)) == [1, 1, 1, 1, 2]
+    assert plan.stage(5) == plan.stage(6)
+    assert (plan.stage(5).first_step, plan.stage(5).tasks) == (5, (COMPLEX,))
+
+
+def test_a_threshold_is_met_at_its_very_value() -> None:
+    assert played(Thresholded(TASKS, 0.5, 1), (4, 8)) == [1, 2]
+    assert played(Thresholded(TASKS, 0.5, 1), (3, 8)) == [1, 1]
+
+
+def test_only_the_newest_task_counts_and_the_last_one_stays() -> None:
+    plan = Thresholded(TASKS, 0.5, 1, keep=True)
+    played(plan, (8, 8))
+    assert plan.stage(2).tasks == TASKS
+    plan.observe(2, {SIMPLE: (8, 8), COMPLEX: (0, 8)})
+    assert plan.success == 0.0
+    plan.observe(3, {COMPLEX: (8, 8)})
+    assert plan.stage(4).number == 2
+
+
+def draws(
+    node: Mapping[str, object], games: Mapping[str, Sequence[int]] = GAMES, size: int = 4, seed: int = 0
+) -> Draws:
+    return Draws(games, size, curriculum(node, list(games)), seed)
+
+
+def step_of(order: Draws, step: int, replaced: int = 0) -> list[int]:
+    """A step's games, those that replace failed ones among them; a good step of SIMPLE."""
+    order.begin(step)
+    games = [order.next() for _ in range(4 + replaced)]
+    order.curriculum.observe(step, {SIMPLE: (step, 6)})
+    return games
+
+
+NODES = {
+    "none": {"name": "none", "stages": None},
+    "stages": {"name": "stages", "stages": {1: [SIMPLE], 4: [SIMPLE, COMPLEX], 7: [COMPLEX]}},
+    "threshold": {"name": "threshold", "threshold": 0.6, "window": 2, "keep": True},
+}
+
+
+def test_an_epoch_plays_each_game_once_and_each_batch_three_to_one() -> None:
+    order = draws(NODES["none"])
+    for epoch in range(3):
+        steps = [step_of(order, 4 * epoch + step) for step in (1, 2, 3, 4)]
+        assert sorted(game for step in steps for game in step) == list(range(16))
+        assert all(sum(game >= 12 for game in step) == 1 for step in steps)
+
+
+def test_another_seed_or_epoch_has_another_order() -> None:
+    first, other = draws(NODES["none"]), draws(NODES["none"], seed=1)
+    epochs = [[step_of(first, step) for step in range(1 + 4 * epoch, 5 + 4 * epoch)] for epoch in range(2)]
+    assert epochs[0] != epochs[1]
+    assert epochs[0] != [step_of(other, step) for step in range(1, 5)]
+
+
+def test_stages_switch_at_the_stated_step() -> None:
+    order = draws(NODES["stages"])
+    kinds = [Counter(game >= 12 for game in step_of(order, step)) for step in range(1, 9)]
+    assert kinds == [{False: 4}] * 3 + [{False: 3, True: 1}] * 3 + [{True: 4}] * 2
+
+
+def test_a_threshold_switches_after_the_step_that_meets_it() -> None:
+    """Step s wins s of 6, so the last two steps have 7/12 = 0.58 after step 4 and 9/12 after step 5."""
+    order = draws(NODES["threshold"])
+    complex_games = [sum(game >= 12 for game in step_of(order, step)) for step in range(1, 9)]
+    assert complex_games == [0, 0, 0, 0, 0, 1, 1, 1]
+
+
+@pytest.mark.parametrize("name", NODES)
+def test_a_run_goes_on_from_any_step_as_if_unbroken(name: str) -> None:
+    """Through JSON, and with games that were replaced in two of the steps."""
+    replaced = {2: 1, 6: 3}
+    unbroken = draws(NODES[name])
+    states, games = {}, {}
+    for step in range(1, 13):
+        games[step] = step_of(unbroken, step, replaced.get(step, 0))
+        states[step] = json.dumps(unbroken.state())
+    for saved in range(1, 12):
+        resumed = draws(NODES[name])
+        step_of(resumed, 1)  # whatever happened before is overwritten
+        resumed.load(json.loads(states[saved]))
+        assert [step_of(resumed, step, replaced.get(step, 0)) for step in range(saved + 1, 13)] == [
+            games[step] for step in range(saved + 1, 13)
+        ]
+
+
+def test_a_replacement_is_of_the_task_of_its_place() -> None:
+    order = draws(NODES["none"])
+    batch = step_of(order, 1, replaced=4)
+    assert [game >= 12 for game in batch[:4]] == [game >= 12 for game in batch[4:]]
+    assert len(set(batch)) == 8
+
+
+def test_the_state_is_a_copy() -> None:
+    order = draws(NODES["threshold"])
+    state = order.state()
+    before = copy.deepcopy(state)
+    step_of(order, 1)
+    assert state == before
+
+
+def test_fewer_games_than_places_come_again_in_the_step() -> None:
+    order = draws(NODES["none"], {SIMPLE: range(2), COMPLEX: range(2, 3)}, size=6)
+    assert Counter(step_of(order, 1) + step_of(order, 2)[:2]) >= Counter({0: 2, 1: 2, 2: 2})

@@ -1,0 +1,125 @@
+"""Shares, spreads and stratified batches by hand-worked numbers; the games of a mixture from the real catalogue."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import pytest
+
+from envs.catalogue import Catalogue
+from envs.registry import world
+from envs.types import TaskError
+from experiments.mixed_games import list_games
+from experiments.mixture import StratifiedBatches, mixture_name, shares, spread, task_of, task_weights
+
+SIX = ("pick", "look", "clean", "heat", "cool", "two")
+
+
+def test_a_list_means_equal_weights_and_none_the_task_alone() -> None:
+    assert task_weights({"task": "a", "tasks": None}) == {"a": 1.0}
+    assert task_weights({"task": "a", "tasks": ["b", "c"]}) == {"b": 1.0, "c": 1.0}
+    assert task_weights({"task": "a", "tasks": {"b": 1, "c": 3}}) == {"b": 1.0, "c": 3.0}
+
+
+@pytest.mark.parametrize(
+    "tasks", [[], {}, "b", ["b", "b"], {"b": 0}, {"b": -1}, {"b": True}, {"b": "x"}, {"b": None}, {"b": float("nan")}]
+)
+def test_what_is_no_mixture_is_refused_by_name(tasks: object) -> None:
+    with pytest.raises(TaskError, match=r"^env\.tasks[^\n]*$"):
+        task_weights({"task": "a", "tasks": tasks})
+
+
+def test_shares_of_the_study() -> None:
+    """Table 5: 2,500 + 2,500 games; table 7: 1,000 games of four types are 250 of each."""
+    assert shares({"w2-o12-q4": 1, "w8-o3-q4": 1}, 5000) == {"w2-o12-q4": 2500, "w8-o3-q4": 2500}
+    assert set(shares(dict.fromkeys(SIX[:4], 1), 1000).values()) == {250}
+    assert list(shares(dict.fromkeys(SIX, 1), 1000).values()) == [167, 167, 167, 167, 166, 166]
+
+
+def test_largest_remainders_by_hand() -> None:
+    """The textbook case, 100,000 votes for 10 seats: quotas 4.7, 1.6, 1.59, 1.2, 0.6 and 0.31 have the whole parts 4, 1,
+    1, 1, 0 and 0; the three seats left go to the remainders .7, .6 and .6."""
+    votes = {"yellow": 47_000, "white": 16_000, "red": 15_900, "green": 12_000, "blue": 6_000, "pink": 3_100}
+    assert shares(votes, 10) == {"yellow": 5, "white": 2, "red": 1, "green": 1, "blue": 1, "pink": 0}
+    assert shares({"a": 0.7, "b": 0.3}, 10) == {"a": 7, "b": 3}
+
+
+def test_spread_by_hand() -> None:
+    """The i-th of n lies at (2i + 1) / 2n: thirds of b at 1/6, 1/2, 5/6, halves of a at 1/4, 3/4."""
+    assert spread({"a": 2, "b": 3}) == ["b", "a", "b", "a", "b"]
+    assert spread({"a": 2, "b": 2}) == ["a", "b", "a", "b"]
+    assert spread({"a": 1, "b": 0}) == ["a"]
+
+
+def test_a_batch_by_hand() -> None:
+    """Games 3 + 3 + 2 in batches of 4: two batches an epoch, 1.5, 1.5 and 1 games each."""
+    batches = StratifiedBatches({"a": 3, "b": 3, "c": 2}, 4)
+    assert batches.cycle == 2
+    first, second = batches.counts(0), batches.counts(1)
+    assert first["c"] == second["c"] == 1
+    assert {(first["a"], first["b"]), (second["a"], second["b"])} == {(1, 2), (2, 1)}
+
+
+def test_equal_tasks_share_every_batch_equally() -> None:
+    batches = StratifiedBatches({"w2-o12-q4": 2500, "w8-o3-q4": 2500}, 256)
+    assert all(batches.counts(i) == {"w2-o12-q4": 128, "w8-o3-q4": 128} for i in range(40))
+
+
+@pytest.mark.parametrize("trial", range(60))
+def test_proportions_hold_in_every_batch_and_exactly_over_a_cycle(trial: int) -> None:
+    """Also where the batch does not divide the games, and where there are fewer games than places in a batch."""
+    draw = random.Random(trial)
+    games = {f"task {i}": draw.randint(1, 60) for i in range(draw.randint(1, 6))}
+    total, size = sum(games.values()), draw.randint(1, 100)
+    batches = StratifiedBatches(games, size, seed=trial)
+    seen: Counter[str] = Counter()
+    for index in range(batches.cycle):
+        counts = batches.counts(index)
+        assert sum(counts.values()) == size
+        for task, count in counts.items():
+            assert games[task] * size // total <= count <= -(-games[task] * size // total)
+        seen.update(counts)
+    assert all(seen[task] * total == games[task] * size * batches.cycle for task in games)
+    assert total % size or batches.cycle * size == total  # one epoch where it divides
+
+
+def test_the_seed_moves_the_batches_but_not_their_shares() -> None:
+    games = {"a": 7, "b": 9}
+    plans = [[tuple(StratifiedBatches(games, 4, seed).counts(i).items()) for i in range(4)] for seed in range(6)]
+    assert len(set(map(tuple, plans))) > 1
+    assert all(sum(dict(counts)["a"] for counts in plan) == 7 for plan in plans)
+    assert plans[0] == [tuple(StratifiedBatches(games, 4, 0).counts(i + 4).items()) for i in range(4)]
+
+
+def test_names_of_mixtures_are_short() -> None:
+    assert mixture_name({"w2-o3-q4": 1.0}) == "w2-o3-q4"
+    assert mixture_name({"w2-o3-q4": 1.0, "w4-o6-q8": 1.0}) == "w2-o3-q4+w4-o6-q8"
+    assert mixture_name({"w2-o3-q4": 3.0, "w4-o6-q8": 1.0}) == "3xw2-o3-q4+1xw4-o6-q8"
+    assert mixture_name(dict.fromkeys([f"w{i}-o{i}-q4" for i in range(1, 7)], 1.0)) == "mix6"
+
+
+def test_the_task_of_a_games_name() -> None:
+    assert task_of("textworld/w2-o3-q4/30001") == "w2-o3-q4"
+    assert task_of("swegym/getmoto/moto/7") == "getmoto/moto"
+
+
+def test_games_of_a_mixture_are_disjoint_in_proportion_and_spread() -> None:
+    """w1-o1-q1 has so few different games that seeds repeat them, in other splits too."""
+    catalogue = Catalogue(world("textworld"))
+    counts = {"test": 3, "demonstrations": 3, "train": 6}
+    made = list_games(catalogue, {"w1-o2-q1": 1, "w2-o3-q1": 2}, counts, "sparse")
+    games = [game for listing in made.values() for game in listing.tasks]
+    assert len({game.fingerprint for game in games}) == len(games) == 12
+    assert [game.task for game in made["train"].tasks] == ["w2-o3-q1", "w1-o2-q1", "w2-o3-q1"] * 2
+    assert Counter(game.task for game in made["test"].tasks) == {"w1-o2-q1": 1, "w2-o3-q1": 2}
+    alone = catalogue.listing("w1-o2-q1", "test", 1).tasks
+    assert [game.sha256 for game in made["test"].tasks if game.task == "w1-o2-q1"] == [game.sha256 for game in alone]
+
+
+def test_games_that_another_panel_holds_are_left_out_of_training() -> None:
+    catalogue = Catalogue(world("textworld"))
+    first = catalogue.listing("w2-o3-q1", "train", 1).tasks[0]
+    made = list_games(catalogue, {"w2-o3-q1": 1}, {"train": 2, "test": 1}, "sparse", avoid=[first.fingerprint])
+    assert first.seed not in [game.seed for game in made["train"].tasks]
+    assert len(made["train"].tasks) == 2

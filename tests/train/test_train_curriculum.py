@@ -1,0 +1,121 @@
+"""Mixtures and curricula as they are composed: what is filled in, and what is refused in one line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from experiments.run_folder import run_name
+from train.compose import Composer, composer
+from train.errors import ConfigError
+from train.refusals import check
+
+MIXED = "env.tasks=[w2-o3-q4,w2-o4-q4]"
+LONG = "env.tasks={w2-o3-q4: 3, w4-o6-q8: 1}"
+
+REFUSED = {
+    "no list": (["env.tasks=w2-o3-q4"], "must list tasks"),
+    "a typo": (["env.tasks=[w2-o3-q4,w4-06-q8]"], "did you mean w4-o6-q8?"),
+    "a typo in spite of env.max_turns": (["env.max_turns=12", "env.tasks=[w2-o3-q4,w4o6q8]"], "did you mean w4-o6-q8?"),
+    "no weight": (["env.tasks={w2-o3-q4: 0, w4-o6-q8: 1}"], "must be more than 0"),
+    "no demonstration": ([MIXED, "budget.demo_cost=600"], "1 demonstrations leave none for w2-o4-q4"),
+    "no test game": ([MIXED, "eval.games=1"], "1 test games leave none for w2-o4-q4"),
+    "stages of one task": (["curriculum=stages"], "env.tasks=[a,b]"),
+    "threshold of one task": (["curriculum=threshold"], "env.tasks=[a,b]"),
+    "stages without RL": ([MIXED, "curriculum=stages", "budget=sft_only"], "budget=sft_only has none"),
+    "an unknown task": (
+        [MIXED, "curriculum=stages", "curriculum.stages={1: [w2-o3-q4], 5: [w2-o5-q4]}"],
+        "did you mean w2-o4-q4?",
+    ),
+    "steps that fall": (
+        [MIXED, "curriculum=stages", "curriculum.stages={1: [w2-o3-q4], 9: [w2-o4-q4], 5: [w2-o4-q4]}"],
+        "the steps must rise; they are 1, 9, 5",
+    ),
+    "no first step": (
+        [MIXED, "curriculum=stages", "curriculum.stages={2: [w2-o3-q4], 5: [w2-o4-q4]}"],
+        "must say what step 1 does",
+    ),
+    "a stage that never comes": (
+        [MIXED, "curriculum=stages", "curriculum.stages={1: [w2-o3-q4], 26: [w2-o4-q4]}"],
+        "step 26 never comes, since training has 25 steps",
+    ),
+    "a task that is never played": (
+        [MIXED, "curriculum=stages", "curriculum.stages={1: [w2-o3-q4]}"],
+        "never plays w2-o4-q4",
+    ),
+    "an empty stage": ([MIXED, "curriculum=stages", "curriculum.stages={1: []}"], "no task at step 1"),
+    "stages as a list": ([MIXED, "curriculum=stages", "curriculum.stages=[w2-o3-q4]"], "must be a mapping from steps"),
+    "a stage without brackets": (
+        [MIXED, "curriculum=stages", "curriculum.stages={1: w2-o3-q4}"],
+        "must be a mapping from steps",
+    ),
+    "stages with no curriculum": (["curriculum.stages={1: [w2-o3-q4]}"], "choose curriculum=stages"),
+    "a horizon with no curriculum": (["curriculum.horizon={1: 4}"], "choose curriculum=horizon"),
+    "more turns than there are": (["curriculum=horizon", "curriculum.horizon={1: 4, 9: 13}"], "env.max_turns=12"),
+    "no turn": (["curriculum=horizon", "curriculum.horizon={1: 0}"], "between 1 and"),
+    "turns that fall": (["curriculum=horizon", "curriculum.horizon={1: 8, 9: 4}"], "turns must not fall"),
+    "a horizon without RL": (["curriculum=horizon", "budget=sft_only"], "budget=sft_only has none"),
+    "a horizon that is a number": (["curriculum=horizon", "curriculum.horizon=4"], "must be a mapping from steps"),
+    "an impossible threshold": ([MIXED, "curriculum=threshold", "curriculum.threshold=1.5"], "a share of episodes"),
+    "no window": ([MIXED, "curriculum=threshold", "curriculum.window=0"], "at least 1 step"),
+    "an unknown name": (["curriculum.name=mine"], "must be one of: none, stages, threshold, horizon"),
+    "a typo in the option": (["curriculum=stagse"], "did you mean curriculum=stages?"),
+    "a typo in the key": (["curriculum.windw=2"], "did you mean curriculum.window?"),
+}
+ACCEPTED = (
+    [MIXED],
+    [LONG],
+    [LONG, "curriculum=stages"],
+    [LONG, "curriculum=stages", "curriculum.horizon={1: 8, 9: 24}"],
+    [LONG, "curriculum=threshold", "curriculum.keep=true"],
+    [LONG, "curriculum=horizon"],
+    ["curriculum=horizon", "budget=rl_only"],
+    ["curriculum=horizon", "budget.count=rollouts"],
+    ["curriculum=horizon", "env=tw_simple", "reward=dense"],
+)
+
+
+@pytest.fixture(scope="module")
+def composed() -> Iterator[Composer]:
+    with composer() as compose:
+        yield compose
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refused_in_one_line(composed: Composer, case: str) -> None:
+    overrides, words = REFUSED[case]
+    with pytest.raises(ConfigError) as caught:
+        check(composed(overrides))
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("overrides", ACCEPTED, ids=" ".join)
+def test_accepted(composed: Composer, overrides: list[str]) -> None:
+    check(composed(overrides))
+
+
+def test_a_mixture_has_the_turns_of_its_longest_task_unless_they_are_set(composed: Composer) -> None:
+    assert composed([MIXED]).env.max_turns == 12
+    assert composed([LONG]).env.max_turns == 24
+    assert composed([LONG, "env.max_turns=9"]).env.max_turns == 9
+
+
+def test_both_ways_of_writing_equal_weights_are_one_run(composed: Composer) -> None:
+    as_list, as_mapping = composed([MIXED]), composed(["env.tasks={w2-o3-q4: 1, w2-o4-q4: 1}"])
+    assert run_name(as_list) == run_name(as_mapping)
+    assert run_name(as_list) != run_name(composed(["env.tasks={w2-o4-q4: 1, w2-o3-q4: 1}"]))
+
+
+def test_the_folder_names_the_tasks_and_the_curriculum(composed: Composer) -> None:
+    assert run_name(composed([MIXED, "curriculum=stages"])).startswith("textworld-w2-o3-q4+w2-o4-q4-stages-grpo-")
+    assert run_name(composed(["curriculum=horizon"])).startswith("textworld-w2-o3-q4-horizon-grpo-")
+
+
+def test_schedules_are_filled_in_where_none_is_stated(composed: Composer) -> None:
+    assert composed([MIXED, "curriculum=stages"]).curriculum.stages == {1: ["w2-o3-q4"], 13: ["w2-o4-q4"]}
+    assert composed(["curriculum=horizon"]).curriculum.horizon == {1: 4, 9: 8, 17: 12}
+    stated = composed(["curriculum=horizon", "curriculum.horizon={1: 5}"])
+    assert stated.curriculum.horizon == {1: 5}
+    assert composed([]).curriculum.stages is composed([]).curriculum.horizon is None

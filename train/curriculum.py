@@ -1,0 +1,128 @@
+"""The ``curriculum`` node: what its ``null`` means for this run, and what cannot be."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+
+from omegaconf import DictConfig, OmegaConf
+
+from envs.types import TaskError
+from experiments.budget import BudgetError, plan_budget
+from experiments.curriculum import equal_stages, horizon_in_thirds
+from experiments.mixture import task_weights
+
+NAMES = ("none", "stages", "threshold", "horizon")
+OF_TASKS = ("stages", "threshold")
+
+
+def fill_in(config: DictConfig) -> None:
+    """Stages of equal length, and a horizon in thirds, where the option asks for one and none is stated."""
+    node, steps = config.curriculum, _steps(config)
+    if not steps:
+        return
+    if node.name == "stages" and node.stages is None:
+        node.stages = equal_stages(_tasks(config), steps)
+    if node.name == "horizon" and node.horizon is None:
+        node.horizon = horizon_in_thirds(config.env.max_turns, steps)
+
+
+def refusal(config: DictConfig) -> str | None:
+    """What is wrong with the node, in one line."""
+    return next(_problems(config), None)
+
+
+def _problems(config: DictConfig) -> Iterator[str]:
+    node, steps, tasks = config.curriculum, _steps(config), _tasks(config)
+    if node.name not in NAMES:
+        yield f"curriculum.name={node.name} must be one of: {', '.join(NAMES)}"
+    if node.name != "none" and steps == 0:
+        yield f"curriculum={node.name} orders RL steps, and budget={config.budget.name} has none"
+    if node.name in OF_TASKS and len(tasks) < 2:
+        yield f"curriculum={node.name} goes from task to task: name them from simple to complex, as env.tasks=[a,b]"
+    yield from _without_effect(node)
+    yield from _shapes(node)
+    if node.stages:
+        yield from _schedule("stages", list(node.stages), steps)
+        yield from _stages(node.stages, tasks)
+    if node.name == "threshold":
+        yield from _threshold(node)
+    if node.horizon:
+        yield from _schedule("horizon", list(node.horizon), steps)
+        yield from _turns(list(node.horizon.values()), config.env.max_turns)
+
+
+def _without_effect(node: DictConfig) -> Iterator[str]:
+    if node.stages is not None and node.name != "stages":
+        yield f"curriculum.stages does nothing with curriculum={node.name}; choose curriculum=stages"
+    if node.horizon is not None and node.name == "none":
+        yield "curriculum.horizon does nothing with curriculum=none; choose curriculum=horizon"
+
+
+def _shapes(node: DictConfig) -> Iterator[str]:
+    """Mappings by step; the two keys have no type of their own, since Hydra cannot replace a typed mapping."""
+    for key, value, example in (("stages", list, "{1: [a], 10: [a, b]}"), ("horizon", int, "{1: 4, 9: 8}")):
+        given = OmegaConf.to_container(OmegaConf.create({key: node[key]}))[key]
+        if given is not None and not _maps_steps(given, value):
+            yield f"curriculum.{key}={given} must be a mapping from steps, such as {example}"
+
+
+def _maps_steps(given: object, value: type) -> bool:
+    return (
+        isinstance(given, dict)
+        and bool(given)
+        and all(type(step) is int and type(item) is value for step, item in given.items())
+    )
+
+
+def _schedule(key: str, begins: Sequence[int], steps: int) -> Iterator[str]:
+    words = ", ".join(map(str, begins))
+    if begins[0] != 1:
+        yield f"curriculum.{key} must say what step 1 does; its steps are {words}"
+    if any(after <= before for before, after in pairwise(begins)):
+        yield f"curriculum.{key}: the steps must rise; they are {words}"
+    if begins[-1] > steps:
+        yield f"curriculum.{key}: step {begins[-1]} never comes, since training has {steps} steps (budget.rl_steps)"
+
+
+def _stages(stages: Mapping[int, Sequence[str]], tasks: Sequence[str]) -> Iterator[str]:
+    for step, names in stages.items():
+        if not names:
+            yield f"curriculum.stages: no task at step {step}"
+        for name in names:
+            if name not in tasks:
+                near = difflib.get_close_matches(name, tasks, n=1, cutoff=0.0)
+                yield f"curriculum.stages: {name} is no task of env.tasks; did you mean {near[0]}?"
+    unused = [task for task in tasks if not any(task in names for names in stages.values())]
+    if unused:
+        yield f"curriculum.stages never plays {unused[0]}; leave it out of env.tasks"
+
+
+def _threshold(node: DictConfig) -> Iterator[str]:
+    if not 0 < node.threshold <= 1:
+        yield f"curriculum.threshold={node.threshold} must be a share of episodes, more than 0 and at most 1"
+    if node.window < 1:
+        yield f"curriculum.window={node.window} must be at least 1 step"
+
+
+def _turns(turns: Sequence[int], most: int) -> Iterator[str]:
+    words = ", ".join(map(str, turns))
+    if min(turns) < 1 or max(turns) > most:
+        yield f"curriculum.horizon: turns must lie between 1 and env.max_turns={most}; they are {words}"
+    if any(after < before for before, after in pairwise(turns)):
+        yield f"curriculum.horizon: turns must not fall; they are {words}"
+
+
+def _steps(config: DictConfig) -> int:
+    try:
+        return plan_budget(config).steps
+    except BudgetError:  # refused for that reason, before the curriculum is looked at
+        return 0
+
+
+def _tasks(config: DictConfig) -> list[str]:
+    try:
+        return list(task_weights(config.env))
+    except TaskError:  # likewise
+        return []
