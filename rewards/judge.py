@@ -29,7 +29,7 @@ class JudgeError(EnvError):
 
 
 @dataclass(frozen=True)
-class Settings:
+class JudgeSettings:
     """``url`` is the endpoint up to and with ``/v1``. ``key_env`` names the environment variable with its key ("" where
     it wants none). ``timeout_s`` bounds one request, ``retries`` says how often a failed one is sent again."""
 
@@ -50,10 +50,10 @@ class Judge:
 
     name: ClassVar[str] = "judge"
     blocking: ClassVar[bool] = True
-    Settings: ClassVar[type] = Settings
+    Settings: ClassVar[type] = JudgeSettings
 
-    def __init__(self, settings: Settings | None = None) -> None:
-        self.settings = settings or Settings()
+    def __init__(self, settings: JudgeSettings | None = None) -> None:
+        self.settings = settings or JudgeSettings()
 
     def turn_rewards(self, turns: Sequence[ScoredTurn], won: bool, max_score: float) -> list[float]:
         if not turns:

@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from envs.repair.grading import BOOT, Options, TestRun, prepare, understand
 from envs.repair.instance import Instance
@@ -35,7 +36,7 @@ class ContainerImage:
     image: str
     folder: str = "/testbed"
     python: str = "/opt/miniconda3/envs/testbed/bin/python"
-    name: str = "container"
+    name: ClassVar[str] = "container"
 
     def texts(self, instance: Instance) -> Mapping[str, str]:
         return {}

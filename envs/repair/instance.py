@@ -21,7 +21,7 @@ TEST_CONFIG = frozenset(
         *("pyproject.toml", "sitecustomize.py", "usercustomize.py"),
     }
 )
-_TEST_FOLDERS = frozenset({"test", "tests", "testing"})
+_TEST_FOLDERS = frozenset({"test", "tests"})
 
 
 class InstanceError(ValueError):
@@ -67,7 +67,9 @@ class Instance:
         patches = {name: str(row.get(name) or "") for name in ("test_patch", "patch")}
         files = _files(row.get("files") or {}, where)
         meta = {"patch_lines": patch_lines(patches["patch"]), "tests": sum(len(lists[name]) for name in _LISTS)}
-        return cls(**texts, **lists, **patches, files=files, meta={**meta, **(row.get("meta") or {})})
+        told = row.get("meta")
+        known: dict[str, Any] = {**texts, **lists, **patches}
+        return cls(**known, files=files, meta={**meta, **(told if isinstance(told, Mapping) else {})})
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values; ``from_dict`` gives the same instance back."""

@@ -93,7 +93,7 @@ def diff(before: Mapping[str, str], after: Mapping[str, str]) -> str:
 def _take_names(files: list[FilePatch], old: str, new: str) -> None:
     if not new.startswith("+++ "):
         raise PatchError(f"no +++ line after {old!r}")
-    names = [_name(old, "a/"), _name(new, "b/")]
+    names = (_name(old, "a/"), _name(new, "b/"))
     if files and not files[-1].hunks and files[-1].new in names and old.startswith(("--- a/", "--- /dev/null")):
         files[-1].old, files[-1].new = names
     else:

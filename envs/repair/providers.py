@@ -12,7 +12,7 @@ import tarfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from envs.repair.grading import Options, TestRun, run_tests, write_files
 from envs.repair.instance import Instance
@@ -27,7 +27,7 @@ class ProviderError(RuntimeError):
 class RepoProvider(Protocol):
     """A way to a repository. All methods raise ``ProviderError`` where it is not to be had."""
 
-    name: str
+    name: ClassVar[str]
 
     def texts(self, instance: Instance) -> Mapping[str, str]:
         """All the files, where they are at hand without a checkout; {} where they are not."""
@@ -45,7 +45,7 @@ class RepoProvider(Protocol):
 class InlineFiles:
     """The files that the instance carries; tests run in this machine's sandbox."""
 
-    name = "inline"
+    name: ClassVar[str] = "inline"
 
     def texts(self, instance: Instance) -> Mapping[str, str]:
         if not instance.files:
@@ -66,7 +66,7 @@ class GitMirror:
     the repository needs."""
 
     folder: Path
-    name: str = "git"
+    name: ClassVar[str] = "git"
 
     def texts(self, instance: Instance) -> Mapping[str, str]:
         return {}

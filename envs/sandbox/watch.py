@@ -85,7 +85,8 @@ class Watch:
 
     def _pids(self) -> list[int]:
         """The process and its descendants."""
-        found, front = [], [self._process.pid]
+        found: list[int] = []
+        front = [self._process.pid]
         while front and len(found) <= self._limits.processes + 8:
             pid = front.pop()
             found.append(pid)
