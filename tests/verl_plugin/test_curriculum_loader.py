@@ -1,0 +1,121 @@
+"""Our loader in verl's place: rows of the data set, in the order of the draws, with a state that torch saves."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from omegaconf import DictConfig, OmegaConf
+from verl.trainer.ppo.v1.trainer_base import TRAINER_REGISTRY
+
+from rollouts.episode import Episode, Outcome, Turn
+from verl_plugin import curriculum, trainer
+from verl_plugin.curriculum import CurriculumTrainer, GameLoader, by_task, task_metrics
+from verl_plugin.dataset import TaskDataset
+
+TASKS = {"simple": 6, "complex": 2}
+NODES: dict[str, dict[str, Any]] = {
+    "none": {"name": "none", "stages": None},
+    "stages": {"name": "stages", "stages": {1: ["simple"], 3: ["simple", "complex"]}},
+    "threshold": {"name": "threshold", "threshold": 0.5, "window": 2, "keep": False},
+}
+
+
+def config(node: str) -> DictConfig:
+    tasks = dict.fromkeys(TASKS, 1.0)
+    return OmegaConf.create(
+        {"env": {"tasks": tasks}, "data": {"train_batch_size": 4}, "seed": 3, "curriculum": NODES[node]}
+    )
+
+
+@pytest.fixture
+def dataset(tmp_path: Path) -> TaskDataset:
+    names = [task for task, count in TASKS.items() for _ in range(count)]
+    rows = [{"env": "textworld", "task": task, "goal": "Win.", "seed": seed} for seed, task in enumerate(names)]
+    (tmp_path / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return TaskDataset(str(tmp_path / "train.jsonl"))
+
+
+def loader(dataset: TaskDataset, node: str, rows: int = 1) -> GameLoader:
+    return GameLoader(dataset, curriculum.draws(dataset, config(node)), rows)
+
+
+def play(games: GameLoader, step: int) -> list[int]:
+    """A step of four prompts, of which half are won."""
+    games.draws.begin(step)
+    numbers = [int(number) for _ in range(4 // games._rows) for number in next(iter(games))["index"]]
+    games.draws.curriculum.observe(step, dict.fromkeys(TASKS, (2, 4)))
+    return numbers
+
+
+@pytest.mark.parametrize("rows", [1, 4])
+def test_batches_are_rows_of_the_data_set(dataset: TaskDataset, rows: int) -> None:
+    games = loader(dataset, "none", rows)
+    games.draws.begin(1)
+    batch = next(iter(games))
+    assert len(batch["index"]) == len(batch["task"]) == len(batch["raw_prompt"]) == rows
+    for number, task in zip(batch["index"], batch["task"], strict=True):
+        assert json.loads(task) == dataset.tasks[int(number)]
+
+
+def test_batches_are_stratified_and_an_epoch_plays_each_game_once(dataset: TaskDataset) -> None:
+    games = loader(dataset, "none")
+    steps = [play(games, step) for step in (1, 2)]
+    assert sorted(steps[0] + steps[1]) == list(range(8))
+    assert [sum(number >= 6 for number in step) for step in steps] == [1, 1]
+
+
+@pytest.mark.parametrize("node", NODES)
+def test_a_checkpoint_holds_all_that_the_next_step_needs(dataset: TaskDataset, node: str, tmp_path: Path) -> None:
+    """Saved and loaded as verl does (``data.pt``), between any two steps."""
+    unbroken = loader(dataset, node)
+    played = []
+    for step in range(1, 7):
+        played.append(play(unbroken, step))
+        torch.save(unbroken.state_dict(), tmp_path / f"{step}.pt")
+    for saved in range(1, 6):
+        resumed = loader(dataset, node)
+        resumed.load_state_dict(torch.load(tmp_path / f"{saved}.pt", weights_only=False))
+        assert [play(resumed, step) for step in range(saved + 1, 7)] == played[saved:]
+
+
+def episode(task: str, won: bool, turns: int, reward: float) -> Episode:
+    made = [Turn("", "go east", rewards={"sparse": 0.0}) for _ in range(turns)]
+    made[-1].rewards["sparse"] = reward
+    outcome = Outcome.WON if won else Outcome.LOST
+    return Episode(f"textworld/{task}/1", 1, "train", "", [], [], made, outcome)
+
+
+def test_metrics_by_task_by_hand() -> None:
+    """Two episodes of one task, of 2 and 4 turns, one of them won; one of 3 turns of the other."""
+    episodes = [episode("b", True, 2, 1.0), episode("a", False, 3, 0.0), episode("b", False, 4, -0.5)]
+    assert task_metrics(by_task(episodes), "sparse") == {
+        "success_by_task/a": 0.0,
+        "reward_by_task/a": 0.0,
+        "turns_by_task/a": 3.0,
+        "episodes_by_task/a": 1.0,
+        "success_by_task/b": 0.5,
+        "reward_by_task/b": 0.25,
+        "turns_by_task/b": 3.0,
+        "episodes_by_task/b": 2.0,
+    }
+
+
+@pytest.mark.parametrize(
+    ("tasks", "name", "expected"),
+    [
+        (None, "none", trainer.TurngridTrainer),
+        ({"a": 1.0, "b": 1.0}, "none", CurriculumTrainer),
+        (None, "horizon", CurriculumTrainer),
+    ],
+)
+def test_a_plain_run_keeps_the_plain_trainer(
+    monkeypatch: pytest.MonkeyPatch, tasks: dict[str, float] | None, name: str, expected: type
+) -> None:
+    monkeypatch.setitem(TRAINER_REGISTRY, "sync", None)
+    trainer.install()
+    curriculum.install(OmegaConf.create({"env": {"tasks": tasks}, "curriculum": {"name": name}}))
+    assert TRAINER_REGISTRY["sync"] is expected
