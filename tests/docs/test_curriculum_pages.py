@@ -1,0 +1,75 @@
+"""docs/mixtures.md and docs/curriculum.md: their examples run, their commands compose, their tables name what exists."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+import yaml
+
+from experiments.budget import plan_budget
+from experiments.mixture import shares
+from train.compose import Composer, composer
+from train.refusals import check
+from train.schema import Curriculum
+from train.suggest import parse
+
+ROOT = Path(__file__).parents[2]
+PAGES = {name: (ROOT / "docs" / f"{name}.md").read_text() for name in ("mixtures", "curriculum")}
+ALL = "\n".join(PAGES.values())
+EXAMPLES = re.findall(r"```python\n(.*?)```", ALL, re.DOTALL)
+BLOCKS = re.findall(r"```bash\n(.*?)```", ALL, re.DOTALL)
+COMMANDS = [line for block in BLOCKS for line in block.replace("\\\n", " ").splitlines()]
+
+
+@pytest.fixture(scope="module")
+def composed() -> Iterator[Composer]:
+    with composer() as compose:
+        yield compose
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_the_examples_run(example: str, tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", example]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_commands_are_accepted(composed: Composer, command: str) -> None:
+    start, *overrides = shlex.split(command, comments=True)[2:]
+    assert start == "train"
+    if overrides[0] == "-m":
+        (sweep,) = parse(overrides[1:])
+        overrides = [f"env.tasks={value}" for value in sweep.sweep_string_iterator()]
+        assert len(overrides) == 3
+        for override in overrides:
+            check(composed([override]))
+    else:
+        check(composed(overrides))
+
+
+def test_the_studys_mixture_has_its_games(composed: Composer) -> None:
+    (overrides,) = [shlex.split(command)[3:] for command in COMMANDS if "w2-o12-q4" in command]
+    config = composed(overrides)
+    assert shares(config.env.tasks, plan_budget(config).games) == {"w2-o12-q4": 2500, "w8-o3-q4": 2500}
+
+
+def test_the_yaml_is_the_second_command(composed: Composer) -> None:
+    (block,) = re.findall(r"```yaml\n(.*?)```", PAGES["mixtures"], re.DOTALL)
+    (overrides,) = [shlex.split(command, comments=True)[3:] for command in COMMANDS if "{w2-o3-q4: 3" in command]
+    assert composed(overrides).env.tasks == yaml.safe_load(block)["env"]["tasks"]
+
+
+def test_every_key_is_on_the_page() -> None:
+    for field in fields(Curriculum):
+        assert field.name == "name" or f"`curriculum.{field.name}`" in PAGES["curriculum"]
+    for option in (ROOT / "conf" / "curriculum").glob("*.yaml"):
+        assert f"`curriculum={option.stem}`" in PAGES["curriculum"]
