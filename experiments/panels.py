@@ -14,6 +14,8 @@ from envs.catalogue import Catalogue, panel_hash
 from envs.registry import WORLDS, world
 from envs.types import TaskRef
 from envs.world import World
+from experiments.mixed_games import list_games
+from experiments.mixture import task_weights
 from experiments.tasks import cache_dir, read_tasks, task_file, write_tasks
 
 CONF = Path(__file__).resolve().parent.parent / "conf" / "env"
@@ -183,7 +185,8 @@ def prepare_panels(config: DictConfig, folder: Path, also_own: bool = False) -> 
         if also_own or (env, task) != own(config):
             place = world(env, env_node(config, env))
             catalogue = Catalogue(place, cache_dir(config))
-            games = catalogue.tasks(task, "test", config.eval.games, reward_on(place, config))
+            weights = task_weights(config.env) if (env, task) == own(config) else {task: 1.0}
+            games = list_games(catalogue, weights, {"test": config.eval.games}, reward_on(place, config))["test"].tasks
             write_tasks(_file(config, folder, env, task), games)
             seen |= {game.fingerprint for game in games}
     return frozenset(seen)

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
-from envs.catalogue import Catalogue
+from envs.catalogue import Catalogue, panel_hash
 from envs.registry import world
 from envs.types import TaskError
+from experiments.budget import plan_budget
 from experiments.mixed_games import list_games
 from experiments.mixture import StratifiedBatches, mixture_name, shares, spread, task_of, task_weights
+from experiments.panels import prepare_panels
+from experiments.tasks import prepare_tasks, read_tasks, task_file
+from train.compose import compose
 
 SIX = ("pick", "look", "clean", "heat", "cool", "two")
 
@@ -115,6 +120,17 @@ def test_games_of_a_mixture_are_disjoint_in_proportion_and_spread() -> None:
     assert Counter(game.task for game in made["test"].tasks) == {"w1-o2-q1": 1, "w2-o3-q1": 2}
     alone = catalogue.listing("w1-o2-q1", "test", 1).tasks
     assert [game.sha256 for game in made["test"].tasks if game.task == "w1-o2-q1"] == [game.sha256 for game in alone]
+
+
+def test_a_panel_of_the_mixture_is_the_same_with_and_without_a_run(tmp_path: Path) -> None:
+    """``experiments.evaluate`` lists it alone, a run beside its training games."""
+    config = compose(["env.tasks={w1-o2-q1: 1, w2-o3-q1: 2}", "eval.games=3", "budget=rl_only", "budget.rl_steps=1"])
+    config.data.train_batch_size = 3
+    prepare_panels(config, tmp_path / "alone", also_own=True)
+    prepare_tasks(config, plan_budget(config), tmp_path / "run")
+    alone, beside = (read_tasks(task_file(tmp_path / name, "test")) for name in ("alone", "run"))
+    assert [game.task for game in alone] == ["w2-o3-q1", "w1-o2-q1", "w2-o3-q1"]
+    assert panel_hash(alone) == panel_hash(beside)
 
 
 def test_games_that_another_panel_holds_are_left_out_of_training() -> None:
