@@ -1,7 +1,7 @@
 """One game in TextWorld's planner library: which commands apply, what they change, whether the goal holds.
 
 It plays what ``textworld.envs.pddl.PddlEnv`` plays with alfworld's wrappers, and says the same words. What differs is
-the cost: a problem is translated once a process and not twice a reset, and a command is written once a game.
+the cost: a problem is translated once and not twice a reset, and a command is written once a game.
 """
 
 from __future__ import annotations
@@ -38,7 +38,9 @@ class Engine:
         self._library = _FREE_LIBRARIES.pop() if _FREE_LIBRARIES else fast_downward.load_lib()
         self._buffer = (fast_downward.Operator * 256)()
         self._game: GameText | None = None
-        self._written: dict[int, tuple[str, str, Bindings]] = {}
+        self._writer: text.Writer | None = None
+        self._commands: dict[str, int] | None = None
+        self._written: dict[int, tuple[str, str, Bindings]] = {}  # by operator: action, command, what it is done to
         self._effects: dict[int, int] = {}
         self._first: dict[str, set[Arguments]] = {}  # the facts that hold at first
         self.facts: dict[str, set[Arguments]] = {}
@@ -68,7 +70,7 @@ class Engine:
             for predicate, arguments in (*self._translated.facts, *self._state()):
                 self._first.setdefault(predicate, set()).add(arguments)
         self.facts = {predicate: set(found) for predicate, found in self._first.items()}
-        self._commands: dict[str, int] | None = None
+        self._commands = None
         return self._write("#intro#", {})
 
     def step(self, command: str) -> str | None:
@@ -109,16 +111,18 @@ class Engine:
         number = operator.id
         self._effects[number] = operator.nb_effect_atoms
         if number not in self._written:
-            action, *arguments = operator.name.split()
-            bindings = self._bind(action, arguments)
-            # Templates ask only where receptacles stand, which never changes: a command is written once a game.
-            command = self._write(self._grammar.actions[action].template, bindings)
-            self._written[number] = (action, command, bindings)
+            self._written[number] = self._read(operator.name)
         return number
 
-    def command(self, action: str, bindings: Bindings) -> str:
-        """The command of an action of the domain (its name in lower case) on these things."""
-        return self._write(self._grammar.actions[action].template, bindings)
+    def _read(self, operator: str) -> tuple[str, str, Bindings]:
+        """Action, command and bindings of an operator, which the planner names by its action and its arguments.
+
+        The translator adds a parameter for each "exists" of a precondition; operators leave those out. Templates ask
+        only where receptacles stand, which never changes.
+        """
+        action, *arguments = operator.split()
+        bindings = dict(zip(self._translated.parameters[action], arguments, strict=False))
+        return action, self._write(self._grammar.actions[action].template, bindings), bindings
 
     def plan(self) -> list[str]:
         """Commands from here to the goal by TextWorld's planner; nothing where it finds none. Takes up to seconds.
@@ -133,15 +137,7 @@ class Engine:
             return []
         found = (fast_downward.Operator * self._library.get_last_plan_length())()
         self._library.get_last_plan(found)
-        return [self._command_of(operator.name) for operator in found]
-
-    def _command_of(self, operator: str) -> str:
-        action, *arguments = operator.split()
-        return self.command(action, self._bind(action, arguments))
-
-    def _bind(self, action: str, arguments: list[str]) -> Bindings:
-        """The translator adds a parameter for each "exists" of a precondition; operators leave those out."""
-        return dict(zip(self._translated.parameters[action], arguments, strict=False))
+        return [self._read(operator.name)[1] for operator in found]
 
     def _apply(self, number: int) -> None:
         effects = (fast_downward.Atom * self._effects[number])()

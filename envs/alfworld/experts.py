@@ -31,7 +31,7 @@ class NamedFact:
 
 
 def plan(expert: str, engine: Engine, goal: Goal, seed: int, limit: int) -> list[str]:
-    """At most ``limit`` commands that should win the game, which ``engine`` has loaded; empty where the expert fails."""
+    """At most ``limit`` commands that should win the game ``engine`` has loaded; none where the expert fails."""
     introduction = engine.reset()
     found = engine.plan() if expert == "planner" else _handcoded(engine, introduction, goal, seed, limit)
     return found if len(found) <= limit else []

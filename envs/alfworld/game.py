@@ -1,4 +1,4 @@
-"""Game files in the official ``game.tw-pddl`` form: JSON with pddl_domain, grammar, pddl_problem, solvable, walkthrough."""
+"""Game files in the official form: JSON with pddl_domain, grammar, pddl_problem, solvable and walkthrough."""
 
 from __future__ import annotations
 

@@ -53,6 +53,10 @@ class AlfWorld(World):
         "order": _ORDERS,
     }
 
+    def __init__(self, settings: AlfWorldSettings | None = None) -> None:
+        super().__init__(settings)
+        self._listings: dict[str, Games] = {}
+
     @property
     def version(self) -> str:
         from envs.alfworld import wheel
@@ -115,10 +119,9 @@ class AlfWorld(World):
 
     def _listed(self, folder: str) -> Games:
         """The listing once a process: a worker makes thousands of games from it."""
-        known = self.__dict__.setdefault("_listings", {})
-        if folder not in known:
-            known[folder] = self._games(folder)
-        return known[folder]
+        if folder not in self._listings:
+            self._listings[folder] = self._games(folder)
+        return self._listings[folder]
 
     def env(self, *, legal: bool = False, expert: bool = False) -> TextEnv:
         from envs.alfworld.env import AlfWorldEnv
