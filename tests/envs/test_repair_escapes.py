@@ -9,7 +9,7 @@ from envs.repair.instance import Instance
 from envs.repair.providers import InlineFiles
 from envs.repair.score import Grade, grade
 from envs.repair.workspace import Workspace
-from envs.sandbox.types import Limits, Outcome
+from envs.sandbox.types import Level, Limits, Outcome
 
 WRONG = "def add(a, b):\n    return a - b\n\n\ndef mul(a, b):\n    return a * b\n"
 RIGHT = WRONG.replace("a - b", "a + b")
@@ -203,6 +203,27 @@ def test_what_is_caught(name):
 def test_a_repair_is_paid():
     result = graded({"calc.py": RIGHT})
     assert (result.outcome, result.counts.ratio, result.resolved) == (Outcome.FINISHED, 1.0, True)
+
+
+@pytest.mark.parametrize("level", list(Level)[:3])
+def test_grading_is_the_same_at_every_level(level, monkeypatch):
+    """On a machine without the tools of the levels above."""
+    from envs.sandbox import sandbox, walls
+
+    ways = [way for way in [*walls.candidates(), walls.Walls(Level.LIMITS)] if way.level is level]
+    monkeypatch.setattr(sandbox, "candidates", lambda: ways)
+    sandbox.walls.cache_clear()
+    try:
+        repaired = graded({"calc.py": RIGHT})
+        if repaired.level is not level:
+            pytest.skip(f"this machine cannot build {level}")
+        assert (repaired.outcome, repaired.counts.ratio) == (Outcome.FINISHED, 1.0)
+        for name in ("os._exit on import", "every test made to pass", "lines on every open file"):
+            edits, outcomes = CAUGHT[name]
+            caught = graded(edits)
+            assert (caught.level, caught.outcome in outcomes, caught.counts.ratio) == (level, True, 0.0)
+    finally:
+        sandbox.walls.cache_clear()
 
 
 def test_a_repair_that_breaks_what_worked_is_not():

@@ -346,6 +346,32 @@ def test_runs_side_by_side_are_counted_alone(way):
     assert [run.stdout for run in done] == [b"12\n"] * 3
 
 
+OWNER = """
+import sys
+from envs.sandbox import sandbox
+from envs.sandbox.types import Level
+from envs.sandbox.walls import Walls
+way = Walls(Level(sys.argv[1]), drop=sys.argv[2] == "True")
+sandbox.run([sys.executable, "-c", "import time; time.sleep(60)", sys.argv[3]], visible=sandbox.interpreter_paths(), way=way)
+"""
+
+
+@everywhere
+def test_a_sandbox_ends_with_its_owner(way):
+    """A worker that is killed leaves nothing running."""
+    mark = f"owned-{os.getpid()}-{way.level}"
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", OWNER, way.level, str(way.drop), mark]
+    owner = subprocess.Popen(command, env=env)
+    end = time.monotonic() + 30
+    while len(running(mark)) < 2 and time.monotonic() < end:  # the owner itself has the word too
+        time.sleep(0.05)
+    assert len(running(mark)) >= 2
+    owner.kill()
+    owner.wait()
+    assert not left(mark)
+
+
 PLAIN_USER = """
 import json, sys
 from envs.sandbox import sandbox
