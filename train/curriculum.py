@@ -8,6 +8,7 @@ from itertools import pairwise
 
 from omegaconf import DictConfig, OmegaConf
 
+from envs.registry import world
 from envs.types import TaskError
 from experiments.budget import BudgetError, plan_budget
 from experiments.curriculum import equal_stages, horizon_in_thirds
@@ -31,6 +32,17 @@ def fill_in(config: DictConfig) -> None:
 def refusal(config: DictConfig) -> str | None:
     """What is wrong with the node, in one line."""
     return next(_problems(config), None)
+
+
+def short_horizon(config: DictConfig) -> dict[str, object] | None:
+    """A task whose winning plan is longer than the horizon is at first, where it is long enough later on."""
+    horizon, place = config.curriculum.horizon, world(config.env.name, config.env)
+    for task in _tasks(config) if horizon else []:
+        plan = place.optimal_turns(place.parse_task(task))
+        enough = [step for step, turns in horizon.items() if plan and turns >= plan]
+        if enough and enough[0] > 1:
+            return {"task": task, "plan": plan, "turns": horizon[1], "step": enough[0]}
+    return None
 
 
 def _problems(config: DictConfig) -> Iterator[str]:

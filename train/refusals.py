@@ -182,7 +182,8 @@ def _no_steps(config: DictConfig) -> Finding:
 def _mixture(config: DictConfig) -> Finding:
     """A task without games would never be played, and one without test games would have no figure."""
     plan, weights = plan_budget(config), task_weights(config.env)
-    counts = {"training games": plan.games, "demonstrations": plan.demonstrations, "test games": config.eval.games}
+    drawn = plan.demonstrations if config.demos.source == "walkthrough" else 0
+    counts = {"training games": plan.games, "demonstrations": drawn, "test games": config.eval.games}
     for what, count in counts.items():
         none = next((task for task, share in shares(weights, count).items() if count and not share), None)
         if none:
@@ -324,6 +325,12 @@ WARNINGS: tuple[Rule, ...] = (
         "too_few_turns",
         "{task} is won in {plan} turns at best and an episode may have {turns}: expect no wins",
         too_few_turns,
+    ),
+    Rule(
+        "short_horizon",
+        "{task} is won in {plan} turns at best and curriculum.horizon allows {turns} at first: expect no wins before step "
+        "{step}",
+        curriculum.short_horizon,
     ),
     Rule(
         "useless_plays",

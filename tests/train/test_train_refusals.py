@@ -57,6 +57,7 @@ REFUSED = {
 WARNED = {
     "equal_rewards": ["reward=dense"],
     "too_few_turns": ["env.max_turns=3"],
+    "short_horizon": ["curriculum=horizon", "curriculum.horizon={1: 2, 5: 3, 9: 8}"],
     "useless_plays": ["eval.plays=2", "eval.temperatures=[0.4,0]"],
     "large_on_cpu": ["model=qwen2.5_0.5b"],
 }

@@ -1,0 +1,107 @@
+"""A real run of a mixture under stages and a horizon; and the same run killed and taken up again."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from pathlib import Path
+
+import pytest
+import small
+import torch
+
+SIMPLE, OTHER = "w2-o3-q4", "w2-o4-q4"
+STEPS = 4
+OVERRIDES = (
+    f"env.tasks=[{SIMPLE},{OTHER}]",
+    "curriculum=stages",
+    f"curriculum.stages={{1: [{SIMPLE}], 3: [{SIMPLE}, {OTHER}]}}",
+    "curriculum.horizon={1: 2, 2: 6}",
+    "budget=rl_only",
+    "budget.sft_share=0",
+    "budget.units=16",
+    f"budget.rl_steps={STEPS}",
+    "eval.games=4",
+)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return small.finish(tmp_path_factory.mktemp("mixture"), *OVERRIDES)
+
+
+def steps(run: Path) -> list[list[dict]]:
+    return [small.lines(run / "rl" / "episodes" / f"{step:06d}.jsonl") for step in range(1, STEPS + 1)]
+
+
+def tasks(episodes: list[dict]) -> Counter[str]:
+    return Counter(episode["task"].split("/")[1] for episode in episodes)
+
+
+def test_each_tasks_share_of_the_games_is_made(run: Path) -> None:
+    for split, each in (("train", 8), ("test", 2)):
+        games = small.lines(run / "tasks" / f"{split}.jsonl")
+        assert Counter(game["task"] for game in games) == {SIMPLE: each, OTHER: each}
+        assert [game["task"] for game in games] == [SIMPLE, OTHER] * each
+
+
+def test_stages_switch_at_the_stated_step_and_batches_are_stratified(run: Path) -> None:
+    assert [tasks(episodes) for episodes in steps(run)] == [{SIMPLE: 16}] * 2 + [{SIMPLE: 8, OTHER: 8}] * 2
+
+
+def test_no_game_comes_again_before_the_others_of_its_task(run: Path) -> None:
+    """Twelve plays of eight simple games."""
+    played = [episode["task"] for episodes in steps(run) for episode in episodes if episode["sample"] == 0]
+    simple = [task for task in played if SIMPLE in task]
+    assert len(set(simple[:8])) == 8
+    assert len(set(played) - set(simple)) == 4
+
+
+def test_the_horizon_rises_at_the_stated_step(run: Path) -> None:
+    turns = [[len(episode["turns"]) for episode in episodes] for episodes in steps(run)]
+    assert max(turns[0]) == 2
+    assert all(2 < max(lengths) <= 6 for lengths in turns[1:])
+
+
+def test_metrics_by_task_agree_with_the_episodes(run: Path) -> None:
+    for line, episodes in zip(small.lines(run / "rl" / "metrics.jsonl"), steps(run), strict=True):
+        assert line["curriculum/stage"] == (1 if line["step"] < 3 else 2)
+        assert line["curriculum/max_turns"] == (2 if line["step"] < 2 else 6)
+        for task, count in tasks(episodes).items():
+            mine = [episode for episode in episodes if f"/{task}/" in episode["task"]]
+            wins = sum(episode["outcome"] == "won" for episode in mine)
+            rewards = sum(turn["rewards"]["sparse"] for episode in mine for turn in episode["turns"])
+            assert line[f"episodes_by_task/{task}"] == count == len(mine)
+            assert line[f"success_by_task/{task}"] == pytest.approx(wins / count)
+            assert line[f"reward_by_task/{task}"] == pytest.approx(rewards / count)
+            assert line[f"turns_by_task/{task}"] == pytest.approx(sum(len(e["turns"]) for e in mine) / count)
+
+
+def test_the_charge_is_the_games_that_were_seen(run: Path) -> None:
+    """Stages left four of the other task's eight games unplayed: they stay unspent."""
+    ledger = small.lines(run / "ledger.jsonl")
+    assert [entry["units"] for entry in ledger if entry["kind"] == "rl_episode"] == [4.0, 4.0, 2.0, 2.0]
+
+
+def test_the_checkpoint_holds_the_state(run: Path) -> None:
+    state = torch.load(run / "rl" / "checkpoints" / f"global_step_{STEPS}" / "data.pt", weights_only=False)
+    assert state == {"drawn": {SIMPLE: 12, OTHER: 4}, "curriculum": {}}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_killed_before_the_switch_it_goes_on_as_if_unbroken(run: Path, tmp_path: Path) -> None:
+    process = small.launch(tmp_path, *OVERRIDES)
+    small.wait_for(lambda: bool(list(tmp_path.glob("*/rl/metrics.jsonl"))), 500)
+    small.kill(process)
+    (cut,) = tmp_path.glob("*/rl/metrics.jsonl")
+    assert len(cut.read_text().splitlines()) < 3, "killed too late to show anything"
+    resumed = small.finish(tmp_path, *OVERRIDES)
+    for step in range(1, STEPS + 1):
+        name = f"rl/episodes/{step:06d}.jsonl"
+        assert small.without_clocks(run / name) == small.without_clocks(resumed / name)
+    logs = [small.comparable(small.lines(folder / "rl" / "metrics.jsonl")) for folder in (run, resumed)]
+    for ours, theirs in zip(*logs, strict=True):
+        assert ours.keys() == theirs.keys()
+        for key, value in ours.items():
+            assert value == theirs[key] or math.isclose(value, theirs[key], rel_tol=1e-6, abs_tol=1e-6), key
