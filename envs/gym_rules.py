@@ -32,10 +32,9 @@ def make(game_id: str, kwargs: Mapping[str, Any]) -> Any:
             game = gymnasium.make(game_id, disable_env_checker=True, **kwargs)
     except Exception as error:  # a game's own constructor may raise anything
         raise TaskError(f"env.id={game_id}: {' '.join(str(error).split())}") from error
-    if (
-        game.spec.id != game_id.rpartition(":")[2]
-    ):  # a bare name stands for its newest version, which changes with gymnasium
-        raise TaskError(f"env.id={game_id} does not say which version; did you mean {game.spec.id}?")
+    full = game.spec.id if game.spec else game_id
+    if full != game_id.rpartition(":")[2]:  # a bare name stands for its newest version, which changes with gymnasium
+        raise TaskError(f"env.id={game_id} does not say which version; did you mean {full}?")
     return game
 
 
@@ -88,7 +87,8 @@ def expert_plan(game: Any, rules: Rules) -> list[int]:
 def winning_plan(game: Any, rules: Rules, earned: float = 0.0) -> list[int] | None:
     """A shortest win from where the game stands, by breadth-first search over its transitions."""
     state = int(game.unwrapped.s)
-    seen, queue = {state}, deque([(state, [], earned)])
+    seen = {state}
+    queue: deque[tuple[int, list[int], float]] = deque([(state, [], earned)])
     while queue:
         state, plan, so_far = queue.popleft()
         for action, [(_, after, reward, over)] in game.unwrapped.P[state].items():

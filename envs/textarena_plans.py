@@ -69,7 +69,8 @@ def guess_the_number(game: Any) -> Plan:
 
 
 def _search(start: Any, after: Callable[[Any, Spot], Any], is_won: Callable[[Any], bool]) -> Plan:
-    seen, queue = {start}, deque([(start, [])])
+    seen = {start}
+    queue: deque[tuple[Any, list[str]]] = deque([(start, [])])
     while queue and len(seen) < _STATES:
         state, plan = queue.popleft()
         for word, move in MOVES.items():
