@@ -16,8 +16,9 @@ from envs.repair.instance import Instance
 from envs.repair.patches import PatchError
 from envs.repair.providers import InlineFiles, ProviderError, RepoProvider
 from envs.repair.score import Counts, Grade, grade
-from envs.repair.workspace import Workspace, sweep
+from envs.repair.workspace import Workspace
 from envs.sandbox import sandbox
+from envs.sandbox.scratch import sweep
 from envs.sandbox.types import Outcome, SandboxError
 from envs.text_env import RawStep, TextEnv
 from envs.types import EnvError, Observation, TaskRef

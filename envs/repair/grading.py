@@ -15,6 +15,7 @@ from pathlib import Path
 
 from envs.repair.report import Report, Status
 from envs.sandbox import sandbox
+from envs.sandbox.scratch import prefix
 from envs.sandbox.types import Completed, Level, Limits, Outcome
 
 # The folder that a command starts in holds code under test: nothing is imported from there before the runner is ready.
@@ -89,7 +90,7 @@ def run_tests(layers: Sequence[Path], tests: Iterable[str] = (), options: Option
 
 def run_files(files: Mapping[str, str], tests: Iterable[str] = (), options: Options | None = None) -> TestRun:
     """``run_tests`` on a repository given as path -> text."""
-    with tempfile.TemporaryDirectory(prefix="turngrid-files-") as folder:
+    with tempfile.TemporaryDirectory(prefix=prefix()) as folder:
         write_files(Path(folder) / "repo", files)
         return run_tests([Path(folder) / "repo"], tests, options)
 

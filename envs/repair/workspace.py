@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,10 +18,8 @@ from envs.repair import patches
 from envs.repair.grading import write_files
 from envs.repair.instance import Instance, is_plain_path
 from envs.repair.providers import RepoProvider
-from envs.sandbox.sandbox import PREFIX
+from envs.sandbox.scratch import prefix
 
-_PREFIX = "turngrid-repo-"
-_ABANDONED_AFTER_S = 3600.0
 _TOO_BIG = 1 << 20
 
 
@@ -44,9 +41,9 @@ class Workspace:
 
     @property
     def base(self) -> Path:
-        """The folder with the repository as checked out, made when first needed."""
+        """The folder with the repository as checked out, made when first needed and kept until ``close``."""
         if self._folder is None:
-            self._folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
+            self._folder = Path(tempfile.mkdtemp(prefix=prefix()))
             try:
                 (self._folder / "base").mkdir(mode=0o755)
                 self.provider.checkout(self.instance, self._folder / "base")
@@ -124,12 +121,12 @@ class Workspace:
         Raises:
             PatchError: ``test_patch`` does not fit.
         """
-        base = self.base
-        with tempfile.TemporaryDirectory(prefix="layer-", dir=base.parent) as folder:
-            top = Path(folder)
-            top.chmod(0o755)
+        with tempfile.TemporaryDirectory(prefix=prefix()) as folder:
+            top = Path(folder) / "top"
             write_files(top, {**self.counted, **self.hidden_tests()} if graded else self.edits)
-            yield [base, top]
+            if self._texts:  # quickly written, so that nothing lies about between two runs of tests
+                write_files(Path(folder) / "base", self._texts)
+            yield [Path(folder) / "base" if self._texts else self.base, top]
 
     def hidden_tests(self) -> dict[str, str]:
         """What ``test_patch`` makes of the test files; a removed one is left empty. Raises as ``layers`` does."""
@@ -152,19 +149,3 @@ def _files_below(folder: Path) -> Iterator[str]:
 def _leads_out(base: Path, path: str) -> bool:
     """True where a link of the repository stands in the way."""
     return (base / path).is_symlink() or any((base / above).is_symlink() for above in Path(path).parents)
-
-
-def sweep() -> None:
-    """Remove the work folders of processes that were killed long ago."""
-    for prefix in (_PREFIX, PREFIX):
-        for folder in Path(tempfile.gettempdir()).glob(f"{prefix}*"):
-            pid = folder.name.removeprefix(prefix).split("-")[0]
-            if _is_old(folder) and not Path(f"/proc/{pid}").exists():
-                shutil.rmtree(folder, ignore_errors=True)
-
-
-def _is_old(folder: Path) -> bool:
-    try:
-        return time.time() - folder.stat().st_mtime > _ABANDONED_AFTER_S
-    except FileNotFoundError:
-        return False

@@ -15,11 +15,11 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from envs.sandbox.scratch import prefix
 from envs.sandbox.types import Completed, Level, Limits, Outcome, SandboxError
 from envs.sandbox.walls import Walls, candidates, environment
 from envs.sandbox.watch import Watch
 
-PREFIX = "turngrid-run-"
 MODES = ("auto", "required", "limits")
 
 
@@ -69,7 +69,7 @@ def run(
         SandboxError: ``mode`` cannot be had, or the walls could not be built.
     """
     way, limits = way or walls(mode), limits or Limits()
-    with tempfile.TemporaryDirectory(prefix=f"{PREFIX}{os.getpid()}-", ignore_cleanup_errors=True) as scratch:
+    with tempfile.TemporaryDirectory(prefix=prefix(), ignore_cleanup_errors=True) as scratch:
         return _run(argv, layers, limits, given, visible, way, Path(scratch))
 
 
