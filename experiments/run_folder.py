@@ -22,7 +22,7 @@ from experiments.provenance import ATTEMPTS, Attempt
 
 CONF = Path(__file__).resolve().parent.parent / "conf"
 WHERE_AND_HOW = ("cluster", "tracking")  # groups that decide where a run computes and who watches, never what
-OUTPUT_KEYS = ("output_dir", "fresh", "env.workers", "env.cache_dir", "env.step_deadline_s")
+OUTPUT_KEYS = ("output_dir", "fresh", "plan", "plan_gpu", "env.workers", "env.cache_dir", "env.step_deadline_s")
 OLD = ".old"
 
 

@@ -69,10 +69,28 @@ def run(config: DictConfig) -> int:
     """Check the config, run what its folder does not hold yet, print the closing table."""
     for warning in check(config):
         say(f"note: {warning}")
+    if config.plan or config.plan_gpu:
+        return _plan(config)
     with open_run(config, Path(config.output_dir).expanduser()) as folder:
         for note in folder.notes:
             say(f"note: {note}")
         print(_finish(config, folder.path), flush=True)
+    return 0
+
+
+def _plan(config: DictConfig) -> int:
+    """Print what the run would need; refuse what cannot fit. No run folder is made."""
+    from envs.types import TaskError
+    from experiments import plan
+    from experiments.plan_gpu import GpuError
+
+    try:
+        report = plan.make(config, say)
+    except (TaskError, GpuError) as error:
+        raise ConfigError(str(error)) from error
+    print(report.text, flush=True)
+    if report.problems:
+        raise ConfigError(f"this does not fit: {'; '.join(report.problems)}")
     return 0
 
 
@@ -84,7 +102,9 @@ def _finish(config: DictConfig, folder: Path) -> str:
     if result is not None:
         say("this run is finished; fresh=true starts it anew")
         return closing_table(result)
-    from experiments import pipeline
+    from experiments import calibrate, pipeline
 
     say(f"run folder {folder}")
-    return closing_table(pipeline.run(config, folder))
+    result = pipeline.run(config, folder)
+    calibrate.learn(config, folder)
+    return closing_table(result)

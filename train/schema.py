@@ -199,3 +199,5 @@ class Top:
     seed: int = 0
     output_dir: str = "runs"
     fresh: bool = False
+    plan: bool = False
+    plan_gpu: str | None = None

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import signal
 import sys
+import time
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
@@ -57,10 +58,11 @@ class Tracking(sft_trainer.Tracking):
     """verl's trackers, and our append-only metrics beside them."""
 
     metrics_file: Path
+    started = time.perf_counter()
 
     def log(self, data: Mapping[str, Any], step: int, backend: str | None = None) -> None:
         super().log(data=data, step=step, backend=backend)
-        MetricsLog(self.metrics_file).append(step, data)
+        MetricsLog(self.metrics_file).append(step, {**data, "timing_s/since_start": time.perf_counter() - self.started})
 
 
 def verl_config(overrides: DictConfig) -> DictConfig:

@@ -1,0 +1,188 @@
+"""How long a run takes and what it needs on GPUs that are not here: a stated model of FLOPs, bandwidth and memory.
+
+It has not been fitted to measurements; ``ASSUMPTIONS`` goes out with every answer.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from dataclasses import dataclass
+
+from omegaconf import DictConfig
+
+from experiments.model_shape import Shape
+from experiments.plan_needs import Needs
+from experiments.plan_time import Forecast
+
+GB = 1e9
+
+
+class GpuError(ValueError):
+    """No such GPU; the message names the nearest."""
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """Dense bf16 FLOP/s, memory in bytes, memory bandwidth in bytes/s, as NVIDIA's data sheets give them."""
+
+    flops: float
+    memory: float
+    bandwidth: float
+
+
+GPUS = {
+    "A10": Gpu(125e12, 24 * GB, 0.6e12),
+    "RTX4090": Gpu(165e12, 24 * GB, 1.008e12),
+    "L40S": Gpu(362e12, 48 * GB, 0.864e12),
+    "A100-40": Gpu(312e12, 40 * GB, 1.555e12),
+    "A100": Gpu(312e12, 80 * GB, 2.039e12),
+    "H100": Gpu(989e12, 80 * GB, 3.35e12),
+    "H200": Gpu(989e12, 141 * GB, 4.8e12),
+    "B200": Gpu(2250e12, 180 * GB, 8.0e12),
+}
+TRAIN_MFU, PREFILL_MFU, BANDWIDTH_SHARE = 0.3, 0.4, 0.5
+PROMPT_TOKENS, TURN_TOKENS, ACTION_TOKENS, TURNS_SHARE = 165, 49, 5, 0.75
+ENV_SECONDS, STEP_SECONDS, DECODE_SECONDS = 0.004, 6.0, 0.004
+START_SECONDS = {"sft": 60.0, "rl": 180.0, "evaluation": 60.0}
+EAGER_DECODE_SECONDS, EVALUATION_BATCH = 0.03, 64
+STATE_BYTES, REFERENCE_BYTES, WEIGHT_BYTES = 16, 4, 2
+ASSUMPTIONS = (
+    (
+        f"training at {TRAIN_MFU:.0%} of the dense bf16 FLOPs (6 a parameter and token, 8 where activations are recomputed), "
+        f"prefill at {PREFILL_MFU:.0%}, decoding at {BANDWIDTH_SHARE:.0%} of the memory bandwidth and {DECODE_SECONDS * 1000:g} "
+        "ms a token"
+    ),
+    (
+        f"an episode takes {TURNS_SHARE:.0%} of env.max_turns, {PROMPT_TOKENS} tokens for the first prompt, {TURN_TOKENS} a "
+        f"turn, {ACTION_TOKENS} of them sampled (TextWorld's); the world {ENV_SECONDS * 1000:g} ms a turn and worker"
+    ),
+    (
+        f"{STEP_SECONDS:g} s a step for weight sync, queue and logging; starts of {START_SECONDS['sft']:g} s (SFT), "
+        f"{START_SECONDS['rl']:g} s (RL), {START_SECONDS['evaluation']:g} s (evaluation, transformers on one GPU)"
+    ),
+    (
+        f"memory: {STATE_BYTES} bytes a trained parameter (weights, gradients, Adam in fp32), {REFERENCE_BYTES} a frozen one, "
+        "sharded over all GPUs; the rollout server keeps its share beside them; activations by ppo_max_token_len_per_gpu"
+    ),
+)
+
+
+def parse(text: str) -> tuple[str, int]:
+    """``H100x8``, ``8xH100`` or ``H100`` -> (name, number). Raises: GpuError."""
+    match = re.fullmatch(r"(?:(?P<n>\d+)x)?(?P<name>[A-Za-z][\w-]*?)(?:x(?P<m>\d+))?", text)
+    name = match["name"].upper() if match else text.upper()
+    number = int((match["n"] or match["m"] or 1) if match else 1)
+    if name not in GPUS or number < 1:
+        near = difflib.get_close_matches(name, GPUS, n=1, cutoff=0.0)[0]
+        raise GpuError(f"plan_gpu={text}: did you mean {near}x8? (NAMExNUMBER; known: {', '.join(GPUS)})")
+    return name, number
+
+
+@dataclass(frozen=True)
+class Setup:
+    """So many GPUs, a model, and what the algorithm keeps beside the actor."""
+
+    gpu: Gpu
+    number: int
+    shape: Shape
+    critic: bool
+    reference: bool
+    recompute: bool
+    parallel: int
+
+    @property
+    def trained(self) -> int:
+        return self.shape.parameters * (2 if self.critic else 1)
+
+
+def setup(config: DictConfig, gpus: tuple[str, int], shape: Shape) -> Setup:
+    actor = config.actor_rollout_ref
+    critic = config.algorithm.adv_estimator == "gae"
+    reference = bool(config.algorithm.use_kl_in_reward or actor.actor.use_kl_loss)
+    parallel = int(actor.rollout.tensor_model_parallel_size)
+    return Setup(
+        GPUS[gpus[0]], gpus[1], shape, critic, reference, bool(actor.model.enable_gradient_checkpointing), parallel
+    )
+
+
+def forecast(config: DictConfig, needs: Needs, place: Setup) -> list[Forecast]:
+    """Seconds by stage; games and demonstrations are CPU work and left to the other forecast."""
+    tokens, turns = episode_size(config)
+    found = []
+    if needs.plan.demonstrations:
+        seen = int(config.model.sft.epochs) * needs.plan.demonstrations * tokens
+        seconds = START_SECONDS["sft"] + training_seconds(place, seen, place.shape.parameters)
+        found.append(Forecast("sft", seconds, f"{seen:,.0f} tokens"))
+    if needs.plan.steps:
+        play = generation_seconds(config, place, needs.plan.episodes_per_step)
+        learn = update_seconds(place, needs.plan.episodes_per_step * tokens)
+        step = play + learn + STEP_SECONDS
+        words = f"{needs.plan.steps} steps x {step:.1f} s (play {play:.1f}, learn {learn:.1f}, else {STEP_SECONDS:g})"
+        found.append(Forecast("rl", START_SECONDS["rl"] + needs.plan.steps * step, words))
+    plays = needs.models * needs.plays
+    each = turns * ACTION_TOKENS * EAGER_DECODE_SECONDS / EVALUATION_BATCH
+    words = f"{plays} plays x {each:.3f} s"
+    return [*found, Forecast("evaluation", START_SECONDS["evaluation"] * needs.models + plays * each, words)]
+
+
+def episode_size(config: DictConfig) -> tuple[float, float]:
+    """(tokens, turns) of an episode."""
+    turns = TURNS_SHARE * int(config.env.max_turns)
+    return PROMPT_TOKENS + TURN_TOKENS * turns, turns
+
+
+def training_seconds(place: Setup, tokens: float, parameters: int) -> float:
+    flops = (8 if place.recompute else 6) * parameters * tokens
+    return flops / (place.gpu.flops * TRAIN_MFU * place.number)
+
+
+def update_seconds(place: Setup, tokens: float) -> float:
+    """Actor and critic forward and backward; old log-probs, values and reference forward."""
+    forwards = 1 + place.critic + place.reference
+    forward = 2 * forwards * place.shape.parameters * tokens / (place.gpu.flops * TRAIN_MFU * place.number)
+    return training_seconds(place, tokens, place.trained) + forward
+
+
+def generation_seconds(config: DictConfig, place: Setup, episodes: int) -> float:
+    """Turn by turn: prefill what is new, decode the action, wait for the world."""
+    tokens, turns = episode_size(config)
+    servers = max(1, place.number // place.parallel)
+    batch = episodes / servers
+    flops, bandwidth = place.gpu.flops * place.parallel, place.gpu.bandwidth * place.parallel * BANDWIDTH_SHARE
+    prefill = 2 * place.shape.parameters * tokens * batch / (flops * PREFILL_MFU)
+    read = WEIGHT_BYTES * place.shape.parameters + batch * tokens / 2 * place.shape.kv_bytes
+    decode = turns * ACTION_TOKENS * (read / bandwidth + DECODE_SECONDS)
+    return prefill + decode + episodes * turns * ENV_SECONDS / int(config.env.workers)
+
+
+def memory_bytes(config: DictConfig, place: Setup) -> float:
+    """The peak of one GPU: training, or playing beside what is not offloaded."""
+    actor = config.actor_rollout_ref
+    reference = REFERENCE_BYTES * place.shape.parameters * place.reference
+    tokens = int(actor.actor.ppo_max_token_len_per_gpu or 16384)
+    kept = 2 if place.recompute else 34  # bytes a token, layer and hidden unit: its input alone, or all activations
+    activations = tokens * (kept * place.shape.layers * place.shape.hidden + 8 * place.shape.vocabulary)
+    training = (STATE_BYTES * place.trained + reference) / place.number + activations
+    engine = actor.actor.fsdp_config
+    stays = STATE_BYTES - 8 * bool(engine.optimizer_offload) - 8 * bool(engine.param_offload)
+    playing = (stays * place.trained + reference) / place.number
+    return max(training, playing + float(actor.rollout.gpu_memory_utilization) * place.gpu.memory)
+
+
+def problems(config: DictConfig, place: Setup) -> list[str]:
+    """What does not fit, each with what to change."""
+    found = []
+    need, room = memory_bytes(config, place) / GB, place.gpu.memory / GB
+    if need > room:
+        found.append(
+            f"memory: {need:.0f} GB a GPU needed, {room:.0f} GB there; more or larger GPUs, a smaller model, or offload"
+        )
+    weights = WEIGHT_BYTES * place.shape.parameters / place.parallel / GB
+    share = float(config.actor_rollout_ref.rollout.gpu_memory_utilization)
+    if weights > share * room:
+        found.append(
+            f"memory: the rollout server's weights take {weights:.0f} GB of its {share * room:.0f} GB; "
+            "raise actor_rollout_ref.rollout.tensor_model_parallel_size"
+        )
+    return found

@@ -1,0 +1,94 @@
+"""What a run will need, counted without running anything: games, demonstrations, episodes, plays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from omegaconf import DictConfig
+
+from envs.cache import GameCache
+from envs.catalogue import SPLITS, cache_root
+from envs.registry import world
+from envs.types import TaskError
+from envs.world import Params, World
+from experiments.budget import Plan, plan_budget
+from experiments.mixture import shares, task_weights
+from experiments.panels import env_node, own, tested
+from experiments.tasks import cache_dir
+
+
+@dataclass(frozen=True)
+class Games:
+    """Games of one split of one task: how many are wanted, how many of them the cache holds, how many seeds must still be
+    tried for the others (more than they are, where some are rejected)."""
+
+    split: str
+    task: str
+    wanted: int
+    cached: int
+    to_try: int
+
+
+@dataclass(frozen=True)
+class Needs:
+    """``models`` are evaluated (base, after SFT, after RL) on ``plays`` plays each."""
+
+    plan: Plan
+    games: tuple[Games, ...]
+    models: int
+    plays: int
+
+    @property
+    def to_make(self) -> int:
+        return sum(games.to_try for games in self.games)
+
+
+def needs(config: DictConfig) -> Needs:
+    """Raises: TaskError: a task's split has fewer games than are wanted."""
+    plan = plan_budget(config)
+    models = 1 + bool(plan.demonstrations) + bool(plan.steps)
+    panels = len(tested(config)) * len(config.eval.temperatures)
+    return Needs(plan, tuple(_games(config, plan)), models, panels * int(config.eval.games) * int(config.eval.plays))
+
+
+def _games(config: DictConfig, plan: Plan) -> Iterator[Games]:
+    place, weights = world(config.env.name, config.env), task_weights(config.env)
+    drawn = plan.demonstrations if config.demos.source == "walkthrough" else 0
+    counts = {"demonstrations": drawn, "train": plan.games, "test": int(config.eval.games)}
+    for split, count in counts.items():
+        for task, share in shares(weights, count).items():
+            if share:
+                yield _split(config, place, task, split, share)
+    for env, task in tested(config):
+        if (env, task) != own(config):
+            yield _split(config, world(env, env_node(config, env)), task, "test", int(config.eval.games))
+
+
+def _split(config: DictConfig, place: World, task: str, split: str, wanted: int) -> Games:
+    """Goes over the seeds as the catalogue will, and takes those that the cache lacks for games."""
+    reward = config.turn_reward.name if config.turn_reward.name in place.rewards else place.rewards[0]
+    params = place.for_split(place.with_reward(place.parse_task(task), reward), split)
+    cache = GameCache(cache_dir(config) or cache_root(), place)
+    seen: set[str] = set()
+    accepted = rejected = missing = 0
+    for seed in _seeds(place, params, split):
+        if accepted + missing >= wanted:
+            break
+        entry = cache.get(params, seed)
+        if entry is None:
+            missing += 1
+        elif entry.record is None or entry.record.fingerprint in seen:
+            rejected += 1
+        else:
+            seen.add(entry.record.fingerprint)
+            accepted += 1
+    if accepted + missing < wanted:
+        raise TaskError(f"{task}: split {split} has at most {accepted + missing} games of the {wanted} asked for")
+    tries = missing if not accepted else round(missing * (accepted + rejected) / accepted)
+    return Games(split, task, wanted, accepted, tries)
+
+
+def _seeds(place: World, params: Params, split: str) -> Iterator[int]:
+    listed = place.seeds(params, split)
+    yield from listed if listed is not None else range(SPLITS[split].first, SPLITS[split].last + 1)
