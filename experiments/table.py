@@ -56,7 +56,16 @@ def _caption(result: RunResult) -> str:
     played = f"test games played {times} each, temperature {first.temperature:g}, at most {first.max_turns} turns"
     if first.optimal_turns:
         played += f" ({first.max_turns / first.optimal_turns:.3g} x the {first.optimal_turns:.3g} of the winning plan)"
-    return f"{played}\n{result.units:g} units spent, {result.units_left:g} left; {result.seconds:.0f} s in all"
+    return f"{played}\n{_spent(result)}; {result.seconds:.0f} s in all"
+
+
+def _spent(result: RunResult) -> str:
+    """What was charged, then both ways of counting where they are known apart."""
+    words = f"{result.units:g} units spent, {result.units_left:g} left"
+    sums = result.notes.get("spent")
+    if not sums:
+        return words
+    return f"{words} ({sums['units_by_games']:g} counting games, {sums['units_by_rollouts']:g} counting rollouts)"
 
 
 def _places(result: RunResult) -> str:

@@ -95,6 +95,12 @@ def test_closing_table(result: RunResult) -> None:
     assert NAME in text
 
 
+def test_both_totals_are_shown(result: RunResult) -> None:
+    sums = {"units_by_games": 1000.0, "units_by_rollouts": 3800.0}
+    text = closing_table(replace(result, notes={"spent": sums}))
+    assert "1000 units spent, 0 left (1000 counting games, 3800 counting rollouts); 401 s in all" in text
+
+
 def test_table_of_a_model_that_never_wins(result: RunResult) -> None:
     text = closing_table(replace(result, stages=[stage("base", 0, 0.0, 0.0188)], plot=""))
     (row,) = [line.split("│") for line in text.splitlines() if "base model" in line]
