@@ -16,7 +16,8 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 
 from envs.catalogue import cache_root
 from experiments.budget import plan_budget
-from experiments.rates import Rates, load, machine, measure, rates_file, save
+from experiments.measured import measure
+from experiments.rates import Rates, load, machine, rates_file, save
 from experiments.result import FILE as RESULT
 
 DEMONSTRATIONS, STEPS, GAMES = 16, 3, 64

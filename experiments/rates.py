@@ -1,4 +1,4 @@
-"""How fast this machine runs a kind of run: read off a run's folder, kept in the cache by machine and kind."""
+"""How fast this machine runs a kind of run, kept in the cache by machine and kind (``experiments.measured`` reads them off)."""
 
 from __future__ import annotations
 
@@ -6,25 +6,14 @@ import hashlib
 import json
 import os
 import platform
-import time
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
-from itertools import pairwise
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from experiments import demonstrations
-from experiments.metrics import read_metrics
-from experiments.resume import RlFolder
 from experiments.run_folder import identity
-from experiments.stages import stage_ended, stage_seconds
-from experiments.tasks import read_tasks
-from rollouts.episode import Episode
-from rollouts.store import read_episodes
 
 # What a run may change and still run at the same rates
 NORMAL = {
@@ -79,9 +68,6 @@ class Rates:
     model_bytes: float = 0.0
 
 
-# ---- where they are kept
-
-
 @cache
 def machine() -> dict[str, Any]:
     """What a rate depends on, besides what else is running."""
@@ -115,104 +101,3 @@ def save(rates: Rates, path: Path) -> None:
     draft = path.with_suffix(f".{os.getpid()}")
     draft.write_text(json.dumps(asdict(rates), indent=2) + "\n", encoding="utf-8")
     draft.replace(path)
-
-
-# ---- read off a run
-
-
-def measure(config: DictConfig, folder: Path, source: str) -> Rates:
-    """The rates of a run that ended and was never interrupted."""
-    seconds = stage_seconds(folder)
-    parts = (
-        _games(folder, seconds),
-        _demonstrations(folder, seconds, config),
-        _sft(folder, seconds),
-        _rl(folder, seconds),
-    )
-    evaluation = _evaluation(folder, seconds["evaluation"])
-    return Rates(
-        source, time.time(), os.getloadavg()[0], **evaluation, **{k: v for part in parts for k, v in part.items()}
-    )
-
-
-def _games(folder: Path, seconds: dict[str, float]) -> dict[str, float | None]:
-    """A game counts as made by this run if its file is no older than the stage."""
-    files = [Path(task.game_file) for path in (folder / "tasks").glob("*.jsonl") for task in read_tasks(path)]
-    begin = stage_ended(folder)["games"] - seconds["games"]
-    made = sum(file.stat().st_mtime >= begin for file in files)
-    size = fmean(sum(part.stat().st_size for part in file.parent.iterdir()) for file in files)
-    return {"game_seconds": seconds["games"] / made if made >= len(files) / 2 else None, "game_bytes": size}
-
-
-def _demonstrations(folder: Path, seconds: dict[str, float], config: DictConfig) -> dict[str, float]:
-    path = demonstrations.episodes_file(folder)
-    if "demonstrations" not in seconds or not path.exists():
-        return {}
-    played = list(read_episodes(path))
-    each = fmean(sum(turn.env_seconds for turn in episode.turns) for episode in played) / int(config.env.workers)
-    start = max(0.0, seconds["demonstrations"] - each * len(played))
-    return {"demonstrations_seconds": start, "demonstration_seconds": each}
-
-
-def _sft(folder: Path, seconds: dict[str, float]) -> dict[str, float]:
-    clock = [line["timing_s/since_start"] for line in read_metrics(folder / "sft" / "metrics.jsonl")]
-    if "sft" not in seconds or len(clock) < 2:
-        return {}
-    step = (clock[-1] - clock[0]) / (len(clock) - 1)
-    return {"sft_start": max(0.0, seconds["sft"] - step * len(clock)), "sft_step": step}
-
-
-def _rl(folder: Path, seconds: dict[str, float]) -> dict[str, float]:
-    """A checkpoint is written after its step was logged, so its seconds lie between two steps."""
-    rl = RlFolder(folder)
-    lines = [line for line in read_metrics(rl.metrics) if "timing_s/step" in line]
-    if len(lines) < 2:
-        return {}
-    steps = [line["timing_s/step"] for line in lines]
-    clock = [line["timing_s/since_start"] for line in lines]
-    between = [
-        max(0.0, after - before - step) for (before, after), step in zip(pairwise(clock), steps[1:], strict=True)
-    ]
-    saves = sorted(between)[-_saves(folder, len(steps)) :]
-    outside = seconds["rl"] - (clock[-1] - clock[0]) - steps[0]
-    files = sorted(rl.episodes.glob("*.jsonl"))
-    episodes = [episode for file in files for episode in read_episodes(file)]
-    return {
-        "rl_start": max(0.0, outside),
-        "rl_step": fmean(steps),
-        "rl_save": fmean(saves),
-        **_episodes(episodes),
-        "episode_bytes": sum(file.stat().st_size for file in files) / len(episodes),
-        "checkpoint_bytes": float(_size(rl.model(rl.saved_step()).parents[1])),
-        "model_bytes": float(_size(rl.model(rl.saved_step()))),
-    }
-
-
-def _saves(folder: Path, steps: int) -> int:
-    config = OmegaConf.load(RlFolder(folder).config)
-    return max(1, (steps - 1) // int(config.trainer.save_freq))
-
-
-def _episodes(episodes: Sequence[Episode]) -> dict[str, float]:
-    actions = [sum(len(turn.action_ids) for turn in episode.turns) for episode in episodes]
-    context = [sum(len(turn.context_ids) for turn in episode.turns) for episode in episodes]
-    prompts = [len(episode.prompt_ids) for episode in episodes]
-    turns = fmean(len(episode.turns) for episode in episodes)
-    return {
-        "tokens": fmean(map(sum, zip(prompts, actions, context, strict=True))),
-        "sampled": fmean(actions),
-        "turns": turns,
-    }
-
-
-def _size(folder: Path) -> int:
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-
-
-def _evaluation(folder: Path, seconds: float) -> dict[str, float]:
-    """Each file is written when its model has played; the first also waits for the process to start."""
-    files = sorted((folder / "evaluation").rglob("*.jsonl"), key=lambda file: file.stat().st_mtime)
-    plays = [sum(1 for _ in file.open(encoding="utf-8")) for file in files]
-    span = files[-1].stat().st_mtime - files[0].stat().st_mtime
-    each = span / sum(plays[1:]) if len(files) > 1 else seconds / sum(plays)
-    return {"evaluation_start": max(0.0, seconds - each * sum(plays)), "evaluation_play": each}

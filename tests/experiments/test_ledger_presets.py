@@ -21,14 +21,14 @@ SCALE = [  # 20 units in all, 2 a demonstration
     "trainer.save_freq=2",  # so that a kill costs a step
     "eval.games=4",
 ]
-# row -> (demonstrations, distinct games: what is left, as far as 3 steps of 4 prompts see them)
+# row -> (its share, demonstrations, distinct games: what is left, as far as 3 steps of 4 prompts see them)
 ROWS = {
-    "sft0_rl1000": (0, 12),
-    "sft20_rl800": (2, 12),
-    "sft40_rl600": (4, 12),
-    "sft60_rl400": (6, 8),
-    "sft80_rl200": (8, 4),
-    "sft100_rl0": (10, 0),
+    "sft0_rl1000": (0.0, 0, 12),
+    "sft20_rl800": (0.2, 2, 12),
+    "sft40_rl600": (0.4, 4, 12),
+    "sft60_rl400": (0.6, 6, 8),
+    "sft80_rl200": (0.8, 8, 4),
+    "sft100_rl0": (1.0, 10, 0),
 }
 
 
@@ -43,8 +43,8 @@ def _imitating(output: Path) -> bool:
 @pytest.mark.parametrize("row", ROWS)
 @pytest.mark.timeout(1200)
 def test_the_ledger_is_what_lies_on_disk(row: str, tmp_path: Path) -> None:
-    demonstrations, games = ROWS[row]
-    overrides = [f"budget={row}", *SCALE]
+    share, demonstrations, games = ROWS[row]
+    overrides = [f"budget={row}", *SCALE, f"budget.sft_share={share}"]  # small.py has a share of its own
     moment: Callable[[Path], bool] = _a_step_is_logged if games else _imitating
     process = small.launch(tmp_path, *overrides)
     small.wait_for(lambda: moment(tmp_path), 500)

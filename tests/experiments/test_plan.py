@@ -16,11 +16,12 @@ from envs.registry import world
 from envs.types import TaskError
 from experiments import calibrate, plan
 from experiments.budget import plan_budget
+from experiments.measured import measure
 from experiments.model_shape import PUBLISHED, Shape, from_config, shape_of
 from experiments.plan_fit import GIB, Room, disk, kept_checkpoints, memory
 from experiments.plan_needs import Games, needs
 from experiments.plan_time import forecast
-from experiments.rates import kind, measure, rates_file, save
+from experiments.rates import kind, rates_file, save
 from experiments.run_folder import run_name
 from rollouts.episode import Episode, Outcome, Turn
 from rollouts.store import write_episodes
