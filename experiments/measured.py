@@ -64,7 +64,8 @@ def _sft(folder: Path, seconds: dict[str, float]) -> dict[str, float]:
 
 
 def _rl(folder: Path, seconds: dict[str, float]) -> dict[str, float]:
-    """A checkpoint is written after its step was logged, so its seconds lie between two steps."""
+    """A checkpoint is written after its step was logged, so its seconds lie between two steps. What the first step takes
+    longer than the others belongs to the start."""
     rl = RlFolder(folder)
     lines = [line for line in read_metrics(rl.metrics) if "timing_s/step" in line]
     if len(lines) < 2:
@@ -75,12 +76,13 @@ def _rl(folder: Path, seconds: dict[str, float]) -> dict[str, float]:
         max(0.0, after - before - step) for (before, after), step in zip(pairwise(clock), steps[1:], strict=True)
     ]
     saves = sorted(between)[-_saves(folder, len(steps)) :]
-    outside = seconds["rl"] - (clock[-1] - clock[0]) - steps[0]
+    step = fmean(steps[1:])
+    outside = seconds["rl"] - (clock[-1] - clock[0]) - step
     files = sorted(rl.episodes.glob("*.jsonl"))
     episodes = [episode for file in files for episode in read_episodes(file)]
     return {
         "rl_start": max(0.0, outside),
-        "rl_step": fmean(steps),
+        "rl_step": step,
         "rl_save": fmean(saves),
         **_episodes(episodes),
         "episode_bytes": sum(file.stat().st_size for file in files) / len(episodes),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from io import StringIO
+from pathlib import Path
 
 from omegaconf import DictConfig
 from rich.console import Console
@@ -55,6 +56,7 @@ def make(config: DictConfig, say: Callable[[str], None] = print) -> PlanReport:
         stages, about = plan_gpu.forecast(config, wanted, place), _about_gpu(config)
     else:
         if rates is None and not problems:
+            _refuse_without_gpu(config)
             say(CALIBRATING)
             rates = calibrate.calibrate(config)
         stages = plan_time.forecast(config, wanted, rates, int(machine()["cores"])) if rates else []
@@ -64,6 +66,13 @@ def make(config: DictConfig, say: Callable[[str], None] = print) -> PlanReport:
         [_amounts(config, wanted, rates, here or rooms), *([_times(stages, seconds)] if stages else [])], about
     )
     return PlanReport(text, tuple(problems), seconds)
+
+
+def _refuse_without_gpu(config: DictConfig) -> None:
+    if config.trainer.device == "cuda" and not Path("/dev/nvidiactl").exists():
+        raise plan_gpu.GpuError(
+            f"cluster={config.cluster.name} needs GPUs and there are none here: add plan_gpu=H100x8 or so"
+        )
 
 
 def _amounts(config: DictConfig, wanted: Needs, rates: Rates | None, rooms: Sequence[Room]) -> Table:

@@ -145,8 +145,8 @@ def test_rates_are_read_off_a_run(composed: Composer, folder: Path) -> None:
     assert (rates.game_seconds, rates.game_bytes) == (2.0, 3000)
     assert (rates.demonstration_seconds, rates.demonstrations_seconds) == (0.25, 2.0)  # 0.5 s of play over two workers
     assert (rates.sft_step, rates.sft_start) == (0.5, 10.5)
-    assert (rates.rl_step, rates.rl_save) == (7.0, 1.5)
-    assert rates.rl_start == 60 - (36 - 20) - 8
+    assert (rates.rl_step, rates.rl_save) == (6.5, 1.5)  # the first step's other 1.5 s belong to the start
+    assert rates.rl_start == 60 - (36 - 20) - 6.5
     assert (rates.tokens, rates.sampled, rates.turns) == (18, 6, 2)
     assert (rates.checkpoint_bytes, rates.model_bytes) == (1000, 100)
     assert (rates.evaluation_play, rates.evaluation_start) == (2.0, 6.0)  # 8 s a model of 4 plays; 30 - 3 x 8

@@ -52,6 +52,12 @@ def test_gpus_that_are_not_here(capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["plan_gpu=H100", "model.path=nobody/knows"]) == 2
 
 
+@pytest.mark.skipif(Path("/dev/nvidiactl").exists(), reason="there is a GPU")
+def test_a_cluster_that_is_not_here_is_pointed_to_plan_gpu(capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan=true", "model=qwen2.5_0.5b", "cluster=gpu1", "budget=sft_only"]) == 2
+    assert "cluster=gpu1 needs GPUs" in capfd.readouterr().err
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(1500)
 def test_a_calibration_is_made_once_and_predicts_a_run(
