@@ -74,6 +74,8 @@ def _player(word: str, config: DictConfig) -> Player:
         near = difflib.get_close_matches(word, WORDS, n=1)
         hint = f"; did you mean {near[0]}?" if near else ""
         raise PlayerError(f"no player {word}{hint} (choices: a run folder, a model folder, {', '.join(WORDS)})")
+    if Path(word).parts[0] == str(config.output_dir):
+        word = f"./{word}"  # a run that is not there is no name on the hub
     try:
         path = resolve_model(word, cache_root())
     except ModelError as error:

@@ -1,0 +1,230 @@
+"""``python -m experiments.evaluate``: who plays, what is kept, and what is refused in one line."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import counting_world
+import pytest
+
+from experiments import evaluate
+from experiments.evaluate import main, split
+from experiments.matrix import cells_of
+from experiments.panels import Round, env_node, prepare_panels, rounds
+from experiments.players import PlayerError, players
+from experiments.playing import episode_plans, play_in_text
+from experiments.result import RunResult
+from rollouts.policy import Action, TurnContext
+from train.base import ROOT
+from train.compose import compose
+
+COUNTING = ["env.name=counting_world:Counting", "env.task=count-2", "eval.games=5", "env.workers=1"]
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
+    """The command, with its results under ``tmp_path``: (exit code, stdout, stderr)."""
+    monkeypatch.setenv("PYTHONPATH", f"{Path(counting_world.__file__).parent}{os.pathsep}{ROOT}")
+
+    def command(*arguments: str) -> tuple[int, str, str]:
+        code = main([*arguments, f"output_dir={tmp_path / 'out'}", f"env.cache_dir={tmp_path / 'cache'}"])
+        return code, *capfd.readouterr()
+
+    return command
+
+
+def results(folder: Path) -> list[dict]:
+    return [json.loads(path.read_text()) for path in sorted(folder.glob("out/evaluations/*/result.json"))]
+
+
+def won(result: dict, player: str) -> list[tuple[str, int, int]]:
+    return [(cell["task"], cell["successes"], cell["games"]) for cell in result["matrix"] if cell["player"] == player]
+
+
+# ---- on games that cost nothing
+
+
+def test_expert_and_random_on_two_tasks(run: Run, tmp_path: Path) -> None:
+    code, out, _ = run("expert", "random", *COUNTING, "eval.tasks=[count-2,count-9]", "eval.plays=2")
+    assert code == 0
+    (result,) = results(tmp_path)
+    assert won(result, "expert") == [("count-2", 10, 5), ("count-9", 10, 5)]
+    assert won(result, "random")[1][1] == 0  # nine right words of nine, each one of three
+    assert "expert" in out and "count-9" in out and "10 lost" in out
+    assert {pair["after"] for pair in result["pairs"]} == {"random"}
+    assert result["matrix"][0]["turns_over_optimal"] == 3
+
+
+def test_another_player_is_added_and_nothing_is_played_again(run: Run, tmp_path: Path) -> None:
+    run("expert", *COUNTING)
+    (file,) = tmp_path.glob("out/evaluations/*/evaluation/expert.jsonl")
+    before = file.stat().st_mtime_ns
+    code, out, _ = run("expert", "random", *COUNTING)
+    assert (code, file.stat().st_mtime_ns) == (0, before)
+    (result,) = results(tmp_path)
+    assert [row["label"] for row in result["players"]] == ["expert", "random"]
+    assert "random - expert" in out
+    run("expert", *COUNTING, "fresh=true")
+    assert file.stat().st_mtime_ns > before
+
+
+def test_other_games_or_other_rules_have_another_folder(run: Run, tmp_path: Path) -> None:
+    for change in ([], ["eval.games=4"], ["eval.max_turns=2"], ["eval.seed=1"], ["env.task=count-3"]):
+        assert run("expert", *COUNTING, *change)[0] == 0
+    assert run("expert", *COUNTING, "env.workers=2", "seed=5")[0] == 0  # where, and what is trained: no matter
+    assert len(results(tmp_path)) == 5
+
+
+def test_done_but_lost_is_no_success(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", f"{Path(counting_world.__file__).parent}{os.pathsep}{ROOT}")
+    config = compose([*COUNTING, f"env.cache_dir={tmp_path}"])
+    item = panel_of(config, tmp_path)
+
+    class Dropper:
+        name = "dropper"
+
+        async def act(self, context: TurnContext) -> Action:
+            return Action("drop" if context.turn else "add")
+
+    assert cell_of(Dropper(), config, item).outcomes == {"lost": 5}
+
+
+# ---- on the games of the study
+
+
+@pytest.mark.parametrize("task", ["w2-o3-q4"])
+def test_expert_wins_all_and_random_hardly_any(tmp_path: Path, capfd: pytest.CaptureFixture[str], task: str) -> None:
+    assert main(["expert", "random", f"env.task={task}", "eval.games=20", f"output_dir={tmp_path / 'out'}"]) == 0
+    (result,) = results(tmp_path)
+    assert won(result, "expert") == [(task, 20, 20)]
+    ((_, wins, _),) = won(result, "random")
+    assert wins <= 2
+    assert "100.0 [83.9, 100.0]" in capfd.readouterr().out
+
+
+def test_eating_the_food_of_tw_simple_is_no_success(tmp_path: Path) -> None:
+    """The game is over as it is when it is won; the same player that puts the food on the stove wins."""
+    config = compose(["env=tw_simple", "eval.games=2", "env.workers=1"])
+    item = panel_of(config, tmp_path)
+
+    class Eater:
+        name = "eater"
+
+        async def act(self, context: TurnContext) -> Action:
+            plan = context.task.walkthrough
+            food = plan[-1].removeprefix("put ").removesuffix(" on stove")
+            hungry = context.turn and plan[context.turn - 1].startswith(f"take {food}")
+            return Action(f"eat {food}" if hungry else plan[context.turn])
+
+    assert cell_of(Eater(), config, item).outcomes == {"lost": 2}
+
+
+def panel_of(config, folder: Path) -> Round:
+    prepare_panels(config, folder, also_own=True)
+    (item,) = rounds(config, folder)
+    return item
+
+
+def cell_of(policy, config, item: Round):
+    env = env_node(config, item.panel.env)
+    episodes = asyncio.run(play_in_text(policy, episode_plans(item, config, env), env, 4, lambda: None))
+    (cell,) = cells_of(item, {policy.name: episodes})
+    assert (cell.successes, cell.low) == (0, 0)
+    return cell
+
+
+def test_the_base_model_and_a_copy_of_it_play_alike(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Two names of one set of weights: the same tokens; and a second command plays nothing."""
+    words = ["base", str(ROOT / "assets" / "tiny"), "expert", "eval.games=6", f"output_dir={tmp_path / 'out'}"]
+    assert main(words) == 0
+    (result,) = results(tmp_path)
+    assert [row["label"] for row in result["players"]] == ["base tiny", "tiny", "expert"]
+    first, second, _ = (tmp_path.glob(f"out/evaluations/*/evaluation/{row['name']}.jsonl") for row in result["players"])
+    assert without_clocks(next(first)) == without_clocks(next(second))
+    pair = next(pair for pair in result["pairs"] if pair["after"] == "tiny")
+    assert (pair["gained"], pair["lost"], pair["p"]) == (0, 0, 1.0)
+    assert result["matrix"][0]["tokens_per_turn"] > 1
+    capfd.readouterr()
+    assert main(words) == 0
+    assert "evaluation:" not in capfd.readouterr().err
+
+
+def without_clocks(path: Path) -> list[dict]:
+    episodes = [json.loads(line) for line in path.read_text().splitlines()]
+    for episode in episodes:
+        for turn in episode["turns"]:
+            del turn["act_seconds"], turn["env_seconds"]
+    return episodes
+
+
+# ---- refused in one line, before anything is made
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "who is to play?"),
+        (["bse"], "no player bse; did you mean base?"),
+        (["./runs/nothing-like-this"], "does not exist"),
+        (["expert", "expert"], "expert is named twice"),
+        (["expert", "--multirun"], "everything else is KEY=VALUE"),
+        (["expert", "env.task=w2o3"], "unknown task 'w2o3'"),
+        (["expert", "eval.tasks=[w2-o3-q4,w2-o3-q4]"], "eval.tasks names w2-o3-q4 twice"),
+        (["expert", "eval.plays=0"], "eval.plays=0"),
+        (["expert", "eval.temperatures=[-1]"], "temperatures of 0 or more"),
+        (["expert", "evl.plays=2"], "did you mean eval.plays?"),
+        (["endpoint_model=parrot"], "belong to endpoint=URL"),
+        (["endpoint=localhost:8000", "endpoint_model=parrot"], "must be an address"),
+        (["endpoint=http://localhost:8000/v1"], "needs endpoint_model=NAME"),
+        (["expert", "endpoints=http://localhost:8000/v1"], "did you mean endpoint?"),
+        (["expert", "at_once=none"], "must be a number"),
+    ],
+)
+def test_refused_in_one_line(run: Run, tmp_path: Path, arguments: list[str], words: str) -> None:
+    code, out, err = run(*arguments)
+    assert (code, out) == (2, "")
+    (line,) = err.splitlines()
+    assert line.startswith("turngrid: ") and words in line
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_run_that_is_not_there_is_no_name_on_the_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(PlayerError, match="runs/gone does not exist"):
+        players(["runs/gone"], None, compose([]))
+
+
+def test_an_expert_needs_plans(run: Run) -> None:
+    """A slippery lake has no plan that surely wins."""
+    code, _, err = run("expert", "env=gym", "+env.kwargs.is_slippery=true", "eval.games=2", "env.workers=1")
+    assert code == 2
+    assert "expert: 2 of 2 games have no winning plan" in err.splitlines()[-1]
+
+
+def test_a_run_of_another_world_plays_only_where_that_is_said(run: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "a-run"
+    (folder / "sft" / "model").mkdir(parents=True)
+    (folder / "sft" / "model" / "config.json").write_text("{}")
+    (folder / "attempts.jsonl").write_text("")
+    (folder / "config.yaml").write_text("env: {name: alfworld}\n")
+    RunResult("a-run", str(folder), 0, [], units=0).write(folder)
+    code, _, err = run(str(folder))
+    assert code == 2
+    assert "was trained on env=alfworld: say that, or env=textworld to try it" in err
+
+
+def test_players_options_and_overrides_are_told_apart() -> None:
+    words, options, overrides = split(["base", "endpoint=http://x/v1", "eval.games=3", "runs/a", "at_once=4"])
+    assert words == ["base", "runs/a"]
+    assert (options.endpoint, options.at_once) == ("http://x/v1", 4)
+    assert overrides == ["eval.games=3"]
+
+
+def test_help_says_how(capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    assert capfd.readouterr().out.strip() == (evaluate.__doc__ or "").strip()
