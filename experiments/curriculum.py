@@ -62,12 +62,14 @@ class Thresholded:
         threshold: share of the episodes of the last ``window`` steps, all taken together.
         window: steps; a new task is looked at only once it has been played for so many.
         keep: go on playing the tasks before.
+        success: of the newest task over the window, as of the last step that was observed.
     """
 
     tasks: Sequence[str]
     threshold: float
     window: int
     keep: bool = False
+    success: float = 0.0
     _number: int = 1
     _first_step: int = 1
     _recent: list[tuple[int, int]] = field(default_factory=list)
@@ -76,15 +78,11 @@ class Thresholded:
         first = 0 if self.keep else self._number - 1
         return Stage(self._number, self._first_step, tuple(self.tasks[first : self._number]))
 
-    @property
-    def success(self) -> float:
-        """Of the newest task, over the window so far."""
-        played = sum(games for _, games in self._recent)
-        return sum(won for won, _ in self._recent) / played if played else 0.0
-
     def observe(self, step: int, results: Mapping[str, tuple[int, int]]) -> None:
-        """``results``: (won, played) episodes of the step by task."""
+        """``results``: (won, played) episodes of the step by task; ``success`` is what the window then says."""
         self._recent = [*self._recent, results.get(self.tasks[self._number - 1], (0, 0))][-self.window :]
+        played = sum(games for _, games in self._recent)
+        self.success = sum(won for won, _ in self._recent) / played if played else 0.0
         if len(self._recent) == self.window and self.success >= self.threshold and self._number < len(self.tasks):
             self._number, self._first_step, self._recent = self._number + 1, step + 1, []
 

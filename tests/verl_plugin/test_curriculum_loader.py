@@ -12,6 +12,7 @@ from omegaconf import DictConfig, OmegaConf
 from verl.trainer.ppo.v1.trainer_base import TRAINER_REGISTRY
 
 from rollouts.episode import Episode, Outcome, Turn
+from rollouts.store import write_episodes
 from verl_plugin import curriculum, trainer
 from verl_plugin.curriculum import CurriculumTrainer, GameLoader, by_task, task_metrics
 from verl_plugin.dataset import TaskDataset
@@ -102,6 +103,30 @@ def test_metrics_by_task_by_hand() -> None:
         "turns_by_task/b": 3.0,
         "episodes_by_task/b": 2.0,
     }
+
+
+def test_a_threshold_hears_of_a_step_before_its_checkpoint(dataset: TaskDataset, tmp_path: Path) -> None:
+    """``gather_episodes`` runs when the step is logged, after which verl saves the loader's state."""
+    settings = OmegaConf.merge(
+        config("threshold"),
+        {
+            "env": {"max_turns": 6},
+            "turn_reward": {"name": "sparse"},
+            "run": {"episodes": str(tmp_path)},
+            "curriculum": {"horizon": {1: 2, 2: 5}},
+        },
+    )
+    ours = object.__new__(CurriculumTrainer)  # its workers and servers have no part in this
+    ours.config, ours.draws = settings, curriculum.draws(dataset, settings)
+    seen = []
+    for step, won in enumerate([True, False, True], start=1):
+        ours.global_steps = step
+        write_episodes(tmp_path / f"{step:06d}" / "000001-0000.jsonl", [episode("simple", won, 2, float(won))])
+        metrics = ours.gather_episodes()
+        seen.append([metrics[f"curriculum/{name}"] for name in ("stage", "success", "max_turns")])
+        assert metrics["success_by_task/simple"] == metrics["success/train"] == float(won)
+    assert seen == [[1.0, 1.0, 2.0], [1.0, 0.5, 5.0], [2.0, 0.0, 5.0]]  # half of two steps is enough
+    assert GameLoader(dataset, ours.draws).state_dict()["curriculum"]["first_step"] == 3
 
 
 @pytest.mark.parametrize(
