@@ -11,18 +11,19 @@ from experiments.ledger import read_ledger
 from rollouts.store import read_episodes
 
 pytestmark = pytest.mark.slow
+LONGER = "env.max_turns=12"  # six turns are too few for wins
 
 
 @pytest.fixture(scope="module")
 def first(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return small.finish(tmp_path_factory.mktemp("first"))
+    return small.finish(tmp_path_factory.mktemp("first"), LONGER)
 
 
 @pytest.fixture(scope="module")
 def second(first: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    drawn = ["demos.source=episodes", f"demos.run='{first}'", "demos.max_invalid=6", "demos.per_game=2"]
+    drawn = ["demos.source=episodes", f"demos.run='{first}'", "demos.max_invalid=12", "demos.per_game=2"]
     budget = ["budget=sft_only", "budget.sft_share=1", "budget.units=4"]
-    return small.finish(tmp_path_factory.mktemp("second"), f"model.path='{first}'", *budget, *drawn)
+    return small.finish(tmp_path_factory.mktemp("second"), LONGER, f"model.path='{first}'", *budget, *drawn)
 
 
 @pytest.mark.timeout(1500)
