@@ -44,6 +44,11 @@ class TurngridTrainer(PPOTrainerSync):
 
     # ---- reproducible batches
 
+    def _init_dataloader(self) -> None:
+        """verl divides by the steps of an epoch: 0 where a step has more prompts than there are games."""
+        super()._init_dataloader()
+        self.steps_per_epoch = max(1, self.steps_per_epoch)
+
     def _next_train_batch(self, num_prompts: int | None = None) -> Any:
         batch = super()._next_train_batch(num_prompts)
         self._guard_against_endless_refills()
