@@ -15,9 +15,9 @@ MANY_PLAYERS = 5  # beyond, only pairs of neighbours are shown; result.json has 
 
 
 def matrix_tables(cells: Sequence[Cell]) -> list[Table]:
-    """Success of each player on each panel, and how the games went; nothing for one panel, which needs no matrix."""
-    columns = _columns(cells)
-    return [success_table(cells), manner_table(cells)] if len(columns) > 1 else []
+    """Success of each player on each panel, where there are several, and how the games went."""
+    matrix = [success_table(cells)] if len(_columns(cells)) > 1 else []
+    return [*matrix, manner_table(cells)] if cells else []
 
 
 def _columns(cells: Sequence[Cell]) -> list[tuple[str, str, float]]:

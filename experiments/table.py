@@ -32,6 +32,7 @@ def plain_text(tables: list[Table]) -> str:
     console = Console(file=StringIO(), width=WIDTH, no_color=True)
     for table in tables:
         console.print(table)
+        console.print()
     return console.file.getvalue()  # type: ignore[attr-defined]
 
 
@@ -55,7 +56,7 @@ def _caption(result: RunResult) -> str:
     times = "once" if first.plays == 1 else f"{first.plays} times"
     played = f"test games played {times} each, temperature {first.temperature:g}, at most {first.max_turns} turns"
     if first.optimal_turns:
-        played += f" ({first.max_turns / first.optimal_turns:.3g} x the {first.optimal_turns:.3g} of the winning plan)"
+        played += f", {first.max_turns / first.optimal_turns:.3g} x the winning plan"
     return f"{played}\n{_spent(result)}; {result.seconds:.0f} s in all"
 
 

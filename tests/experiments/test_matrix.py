@@ -143,7 +143,9 @@ def test_the_matrix_has_players_down_and_panels_across(cells: list[Cell]) -> Non
 
 
 def test_one_panel_needs_no_matrix(cells: list[Cell]) -> None:
-    assert matrix_tables(cells[:2]) == []
+    (manner,) = matrix_tables(cells[:2])
+    assert [row[0] for row in rows(plain_text([manner]))] == ["model", "base model", "after RL"]
+    assert matrix_tables([]) == []
 
 
 def test_worlds_and_temperatures_are_named_where_they_differ(cells: list[Cell]) -> None:
