@@ -129,6 +129,23 @@ def test_a_threshold_hears_of_a_step_before_its_checkpoint(dataset: TaskDataset,
     assert GameLoader(dataset, ours.draws).state_dict()["curriculum"]["first_step"] == 3
 
 
+def test_a_horizon_over_one_task_leaves_the_games_to_verl(tmp_path: Path) -> None:
+    ours = object.__new__(CurriculumTrainer)
+    ours.config = OmegaConf.create(
+        {
+            "env": {"tasks": None, "max_turns": 6},
+            "turn_reward": {"name": "sparse"},
+            "run": {"episodes": str(tmp_path)},
+            "curriculum": {"name": "horizon", "horizon": {1: 2, 4: 5}},
+        }
+    )
+    ours.global_steps = 4
+    write_episodes(tmp_path / "000004" / "000004-0000.jsonl", [episode("simple", True, 2, 1.0)])
+    metrics = ours.gather_episodes()
+    assert metrics["curriculum/max_turns"] == 5.0
+    assert not [key for key in metrics if "by_task" in key or key == "curriculum/stage"]
+
+
 @pytest.mark.parametrize(
     ("tasks", "name", "expected"),
     [
