@@ -17,7 +17,6 @@ from envs.process import WorkerLost, WorkerProcess
 from envs.types import EnvError
 from envs.world import Params, World
 
-_GAME_DEADLINE_S = 300.0
 T = TypeVar("T")
 
 
@@ -89,7 +88,7 @@ class Makers:
     async def _ask(self, worker: WorkerProcess, params: Params, seed: int) -> None:
         with self._cache.building() as folder:
             request = {"op": "make", "params": dict(params), "seed": seed, "folder": str(folder)}
-            outcome = await worker.request(request, _GAME_DEADLINE_S)
+            outcome = await worker.request(request, self._world.longest_making_s)
             self._cache.publish(folder, params, seed, outcome)
 
     async def _close(self) -> None:

@@ -6,7 +6,7 @@ All of them are frozen and made of plain values, so that they travel between pro
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 
@@ -45,7 +45,8 @@ class TaskRef:
         return f"{self.env}/{self.task}/{self.seed}"
 
     def to_dict(self) -> dict[str, Any]:
-        return {**asdict(self), "params": dict(self.params), "walkthrough": list(self.walkthrough)}
+        own = {item.name: getattr(self, item.name) for item in fields(self)}  # asdict would copy every value, deeply
+        return {**own, "params": dict(self.params), "walkthrough": list(self.walkthrough)}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> TaskRef:

@@ -67,6 +67,16 @@ class World(abc.ABC):
         self.settings = self.Settings() if settings is None else settings
 
     @property
+    def longest_step_s(self) -> float:
+        """Seconds that one step may rightly take; ``env.step_deadline_s`` has to be more. 0: a step takes no time."""
+        return 0.0
+
+    @property
+    def longest_making_s(self) -> float:
+        """Seconds after which the making of one game counts as hung."""
+        return 300.0
+
+    @property
     @abc.abstractmethod
     def version(self) -> str:
         """Changes whenever the same seed would give another game; part of the cache's address."""

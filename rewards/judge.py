@@ -62,8 +62,18 @@ class Judge:
         score = self.ask(str(turns[-1].info.get("problem", "")), patch) if patch else 0.0
         return [0.0] * (len(turns) - 1) + [score]
 
+    def problem(self) -> str:
+        """What is wrong with the settings, "" if nothing is."""
+        if not self.settings.url.startswith(("http://", "https://")):
+            return f"reward=judge needs turn_reward.url=http(s)://HOST/v1, not {self.settings.url!r}"
+        if self.settings.key_env and not os.environ.get(self.settings.key_env):
+            return f"turn_reward.key_env names {self.settings.key_env}, which is not set"
+        return ""
+
     def ask(self, problem: str, patch: str) -> float:
         """The judge's score of one change. Raises as the class says."""
+        if wrong := self.problem():
+            raise ValueError(wrong)
         request = self._request(problem, patch)
         for left in range(self.settings.retries, -1, -1):
             try:
@@ -76,10 +86,6 @@ class Judge:
 
     def _request(self, problem: str, patch: str) -> urllib.request.Request:
         url, key = self.settings.url.rstrip("/"), os.environ.get(self.settings.key_env or "", "")
-        if not url.startswith(("http://", "https://")):
-            raise ValueError(f"reward=judge needs turn_reward.url=http(s)://HOST/v1, not {self.settings.url!r}")
-        if self.settings.key_env and not key:
-            raise ValueError(f"turn_reward.key_env names {self.settings.key_env}, which is not set")
         told = f"What is wrong:\n{problem[:_SHOWN_CHARS]}\n\nThe change:\n{patch[:_SHOWN_CHARS]}"
         messages = [{"role": "system", "content": _ASK}, {"role": "user", "content": told}]
         body = {"model": self.settings.model, "messages": messages, "temperature": 0, "max_tokens": 16}

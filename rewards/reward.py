@@ -37,9 +37,10 @@ class Reward(Protocol):
 
     ``max_score`` is the score that a perfect game reaches, in the game's own points.
 
-    Two class attributes are optional. ``Settings``, a frozen dataclass in which every field has a default, types the keys
+    Three things are optional. ``Settings``, a frozen dataclass in which every field has a default, types the keys
     of the ``turn_reward`` node that this reward adds; it is handed to the constructor. ``blocking = True`` says that
-    the reward waits for somebody else (a judge over the network), so that it is asked in a thread.
+    the reward waits for somebody else (a judge over the network), so that it is asked in a thread. A method ``problem()``
+    says what is wrong with its settings ("" if nothing is), so that a run is refused before it starts.
     """
 
     name: str

@@ -9,6 +9,7 @@ from pathlib import Path
 from hydra._internal.utils import get_args_parser
 from omegaconf import DictConfig, OmegaConf
 
+from envs.types import EnvError, TaskError
 from experiments.child import StageFailed
 from experiments.run_folder import RunFolderBusy, open_run
 from train.base import VerlMissing
@@ -28,7 +29,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (ConfigError, RunFolderBusy, VerlMissing) as error:
         say(str(error))
         return REFUSED
-    except StageFailed as error:
+    except TaskError as error:  # a world found only while it made games that they cannot be had
+        say(str(error))
+        return REFUSED
+    except (StageFailed, EnvError) as error:
         say(f"{error}\nThe same command goes on from here.")
         return FAILED
     except KeyboardInterrupt:

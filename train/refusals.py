@@ -20,6 +20,7 @@ from experiments.budget import BudgetError, plan_budget
 from experiments.mixture import shares, task_weights
 from experiments.models import ModelError, check_model
 from experiments.rejection import DemosError, draw
+from rewards.registry import reward
 from train import curriculum
 from train.errors import ConfigError
 from train.evaluation import evaluation_refusal, too_few_turns, useless_plays
@@ -66,6 +67,16 @@ def _task(config: DictConfig) -> Finding:
 def _reward(config: DictConfig) -> Finding:
     offered, name = world(config.env.name, config.env).rewards, config.turn_reward.name
     return None if name in offered else {"env": config.env.name, "reward": name, "offered": ", ".join(offered)}
+
+
+def _reward_settings(config: DictConfig) -> Finding:
+    problem = getattr(reward(config.turn_reward.name, config.turn_reward), "problem", str)()
+    return {"reason": problem} if problem else None
+
+
+def _step_deadline(config: DictConfig) -> Finding:
+    longest, deadline = world(config.env.name, config.env).longest_step_s, config.env.step_deadline_s
+    return {"deadline": f"{deadline:g}", "longest": f"{longest:g}"} if deadline <= longest else None
 
 
 def _algorithm(config: DictConfig) -> Finding:
@@ -251,6 +262,12 @@ def _large_on_cpu(config: DictConfig) -> Finding:
 REFUSALS: tuple[Rule, ...] = (
     Rule("task", "{reason}", _task),
     Rule("reward", "env={env} does not offer reward={reward}; it offers: {offered}", _reward),
+    Rule("reward_settings", "{reason}", _reward_settings),
+    Rule(
+        "step_deadline",
+        "env.step_deadline_s={deadline} is no more than the {longest} s that one step of this world may take: raise it",
+        _step_deadline,
+    ),
     Rule("algorithm", "algo.name={algo} is not registered in algorithms/registry.py; known: {known}", _algorithm),
     Rule("counts", "{key}={value} must be at least 1", _counts),
     Rule("no_critic", "algo={algo} learns from a critic: leave critic.enable unset, or choose algo=grpo", _no_critic),

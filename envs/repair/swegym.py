@@ -101,6 +101,16 @@ class SweGym(World):
             row.instance, folder, self._setup(), name=self.name, demonstration=bool(params.get("demonstration"))
         )
 
+    @property
+    def longest_step_s(self) -> float:
+        """A run of the tests."""
+        return self.settings.tests_deadline_s
+
+    @property
+    def longest_making_s(self) -> float:
+        """The tests run broken, repaired and along the walkthrough; and a repository may have to be fetched."""
+        return 300.0 + 4 * self.settings.tests_deadline_s
+
     def env(self, *, legal: bool = False, expert: bool = False) -> TextEnv:
         from envs.repair.env import RepairEnv
 

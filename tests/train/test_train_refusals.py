@@ -25,6 +25,8 @@ from train.refusals import REFUSALS, WARNINGS, Rule, check
 REFUSED = {
     "task": ["env.max_turns=12", "env.task=w2-o3"],
     "reward": ["reward=balanced"],
+    "reward_settings": ["env=repo_repair", "reward=judge"],
+    "step_deadline": ["env=repo_repair", "env.step_deadline_s=10"],
     "algorithm": ["algo.name=dqn"],
     "counts": ["eval.games=0"],
     "no_critic": ["algo=ppo", "critic.enable=false"],
@@ -110,7 +112,10 @@ def test_env_reward_and_budget_set_only_their_own_node() -> None:
     """Which is why the combinations below may put these nodes into a config that was composed with others."""
     for group, node in (("env", "env"), ("reward", "turn_reward"), ("budget", "budget")):
         for file in (CONF / group).glob("*.yaml"):
-            assert list(yaml.safe_load(file.read_text())) == [node]
+            content = yaml.safe_load(file.read_text())
+            defaults = content.pop("defaults", [])
+            assert list(content) == [node]
+            assert defaults in ([], [{"override /reward": "ratio"}, "_self_"])  # a world's own default reward
 
 
 @pytest.mark.parametrize("algo", ALGORITHMS)
@@ -131,9 +136,12 @@ def test_every_combination_passes_or_is_refused_by_the_table(composed: Composer,
 def _nodes() -> dict[str, list[DictConfig]]:
     return {
         "env": [_raw(f"env={name}").env for name in WORLDS],
-        "turn_reward": [_raw(f"reward={name}").turn_reward for name in REWARDS],
+        "turn_reward": [_raw(f"reward={name}", *NEEDED.get(name, ())).turn_reward for name in REWARDS],
         "budget": [_raw(f"budget={name}").budget for name in OPTIONS["budget"]],
     }
+
+
+NEEDED = {"judge": ["turn_reward.url=http://127.0.0.1/v1"]}  # what an option does not run without
 
 
 def _raw(*overrides: str) -> DictConfig:
