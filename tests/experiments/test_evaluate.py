@@ -94,6 +94,23 @@ def test_done_but_lost_is_no_success(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert cell_of(Dropper(), config, item).outcomes == {"lost": 5}
 
 
+def test_a_panel_of_another_world(run: Run, tmp_path: Path) -> None:
+    code, out, _ = run("expert", *COUNTING, "eval.tasks=[count-2,gym/FrozenLake-v1]")
+    assert code == 0
+    (result,) = results(tmp_path)
+    assert [(cell["env"], cell["task"], cell["successes"]) for cell in result["matrix"]] == [
+        ("counting_world:Counting", "count-2", 5),
+        ("gym", "FrozenLake-v1", 5),
+    ]
+    assert "gym/FrozenLake-v1" in out
+
+
+def test_each_task_of_a_mixture_is_a_panel(run: Run, tmp_path: Path) -> None:
+    mixture = [word for word in COUNTING if not word.startswith("env.task")]
+    assert run("expert", *mixture, "env.tasks=[count-2,count-4]")[0] == 0
+    assert won(results(tmp_path)[0], "expert") == [("count-2", 5, 5), ("count-4", 5, 5)]
+
+
 # ---- on the games of the study
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import json
 import socket
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +15,7 @@ from chat_stub import Answer, Stub, chat_stub, says
 from envs.pool import EnvPool
 from envs.registry import world
 from envs.types import Observation, TaskRef
+from experiments.evaluate import main
 from rollouts.chat_policy import ChatPolicy, Endpoint, EndpointError
 from rollouts.episode import Episode, Outcome
 from rollouts.loop import EpisodePlan, run_episode
@@ -136,3 +139,31 @@ def test_nobody_listens(demonstration_games: list[TaskRef]):
 def test_what_cannot_be_asked_is_refused_at_once(arguments: tuple[str, ...], words: str):
     with pytest.raises(EndpointError, match=words):
         Endpoint(*arguments)
+
+
+# ---- the whole command
+
+
+def test_an_endpoint_is_evaluated_and_nothing_is_asked_twice(tmp_path: Path, capfd: pytest.CaptureFixture[str]):
+    """One that answers badly in the middle ends the command in one line; the panel that it had finished is kept."""
+    words = [
+        "endpoint_model=parrot-7b",
+        "eval.games=2",
+        "eval.max_turns=2",
+        "eval.temperatures=[0.4,1]",
+        "env.workers=1",
+    ]
+    ill = {"at": 1.0}
+    with chat_stub(lambda body: (401, "no") if body["temperature"] == ill["at"] else says("look")) as stub:
+        command = [f"endpoint={stub.url}", *words, f"output_dir={tmp_path}"]
+        assert main(command) == 2
+        assert "answered 401 to parrot-7b: no" in capfd.readouterr().err.splitlines()[-1]
+        ill["at"] = -1.0
+        asked = len(stub.seen)
+        assert main(command) == 0
+    assert {body["temperature"] for *_, body in stub.seen[asked:]} == {1.0}
+    (result,) = [json.loads(path.read_text()) for path in tmp_path.glob("evaluations/*/result.json")]
+    assert [(cell["player"], cell["temperature"], cell["outcomes"]) for cell in result["matrix"]] == [
+        ("parrot-7b", 0.4, {"out_of_turns": 2}),
+        ("parrot-7b", 1.0, {"out_of_turns": 2}),
+    ]
