@@ -145,6 +145,20 @@ def test_the_result_adds_up(run: Path):
     assert (run / result.plot).stat().st_size > 10_000
 
 
+def test_the_matrix_agrees_with_the_stages(run: Path):
+    """The first round is what the stages show; every two stages were compared on its games."""
+    result = RunResult.read(run)
+    assert result is not None
+    first = result.matrix[: len(result.stages)]
+    assert [(cell.player, cell.successes, cell.interval, cell.panel_hash) for cell in first] == [
+        (stage.name, stage.successes, stage.interval, stage.panel_hash) for stage in result.stages
+    ]
+    assert {(cell.max_turns, cell.optimal_turns, cell.turns_over_optimal) for cell in first} == {(6, 4, 1.5)}
+    names = [(pair.before, pair.after, pair.games) for pair in result.pairs[:3]]
+    assert names == [("base", "sft", 8), ("base", "rl", 8), ("sft", "rl", 8)]
+    assert result.pairs[1].gained - result.pairs[1].lost == result.stages[2].successes - result.stages[0].successes
+
+
 def test_each_stage_played_the_same_held_out_games(run: Path):
     played = [
         [episode["seed"] for episode in small.lines(run / "evaluation" / f"{name}.jsonl")]
