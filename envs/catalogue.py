@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import hashlib
+import itertools
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +15,9 @@ from envs.making import Makers
 from envs.types import TaskError, TaskRef
 from envs.world import Params, World
 
-_GIVE_UP_AFTER = 200
+# Rejected seeds in a row after which nothing more is expected: before the first game, and after it.
+_GIVE_UP_AFTER, _RUN_DRY_AFTER = 200, 1000
+_AHEAD = 64
 
 
 @dataclass(frozen=True)
@@ -127,7 +130,7 @@ class Catalogue:
         walk = _Walk(self._cache, params, seeds, count, frozenset(avoid))
         walk.run()
         while walk.missing and not walk.hopeless:
-            makers.make(params, walk.missing, f"{self._world.name} {task} {split}")
+            makers.make(params, walk.wanted, f"{self._world.name} {task} {split}")
             walk.run()
         if walk.hopeless or (count is not None and len(walk.accepted) < count):
             raise TaskError(_unfillable(task, split, count, walk))
@@ -178,15 +181,19 @@ class _Walk:
         self.accepted: list[tuple[int, Entry]] = []
         self.rejected: list[tuple[int, str]] = []
         self.missing: list[int] = []
+        self._dry = 0
         seen = set(self._avoid)
         for seed in self._seeds:
-            if self._count is not None and len(self.accepted) + len(self.missing) >= self._count:
+            full = self._count is not None and len(self.accepted) + len(self.missing) >= self._count
+            if full or self.hopeless:
                 return
             self._sort(seed, self._entry(seed), seen)
 
     def _sort(self, seed: int, entry: Entry | None, seen: set[str]) -> None:
+        self._dry += 1
         if entry is None:
             self.missing.append(seed)
+            self._dry = 0
         elif entry.record is None:
             self.rejected.append((seed, entry.rejected))
         elif entry.record.fingerprint in seen:
@@ -194,6 +201,7 @@ class _Walk:
         else:
             seen.add(entry.record.fingerprint)
             self.accepted.append((seed, entry))
+            self._dry = 0
 
     def _entry(self, seed: int) -> Entry | None:
         if seed not in self._entries:
@@ -204,9 +212,18 @@ class _Walk:
         return self._entries[seed]
 
     @property
+    def wanted(self) -> list[int]:
+        """The missing seeds, and the next ones too where many are rejected: what is made too much stays in the cache."""
+        tried = len(self.accepted) + len(self.rejected)
+        ahead = min(_AHEAD, len(self.missing) * len(self.rejected) // max(1, len(self.accepted)) if tried else 0)
+        after = self._seeds[self._seeds.index(self.missing[-1]) + 1 :]
+        unknown = (seed for seed in after if self._entry(seed) is None)
+        return self.missing + list(itertools.islice(unknown, ahead))
+
+    @property
     def hopeless(self) -> bool:
-        """Nothing but rejections: the task asks for what its generator cannot make."""
-        return not self.accepted and len(self.rejected) >= _GIVE_UP_AFTER
+        """Nothing but rejections: the task asks for what its generator cannot make, or for more of it than there is."""
+        return self._dry >= (_RUN_DRY_AFTER if self.accepted or self.missing else _GIVE_UP_AFTER)
 
 
 def _unfillable(task: str, split: str, count: int | None, walk: _Walk) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ class GymSettings:
     ``gym_games`` says. ``distinct``: seeds that start the same game count once."""
 
     id: str = "FrozenLake-v1"
-    kwargs: dict[str, Any] = field(default_factory=dict)
+    kwargs: dict[str, Any] | None = None
     winning_return: float | None = None
     distinct: bool = True
 
@@ -55,7 +55,7 @@ class Gym(World):
         chosen, told = self.settings, known(self.settings.id)
         if task != chosen.id:
             raise TaskError(f"env.task={task} follows env.id={chosen.id}; set env.id={task} instead")
-        kwargs = {**told.kwargs, **json.loads(json.dumps(chosen.kwargs))}
+        kwargs = {**told.kwargs, **json.loads(json.dumps(chosen.kwargs or {}))}
         refuse_untold(make(task, kwargs))
         winning = told.winning_return if chosen.winning_return is None else chosen.winning_return
         if told is OTHER and chosen.winning_return is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -55,7 +56,7 @@ def test_the_commands_compose(page: str) -> None:
 
     for _, words in COMMAND.findall(page):
         if "my_package" not in words:
-            check(compose(split_settings(words.split())[1]))
+            check(compose(split_settings(shlex.split(words, comments=True))[1]))
 
 
 def test_every_game_with_a_text_is_in_the_table() -> None:

@@ -23,7 +23,7 @@ from train.play_settings import PlaySettings, split_settings
 COMMAND = [sys.executable, "-P", "-c", "import sys; from train.play import main; sys.exit(main())"]
 # The terminal that sends the interrupt, as for a shell's foreground job
 TERMINAL = [*COMMAND[:3], "import fcntl, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); " + COMMAND[3]]
-LAKE = ["env=gym", "+env.kwargs.desc=[SFF,FHF,FFG]"]  # its plan: down, down, right, right
+LAKE = ["env=gym", "env.kwargs={desc: [SFF,FHF,FFG]}"]  # its plan: down, down, right, right
 
 
 @pytest.fixture(scope="module")
