@@ -42,6 +42,7 @@ def evaluate(config: DictConfig, folder: Path, checkpoints: Sequence[Checkpoint]
     path = folder / "evaluation" / "config.yaml"
     path.parent.mkdir(parents=True, exist_ok=True)
     OmegaConf.save(_config(config, folder, checkpoints, todo), path)
+    progress_file(folder).unlink(missing_ok=True)  # a killed evaluation's
     with tqdm(total=left, desc="evaluation", unit="game") as bar:
         run_child(
             "verl_plugin.evaluate",
@@ -77,6 +78,7 @@ def _progress(folder: Path) -> int:
 
 def _config(config: DictConfig, folder: Path, checkpoints: Sequence[Checkpoint], todo: Sequence[Round]) -> DictConfig:
     result = OmegaConf.create(OmegaConf.to_container(config, resolve=True))
+    assert isinstance(result, DictConfig)
     with open_dict(result):
         result.run = {
             "folder": str(folder),

@@ -41,6 +41,7 @@ class Action:
 
 
 class Policy(Protocol):
-    name: str
+    @property
+    def name(self) -> str: ...
 
     async def act(self, context: TurnContext) -> Action: ...

@@ -117,9 +117,9 @@ class Evaluation:
         todo = [item for item in self.config.run.rounds if not self._file(entry, item).exists()]
         player = Player(entry.path, self.config) if todo else None
         for node in todo:
-            fields = OmegaConf.to_container(node, resolve=True)
-            assert isinstance(fields, dict) and player is not None
+            fields: Any = OmegaConf.to_container(node, resolve=True)
             env = fields.pop("env")
+            assert player is not None
             write_episodes(self._file(entry, node), await self._round(player, from_dict(fields), env))
 
     def _file(self, entry: DictConfig, item: DictConfig) -> Path:
