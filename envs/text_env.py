@@ -12,21 +12,24 @@ from envs.types import EnvError, Observation, StepResult, TaskRef
 MAX_ACTION_CHARS = 120
 NOT_ALLOWED = "That command is not allowed here."
 
-_UNPRINTABLE = re.compile(r"[^\x20-\x7e]|\\")
+# Control characters, backslashes, and the general punctuation of print (curly quotes, dashes, ...).
+_NO_WORDS = re.compile(r"[\x00-\x1f\x7f-\xbf\\\u2000-\u206f]")
 
 
 def sanitise(action: str, limit: int = MAX_ACTION_CHARS) -> str:
     """The first line of ``action`` that says something, in printable ASCII, at most ``limit`` characters.
 
     A newline would send a second command and desynchronise everything after it; a backslash is an escape for the
-    interpreters; control characters and other alphabets are not words of any of these games.
+    interpreters; words of other alphabets are left out whole, since a piece of one may be a command ("n").
 
     >>> sanitise("  open   box\\nquit")
     'open box'
+    >>> sanitise("\\u201copen \\u00fcn\\u00ef box\\u201d")
+    'open box'
     """
     first = next((line for line in action[: limit * 100].splitlines() if line.strip()), "")
-    printable = _UNPRINTABLE.sub(" ", first.replace("\t", " "))
-    return " ".join(printable.split())[:limit].rstrip()
+    words = (word for word in _NO_WORDS.sub(" ", first).split() if word.isascii())
+    return " ".join(words)[:limit].rstrip()
 
 
 @dataclass(frozen=True)

@@ -57,6 +57,8 @@ def test_the_cleaned_action_is_one_short_line_of_printable_ascii(action):
         ("take a\\b", "take a b"),
         ("", ""),
         ("\x00\x1f", ""),
+        ("ünï", ""),  # not "n", which walks north
+        ("“go east” — größe", "go east"),
     ],
 )
 def test_what_is_left_of_an_action(action, clean):
