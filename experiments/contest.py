@@ -6,7 +6,8 @@ import asyncio
 import hashlib
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from experiments.matrix import Cell, Pair, cells_of, pairs
 from experiments.matrix_table import manner_table, pairs_table, success_table
 from experiments.panels import Round, env_node, prepare_panels, rounds, tested, turns_of
 from experiments.players import Player, PlayerError
-from experiments.playing import episode_plans, play_in_text
+from experiments.playing import Pools, episode_plans, play_in_text
 from experiments.run_folder import OUTPUT_KEYS, RunFolderBusy
 from experiments.table import plain_text
 from rollouts.chat_policy import ChatPolicy
@@ -101,9 +102,7 @@ def _hold(config: DictConfig, folder: Path, asked: Sequence[Player], at_once: in
     print(f"turngrid: evaluation folder {folder}", file=sys.stderr, flush=True)
     prepare_panels(config, folder, also_own=True)
     todo = rounds(config, folder)
-    for player in asked:
-        if player.kind != "checkpoint":
-            _play_in_text(config, folder, player, todo, at_once)
+    asyncio.run(_play_in_text(config, folder, asked, todo, at_once))
     evaluate(config, folder, [Checkpoint(player.name, player.path) for player in asked if player.kind == "checkpoint"])
     return _report(folder, asked, todo)
 
@@ -121,29 +120,41 @@ def _report(folder: Path, asked: Sequence[Player], todo: Sequence[Round]) -> str
     return f"{plain_text(tables)}result: {folder / 'result.json'}"
 
 
-def _play_in_text(config: DictConfig, folder: Path, player: Player, todo: Sequence[Round], at_once: int) -> None:
-    left = [item for item in todo if unplayed(folder, player.name, item)]
-    with tqdm(total=sum(unplayed(folder, player.name, item) for item in left), desc=player.label, unit="game") as bar:
-        for item in left:
-            env = env_node(config, item.panel.env)
-            plans = episode_plans(item, config, env)
-            _refuse_without_plan(player, plans)
-            episodes = asyncio.run(_with_policy(config, player, item, plans, at_once, bar))
-            _refuse_errors(player, episodes)
-            write_episodes(episodes_file(folder, player.name, item.label), episodes)
+async def _play_in_text(
+    config: DictConfig, folder: Path, asked: Sequence[Player], todo: Sequence[Round], at_once: int
+) -> None:
+    async with Pools(legal=True) as pools:
+        for player in asked:
+            left = [item for item in todo if unplayed(folder, player.name, item)]
+            if player.kind == "checkpoint" or not left:
+                continue
+            games = sum(unplayed(folder, player.name, item) for item in left)
+            with tqdm(total=games, desc=player.label, unit="game") as bar:
+                for item in left:
+                    episodes = await _round(config, player, item, pools, at_once, bar)
+                    write_episodes(episodes_file(folder, player.name, item.label), episodes)
 
 
-async def _with_policy(
-    config: DictConfig, player: Player, item: Round, plans: Sequence[EpisodePlan], at_once: int, bar: tqdm
+async def _round(
+    config: DictConfig, player: Player, item: Round, pools: Pools, at_once: int, bar: tqdm
 ) -> list[Episode]:
     env = env_node(config, item.panel.env)
+    plans = episode_plans(item, config, env)
+    _refuse_without_plan(player, plans)
+    async with _policy(config, player, item, int(env["max_action_tokens"])) as policy:
+        several = at_once if player.endpoint else SCRIPTED_AT_ONCE
+        episodes = await play_in_text(policy, plans, await pools.of(env), several, bar.update)
+    _refuse_errors(player, episodes)
+    return episodes
+
+
+@asynccontextmanager
+async def _policy(config: DictConfig, player: Player, item: Round, tokens: int) -> AsyncIterator[Policy]:
     if player.endpoint is None:
-        policy: Policy = ExpertPolicy() if player.kind == "expert" else RandomPolicy(config.eval.seed)
-        return await play_in_text(policy, plans, env, SCRIPTED_AT_ONCE, bar.update)
-    tokens = int(env["max_action_tokens"])
+        yield ExpertPolicy() if player.kind == "expert" else RandomPolicy(config.eval.seed)
+        return
     async with player.endpoint.client() as client:
-        chat = ChatPolicy(player.endpoint, client, item.temperature, tokens, config.eval.seed)
-        return await play_in_text(chat, plans, env, at_once, bar.update)
+        yield ChatPolicy(player.endpoint, client, item.temperature, tokens, config.eval.seed)
 
 
 def _refuse_without_plan(player: Player, plans: Sequence[EpisodePlan]) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from omegaconf import DictConfig
 
@@ -35,27 +36,44 @@ def episode_plans(item: Round, config: DictConfig, env: Mapping[str, Any]) -> li
 
 
 async def play_in_text(
-    policy: Policy,
-    plans: Sequence[EpisodePlan],
-    env: Mapping[str, Any],
-    at_once: int,
-    done: Callable[[], object],
+    policy: Policy, plans: Sequence[EpisodePlan], pool: EnvPool, at_once: int, done: Callable[[], object]
 ) -> list[Episode]:
-    """Play all ``plans``, ``at_once`` at a time, on a pool of their own; episodes in the order of the plans.
+    """Play all ``plans``, ``at_once`` at a time; episodes in the order of the plans.
 
-    The pool lists legal commands, for the random player; none of them gets into a prompt. ``done`` is called after each
-    episode. An episode that fails in the world is recorded as an error.
+    The random player needs a pool that lists legal commands. ``done`` is called after each episode. An episode that fails
+    in the world is recorded as an error.
     """
     gate = asyncio.Semaphore(at_once)
-    async with pool_of(env, legal=True) as pool:
 
-        async def play(plan: EpisodePlan) -> Episode:
-            async with gate:
-                episode = await _play(policy, plan, pool)
-            done()
-            return episode
+    async def play(plan: EpisodePlan) -> Episode:
+        async with gate:
+            episode = await _play(policy, plan, pool)
+        done()
+        return episode
 
-        return list(await asyncio.gather(*(play(plan) for plan in plans)))
+    return list(await asyncio.gather(*(play(plan) for plan in plans)))
+
+
+class Pools:
+    """One pool a world, started when first needed and shared by all who play there; an asynchronous context."""
+
+    def __init__(self, *, legal: bool = False) -> None:
+        self._legal = legal
+        self._stack = AsyncExitStack()
+        self._pools: dict[str, EnvPool] = {}
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self._stack.aclose()
+
+    async def of(self, env: Mapping[str, Any]) -> EnvPool:
+        """The pool of an ``env`` node."""
+        name = env["name"]
+        if name not in self._pools:
+            self._pools[name] = await self._stack.enter_async_context(pool_of(env, legal=self._legal))
+        return self._pools[name]
 
 
 async def _play(policy: Policy, plan: EpisodePlan, pool: EnvPool) -> Episode:

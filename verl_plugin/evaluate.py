@@ -13,7 +13,6 @@ import asyncio
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,10 +21,10 @@ from omegaconf import DictConfig, OmegaConf
 from transformers import AutoTokenizer
 from transformers.utils.logging import disable_progress_bar
 
-from envs.pool import EnvPool, pool_of
+from envs.pool import EnvPool
 from experiments.evaluation import episodes_file, progress_file
 from experiments.panels import Round, from_dict
-from experiments.playing import episode_plans
+from experiments.playing import Pools, episode_plans
 from rollouts.cohort import Cohort, Seat
 from rollouts.episode import Episode
 from rollouts.loop import EpisodePlan, run_episode
@@ -107,9 +106,9 @@ def _rules(config: DictConfig, item: Round, env: Mapping[str, Any], context: int
 class Evaluation:
     """All players, one after the other; the worlds' pools are shared between them."""
 
-    def __init__(self, config: DictConfig, pools: AsyncExitStack) -> None:
+    def __init__(self, config: DictConfig, pools: Pools) -> None:
         self.config, self.folder = config, Path(config.run.folder)
-        self._stack, self._pools = pools, dict[str, EnvPool]()
+        self._pools = pools
         self._done = 0
 
     async def play(self, entry: DictConfig) -> None:
@@ -126,11 +125,9 @@ class Evaluation:
         return episodes_file(self.folder, entry.name, item.label)
 
     async def _round(self, player: Player, item: Round, env: dict[str, Any]) -> list[Episode]:
-        if item.panel.env not in self._pools:
-            self._pools[item.panel.env] = await self._stack.enter_async_context(pool_of(env))
         plans = episode_plans(item, self.config, env)
         rules = _rules(self.config, item, env, player.generator.context)
-        return await play_panel(player, plans, rules, self._pools[item.panel.env], self._count)
+        return await play_panel(player, plans, rules, await self._pools.of(env), self._count)
 
     def _count(self) -> None:
         """For the progress bar of the process that started this one."""
@@ -140,7 +137,7 @@ class Evaluation:
 
 async def evaluate(config: DictConfig) -> None:
     disable_progress_bar()  # "Loading weights": ours says more
-    async with AsyncExitStack() as pools:
+    async with Pools() as pools:
         evaluation = Evaluation(config, pools)
         for entry in config.run.players:
             await evaluation.play(entry)

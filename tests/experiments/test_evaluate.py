@@ -16,7 +16,7 @@ from experiments.evaluate import main, split
 from experiments.matrix import cells_of
 from experiments.panels import Round, env_node, prepare_panels, rounds
 from experiments.players import PlayerError, players
-from experiments.playing import episode_plans, play_in_text
+from experiments.playing import Pools, episode_plans, play_in_text
 from experiments.result import RunResult
 from rollouts.policy import Action, TurnContext
 from train.base import ROOT
@@ -149,7 +149,12 @@ def panel_of(config, folder: Path) -> Round:
 
 def cell_of(policy, config, item: Round):
     env = env_node(config, item.panel.env)
-    episodes = asyncio.run(play_in_text(policy, episode_plans(item, config, env), env, 4, lambda: None))
+
+    async def play():
+        async with Pools() as pools:
+            return await play_in_text(policy, episode_plans(item, config, env), await pools.of(env), 4, lambda: None)
+
+    episodes = asyncio.run(play())
     (cell,) = cells_of(item, {policy.name: episodes})
     assert (cell.successes, cell.low) == (0, 0)
     return cell
@@ -218,7 +223,7 @@ def test_a_run_that_is_not_there_is_no_name_on_the_hub(tmp_path: Path, monkeypat
 
 def test_an_expert_needs_plans(run: Run) -> None:
     """A slippery lake has no plan that surely wins."""
-    code, _, err = run("expert", "env=gym", "+env.kwargs.is_slippery=true", "eval.games=2", "env.workers=1")
+    code, _, err = run("expert", "env=gym", "env.kwargs={is_slippery: true}", "eval.games=2", "env.workers=1")
     assert code == 2
     assert "expert: 2 of 2 games have no winning plan" in err.splitlines()[-1]
 
