@@ -1,4 +1,4 @@
-"""A short run of the same kind, for its rates: 16 demonstrations, 3 RL steps at full batch, 64 games a panel.
+"""A short run of the same kind, for its rates: at most 64 demonstrations, 3 RL steps at full batch, 64 games a panel.
 
 It goes through the very stages of a real run, so whatever a model, an algorithm or a world costs is in it. Its games are
 the first of those that the run will play; nothing else of it is kept.
@@ -20,7 +20,7 @@ from experiments.measured import measure
 from experiments.rates import Rates, load, machine, rates_file, save
 from experiments.result import FILE as RESULT
 
-DEMONSTRATIONS, STEPS, GAMES = 16, 3, 64
+DEMONSTRATIONS, STEPS, GAMES = 64, 3, 64
 
 
 def known(config: DictConfig) -> Rates | None:

@@ -167,7 +167,7 @@ def test_a_calibration_is_of_the_same_kind_and_short(composed: Composer, budget:
     short = calibrate.short(config)
     assert kind(short) == kind(config)
     whole, part = plan_budget(config), plan_budget(short)
-    assert part.demonstrations == min(16, whole.demonstrations)
+    assert part.demonstrations == min(64, whole.demonstrations)
     assert (part.steps, part.games) == ((3, 48) if whole.steps else (0, 0))
     assert part.unspent == 0
 
