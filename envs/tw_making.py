@@ -22,7 +22,7 @@ from envs.tw_text import goal_text
 from envs.types import TaskRef
 from envs.world import GameRecord, Rejected
 
-VERSION = f"textworld-{textworld.__version__}-1"
+VERSION = f"textworld-{textworld.__version__}-2"
 _SERIAL = slice(0x12, 0x18)  # Z-machine header: six characters of the compilation date
 
 
@@ -87,7 +87,8 @@ def _compile(game: Any, opts: textworld.GameOptions, folder: Path) -> None:
 
 
 def _make_reproducible(file: Path) -> None:
-    """Take out what differs between two makings of one game: the date, and a list in a set's order.
+    """Take out what differs between two makings of one game: the date, a list in a set's order, and where TextWorld is
+    installed (the path of its grammars, which playing does not read).
 
     The date is in the story file's header, outside the bytes that its checksum covers.
     """
@@ -97,6 +98,7 @@ def _make_reproducible(file: Path) -> None:
     data_file = file.with_suffix(".json")
     data = json.loads(data_file.read_text())
     data["grammar"]["names_to_exclude"] = sorted(data["grammar"]["names_to_exclude"], key=str)
+    data["KB"]["text_grammars_path"] = ""
     data_file.write_text(json.dumps(data, sort_keys=True))
 
 

@@ -28,7 +28,7 @@ def set_up(folder: Path) -> Path:
     shutil.copy(ROOT / "pyproject.toml", folder)
     shutil.copytree(ROOT / "requirements", folder / "requirements")
     (folder / ".venv").mkdir()
-    for stamp in (".python", ".torch", ".cpu", ".dev"):
+    for stamp in (".python", ".torch", ".cpu", ".system", ".dev"):
         (folder / ".venv" / stamp).touch()
     return folder
 

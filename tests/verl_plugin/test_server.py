@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
+import sys
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -153,7 +155,10 @@ def ray_session() -> Iterator[None]:
         include_dashboard=False,
         object_store_memory=80 * 2**20,
         log_to_driver=False,
-        runtime_env={"env_vars": {"PYTHONPATH": str(Path(TINY).parents[1])}},
+        runtime_env={
+            "env_vars": {"PYTHONPATH": str(Path(TINY).parents[1])},
+            "py_executable": shlex.quote(sys.executable),
+        },
     )
     yield
     ray.shutdown()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import random
+import shlex
+import sys
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -33,7 +35,7 @@ def session() -> Iterator[Path]:
         include_dashboard=False,
         log_to_driver=False,
         object_store_memory=80 * MIB,
-        runtime_env={"env_vars": environment},
+        runtime_env={"env_vars": environment, "py_executable": shlex.quote(sys.executable)},
     )
     yield Path(context.address_info["session_dir"])
     ray.shutdown()
