@@ -10,6 +10,7 @@ import pytest
 import small
 import torch
 
+pytestmark = pytest.mark.slow  # its pieces are tested on the real loader in tests/verl_plugin
 SIMPLE, OTHER = "w2-o3-q4", "w2-o4-q4"
 STEPS = 4
 OVERRIDES = (
