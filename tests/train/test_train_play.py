@@ -170,16 +170,22 @@ def test_help_tells_the_commands(capfd: pytest.CaptureFixture[str]) -> None:
 
 
 def at_a_terminal(environment: dict[str, str], keys: list[bytes], *arguments: str) -> tuple[int, str]:
-    """Press one key (or line) a prompt; the exit code and all that was shown."""
+    """Press one key (or line) a prompt; the exit code and all that was shown.
+
+    A Ctrl-C that meets readline between its prompt and its waiting is heard with the next key, so the last one is pressed
+    again after a while, as a person would.
+    """
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
         [*TERMINAL, *arguments], stdin=theirs, stdout=theirs, stderr=theirs, env=environment, start_new_session=True
     )
     os.close(theirs)
     shown = b""
-    deadline = time.monotonic() + 90
+    deadline, last = time.monotonic() + 90, keys[-1]
     while time.monotonic() < deadline:
-        if not select.select([ours], [], [], 0.1)[0]:
+        if not select.select([ours], [], [], 10.0)[0]:
+            if not keys:
+                os.write(ours, last)
             continue
         try:
             shown += os.read(ours, 65536)
