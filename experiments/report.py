@@ -17,6 +17,7 @@ from experiments.plots import learning_curve
 from experiments.result import RunResult, StageResult
 from experiments.resume import RlFolder
 from experiments.stages import stage_seconds
+from experiments.tasks import skipped_games
 
 PLOT = "learning_curve.png"
 CHARGED = {"base": (), "sft": ("demonstration",), "rl": ("rl_episode",)}  # which ledger entries made which model
@@ -40,7 +41,7 @@ def write(config: DictConfig, plan: Plan, folder: Path, checkpoints: list[Checkp
         units_left=config.budget.units - units,
         seconds=sum(seconds.values()),
         plot=PLOT,
-        notes={**_notes(plan, entries, seconds), "spent": spent(config, entries)},
+        notes={**_notes(plan, entries, seconds), "spent": spent(config, entries), "skipped": skipped_games(folder)},
         matrix=matrix,
         pairs=paired,
     )

@@ -17,6 +17,9 @@ from experiments.mixed_games import list_games
 from experiments.mixture import task_weights
 
 
+SKIPPED = Path("tasks") / "skipped.json"
+
+
 def prepare_tasks(config: DictConfig, plan: Plan, folder: Path, avoid: Iterable[str] = ()) -> None:
     """Make (or find) the games of each split that the plan needs and list them in ``folder/tasks/SPLIT.jsonl``; what was
     skipped on the way is in ``folder/tasks/skipped.json``, counted by reason. No split but ``test`` gets a
@@ -32,7 +35,12 @@ def prepare_tasks(config: DictConfig, plan: Plan, folder: Path, avoid: Iterable[
     for split, listing in listings.items():
         write_tasks(task_file(folder, split), listing.tasks)
     skipped = {split: Counter(reason for _, reason in listing.rejected) for split, listing in listings.items()}
-    (folder / "tasks" / "skipped.json").write_text(json.dumps(skipped, indent=2) + "\n", encoding="utf-8")
+    (folder / SKIPPED).write_text(json.dumps(skipped, indent=2) + "\n", encoding="utf-8")
+
+
+def skipped_games(folder: Path) -> dict[str, dict[str, int]]:
+    """By split, how many seeds or files were no game, by reason."""
+    return json.loads((folder / SKIPPED).read_text(encoding="utf-8"))
 
 
 def cache_dir(config: DictConfig) -> Path | None:

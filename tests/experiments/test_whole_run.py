@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import time
 from pathlib import Path
@@ -132,6 +133,12 @@ def test_metrics_agree_with_the_episodes(run: Path):
         assert line["critic/score/mean"] == pytest.approx(wins / len(episodes))
         turns = sum(len(episode.turns) for episode in episodes)
         assert line["training/num_turns/mean"] == pytest.approx(turns / len(episodes))
+
+
+def test_games_that_were_skipped_are_counted_by_reason(run: Path):
+    notes = RunResult.read(run).notes
+    assert set(notes["skipped"]) == {"demonstrations", "train", "test"}
+    assert notes["skipped"] == json.loads((run / "tasks" / "skipped.json").read_text())
 
 
 def test_the_result_adds_up(run: Path):
