@@ -16,7 +16,6 @@ from experiments.budget import Plan
 from experiments.mixed_games import list_games
 from experiments.mixture import task_weights
 
-
 SKIPPED = Path("tasks") / "skipped.json"
 
 
