@@ -15,7 +15,8 @@ COMMANDS = ["make train", "make test"]
 
 def make(folder: Path, *arguments: str, **variables: str) -> list[str]:
     """The commands that make would run."""
-    environment = {**os.environ, "TURNGRID_ARGS": "", **variables}  # CI sets it for README's commands
+    ours = {key: value for key, value in os.environ.items() if key not in ("MAKEFLAGS", "MFLAGS", "ARGS")}
+    environment = {**ours, "TURNGRID_ARGS": "", **variables}  # CI sets it for README's commands
     command = ["make", "--dry-run", "--no-print-directory", *arguments]
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=True)
     return done.stdout.splitlines()

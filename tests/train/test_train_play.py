@@ -22,7 +22,9 @@ from train.play_settings import PlaySettings, split_settings
 
 COMMAND = [sys.executable, "-P", "-c", "import sys; from train.play import main; sys.exit(main())"]
 # The terminal that sends the interrupt, as for a shell's foreground job
-TERMINAL = [*COMMAND[:3], "import fcntl, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); " + COMMAND[3]]
+# A shell's background jobs inherit a SIGINT that is ignored, and tests may be one.
+HEARS = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+TERMINAL = [*COMMAND[:3], HEARS + "import fcntl, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); " + COMMAND[3]]
 LAKE = ["env=gym", "env.kwargs={desc: [SFF,FHF,FFG]}"]  # its plan: down, down, right, right
 
 
