@@ -89,6 +89,8 @@ class _Slot:
         self.sessions = 0
 
     async def worker(self) -> WorkerProcess:
+        if self.process is not None and self.process.alive and not self._closed:
+            return self.process
         async with self._lock:
             if self._closed:
                 raise EnvError("the pool is closed")
@@ -137,6 +139,7 @@ class Session:
         """
         if not self._opening:
             raise EnvError("no episode is open: reset first")
+        action = action.encode("utf-8", "replace").decode()  # half a character cannot travel
         reply = await self._play({"op": "step", "action": action}, self._step_deadline_s)
         self._actions.append(action)
         self._seen = reply["observation"]["text"]

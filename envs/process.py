@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import socket
 import subprocess
@@ -13,6 +12,8 @@ from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
+
+import msgspec
 
 from envs.types import EnvError
 
@@ -90,7 +91,7 @@ class WorkerProcess:
             raise WorkerLost(self._lost, culprit=False, hung=False)
         pending = _Pending(asyncio.get_running_loop().create_future(), deadline_s)
         self._waiting.append(pending)
-        self._writer.write(json.dumps(message).encode() + b"\n")
+        self._writer.write(msgspec.json.encode(message) + b"\n")
         self._wake.set()
         reply = await pending.reply
         if "error" in reply:
@@ -116,7 +117,7 @@ class WorkerProcess:
             raise ConnectionError("it closed its side")
         self._waiting.popleft()
         if not head.reply.done():  # the asker may have been cancelled meanwhile
-            head.reply.set_result(json.loads(line))
+            head.reply.set_result(msgspec.json.decode(line))
 
     def _lose(self, reason: str, *, hung: bool) -> None:
         self._lost = reason

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
 import os
 import threading
 import time
@@ -17,6 +16,8 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO
+
+import msgspec
 
 from envs.registry import load_world
 from envs.text_env import TextEnv
@@ -81,8 +82,7 @@ def _observation(seen: Observation) -> Message:
 
 
 def _result(result: Any) -> Message:
-    fields = {field.name: getattr(result, field.name) for field in dataclasses.fields(result)}
-    return {**fields, "observation": _observation(result.observation), "info": dict(result.info)}
+    return {**vars(result), "observation": _observation(result.observation)}
 
 
 def answer(player: Player, request: Message) -> Message:
@@ -98,15 +98,15 @@ def answer(player: Player, request: Message) -> Message:
 
 def serve(lines: BinaryIO, replies: BinaryIO) -> None:
     def reply(message: Message) -> None:
-        replies.write(json.dumps(message).encode() + b"\n")
+        replies.write(msgspec.json.encode(message) + b"\n")
         replies.flush()
 
-    hello = json.loads(lines.readline())
+    hello = msgspec.json.decode(lines.readline())
     player = Player(load_world(hello["world"], hello["settings"]), hello["options"])
     reply({"ok": {}})
     player.warm_up()
     for line in lines:
-        reply(answer(player, json.loads(line)))
+        reply(answer(player, msgspec.json.decode(line)))
 
 
 def _die_with_parent() -> None:

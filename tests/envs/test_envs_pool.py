@@ -199,6 +199,18 @@ def test_what_a_game_prints_does_not_reach_the_protocol(counting):
     asyncio.run(main())
 
 
+def test_half_a_character_travels_as_a_question_mark(counting):
+    async def main():
+        async with EnvPool("fragile", 1, 30.0) as pool:
+            session = await pool.open()
+            await session.reset(counting[0], 0)
+            result = await session.step("add \ud800 é 🚪")
+            assert result.observation.text == "1 of 3"
+            assert (await finish(session, 2)).won
+
+    asyncio.run(main())
+
+
 def test_a_cancelled_step_ends_the_episode_and_not_the_session(counting):
     async def main():
         async with EnvPool("fragile", 1, 5.0) as pool:
