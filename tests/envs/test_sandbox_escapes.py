@@ -346,20 +346,23 @@ def test_runs_side_by_side_are_counted_alone(way):
     assert [run.stdout for run in done] == [b"12\n"] * 3
 
 
+SLEEP = "import time; time.sleep(60)"
 OWNER = """
 import sys
 from envs.sandbox import sandbox
 from envs.sandbox.types import Level
 from envs.sandbox.walls import Walls
 way = Walls(Level(sys.argv[1]), drop=sys.argv[2] == "True")
-sandbox.run([sys.executable, "-c", "import time; time.sleep(60)", sys.argv[3]], visible=sandbox.interpreter_paths(), way=way)
+sandbox.run([sys.executable, "-c", sys.argv[4], sys.argv[3]], visible=sandbox.interpreter_paths(), way=way)
 """
 
 
-def inside(mark: str, owner: int) -> list[str]:
-    """The command itself, once its walls stand and it runs; the owner has the word in its command line too."""
-    programs = {pid: Path(f"/proc/{pid}/comm") for pid in running(mark) if pid != str(owner)}
-    return [pid for pid, comm in programs.items() if comm.exists() and comm.read_text().startswith("python")]
+def inside(mark: str) -> list[list[bytes]]:
+    """The command itself, once its walls stand and it runs; the owner and the walls have the word in their command lines
+    too."""
+    found = [Path(f"/proc/{pid}/cmdline") for pid in running(mark)]
+    lines = [line.read_bytes().split(b"\0") for line in found if line.exists()]
+    return [line for line in lines if line[2:3] == [SLEEP.encode()]]
 
 
 @everywhere
@@ -367,12 +370,12 @@ def test_a_sandbox_ends_with_its_owner(way):
     """A worker that is killed leaves nothing running."""
     mark = f"owned-{os.getpid()}-{way.level}"
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-c", OWNER, way.level, str(way.drop), mark]
+    command = [sys.executable, "-c", OWNER, way.level, str(way.drop), mark, SLEEP]
     owner = subprocess.Popen(command, env=env)
     end = time.monotonic() + 30
-    while not inside(mark, owner.pid) and time.monotonic() < end:
+    while not inside(mark) and time.monotonic() < end:
         time.sleep(0.05)
-    assert inside(mark, owner.pid)
+    assert inside(mark)
     owner.kill()
     owner.wait()
     assert not left(mark)
