@@ -78,7 +78,9 @@ def _of_hub(source: str) -> tuple[Row, ...]:
         raise TaskError(f"env.instances={source} needs the package datasets") from error
     except Exception as error:  # the hub fails in many ways, all of which mean: not to be had
         first = (str(error).strip().splitlines() or [""])[0]
-        raise TaskError(f"env.instances={source}: the data set cannot be loaded ({first[:200]})") from error
+        raise TaskError(
+            f"env.instances={source}: the data set cannot be loaded ({first[:200]}); a local .jsonl works offline"
+        ) from error
 
 
 def _sorted(raw: Iterable[Any]) -> tuple[Row, ...]:
