@@ -26,11 +26,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     try:
         return _dispatch(arguments)
-    except (ConfigError, RunFolderBusy, VerlMissing) as error:
-        say(str(error))
-        return REFUSED
-    except TaskError as error:  # a world found only while it made games that they cannot be had
-        say(str(error))
+    except (ConfigError, RunFolderBusy, VerlMissing, TaskError) as error:
+        say(str(error))  # a TaskError: a world found only while it made games that they cannot be had
         return REFUSED
     except (StageFailed, EnvError) as error:
         say(f"{error}\nThe same command goes on from here.")

@@ -12,15 +12,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from envs.repair.commands import FORM
+from envs.repair.repairs import RepairWorld, refuse
 from envs.types import TaskError
-from envs.world import GameRecord, Params, PromptStyle, Rejected, World
+from envs.world import GameRecord, Params, PromptStyle, Rejected
 
 if TYPE_CHECKING:
     from envs.repair.env import Setup
     from envs.repair.instance import Instance
     from envs.repair.providers import RepoProvider
     from envs.repair.rows import Row
-    from envs.text_env import TextEnv
 
 PROVIDERS = ("auto", "inline", "git", "container")
 # Tables 2 and 6 of the study (arXiv 2510.01132): the last value of each class.
@@ -50,16 +50,14 @@ class Settings:
     show_chars: int = 2000
 
 
-class SweGym(World):
+class SweGym(RepairWorld):
     """Tasks ``all``, ``owner/name`` or ``name``, and each with ``-lines-easy|medium|hard`` (size of the reference patch)
     or ``-tests-easy|medium|hard`` (number of tests that count)."""
 
     name = "swegym"
     version = "1"
-    rewards = ("ratio", "binary", "pass_ratio_reference", "judge", "sparse")
     prompt = PromptStyle("You are repairing a Python repository.", FORM)
     Settings = Settings
-    grades_unfinished = True
 
     def parse_task(self, task: str) -> dict[str, Any]:
         match = _TASK.fullmatch(str(task))
@@ -70,9 +68,6 @@ class SweGym(World):
 
     def max_turns(self, task: str) -> int:
         return 24
-
-    def scores_only_at_end(self, params: Params) -> bool:
-        return True
 
     def for_split(self, params: Params, split: str) -> dict[str, Any]:
         return {**params, "demonstration": split == "demonstrations"}
@@ -100,21 +95,6 @@ class SweGym(World):
         return accept(
             row.instance, folder, self._setup(), name=self.name, demonstration=bool(params.get("demonstration"))
         )
-
-    @property
-    def longest_step_s(self) -> float:
-        """A run of the tests."""
-        return self.settings.tests_deadline_s
-
-    @property
-    def longest_making_s(self) -> float:
-        """The tests run broken, repaired and along the walkthrough; and a repository may have to be fetched."""
-        return 300.0 + 4 * self.settings.tests_deadline_s
-
-    def env(self, *, legal: bool = False, expert: bool = False) -> TextEnv:
-        from envs.repair.env import RepairEnv
-
-        return RepairEnv(self._setup(), legal=legal, expert=expert)
 
     def _rows(self, split: str) -> list[Row]:
         from envs.repair.rows import rows
@@ -161,12 +141,7 @@ def provider(instance: Instance, settings: Settings) -> RepoProvider:
 
 def _refuse(settings: Settings) -> None:
     """Settings that cannot work are answered before anything starts."""
-    from envs.sandbox import sandbox
-    from envs.sandbox.types import SandboxError
-
-    for name in ("tests_deadline_s", "memory_mib", "show_lines", "show_chars"):
-        if getattr(settings, name) <= 0:
-            raise TaskError(f"env.{name}={getattr(settings, name)} must be above 0")
+    refuse(settings)
     if settings.provider not in PROVIDERS:
         near = difflib.get_close_matches(settings.provider, PROVIDERS, n=1, cutoff=0.0)[0]
         raise TaskError(f"env.provider={settings.provider!r}; did you mean {near}? (choices: {', '.join(PROVIDERS)})")
@@ -176,11 +151,6 @@ def _refuse(settings: Settings) -> None:
         raise TaskError("env.test_share and env.validation_share are shares of the instances, together at most 1")
     if settings.mirror_dir and not Path(settings.mirror_dir).expanduser().is_dir():
         raise TaskError(f"env.mirror_dir={settings.mirror_dir!r}: no such folder")
-    try:
-        if settings.sandbox not in sandbox.MODES or settings.sandbox == "required":
-            sandbox.level(settings.sandbox)
-    except SandboxError as error:
-        raise TaskError(str(error)) from error
 
 
 def _environment(settings: Settings) -> str:

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from envs.repair.commands import FORM
+from envs.repair.repairs import RepairWorld, refuse
 from envs.types import TaskError
-from envs.world import GameRecord, Params, PromptStyle, World
+from envs.world import GameRecord, Params, PromptStyle
 
 if TYPE_CHECKING:
     from envs.repair.env import Setup
-    from envs.text_env import TextEnv
 
 _LEVELS = ("easy", "medium", "hard")
 _TURNS = {"easy": 12, "medium": 16, "hard": 24}
@@ -36,15 +36,13 @@ class Settings:
     show_chars: int = 2000
 
 
-class RepoRepair(World):
+class RepoRepair(RepairWorld):
     """Tasks: ``all``; ``lines-LEVEL`` by the length of the repair; ``tests-LEVEL`` by the number of tests; or the name of
     a library."""
 
     name = "repo_repair"
-    rewards = ("ratio", "binary", "pass_ratio_reference", "judge", "sparse")
     prompt = PromptStyle("You are repairing a bug in a small Python library.", FORM)
     Settings = Settings
-    grades_unfinished = True
 
     @functools.cached_property
     def version(self) -> str:
@@ -93,28 +91,10 @@ class RepoRepair(World):
     def max_turns(self, task: str) -> int:
         return _TURNS[self.parse_task(task)["lines"] or "hard"]
 
-    def scores_only_at_end(self, params: Params) -> bool:
-        return True
-
     def make_game(self, params: Params, seed: int, folder: Path) -> GameRecord:
         from envs.repair.making import make
 
         return make(params, seed, folder, self._setup(), self.name)
-
-    @property
-    def longest_step_s(self) -> float:
-        """A run of the tests."""
-        return self.settings.tests_deadline_s
-
-    @property
-    def longest_making_s(self) -> float:
-        """The tests run broken, repaired and along the walkthrough; and a repository may have to be fetched."""
-        return 300.0 + 4 * self.settings.tests_deadline_s
-
-    def env(self, *, legal: bool = False, expert: bool = False) -> TextEnv:
-        from envs.repair.env import RepairEnv
-
-        return RepairEnv(self._setup(), legal=legal, expert=expert)
 
     def _setup(self) -> Setup:
         from envs.repair.commands import Shape
@@ -130,20 +110,10 @@ class RepoRepair(World):
 
 def _refuse(settings: Settings) -> None:
     """Settings that cannot work are answered before anything starts."""
-    from envs.sandbox import sandbox
-    from envs.sandbox.types import SandboxError
-
     if settings.test_split not in _TEST_SPLITS:
         near = difflib.get_close_matches(str(settings.test_split), _TEST_SPLITS, n=1, cutoff=0.0)[0]
         raise TaskError(f"env.test_split={settings.test_split!r} is unknown; did you mean {near}?")
-    for name in ("tests_deadline_s", "memory_mib", "show_lines", "show_chars"):
-        if getattr(settings, name) <= 0:
-            raise TaskError(f"env.{name}={getattr(settings, name)} must be above 0")
-    try:
-        if settings.sandbox not in sandbox.MODES or settings.sandbox == "required":
-            sandbox.level(settings.sandbox)
-    except SandboxError as error:
-        raise TaskError(str(error)) from error
+    refuse(settings)
 
 
 def _libraries(tests: str, *, unseen: bool) -> list[str]:

@@ -1,0 +1,62 @@
+"""What the two worlds of repairs share: how long tests may take, who plays, and which settings cannot work."""
+
+from __future__ import annotations
+
+import abc
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from envs.types import TaskError
+from envs.world import Params, World
+
+if TYPE_CHECKING:
+    from envs.repair.env import Setup
+    from envs.text_env import TextEnv
+
+_POSITIVE = ("tests_deadline_s", "memory_mib", "show_lines", "show_chars")
+
+
+class RepairWorld(World):
+    """A repository is repaired by commands and graded by its tests; ``settings`` has ``sandbox`` and ``_POSITIVE``."""
+
+    rewards = ("ratio", "binary", "pass_ratio_reference", "judge", "sparse")
+    grades_unfinished: ClassVar[bool] = True
+
+    @property
+    def longest_step_s(self) -> float:
+        """A run of the tests."""
+        return self.settings.tests_deadline_s
+
+    @property
+    def longest_making_s(self) -> float:
+        """The tests run broken, repaired and along the walkthrough; and a repository may have to be fetched."""
+        return 300.0 + 4 * self.settings.tests_deadline_s
+
+    def env(self, *, legal: bool = False, expert: bool = False) -> TextEnv:
+        from envs.repair.env import RepairEnv
+
+        return RepairEnv(self._setup(), legal=legal, expert=expert)
+
+    def scores_only_at_end(self, params: Params) -> bool:
+        return True
+
+    @abc.abstractmethod
+    def _setup(self) -> Setup: ...
+
+
+def refuse(settings: Any) -> None:
+    """Settings that cannot work are answered before anything starts.
+
+    Raises:
+        TaskError: a limit that is not above 0, or a sandbox that cannot be had here.
+    """
+    from envs.sandbox import sandbox
+    from envs.sandbox.types import SandboxError
+
+    for name in _POSITIVE:
+        if getattr(settings, name) <= 0:
+            raise TaskError(f"env.{name}={getattr(settings, name)} must be above 0")
+    try:
+        if settings.sandbox not in sandbox.MODES or settings.sandbox == "required":
+            sandbox.level(settings.sandbox)
+    except SandboxError as error:
+        raise TaskError(str(error)) from error
