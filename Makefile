@@ -13,12 +13,17 @@ PIP := $(PY) -m pip --disable-pip-version-check --no-input -qq install
 train: .venv/.cpu
 	@$(PY) -m train $(TURNGRID_ARGS) $(ARGS)
 
-# The tests of the sandbox try each of its levels; the strongest is a Debian package.
+# Debian packages that tests need: the sandbox's strongest level, a real SLURM, a browser for the report.
 .venv/.system: .venv/.python
-	@command -v bwrap > /dev/null || { echo "installing bubblewrap"; \
+	@missing=""; \
+	  command -v bwrap > /dev/null || missing="$$missing bubblewrap"; \
+	  command -v slurmd > /dev/null || missing="$$missing slurm-wlm"; \
+	  command -v munged > /dev/null || missing="$$missing munge"; \
+	  command -v chromium > /dev/null || missing="$$missing chromium"; \
+	  [ -z "$$missing" ] || { echo "installing$$missing"; \
 	  run=""; [ "$$(id -u)" = 0 ] || run="sudo -n"; \
-	  { $$run apt-get -qq update && $$run apt-get -qq install -y bubblewrap; } > /dev/null 2>&1; } \
-	  || echo "bubblewrap could not be installed: its tests are skipped (apt-get install bubblewrap)" >&2
+	  { $$run apt-get -qq update && $$run apt-get -qq install -y --no-install-recommends $$missing; } > /dev/null 2>&1; } \
+	  || echo "could not be installed, so their tests are skipped: apt-get install$$missing" >&2
 	@touch $@
 
 # Two test files at a time: most of them keep one core busy.

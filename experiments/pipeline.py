@@ -11,7 +11,7 @@ from pathlib import Path
 from omegaconf import DictConfig
 
 from envs.catalogue import cache_root
-from experiments import demonstrations, report, rl, sft
+from experiments import closing, demonstrations, rl, sft
 from experiments.budget import Plan, plan_budget
 from experiments.evaluation import Checkpoint, evaluate
 from experiments.models import resolve_model
@@ -34,7 +34,7 @@ def run(config: DictConfig, folder: Path) -> RunResult:
     checkpoints = _train(config, plan, folder, base)
     with stage(folder, "evaluation"):
         evaluate(config, folder, checkpoints)
-    return report.write(config, plan, folder, checkpoints)
+    return closing.write(config, plan, folder, checkpoints)
 
 
 def _train(config: DictConfig, plan: Plan, folder: Path, base: str) -> list[Checkpoint]:
