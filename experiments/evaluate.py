@@ -72,8 +72,12 @@ def say(text: str) -> None:
 
 def _run(arguments: list[str]) -> int:
     words, options, overrides = split(arguments)
+    from train import machine
+
     config = _composed(words, overrides)
     asked = players(words, _endpoint(options), config)
+    if any(player.kind == "checkpoint" for player in asked):
+        machine.check_gpus(config)
     from experiments.contest import hold  # scipy: not before it is needed
 
     print(hold(config, asked, options.at_once), flush=True)

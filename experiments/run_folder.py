@@ -22,6 +22,7 @@ from experiments.provenance import ATTEMPTS, Attempt
 
 CONF = Path(__file__).resolve().parent.parent / "conf"
 WHERE_AND_HOW = ("cluster", "tracking")  # groups that decide where a run computes and who watches, never what
+SERVERS = "rollout"  # the same tokens up to rounding and random numbers, whoever samples them
 OUTPUT_KEYS = ("output_dir", "fresh", "plan", "plan_gpu", "env.workers", "env.cache_dir", "env.step_deadline_s")
 OLD = ".old"
 
@@ -46,12 +47,12 @@ class RunFolder:
 def outside_identity() -> tuple[str, ...]:
     """Every key that a run may change and still be the same run, dotted and sorted.
 
-    Whatever any file of the groups ``cluster`` and ``tracking`` sets, so that the list cannot fall behind them.
+    Whatever any file of the groups ``cluster``, ``rollout`` and ``tracking`` sets, so that the list cannot fall behind them.
     """
     keys = {*OUTPUT_KEYS, *WHERE_AND_HOW}
-    for group in WHERE_AND_HOW:
+    for group in (*WHERE_AND_HOW, SERVERS):
         for file in sorted((CONF / group).glob("*.yaml")):
-            keys |= set(_leaves(OmegaConf.to_container(OmegaConf.load(file))))
+            keys |= set(_leaves(OmegaConf.to_container(OmegaConf.load(file)))) - {"defaults"}
     return tuple(sorted(key for key in keys if key.split(".")[0] not in WHERE_AND_HOW or key in WHERE_AND_HOW))
 
 

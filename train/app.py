@@ -12,6 +12,7 @@ from omegaconf import DictConfig, OmegaConf
 from envs.types import EnvError, TaskError
 from experiments.child import StageFailed
 from experiments.run_folder import RunFolderBusy, open_run
+from train import machine
 from train.base import VerlMissing
 from train.compose import compose
 from train.errors import ConfigError
@@ -72,6 +73,7 @@ def run(config: DictConfig) -> int:
         say(f"note: {warning}")
     if config.plan or config.plan_gpu:
         return _plan(config)
+    machine.check(config)
     with open_run(config, Path(config.output_dir).expanduser()) as folder:
         for note in folder.notes:
             say(f"note: {note}")

@@ -15,6 +15,7 @@ from hydra import compose, initialize_config_dir
 from hydra.core.config_store import ConfigStore
 from omegaconf import DictConfig, OmegaConf, open_dict
 
+from train import machine
 from train.nodes import OPEN
 from train.schema import NODES, Top
 
@@ -53,6 +54,7 @@ def verl_tree() -> DictConfig:
 @cache
 def register() -> None:
     """Put the base, the types, the recipes and the sweeps into Hydra's ConfigStore."""
+    machine.register()
     store = ConfigStore.instance()
     store.store(name=BASE, node=verl_tree())
     store.store(name="schema", node=_schema())

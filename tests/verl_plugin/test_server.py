@@ -172,7 +172,9 @@ class ModelConfig:
 
 def test_verls_replica_serves_and_takes_new_weights(ray_session: None) -> None:
     """Launched, asked and updated as verl does it; the answers are the trainer's model's."""
-    config = RolloutConfig(name="transformers", max_num_seqs=8, response_length=7, tensor_model_parallel_size=1)
+    config = RolloutConfig(
+        name="transformers", max_num_seqs=8, response_length=7, tensor_model_parallel_size=1, dtype="float32"
+    )
     replica = TransformersReplica(0, config, ModelConfig(), gpus_per_node=1)
     sync = WeightSync(config, ModelConfig(), None)
     model = AutoModelForCausalLM.from_pretrained(TINY)

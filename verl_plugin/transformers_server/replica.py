@@ -8,15 +8,16 @@ from typing import Any
 
 import ray
 import torch
+from verl.utils.device import get_device_name
 from verl.workers.rollout.base import BaseRollout
 from verl.workers.rollout.replica import RolloutReplica
 
 from verl_plugin.transformers_server import server
-from verl_plugin.transformers_server.server import server_name
+from verl_plugin.transformers_server.server import Place, server_name
 
 
 class TransformersReplica(RolloutReplica):
-    """One server a replica; it needs no accelerator of its own."""
+    """One server a replica, on a GPU that it shares with the first of its training processes, or on a CPU."""
 
     async def launch_servers(self) -> None:
         role = "reward" if self.is_reward_model else "teacher" if self.is_teacher_model else "policy"
@@ -25,9 +26,22 @@ class TransformersReplica(RolloutReplica):
             self._server_handle = ray.get_actor(server_name(self.replica_rank, role))
         except ValueError:
             path, concurrency = self.model_config.path, self.max_concurrency
-            self._server_handle = server.start(self.replica_rank, path, self.config, role, concurrency)
+            place = await self._place()
+            self._server_handle = server.start(self.replica_rank, path, self.config, role, concurrency, place)
         self.servers = [self._server_handle]
         self._server_address = server_name(self.replica_rank, role)
+
+    async def _place(self) -> Place:
+        if get_device_name() != "cuda" or not self.workers:
+            return Place()
+        node, gpu = await self.workers[0].__ray_call__.remote(_node_and_gpu)
+        return Place(node, gpu)
+
+
+def _node_and_gpu(_worker: Any) -> tuple[str, str]:
+    """Runs in the training process."""
+    context = ray.get_runtime_context()
+    return context.get_node_id(), context.get_accelerator_ids()["GPU"][0]
 
 
 class WeightSync(BaseRollout):

@@ -16,6 +16,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 import ray
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from rollouts.futures import settle
 from verl_plugin.transformers_server.requests import GenRequest, GenResult
@@ -63,9 +64,12 @@ class TransformersServer:
         max_batch: the most requests of ``generate`` that share a batch; ``generate_batch`` runs what it is given.
         response_length: limit of a request that names none, in tokens.
         device: where the model lives.
+        dtype: of its weights, as torch names it.
     """
 
-    def __init__(self, model_path: str, max_batch: int, response_length: int, device: str = "cpu") -> None:
+    def __init__(
+        self, model_path: str, max_batch: int, response_length: int, device: str = "cpu", dtype: str = "float32"
+    ) -> None:
         import torch
         from transformers.utils.logging import disable_progress_bar
 
@@ -73,7 +77,7 @@ class TransformersServer:
 
         torch.set_num_threads(1)  # trainer and games have their own cores
         disable_progress_bar()  # an actor's log is the trainer's console
-        self._generator = Generator.from_pretrained(model_path, device=device)
+        self._generator = Generator.from_pretrained(model_path, device=device, dtype=getattr(torch, dtype))
         self._max_batch, self._response_length = max_batch, response_length
         self._thread = ThreadPoolExecutor(max_workers=1)
         self._queue: asyncio.Queue[_Waiting] = asyncio.Queue()
@@ -235,8 +239,28 @@ def server_name(rank: int, role: str = "policy") -> str:
     return f"turngrid_{role}_server_{rank}"
 
 
-def start(rank: int, model_path: str, rollout: Any, role: str = "policy", concurrency: int = 1000) -> Any:
+@dataclass(frozen=True)
+class Place:
+    """Where a server runs: a Ray node, and one of its GPUs, by the number that CUDA gives it. Neither: wherever Ray
+    likes, on a CPU."""
+
+    node: str = ""
+    gpu: str = ""
+
+    def options(self) -> dict[str, Any]:
+        """Ray's. The GPU belongs to the trainer's process, which lends it while it waits, so Ray must not count it."""
+        if not self.node:
+            return {}
+        visible = {"CUDA_VISIBLE_DEVICES": self.gpu, "RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES": "1"}
+        where = NodeAffinitySchedulingStrategy(node_id=self.node, soft=False)
+        return {"scheduling_strategy": where, "runtime_env": {"env_vars": visible}}
+
+
+def start(
+    rank: int, model_path: str, rollout: Any, role: str = "policy", concurrency: int = 1000, place: Place = Place()
+) -> Any:
     """Start one replica's server and return its actor handle; ``rollout`` is verl's node of that name."""
     actor: Any = ray.remote(TransformersServer)
-    options = actor.options(name=server_name(rank, role), num_cpus=0, max_concurrency=concurrency)
-    return options.remote(model_path, rollout.max_num_seqs, rollout.response_length)
+    options = actor.options(name=server_name(rank, role), num_cpus=0, max_concurrency=concurrency, **place.options())
+    device = "cuda" if place.gpu else "cpu"
+    return options.remote(model_path, rollout.max_num_seqs, rollout.response_length, device, rollout.dtype)

@@ -1,0 +1,111 @@
+"""``rollout=`` and ``cluster=gpu*`` on machines with and without GPUs. The device files here are a folder's."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from experiments.run_folder import identity
+from train import machine
+from train.app import main
+from train.compose import Composer, composer
+from train.errors import ConfigError
+from train.machine import gpus
+
+
+@pytest.fixture
+def bare(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """No GPU whatever machine the test runs on."""
+    if shutil.which("nvidia-smi") or any(Path(path).exists() for path in machine.OTHER_DRIVERS):
+        pytest.skip("this machine has a GPU driver")
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    return monkeypatch
+
+
+@pytest.fixture
+def devices(tmp_path: Path) -> Path:
+    """A /dev with two GPUs, and what else NVIDIA's driver leaves there."""
+    for name in ("nvidia0", "nvidia1", "nvidiactl", "nvidia-uvm", "null"):
+        (tmp_path / name).touch()
+    return tmp_path
+
+
+@pytest.fixture
+def composed() -> Iterator[Composer]:
+    with composer() as compose:
+        yield compose
+
+
+def test_gpus_are_counted_by_their_files(bare: pytest.MonkeyPatch, devices: Path, tmp_path: Path) -> None:
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    assert (gpus(empty), gpus(devices)) == (0, 2)
+
+
+@pytest.mark.parametrize(("visible", "count"), [("1", 1), ("0,1", 2), ("", 0), ("-1", 0), ("GPU-a1,GPU-b2", 2)])
+def test_what_the_shell_hides_does_not_count(bare: pytest.MonkeyPatch, devices: Path, visible: str, count: int) -> None:
+    bare.setenv("CUDA_VISIBLE_DEVICES", visible)
+    assert gpus(devices) == count
+
+
+def test_a_driver_without_device_files_means_some(bare: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    tool = tmp_path / "bin" / "nvidia-smi"
+    tool.parent.mkdir()
+    tool.touch(mode=0o755)
+    bare.setenv("PATH", str(tool.parent))
+    assert gpus(tmp_path) is None
+
+
+def server(config: object) -> tuple[str, str]:
+    rollout = config.actor_rollout_ref.rollout  # type: ignore[attr-defined]
+    return rollout.name, rollout.load_format
+
+
+def test_the_switch_and_its_defaults(composed: Composer, bare: pytest.MonkeyPatch) -> None:
+    """Laptop: transformers. GPU presets composed where there is no GPU (a plan, a launch): vLLM."""
+    assert server(composed([])) == ("transformers", "auto")
+    assert server(composed(["rollout=vllm"])) == ("vllm", "dummy")
+    assert server(composed(["cluster=gpu8"])) == ("vllm", "dummy")
+    assert server(composed(["cluster=gpu1", "rollout=transformers"])) == ("transformers", "auto")
+
+
+@pytest.mark.skipif(machine.vllm_installed(), reason="vLLM is installed here")
+def test_gpus_without_vllm_get_what_runs_there(composed: Composer, bare: pytest.MonkeyPatch, devices: Path) -> None:
+    bare.setattr(machine, "gpus", lambda: gpus(devices))
+    assert server(composed(["cluster=gpu1"])) == ("transformers", "auto")
+    assert server(composed(["cluster=gpu1", "rollout=vllm"])) == ("vllm", "dummy")
+
+
+def test_the_server_is_no_part_of_the_identity(composed: Composer) -> None:
+    runs = [[], ["rollout=vllm"], ["cluster=gpu1"], ["cluster=gpu8", "rollout=transformers"]]
+    assert len({identity(composed(overrides)) for overrides in runs}) == 1
+
+
+def test_gpu_presets_are_refused_where_there_is_none(bare: pytest.MonkeyPatch, tmp_path: Path, capfd) -> None:
+    assert main(["cluster=gpu1", f"output_dir={tmp_path}"]) == 2
+    message = capfd.readouterr().err
+    assert "this machine has none" in message and "cluster=cpu" in message and "plan_gpu=H100x1" in message
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_only_looks_at_gpus_is_not(bare: pytest.MonkeyPatch, capfd) -> None:
+    assert main(["--cfg", "job", "--package", "trainer.v1", "cluster=gpu8"]) == 0
+    assert main(["cluster=gpu8", "model=tiny", "plan_gpu=H100x8"]) == 0
+    assert "memory" in capfd.readouterr().out
+
+
+def test_fewer_gpus_than_asked_for(composed: Composer, bare: pytest.MonkeyPatch, devices: Path) -> None:
+    config = composed(["cluster=gpu8"])
+    bare.setattr(machine, "gpus", lambda: gpus(devices))
+    with pytest.raises(ConfigError, match="n_gpus_per_node=8 and this machine has 2"):
+        machine.check_gpus(config)
+    machine.check_gpus(composed(["cluster=gpu8", "trainer.n_gpus_per_node=2"]))
+
+
+@pytest.mark.skipif(machine.vllm_installed(), reason="vLLM is installed here")
+def test_vllm_that_is_not_there(bare: pytest.MonkeyPatch, tmp_path: Path, capfd) -> None:
+    assert main(["rollout=vllm", f"output_dir={tmp_path}"]) == 2
+    assert "rollout=transformers" in capfd.readouterr().err
