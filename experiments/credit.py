@@ -1,0 +1,72 @@
+"""What an update was told about each sampled token of a step's episodes: advantages, returns, values.
+
+``rl/credit/STEP.jsonl`` stands beside ``rl/episodes/STEP.jsonl`` and has the same lines: line i belongs to episode i, and
+is ``null`` where that episode was not trained on. Most estimators give many tokens in a row the same number, so a row of
+equal numbers is written once: ``[-0.8, 47]`` is 47 tokens of -0.8, a bare number is one token.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, fields
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+DIGITS = 7  # significant ones, as many as a float32 holds
+
+
+@dataclass(frozen=True)
+class Credit:
+    """Of one episode, one entry a sampled token, in order of the turns.
+
+    ``advantages``: None where the token was taken out of the update (by a rollout correction). ``values`` is empty
+    without a critic. All in units of the trained reward, unless the algorithm normalises advantages.
+    """
+
+    advantages: Sequence[float | None]
+    returns: Sequence[float]
+    values: Sequence[float] = ()
+
+
+def write_credit(path: Path, credits: Iterable[Credit | None]) -> None:
+    """Write all or nothing, one line an episode."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    draft.write_text("".join(_line(credit) for credit in credits), encoding="utf-8")
+    draft.replace(path)
+
+
+def read_credit(path: Path) -> list[Credit | None]:
+    """As many entries as the step has episodes."""
+    return [_credit(json.loads(line)) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def _line(credit: Credit | None) -> str:
+    found = None if credit is None else {name: pack_runs(numbers) for name, numbers in asdict(credit).items()}
+    return json.dumps(found, separators=(",", ":")) + "\n"
+
+
+def _credit(found: dict[str, Any] | None) -> Credit | None:
+    return None if found is None else Credit(**{item.name: unpack_runs(found[item.name]) for item in fields(Credit)})
+
+
+def pack_runs(numbers: Sequence[float | None]) -> list[Any]:
+    """``[0.5, 0.5, 1.0]`` -> ``[[0.5, 2], 1.0]``; to ``DIGITS`` significant digits."""
+    packed: list[Any] = []
+    for number, equal in groupby(numbers):
+        count = sum(1 for _ in equal)
+        shown = None if number is None else float(f"{number:.{DIGITS}g}")
+        packed.append(shown if count == 1 else [shown, count])
+    return packed
+
+
+def unpack_runs(packed: Iterable[Any]) -> list[Any]:
+    """The other way round."""
+    numbers: list[Any] = []
+    for entry in packed:
+        number, count = entry if isinstance(entry, list) else (entry, 1)
+        numbers.extend([number] * count)
+    return numbers

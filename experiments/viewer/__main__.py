@@ -1,0 +1,103 @@
+"""Episodes in a page that needs nothing but a browser.
+
+    python -m experiments.viewer FILE_OR_RUN... [output=PAGE.html] [limit=5000] [title=TEXT]
+    python -m experiments.viewer runs/NAME
+    python -m experiments.viewer runs/NAME/evaluation/rl.jsonl runs/NAME/rl/episodes/00002*.jsonl output=late.html
+
+FILE_OR_RUN a run folder, or a folder or file of episodes (rl/episodes/STEP.jsonl, evaluation/**/NAME.jsonl)
+output=     the page; trajectories.html here, if not said
+limit=      episodes in the page; of a run with more, whole training steps are left out, evenly
+title=      of the page; the runs' names, if not said
+
+docs/viewer.md shows what the page can do."""
+
+from __future__ import annotations
+
+import difflib
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+from experiments.viewer.page import LIMIT, page
+from experiments.viewer.sources import EpisodeFile, SourceError, episode_files
+from experiments.viewer.thinning import thin
+
+REFUSED = 2
+
+
+@dataclass
+class Options:
+    output: str = "trajectories.html"
+    limit: int = LIMIT
+    title: str = ""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The exit code; every foreseen error is one line on stderr."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if "--help" in given or "-h" in given:
+        print(__doc__)
+        return 0
+    try:
+        print(_write(*split(given)))
+    except (SourceError, OSError) as error:
+        print(f"turngrid: {error}", file=sys.stderr, flush=True)
+        return REFUSED
+    return 0
+
+
+def split(arguments: Sequence[str]) -> tuple[list[Path], Options]:
+    """Paths and options.
+
+    Raises:
+        SourceError: no path, a flag, or an option that there is not.
+    """
+    words = [word for word in arguments if "=" not in word or Path(word).exists()]
+    if flag := next((word for word in words if word.startswith("-")), None):
+        raise SourceError(f"{flag}: only --help; everything else is KEY=VALUE")
+    if not words:
+        raise SourceError(
+            "whose episodes? name a run folder or a file of episodes: python -m experiments.viewer runs/NAME"
+        )
+    options = Options()
+    for item in (item for item in arguments if item not in words):
+        _set(options, *item.split("=", 1))
+    return [Path(word) for word in words], options
+
+
+def _set(options: Options, key: str, value: str) -> None:
+    names = [field.name for field in fields(Options)]
+    if key not in names:
+        near = difflib.get_close_matches(key, names, n=1, cutoff=0.5)
+        raise SourceError(
+            f"unknown option {key}; {f'did you mean {near[0]}?' if near else 'there are: ' + ', '.join(names)}"
+        )
+    if key == "limit" and (not value.isdigit() or int(value) < 1):
+        raise SourceError(f"limit={value} must be a number of episodes, 1 or more")
+    setattr(options, key, int(value) if key == "limit" else value)
+
+
+def _write(paths: Sequence[Path], options: Options) -> str:
+    start = time.perf_counter()
+    files, note = thin(episode_files(paths), options.limit)
+    shown = (item for file in files for item in file.shown())
+    text = page(shown, options.title or _title(files), limit=options.limit, note=note)
+    output = Path(options.output).expanduser()
+    draft = output.with_name(f".{output.name}.draft")
+    draft.write_text(text, encoding="utf-8")
+    draft.replace(output)
+    episodes = min(options.limit, sum(file.count for file in files))
+    lines = [note] if note else []
+    lines.append(f"{output}: {episodes:,} episodes, {len(text) / 1e6:.1f} MB, {time.perf_counter() - start:.1f} s")
+    return "\n".join(lines)
+
+
+def _title(files: Sequence[EpisodeFile]) -> str:
+    names = list(dict.fromkeys(file.run.name if file.run else file.path.name for file in files))
+    return f"{names[0]} and {len(names) - 1} more" if len(names) > 3 else ", ".join(names)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

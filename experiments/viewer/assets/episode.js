@@ -1,0 +1,180 @@
+// One episode: its facts, its turns, its tokens.
+
+class EpisodeView {
+  constructor(store, settings, actions) {
+    Object.assign(this, { store, settings, actions });
+    this.node = el("article", { class: "episode", tabindex: -1 });
+    this.turn = -1;
+  }
+
+  show(row, episode) {
+    Object.assign(this, { row, episode, parts: tokensOf(this.store, row, episode), turn: -1 });
+    this.draw();
+    this.node.scrollTop = 0;
+  }
+
+  // Again with other settings, at the same place.
+  draw() {
+    if (!this.row) return;
+    const place = this.node.scrollTop;
+    const turns = this.settings.view === "tokens" ? [this.sequence()] : this.reading();
+    this.node.replaceChildren(this.head(), strip(this), ...turns, this.end());
+    this.node.scrollTop = place;
+  }
+
+  empty() {
+    this.row = null;
+    this.node.replaceChildren(el("p", { class: "nothing" }, "No episode passes the filters."));
+  }
+
+  // ---- head
+
+  head() {
+    const { row, episode } = this;
+    const { mark, label } = OUTCOMES[row.outcome];
+    const tokens = (part) => this.parts.turns.reduce((sum, turn) => sum + turn[part].length, 0);
+    const facts = [
+      ["run", row.run], ["stage", row.stage], ["step", row.step || ""], ["sample", row.sample], ["split", episode.split],
+      ["seed", episode.seed], ["policy", `${episode.policy}${row.step ? ` (weights of step ${episode.version})` : ""}`],
+      ["turns", row.turns], ["not understood", row.invalid || ""], ["retries", episode.retries || ""],
+      ["tokens", `${count(episode.ids.length)} prompt, ${count(tokens("action"))} by the policy, ${count(tokens("context"))} environment`],
+      ...Object.entries(row.rewards).map(([name, total]) => [`reward ${name}`, signed(total)]),
+    ];
+    return el("header", {},
+      el("h2", {}, el("span", { class: `badge ${row.outcome}` }, `${mark} ${label}`), ` ${row.task}/`, el("em", {}, row.game),
+        el("button", { type: "button", class: "link", title: "copy a link to this episode", onclick: (event) => this.actions.copy(event) }, `#${row.address}`)),
+      el("dl", {}, facts.filter(([, value]) => value !== "").map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, String(value))))),
+      this.others(),
+      episode.error && el("p", { class: "error" }, episode.error));
+  }
+
+  others() {
+    const { row } = this;
+    const siblings = this.store.siblings(row);
+    const elsewhere = this.store.sameGame(row).filter((other) => other.stage !== row.stage || other.step !== row.step);
+    const firsts = elsewhere.filter((other, place) => place === 0 || other.stage !== elsewhere[place - 1].stage || other.step !== elsewhere[place - 1].step);
+    return el("div", { class: "others" },
+      siblings.length > 1 && this.links(`${siblings.length} samples of this game`, siblings, (other) => other.sample),
+      firsts.length > 0 && this.links("the same game in", firsts.slice(0, 24), (other) => (other.step ? `step ${other.step}` : other.stage)));
+  }
+
+  links(title, rows, label) {
+    return el("div", {}, el("span", {}, `${title}: `), rows.map((other) => el("button", {
+      type: "button", class: `other ${other.outcome}`, "aria-current": other.number === this.row.number,
+      title: `${OUTCOMES[other.outcome].label}, ${plural(other.turns, "turn")}`, onclick: () => this.actions.open(other.number),
+    }, `${OUTCOMES[other.outcome].mark} ${label(other)}`)));
+  }
+
+  // ---- as text
+
+  reading() {
+    const { episode } = this;
+    const prompt = el("details", { class: "prompt" }, el("summary", {}, "Prompt"),
+      episode.messages.map((message) => el("div", { class: "message" }, el("b", {}, message.role), el("p", {}, this.marked(message.content)))));
+    return [
+      el("p", { class: "goal" }, el("b", {}, "Goal "), this.marked(episode.goal)),
+      episode.messages.length > 0 && prompt,
+      episode.turns.map((turn, number) => this.turnNode(turn, number)),
+    ].flat().filter(Boolean);
+  }
+
+  turnNode(turn, number) {
+    return el("section", { class: `turn${turn.valid ? "" : " invalid"}`, "data-turn": number },
+      el("h3", {}, String(number + 1)),
+      el("div", { class: "body" },
+        el("p", { class: "seen" }, this.marked(turn.seen)),
+        this.action(turn, number),
+        this.numbers(turn, number)));
+  }
+
+  action(turn, number) {
+    const tokens = this.parts.turns[number].action;
+    const readable = tokens.length > 0 && tokens.every((token) => token.word !== undefined);
+    const said = tokenText(tokens).replace(/<[^<>\s]*>\s*$/, "").trim();
+    const shown = readable ? tokens.map((token) => tokenNode(token, this.settings.colour, this.store.scales)) : this.marked(turn.action);
+    return el("div", { class: "action" }, el("code", {}, shown),
+      readable && said !== turn.action.trim() && el("span", { class: "meant" }, "taken as ", el("code", {}, this.marked(turn.action))),
+      !turn.valid && el("span", { class: "flag" }, "not understood"));
+  }
+
+  numbers(turn, number) {
+    const tokens = this.parts.turns[number].action;
+    const known = turnFacts(turn, tokens);
+    const details = el("details", { class: "numbers" }, el("summary", {}, known.map(([name, value]) => el("span", { class: "fact" }, `${name} `, el("b", {}, value)))));
+    details.addEventListener("toggle", () => {
+      if (details.open && details.children.length === 1) details.append(...this.more(turn, tokens));
+    });
+    return details;
+  }
+
+  more(turn, tokens) {
+    const info = Object.keys(turn.info).length > 0 && el("pre", {}, JSON.stringify(turn.info, null, 2));
+    return [info, tokens.length > 0 && tokenTable(tokens)].filter(Boolean);
+  }
+
+  end() {
+    const { row, episode } = this;
+    return el("section", { class: `turn end ${row.outcome}` }, el("h3", {}, OUTCOMES[row.outcome].mark),
+      el("div", { class: "body" }, el("p", { class: "seen" }, this.marked(episode.final)),
+        el("p", {}, el("span", { class: `badge ${row.outcome}` }, OUTCOMES[row.outcome].label), ` after ${plural(row.turns, "turn")}`)));
+  }
+
+  // ---- as tokens
+
+  sequence() {
+    const node = (token) => tokenNode(token, this.settings.colour, this.store.scales);
+    const { prompt, turns } = this.parts;
+    if (!prompt.length && !turns.some((turn) => turn.action.length)) return el("p", { class: "nothing" }, "This episode was played in text: it has no tokens.");
+    return el("div", { class: "sequence" }, el("span", {}, prompt.map(node)),
+      turns.map((turn, number) => el("span", { "data-turn": number }, turn.action.map(node), turn.context.map(node))));
+  }
+
+  // ---- moving
+
+  goto(number) {
+    this.turn = Math.max(0, Math.min(this.episode.turns.length - 1, number));
+    const target = this.node.querySelector(`[data-turn="${this.turn}"]`);
+    if (!target) return;
+    for (const old of this.node.querySelectorAll(".here")) old.classList.remove("here");
+    target.classList.add("here");
+    const head = this.node.querySelector(".strip").offsetHeight;
+    this.node.scrollTop += target.getBoundingClientRect().top - this.node.getBoundingClientRect().top - head - 8;
+  }
+
+  // Text with what was searched for marked.
+  marked(text) {
+    const needle = this.settings.needle();
+    if (!needle) return [text];
+    const parts = [], lower = text.toLowerCase();
+    let from = 0;
+    for (let at = lower.indexOf(needle); at >= 0; at = lower.indexOf(needle, from)) {
+      parts.push(text.slice(from, at), el("mark", {}, text.slice(at, at + needle.length)));
+      from = at + needle.length;
+    }
+    return [...parts, text.slice(from)];
+  }
+}
+
+const mean = (numbers) => {
+  const some = numbers.filter((number) => typeof number === "number");
+  return some.length ? some.reduce((sum, number) => sum + number, 0) / some.length : undefined;
+};
+
+const turnFacts = (turn, tokens) => {
+  const logprob = mean(tokens.map((token) => token.logprob));
+  const advantages = tokens.map((token) => token.advantage).filter((number) => typeof number === "number");
+  const value = tokens.find((token) => typeof token.value === "number")?.value;
+  const facts = Object.entries(turn.rewards).map(([name, reward]) => [`reward ${name}`, signed(reward)]);
+  if (turn.score) facts.push(["score", signed(turn.score)]);
+  if (advantages.length) facts.push(["advantage", spread(advantages)]);
+  if (value !== undefined) facts.push(["value", signed(value)]);
+  if (logprob !== undefined) facts.push(["log-prob", `${short(logprob)} nats/token`]);
+  if (tokens.length) facts.push(["tokens", tokens.length]);
+  facts.push(["world", `${short(turn.seconds[1])} s`]);
+  return facts;
+};
+
+const spread = (numbers) => {
+  const low = Math.min(...numbers), high = Math.max(...numbers);
+  return signed(low) === signed(high) ? signed(low) : `${signed(low)} to ${signed(high)}`;
+};

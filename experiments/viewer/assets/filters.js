@@ -1,0 +1,148 @@
+// Which episodes are listed, and in what order.
+
+const ORDERS = {
+  "as recorded": (a, b) => a.number - b.number,
+  "reward, highest first": (a, b, reward) => (b.rewards[reward] ?? -Infinity) - (a.rewards[reward] ?? -Infinity),
+  "reward, lowest first": (a, b, reward) => (a.rewards[reward] ?? Infinity) - (b.rewards[reward] ?? Infinity),
+  "shortest first": (a, b) => a.turns - b.turns || a.tokens - b.tokens,
+  "longest first": (a, b) => b.turns - a.turns || b.tokens - a.tokens,
+};
+
+class Filters {
+  constructor(store, changed) {
+    this.store = store;
+    this.changed = changed;
+    this.outcomes = new Set();
+    this.chosen = { run: "", stage: "", task: "" };
+    this.range = { step: [null, null], reward: [null, null] };
+    this.order = Object.keys(ORDERS)[0];
+    this.rewards = [...new Set(store.rows.flatMap((row) => Object.keys(row.rewards)))].sort();
+    this.reward = this.rewards[0] ?? "";
+    this.matches = null;
+    this.needle = "";
+    this.node = el("form", { class: "filters", role: "search", onsubmit: (event) => event.preventDefault() });
+    this.build();
+  }
+
+  get active() {
+    const ranges = Object.values(this.range).flat().some((end) => end !== null);
+    return this.outcomes.size > 0 || this.needle !== "" || ranges || Object.values(this.chosen).some(Boolean);
+  }
+
+  rows() {
+    const all = this.store.rows.filter((row) => this.keeps(row));
+    this.countOutcomes(all);
+    const kept = this.outcomes.size ? all.filter((row) => this.outcomes.has(row.outcome)) : all;
+    return kept.sort((a, b) => ORDERS[this.order](a, b, this.reward) || a.number - b.number);
+  }
+
+  keeps(row) {
+    for (const [name, value] of Object.entries(this.chosen)) if (value && row[name] !== value) return false;
+    if (this.matches && !this.matches.has(row.number)) return false;
+    return within(row.step, this.range.step) && within(row.rewards[this.reward], this.range.reward);
+  }
+
+  // ---- controls
+
+  build() {
+    this.search = el("input", { type: "search", class: "search", placeholder: "Search what was seen and done  ( / )",
+      "aria-label": "search text", oninput: () => this.searched() });
+    this.bar = el("progress", { max: 1, value: 0, hidden: true, "aria-label": "reading the episodes' text" });
+    const many = Object.keys(this.chosen).map((name) => this.select(name)).filter(Boolean);
+    this.node.replaceChildren(this.search, this.bar, this.chips(), ...many, ...this.ranges(), this.orders());
+  }
+
+  chips() {
+    const present = Object.keys(OUTCOMES).filter((outcome) => this.store.rows.some((row) => row.outcome === outcome));
+    this.buttons = new Map(present.map((outcome) => [outcome, this.chip(outcome)]));
+    return el("div", { class: "chips", role: "group", "aria-label": "outcome" }, ...this.buttons.values());
+  }
+
+  chip(outcome) {
+    const { mark, label } = OUTCOMES[outcome];
+    const button = el("button", { type: "button", class: `chip ${outcome}`, "aria-pressed": "false", "data-outcome": outcome },
+      el("b", {}, mark), ` ${label} `, el("small"));
+    button.addEventListener("click", () => {
+      if (!this.outcomes.delete(outcome)) this.outcomes.add(outcome);
+      button.setAttribute("aria-pressed", this.outcomes.has(outcome));
+      this.changed();
+    });
+    return button;
+  }
+
+  countOutcomes(rows) {
+    for (const [outcome, button] of this.buttons) {
+      button.querySelector("small").textContent = count(rows.filter((row) => row.outcome === outcome).length);
+    }
+  }
+
+  select(name) {
+    const values = [...new Set(this.store.rows.map((row) => row[name]))].sort(naturally);
+    if (values.length < 2) return null;
+    const options = values.map((value) => el("option", { value }, value || "(none)"));
+    return el("label", {}, name, el("select", { name, onchange: (event) => {
+      this.chosen[name] = event.target.value;
+      this.changed();
+    } }, el("option", { value: "" }, `all ${values.length}`), options));
+  }
+
+  ranges() {
+    const several = this.rewards.length > 1 && el("select", { name: "reward", "aria-label": "which reward", onchange: (event) => {
+      this.reward = event.target.value;
+      this.changed();
+    } }, this.rewards.map((name) => el("option", { value: name }, name)));
+    return [
+      this.store.rows.some((row) => row.step > 0) && this.between("step", "step", 1),
+      this.rewards.length > 0 && this.between("reward", `reward${several ? "" : ` (${this.reward})`}`, "any", several),
+    ].filter(Boolean);
+  }
+
+  between(name, label, step, extra = null) {
+    const ends = ["from", "to"].map((word, end) => el("input", { type: "number", step, placeholder: word, name: `${name}-${word}`,
+      "aria-label": `${name} ${word}`, oninput: (event) => {
+        this.range[name][end] = event.target.value === "" ? null : Number(event.target.value);
+        this.changed();
+      } }));
+    return el("label", { class: "range" }, el("span", {}, label), extra, ...ends);
+  }
+
+  orders() {
+    const options = Object.keys(ORDERS).map((order) => el("option", {}, order));
+    return el("label", {}, "order", el("select", { name: "order", onchange: (event) => {
+      this.order = event.target.value;
+      this.changed();
+    } }, options));
+  }
+
+  reset() {
+    Object.assign(this, { outcomes: new Set(), chosen: { run: "", stage: "", task: "" }, matches: null, needle: "" });
+    this.range = { step: [null, null], reward: [null, null] };
+    this.build();
+    this.changed();
+  }
+
+  // ---- text
+
+  async searched() {
+    const needle = this.search.value.trim().toLowerCase();
+    this.needle = needle;
+    if (needle) {
+      const texts = await this.store.texts((share) => {
+        this.bar.hidden = share === 1;
+        this.bar.value = share;
+      });
+      if (this.needle !== needle) return; // typed on meanwhile
+      this.matches = new Set(texts.flatMap((text, number) => (text.includes(needle) ? [number] : [])));
+    } else {
+      this.matches = null;
+    }
+    this.changed();
+  }
+}
+
+const within = (number, [low, high]) => {
+  if (low === null && high === null) return true;
+  return number !== undefined && (low === null || number >= low) && (high === null || number <= high);
+};
+
+const naturally = (a, b) => a.localeCompare(b, "en", { numeric: true });

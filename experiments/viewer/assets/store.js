@@ -1,0 +1,93 @@
+// The episodes inside the page: an index of all, and blocks that are unpacked when one of their episodes is wanted.
+
+const KEPT_BLOCKS = 12;
+
+const unpack = async (script) => {
+  const bytes = Uint8Array.from(atob(script.textContent.trim()), (letter) => letter.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return new Response(stream).json();
+};
+
+const unpackRuns = (packed) => packed.flatMap((entry) => (Array.isArray(entry) ? Array(entry[1]).fill(entry[0]) : entry));
+
+class Store {
+  constructor(host) {
+    this.host = host;
+    this.scripts = [...host.querySelectorAll(":scope > script.block")];
+    this.blocks = new Map();
+  }
+
+  async open() {
+    const index = await unpack(this.host.querySelector(":scope > script.index"));
+    this.size = index.block;
+    this.nats = index.nats;
+    this.vocabularies = index.words;
+    const names = Object.keys(index.columns);
+    const count = names.length ? index.columns[names[0]].length : 0;
+    this.rows = Array.from({ length: count }, (_, number) => {
+      const row = { number };
+      for (const name of names) row[name] = index.columns[name][number];
+      return row;
+    });
+    this.numbers = new Map(this.rows.map((row) => [row.address, row.number]));
+    this.games = new Map();
+    for (const row of this.rows) {
+      const key = gameKey(row);
+      if (!this.games.has(key)) this.games.set(key, []);
+      this.games.get(key).push(row);
+    }
+    this.scales = ["advantages", "returns", "values"].map((_, place) => usualPeak(this.rows.map((row) => row.peaks[place])));
+  }
+
+  async episode(number) {
+    const block = Math.floor(number / this.size);
+    if (!this.blocks.has(block)) {
+      this.blocks.set(block, unpack(this.scripts[block]));
+      if (this.blocks.size > KEPT_BLOCKS) this.blocks.delete(this.blocks.keys().next().value);
+    }
+    return (await this.blocks.get(block))[number % this.size];
+  }
+
+  // Samples of the same game in the same step: what its advantage was compared with.
+  siblings(row) {
+    return this.sameGame(row).filter((other) => other.stage === row.stage && other.step === row.step);
+  }
+
+  sameGame(row) {
+    return this.games.get(gameKey(row));
+  }
+
+  word(row, id) {
+    return this.vocabularies[row.words]?.[id];
+  }
+
+  // What can be searched, one lower-case text an episode; `told` hears the share that is done, in [0, 1].
+  texts(told) {
+    this.found ??= this.readTexts(told);
+    return this.found;
+  }
+
+  async readTexts(told) {
+    const texts = [];
+    for (const [place, script] of this.scripts.entries()) {
+      for (const episode of await unpack(script)) texts.push(searchable(episode));
+      told?.((place + 1) / this.scripts.length);
+    }
+    return texts;
+  }
+}
+
+const gameKey = (row) => [row.run, row.task, row.game].join("\n");
+
+const searchable = (episode) => {
+  const parts = [episode.goal, episode.final, episode.error];
+  for (const turn of episode.turns) parts.push(turn.seen, turn.action);
+  return parts.join("\n").toLowerCase();
+};
+
+// One scale for all episodes, so that colours can be compared: the 95th percentile of the peaks, since one outlier would
+// wash out all others.
+const usualPeak = (peaks) => {
+  const some = peaks.filter((peak) => peak > 0).sort((a, b) => a - b);
+  return some.length ? some[Math.min(some.length - 1, Math.floor(some.length * 0.95))] : 0;
+};

@@ -1,0 +1,94 @@
+// Tokens: what each one is, how it looks, what is known of it.
+
+const READABLE = { "\n": "\u21b5\n", "\t": "\u21e5\t" };
+
+// All tokens of an episode in the order in which the model saw them, each with its turn (-1: the prompt).
+const tokensOf = (store, row, episode) => {
+  const make = (id, kind, turn, numbers = {}) => ({ id, kind, turn, word: store.word(row, id), ...numbers });
+  const parts = { prompt: episode.ids.map((id) => make(id, "prompt", -1)), turns: [] };
+  for (const [number, turn] of episode.turns.entries()) {
+    const series = Object.fromEntries(["advantages", "returns", "values"].map((name) => [name, unpackRuns(turn[name] ?? [])]));
+    parts.turns.push({
+      action: turn.ids.map((id, place) => make(id, "sampled", number, {
+        logprob: turn.logprobs.length ? turn.logprobs[place] / store.nats : undefined,
+        surprise: turn.logprobs.length ? -turn.logprobs[place] / store.nats : undefined,
+        advantage: series.advantages[place],
+        return: series.returns[place],
+        value: series.values[place],
+      })),
+      context: turn.context.map((id) => make(id, "environment", number)),
+    });
+  }
+  return parts;
+};
+
+const tokenNode = (token, colour, scales) => {
+  const [kind, strength] = paint(token, colour, scales);
+  const node = el("span", { class: `token ${kind}`, style: strength ? `--strength: ${strength.toFixed(3)}` : null });
+  node.textContent = readable(token);
+  node.token = token;
+  return node;
+};
+
+const readable = (token) => (token.word ?? `#${token.id} `).replace(/[\n\t]/g, (letter) => READABLE[letter]);
+
+const tokenText = (tokens) => tokens.map((token) => token.word ?? "").join("");
+
+// The little card that follows the pointer over tokens.
+class TokenCard {
+  constructor(root) {
+    this.node = el("div", { class: "card", hidden: true, role: "tooltip" });
+    root.addEventListener("pointerover", (event) => this.over(event));
+    root.addEventListener("pointerleave", () => this.hide());
+  }
+
+  hide() {
+    this.node.hidden = true;
+  }
+
+  over(event) {
+    const { target } = event;
+    if (!target.token) return this.hide();
+    this.node.replaceChildren(...facts(target.token).map(([name, value]) => el("div", {}, el("span", {}, name), el("b", {}, value))));
+    this.node.hidden = false;
+    const box = target.getBoundingClientRect();
+    const around = this.node.offsetParent.getBoundingClientRect();
+    const left = Math.min(box.left - around.left, around.width - this.node.offsetWidth - 8);
+    const below = box.bottom - around.top + 6;
+    const above = box.top - around.top - this.node.offsetHeight - 6;
+    this.node.style.left = `${Math.max(8, left)}px`;
+    this.node.style.top = `${below + this.node.offsetHeight > around.height ? above : below}px`;
+  }
+}
+
+const facts = (token) => {
+  const known = [
+    ["token", JSON.stringify(token.word ?? "")],
+    ["id", token.id],
+    ["written by", { prompt: "prompt", environment: "environment", sampled: "the policy" }[token.kind]],
+  ];
+  if (token.kind !== "sampled") return known;
+  if (token.logprob !== undefined) {
+    known.push(["log-prob", `${short(token.logprob)} nats`], ["probability", short(Math.exp(token.logprob))]);
+  }
+  if (token.advantage === null) known.push(["advantage", "taken out of the update"]);
+  for (const name of ["advantage", "return", "value"]) {
+    if (typeof token[name] === "number") known.push([name, signed(token[name])]);
+  }
+  return known;
+};
+
+// Exact numbers of a turn's sampled tokens, for reading and copying.
+const tokenTable = (tokens) => {
+  const columns = [
+    ["token", (token) => JSON.stringify(token.word ?? "")],
+    ["id", (token) => token.id],
+    ["log-prob (nats)", (token) => short(token.logprob, 4)],
+    ["probability", (token) => short(Math.exp(token.logprob ?? NaN))],
+    ...["advantage", "return", "value"].filter((name) => tokens.some((token) => typeof token[name] === "number"))
+      .map((name) => [name, (token) => short(token[name], 5)]),
+  ];
+  return el("table", {},
+    el("thead", {}, el("tr", {}, columns.map(([name]) => el("th", {}, name)))),
+    el("tbody", {}, tokens.map((token) => el("tr", {}, columns.map(([, read]) => el("td", {}, String(read(token))))))));
+};

@@ -1,0 +1,158 @@
+"""Episodes as a page holds them: an index of all, read at once, and blocks of a few, read when one of them is opened.
+
+The index is by column (``step: [..]``), a block is a list of episodes with short keys: thousands of episodes fit a page
+of a few megabytes. ``assets/store.js`` reads both.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from experiments.credit import pack_runs
+from experiments.viewer.sources import Shown
+from experiments.viewer.vocabulary import Vocabularies
+from rollouts.episode import Episode, Turn
+
+BLOCK = 32  # episodes; a block is unpacked in some milliseconds
+NATS = 1000  # log-probabilities are kept in thousandths of a nat
+
+
+class Packer:
+    """Takes episodes one by one; ``index()`` and ``blocks`` are what the page needs of them, as base64 of gzip of JSON."""
+
+    def __init__(self, shown: Iterable[Shown] = ()) -> None:
+        self.blocks: list[str] = []
+        self._rows: list[dict[str, Any]] = []
+        self._waiting: list[dict[str, Any]] = []
+        self._vocabularies = Vocabularies()
+        for item in shown:
+            self._add(item)
+        self._close_block()
+
+    @property
+    def count(self) -> int:
+        return len(self._rows)
+
+    def index(self) -> str:
+        columns = {name: [row[name] for row in self._rows] for name in (self._rows[0] if self._rows else ())}
+        return squeeze({"block": BLOCK, "nats": NATS, "columns": columns, "words": self._vocabularies.words()})
+
+    def _add(self, shown: Shown) -> None:
+        self._rows.append(_row(shown) | {"words": self._vocabularies.use(shown.tokenizer, shown.episode)})
+        self._waiting.append(_episode(shown))
+        if len(self._waiting) == BLOCK:
+            self._close_block()
+
+    def _close_block(self) -> None:
+        if self._waiting:
+            self.blocks.append(squeeze(self._waiting))
+        self._waiting = []
+
+
+def squeeze(data: Any) -> str:
+    """Base64 of gzip of JSON: letters that no HTML parser minds, and a format that browsers unpack themselves."""
+    return base64.b64encode(gzip.compress(msgspec.json.encode(data), compresslevel=6, mtime=0)).decode("ascii")
+
+
+def _row(shown: Shown) -> dict[str, Any]:
+    episode = shown.episode
+    task, _, game = episode.task.rpartition("/")
+    return {
+        "address": shown.address,
+        "run": shown.run,
+        "stage": shown.stage,
+        "task": task,
+        "game": game,
+        "step": episode.step,
+        "sample": episode.sample,
+        "outcome": episode.outcome.value,
+        "turns": len(episode.turns),
+        "tokens": sum(len(turn.action_ids) for turn in episode.turns),
+        "invalid": sum(not turn.valid for turn in episode.turns),
+        "rewards": _totals(episode),
+        "peaks": _peaks(shown),
+    }
+
+
+def _totals(episode: Episode) -> dict[str, float]:
+    totals: dict[str, float] = {}
+    for turn in episode.turns:
+        for name, reward in turn.rewards.items():
+            totals[name] = totals.get(name, 0.0) + reward
+    return {name: _short(total) for name, total in totals.items()}
+
+
+def _peaks(shown: Shown) -> list[float]:
+    """The greatest absolute advantage, return and value, for a scale that all episodes share."""
+    credit = shown.credit
+    series = (credit.advantages, credit.returns, credit.values) if credit else ((), (), ())
+    return [_short(max((abs(number) for number in numbers if number is not None), default=0.0)) for numbers in series]
+
+
+def _short(number: float) -> float:
+    return float(f"{number:.5g}")
+
+
+def _episode(shown: Shown) -> dict[str, Any]:
+    episode = shown.episode
+    return {
+        "seed": episode.seed,
+        "split": episode.split,
+        "goal": episode.goal,
+        "messages": _prompt_messages(episode),
+        "ids": episode.prompt_ids,
+        "turns": [_turn(turn, credit) for turn, credit in zip(episode.turns, _by_turn(shown), strict=True)],
+        "final": episode.final_observation,
+        "policy": episode.policy,
+        "version": episode.policy_version,
+        "error": episode.error,
+        "retries": episode.retries,
+    }
+
+
+def _prompt_messages(episode: Episode) -> list[dict[str, str]]:
+    """What the model was told before its first action; later messages only repeat the turns."""
+    roles = [message["role"] for message in episode.messages]
+    return episode.messages[: roles.index("assistant")] if "assistant" in roles else episode.messages
+
+
+def _turn(turn: Turn, credit: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "seen": turn.observation,
+        "action": turn.action,
+        "ids": turn.action_ids,
+        "logprobs": [round(number * NATS) for number in turn.logprobs],
+        "context": turn.context_ids,
+        "sampled": turn.sampled,
+        "valid": turn.valid,
+        "score": turn.score_delta,
+        "rewards": turn.rewards,
+        "info": turn.info,
+        "seconds": [round(turn.act_seconds, 3), round(turn.env_seconds, 3)],
+        **credit,
+    }
+
+
+def _by_turn(shown: Shown) -> Iterator[dict[str, Any]]:
+    """Each turn's share of the episode's credit; nothing where there is none."""
+    start = 0
+    for turn in shown.episode.turns:
+        end = start + len(turn.action_ids)
+        yield _credit_of(shown, start, end)
+        start = end
+
+
+def _credit_of(shown: Shown, start: int, end: int) -> dict[str, Any]:
+    if shown.credit is None:
+        return {}
+    series: dict[str, Sequence[float | None]] = {
+        "advantages": shown.credit.advantages,
+        "returns": shown.credit.returns,
+        "values": shown.credit.values,
+    }
+    return {name: pack_runs(numbers[start:end]) for name, numbers in series.items() if numbers}

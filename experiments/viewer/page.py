@@ -1,0 +1,59 @@
+"""The viewer as HTML: ``fragment`` for a place in another page, ``page`` for a page of its own.
+
+Both need nothing but a browser: styles, program and episodes are inside, the episodes compressed. Whatever a model or a
+world has said reaches the page as data and is written as text, never as HTML.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable
+from functools import cache
+from importlib.resources import files
+from itertools import islice
+
+from experiments.viewer.pack import Packer
+from experiments.viewer.sources import Shown
+
+LIMIT = 5000  # episodes
+SCRIPTS = ("store.js", "colour.js", "filters.js", "list.js", "tokens.js", "strip.js", "episode.js", "viewer.js")
+
+
+def fragment(episodes: Iterable[Shown], *, limit: int = LIMIT, note: str = "") -> str:
+    """The viewer of the first ``limit`` episodes, to be put anywhere inside the body of an HTML page.
+
+    Its styles reach nothing outside it and none from outside reach it, but that it follows the ``color-scheme`` around
+    it. A page may hold several. Its height is 85 % of the window's, or ``--viewer-height``. ``#<Shown.address>`` in the
+    page's address opens that episode; other targets are left alone. ``note`` is shown above the list.
+    """
+    packer = Packer(islice(episodes, limit))
+    blocks = "\n".join(f'<script type="application/gzip" class="block">{block}</script>' for block in packer.blocks)
+    program = "\n".join(asset(name) for name in SCRIPTS)
+    return f"""<div class="turngrid-viewer" data-note="{html.escape(note)}">
+<noscript>The trajectory viewer needs JavaScript.</noscript>
+<script type="application/gzip" class="index">{packer.index()}</script>
+{blocks}
+<template class="styles"><style>
+{asset("viewer.css")}</style></template>
+</div>
+<script>
+(() => {{
+"use strict";
+{program}
+}})();
+</script>
+"""
+
+
+def page(episodes: Iterable[Shown], title: str, *, limit: int = LIMIT, note: str = "") -> str:
+    """A whole page, as high as the window."""
+    return (
+        asset("page.html")
+        .replace("{{title}}", html.escape(title))
+        .replace("{{viewer}}", fragment(episodes, limit=limit, note=note))
+    )
+
+
+@cache
+def asset(name: str) -> str:
+    return (files("experiments.viewer") / "assets" / name).read_text(encoding="utf-8")

@@ -1,0 +1,152 @@
+"""Where episodes are: single files, or everything that a run has played."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
+from pathlib import Path
+
+from experiments.credit import Credit, read_credit
+from experiments.viewer.tokenizer import tokenizer_of
+from rollouts.episode import Episode
+from rollouts.store import read_episodes
+
+TRAINING = "training"
+DEMONSTRATIONS = "demonstrations"
+PATTERNS = ("episodes/*.jsonl", "demonstrations/*.jsonl", "evaluation/**/*.jsonl", "rl/episodes/*.jsonl")
+
+
+class SourceError(ValueError):
+    """There is nothing to show under this path; the message is one line."""
+
+
+@dataclass(frozen=True)
+class Shown:
+    """An episode and what is known of it beside the episode itself.
+
+    ``run`` is the run folder's name, empty outside one; ``stage`` says when it was played (``training``,
+    ``demonstrations``, ``evaluation/rl``); ``place`` is file and line inside the run, which makes its address.
+    ``tokenizer``: the folder of the tokenizer that its ids are of.
+    """
+
+    episode: Episode
+    run: str = ""
+    stage: str = ""
+    place: str = ""
+    credit: Credit | None = None
+    tokenizer: Path | None = None
+
+    @property
+    def address(self) -> str:
+        """What stands after ``#`` in a link to it: 10 hex digits, the same whenever a page is made."""
+        return hashlib.sha256(f"{self.run}:{self.place}".encode()).hexdigest()[:10]
+
+
+@dataclass(frozen=True)
+class EpisodeFile:
+    """A file of episodes; ``run`` is the run folder around it, if there is one."""
+
+    path: Path
+    run: Path | None
+
+    @cached_property
+    def relative(self) -> Path:
+        return self.path.relative_to(self.run) if self.run else Path(self.path.name)
+
+    @property
+    def stage(self) -> str:
+        parts = self.relative.with_suffix("").parts
+        if parts[:2] == ("rl", "episodes"):
+            return TRAINING
+        return DEMONSTRATIONS if DEMONSTRATIONS in parts else "/".join(parts)
+
+    @cached_property
+    def count(self) -> int:
+        """Episodes in it."""
+        with self.path.open("rb") as file:
+            return sum(1 for line in file if line.strip())
+
+    def shown(self) -> Iterator[Shown]:
+        """Its episodes in order.
+
+        Raises:
+            ValueError: a line is no episode, or the credit beside it is of other episodes.
+        """
+        run = self.run.name if self.run else ""
+        tokenizer = tokenizer_of(self.run, self.path.stem) if self.run else None
+        credits = self._credit()
+        for line, episode in enumerate(self._episodes()):
+            credit = credits[line] if line < len(credits) else None
+            _check(episode, credit, f"{self.path}, line {line + 1}")
+            yield Shown(episode, run, self.stage, f"{self.relative.as_posix()}:{line}", credit, tokenizer)
+
+    def _episodes(self) -> Iterator[Episode]:
+        try:
+            yield from read_episodes(self.path)
+        except (ValueError, KeyError, TypeError) as error:
+            raise SourceError(f"{self.path} holds a line that is no episode: {error!r}") from error
+
+    def _credit(self) -> Sequence[Credit | None]:
+        path = self.path.parent.parent / "credit" / self.path.name
+        return read_credit(path) if self.stage == TRAINING and path.exists() else []
+
+
+def _check(episode: Episode, credit: Credit | None, where: str) -> None:
+    tokens = sum(len(turn.action_ids) for turn in episode.turns)
+    if credit is not None and len(credit.advantages) != tokens:
+        raise SourceError(f"{where}: credit for {len(credit.advantages)} tokens, the episode has {tokens}")
+
+
+def shown_episodes(paths: Iterable[Path]) -> Iterator[Shown]:
+    """Every episode of files and run folders, in order: demonstrations, evaluations, then training steps.
+
+    Raises:
+        SourceError: no file or folder, or no episodes in it.
+    """
+    for file in episode_files(paths):
+        yield from file.shown()
+
+
+def few(shown: Iterable[Shown], wins: int, losses: int) -> Iterator[Shown]:
+    """The first ``wins`` episodes that were won and ``losses`` that were not, of each stage of each run."""
+    taken: dict[tuple[str, str, bool], int] = {}
+    for item in shown:
+        key = (item.run, item.stage, item.episode.won)
+        taken[key] = taken.get(key, 0) + 1
+        if taken[key] <= (wins if item.episode.won else losses):
+            yield item
+
+
+def episode_files(paths: Iterable[Path]) -> list[EpisodeFile]:
+    """Raises: SourceError: no file or folder, or a folder without episodes."""
+    return [file for path in paths for file in _files(path.expanduser().absolute())]
+
+
+def _files(path: Path) -> list[EpisodeFile]:
+    if path.is_file():
+        return [EpisodeFile(path, _run_around(path))]
+    if not path.is_dir():
+        raise SourceError(f"{path} does not exist{_nearest(path)}")
+    found = [file for pattern in PATTERNS for file in sorted(path.glob(pattern))]
+    run = path if found else _run_around(path)
+    found = found or sorted(path.glob("*.jsonl"))
+    if not found:
+        raise SourceError(f"{path} holds no episodes (no {', no '.join(PATTERNS)})")
+    return [EpisodeFile(file, run) for file in found]
+
+
+def _run_around(path: Path) -> Path | None:
+    """The run, or the evaluation without a run, that a file lies in."""
+    marked = (folder for folder in path.parents if (folder / "attempts.jsonl").exists())
+    played = (folder.parent for folder in path.parents if folder.name == "evaluation")
+    return next(chain(marked, played), None)
+
+
+def _nearest(path: Path) -> str:
+    names = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
+    near = difflib.get_close_matches(path.name, names, n=1, cutoff=0.3)
+    return f"; did you mean {path.parent / near[0]}?" if near else ""

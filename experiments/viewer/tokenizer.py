@@ -1,0 +1,60 @@
+"""Where the tokenizer of a run's episodes lies."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from importlib.resources import files
+from pathlib import Path
+
+import yaml
+
+from envs.catalogue import cache_root
+from experiments.models import ASSET, PACKAGED, local_folder
+
+FILE = "tokenizer.json"
+
+
+def tokenizer_of(run: Path, player: str = "") -> Path | None:
+    """A folder with ``tokenizer.json``, or None: every checkpoint has one, and so has the model that the run started from.
+
+    ``run`` is a run folder or that of an evaluation without a run, where each ``player`` may have another.
+    """
+    return next((folder for folder in _candidates(run, player) if (folder / FILE).exists()), None)
+
+
+def _candidates(run: Path, player: str) -> Iterator[Path]:
+    yield from sorted((run / "rl" / "checkpoints").glob("global_step_*/actor/huggingface"))
+    yield run / "sft" / "model"
+    for name in (*_players_models(run, player), _configured(run)):
+        if folder := _folder(name):
+            yield folder
+
+
+def _players_models(run: Path, player: str) -> list[str]:
+    result = run / "result.json"
+    found = json.loads(result.read_text(encoding="utf-8")) if result.exists() else {}
+    return [entry.get("path", "") for entry in found.get("players", []) if entry.get("name") == player]
+
+
+def _configured(run: Path) -> str:
+    config = run / "config.yaml"
+    found = yaml.safe_load(config.read_text(encoding="utf-8")) if config.exists() else {}
+    return str((found or {}).get("model", {}).get("path") or "")
+
+
+def _folder(model: str) -> Path | None:
+    """Of a model by any of the names that ``model.path`` takes; nothing is downloaded."""
+    if model.startswith(ASSET):
+        return Path(str(files("assets"))) / model.removeprefix(ASSET)
+    if model.startswith(PACKAGED):
+        return cache_root() / "models" / model.removeprefix(PACKAGED)
+    return (local_folder(model) or _downloaded(model)) if model else None
+
+
+def _downloaded(name: str) -> Path | None:
+    """A model of the Hugging Face hub that has been loaded on this machine before."""
+    from huggingface_hub import try_to_load_from_cache
+
+    found = try_to_load_from_cache(name, FILE)
+    return Path(found).parent if isinstance(found, str) else None
