@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,8 +24,18 @@ from experiments.provenance import ATTEMPTS, Attempt
 CONF = Path(__file__).resolve().parent.parent / "conf"
 WHERE_AND_HOW = ("cluster", "tracking")  # groups that decide where a run computes and who watches, never what
 SERVERS = "rollout"  # the same tokens up to rounding and random numbers, whoever samples them
-OUTPUT_KEYS = ("output_dir", "fresh", "plan", "plan_gpu", "env.workers", "env.cache_dir", "env.step_deadline_s")
+OUTPUT_KEYS = (
+    "output_dir",
+    "fresh",
+    "plan",
+    "plan_gpu",
+    "dry_run",
+    "env.workers",
+    "env.cache_dir",
+    "env.step_deadline_s",
+)
 OLD = ".old"
+FAILURE = "failure.json"
 
 
 class RunFolderBusy(RuntimeError):
@@ -109,7 +120,26 @@ def open_run(config: DictConfig, root: Path) -> Iterator[RunFolder]:
         attempt = Attempt.now()
         notes = attempt.record(path / ATTEMPTS)
         _save_config(config, path)
-        yield RunFolder(path, notes)
+        with _failure_recorded(path):
+            yield RunFolder(path, notes)
+
+
+@contextmanager
+def _failure_recorded(path: Path) -> Iterator[None]:
+    """Whoever looks at the folder later, on whichever machine, finds out why the last attempt ended."""
+    (path / FAILURE).unlink(missing_ok=True)
+    try:
+        yield
+    except Exception as error:
+        record = {"message": str(error) or type(error).__name__, "ended": time.time()}
+        (path / FAILURE).write_text(json.dumps(record) + "\n", encoding="utf-8")
+        raise
+
+
+def read_failure(path: Path) -> dict[str, Any] | None:
+    """``message`` and ``ended`` (Unix seconds) of the last attempt, if it failed."""
+    file = path / FAILURE
+    return json.loads(file.read_text(encoding="utf-8")) if file.exists() else None
 
 
 @contextmanager

@@ -53,14 +53,13 @@ def verl_tree() -> DictConfig:
 
 @cache
 def register() -> None:
-    """Put the base, the types, the recipes and the sweeps into Hydra's ConfigStore."""
+    """Put the base, the types and the recipes into Hydra's ConfigStore."""
     machine.register()
     store = ConfigStore.instance()
     store.store(name=BASE, node=verl_tree())
     store.store(name="schema", node=_schema())
-    for group, folder in (("recipe", "recipes"), ("sweep", "sweeps")):
-        for path in sorted((ROOT / folder).glob("*.yaml")):
-            register_option(group, path)
+    for path in sorted((ROOT / "recipes").glob("*.yaml")):
+        register_option("recipe", path)
 
 
 def _schema() -> DictConfig:

@@ -20,9 +20,12 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig
 
 from experiments.child import child_environment, die_with_parent
+from experiments.sweep import record
+from hydra_plugins import turngrid_sweeper
 from train import base
 from train.compose import composer
 from train.suggest import parse
+from train.sweep import Launch, plan_launch, sweep_asked_for
 
 _failed: list[str] = []
 _started = time.strftime("%Y-%m-%d_%H-%M-%S")
@@ -39,13 +42,31 @@ def main(arguments: Sequence[str], args: argparse.Namespace) -> int:
         ConfigError: a value that no run could be composed with; nothing has been started then.
     """
     base.register()
-    if args.multirun:
+    if args.multirun and sweep_asked_for(args.overrides):
+        launch = plan_launch(args.overrides, args.config_dir)
+        if launch.dry_run:
+            from train.sweep_table import dry_run_table
+
+            print(dry_run_table(launch))
+            return 0
+        arguments = _of_sweep(launch, args)
+    elif args.multirun:
         _refuse_typos(args.overrides, args.config_dir)
     sys.argv[1:] = arguments
     _hydra_app()
     for line in _failed:
         print(f"turngrid: failed: {line}", file=sys.stderr)
     return 1 if _failed else 0
+
+
+def _of_sweep(launch: Launch, args: argparse.Namespace) -> list[str]:
+    """Write the sweep's record; the command line with which Hydra finds it. What the runs are is in the record."""
+    folder = record.write(launch.sweep, launch.output_dir)
+    turngrid_sweeper.register()
+    seeds = [run.seed for run in launch.sweep.runs]
+    own = [text for text in args.overrides if text.startswith(("hydra", "cluster"))]
+    place = ["--config-dir", args.config_dir] if args.config_dir else []
+    return ["--multirun", *place, *own, *turngrid_sweeper.arguments(folder, seeds)]
 
 
 def _refuse_typos(overrides: list[str], config_dir: str | None) -> None:

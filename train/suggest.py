@@ -21,7 +21,8 @@ STEERING = (
     "{key} only steers verl's own defaults list, which has been followed by now: it would do nothing here. "
     "Set the keys themselves, such as actor_rollout_ref.actor.strategy"
 )
-OPTIONAL = ("recipe", "sweep")
+OPTIONAL = ("recipe",)
+MULTIRUN = "sweep=NAME starts several runs; add -m"
 NODE_OF_GROUP = {"reward": "turn_reward"}  # every other group's node has the group's name
 
 
@@ -47,10 +48,12 @@ def refuse_at_sight(overrides: Sequence[str]) -> None:
 
     Raises:
         ConfigError: a choice among verl's groups (``actor@actor_rollout_ref.actor=...``), a group of ours that is
-            removed, set to nothing or to an option that does not exist, or several values without ``-m``.
+            removed, set to nothing or to an option that does not exist, several values or a sweep without ``-m``.
     """
     for override in parse(overrides):
         key = override.key_or_group
+        if key == "sweep":
+            raise ConfigError(MULTIRUN)
         if key == "model_engine" or (override.package and key in verl_groups()):
             raise ConfigError(STEERING.format(key=override.get_key_element().lstrip("+~")))
         if override.is_sweep_override():

@@ -1,0 +1,132 @@
+"""A sweep file: one question of the study as sets of overrides times seeds, in two scales (``docs/sweeps.md``)."""
+
+from __future__ import annotations
+
+import difflib
+from pathlib import Path
+
+import msgspec
+import yaml
+
+SWEEPS = Path(__file__).resolve().parents[2] / "sweeps"
+RESERVED = ("stage", "panel", "published", "minus")
+STAGES = ("base", "sft", "rl", "last")
+
+Selector = dict[str, str]
+Axis = dict[str, list[str]]
+
+
+class SweepError(ValueError):
+    """The sweep does not exist, or its file says something that cannot be meant."""
+
+
+class Layout(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """The report's table: a cell takes the runs that its row's and its column's selectors name together."""
+
+    rows: dict[str, Selector]
+    columns: dict[str, Selector]
+
+
+class Takeaway(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """A claim that holds where ``higher`` succeeds more often than ``lower``. ``minus`` inside either is subtracted first."""
+
+    claim: str
+    higher: dict[str, str | Selector]
+    lower: dict[str, str | Selector]
+
+
+class Scale(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """What runs at one scale: the product of the ``axes``, each value a set of overrides, times ``seeds``."""
+
+    axes: dict[str, Axis]
+    layout: Layout
+    seeds: tuple[int, ...] = (0, 1, 2)
+    overrides: tuple[str, ...] = ()
+    takeaways: tuple[Takeaway, ...] = ()
+    note: str = ""
+
+
+class Definition(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """A whole file. ``published`` is a key of ``experiments.published``; None where the study has no such table."""
+
+    title: str
+    question: str
+    scales: dict[str, Scale]
+    published: str | None = None
+
+
+def names() -> list[str]:
+    """Every sweep that can be asked for by name."""
+    return sorted(path.stem for path in SWEEPS.glob("*.yaml"))
+
+
+def load(name: str, folder: Path = SWEEPS) -> Definition:
+    """The sweep ``NAME``, or the file that ends in ``.yaml``.
+
+    Raises:
+        SweepError: no such sweep, or the file breaks the rules; the message names the place.
+    """
+    path = Path(name).expanduser() if name.endswith(".yaml") else folder / f"{name}.yaml"
+    if not path.exists():
+        raise SweepError(f"unknown sweep={name}{_meant(name)}")
+    try:
+        definition = msgspec.convert(yaml.safe_load(path.read_text(encoding="utf-8")), Definition)
+    except (msgspec.ValidationError, yaml.YAMLError) as error:
+        raise SweepError(f"{path.name}: {' '.join(str(error).split())}") from error
+    for scale_name, scale in definition.scales.items():
+        _check(f"{path.name}: {scale_name}", scale)
+    return definition
+
+
+def _meant(name: str) -> str:
+    near = difflib.get_close_matches(name, names(), n=1, cutoff=0.3)
+    near = near or [other for other in names() if name in other][:1]
+    return (
+        f"; did you mean sweep={near[0]}? (choices: {', '.join(names())})"
+        if near
+        else f" (choices: {', '.join(names())})"
+    )
+
+
+def scale_of(definition: Definition, scale: str) -> Scale:
+    """Raises: SweepError: the sweep has no such scale."""
+    if scale not in definition.scales:
+        raise SweepError(f"this sweep has no scale={scale} (choices: {', '.join(definition.scales)})")
+    return definition.scales[scale]
+
+
+def _check(where: str, scale: Scale) -> None:
+    """Raises: SweepError: a selector names an axis, a value or a stage that is not there."""
+    for axis in scale.axes:
+        if axis in RESERVED:
+            raise SweepError(f"{where}: an axis cannot be called {axis}")
+    for part, selector in _selectors(scale):
+        for key, value in selector.items():
+            if problem := _problem(scale, key, value):
+                raise SweepError(f"{where}: {part}: {problem}")
+
+
+def _selectors(scale: Scale) -> list[tuple[str, Selector]]:
+    found = [(f"layout.rows.{name}", selector) for name, selector in scale.layout.rows.items()]
+    found += [(f"layout.columns.{name}", selector) for name, selector in scale.layout.columns.items()]
+    for takeaway in scale.takeaways:
+        for side in (takeaway.higher, takeaway.lower):
+            found += [(f"takeaway {takeaway.claim!r}", part) for part in flattened(side)]
+    return found
+
+
+def flattened(side: dict[str, str | Selector]) -> list[Selector]:
+    """A takeaway's selector and, where it has one, the selector that it subtracts."""
+    own = {key: value for key, value in side.items() if isinstance(value, str)}
+    return [own, *(value for value in side.values() if not isinstance(value, str))]
+
+
+def _problem(scale: Scale, key: str, value: str) -> str:
+    if key == "stage":
+        return "" if value in STAGES else f"stage: {value} is none of {', '.join(STAGES)}"
+    if key in RESERVED:
+        return ""
+    if key not in scale.axes:
+        near = difflib.get_close_matches(key, [*scale.axes, *RESERVED], n=1)
+        return f"no axis {key}" + (f"; did you mean {near[0]}?" if near else f" (axes: {', '.join(scale.axes)})")
+    return "" if value in scale.axes[key] else f"axis {key} has no {value} (values: {', '.join(scale.axes[key])})"

@@ -1,0 +1,97 @@
+"""What was launched, kept as ``sweep.json`` in the sweep's own folder: the report reads it, and a later launch adds to it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from experiments.sweep.definition import Definition, Layout, Scale, Takeaway
+
+FILE = "sweep.json"
+FOLDER = "sweeps"  # under the folder of the runs
+
+
+class SweepRun(msgspec.Struct, frozen=True):
+    """A run of the sweep; ``folder`` is relative to the folder of the runs. ``coordinates``: axis -> value, less the seed."""
+
+    coordinates: dict[str, str]
+    seed: int
+    overrides: list[str]
+    folder: str
+
+    @property
+    def label(self) -> str:
+        """``algo=ppo seed=1``."""
+        return " ".join([*(f"{axis}={value}" for axis, value in self.coordinates.items()), f"seed={self.seed}"])
+
+
+class Sweep(msgspec.Struct, frozen=True):
+    """``extra``: overrides given on the command line that change what the runs are."""
+
+    name: str
+    scale: str
+    title: str
+    question: str
+    published: str | None
+    note: str
+    layout: Layout
+    takeaways: tuple[Takeaway, ...]
+    extra: list[str]
+    runs: list[SweepRun]
+
+    @property
+    def folder_name(self) -> str:
+        """``NAME-SCALE``, and 8 hex digits of ``extra`` where there is any."""
+        digits = hashlib.sha256("\n".join(sorted(self.extra)).encode()).hexdigest()[:8]
+        return "-".join([self.name, self.scale, *([digits] if self.extra else [])])
+
+
+def new(
+    name: str, definition: Definition, scale: str, chosen: Scale, extra: Sequence[str], runs: list[SweepRun]
+) -> Sweep:
+    return Sweep(
+        name=name,
+        scale=scale,
+        title=definition.title,
+        question=definition.question,
+        published=definition.published,
+        note=chosen.note,
+        layout=chosen.layout,
+        takeaways=chosen.takeaways,
+        extra=list(extra),
+        runs=runs,
+    )
+
+
+def folder_of(sweep: Sweep, output_dir: Path) -> Path:
+    return output_dir / FOLDER / sweep.folder_name
+
+
+def write(sweep: Sweep, output_dir: Path) -> Path:
+    """Write the record whole or not at all, with the runs of earlier launches that are still part of the sweep, such as
+    those of other seeds; returns the sweep's folder."""
+    folder = folder_of(sweep, output_dir)
+    folder.mkdir(parents=True, exist_ok=True)
+    merged = msgspec.structs.replace(sweep, runs=_with_earlier(sweep, read(folder)))
+    draft = folder / f".{FILE}.{os.getpid()}"
+    draft.write_bytes(msgspec.json.format(msgspec.json.encode(merged), indent=2))
+    draft.replace(folder / FILE)
+    return folder
+
+
+def _with_earlier(sweep: Sweep, earlier: Sweep | None) -> list[SweepRun]:
+    coordinates = [run.coordinates for run in sweep.runs]
+    seeds = {run.seed for run in sweep.runs}
+    old = earlier.runs if earlier else []
+    kept = [run for run in old if run.seed not in seeds and run.coordinates in coordinates]
+    return sorted([*kept, *sweep.runs], key=lambda run: run.seed)
+
+
+def read(folder: Path) -> Sweep | None:
+    """The record of a sweep's folder; None where there is none."""
+    path = folder / FILE
+    return msgspec.json.decode(path.read_bytes(), type=Sweep) if path.exists() else None

@@ -1,0 +1,27 @@
+"""How far a run is, from its folder alone: a job on another machine leaves no other trace."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+
+from experiments import result
+from experiments.provenance import ATTEMPTS
+from experiments.run_folder import read_failure
+
+
+class State(StrEnum):
+    """``UNFINISHED``: at work right now, or killed; its folder cannot tell."""
+
+    FINISHED = "finished"
+    FAILED = "failed"
+    UNFINISHED = "unfinished"
+    NOT_STARTED = "not started"
+
+
+def state(folder: Path) -> State:
+    if (folder / result.FILE).exists():
+        return State.FINISHED
+    if read_failure(folder):
+        return State.FAILED
+    return State.UNFINISHED if (folder / ATTEMPTS).exists() else State.NOT_STARTED
