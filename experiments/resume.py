@@ -1,6 +1,6 @@
 """What a killed RL stage leaves behind, brought back to its last checkpoint.
 
-Everything beyond the last saved step (metrics, episodes) moves to ``discarded/`` and is charged to nobody.
+Everything beyond the last saved step (metrics, episodes, credit) moves to ``discarded/`` and is charged to nobody.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ class RlFolder:
         self.root = run_folder / "rl"
         self.checkpoints = self.root / "checkpoints"
         self.episodes = self.root / "episodes"
+        self.credit = self.root / "credit"
         self.metrics = self.root / "metrics.jsonl"
         self.discarded = self.root / "discarded"
         self.config = self.root / "config.yaml"
@@ -39,11 +40,12 @@ class RlFolder:
 def discard_beyond_checkpoint(rl: RlFolder) -> int:
     """Move what is newer than the last checkpoint out of the way; returns that checkpoint's step."""
     step = rl.saved_step()
-    late = [path for path in _entries(rl.episodes) if not path.stem.isdigit() or int(path.stem) > step or path.is_dir()]
+    late = {folder: _late(folder, step) for folder in (rl.episodes, rl.credit)}
     lines = list(read_metrics(rl.metrics))
-    if late or any(line["step"] > step for line in lines):
+    if any(late.values()) or any(line["step"] > step for line in lines):
         attempt = rl.discarded / f"{len(_entries(rl.discarded)):03d}"
-        _move_episodes(late, attempt / "episodes")
+        for folder, paths in late.items():
+            _move(paths, attempt / folder.name)
         _split_metrics(rl.metrics, lines, step, attempt)
     return step
 
@@ -52,9 +54,14 @@ def _entries(folder: Path) -> list[Path]:
     return sorted(folder.iterdir()) if folder.exists() else []
 
 
-def _move_episodes(late: list[Path], target: Path) -> None:
+def _late(folder: Path, step: int) -> list[Path]:
+    """Of a later step, or the drafts of one."""
+    return [path for path in _entries(folder) if not path.stem.isdigit() or int(path.stem) > step or path.is_dir()]
+
+
+def _move(paths: list[Path], target: Path) -> None:
     target.mkdir(parents=True, exist_ok=True)
-    for path in late:
+    for path in paths:
         shutil.move(path, target / path.name)
 
 

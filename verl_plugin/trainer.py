@@ -25,6 +25,7 @@ from experiments.metrics import MetricsLog
 from rollouts.episode import Episode, Outcome
 from rollouts.store import read_episodes, write_episodes
 from verl_plugin import start_deadline
+from verl_plugin.credit_log import CreditLog
 
 MAX_FAILED_GROUPS = 3  # times the batch, in one step
 
@@ -33,7 +34,7 @@ class WorldKeepsFailing(RuntimeError):
     """So many groups failed in one step that refilling them is hopeless."""
 
 
-class TurngridTrainer(PPOTrainerSync):
+class TurngridTrainer(CreditLog, PPOTrainerSync):
     """Takes the place of verl's trainer for ``trainer.v1.trainer_mode=sync``."""
 
     def __init__(self, config: DictConfig) -> None:
@@ -109,6 +110,7 @@ class TurngridTrainer(PPOTrainerSync):
         folder = self._step_folder()
         episodes = [episode for file in sorted(folder.glob("*.jsonl")) for episode in read_episodes(file)]
         failed = len(list(folder.glob("*.failed")))
+        self.write_credit(folder)
         write_episodes(folder.with_suffix(".jsonl"), episodes)
         shutil.rmtree(folder)
         return {**episode_metrics(episodes), "rollout/failed_groups": float(failed)}

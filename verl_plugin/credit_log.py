@@ -1,0 +1,76 @@
+"""Keeps what each update was told of its tokens, beside the step's episodes; ``experiments.credit`` has the format.
+
+Read back from where the update itself reads it, after all corrections, so that the record cannot differ from the use.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import transfer_queue as tq
+from transfer_queue import KVBatchMeta
+
+from experiments.credit import Credit, write_credit
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
+    from verl.trainer.ppo.v1.trainer_base import PPOTrainer as Base
+else:
+    Base = object
+
+FIELDS = ("loss_mask", "response_mask", "advantages", "returns", "values")
+
+
+class CreditLog(Base):
+    """Mixed into the trainer, before verl's class. ``tracking.credit=false`` turns it off."""
+
+    def __init__(self, config: DictConfig) -> None:
+        super().__init__(config)
+        self._credits: dict[str, Credit] = {}
+
+    def _compute_advantage(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
+        batch = super()._compute_advantage(batch, metrics)
+        if self.config.tracking.credit:
+            self._credits |= credits_of(batch)
+        return batch
+
+    def write_credit(self, groups: Path) -> None:
+        """Before the step's episodes in ``groups`` become one file: the same lines, in ``rl/credit/STEP.jsonl``."""
+        credits, self._credits = self._credits, {}
+        if credits:
+            lines = [credits.get(key) for key in row_keys(groups)]
+            write_credit(groups.parents[1] / "credit" / f"{groups.name}.jsonl", lines)
+
+
+def credits_of(batch: KVBatchMeta) -> dict[str, Credit]:
+    """By the row's key; verl's padding rows are left out."""
+    real = [key for key, tag in zip(batch.keys, batch.tags, strict=True) if not tag.get("is_padding", False)]
+    data = tq.kv_batch_get(keys=real, partition_id=batch.partition_id, select_fields=list(FIELDS))
+    names = set(data.keys())
+    columns = [_rows(data[name]) if name in names else [None] * len(real) for name in FIELDS]
+    return {key: _credit(*row) for key, row in zip(real, zip(*columns, strict=True), strict=True)}
+
+
+def _rows(column: Any) -> list[np.ndarray]:
+    return [row.float().numpy() for row in column.unbind()]
+
+
+def _credit(
+    sampled: np.ndarray, used: np.ndarray, advantages: np.ndarray, returns: np.ndarray, values: np.ndarray | None
+) -> Credit:
+    """One row's sampled tokens. A correction may have taken some of them out of the update."""
+    places = np.flatnonzero(sampled)
+    kept = used[places] != 0
+    shown = [number if use else None for number, use in zip(advantages[places].tolist(), kept, strict=True)]
+    return Credit(shown, returns[places].tolist(), [] if values is None else values[places].tolist())
+
+
+def row_keys(groups: Path) -> list[str]:
+    """verl's keys of the episodes in a step's files, one file a prompt, one line a sample, in the order of the merge."""
+    keys = []
+    for file in sorted(groups.glob("*.jsonl")):
+        with file.open("rb") as lines:
+            keys += [f"{file.stem}_{sample}_0" for sample, _ in enumerate(lines)]
+    return keys
