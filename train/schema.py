@@ -145,6 +145,45 @@ class Model:
 
 
 @dataclass
+class Slurm:
+    """A job of SLURM's, one a run (``docs/slurm.md``). None leaves a key to SLURM; hydra-submitit-launcher's names.
+
+    Attributes:
+        gres: in place of ``gpus_per_node``, as in ``gpu:a100:8``.
+        mem_gb: of a node.
+        timeout_min: time limit of a job, in minutes.
+        signal_delay_s: seconds before the limit at which a run is ended and its job goes back into the queue.
+        max_num_timeout: times that a job may go back into the queue.
+        array_parallelism: jobs of one launch that run at once.
+        setup: shell lines before the run, such as ``module load cuda``.
+        srun_args: arguments of srun, such as ``--container-image=...``.
+        additional_parameters: any other option of sbatch.
+        wait: whether the launch waits for its jobs.
+        lost_after_s: seconds after which a job that SLURM has ended, or knows nothing of, and that left no result is
+            given up.
+    """
+
+    partition: str | None = None
+    account: str | None = None
+    qos: str | None = None
+    constraint: str | None = None
+    gres: str | None = None
+    nodes: int = 1
+    gpus_per_node: int | None = None
+    cpus_per_task: int | None = None
+    mem_gb: int | None = None
+    timeout_min: int = 1440
+    signal_delay_s: int = 120
+    max_num_timeout: int = 20
+    array_parallelism: int = 256
+    setup: list[str] = field(default_factory=list)
+    srun_args: list[str] = field(default_factory=list)
+    additional_parameters: dict[str, Any] = field(default_factory=dict)
+    wait: bool = True
+    lost_after_s: float = 60.0
+
+
+@dataclass
 class Cluster:
     """A name; what it means is in verl's keys.
 
@@ -152,21 +191,27 @@ class Cluster:
         trainer_threads: torch threads of the trainer on CPUs. It works while server and games wait, so it may have
             their cores too.
         start_deadline_s: seconds from the RL stage's start to its first step, after which it is given up.
+        launcher: who starts runs: ``here`` (one after the other), ``slurm`` or ``local_parallel``.
+        runs_at_once: of ``local_parallel``; None: one for every two cores, and at least two.
     """
 
     name: str = MISSING
     trainer_threads: int = 1
     start_deadline_s: float = 1800.0
+    launcher: str = "here"
+    runs_at_once: int | None = None
+    slurm: Slurm = field(default_factory=Slurm)
 
 
 @dataclass
 class Tracking:
-    """``group`` and ``tags`` are for Weights & Biases; runs of one multirun share a group. ``credit``: keep each token's
-    advantage, return and value."""
+    """``group`` and ``tags`` are for Weights & Biases; runs of one multirun share a group. ``run_name``: what trackers
+    call the run; None means its folder's name. ``credit``: keep each token's advantage, return and value."""
 
     name: str = MISSING
     offline: bool = False
     group: str | None = None
+    run_name: str | None = None
     tags: list[str] = field(default_factory=list)
     credit: bool = True
 
@@ -203,3 +248,4 @@ class Top:
     fresh: bool = False
     plan: bool = False
     plan_gpu: str | None = None
+    dry_run: bool = False
