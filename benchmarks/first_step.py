@@ -16,6 +16,7 @@ import time
 from pathlib import Path
 
 POLL_SECONDS = 0.05
+NO_PARTS = ("since_start", "turn_policy", "turn_world")  # of a step
 
 
 def first_line(path: Path, process: subprocess.Popen[bytes]) -> dict:
@@ -39,14 +40,14 @@ def measure(overrides: list[str]) -> dict[str, float]:
         finally:
             process.terminate()
             process.wait()
-    step = line["timing_s/step"]
-    parts = {key.removeprefix("timing_s/"): value for key, value in line.items() if key.startswith("timing_s/")}
+    step = line["timing/step"]
+    parts = {key.removeprefix("timing/"): value for key, value in line.items() if key.startswith("timing/")}
     setup = total - parts["since_start"]
     return {
         "total": total,
         "front door, games, imports": setup,
         "Ray, models, servers": parts["since_start"] - step,
-    } | {f"first step: {name}": parts[name] for name in parts if name not in ("since_start",)}
+    } | {f"first step: {name}": parts[name] for name in parts if name not in NO_PARTS}
 
 
 def _wait_for_folder(output: Path, process: subprocess.Popen[bytes]) -> Path:

@@ -1,16 +1,15 @@
-"""Environment variables of the stages' processes: threads, plugin, trackers."""
+"""Environment variables of the stages' processes: threads, plugin, where trackio keeps its dashboard."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
 
-from experiments.provenance import first_started
 
-
-def stage_environment(config: DictConfig, folder: Path, stage: str = "") -> dict[str, str]:
-    """What verl, Ray, torch and the trackers read from the environment; ``stage`` where a tracker follows it.
+def stage_environment(config: DictConfig, folder: Path) -> dict[str, str]:
+    """What verl, Ray and torch read from the environment; trackers get theirs by ``experiments.tracking.stage_run``.
 
     One torch thread a process on CPU, since processes share the cores; the trainer asks for more by itself.
     """
@@ -19,8 +18,7 @@ def stage_environment(config: DictConfig, folder: Path, stage: str = "") -> dict
         "TOKENIZERS_PARALLELISM": "false",
         "RAY_USAGE_STATS_ENABLED": "0",
         "RAY_worker_niceness": "0",  # Ray's default of 15 would let anything else on the machine go first
-        "TENSORBOARD_DIR": str(folder / "tensorboard"),
-        "WANDB_DIR": str(folder),
+        "TRACKIO_DIR": os.environ.get("TRACKIO_DIR") or str(folder.parent / "trackio"),  # one dashboard over all runs
         "TURNGRID_SEED": str(config.seed),
     }
     if config.trainer.device == "cpu":
@@ -30,25 +28,4 @@ def stage_environment(config: DictConfig, folder: Path, stage: str = "") -> dict
             "OMP_WAIT_POLICY": "PASSIVE",  # idle threads sleep: spinning ones would starve whoever shares the core
             "TURNGRID_TRAINER_THREADS": str(OmegaConf.select(config, "cluster.trainer_threads", default=1)),
         }
-    return variables | wandb_environment(config, folder, stage)
-
-
-def wandb_environment(config: DictConfig, folder: Path, stage: str) -> dict[str, str]:
-    """What verl does not hand to wandb.init: one wandb run a stage, the stages of a run (or a multirun) in one group.
-
-    The id is the same after a kill, so that wandb goes on with the same run, and another after ``fresh=true``.
-    """
-    tracking = config.tracking
-    variables = {"WANDB_RUN_GROUP": tracking.get("group") or folder.name, "WANDB_TAGS": ",".join(_tags(config))}
-    if tracking.get("offline", False):
-        variables["WANDB_MODE"] = "offline"
-    if stage:
-        identity = f"{folder.name}-{stage}-{first_started(folder)}"
-        variables |= {"WANDB_JOB_TYPE": stage, "WANDB_RUN_ID": identity, "WANDB_RESUME": "allow"}
     return variables
-
-
-def _tags(config: DictConfig) -> list[str]:
-    """What a user filters by."""
-    names = [OmegaConf.select(config, f"{node}.name") for node in ("env", "algo", "turn_reward", "budget", "model")]
-    return [*filter(None, names), *config.tracking.get("tags", [])]

@@ -12,6 +12,7 @@ from tqdm import tqdm
 from experiments.child import run_child
 from experiments.environment import stage_environment
 from experiments.panels import Round, as_dict, env_node, rounds
+from experiments.tracking.stage_run import StageRun
 from rollouts.episode import Episode
 from rollouts.store import read_episodes
 
@@ -29,19 +30,20 @@ def episodes_file(folder: Path, name: str, label: str = "") -> Path:
     return folder / "evaluation" / label / f"{name}.jsonl"
 
 
-def evaluate(config: DictConfig, folder: Path, checkpoints: Sequence[Checkpoint]) -> None:
-    """Play each round with each checkpoint that has not played it yet.
+def evaluate(config: DictConfig, folder: Path, checkpoints: Sequence[Checkpoint], tracked: bool = False) -> None:
+    """Play each round with each checkpoint that has not played it yet; ``tracked``: and tell the run's trackers.
 
     Raises:
         StageFailed: the evaluation's process ended badly.
     """
     todo = rounds(config, folder)
     left = sum(unplayed(folder, checkpoint.name, item) for checkpoint in checkpoints for item in todo)
-    if not left:
+    run = StageRun.of(config, folder, "evaluation") if tracked else None
+    if not left and (run is None or run.is_logged()):
         return
     path = folder / "evaluation" / "config.yaml"
     path.parent.mkdir(parents=True, exist_ok=True)
-    OmegaConf.save(_config(config, folder, checkpoints, todo), path)
+    OmegaConf.save(_config(config, folder, checkpoints, todo, run), path)
     progress_file(folder).unlink(missing_ok=True)  # a killed evaluation's
     with tqdm(total=left, desc="evaluation", unit="game") as bar:
         run_child(
@@ -76,7 +78,9 @@ def _progress(folder: Path) -> int:
         return 0
 
 
-def _config(config: DictConfig, folder: Path, checkpoints: Sequence[Checkpoint], todo: Sequence[Round]) -> DictConfig:
+def _config(
+    config: DictConfig, folder: Path, checkpoints: Sequence[Checkpoint], todo: Sequence[Round], run: StageRun | None
+) -> DictConfig:
     result = OmegaConf.create(OmegaConf.to_container(config, resolve=True))
     assert isinstance(result, DictConfig)
     with open_dict(result):
@@ -85,6 +89,7 @@ def _config(config: DictConfig, folder: Path, checkpoints: Sequence[Checkpoint],
             "players": [asdict(checkpoint) for checkpoint in checkpoints],
             "rounds": [{**as_dict(item), "env": env_node(config, item.panel.env)} for item in todo],
             "device": config.trainer.device,
+            "tracking": run.node() if run else None,
         }
     return result
 

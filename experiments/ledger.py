@@ -112,7 +112,7 @@ def _training(config: DictConfig, rl: RlFolder) -> Iterator[Entry]:
         known |= new
         charged = len(new) if config.budget.count == "games" else len(episodes)
         line = lines.get(step, {})
-        clocks = {"wall_seconds": line.get("timing_s/step"), "ended": path.stat().st_mtime}
+        clocks = {"wall_seconds": line.get("timing/step"), "ended": path.stat().st_mtime}
         yield of_episodes("rl_episode", step, episodes, charged * cost, games=len(new), **clocks)
         yield from _lost(step, sum(episode.retries for episode in episodes), line, config)
 

@@ -57,7 +57,7 @@ def _demonstrations(folder: Path, seconds: dict[str, float], config: DictConfig)
 
 
 def _sft(folder: Path, seconds: dict[str, float]) -> dict[str, float]:
-    clock = [line["timing_s/since_start"] for line in read_metrics(folder / "sft" / "metrics.jsonl")]
+    clock = [line["timing/since_start"] for line in read_metrics(folder / "sft" / "metrics.jsonl")]
     if "sft" not in seconds or len(clock) < 2:
         return {}
     step = (clock[-1] - clock[0]) / (len(clock) - 1)
@@ -68,11 +68,11 @@ def _rl(folder: Path, seconds: dict[str, float]) -> dict[str, float]:
     """A checkpoint is written after its step was logged, so its seconds lie between two steps. What the first step takes
     longer than the others belongs to the start."""
     rl = RlFolder(folder)
-    lines = [line for line in read_metrics(rl.metrics) if "timing_s/step" in line]
+    lines = [line for line in read_metrics(rl.metrics) if "timing/step" in line]
     if len(lines) < 2:
         return {}
-    steps = [line["timing_s/step"] for line in lines]
-    clock = [line["timing_s/since_start"] for line in lines]
+    steps = [line["timing/step"] for line in lines]
+    clock = [line["timing/since_start"] for line in lines]
     between = [
         max(0.0, after - before - step) for (before, after), step in zip(pairwise(clock), steps[1:], strict=True)
     ]

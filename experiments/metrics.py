@@ -1,4 +1,4 @@
-"""A run's metrics: append-only JSON lines, each step once."""
+"""A run's metrics: append-only JSON lines, each step once, under the names of ``experiments.families``."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
+
+from experiments.families import in_families
 
 
 class MetricsLog:
@@ -21,7 +23,7 @@ class MetricsLog:
         path.parent.mkdir(parents=True, exist_ok=True)
 
     def append(self, step: int, metrics: Mapping[str, Any]) -> None:
-        line = json.dumps({"step": step, **{key: _plain(value) for key, value in sorted(metrics.items())}})
+        line = json.dumps({"step": step, **plain(metrics)})
         with self.path.open("a", encoding="utf-8") as file:
             file.write(line + "\n")
             file.flush()
@@ -29,14 +31,25 @@ class MetricsLog:
 
 
 def read_metrics(path: Path) -> Iterator[dict[str, Any]]:
-    """Whole lines only: the last one may have been cut by a kill."""
+    """Whole lines only: the last one may have been cut by a kill. Lines of older runs, which hold verl's names, come out
+    under ours."""
     if not path.exists():
         return
     for line in path.read_text(encoding="utf-8").splitlines():
         try:
-            yield json.loads(line)
+            yield in_families(json.loads(line))
         except json.JSONDecodeError:
             return
+
+
+def plain(metrics: Mapping[str, Any]) -> dict[str, Any]:
+    """In order of name, as values of JSON."""
+    return {name: _plain(value) for name, value in sorted(metrics.items())}
+
+
+def numbers(metrics: Mapping[str, Any]) -> dict[str, float]:
+    """What trackers can draw: finite numbers alone."""
+    return {name: value for name, value in metrics.items() if isinstance(value, int | float) and name != "step"}
 
 
 def _plain(value: Any) -> Any:

@@ -33,7 +33,7 @@ def run(config: DictConfig, folder: Path) -> RunResult:
         prepare_tasks(config, plan, folder, avoid=prepare_panels(config, folder))
     checkpoints = _train(config, plan, folder, base)
     with stage(folder, "evaluation"):
-        evaluate(config, folder, checkpoints)
+        evaluate(config, folder, checkpoints, tracked=True)
     return closing.write(config, plan, folder, checkpoints)
 
 

@@ -56,6 +56,11 @@ def first_started(folder: Path) -> int:
     return int(attempts[0].started) if attempts else 0
 
 
+def last_attempt(folder: Path) -> Attempt | None:
+    """What the run in this folder was last started with, if anything says so."""
+    return next(iter(reversed(_attempts(folder / ATTEMPTS))), None)
+
+
 def _attempts(path: Path) -> list[Attempt]:
     """Every whole line: a kill may have cut one short."""
     attempts = []

@@ -13,6 +13,7 @@ from experiments.environment import stage_environment
 from experiments.metrics import read_metrics
 from experiments.resume import RlFolder, discard_beyond_checkpoint
 from experiments.tasks import task_file
+from experiments.tracking.stage_run import StageRun
 
 
 def train(config: DictConfig, plan: Plan, folder: Path, model: str) -> Path:
@@ -31,7 +32,7 @@ def train(config: DictConfig, plan: Plan, folder: Path, model: str) -> Path:
             [str(rl.config)],
             folder=folder,
             log=folder / "logs" / "rl.log",
-            environment=stage_environment(config, folder, "rl"),
+            environment=stage_environment(config, folder),
             on_poll=bar.update,
         )
         bar.close()
@@ -44,6 +45,7 @@ def rl_config(config: DictConfig, plan: Plan, folder: Path, model: str) -> DictC
     result = OmegaConf.create(OmegaConf.to_container(config, resolve=True))
     with open_dict(result):
         result.run = {"episodes": str(rl.episodes), "metrics": str(rl.metrics), "folder": str(folder)}
+        result.run.tracking = StageRun.of(config, folder, "rl").node()
         result.actor_rollout_ref.model.path = model
         result.critic.model.path = model
         result.data.train_files = str(task_file(folder, "train"))

@@ -19,10 +19,9 @@ from tqdm import tqdm
 from experiments.child import StageFailed, run_child
 from experiments.environment import stage_environment
 from experiments.metrics import read_metrics
+from experiments.tracking.stage_run import StageRun
 
 __all__ = ["StageFailed", "run", "sft_config"]
-
-TRACKERS = {"tensorboard", "wandb"}  # those of verl's loggers that take a second, short run beside the RL run
 
 
 def run(config: DictConfig, folder: Path, episodes_file: Path, model: str) -> Path:
@@ -71,6 +70,7 @@ def sft_config(config: DictConfig, folder: Path, episodes_file: Path, model: str
         "metrics": str(folder / "sft" / "metrics.jsonl"),
         "max_tokens": context,
         "seed": int(config.seed),
+        "tracking": StageRun.of(config, folder, "sft").node(),
     }
     verl_node = {
         "model": _model(config.actor_rollout_ref.model, model),
@@ -103,7 +103,7 @@ def _trainer(config: DictConfig, folder: Path) -> dict[str, Any]:
         "project_name": config.trainer.project_name,
         "experiment_name": f"{folder.name}-sft",
         "total_epochs": config.model.sft.epochs,
-        "logger": [name for name in config.trainer.logger if name in TRACKERS],
+        "logger": [],  # those of run.tracking
         "resume_mode": "disable",
         "device": config.trainer.device,
         "nnodes": 1,
@@ -127,8 +127,7 @@ def _launch(config: DictConfig) -> tuple[str, list[str]]:
 
 def _environment(config: DictConfig, folder: Path) -> dict[str, str]:
     rendezvous = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}
-    variables = {"TENSORBOARD_DIR": str(folder / "tensorboard" / "sft"), "PYTHONSAFEPATH": "1"}
-    return {**stage_environment(config, folder, "sft"), **rendezvous, **variables}
+    return {**stage_environment(config, folder), **rendezvous, "PYTHONSAFEPATH": "1"}
 
 
 def _steps(settings: DictConfig, episodes_file: Path) -> int:
@@ -145,7 +144,7 @@ def _progress(stage: Path, steps: int) -> Iterator[Any]:
         def update() -> None:
             lines = list(read_metrics(stage / "metrics.jsonl"))
             if len(lines) > bar.n:
-                bar.set_postfix_str(f"loss {lines[-1]['train/loss']:.3f}")
+                bar.set_postfix_str(f"loss {lines[-1]['sft/loss']:.3f}")
                 bar.update(len(lines) - bar.n)
 
         yield update

@@ -25,6 +25,7 @@ from envs.pool import EnvPool
 from experiments.evaluation import episodes_file, progress_file
 from experiments.panels import Round, from_dict
 from experiments.playing import Pools, episode_plans
+from experiments.tracking.stage_run import StageRun
 from rollouts.cohort import Cohort, Seat
 from rollouts.episode import Episode
 from rollouts.loop import EpisodePlan, run_episode
@@ -141,6 +142,18 @@ async def evaluate(config: DictConfig) -> None:
         evaluation = Evaluation(config, pools)
         for entry in config.run.players:
             await evaluation.play(entry)
+    if config.run.get("tracking"):
+        _tell_trackers(config)
+
+
+def _tell_trackers(config: DictConfig) -> None:
+    from experiments.tracking.evaluation import log_evaluation  # scipy: not before it is needed
+
+    run = StageRun.from_node(config.run.tracking)
+    nodes: Any = OmegaConf.to_container(config.run.rounds, resolve=True)
+    rounds = [from_dict({name: value for name, value in node.items() if name != "env"}) for node in nodes]
+    log_evaluation(run, [entry.name for entry in config.run.players], rounds)
+    run.mark_logged()
 
 
 if __name__ == "__main__":

@@ -24,10 +24,12 @@ from torchdata.stateful_dataloader import StatefulDataLoader
 from verl.trainer import sft_trainer
 from verl.utils.distributed import destroy_global_process_group, initialize_global_process_group
 
+from experiments.families import in_families
 from experiments.metrics import MetricsLog
 from rollouts.store import read_episodes, write_episodes
 from verl_plugin.sft_rows import EpisodeRows, with_ids
 from verl_plugin.token_stream import TokenCodec
+from verl_plugin.tracking import RunTracking
 
 
 class EpisodeSFTTrainer(sft_trainer.SFTTrainer):
@@ -54,15 +56,21 @@ class EpisodeSFTTrainer(sft_trainer.SFTTrainer):
         )
 
 
-class Tracking(sft_trainer.Tracking):
-    """verl's trackers, and our append-only metrics beside them."""
+class Tracking(RunTracking):
+    """Our append-only metrics first, then the trackers."""
 
-    metrics_file: Path
+    run: DictConfig  # that of the config file: verl hands on no more than its own part
+    opened: Tracking | None = None  # on the rank that logs; verl's SFT trainer leaves it open
     started = time.perf_counter()
 
+    def __init__(self, *args: Any, config: Mapping[str, Any], **kwargs: Any) -> None:
+        super().__init__(*args, config={**config, "run": self.run}, **kwargs)
+        Tracking.opened = self
+
     def log(self, data: Mapping[str, Any], step: int, backend: str | None = None) -> None:
-        super().log(data=data, step=step, backend=backend)
-        MetricsLog(self.metrics_file).append(step, {**data, "timing_s/since_start": time.perf_counter() - self.started})
+        named = in_families({**data, "timing/since_start": time.perf_counter() - self.started})
+        MetricsLog(Path(self.run.metrics)).append(step, named)
+        super().log(named, step, backend)
 
 
 def verl_config(overrides: DictConfig) -> DictConfig:
@@ -88,12 +96,14 @@ def main(config_file: Path) -> None:
     _prctl_pr_set_pdeathsig(signal.SIGKILL)  # under torchrun: no rank outlives a killed agent
     config = OmegaConf.load(config_file)
     torch.manual_seed(config.run.seed)
-    Tracking.metrics_file = Path(config.run.metrics)
+    Tracking.run = config.run
     verls: Any = sft_trainer
     verls.Tracking = Tracking
     initialize_global_process_group()
     trainer = EpisodeSFTTrainer(verl_config(config.verl), config.run)
     trainer.fit()
+    if Tracking.opened:
+        Tracking.opened.finish()
     (model,) = Path(trainer.config.trainer.default_local_dir).glob("global_step_*/huggingface")
     if trainer.rank == 0:
         keep_precision(model)

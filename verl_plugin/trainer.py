@@ -2,8 +2,8 @@
 
 What differs from the stock one, and why:
 - prompt ids derive from (step, index) and rows are sorted by (id, sample): verl's are random, in order of arrival;
-- metrics go to our own append-only log before the checkpoint of their step is written, so that a killed run can go on
-  from any checkpoint with each step logged once;
+- metrics go to our own append-only log, under our names, before the checkpoint of their step is written, so that a killed
+  run can go on from any checkpoint with each step logged once; trackers follow that log;
 - a step's episodes are gathered into one file;
 - a world that fails again and again ends the run instead of refilling for ever.
 """
@@ -18,13 +18,16 @@ from typing import Any
 from omegaconf import DictConfig
 from tensordict import NonTensorData, NonTensorStack
 from transfer_queue import KVBatchMeta
+from verl.trainer.ppo.v1 import trainer_base
 from verl.trainer.ppo.v1.trainer_base import TRAINER_REGISTRY
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 
+from experiments.families import in_families
 from experiments.metrics import MetricsLog
-from rollouts.episode import Episode, Outcome
+from experiments.running_total import RunningTotal
+from experiments.step_metrics import step_metrics
 from rollouts.store import read_episodes, write_episodes
-from verl_plugin import start_deadline
+from verl_plugin import start_deadline, tracking
 from verl_plugin.credit_log import CreditLog
 
 MAX_FAILED_GROUPS = 3  # times the batch, in one step
@@ -41,6 +44,7 @@ class TurngridTrainer(CreditLog, PPOTrainerSync):
         super().__init__(config)
         self._prompts_of_step = 0
         self._save_due = False
+        self._save_seconds: float | None = None
         self._started = time.perf_counter()
 
     # ---- reproducible batches
@@ -97,8 +101,17 @@ class TurngridTrainer(CreditLog, PPOTrainerSync):
     def after_log(self) -> None:
         if not self._save_due:
             return
-        self._save_due = False
+        self._save_due, start = False, time.perf_counter()
         super()._save_checkpoint()
+        self._save_seconds = time.perf_counter() - start
+        self.logger.keep(self.global_steps)
+
+    def clocks(self) -> dict[str, float]:
+        """Seconds since the process began; and of the checkpoint that was written since the step before was logged, for which
+        verl timed only ``_save_checkpoint`` above."""
+        saved, self._save_seconds = self._save_seconds, None
+        clocks = {"timing/since_start": time.perf_counter() - self._started}
+        return clocks if saved is None else {**clocks, "timing/save_checkpoint": saved}
 
     # ---- episodes
 
@@ -108,34 +121,39 @@ class TurngridTrainer(CreditLog, PPOTrainerSync):
     def gather_episodes(self) -> dict[str, float]:
         """Merge the groups' files into one a step; returns what they tell as metrics."""
         folder = self._step_folder()
-        episodes = [episode for file in sorted(folder.glob("*.jsonl")) for episode in read_episodes(file)]
+        groups = [list(read_episodes(file)) for file in sorted(folder.glob("*.jsonl"))]
         failed = len(list(folder.glob("*.failed")))
         self.write_credit(folder)
-        write_episodes(folder.with_suffix(".jsonl"), episodes)
+        write_episodes(folder.with_suffix(".jsonl"), [episode for group in groups for episode in group])
         shutil.rmtree(folder)
-        return {**episode_metrics(episodes), "rollout/failed_groups": float(failed)}
+        return {**step_metrics(groups, self.config.turn_reward.name), "rollout/failed_groups": float(failed)}
 
 
 class _LogThenSave:
-    """Stands where verl keeps its ``Tracking``: our log first, then verl's backends, then the checkpoint."""
+    """Stands where verl keeps its ``Tracking``: our log first, then the trackers, then the checkpoint."""
 
-    def __init__(self, trainer: TurngridTrainer, tracking: Any) -> None:
+    def __init__(self, trainer: TurngridTrainer, trackers: Any) -> None:
         self._trainer = trainer
-        self._tracking = tracking
+        self._trackers = trackers
         self._log = MetricsLog(Path(trainer.config.run.metrics))
+        self._spent = RunningTotal(trainer.config, Path(trainer.config.run.folder))
 
     def log(self, data: dict[str, Any], step: int, **kwargs: Any) -> None:
         if "training/global_step" in data:
-            data = {**data, **self._trainer.gather_episodes(), "timing_s/since_start": self._elapsed()}
-        self._log.append(step, data)
-        self._tracking.log(data=data, step=step, **kwargs)
+            data.pop("timing_s/save_checkpoint", None)
+            data = {**data, **self._of_episodes(), **self._trainer.clocks()}
+        named = in_families(data)
+        self._log.append(step, named)
+        self._trackers.log(data=named, step=step, **kwargs)
         self._trainer.after_log()
 
-    def _elapsed(self) -> float:
-        return time.perf_counter() - self._trainer._started
+    def _of_episodes(self) -> dict[str, float]:
+        metrics = self._trainer.gather_episodes()
+        self._spent.add(self._trainer._step_folder().with_suffix(".jsonl"))
+        return {**metrics, **self._spent.metrics()}
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._tracking, name)
+        return getattr(self._trackers, name)
 
 
 def prompt_id(step: int, index: int) -> str:
@@ -148,28 +166,7 @@ def row_order(key: str) -> tuple[str, int, int]:
     return prompt, int(sample), int(output)
 
 
-def episode_metrics(episodes: list[Episode]) -> dict[str, float]:
-    """Shares in [0, 1], turns, tokens a turn, and entropy (nats a token; the mean surprisal of what was sampled, which
-    estimates it without another pass), over one step's episodes."""
-    turns = [turn for episode in episodes for turn in episode.turns]
-    metrics = {f"rollout/{outcome.value}": _mean(e.outcome is outcome for e in episodes) for outcome in Outcome}
-    return metrics | {
-        "success/train": _mean(episode.won for episode in episodes),
-        "rollout/episodes": float(len(episodes)),
-        "rollout/turns": _mean(len(episode.turns) for episode in episodes),
-        "rollout/invalid_actions": _mean(not turn.valid for turn in turns),
-        "rollout/tokens_per_turn": _mean(len(turn.action_ids) for turn in turns),
-        "rollout/entropy": -_mean(logprob for turn in turns for logprob in turn.logprobs),
-        "rollout/retries": float(sum(episode.retries for episode in episodes)),
-        "rollout/sampled_tokens": float(sum(len(turn.action_ids) for turn in turns)),
-    }
-
-
-def _mean(values: Any) -> float:
-    numbers = [float(value) for value in values]
-    return sum(numbers) / len(numbers) if numbers else 0.0
-
-
 def install() -> None:
     """Take the place of verl's ``sync`` trainer (another mode name would change its replay buffer)."""
     TRAINER_REGISTRY["sync"] = TurngridTrainer
+    tracking.install(trainer_base)

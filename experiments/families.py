@@ -1,0 +1,69 @@
+"""Under which name a number is logged: our families of metrics, and which of verl's names belong to which.
+
+One table for ``metrics.jsonl``, tensorboard, Weights & Biases and trackio; docs/tracking.md explains it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+FAMILIES: Mapping[str, str] = {
+    "success": "share of episodes or games won, in [0, 1]",
+    "reward": "reward of a turn or an episode, in the reward's own unit",
+    "credit": "advantages, returns and values of sampled tokens, in units of the trained reward",
+    "rollout": "what was played: turns, tokens, shares in [0, 1], counts",
+    "budget": "spent since the start of the run: budget units, episodes, games, tokens",
+    "timing": "seconds of wall time, by part",
+    "actor": "the policy's update as verl reports it: loss, gradient norm, clipping, KL (nats)",
+    "critic": "the critic's update as verl reports it: loss, gradient norm, clipping",
+    "sft": "imitation: loss (nats a token), gradient norm, learning rate, tokens",
+    "curriculum": "where the curriculum stands",
+    "verl": "everything else that verl reports, under verl's own name",
+}
+
+OTHERS = "verl/"
+
+# verl's name, or a prefix of it that ends in "/" -> ours. The first entry that fits decides.
+RENAMED: Mapping[str, str] = {
+    "critic/advantages/": "credit/advantage/",
+    "critic/returns/": "credit/return/",
+    "critic/values/": "credit/value/",
+    "critic/vf_explained_var": "credit/value/explained_variance",
+    "critic/score/": "reward/trained/",  # of an episode, as it reached verl
+    "critic/rewards/": "reward/after_kl/",  # the same, less the KL penalty of algorithm.use_kl_in_reward
+    "actor/reward_kl_penalty": "reward/kl_penalty",
+    "actor/reward_kl_penalty_coeff": "reward/kl_coefficient",
+    "response_length/clip_ratio": "verl/response_length/clip_ratio",  # against the batch's longest row: never 0
+    "prompt_length/clip_ratio": "verl/prompt_length/clip_ratio",
+    "response_length/": "rollout/response_tokens/",
+    "prompt_length/": "rollout/prompt_tokens/",
+    "num_turns/min": "rollout/turns_min",
+    "num_turns/max": "rollout/turns_max",
+    "timing_s/": "timing/",
+    "actor/perf/": "verl/actor/perf/",
+    "critic/perf/": "verl/critic/perf/",
+    "train/loss": "sft/loss",
+    "train/grad_norm": "sft/grad_norm",
+    "train/lr": "sft/lr",
+    "train/global_tokens": "sft/tokens",
+    "success_by_task/": "success/by_task/",
+    "reward_by_task/": "reward/by_task/",
+    "turns_by_task/": "rollout/turns_by_task/",
+    "episodes_by_task/": "rollout/episodes_by_task/",
+}
+
+
+def family_name(name: str) -> str:
+    """Our name of one metric; a name of ours stays as it is."""
+    if name in RENAMED:
+        return RENAMED[name]
+    for prefix, ours in RENAMED.items():
+        if prefix.endswith("/") and name.startswith(prefix):
+            return ours + name.removeprefix(prefix)
+    return name if name.partition("/")[0] in FAMILIES else OTHERS + name
+
+
+def in_families(metrics: Mapping[str, Any]) -> dict[str, Any]:
+    """Metrics under our names; ``step`` is no metric and stays."""
+    return {name if name == "step" else family_name(name): value for name, value in metrics.items()}

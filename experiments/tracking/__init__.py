@@ -1,0 +1,1 @@
+"""Who watches a run: tensorboard, Weights & Biases and trackio, each fed with the lines of ``metrics.jsonl``."""
