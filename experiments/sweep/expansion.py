@@ -19,8 +19,12 @@ class Point:
 
     @property
     def label(self) -> str:
-        """``algo=ppo seed=1``: what a person tells it from the others by."""
-        return " ".join([*(f"{axis}={value}" for axis, value in self.coordinates.items()), f"seed={self.seed}"])
+        return label(self.coordinates, self.seed)
+
+
+def label(coordinates: Mapping[str, str], seed: int) -> str:
+    """``algo=ppo seed=1``: what a person tells a run from the others by."""
+    return " ".join([*(f"{axis}={value}" for axis, value in coordinates.items()), f"seed={seed}"])
 
 
 def points(scale: Scale, seeds: Sequence[int], extra: Sequence[str], more: Mapping[str, Axis]) -> list[Point]:

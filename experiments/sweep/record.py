@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from experiments.sweep.definition import Definition, Layout, Scale, Takeaway
+from experiments.sweep.expansion import label
 
 FILE = "sweep.json"
 FOLDER = "sweeps"  # under the folder of the runs
@@ -25,8 +26,7 @@ class SweepRun(msgspec.Struct, frozen=True):
 
     @property
     def label(self) -> str:
-        """``algo=ppo seed=1``."""
-        return " ".join([*(f"{axis}={value}" for axis, value in self.coordinates.items()), f"seed={self.seed}"])
+        return label(self.coordinates, self.seed)
 
 
 class Sweep(msgspec.Struct, frozen=True):

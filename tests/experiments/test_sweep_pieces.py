@@ -1,0 +1,106 @@
+"""Sweep files, what they expand to, and the record that a later launch adds to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from experiments.sweep import record
+from experiments.sweep.definition import Layout, Scale, SweepError, load, names
+from experiments.sweep.expansion import points
+from experiments.sweep.record import Sweep, SweepRun
+from experiments.sweep.status import State, state
+
+GOOD = """
+title: T
+question: Q?
+scales:
+  laptop:
+    seeds: [0]
+    axes: {algo: {ppo: [algo=ppo], grpo: [algo=grpo, seed=9]}}
+    layout: {rows: {all: {}}, columns: {ppo: {algo: ppo, stage: rl}}}
+    takeaways: [{claim: C, higher: {algo: ppo}, lower: {algo: grpo, minus: {stage: base}}}]
+"""
+BROKEN = {
+    "ROWS: 1": "unknown field `ROWS`",
+    "stage: lr": "stage: lr is none of base, sft, rl, last",
+    "algoo: ppo": "no axis algoo; did you mean algo?",
+    "algo: pppo": "axis algo has no pppo (values: ppo, grpo)",
+}
+
+
+def written(folder: Path, text: str) -> str:
+    path = folder / "mine.yaml"
+    path.write_text(text)
+    return str(path)
+
+
+def test_a_sweep_file_of_ones_own(tmp_path: Path) -> None:
+    definition = load(written(tmp_path, GOOD))
+    assert definition.scales["laptop"].takeaways[0].lower["minus"] == {"stage": "base"}
+    assert definition.published is None
+
+
+@pytest.mark.parametrize("text", BROKEN)
+def test_a_broken_file_says_where(text: str, tmp_path: Path) -> None:
+    key = text.split(":")[0]
+    place = "title: T" if key == "ROWS" else "{algo: ppo, stage: rl}"
+    with pytest.raises(SweepError, match="mine.yaml") as caught:
+        load(written(tmp_path, GOOD.replace(place, f"{text}\n{place}" if key == "ROWS" else f"{{{text}}}", 1)))
+    assert BROKEN[text] in str(caught.value)
+
+
+def test_an_unknown_sweep_is_answered_with_the_nearest() -> None:
+    with pytest.raises(SweepError, match=r"did you mean sweep=table10_algorithms\?"):
+        load("table10_algorithm")
+    assert "table9_sft_rl_budget" in names()
+
+
+def test_sets_times_seeds_come_seed_by_seed_and_the_command_line_wins() -> None:
+    scale = Scale(
+        axes={"a": {"x": ["k=1"], "y": ["k=2", "l=3"]}}, layout=Layout({}, {}), overrides=("all=1",), seeds=(0,)
+    )
+    found = points(scale, [4, 5], ["k=9"], {"m": {"u": ["m=u"], "v": ["m=v"]}})
+    assert [point.label for point in found[:3]] == ["a=x m=u seed=4", "a=x m=v seed=4", "a=y m=u seed=4"]
+    assert found[3].overrides == ("all=1", "k=2", "l=3", "m=v", "k=9", "seed=4")
+    assert [point.seed for point in found] == [4] * 4 + [5] * 4
+
+
+def sweep(*runs: SweepRun, extra: tuple[str, ...] = ()) -> Sweep:
+    layout = Layout({"all": {}}, {"rl": {"stage": "rl"}})
+    return Sweep("s", "laptop", "T", "Q?", None, "", layout, (), list(extra), list(runs))
+
+
+def run(seed: int, value: str = "ppo", folder: str = "f") -> SweepRun:
+    return SweepRun({"algo": value}, seed, [f"algo={value}", f"seed={seed}"], f"{folder}{seed}")
+
+
+def test_a_new_seed_joins_the_record_and_what_the_sweep_no_longer_has_leaves_it(tmp_path: Path) -> None:
+    folder = record.write(sweep(run(0), run(0, "grpo", "g"), run(0, "gone", "x")), tmp_path)
+    assert folder == tmp_path / "sweeps" / "s-laptop"
+    record.write(sweep(run(1), run(1, "grpo", "g")), tmp_path)
+    kept = record.read(folder)
+    assert kept is not None
+    assert [found.folder for found in kept.runs] == ["f0", "g0", "f1", "g1"]
+    record.write(sweep(run(0, folder="new")), tmp_path)
+    again = record.read(folder)
+    assert again is not None and [found.folder for found in again.runs] == ["new0", "f1"]
+
+
+def test_other_settings_are_another_sweep(tmp_path: Path) -> None:
+    one, other = sweep(extra=("eval.games=3",)), sweep(extra=("eval.games=4",))
+    assert len({one.folder_name, other.folder_name, sweep().folder_name}) == 3
+    assert record.read(tmp_path) is None
+
+
+def test_a_run_folder_tells_its_state(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    assert state(folder) is State.NOT_STARTED
+    folder.mkdir()
+    (folder / "attempts.jsonl").write_text("{}\n")
+    assert state(folder) is State.UNFINISHED
+    (folder / "failure.json").write_text('{"message": "no", "ended": 1.0}\n')
+    assert state(folder) is State.FAILED
+    (folder / "result.json").write_text("{}")
+    assert state(folder) is State.FINISHED

@@ -1,0 +1,112 @@
+"""``-m sweep=NAME`` as a user meets it: what is refused, listed, launched, launched again."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from experiments.result import RunResult, StageResult
+from experiments.sweep import record
+from train.app import main
+from train.base import ROOT
+from train.errors import ConfigError
+from train.sweep import plan_launch
+
+MINE = """
+title: Mine
+question: Which share?
+scales:
+  laptop:
+    seeds: [0]
+    overrides: [env=textworld, model=tiny, eval.games=2]
+    axes: {budget: {rl: [budget=rl_only, budget.rl_steps=1], both: [budget=sft_rl, budget.rl_steps=1]}}
+    layout: {rows: {all: {}}, columns: {rl: {budget: rl}, both: {budget: both}}}
+"""
+
+
+@pytest.fixture
+def mine(tmp_path: Path) -> str:
+    path = tmp_path / "mine.yaml"
+    path.write_text(MINE)
+    return f"sweep={path}"
+
+
+def finish(folder: Path) -> None:
+    folder.mkdir(parents=True)
+    base = StageResult("base", 1, 2, 0.1, 0.9, 3.0, 0.25, {"won": 1}, 0.4, 12, "asset://tiny", "0" * 8)
+    RunResult(folder.name, str(folder), 0, [base], units=0.0).write(folder)
+
+
+def test_the_seeds_and_axes_of_the_command_line(mine: str, tmp_path: Path) -> None:
+    launch = plan_launch([mine, "seed=3,4", "algo=ppo,grpo", f"output_dir={tmp_path}", "cluster=cpu"])
+    sweep = launch.sweep
+    assert [run.label for run in sweep.runs[:2]] == ["budget=rl algo=ppo seed=3", "budget=rl algo=grpo seed=3"]
+    assert len(sweep.runs) == 8
+    assert [config.algo.name for config in launch.configs[:2]] == ["ppo", "grpo"]
+    assert [config.seed for config in launch.configs] == [3] * 4 + [4] * 4
+    assert sweep.extra == ["algo=ppo,grpo"]  # where it computes and where it writes make no other sweep
+    assert sweep.runs[0].overrides[-2:] == ["tracking.group='mine'", "tracking.run_name='budget=rl algo=ppo seed=3'"]
+
+
+@pytest.mark.parametrize(
+    ("words", "answer"),
+    [
+        (["scale=papr"], "no scale=papr (choices: laptop)"),
+        (["seed=one"], "seeds are whole numbers"),
+        (["sweep=a,b"], "one sweep at a time"),
+        (["algo=pppo"], "budget=rl seed=0: unknown option algo=pppo; did you mean algo=ppo?"),
+        (["actor_rollout_ref.rollout.n=1"], "budget=rl seed=0: "),
+    ],
+)
+def test_what_cannot_be_is_refused_before_anything_starts(
+    words: list[str], answer: str, mine: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        plan_launch([mine, f"output_dir={tmp_path / 'runs'}", *words])
+    assert answer in str(caught.value)
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_sweep_without_m_is_told_so(mine: str, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main([mine]) == 2
+    assert "add -m" in capfd.readouterr().err
+
+
+def test_a_dry_run_lists_and_starts_nothing(mine: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    words = [mine, f"output_dir={tmp_path / 'runs'}"]
+    first, _ = plan_launch(words).sweep.runs
+    finish(tmp_path / "runs" / first.folder)
+    assert main(["-m", *words, "dry_run=true"]) == 0
+    out = capfd.readouterr().out
+    assert "2 runs: 1 finished, 1 not started" in out
+    assert "to play: 128 RL episodes" in out
+    assert [path.name for path in (tmp_path / "runs").iterdir()] == [first.folder]
+
+
+def test_what_is_finished_is_not_repeated_and_what_failed_is_tried_again(mine: str, tmp_path: Path) -> None:
+    """One run is finished; the other is told to start from a model that is none, twice."""
+    words = [mine, f"output_dir={tmp_path / 'runs'}", "trainer.project_name=p"]
+    folders = [tmp_path / "runs" / run.folder for run in plan_launch(words).sweep.runs]
+    finish(folders[0])
+    folders[1].mkdir()
+    (folders[1] / "tasks").write_text("a file where the stage needs a folder")
+    for _ in range(2):
+        done = _front_door("-m", *words, cwd=tmp_path)
+        assert done.returncode == 1
+        assert "1 runs to go, 1 finished" in done.stderr
+        assert done.stderr.splitlines()[-1].startswith("turngrid: failed: ")
+    assert "tasks" in json.loads((folders[1] / "failure.json").read_text())["message"]
+    assert len((folders[1] / "attempts.jsonl").read_text().splitlines()) == 2
+    (sweep,) = (record.read(path) for path in (tmp_path / "runs" / "sweeps").iterdir())
+    assert sweep is not None and [run.folder for run in sweep.runs] == [folder.name for folder in folders]
+
+
+def _front_door(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-P", "-m", "train", *arguments]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.run(command, check=False, cwd=cwd, env=environment, capture_output=True, text=True, timeout=120)

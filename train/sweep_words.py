@@ -1,0 +1,62 @@
+"""The command line of a sweep: what the sweep takes for itself, what varies besides, and what all its runs get."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hydra.core.override_parser.types import Override
+
+from experiments.run_folder import outside_identity
+from experiments.sweep.definition import Axis, Scale
+from train.errors import ConfigError
+
+TAKEN = ("sweep", "scale", "seed", "dry_run")  # words of the sweep; everything else goes to its runs
+
+
+class SweepWords:
+    """Overrides as Hydra parsed them, sorted by whom they are for."""
+
+    def __init__(self, overrides: Sequence[Override]) -> None:
+        self._all = overrides
+
+    def one(self, key: str, default: str) -> str:
+        """Raises: ConfigError: several values."""
+        found = [override for override in self._all if override.key_or_group == key]
+        if found and found[-1].is_sweep_override():
+            raise ConfigError(f"{found[-1].input_line}: one {key} at a time")
+        return found[-1].get_value_element_as_str() if found else default
+
+    def seeds(self, scale: Scale) -> list[int]:
+        """Raises: ConfigError: a seed that is no number."""
+        found = [override for override in self._all if override.key_or_group == "seed"]
+        try:
+            return [int(text) for text in _values(found[-1])] if found else list(scale.seeds)
+        except ValueError as error:
+            raise ConfigError(f"{found[-1].input_line}: seeds are whole numbers, as in seed=0,1,2") from error
+
+    def extra(self) -> list[str]:
+        return [override.input_line or "" for override in self._rest() if not override.is_sweep_override()]
+
+    def varied(self) -> list[str]:
+        return [override.input_line or "" for override in self._rest() if override.is_sweep_override()]
+
+    def changing(self) -> list[str]:
+        """What makes other runs of it, and so another sweep; where runs compute and who watches does not."""
+        outside = outside_identity()
+        return [text for text in (*self.extra(), *self.varied()) if text.lstrip("+~").split("=")[0] not in outside]
+
+    def axes(self) -> dict[str, Axis]:
+        """An axis of its own for each key with several values."""
+        several = [override for override in self._rest() if override.is_sweep_override()]
+        return {o.key_or_group: {text: [f"{o.get_key_element()}={text}"] for text in _values(o)} for o in several}
+
+    def _rest(self) -> list[Override]:
+        return [override for override in self._all if override.key_or_group not in TAKEN]
+
+
+def _values(override: Override) -> list[str]:
+    return (
+        list(override.sweep_string_iterator())
+        if override.is_sweep_override()
+        else [override.get_value_element_as_str()]
+    )
