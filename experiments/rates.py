@@ -22,7 +22,6 @@ NORMAL = {
     "demos": None,
     "curriculum": None,
     "recipe": None,
-    "sweep": None,
     "eval.games": None,
     "eval.plays": None,
     "eval.seed": None,

@@ -25,6 +25,7 @@ Keys of our own, beside all of verl's ppo_trainer keys (actor_rollout_ref.rollou
 
 Flags:
   -m, --multirun    several values, several runs: -m algo=ppo,grpo,rloo seed=0,1,2
+                    -m sweep=NAME scale=laptop: a table of the study; dry_run=true only lists its runs
   --cfg job         show the composed config instead of running (--resolve, --package NODE)
   --info, --hydra-help, --config-dir DIR: see Hydra's own help
 
