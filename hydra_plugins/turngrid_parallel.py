@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from hydra.core.utils import JobReturn, JobStatus
 from hydra.plugins.launcher import Launcher
@@ -17,17 +16,18 @@ class ParallelLauncher(Launcher):
 
     Args:
         folder: of the logs.
-        runs_at_once: processes.
+        places: one for each run that goes at the same time as others: its ``CUDA_VISIBLE_DEVICES``, None: as it is.
+        config_dir: of ``--config-dir``.
     """
 
-    def __init__(self, folder: str, runs_at_once: int) -> None:
-        self.folder, self.runs_at_once = Path(folder), runs_at_once
+    def __init__(self, folder: str, places: list[str | None], config_dir: str | None = None) -> None:
+        self.folder, self.places, self.config_dir = Path(folder), list(places), config_dir
 
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
         """What Hydra offers is not needed: a run is the front door again."""
 
     def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Sequence[JobReturn]:
-        from train import launching_parallel
+        from train.launching_parallel import Launch
 
-        codes: list[Any] = launching_parallel.launch(self.folder, self.runs_at_once, job_overrides, initial_job_idx)
+        codes = Launch(self.folder, self.places, self.config_dir).run(job_overrides, initial_job_idx)
         return [JobReturn(status=JobStatus.COMPLETED, _return_value=code) for code in codes]

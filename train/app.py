@@ -12,7 +12,7 @@ from omegaconf import DictConfig, OmegaConf
 from envs.types import EnvError, TaskError
 from experiments.child import StageFailed
 from experiments.run_folder import RunFolderBusy, open_run
-from train import machine
+from train import launching, machine
 from train.base import VerlMissing
 from train.compose import compose
 from train.errors import ConfigError
@@ -57,7 +57,18 @@ def _dispatch(arguments: list[str]) -> int:
     if args.cfg:
         print(_shown(config, args.package, args.resolve), end="")
         return 0
+    if launching.elsewhere(config):
+        return _launch(config, arguments)
     return run(config)
+
+
+def _launch(config: DictConfig, arguments: list[str]) -> int:
+    """One run, by the same door as several."""
+    from train import multirun
+
+    check(config)
+    arguments = ["--multirun", *arguments]
+    return multirun.main(arguments, get_args_parser().parse_args(arguments))
 
 
 def _shown(config: DictConfig, package: str | None, resolve: bool) -> str:

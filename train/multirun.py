@@ -22,7 +22,7 @@ from omegaconf import DictConfig
 from experiments.child import child_environment, die_with_parent
 from experiments.sweep import record
 from hydra_plugins import turngrid_sweeper
-from train import base
+from train import base, launching
 from train.compose import composer
 from train.suggest import parse
 from train.sweep import Launch, plan_launch, sweep_asked_for
@@ -49,14 +49,16 @@ def main(arguments: Sequence[str], args: argparse.Namespace) -> int:
 
             print(dry_run_table(launch))
             return 0
-        arguments = _of_sweep(launch, args)
+        arguments = [*_of_sweep(launch, args), *launching.hydra_arguments(launch.configs[0], args)]
     elif args.multirun:
-        _refuse_typos(args.overrides, args.config_dir)
+        first = _refuse_typos(args.overrides, args.config_dir)
+        arguments = [*arguments, *launching.hydra_arguments(first, args)]
     sys.argv[1:] = arguments
     _hydra_app()
-    for line in _failed:
+    failed = [*_failed, *launching.failures]
+    for line in failed:
         print(f"turngrid: failed: {line}", file=sys.stderr)
-    return 1 if _failed else 0
+    return 1 if failed else 0
 
 
 def _of_sweep(launch: Launch, args: argparse.Namespace) -> list[str]:
@@ -69,10 +71,11 @@ def _of_sweep(launch: Launch, args: argparse.Namespace) -> list[str]:
     return ["--multirun", *place, *own, *turngrid_sweeper.arguments(folder, seeds)]
 
 
-def _refuse_typos(overrides: list[str], config_dir: str | None) -> None:
+def _refuse_typos(overrides: list[str], config_dir: str | None) -> DictConfig:
+    """The config of the first run."""
     with composer(config_dir) as composed:
-        for run in _covering(overrides):
-            composed(run)
+        configs = [composed(run) for run in _covering(overrides)]
+        return configs[0] if configs else composed([])
 
 
 def _covering(overrides: list[str]) -> Iterator[list[str]]:
