@@ -13,8 +13,10 @@ from math import isfinite
 
 from omegaconf import DictConfig
 
+from experiments.exit_codes import Refusal
 
-class BudgetError(ValueError):
+
+class BudgetError(Refusal):
     """The budget cannot buy what the run asks for."""
 
 

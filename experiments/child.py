@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import IO
 
 from experiments import guardian
+from experiments.exit_codes import Failure
 
 PR_SET_PDEATHSIG = 1
 POLL_SECONDS = 0.2
 TAIL_LINES = 15
 
 
-class StageFailed(RuntimeError):
+class StageFailed(Failure):
     """A stage's process ended badly; the message holds the end of its log and where the whole of it lies."""
 
 

@@ -7,6 +7,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from experiments.child import run_child
+from experiments.exit_codes import Refusal
 from experiments.resume import RlFolder
 
 ASSET = "asset://"
@@ -14,7 +15,7 @@ PACKAGED = "packaged://"
 RUN = "run://"
 
 
-class ModelError(ValueError):
+class ModelError(Refusal):
     """There is no model under this path; the message is one line and names what there is."""
 
 

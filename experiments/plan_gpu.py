@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from omegaconf import DictConfig
 
+from experiments.exit_codes import Refusal
 from experiments.model_shape import Shape
 from experiments.plan_needs import Needs
 from experiments.plan_time import Forecast
@@ -18,7 +19,7 @@ from experiments.plan_time import Forecast
 GB = 1e9
 
 
-class GpuError(ValueError):
+class GpuError(Refusal):
     """No such GPU; the message names the nearest."""
 
 

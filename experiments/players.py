@@ -12,6 +12,7 @@ from pathlib import Path
 from omegaconf import DictConfig, OmegaConf
 
 from envs.catalogue import cache_root
+from experiments.exit_codes import Refusal
 from experiments.models import ModelError, local_folder, resolve_model, run_of
 from rollouts.chat_policy import Endpoint
 
@@ -19,7 +20,7 @@ SCRIPTED = ("expert", "random")
 WORDS = ("base", *SCRIPTED)
 
 
-class PlayerError(ValueError):
+class PlayerError(Refusal):
     """Nobody can play under this name; the message is one line."""
 
 

@@ -15,12 +15,13 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
+from experiments.exit_codes import Refusal
 from experiments.resume import RlFolder
 from rollouts.episode import Episode
 from rollouts.store import read_episodes
 
 
-class DemosError(ValueError):
+class DemosError(Refusal):
     """The run does not hold the demonstrations asked for; the message is one line."""
 
 

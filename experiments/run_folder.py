@@ -19,6 +19,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 from omegaconf import DictConfig, OmegaConf
 
+from experiments.exit_codes import Refusal
 from experiments.provenance import ATTEMPTS, Attempt
 
 CONF = Path(__file__).resolve().parent.parent / "conf"
@@ -38,7 +39,7 @@ OLD = ".old"
 FAILURE = "failure.json"
 
 
-class RunFolderBusy(RuntimeError):
+class RunFolderBusy(Refusal):
     """Another process is at work in the folder."""
 
 
@@ -113,9 +114,8 @@ def open_run(config: DictConfig, root: Path) -> Iterator[RunFolder]:
         RunFolderBusy: another process holds it.
     """
     path = (root / run_name(config)).absolute()
-    if config.fresh and path.exists():
-        with _lock(path):
-            _put_aside(path)
+    if config.fresh:
+        put_aside(path)
     with _lock(path):
         attempt = Attempt.now()
         notes = attempt.record(path / ATTEMPTS)
@@ -152,12 +152,19 @@ def _lock(path: Path) -> Iterator[None]:
         raise RunFolderBusy(f"another process is at work in {path}") from error
 
 
-def _put_aside(path: Path) -> None:
-    """One rename, so that a kill leaves either the old run or none."""
-    place = path.parent / OLD
-    place.mkdir(exist_ok=True)
-    number = len(list(place.glob(f"{path.name}.*")))
-    path.rename(place / f"{path.name}.{number:03d}")
+def put_aside(path: Path) -> None:
+    """Move a run that there is to ``.old/`` beside it, by one rename, so that a kill leaves either the old run or none.
+
+    Raises:
+        RunFolderBusy: another process holds it.
+    """
+    if not path.exists():
+        return
+    with _lock(path):
+        place = path.parent / OLD
+        place.mkdir(exist_ok=True)
+        number = len(list(place.glob(f"{path.name}.*")))
+        path.rename(place / f"{path.name}.{number:03d}")
 
 
 def _save_config(config: DictConfig, path: Path) -> None:

@@ -15,6 +15,7 @@ from hydra import compose, initialize_config_dir
 from hydra.core.config_store import ConfigStore
 from omegaconf import DictConfig, OmegaConf, open_dict
 
+from experiments.exit_codes import Refusal
 from train import machine
 from train.nodes import OPEN
 from train.schema import NODES, Top
@@ -24,7 +25,7 @@ CONF = ROOT / "conf"
 BASE = "verl"  # the name of verl's tree in our defaults list
 
 
-class VerlMissing(RuntimeError):
+class VerlMissing(Refusal):
     """verl is not installed in this Python."""
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from experiments.exit_codes import Refusal
 
-class ConfigError(ValueError):
+
+class ConfigError(Refusal):
     """The user asked for something that cannot be; the message is one line and names what can."""
