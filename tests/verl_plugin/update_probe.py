@@ -1,0 +1,41 @@
+"""Writes down what verl's losses are given, in whatever process they run: one file a micro-batch, in ``FOLDER``.
+
+Reaches those processes as the ``sitecustomize`` of a folder on ``PYTHONPATH``, so that nothing of the run is changed.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from verl_plugin import hooks
+
+FOLDER = "UPDATE_PROBE_FOLDER"
+LOSSES = {"ppo_loss": ("responses", "response_mask", "advantages"), "value_loss": ("responses", "values", "returns")}
+
+
+def _wrap(module: ModuleType) -> None:
+    for name, fields in LOSSES.items():
+        setattr(module, name, _noting(getattr(module, name), name, fields))
+
+
+def _noting(loss: Callable[..., Any], name: str, fields: tuple[str, ...]) -> Callable[..., Any]:
+    def noted(config: Any, model_output: Any, data: Any, dp_group: Any = None) -> Any:
+        import torch
+
+        rows = {field: [row.clone() for row in data[field].unbind()] for field in fields}
+        torch.save(rows, Path(os.environ[FOLDER]) / f"{name}-{uuid.uuid4().hex}.pt")
+        return loss(config, model_output, data, dp_group)
+
+    return noted
+
+
+def install() -> None:
+    finder = hooks._AfterImport()
+    finder.waiting = {"verl.workers.utils.losses": _wrap}
+    sys.meta_path.insert(0, finder)
