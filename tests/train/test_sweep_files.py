@@ -1,0 +1,322 @@
+"""Every file of ``sweeps/``: its runs can be launched, and at paper scale they are the study's (arXiv 2510.01132)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cache
+
+import pytest
+from omegaconf import DictConfig
+
+from experiments import published
+from experiments.budget import plan_budget
+from experiments.sweep.definition import Definition, Scale, Selector, flattened, load, names
+from experiments.sweep.expansion import Point, points
+from train.compose import composer
+from train.errors import ConfigError
+from train.refusals import check
+
+SCALES = ("laptop", "paper")
+FILES = {name: load(name) for name in names()}
+EACH = [pytest.param(name, scale, id=f"{name}-{scale}") for name in FILES for scale in SCALES]
+
+Composed = Callable[[Point], DictConfig]
+
+# Published cells that no cell of ours can meet, and why.
+UNMET = {
+    **{
+        ("table9_sft_rl_budget", "sft=0,rl=5000", column): "the untrained model stands in for SFT on no demonstration"
+        for column in ("sft_in_domain", "sft_w4-o6-q8")
+    },
+    **{
+        ("released_recipes", row, "gain"): "a difference: the file's takeaways judge it"
+        for row in published.rows("released_recipes")
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def composed() -> Iterator[Composed]:
+    """The config of a run, composed once whoever asks for it; the seed changes nothing that is looked at here."""
+    with composer() as compose:
+        found = cache(lambda overrides: compose(list(overrides)))
+        yield lambda point: found(point.overrides)
+
+
+def runs(scale: Scale) -> list[Point]:
+    return points(scale, scale.seeds[:1], [], {})
+
+
+def selected(scale: Scale, selector: Selector) -> list[Point]:
+    """The runs that a selector names."""
+    wanted = {axis: value for axis, value in selector.items() if axis in scale.axes}
+    return [point for point in runs(scale) if wanted.items() <= point.coordinates.items()]
+
+
+def fills(config: DictConfig, selector: Selector) -> bool:
+    """Whether a run has the stage and the panel that a cell asks for."""
+    plan = plan_budget(config)
+    stages = {"base", "last"} | {name for name, there in (("sft", plan.demonstrations), ("rl", plan.steps)) if there}
+    panels = [*config.eval.tasks] or [config.env.task]
+    return selector.get("stage", "last") in stages and selector.get("panel", panels[0]) in panels
+
+
+@pytest.mark.parametrize(("name", "scale"), EACH)
+def test_every_run_can_be_launched(name: str, scale: str, composed: Composed, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "a key")
+    warnings = [warning for point in runs(FILES[name].scales[scale]) for warning in check(composed(point))]
+    assert scale == "paper" or not warnings, warnings
+    assert all("will take days" in warning for warning in warnings), warnings  # on the cluster=cpu of this test
+
+
+def test_the_judge_with_a_key_is_refused_where_there_is_none(
+    composed: Composed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    refused = {}
+    for name, file in FILES.items():
+        for point in runs(file.scales["paper"]):
+            try:
+                check(composed(point))
+            except ConfigError as error:
+                refused[name, *point.coordinates.values()] = str(error)
+    assert list(refused) == [("table12_swe_reward_source", "GPT-4.1")]
+    assert "OPENAI_API_KEY, which is not set" in refused["table12_swe_reward_source", "GPT-4.1"]
+
+
+@pytest.mark.parametrize(("name", "scale"), EACH)
+def test_no_two_runs_are_the_same(name: str, scale: str) -> None:
+    asked = [frozenset(point.overrides) for point in runs(FILES[name].scales[scale])]
+    assert len(set(asked)) == len(asked)
+
+
+@pytest.mark.parametrize(("name", "scale"), EACH)
+def test_every_name_of_the_layout_is_one_of_the_table(name: str, scale: str) -> None:
+    """A typo would raise; figures of ``none`` are None."""
+    layout = FILES[name].scales[scale].layout
+    table = FILES[name].published
+    assert table
+    for row, row_selector in layout.rows.items():
+        for column, column_selector in layout.columns.items():
+            published.figure(table, row_selector.get("published", row), column_selector.get("published", column))
+
+
+@pytest.mark.parametrize(("name", "scale"), EACH)
+def test_every_row_and_column_is_filled_by_a_run(name: str, scale: str, composed: Composed) -> None:
+    chosen = FILES[name].scales[scale]
+    cells = {
+        (row, column): any(fills(composed(point), {**one, **other}) for point in selected(chosen, {**one, **other}))
+        for row, one in chosen.layout.rows.items()
+        for column, other in chosen.layout.columns.items()
+    }
+    assert {row for (row, _), filled in cells.items() if filled} == set(chosen.layout.rows)
+    assert {column for (_, column), filled in cells.items() if filled} == set(chosen.layout.columns)
+
+
+@pytest.mark.parametrize(("name", "scale"), EACH)
+def test_every_takeaway_has_its_runs(name: str, scale: str, composed: Composed) -> None:
+    chosen = FILES[name].scales[scale]
+    for takeaway in chosen.takeaways:
+        for side in (takeaway.higher, takeaway.lower):
+            for selector in flattened(side):
+                assert any(fills(composed(point), selector) for point in selected(chosen, selector)), takeaway.claim
+    assert len({takeaway.claim for takeaway in chosen.takeaways}) == len(chosen.takeaways)
+
+
+@pytest.mark.parametrize("table", published.tables())
+def test_every_published_figure_is_met_at_paper_scale(table: str, composed: Composed) -> None:
+    met = {cell for file in FILES.values() if file.published == table for cell in _met(file, composed)}
+    figures = {
+        (row, column)
+        for row, cells in published.rows(table).items()
+        for column, value in cells.items()
+        if value is not None
+    }
+    exceptions = {(row, column) for of, row, column in UNMET if of == table}
+    assert figures - met == exceptions
+
+
+def _met(file: Definition, composed: Composed) -> Iterator[tuple[str, str]]:
+    chosen = file.scales["paper"]
+    for row, one in chosen.layout.rows.items():
+        for column, other in chosen.layout.columns.items():
+            selector = {**one, **other}
+            if any(fills(composed(point), selector) for point in selected(chosen, selector)):
+                yield one.get("published", row), other.get("published", column)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_says_what_was_mapped_to_what(name: str) -> None:
+    file = FILES[name]
+    assert set(file.scales) == set(SCALES)
+    assert file.question.endswith("?")
+    assert all(len(scale.note) > 100 and len(scale.seeds) >= 1 for scale in file.scales.values())
+    assert "tiny model" in file.scales["laptop"].note
+
+
+def test_there_is_a_file_for_every_table() -> None:
+    assert {file.published for file in FILES.values()} == set(published.tables())
+
+
+# The study's settings, as in its protocol: models, training games, epochs (passes over them, one episode each), turns,
+# demonstrations. A number in a row's own name (tables 9 and 13, the recipes) is not here.
+SMALL, LARGE, SWE = "Qwen/Qwen2.5-1.5B-Instruct", "Qwen/Qwen2.5-7B-Instruct", "Qwen/Qwen3-8B"
+STUDY: dict[str, tuple[set[str], int, int, set[int], int]] = {
+    "table1_complexity": ({SMALL}, 5000, 150, {12}, 0),
+    "table3_model_size": ({SMALL, LARGE}, 5000, 150, {12, 24}, 0),
+    "table4_exploration_budget": ({SMALL}, 5000, 150, {6, 8, 12, 16}, 0),
+    "table5_generalisation": ({SMALL}, 5000, 150, {12}, 0),
+    "table7_alfworld_mixing": ({LARGE}, 1000, 90, {24}, 300),
+    "table10_algorithms": ({SMALL, LARGE}, 5000, 150, {12, 24}, 0),
+    "table11_reward_density": ({LARGE}, 3000, 150, {24}, 0),
+    "table13_hyperparameters": ({SMALL}, 5000, 30, {12}, 0),
+    "table2_swe_complexity": ({SWE}, 90, 15, {24}, 0),
+    "table4_exploration_budget_swe": ({SWE}, 90, 15, {10, 25, 40}, 0),
+    "table6_swe_generalisation_lines": ({SWE}, 90, 15, {24}, 0),
+    "table6_swe_generalisation_tests": ({SWE}, 90, 15, {24}, 0),
+    "table8_swe_mixing": ({SWE}, 90, 15, {24}, 0),
+    "table12_swe_reward_source": ({SWE}, 90, 15, {40}, 0),
+}
+KL_IN_REWARD = {"kl_in_reward": True, "kl_in_loss": False, "kl": 0.001}
+ALGORITHMS = {  # the columns of the protocol's table of hyper-parameters
+    "ppo": {"prompts": 256, "n": 1, "actor_lr": 5e-7, "critic_lr": 5e-6, **KL_IN_REWARD},
+    "rloo": {"prompts": 32, "n": 8, "actor_lr": 1e-6, **KL_IN_REWARD},
+    "reinforce_plus_plus": {"prompts": 256, "n": 1, "actor_lr": 1e-6, **KL_IN_REWARD},
+    "grpo": {"prompts": 32, "n": 8, "actor_lr": 1e-6, "kl_in_reward": False, "kl_in_loss": True, "kl": 0.001},
+    "grpo on SWE": {"prompts": 16, "n": 4, "actor_lr": 1e-6, "kl_in_reward": False, "kl_in_loss": True, "kl": 0.001},
+}
+EVERYWHERE = {
+    "temperature": 0.7,
+    "validation": [0.4],
+    "gamma": 1.0,
+    "lambda": 1.0,
+    "clip": (0.2, 0.2, 0.2),
+    "dual": 3.0,
+    "value_clip": 0.5,
+    "entropy": 0,
+    "loss": "token-mean",
+    "ppo_epochs": 1,
+    "sft": (1e-6, 1),
+}
+RECIPE = {"kl": 0.01, "actor_lr": 1e-6, "critic_lr": 1e-5}  # PPO, best of table 13
+
+
+def settings(config: DictConfig) -> dict[str, object]:
+    """The hyper-parameters that the protocol states, where verl and our stages read them."""
+    actor, critic, algorithm = config.actor_rollout_ref.actor, config.critic, config.algorithm
+    in_loss = actor.use_kl_loss
+    found = {
+        "prompts": config.data.train_batch_size,
+        "n": config.actor_rollout_ref.rollout.n,
+        "actor_lr": actor.optim.lr,
+        "kl_in_reward": algorithm.use_kl_in_reward,
+        "kl_in_loss": in_loss,
+        "kl": actor.kl_loss_coef if in_loss else algorithm.kl_ctrl.kl_coef,
+        "temperature": config.actor_rollout_ref.rollout.temperature,
+        "validation": list(config.eval.temperatures),
+        "gamma": algorithm.gamma,
+        "lambda": algorithm.lam,
+        "clip": (actor.clip_ratio, actor.clip_ratio_low, actor.clip_ratio_high),
+        "dual": actor.clip_ratio_c,
+        "value_clip": critic.cliprange_value,
+        "entropy": actor.entropy_coeff,
+        "loss": actor.loss_agg_mode,
+        "ppo_epochs": actor.ppo_epochs,
+        "sft": (config.model.sft.lr, config.model.sft.epochs),
+    }
+    return {**found, "critic_lr": critic.optim.lr} if config.algo.name == "ppo" else found
+
+
+def stated(name: str, point: Point, config: DictConfig) -> dict[str, object]:
+    """What the protocol says of a run."""
+    algo = "grpo on SWE" if config.env.name == "swegym" else config.algo.name
+    said = {**EVERYWHERE, **ALGORITHMS[algo]}
+    if name == "released_recipes" and algo == "ppo":
+        return {**said, **RECIPE}
+    return {**said, **_of_table_13(point)} if name == "table13_hyperparameters" else said
+
+
+def _of_table_13(point: Point) -> dict[str, float]:
+    """Read off the published row that the run's own row names."""
+    rows = FILES["table13_hyperparameters"].scales["paper"].layout.rows.values()
+    row = next(row for row in rows if row["setting"] == point.coordinates["setting"])
+    numbers = dict(part.split("=") for part in row["published"].split(","))
+    return {("kl" if key == "kl_coef" else key): float(value) for key, value in numbers.items()}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_hyperparameters_at_paper_scale_are_the_study_s(name: str, composed: Composed) -> None:
+    for point in runs(FILES[name].scales["paper"]):
+        config = composed(point)
+        assert settings(config) == stated(name, point, config), point.label
+        assert config.scale.name == "paper"
+        assert config.actor_rollout_ref.actor.ppo_mini_batch_size == config.data.train_batch_size  # one update a step
+        assert config.data.train_batch_size * config.actor_rollout_ref.rollout.n % 64 == 0  # eight GPUs, and more
+
+
+@pytest.mark.parametrize("name", STUDY)
+def test_games_turns_and_models_at_paper_scale_are_the_study_s(name: str, composed: Composed) -> None:
+    models, games, epochs, turns, demonstrations = STUDY[name]
+    configs = [composed(point) for point in runs(FILES[name].scales["paper"])]
+    batch = 16 if models == {SWE} else 256  # SWE-Gym's epochs are of 16 instances a step, whatever their samples
+    for config in configs:
+        plan = plan_budget(config)
+        assert (plan.games, plan.demonstrations, plan.unspent) == (games, demonstrations, 0)
+        assert plan.steps == -(-epochs * games // batch)
+        assert config.eval.games == (25 if models == {SWE} else 100)
+    assert {config.model.path for config in configs} == models
+    assert {config.env.max_turns for config in configs} == turns
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_lengths_at_paper_scale_are_the_study_s(name: str, composed: Composed) -> None:
+    """3,072 tokens up to 12 turns, 4,096 for more; on SWE-Gym what table 4 says for its calls."""
+    context = {10: 3072, 24: 4096, 25: 4096, 40: 6144}
+    for config in map(composed, runs(FILES[name].scales["paper"])):
+        text = 3072 if config.env.max_turns <= 12 else 4096
+        swe = config.env.name == "swegym"
+        assert config.data.max_prompt_length == (4096 if swe else text)
+        assert config.data.max_response_length == (context[config.env.max_turns] if swe else text)
+
+
+def test_a_row_of_table_9_buys_what_its_name_says(composed: Composed) -> None:
+    for point in runs(FILES["table9_sft_rl_budget"].scales["paper"]):
+        plan = plan_budget(composed(point))
+        bought = point.coordinates["budget"]
+        assert bought == f"sft={plan.demonstrations},rl={plan.games}"
+        epochs = 100 if plan.demonstrations else 150
+        assert plan.steps == -(-epochs * plan.games // 256)
+        assert plan.units == (5000 if bought == "sft=0,rl=5000" else 1000)
+
+
+def test_the_recipes_have_the_release_s_games_and_epochs(composed: Composed) -> None:
+    plans = {
+        point.coordinates["recipe"]: plan_budget(composed(point))
+        for point in runs(FILES["released_recipes"].scales["paper"])
+    }
+    assert {name: (plan.demonstrations, plan.games, plan.steps) for name, plan in plans.items()} == {
+        "textworld/w2-o3-q4/1.5B/ppo": (0, 5000, -(-100 * 5000 // 256)),
+        "textworld/w4-o6-q8/1.5B/ppo": (0, 5000, -(-100 * 5000 // 256)),
+        "textworld/tw-simple/7B/ppo/dense": (0, 3000, -(-100 * 3000 // 256)),
+        "textworld/tw-simple/7B/rloo/dense": (0, 3000, -(-100 * 3000 // 256)),
+        "alfworld/7B/sft+ppo": (300, 1000, -(-90 * 1000 // 256)),
+        "swegym/Qwen3-8B/grpo": (0, 90, -(-15 * 90 // 16)),
+    }
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_laptop_s_run_is_long_enough_to_show_something(name: str, composed: Composed) -> None:
+    """15 updates of 128 episodes, and 200 test games."""
+    scale = FILES[name].scales["laptop"]
+    for config in map(composed, runs(scale)):
+        plan = plan_budget(config)
+        assert not plan.games or (plan.steps >= 15 and plan.episodes_per_step == 128)
+        assert plan.games or plan.demonstrations
+        assert config.eval.games == 200
+        assert config.model.name == "tiny"
+        assert config.trainer.device == "cpu"
+    assert len(runs(scale)) * len(scale.seeds) <= 24  # two hours on two cores
+
+
+def test_every_sweep_s_budget_is_covered_above() -> None:
+    assert set(STUDY) | {"table9_sft_rl_budget", "released_recipes"} == set(FILES)
