@@ -63,6 +63,8 @@ def main(arguments: Sequence[str], args: argparse.Namespace) -> int:
 
 def _of_sweep(launch: Launch, args: argparse.Namespace) -> list[str]:
     """Write the sweep's record; the command line with which Hydra finds it. What the runs are is in the record."""
+    if launch.fresh:
+        launch.put_aside()
     folder = record.write(launch.sweep, launch.output_dir)
     turngrid_sweeper.register()
     seeds = [run.seed for run in launch.sweep.runs]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from omegaconf import DictConfig
 
-from experiments.run_folder import run_name
+from experiments.run_folder import put_aside, run_name
 from experiments.sweep import record
 from experiments.sweep.definition import Definition, Scale, SweepError, load, scale_of
 from experiments.sweep.expansion import Point, points
@@ -25,12 +25,14 @@ DEFAULT_SCALE = "laptop"
 
 @dataclass(frozen=True)
 class Launch:
-    """A sweep about to be launched. ``configs`` are those of ``sweep.runs``, in the same order."""
+    """A sweep about to be launched. ``configs`` are those of ``sweep.runs``, in the same order. ``fresh``: what lies in
+    their folders is put aside first, once, since a job that goes back into the queue must go on with its own."""
 
     sweep: Sweep
     configs: tuple[DictConfig, ...]
     output_dir: Path
     dry_run: bool
+    fresh: bool
 
     @property
     def folder(self) -> Path:
@@ -38,6 +40,11 @@ class Launch:
 
     def states(self) -> list[State]:
         return [state(self.output_dir / run.folder) for run in self.sweep.runs]
+
+    def put_aside(self) -> None:
+        """Raises: RunFolderBusy: a process is at work in one of them."""
+        for run in self.sweep.runs:
+            put_aside(self.output_dir / run.folder)
 
 
 def sweep_asked_for(overrides: Sequence[str]) -> bool:
@@ -58,7 +65,7 @@ def plan_launch(overrides: Sequence[str], config_dir: str | None = None) -> Laun
     runs = [_run(name, point, config) for point, config in zip(planned, configs, strict=True)]
     sweep = record.new(name, definition, words.one("scale", DEFAULT_SCALE), chosen, words.changing(), runs)
     output_dir = Path(configs[0].output_dir).expanduser().absolute()
-    return Launch(sweep, configs, output_dir, words.one("dry_run", "false").lower() == "true")
+    return Launch(sweep, configs, output_dir, dry_run=words.yes("dry_run"), fresh=words.yes("fresh"))
 
 
 def _definition(words: SweepWords) -> tuple[Definition, Scale]:

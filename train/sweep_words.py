@@ -10,7 +10,7 @@ from experiments.run_folder import outside_identity
 from experiments.sweep.definition import Axis, Scale
 from train.errors import ConfigError
 
-TAKEN = ("sweep", "scale", "seed", "dry_run")  # words of the sweep; everything else goes to its runs
+TAKEN = ("sweep", "scale", "seed", "dry_run", "fresh")  # words of the sweep; everything else goes to its runs
 
 
 class SweepWords:
@@ -25,6 +25,9 @@ class SweepWords:
         if found and found[-1].is_sweep_override():
             raise ConfigError(f"{found[-1].input_line}: one {key} at a time")
         return found[-1].get_value_element_as_str() if found else default
+
+    def yes(self, key: str) -> bool:
+        return self.one(key, "false").lower() == "true"
 
     def seeds(self, scale: Scale) -> list[int]:
         """Raises: ConfigError: a seed that is no number."""

@@ -88,6 +88,16 @@ def test_a_dry_run_lists_and_starts_nothing(mine: str, tmp_path: Path, capfd: py
     assert [path.name for path in (tmp_path / "runs").iterdir()] == [first.folder]
 
 
+def test_fresh_puts_aside_once_and_is_no_word_of_the_runs(mine: str, tmp_path: Path) -> None:
+    launch = plan_launch([mine, f"output_dir={tmp_path / 'runs'}", "fresh=true"])
+    folder = tmp_path / "runs" / launch.sweep.runs[0].folder
+    finish(folder)
+    launch.put_aside()
+    assert launch.fresh and not folder.exists()
+    assert (tmp_path / "runs" / ".old" / f"{folder.name}.000" / "result.json").exists()
+    assert not any("fresh=true" in run.overrides for run in launch.sweep.runs)
+
+
 def test_what_is_finished_is_not_repeated_and_what_failed_is_tried_again(mine: str, tmp_path: Path) -> None:
     """One run is finished; the other is told to start from a model that is none, twice."""
     words = [mine, f"output_dir={tmp_path / 'runs'}", "trainer.project_name=p"]
