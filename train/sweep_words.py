@@ -45,8 +45,7 @@ class SweepWords:
 
     def changing(self) -> list[str]:
         """What makes other runs of it, and so another sweep; where runs compute and who watches does not."""
-        outside = outside_identity()
-        return [text for text in (*self.extra(), *self.varied()) if text.lstrip("+~").split("=")[0] not in outside]
+        return [text for text in (*self.extra(), *self.varied()) if not _outside(text.lstrip("+~").split("=")[0])]
 
     def axes(self) -> dict[str, Axis]:
         """An axis of its own for each key with several values."""
@@ -55,6 +54,11 @@ class SweepWords:
 
     def _rest(self) -> list[Override]:
         return [override for override in self._all if override.key_or_group not in TAKEN]
+
+
+def _outside(key: str) -> bool:
+    """A key of a group that is no part of a run's identity, or one that such a group sets."""
+    return key in outside_identity() or key.split(".")[0] in outside_identity()
 
 
 def _values(override: Override) -> list[str]:

@@ -43,7 +43,9 @@ def finish(folder: Path) -> None:
 
 
 def test_the_seeds_and_axes_of_the_command_line(mine: str, tmp_path: Path) -> None:
-    launch = plan_launch([mine, "seed=3,4", "algo=ppo,grpo", f"output_dir={tmp_path}", "cluster=cpu"])
+    launch = plan_launch(
+        [mine, "seed=3,4", "algo=ppo,grpo", f"output_dir={tmp_path}", "cluster=cpu", "cluster.trainer_threads=1"]
+    )
     sweep = launch.sweep
     assert [run.label for run in sweep.runs[:2]] == ["budget=rl algo=ppo seed=3", "budget=rl algo=grpo seed=3"]
     assert len(sweep.runs) == 8
