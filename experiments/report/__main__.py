@@ -1,0 +1,85 @@
+"""One page from run folders: what was measured beside what was published, what held, and what it cost.
+
+    python -m experiments.report RUN_OR_SWEEP... [--out FOLDER]
+    python -m experiments.report runs/sweeps/table10_algorithms-laptop
+    python -m experiments.report runs/NAME runs/OTHER --out /tmp/two
+
+RUN_OR_SWEEP  a sweep's folder, a run folder, or a folder of runs; runs may be unfinished, or only W&B's offline logs
+--out FOLDER  where report.html and report.md go; the folder of the sweep or the runs, if not said
+
+docs/report.md explains the tables, intervals and verdicts."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from experiments.published import PublishedError
+from experiments.report.gather import ReportError, Subject, subjects
+
+REFUSED = 2
+HTML, MARKDOWN = "report.html", "report.md"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The exit code; every foreseen error is one line on stderr."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if "--help" in given or "-h" in given:
+        print(__doc__)
+        return 0
+    try:
+        paths, out = _split(given)
+        found = subjects(paths)
+        if out and len(found) > 1:
+            raise ReportError(f"--out holds one report, and these are {len(found)}: name one sweep at a time")
+        for subject in found:
+            print(write(subject, out or subject.folder), flush=True)
+    except (ReportError, PublishedError, OSError) as error:
+        print(f"turngrid: {error}", file=sys.stderr, flush=True)
+        return REFUSED
+    return 0
+
+
+def _split(given: Sequence[str]) -> tuple[list[Path], Path | None]:
+    """Paths, and where the report goes.
+
+    Raises:
+        ReportError: no path, or another flag.
+    """
+    words, out = [], None
+    rest = iter(given)
+    for word in rest:
+        if word == "--out" or word.startswith("--out="):
+            out = Path(word.removeprefix("--out=") if "=" in word else next(rest, "")).expanduser()
+            if out == Path():
+                raise ReportError("--out needs a folder: --out FOLDER")
+        elif word.startswith("-"):
+            raise ReportError(f"unknown option {word}; there are --out FOLDER and --help")
+        else:
+            words.append(Path(word))
+    if not words:
+        raise ReportError("a report on what? name a run or a sweep: python -m experiments.report runs/sweeps/NAME")
+    return words, out
+
+
+def write(subject: Subject, folder: Path) -> str:
+    """Write both forms of the report, each whole or not at all; returns a line on what was written."""
+    from experiments.report.contents import contents  # scipy and matplotlib: not before they are needed
+    from experiments.report.page import html, markdown
+
+    start = time.perf_counter()
+    found = contents(subject)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in ((HTML, html(found, folder)), (MARKDOWN, markdown(found, folder))):
+        draft = folder / f".{name}.draft"
+        draft.write_text(text, encoding="utf-8")
+        draft.replace(folder / name)
+    size = (folder / HTML).stat().st_size / 1e6
+    states = ", ".join(f"{count} {state}" for state, count in found.counts.items())
+    return f"{folder / HTML} ({size:.1f} MB, {time.perf_counter() - start:.1f} s): {len(found.runs)} runs, {states}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,166 @@
+"""The report's table: each cell is our success with its interval beside the published figure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from experiments import published
+from experiments.report.runs import Run
+from experiments.report.selection import Choice, Sample, Unfilled, by_context, choice_of, sample
+from experiments.statistics import Interval, share_interval, wilson
+from experiments.sweep.definition import Layout, Selector
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A success rate over seeds and games.
+
+    Attributes:
+        interval: mean over seeds, in [0, 1]; its bounds are Wilson's for one model, else of a bootstrap over games, each with
+            all of its seeds: what other games would give with these seeds.
+        by_seed: seed -> success; empty for a base model.
+        games: of the panel; with several settings, of all panels together.
+        settings: how many settings the mean is over.
+        notes: what a reader must know of it.
+    """
+
+    interval: Interval
+    by_seed: Mapping[int, float]
+    expected: int
+    games: int
+    plays: int
+    settings: int = 1
+    notes: tuple[str, ...] = ()
+
+    @property
+    def seeds(self) -> str:
+        """``3 seeds``, ``2 of 3 seeds``, ``1 measurement`` (a base model)."""
+        if not self.by_seed:
+            return "1 measurement"
+        count, word = len(self.by_seed), "seed" if self.expected == 1 else "seeds"
+        return f"{count} {word}" if count == self.expected else f"{count} of {self.expected} {word}"
+
+
+@dataclass(frozen=True)
+class TableCell:
+    """``why`` says why there is no estimate; ``published`` is in [0, 1]."""
+
+    row: str
+    column: str
+    estimate: Estimate | None
+    why: str
+    published: float | None
+
+
+def table_cells(runs: Sequence[Run], layout: Layout, table: str | None) -> list[list[TableCell]]:
+    """Row by row, as the layout has them."""
+    return [
+        [_cell(runs, (row, layout.rows[row]), (column, layout.columns[column]), table) for column in layout.columns]
+        for row in layout.rows
+    ]
+
+
+def _cell(runs: Sequence[Run], row: tuple[str, Selector], column: tuple[str, Selector], table: str | None) -> TableCell:
+    choice = choice_of({**row[1], **column[1]})
+    found, why = None, ""
+    try:
+        found = estimate(runs, choice)
+    except Unfilled as error:
+        why = str(error)
+    names = (selector.get("published", name) for name, selector in (row, column))
+    return TableCell(row[0], column[0], found, why, published_figure(table, *names))
+
+
+def published_figure(table: str | None, row: str, column: str) -> float | None:
+    """None also where the paper has no such row or column."""
+    try:
+        return published.figure(table, row, column) if table else None
+    except published.PublishedError:
+        return None
+
+
+def estimate(runs: Sequence[Run], choice: Choice) -> Estimate:
+    """Success of what ``choice`` takes; where axes are left open, the mean over their settings.
+
+    Raises:
+        Unfilled: nothing can be said.
+    """
+    taken = [run for run in runs if choice.takes(run)]
+    samples, problems = [], []
+    for group in by_context(taken, list(choice.axes)).values() or [[]]:
+        try:
+            samples.append(sample(group, choice))
+        except Unfilled as error:
+            problems.append(str(error))
+    if not samples:
+        raise Unfilled("; ".join(dict.fromkeys(problems)))
+    return _combined(_distinct(samples), problems)
+
+
+def _distinct(samples: Sequence[Sample]) -> list[Sample]:
+    """A base model that several settings share counts once."""
+    base = {item.panel: item for item in samples if not item.seeded}
+    return [item for item in samples if item.seeded] + list(base.values())
+
+
+def _combined(samples: Sequence[Sample], problems: Sequence[str]) -> Estimate:
+    notes = [f"mean of {len(samples)} settings"] if len(samples) > 1 else []
+    notes += [f"{len(problems)} settings left out: {'; '.join(dict.fromkeys(problems))}"] if problems else []
+    if any(item.shares is None for item in samples):
+        notes.append("episodes are missing, so the interval is Wilson's over games, as if one model had played")
+    seeds = set.intersection(*(set(item.seeds) for item in samples))
+    first = samples[0]
+    return Estimate(
+        interval=interval_of(samples),
+        by_seed={
+            seed: float(np.mean([item.means[item.seeds.index(seed)] for item in samples])) for seed in sorted(seeds)
+        },
+        expected=max(item.expected for item in samples),
+        games=sum({item.panel: item.games for item in samples}.values()),
+        plays=first.plays,
+        settings=len(samples),
+        notes=tuple(notes),
+    )
+
+
+def interval_of(samples: Sequence[Sample]) -> Interval:
+    """Of the mean of the samples' means. Samples of one panel are paired by game; panels are drawn apart."""
+    if any(item.shares is None for item in samples):
+        mean = float(np.mean([item.means.mean() for item in samples]))
+        games = min(item.games for item in samples)
+        bounds = wilson(round(mean * games), games)
+        return Interval(mean, min(bounds.low, mean), max(bounds.high, mean))
+    if len(samples) == 1:
+        return _of_one(samples[0])
+    return _stratified(per_game(samples))
+
+
+def _of_one(item: Sample) -> Interval:
+    assert item.shares is not None
+    if len(item.shares) == 1 and item.plays == 1:
+        return wilson(round(float(item.shares.sum())), item.games)
+    return share_interval(item.shares.mean(axis=0).tolist())
+
+
+def per_game(samples: Sequence[Sample]) -> list[np.ndarray]:
+    """One vector a panel, scaled so that the sum of their means is the mean of the samples' means."""
+    vectors: dict[str, np.ndarray] = {}
+    for item in samples:
+        assert item.shares is not None
+        part = item.shares.mean(axis=0) / len(samples)
+        vectors[item.panel] = vectors.get(item.panel, 0) + part
+    return list(vectors.values())
+
+
+def _stratified(vectors: Sequence[np.ndarray], resamples: int = 10_000) -> Interval:
+    """Percentile bootstrap that draws the games of each panel apart (Davison and Hinkley, 1997, section 3.2)."""
+    generator = np.random.default_rng(0)
+    mean = float(sum(vector.mean() for vector in vectors))
+    drawn = np.zeros(resamples)
+    for vector in vectors:
+        drawn += vector[generator.integers(0, vector.size, (resamples, vector.size))].mean(axis=1)
+    low, high = np.percentile(drawn, [2.5, 97.5])
+    return Interval(mean, float(low), float(high))

@@ -1,0 +1,146 @@
+"""The charts of a report as inline SVG, each with axes and units; the page gives them their titles."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from experiments.report.methods import THRESHOLDS, Reliability
+from experiments.report.series import Facet
+from experiments.report.svg import INK, SERIES, figure, inline, style
+from experiments.statistics import Interval
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+ACROSS = 3  # panels side by side
+DASHES = ("-", "--", ":")  # once all colours are used
+
+
+@dataclass(frozen=True)
+class Chart:
+    """``note`` is what stands under it; a ``narrow`` one would look lost at the page's full width."""
+
+    name: str
+    title: str
+    svg: str
+    note: str = ""
+    narrow: bool = False
+
+
+def _look(place: int) -> dict[str, str]:
+    return {"color": SERIES[place % len(SERIES)], "linestyle": DASHES[place // len(SERIES) % len(DASHES)]}
+
+
+def curves(facets: Sequence[Facet], by: str) -> str:
+    """Success while training. ``by``: ``steps`` or ``episodes`` on the horizontal axis."""
+    name = f"curves-{by}"
+    across = min(ACROSS, len(facets))
+    down = -(-len(facets) // across)
+    names = list(dict.fromkeys(series.name for facet in facets for series in facet.series))
+    title = f"success on training episodes by {by}"
+    with style(name):
+        made = figure(9.6 if across > 1 else 7.6, 0.6 + 3.1 * down, name)
+        grid = made.subplots(down, across, squeeze=False, sharey=True)
+        for place, (axes, facet) in enumerate(zip(grid.flat, facets, strict=False)):
+            _facet(axes, facet, by, names)
+            axes.set_ylabel("" if place % across else "success, % of the step's episodes")
+        for axes in list(grid.flat)[len(facets) :]:
+            axes.set_visible(False)
+        if len(names) > 1:
+            handles = {line.get_label(): line for axes in grid.flat for line in axes.get_lines()}
+            made.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=min(4, len(names)))
+        return inline(made, title)
+
+
+def _facet(axes: Axes, facet: Facet, by: str, names: Sequence[str]) -> None:
+    for series in facet.series:
+        look = _look(names.index(series.name))
+        across = series.steps if by == "steps" else series.episodes
+        axes.plot(across, 100 * series.mean, label=series.name, **look)
+        if series.seeds > 1:
+            axes.fill_between(across, 100 * series.low, 100 * series.high, color=look["color"], alpha=0.16, linewidth=0)
+    axes.set_title(facet.name)
+    axes.set_xlabel("RL step" if by == "steps" else "training episodes")
+    axes.set_ylim(bottom=0)
+    axes.margins(x=0.01)
+    axes.grid(alpha=1, linewidth=0.7)
+
+
+def heat_map(rows: Sequence[str], columns: Sequence[str], values: np.ndarray) -> str:
+    """``values``: shape (rows, columns), in [0, 1], NaN where nothing is known."""
+    with style("heat"):
+        made = figure(min(9.6, 3.4 + 1.25 * len(columns)), 1.5 + 0.42 * len(rows), "heat")
+        axes = made.subplots()
+        mesh = axes.pcolormesh(100 * values[::-1], cmap="viridis", vmin=0, vmax=max(1.0, 100 * np.nanmax(values)))
+        for (row, column), value in np.ndenumerate(values[::-1]):
+            if not np.isnan(value):
+                dark = 100 * value < 0.55 * mesh.norm.vmax
+                axes.text(
+                    column + 0.5,
+                    row + 0.5,
+                    f"{100 * value:.1f}",
+                    ha="center",
+                    va="center",
+                    color="white" if dark else "black",
+                )
+        axes.set_xticks(np.arange(len(columns)) + 0.5, columns, rotation=0 if len(columns) < 6 else 25)
+        axes.set_yticks(np.arange(len(rows)) + 0.5, rows[::-1])
+        axes.set_xlabel("tested on")
+        axes.set_ylabel("setting")
+        axes.tick_params(length=0)
+        axes.spines[:].set_visible(False)
+        made.colorbar(mesh, ax=axes, label="success, % of games").outline.set_visible(False)
+        return inline(made, "success of each setting on each panel")
+
+
+def whiskers(name: str, found: Mapping[str, Interval], label: str, middle: float | None = None) -> str:
+    """Points with intervals, one below the other; ``middle`` (in percent) is where a line marks "no difference"."""
+    with style(name):
+        made = figure(7.6, 1.0 + 0.36 * len(found), name)
+        axes = made.subplots()
+        for place, interval in enumerate(reversed(found.values())):
+            mean, low, high = (100 * value for value in (interval.mean, interval.low, interval.high))
+            axes.plot([low, high], [place, place], color=SERIES[0], linewidth=5, alpha=0.35, solid_capstyle="butt")
+            axes.plot([mean], [place], "o", color=SERIES[0], markersize=7)
+        if middle is not None:
+            axes.axvline(middle, color=INK, linewidth=1, linestyle=":")
+            axes.set_xlim(-2, 102)
+        else:
+            axes.set_xlim(left=0)
+        axes.set_yticks(range(len(found)), list(found)[::-1])
+        axes.set_ylim(-0.6, len(found) - 0.4)
+        axes.set_xlabel(label)
+        axes.grid(axis="x", linewidth=0.7)
+        axes.spines["left"].set_visible(False)
+        axes.tick_params(axis="y", length=0)
+        return inline(made, label)
+
+
+def profiles(found: Reliability) -> str:
+    """Share of runs above each success rate."""
+    with style("profiles"):
+        made = figure(7.6, 3.7, "profiles")
+        axes = made.subplots()
+        for place, (name, intervals) in enumerate(found.profiles.items()):
+            look = _look(place)
+            bounds = np.array([[100 * i.mean, 100 * i.low, 100 * i.high] for i in intervals]).T
+            axes.plot(100 * THRESHOLDS, bounds[0], label=name, drawstyle="steps-post", **look)
+            axes.fill_between(
+                100 * THRESHOLDS, bounds[1], bounds[2], step="post", color=look["color"], alpha=0.14, linewidth=0
+            )
+        axes.set_xlabel("success rate τ, % of games")
+        axes.set_ylabel("runs with more than τ, %")
+        axes.set_xlim(0, 100 * min(1.0, _reach(found) + 0.05))
+        axes.set_ylim(0, 103)
+        axes.grid(linewidth=0.7)
+        if len(found.profiles) > 1:
+            made.legend(loc="outside lower center", ncols=4)
+        return inline(made, "performance profiles")
+
+
+def _reach(found: Reliability) -> float:
+    return max(float(method.scores.max()) for method in found.methods)

@@ -1,0 +1,100 @@
+"""Everything that a report says, before it is laid out as HTML or Markdown."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from experiments import published
+from experiments.report.cells import TableCell, table_cells
+from experiments.report.charts import Chart
+from experiments.report.costs import Cost, Origin, costs, origins, several_attempts
+from experiments.report.drawing import drawn
+from experiments.report.gather import Subject
+from experiments.report.methods import Reliability, reliability
+from experiments.report.runs import Run
+from experiments.report.settings import shared_and_varied
+from experiments.report.takeaways import Verdict, verdicts
+from experiments.sweep.record import Sweep
+from experiments.sweep.status import State
+
+
+@dataclass(frozen=True)
+class Contents:
+    """Attributes:
+    table: row by row; ``table_name``: the published table beside it, "" for none, with its ``table_note``.
+    charts: by section of the page.
+    shared, varied: settings of the runs.
+    made: when, for people.
+    """
+
+    sweep: Sweep
+    loose: bool
+    runs: Sequence[Run]
+    table: Sequence[Sequence[TableCell]]
+    table_name: str
+    table_note: str
+    verdicts: Sequence[Verdict]
+    reliability: Reliability | None
+    charts: Mapping[str, Sequence[Chart]]
+    costs: Sequence[Cost]
+    origins: Sequence[Origin]
+    shared: Mapping[str, str]
+    varied: Mapping[str, Sequence[str]]
+    made: str
+
+    @property
+    def restarted(self) -> int:
+        """Runs that were started more than once."""
+        return several_attempts(self.runs)
+
+    @property
+    def counts(self) -> Mapping[State, int]:
+        """Runs by state, in the order of ``State``; states that no run is in are left out."""
+        found = Counter(run.state for run in self.runs)
+        return {state: found[state] for state in State if found[state]}
+
+    @property
+    def missing(self) -> list[Run]:
+        """Runs without a result, failed ones first."""
+        order = list(State)
+        return sorted((run for run in self.runs if not run.result), key=lambda run: order.index(run.state))
+
+    @property
+    def played(self) -> str:
+        """How the test games were played, as far as all runs agree: one sentence."""
+        ways = {
+            (cell.plays, cell.temperature, cell.max_turns, cell.games) for run in self.runs for cell in run.cells[:1]
+        }
+        words = [
+            f"{games} test games, {'one play' if plays == 1 else f'{plays} plays'} each, temperature {temperature:g}, "
+            f"at most {turns} turns"
+            for plays, temperature, turns, games in sorted(ways)
+        ]
+        return "; or ".join(words[:4])
+
+
+def contents(subject: Subject) -> Contents:
+    """Raises: PublishedError: the sweep names a published table that is not there."""
+    sweep, runs = subject.sweep, subject.runs
+    table = sweep.published
+    found = reliability(runs)
+    shared, varied = shared_and_varied(runs)
+    return Contents(
+        sweep=sweep,
+        loose=subject.loose,
+        runs=runs,
+        table=table_cells(runs, sweep.layout, table),
+        table_name=published.table_name(table) if table else "",
+        table_note=published.note(table) if table else "",
+        verdicts=verdicts(sweep, runs),
+        reliability=found,
+        charts=drawn(runs, found),
+        costs=costs(runs),
+        origins=origins(runs),
+        shared=shared,
+        varied=varied,
+        made=time.strftime("%Y-%m-%d %H:%M %Z"),
+    )

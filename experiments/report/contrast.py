@@ -1,0 +1,115 @@
+"""A difference between settings with one interval over games and seeds.
+
+A claim about a method is one about other games and other seeds, so both are drawn: success y = mean + game + seed + rest
+is a two-way layout, and the variance of a contrast of means is estimated by
+
+    a = sum over panels of var(d_g) / games        d_g: the contrast on game g, averaged over seeds
+    b = var(c_s) / seeds                           c_s: the contrast of seed s, averaged over games
+
+whose sum counts the rest twice and so errs on the wide side. The bounds are Student's with Satterthwaite's degrees of
+freedom (1946, Biometrics Bulletin 2, p. 110): (a + b)^2 / (a^2 / (games - 1) + b^2 / (seeds - 1)).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import sqrt
+
+import numpy as np
+
+from experiments.report.runs import Run
+from experiments.report.selection import Choice, Sample, Unfilled, by_context, sample
+from experiments.statistics import Interval, wilson
+
+MIN_SEEDS = 2
+
+Part = tuple[int, Choice]  # +1 or -1, and what it takes
+Weighted = tuple[float, Sample]
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """A sum of success rates with weights of +1 and -1.
+
+    Attributes:
+        interval: 95 %, over games and seeds; in [-1, 1], with ``minus`` in [-2, 2].
+        by_seed: the contrast of each seed.
+        games: of the smallest panel.
+        settings: pairs of settings that it is the mean of.
+        left_out: why further ones are not in it.
+    """
+
+    interval: Interval
+    by_seed: Mapping[int, float]
+    games: int
+    settings: int
+    left_out: tuple[str, ...] = ()
+
+
+def contrast(runs: Sequence[Run], parts: Sequence[Part]) -> Contrast:
+    """The mean over all settings of the axes that no part names, paired by these, by seed and (on one panel) by game.
+
+    Raises:
+        Unfilled: a part has no data, or there are fewer than two seeds that all parts have.
+    """
+    named = sorted({axis for _, choice in parts for axis in choice.axes})
+    rows: list[list[Weighted]] = []
+    problems: list[str] = []
+    for group in by_context(runs, named).values():
+        try:
+            rows.append([(weight, sample(group, choice)) for weight, choice in parts])
+        except Unfilled as error:
+            problems.append(str(error))
+    if not rows:
+        raise Unfilled("; ".join(dict.fromkeys(problems)) or "no such run")
+    return _contrast(rows, tuple(dict.fromkeys(problems)))
+
+
+def _contrast(rows: Sequence[Sequence[Weighted]], left_out: tuple[str, ...]) -> Contrast:
+    flat = [(weight / len(rows), item) for row in rows for weight, item in row]
+    seeds = common_seeds([item for _, item in flat])
+    if len(seeds) < MIN_SEEDS:
+        raise Unfilled(f"{len(seeds)} seed{'s' * (len(seeds) != 1)} in common, and a verdict needs {MIN_SEEDS} or more")
+    by_seed = [sum(weight * _of_seed(item, seed) for weight, item in flat) for seed in seeds]
+    games = min(item.games for _, item in flat)
+    bounds = interval(by_seed, game_variance(flat, seeds), games, limit=sum(abs(weight) for weight, _ in flat) / 2)
+    return Contrast(bounds, dict(zip(seeds, by_seed, strict=True)), games, len(rows), left_out)
+
+
+def common_seeds(samples: Sequence[Sample]) -> list[int]:
+    """Seeds that every sample has; a base model has no say in it."""
+    seeded = [set(item.seeds) for item in samples if item.seeded]
+    return sorted(set.intersection(*seeded)) if seeded else []
+
+
+def _of_seed(item: Sample, seed: int) -> float:
+    return float(item.means[item.seeds.index(seed)] if item.seeded else item.means[0])
+
+
+def game_variance(parts: Sequence[Weighted], seeds: Sequence[int]) -> float:
+    """Variance of the contrast over games: paired on each panel; where episodes are missing, as if nothing were paired."""
+    total, panels = 0.0, {}
+    for weight, item in parts:
+        if item.shares is None:
+            mean = float(item.means.mean())
+            total += weight**2 * mean * (1 - mean) / item.games
+            continue
+        rows = [item.seeds.index(seed) for seed in seeds] if item.seeded else [0]
+        panels[item.panel] = panels.get(item.panel, 0) + weight * item.shares[rows].mean(axis=0)
+    return total + sum(float(vector.var(ddof=1)) / vector.size for vector in panels.values())
+
+
+def interval(by_seed: Sequence[float], over_games: float, games: int, limit: float = 1.0) -> Interval:
+    """The module's formula; ``over_games`` is ``a``. Where nothing varied, the bounds lie as far off as Wilson's bound on
+    the share of games that could still differ."""
+    from scipy.stats import t
+
+    mean, over_seeds = float(np.mean(by_seed)), float(np.var(by_seed, ddof=1)) / len(by_seed)
+    variance = over_games + over_seeds
+    if variance < 1e-12:
+        half = wilson(0, games).high
+    else:
+        freedom = variance**2 / (over_games**2 / max(games - 1, 1) + over_seeds**2 / (len(by_seed) - 1))
+        half = float(t.ppf(0.975, freedom)) * sqrt(variance)
+    return Interval(mean, max(-limit, mean - half), min(limit, mean + half))

@@ -1,0 +1,97 @@
+"""What the runs of a setting spent, and which code they were made with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from experiments.report.runs import Run
+
+Kinds = Mapping[str, Mapping[str, float]]
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Means over the finished runs of one setting.
+
+    Attributes:
+        units: budget units charged.
+        demonstrations, episodes: played for training, charged or not.
+        games: distinct games of training.
+        tokens: sampled in RL.
+        seconds: wall seconds of all stages, over all attempts.
+    """
+
+    name: str
+    runs: int
+    units: float
+    demonstrations: float
+    episodes: float
+    games: float
+    tokens: float
+    seconds: float
+
+
+def costs(runs: Sequence[Run]) -> list[Cost]:
+    """One a setting, for runs whose ledger is known (W&B's logs do not have it)."""
+    groups: dict[str, list[Run]] = {}
+    for run in runs:
+        if run.result and run.result.notes.get("spent"):
+            groups.setdefault(" ".join(run.coordinates.values()) or run.name, []).append(run)
+    return [_cost(name, group) for name, group in groups.items()]
+
+
+def _cost(name: str, runs: Sequence[Run]) -> Cost:
+    kinds: list[Kinds] = [run.result.notes["spent"]["kinds"] for run in runs if run.result]
+    return Cost(
+        name=name,
+        runs=len(runs),
+        units=_mean([run.result.units for run in runs if run.result]),
+        demonstrations=_mean_of(kinds, "demonstration", "count"),
+        episodes=_mean_of(kinds, "rl_episode", "count"),
+        games=_mean_of(kinds, "rl_episode", "games"),
+        tokens=_mean_of(kinds, "rl_episode", "tokens"),
+        seconds=_mean([run.result.seconds for run in runs if run.result]),
+    )
+
+
+def _mean_of(kinds: Sequence[Kinds], kind: str, what: str) -> float:
+    return _mean([item.get(kind, {}).get(what, 0.0) for item in kinds])
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
+
+
+def total(found: Sequence[Cost]) -> Cost:
+    """Sums over all runs."""
+    names = ("units", "demonstrations", "episodes", "games", "tokens", "seconds")
+    sums = {name: sum(cost.runs * getattr(cost, name) for cost in found) for name in names}
+    return Cost("all runs together", sum(cost.runs for cost in found), **sums)
+
+
+@dataclass(frozen=True)
+class Origin:
+    """A commit with its packages. ``runs``: how many were started with it last."""
+
+    commit: str
+    versions: str
+    runs: int
+
+
+def origins(runs: Sequence[Run]) -> list[Origin]:
+    """By the last attempt of each run."""
+    counts: dict[tuple[str, str], int] = {}
+    for run in runs:
+        for attempt in run.attempts[-1:]:
+            commit = (attempt.commit[:10] if attempt.commit else "an installed package") + (
+                " with changes" if attempt.dirty else ""
+            )
+            versions = ", ".join(f"{name} {version}" for name, version in attempt.versions.items())
+            counts[commit, versions] = counts.get((commit, versions), 0) + 1
+    return [Origin(commit, versions, count) for (commit, versions), count in counts.items()]
+
+
+def several_attempts(runs: Sequence[Run]) -> int:
+    """Runs that were started more than once."""
+    return sum(len(run.attempts) > 1 for run in runs)

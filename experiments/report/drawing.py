@@ -1,0 +1,80 @@
+"""Which charts a report has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from experiments.report import charts
+from experiments.report.charts import Chart
+from experiments.report.methods import Reliability
+from experiments.report.runs import LAST, Run
+from experiments.report.selection import BASE
+from experiments.report.series import facets
+
+FEW = 4  # scores: so few that no quarter of them can be dropped
+Panel = tuple[str, str]
+
+
+def drawn(runs: Sequence[Run], found: Reliability | None) -> Mapping[str, Sequence[Chart]]:
+    """Charts by section: ``curves``, ``heat`` and ``reliability``, each empty where there is nothing to draw."""
+    return {"curves": _curves(runs), "heat": _heat(runs), "reliability": _reliability(found) if found else []}
+
+
+def _curves(runs: Sequence[Run]) -> list[Chart]:
+    found = facets(runs)
+    if not found:
+        return []
+    several = any(series.seeds > 1 for facet in found for series in facet.series)
+    note = "Success of the policy while it trains, on training games, at the training temperature: not the test."
+    note += " Line: mean over seeds; band: from the lowest to the highest seed." if several else ""
+    counted = all(series.episodes[-1:] > 0 for facet in found for series in facet.series)
+    ways = ["steps", "episodes"] if counted else ["steps"]
+    narrow = len(found) == 1
+    return [Chart(f"curves-{by}", f"Learning curves by {by}", charts.curves(found, by), note, narrow) for by in ways]
+
+
+def _heat(runs: Sequence[Run]) -> list[Chart]:
+    finished = [run for run in runs if run.result]
+    panels = list(dict.fromkeys(panel for run in finished for panel in run.panels))
+    if not any(len(run.panels) > 1 for run in finished):
+        return []
+    rows = _rows(finished)
+    values = np.array([[_mean(group, stage, panel) for panel in panels] for _, stage, group in rows])
+    worlds = len({env for env, _ in panels}) > 1
+    names = [f"{env}/{task}" if worlds else task for env, task in panels]
+    svg = charts.heat_map([name for name, _, _ in rows], names, values)
+    note = "Last model of each setting, mean over seeds; the table has the intervals."
+    return [Chart("heat", "Generalisation: success on every panel", svg, note)]
+
+
+def _rows(runs: Sequence[Run]) -> list[tuple[str, str, list[Run]]]:
+    """(name, stage, runs): the base model, then each setting."""
+    groups: dict[str, list[Run]] = {}
+    for run in runs:
+        groups.setdefault(" ".join(run.coordinates.values()) or "last model", []).append(run)
+    return [("base model", BASE, list(runs)), *((name, LAST, group) for name, group in groups.items())]
+
+
+def _mean(runs: Sequence[Run], stage: str, panel: Panel) -> float:
+    cells = [run.cell(stage, "/".join(panel)) for run in runs]
+    values = [cell.interval.mean for cell in cells if cell]
+    return float(np.mean(values)) if values else np.nan
+
+
+def _reliability(found: Reliability) -> list[Chart]:
+    seeds = sorted({len(method.seeds) for method in found.methods})
+    size = f"{' or '.join(map(str, seeds))} seeds on {len(found.tasks)} task{'s' * (len(found.tasks) != 1)} a method"
+    few = min(method.scores.size for method in found.methods) < FEW
+    iqm_note = f"{size}. " + ("With so few scores no quarter can be dropped, so this is the plain mean." if few else "")
+    made = [
+        Chart("iqm", "Interquartile mean", charts.whiskers("iqm", found.iqm, "success, % of games"), iqm_note),
+        Chart("profiles", "Performance profiles", charts.profiles(found), f"{size}; bands are 95 % intervals."),
+    ]
+    if found.improvements:
+        pairs = {f"{item.first} > {item.second}": item.interval for item in found.improvements}
+        label = "probability that a run of the first beats one of the second, %"
+        svg = charts.whiskers("improvement", pairs, label, middle=50)
+        made.append(Chart("improvement", "Probability of improvement", svg, "50 %: no difference. A tie counts half."))
+    return made

@@ -1,0 +1,150 @@
+"""What a report is about: a sweep with its record, or runs that lie somewhere."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import msgspec
+
+from experiments import result
+from experiments.provenance import ATTEMPTS
+from experiments.report.runs import Run, read_run
+from experiments.report.selection import BASE
+from experiments.report.settings import coordinates
+from experiments.report.wandb_runs import is_wandb, read_wandb
+from experiments.sweep import record
+from experiments.sweep.definition import Layout, Selector
+from experiments.sweep.record import Sweep
+
+MARKS = (result.FILE, ATTEMPTS, "config.yaml")
+MOST_COLUMNS = 9
+WITHOUT_SCALE = "as run"
+
+
+class ReportError(ValueError):
+    """There is nothing to report under this path; the message is one line."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """``sweep`` is the sweep's record, or one made up for loose runs; ``folder`` is where its report goes."""
+
+    sweep: Sweep
+    runs: Sequence[Run]
+    folder: Path
+    loose: bool = False
+
+
+def subjects(paths: Sequence[Path]) -> list[Subject]:
+    """One a sweep's folder, and one for all the runs that the other paths name.
+
+    Raises:
+        ReportError: a path that is neither a sweep, a run nor a folder of runs.
+    """
+    absolute = [path.expanduser().absolute() for path in paths]
+    sweeps = [path for path in absolute if (_folder(path) / record.FILE).exists()]
+    loose = [run for path in absolute if path not in sweeps for run in _runs_in(path)]
+    found = [_of_sweep(_folder(path)) for path in sweeps]
+    return [*found, _of_runs(loose, absolute)] if loose else found
+
+
+def _folder(path: Path) -> Path:
+    return path.parent if path.name == record.FILE else path
+
+
+def _of_sweep(folder: Path) -> Subject:
+    try:
+        sweep = record.read(folder)
+    except msgspec.MsgspecError as error:
+        raise ReportError(f"{folder / record.FILE} cannot be read: {error}") from error
+    assert sweep is not None
+    root = folder.parent.parent
+    return Subject(sweep, [_read(root / run.folder, run) for run in sweep.runs], folder)
+
+
+def _read(folder: Path, run: record.SweepRun | None = None) -> Run:
+    try:
+        if run is not None:
+            return read_run(folder, run.coordinates, run.seed)
+        return read_wandb(folder) if is_wandb(folder) else read_run(folder)
+    except (ValueError, TypeError, KeyError) as error:
+        raise ReportError(f"{folder} cannot be read: {' '.join(str(error).split())}") from error
+
+
+def _runs_in(path: Path) -> list[Path]:
+    """A run folder, or the run folders in a folder.
+
+    Raises:
+        ReportError: neither.
+    """
+    if not path.is_dir():
+        near = difflib.get_close_matches(path.name, _names(path.parent), n=1)
+        raise ReportError(f"{path} does not exist{f'; did you mean {near[0]}?' if near else ''}")
+    if _is_run(path):
+        return [path]
+    if found := [folder for folder in sorted(path.iterdir()) if folder.is_dir() and _is_run(folder)]:
+        return found
+    sweeps = sorted(path.glob(f"**/{record.FILE}"))[:3]
+    hint = f"; it holds the sweep {sweeps[0].parent}" if sweeps else ""
+    raise ReportError(f"{path} is no run folder and holds none{hint}")
+
+
+def _names(folder: Path) -> list[str]:
+    return [path.name for path in folder.iterdir()] if folder.is_dir() else []
+
+
+def _is_run(folder: Path) -> bool:
+    return any((folder / mark).exists() for mark in MARKS) or is_wandb(folder)
+
+
+def _of_runs(folders: Sequence[Path], given: Sequence[Path]) -> Subject:
+    runs = [_read(folder) for folder in dict.fromkeys(folders)]
+    placed = [replace(run, coordinates=place) for run, place in zip(runs, coordinates(runs), strict=True)]
+    asked = [path for path in given if path.is_dir() and not (path / record.FILE).exists()]
+    place = asked[0] if len(asked) == 1 else _common(folders)
+    name = placed[0].name if len(placed) == 1 else place.name
+    return Subject(_made_up(name, placed), placed, place, loose=True)
+
+
+def _common(folders: Sequence[Path]) -> Path:
+    parents = {folder.parent for folder in folders}
+    return parents.pop() if len(parents) == 1 else Path.cwd()
+
+
+def _made_up(name: str, runs: Sequence[Run]) -> Sweep:
+    """A table of settings by models (and panels) for runs that no sweep made."""
+    rows = {_row(run): dict(run.coordinates) for run in runs}
+    return Sweep(
+        name=name,
+        scale=WITHOUT_SCALE,
+        title=name if len(runs) == 1 else f"Runs in {name}",
+        question="",
+        published=None,
+        note="",
+        layout=Layout(rows=rows, columns=_columns(runs)),
+        takeaways=(),
+        extra=[],
+        runs=[],
+    )
+
+
+def _row(run: Run) -> str:
+    return " ".join(run.coordinates.values()) or "success"
+
+
+def _columns(runs: Sequence[Run]) -> dict[str, Selector]:
+    stages = [stage for stage in (BASE, "sft", "rl") if any(run.stage(stage) for run in runs)] or ["last"]
+    panels = list(dict.fromkeys(panel for run in runs for panel in run.panels))
+    several = any(len(run.panels) > 1 for run in runs)
+    if not several:
+        return {stage: {"stage": stage} for stage in stages}
+    shown = stages if len(stages) * len(panels) <= MOST_COLUMNS else ["last"]
+    names = {panel: f"{panel[0]}/{panel[1]}" if len({env for env, _ in panels}) > 1 else panel[1] for panel in panels}
+    return {
+        f"{stage} on {names[panel]}": {"stage": stage, "panel": f"{panel[0]}/{panel[1]}"}
+        for panel in panels
+        for stage in shown
+    }

@@ -1,0 +1,109 @@
+"""Methods and tasks: the scores of whole runs, arranged as statistics over runs want them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from experiments.matrix import Cell
+from experiments.report.reliability import estimated, improvement, iqm, profile, rectangle
+from experiments.report.runs import LAST, Run
+from experiments.statistics import Interval
+
+THRESHOLDS = np.linspace(0, 1, 101)
+MOST_PAIRED = 6  # methods; beyond, each is compared with the best one only
+Panel = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Method:
+    """``scores``: success of each run's last model, shape (seeds, tasks), in [0, 1]."""
+
+    name: str
+    scores: np.ndarray
+    seeds: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Improvement:
+    """How likely a run of ``first`` beats one of ``second`` on the same task, in [0, 1]."""
+
+    first: str
+    second: str
+    interval: Interval
+
+
+@dataclass(frozen=True)
+class Reliability:
+    """``profiles``: a method's interval at each of ``THRESHOLDS``."""
+
+    methods: Sequence[Method]
+    tasks: Sequence[str]
+    iqm: Mapping[str, Interval]
+    profiles: Mapping[str, Sequence[Interval]]
+    improvements: Sequence[Improvement]
+
+
+def reliability(runs: Sequence[Run]) -> Reliability | None:
+    """None where no method has two seeds: there is nothing to draw then."""
+    found, tasks = methods(runs)
+    found = [method for method in found if len(method.seeds) > 1]
+    if not found:
+        return None
+    return Reliability(
+        methods=found,
+        tasks=tasks,
+        iqm={method.name: estimated(iqm, method.scores)[0] for method in found},
+        profiles={method.name: estimated(lambda s: profile(s, THRESHOLDS), method.scores) for method in found},
+        improvements=[_improvement(*pair) for pair in _pairs(found)],
+    )
+
+
+def _improvement(first: Method, second: Method) -> Improvement:
+    return Improvement(first.name, second.name, estimated(improvement, first.scores, second.scores)[0])
+
+
+def _pairs(found: Sequence[Method]) -> list[tuple[Method, Method]]:
+    """The better one first."""
+    ranked = sorted(found, key=lambda method: -float(iqm(method.scores)))
+    pairs = list(itertools.combinations(ranked, 2))
+    return pairs if len(found) <= MOST_PAIRED else [pair for pair in pairs if pair[0] is ranked[0]]
+
+
+def methods(runs: Sequence[Run]) -> tuple[list[Method], list[str]]:
+    """What is left of the coordinates once the axes that only change the task are taken away, with the tasks that all
+    methods have. A seed counts where it has all of them."""
+    finished = [run for run in runs if run.result]
+    axes = task_axes(finished)
+    scores: dict[str, dict[Panel, dict[int, float]]] = {}
+    for run in finished:
+        words = [value for axis, value in run.coordinates.items() if axis not in axes]
+        for cell in _last(run)[: 1 if axes else None]:
+            panel = scores.setdefault(" ".join(words) or "all runs", {}).setdefault((cell.env, cell.task), {})
+            panel[run.seed] = cell.interval.mean
+    shared = [panel for panel in next(iter(scores.values()), {}) if all(panel in by for by in scores.values())]
+    made = [(name, *rectangle([by[panel] for panel in shared])) for name, by in scores.items()]
+    return [Method(name, array, tuple(seeds)) for name, array, seeds in made], [task for _, task in shared]
+
+
+def _last(run: Run) -> list[Cell]:
+    """The last model on every panel, the run's first one first."""
+    cells = [run.cell(LAST, f"{env}/{task}") for env, task in run.panels]
+    return [cell for cell in cells if cell]
+
+
+def task_axes(runs: Sequence[Run]) -> list[str]:
+    """Axes along which, with all others fixed, the games of the test change."""
+    axes = dict.fromkeys(axis for run in runs for axis in run.coordinates)
+    return [axis for axis in axes if _changes_panels(runs, axis)]
+
+
+def _changes_panels(runs: Sequence[Run], axis: str) -> bool:
+    groups: dict[tuple[tuple[str, str], ...], set[tuple[Panel, ...]]] = {}
+    for run in runs:
+        others = tuple(item for item in run.coordinates.items() if item[0] != axis)
+        groups.setdefault(others, set()).add(tuple(run.panels))
+    return any(len(panels) > 1 for panels in groups.values())

@@ -1,0 +1,100 @@
+"""A report as one HTML page that needs no network, and as Markdown."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from experiments.report.contents import Contents
+from experiments.report.costs import total
+from experiments.report.episodes import sampled, viewer_page
+from experiments.report.runs import Run
+from experiments.report.takeaways import Word
+from experiments.viewer.page import fragment
+
+SIGNS = {Word.HOLDS: "✓", Word.DOES_NOT_HOLD: "✗", Word.NOT_ENOUGH: "?"}
+TEMPLATES = str(files("experiments.report") / "templates")
+VIEWER_NOTE = "A sample: the first wins and losses of each run's last model, and of one base model, on the test games."
+
+
+def html(found: Contents, folder: Path) -> str:
+    """The page; links to run folders are relative to ``folder``, where it will lie."""
+    episodes = sampled(found.runs)
+    viewer = fragment(episodes, note=VIEWER_NOTE) if episodes else ""
+    return _render("page.html.j2", found, folder, viewer=Markup(viewer), episodes=len(episodes))
+
+
+def markdown(found: Contents, folder: Path) -> str:
+    """The same without charts and episodes."""
+    return _render("report.md.j2", found, folder)
+
+
+def _render(template: str, found: Contents, folder: Path, **more: Any) -> str:
+    tools: dict[str, Callable[..., Any]] = {
+        "percent": percent,
+        "x": lambda share: f"{5 + 160 * share:.1f}",
+        "points": points,
+        "number": number,
+        "duration": duration,
+        "cell": cell,
+        "link": lambda run: link(run, folder),
+        "viewer_link": lambda run: _relative(viewer_page(run), folder),
+        "total": total,
+        "sign": lambda word: SIGNS[word],
+    }
+    return environment(template.endswith(".html.j2")).get_template(template).render(r=found, **tools, **more)
+
+
+@cache
+def environment(escaped: bool) -> Environment:
+    """Whatever a run or a model has said is escaped in HTML."""
+    return Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=escaped,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+def percent(share: float) -> str:
+    """``51.3`` for 0.513."""
+    return f"{100 * share:.1f}"
+
+
+def points(share: float) -> str:
+    """``+12.3`` for a difference of 0.123, with a true minus sign."""
+    return f"{100 * share:+.1f}".replace("-", "−")
+
+
+def number(value: float) -> str:
+    """``136,458``; one digit after the point only where it is worth one."""
+    return f"{value:,.0f}" if value >= 100 or value == round(value) else f"{value:,.1f}"
+
+
+def duration(seconds: float) -> str:
+    """``4 min 56 s``, ``2 h 05 min``."""
+    whole = round(seconds)
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s" if whole >= 60 else f"{whole} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+
+
+def cell(text: object) -> str:
+    """Text inside a Markdown table."""
+    return " ".join(str(text).split()).replace("|", "\\|").replace("<", "&lt;")
+
+
+def link(run: Run, folder: Path) -> str:
+    return _relative(run.folder, folder) if run.folder.exists() else ""
+
+
+def _relative(path: Path | None, folder: Path) -> str:
+    return Path(os.path.relpath(path, folder)).as_posix() if path else ""

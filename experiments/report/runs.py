@@ -1,0 +1,144 @@
+"""One run as a report sees it: how far it is, what it was asked for, and what it found."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from experiments.matrix import Cell
+from experiments.provenance import ATTEMPTS, Attempt
+from experiments.report.curve import Curve, read_curve
+from experiments.result import RunResult
+from experiments.run_folder import read_failure
+from experiments.sweep.status import State, state
+
+LAST = "last"
+SHOWN_LINES = 12  # of a failure's message
+
+try:
+    from yaml import CSafeLoader as Loader  # forty times as fast: a config has 700 keys
+except ImportError:  # a PyYAML without libyaml
+    from yaml import SafeLoader as Loader  # type: ignore[assignment]
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run that exists or should.
+
+    Attributes:
+        folder: its run folder, which need not be there.
+        coordinates: axis -> value, without the seed.
+        settings: its config, flat: ``algo.name`` -> ``ppo``; empty where it has none yet.
+        reason: why it is not finished; "" where it is.
+        curve: success on its training episodes, step by step.
+        read_once: what others have read from its folder.
+    """
+
+    folder: Path
+    coordinates: Mapping[str, str]
+    seed: int
+    state: State
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    reason: str = ""
+    result: RunResult | None = None
+    attempts: Sequence[Attempt] = ()
+    curve: Curve = field(default_factory=Curve)
+    read_once: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def name(self) -> str:
+        return self.folder.name
+
+    @property
+    def label(self) -> str:
+        """``algo=ppo seed=1``."""
+        return " ".join([*(f"{axis}={value}" for axis, value in self.coordinates.items()), f"seed={self.seed}"])
+
+    @cached_property
+    def cells(self) -> Sequence[Cell]:
+        """What each model reached on each panel, at the first temperature: a report compares no temperatures."""
+        matrix = self.result.matrix if self.result else ()
+        return [cell for cell in matrix if cell.temperature == matrix[0].temperature]
+
+    @property
+    def panels(self) -> list[tuple[str, str]]:
+        """(world, task) of every panel, the run's first one first."""
+        return list(dict.fromkeys((cell.env, cell.task) for cell in self.cells))
+
+    def stage(self, asked: str) -> str | None:
+        """The name of the stage, ``last`` being the last one that it has; None where it has no such stage."""
+        names = [found.name for found in self.result.stages] if self.result else []
+        if asked == LAST:
+            return names[-1] if names else None
+        return asked if asked in names else None
+
+    def cell(self, stage: str, panel: str | None = None) -> Cell | None:
+        """``panel``: a task, or ``ENV/TASK``; None: the first."""
+        name = self.stage(stage)
+        own = [cell for cell in self.cells if cell.player == name]
+        return next((cell for cell in own if panel in (None, cell.task, f"{cell.env}/{cell.task}")), None)
+
+
+def read_run(folder: Path, coordinates: Mapping[str, str] | None = None, seed: int | None = None) -> Run:
+    """``coordinates`` and ``seed`` as a sweep's record has them; else no coordinates and the config's seed.
+
+    Raises:
+        ValueError: ``result.json`` or ``config.yaml`` cannot be read.
+    """
+    settings = read_settings(folder / "config.yaml")
+    where = state(folder)
+    curve = read_curve(folder / "rl" / "metrics.jsonl")
+    return Run(
+        folder=folder,
+        coordinates=coordinates or {},
+        seed=int(settings.get("seed", 0)) if seed is None else seed,
+        state=where,
+        settings=settings,
+        reason=_reason(folder, where, curve),
+        result=RunResult.read(folder),
+        attempts=read_attempts(folder / ATTEMPTS),
+        curve=curve,
+    )
+
+
+def _reason(folder: Path, where: State, curve: Curve) -> str:
+    if where is State.FAILED:
+        message = str((read_failure(folder) or {}).get("message", ""))
+        return "\n".join(message.splitlines()[:SHOWN_LINES])
+    if where is State.UNFINISHED:
+        reached = f"after RL step {curve.steps[-1]}" if curve.steps else "before its first RL step"
+        return f"still at work, or killed, {reached}"
+    return "no folder yet" if where is State.NOT_STARTED else ""
+
+
+def read_settings(path: Path) -> dict[str, Any]:
+    """A config file as dotted keys; {} where there is none."""
+    if not path.exists():
+        return {}
+    return dict(flattened(yaml.load(path.read_text(encoding="utf-8"), Loader=Loader)))
+
+
+def flattened(node: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Leaves with their dotted keys; a list is a leaf."""
+    if not isinstance(node, dict) or not node:
+        yield prefix.removesuffix("."), node
+        return
+    for key, value in node.items():
+        yield from flattened(value, f"{prefix}{key}.")
+
+
+def read_attempts(path: Path) -> list[Attempt]:
+    """Whole lines only: a kill may have cut one short."""
+    attempts = []
+    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else []:
+        try:
+            attempts.append(Attempt(**json.loads(line)))
+        except (ValueError, TypeError):
+            continue
+    return attempts

@@ -1,0 +1,157 @@
+"""From a selector to the models that it names, and from these to one sample of success: seeds times games."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from experiments.names import stage_name
+from experiments.report.runs import LAST, Run
+from experiments.report.wins import Wins, wins_of
+from experiments.sweep.definition import RESERVED
+from experiments.sweep.status import State
+
+BASE = "base"
+Context = tuple[tuple[str, str], ...]
+
+
+class Unfilled(Exception):
+    """No run speaks for a selector; the message says why, in a few words."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A selector, read: which runs (by ``axes``), which of their models, on which panel (None: each run's first)."""
+
+    axes: Mapping[str, str]
+    stage: str = LAST
+    panel: str | None = None
+
+    def takes(self, run: Run) -> bool:
+        return all(run.coordinates.get(axis) == value for axis, value in self.axes.items())
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Success of one setting's models on one panel, one row a seed.
+
+    Attributes:
+        seeds: of the rows; () for the base model, which is one measurement whatever the run's seed.
+        expected: seeds that the sweep has for it.
+        means: one success rate a row, in [0, 1].
+        shares: shape (rows, games), in [0, 1]; None where episodes are missing.
+        panel: hash over the games; equal hashes may be paired game by game.
+        wins: where it was read.
+    """
+
+    seeds: tuple[int, ...]
+    expected: int
+    means: np.ndarray
+    shares: np.ndarray | None
+    panel: str
+    games: int
+    plays: int
+    wins: Sequence[Wins]
+
+    @property
+    def seeded(self) -> bool:
+        return bool(self.seeds)
+
+
+def choice_of(selector: Mapping[str, str]) -> Choice:
+    axes = {key: value for key, value in selector.items() if key not in RESERVED}
+    return Choice(axes, selector.get("stage", LAST), selector.get("panel"))
+
+
+def by_context(runs: Sequence[Run], named: Sequence[str]) -> dict[Context, list[Run]]:
+    """Runs that stand on the same place of every axis that is not named, in the order in which they come."""
+    groups: dict[Context, list[Run]] = {}
+    for run in runs:
+        place = tuple((axis, value) for axis, value in run.coordinates.items() if axis not in named)
+        groups.setdefault(place, []).append(run)
+    return groups
+
+
+def sample(runs: Sequence[Run], choice: Choice) -> Sample:
+    """What the runs that ``choice`` takes say together.
+
+    Raises:
+        Unfilled: there are none, none is finished, they are of several settings, or they played different games.
+    """
+    taken = [run for run in runs if choice.takes(run)]
+    found = _measured(taken, choice)
+    if len({wins.cell.panel_hash for wins in found}) > 1:
+        raise Unfilled("the runs played different games")
+    if found[0].cell.player == BASE:
+        return _base(found)
+    if len({tuple(wins.run.coordinates.items()) for wins in found}) > 1:
+        raise Unfilled(f"several settings at once: {_settings(found)}")
+    by_seed = {wins.run.seed: wins for wins in found}
+    seeds = tuple(sorted(by_seed))
+    return _sample(seeds, len({run.seed for run in taken}), [by_seed[seed] for seed in seeds])
+
+
+def _measured(taken: Sequence[Run], choice: Choice) -> list[Wins]:
+    if not taken:
+        raise Unfilled("no such run in the sweep")
+    finished = [run for run in taken if run.result]
+    if not finished:
+        raise Unfilled(_unfinished(taken))
+    found = [(run, run.cell(choice.stage, choice.panel)) for run in finished]
+    wins = [wins_of(run, cell) for run, cell in found if cell]
+    if not wins:
+        raise Unfilled(_missing(finished, choice))
+    return wins
+
+
+def _unfinished(runs: Sequence[Run]) -> str:
+    counts = Counter(run.state for run in runs)
+    return ", ".join(f"{counts[state]} {state}" for state in State if counts[state])
+
+
+def _missing(runs: Sequence[Run], choice: Choice) -> str:
+    if all(run.stage(choice.stage) is None for run in runs):
+        return f"no model {stage_name(choice.stage)}"
+    return f"not played on {choice.panel}"
+
+
+def _settings(found: Sequence[Wins]) -> str:
+    return "; ".join(dict.fromkeys(" ".join(f"{a}={v}" for a, v in wins.run.coordinates.items()) for wins in found))
+
+
+def _base(found: Sequence[Wins]) -> Sample:
+    """One measurement, however many runs repeated it: rows that differ are plays of the same model.
+
+    Raises:
+        Unfilled: several base models, or one played in several ways.
+    """
+    ways = {(_checkpoint(wins), wins.cell.temperature, wins.cell.max_turns) for wins in found}
+    if len(ways) > 1:
+        raise Unfilled("several base models at once")
+    whole = _sample((), 1, found)
+    shares = None if whole.shares is None else whole.shares.mean(axis=0, keepdims=True)
+    return Sample((), 1, whole.means.mean(keepdims=True), shares, whole.panel, whole.games, whole.plays, found[:1])
+
+
+def _checkpoint(wins: Wins) -> str:
+    stage = wins.run.result.stage(BASE) if wins.run.result else None
+    return stage.checkpoint if stage else ""
+
+
+def _sample(seeds: tuple[int, ...], expected: int, rows: Sequence[Wins]) -> Sample:
+    first = rows[0].cell
+    shares = [wins.shares for wins in rows]
+    known = [row for row in shares if row is not None]
+    return Sample(
+        seeds=seeds,
+        expected=expected,
+        means=np.array([wins.mean for wins in rows]),
+        shares=np.stack(known) if len(known) == len(shares) else None,
+        panel=first.panel_hash,
+        games=first.games,
+        plays=first.plays,
+        wins=rows,
+    )

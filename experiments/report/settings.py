@@ -1,0 +1,114 @@
+"""What the runs of a report share and what varies between them, from their configs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from experiments.report.runs import Run
+from experiments.run_folder import outside_identity
+
+NAMED = {  # config key -> what a reader calls it; the names of an axis where runs come without a sweep
+    "env.name": "env",
+    "env.task": "task",
+    "turn_reward.name": "reward",
+    "algo.name": "algo",
+    "budget.name": "budget",
+    "curriculum.name": "curriculum",
+    "model.name": "model",
+}
+SHOWN = (  # config keys that say what was done, in the order in which they are shown
+    *NAMED,
+    "env.max_turns",
+    "budget.units",
+    "budget.count",
+    "budget.rl_steps",
+    "budget.sft_share",
+    "data.train_batch_size",
+    "actor_rollout_ref.rollout.n",
+    "actor_rollout_ref.actor.ppo_mini_batch_size",
+    "actor_rollout_ref.rollout.temperature",
+    "actor_rollout_ref.actor.optim.lr",
+    "critic.optim.lr",
+    "actor_rollout_ref.actor.clip_ratio",
+    "actor_rollout_ref.actor.loss_agg_mode",
+    "algorithm.gamma",
+    "algorithm.lam",
+    "algorithm.use_kl_in_reward",
+    "algorithm.kl_ctrl.kl_coef",
+    "actor_rollout_ref.actor.use_kl_loss",
+    "actor_rollout_ref.actor.kl_loss_coef",
+    "model.sft.lr",
+    "model.sft.epochs",
+    "eval.tasks",
+    "eval.games",
+    "eval.plays",
+    "eval.temperatures",
+)
+MISSING = "-"
+
+
+def shared_and_varied(runs: Sequence[Run]) -> tuple[dict[str, str], dict[str, list[str]]]:
+    """(key -> value) of what is worth showing and equal in all runs with a config; (key -> values) of all that differs.
+
+    Seeds, where a run computes and who watches are neither.
+    """
+    known = [run for run in runs if run.settings]
+    varied = {key: _values(known, key) for key in varying(known)}
+    values = {key: _values(known, key) for key in SHOWN if key not in varied}
+    return {key: found[0] for key, found in values.items() if found and found != [MISSING]}, varied
+
+
+def varying(runs: Sequence[Run]) -> list[str]:
+    """Keys whose values differ between runs and that are part of what a run is; those that we show come first."""
+    keys = {key for run in runs for key in run.settings}
+    moving = {key for key in keys if len({repr(run.settings.get(key)) for run in runs}) > 1}
+    found = sorted(key for key in moving if not _outside(key) and not _is_seed(key, runs))
+    return [key for key in SHOWN if key in found] + [key for key in found if key not in SHOWN]
+
+
+def _outside(key: str) -> bool:
+    return any(key == other or key.startswith(f"{other}.") for other in outside_identity())
+
+
+def _is_seed(key: str, runs: Sequence[Run]) -> bool:
+    return all(run.settings.get(key) == run.seed for run in runs)
+
+
+def _values(runs: Sequence[Run], key: str) -> list[str]:
+    return list(dict.fromkeys(_text(run.settings.get(key)) for run in runs))
+
+
+def _text(value: Any) -> str:
+    if value is None or value == []:
+        return MISSING
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def coordinates(runs: Sequence[Run]) -> list[Mapping[str, str]]:
+    """Axes for runs that no sweep made: the named keys that differ, then as many others as it takes to tell apart all runs
+    whose configs differ in more than their seed."""
+    keys = varying(runs)
+    axes = [key for key in keys if key in NAMED]
+    for key in (key for key in keys if key not in NAMED):
+        if _told_apart(runs, keys, axes):
+            break
+        if _splits(runs, axes, key):
+            axes.append(key)
+    return [{NAMED.get(key, key): _text(run.settings.get(key)) for key in axes} for run in runs]
+
+
+def _groups(runs: Sequence[Run], axes: Sequence[str]) -> list[list[Run]]:
+    groups: dict[str, list[Run]] = {}
+    for run in runs:
+        groups.setdefault(repr([run.settings.get(axis) for axis in axes]), []).append(run)
+    return list(groups.values())
+
+
+def _told_apart(runs: Sequence[Run], keys: Sequence[str], axes: Sequence[str]) -> bool:
+    return not any(_splits(runs, axes, key) for key in keys)
+
+
+def _splits(runs: Sequence[Run], axes: Sequence[str], key: str) -> bool:
+    """The key differs between runs that stand on the same place of all axes."""
+    return any(len({repr(run.settings.get(key)) for run in group}) > 1 for group in _groups(runs, axes))

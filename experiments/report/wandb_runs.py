@@ -1,0 +1,95 @@
+"""A run of which only Weights & Biases' logs are left: its config, its curve and, of its evaluation, the matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from experiments import result
+from experiments.matrix import Cell
+from experiments.report.curve import Curve, Line, curve_of
+from experiments.report.runs import Run, flattened
+from experiments.result import RunResult, StageResult
+from experiments.statistics import wilson
+from experiments.sweep.status import State
+
+if TYPE_CHECKING:
+    from experiments.wandb_log import WandbRun
+
+MATRIX = "evaluation/matrix"
+SHARED = {field.name for field in fields(Cell)} & {field.name for field in fields(StageResult)}
+
+
+def is_wandb(folder: Path) -> bool:
+    """The folder has W&B's logs and no result of ours."""
+    return not (folder / result.FILE).exists() and any(folder.glob("wandb/*run-*/run-*.wandb"))
+
+
+def read_wandb(folder: Path) -> Run:
+    """Games are not told apart in the logs, so intervals are Wilson's and nothing is paired.
+
+    Raises:
+        ValueError: a log is damaged.
+    """
+    from experiments.wandb_log import read_runs  # protobuf: a second to import
+
+    found = read_runs(folder)
+    by_stage = {run.job_type: run for run in found}
+    config = next((run.config for run in found if run.config), {})
+    settings = dict(flattened(config))
+    curve = _curve(by_stage["rl"].history) if "rl" in by_stage else Curve()
+    cells = _cells(by_stage["evaluation"]) if "evaluation" in by_stage else []
+    seed = int(settings.get("seed", 0))
+    return Run(
+        folder=folder,
+        coordinates={},
+        seed=seed,
+        state=State.FINISHED if cells else State.UNFINISHED,
+        settings=settings,
+        reason="" if cells else f"only W&B logs, of {', '.join(by_stage)}, and no evaluation among them",
+        result=_result(folder, seed, cells) if cells else None,
+        curve=curve,
+    )
+
+
+def _curve(history: Sequence[Mapping[str, Any]]) -> Curve:
+    lines = [{"step": line["_step"], **line} for line in history]
+    return curve_of(msgspec.convert(lines, list[Line]))
+
+
+def _cells(run: WandbRun) -> list[Cell]:
+    """The matrix as logged; the panel's hash is not in it."""
+    try:
+        table = run.table(MATRIX)
+    except (KeyError, ValueError):
+        return []
+    rows = [dict(zip(table["columns"], row, strict=True)) for row in table["data"]]
+    return [_cell(row) for row in rows]
+
+
+def _cell(row: Mapping[str, Any]) -> Cell:
+    known = {name: value for name, value in row.items() if name in {field.name for field in fields(Cell)}}
+    bounds = wilson(row["successes"], row["games"] * row["plays"])
+    optimal = row.get("optimal_turns")
+    missing = {
+        "panel_hash": f"w&b {row['env']}/{row['task']} {row['games']}",
+        "out_of_reach": 0,
+        "outcomes": {},
+        "low": bounds.low,
+        "high": bounds.high,
+        "turns_over_optimal": row["max_turns"] / optimal if optimal else None,
+    }
+    return Cell(**{**missing, **known})
+
+
+def _result(folder: Path, seed: int, cells: Sequence[Cell]) -> RunResult:
+    first = [cell for cell in cells if cell.column == cells[0].column]
+    shared = [{name: getattr(cell, name) for name in SHARED} for cell in first]
+    stages = [
+        StageResult(name=cell.player, checkpoint="", **values) for cell, values in zip(first, shared, strict=True)
+    ]
+    return RunResult(folder.name, str(folder), seed, stages, units=0.0, matrix=cells)
