@@ -23,13 +23,10 @@ from pathlib import Path
 
 from omegaconf import DictConfig
 
-from envs.types import TaskError
-from experiments.child import StageFailed
+from experiments.exit_codes import exit_code, say
 from experiments.players import PlayerError, players, trained_on
-from experiments.run_folder import RunFolderBusy
 from rollouts.chat_policy import Endpoint, EndpointError
 
-REFUSED, FAILED, INTERRUPTED = 2, 1, 130
 RULES = ("task", "reward", "counts", "evaluation")  # those of train/refusals.py that concern what is not trained
 NOTES = ("too_few_turns", "useless_plays")
 
@@ -46,28 +43,11 @@ class Options:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The exit code; every foreseen error is one line on stderr."""
-    from train.base import VerlMissing
-    from train.errors import ConfigError
-
     given = list(sys.argv[1:] if arguments is None else arguments)
     if "--help" in given or "-h" in given:
         print(__doc__)
         return 0
-    try:
-        return _run(given)
-    except (ConfigError, VerlMissing, TaskError, PlayerError, EndpointError, RunFolderBusy, ValueError) as error:
-        say(str(error))
-        return REFUSED
-    except StageFailed as error:
-        say(f"{error}\nThe same command goes on from here.")
-        return FAILED
-    except KeyboardInterrupt:
-        say("interrupted; the same command goes on from here.")
-        return INTERRUPTED
-
-
-def say(text: str) -> None:
-    print(f"turngrid: {text}", file=sys.stderr, flush=True)
+    return exit_code(lambda: _run(given), refused=(EndpointError,))
 
 
 def _run(arguments: list[str]) -> int:

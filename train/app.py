@@ -6,44 +6,26 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from hydra._internal.utils import get_args_parser
 from omegaconf import DictConfig, OmegaConf
 
-from envs.types import EnvError, TaskError
-from experiments.child import StageFailed
-from experiments.run_folder import RunFolderBusy, open_run
+from experiments.exit_codes import exit_code, say
+from experiments.run_folder import open_run
 from train import launching, machine
-from train.base import VerlMissing
+from train.arguments import parsed
 from train.compose import compose
 from train.errors import ConfigError
 from train.help import help_text
 from train.refusals import check
 
-REFUSED, FAILED, INTERRUPTED = 2, 1, 130
-
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The exit code; every foreseen error is one line on stderr."""
-    arguments = list(sys.argv[1:] if arguments is None else arguments)
-    try:
-        return _dispatch(arguments)
-    except (ConfigError, RunFolderBusy, VerlMissing, TaskError) as error:
-        say(str(error))  # a TaskError: a world found only while it made games that they cannot be had
-        return REFUSED
-    except (StageFailed, EnvError) as error:
-        say(f"{error}\nThe same command goes on from here.")
-        return FAILED
-    except KeyboardInterrupt:
-        say("interrupted; the same command goes on from here.")
-        return INTERRUPTED
-
-
-def say(text: str) -> None:
-    print(f"turngrid: {text}", file=sys.stderr, flush=True)
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    return exit_code(lambda: _dispatch(given))
 
 
 def _dispatch(arguments: list[str]) -> int:
-    args = get_args_parser().parse_args(arguments)
+    args = parsed(arguments)
     if args.config_name or args.config_path:
         raise ConfigError("--config-name and --config-path would drop verl's tree; use recipe=NAME or --config-dir")
     if args.help:
@@ -68,7 +50,7 @@ def _launch(config: DictConfig, arguments: list[str]) -> int:
 
     check(config)
     arguments = ["--multirun", *arguments]
-    return multirun.main(arguments, get_args_parser().parse_args(arguments))
+    return multirun.main(arguments, parsed(arguments))
 
 
 def _shown(config: DictConfig, package: str | None, resolve: bool) -> str:
@@ -94,14 +76,9 @@ def run(config: DictConfig) -> int:
 
 def _plan(config: DictConfig) -> int:
     """Print what the run would need; refuse what cannot fit. No run folder is made."""
-    from envs.types import TaskError
     from experiments import plan
-    from experiments.plan_gpu import GpuError
 
-    try:
-        report = plan.make(config, say)
-    except (TaskError, GpuError) as error:
-        raise ConfigError(str(error)) from error
+    report = plan.make(config, say)
     print(report.text, flush=True)
     if report.problems:
         raise ConfigError(f"this does not fit: {'; '.join(report.problems)}")

@@ -12,18 +12,17 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from hydra._internal.utils import get_args_parser
 from omegaconf import DictConfig
 
 from envs.catalogue import Catalogue
 from envs.pool import EnvPool, Session
 from envs.registry import world
-from envs.types import EnvError, TaskError, TaskRef
+from envs.types import TaskError, TaskRef
+from experiments.exit_codes import exit_code, say
 from experiments.tasks import cache_dir
 from rewards.registry import reward
 from rollouts.loop import EpisodePlan, run_episode
-from train.app import FAILED, INTERRUPTED, REFUSED, say
-from train.base import VerlMissing
+from train.arguments import parsed
 from train.compose import compose
 from train.errors import ConfigError
 from train.play_screen import COMMANDS, Screen
@@ -48,20 +47,12 @@ While playing, everything goes to the game except:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The exit code; every foreseen error is one line on stderr."""
-    try:
-        return _dispatch(list(sys.argv[1:] if arguments is None else arguments))
-    except (ConfigError, TaskError, VerlMissing) as error:
-        say(str(error))
-        return REFUSED
-    except EnvError as error:
-        say(str(error))
-        return FAILED
-    except KeyboardInterrupt:
-        return INTERRUPTED
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    return exit_code(lambda: _dispatch(given), resumes=False)
 
 
 def _dispatch(arguments: list[str]) -> int:
-    args = get_args_parser().parse_args(arguments)
+    args = parsed(arguments)
     if args.help:
         width = max(map(len, COMMANDS))
         print(HELP.format(commands="\n".join(f"  {name:<{width}}  {what}" for name, what in COMMANDS.items())))

@@ -54,6 +54,21 @@ def test_a_typo_in_a_multirun_starts_nothing(capfd: pytest.CaptureFixture[str]) 
     ]
 
 
+FLAGS = {
+    "--halp": "turngrid: unknown flag --halp; did you mean --help?",
+    "--multi-run": "turngrid: unknown flag --multi-run; did you mean --multirun?",
+    "--xyz=3": "turngrid: unknown flag --xyz; --help lists them; settings are KEY=VALUE",
+    "--cfg": "turngrid: --cfg/-c: expected one argument",
+}
+
+
+@pytest.mark.parametrize("flag", FLAGS)
+def test_a_flag_that_does_not_exist_gets_one_line_too(flag: str, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main([flag]) == 2
+    out, err = capfd.readouterr()
+    assert (out, err.splitlines()) == ("", [FLAGS[flag]])
+
+
 def test_our_config_cannot_be_swapped_away(capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["--config-name", "other"]) != 0
     assert "recipe=" in capfd.readouterr().err
