@@ -17,6 +17,7 @@ from rollouts.store import read_episodes
 
 TRAINING = "training"
 DEMONSTRATIONS = "demonstrations"
+EVALUATION = "evaluation"
 PATTERNS = ("episodes/*.jsonl", "demonstrations/*.jsonl", "evaluation/**/*.jsonl", "rl/episodes/*.jsonl")
 
 
@@ -132,18 +133,22 @@ def _files(path: Path) -> list[EpisodeFile]:
     if not path.is_dir():
         raise SourceError(f"{path} does not exist{_nearest(path)}")
     found = [file for pattern in PATTERNS for file in sorted(path.glob(pattern))]
-    run = path if found else _run_around(path)
-    found = found or sorted(path.glob("*.jsonl"))
+    found = found or sorted(path.glob("**/*.jsonl" if EVALUATION in path.parts else "*.jsonl"))
     if not found:
-        raise SourceError(f"{path} holds no episodes (no {', no '.join(PATTERNS)})")
-    return [EpisodeFile(file, run) for file in found]
+        raise SourceError(f"{path} holds no episodes{_runs_in(path)}")
+    return [EpisodeFile(file, _run_around(file)) for file in found]
 
 
 def _run_around(path: Path) -> Path | None:
     """The run, or the evaluation without a run, that a file lies in."""
     marked = (folder for folder in path.parents if (folder / "attempts.jsonl").exists())
-    played = (folder.parent for folder in path.parents if folder.name == "evaluation")
+    played = (folder.parent for folder in path.parents if folder.name == EVALUATION)
     return next(chain(marked, played), None)
+
+
+def _runs_in(path: Path) -> str:
+    runs = sorted(mark.parent.name for mark in path.glob("*/attempts.jsonl"))
+    return f"; name a run in it, such as {path / runs[0]}" if runs else f" (no {', no '.join(PATTERNS)})"
 
 
 def _nearest(path: Path) -> str:

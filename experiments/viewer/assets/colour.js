@@ -2,12 +2,14 @@
 
 const SURPRISE = 4; // nats at which the colour is full
 
+const KINDS = { prompt: "prompt", environment: "environment", sampled: "sampled", given: "given (not sampled)" };
+
 const COLOURS = {
-  mask: { label: "mask", hint: "who wrote it" },
+  mask: { label: "mask" },
   advantage: { label: "advantage", series: "advantages", scale: 0, signed: true },
   return: { label: "return", series: "returns", scale: 1, signed: true },
   value: { label: "value", series: "values", scale: 2, signed: true },
-  surprise: { label: "surprise", series: "logprobs" },
+  surprise: { label: "surprise", series: "log-probabilities" },
 };
 
 const OUTCOMES = {
@@ -21,19 +23,21 @@ const OUTCOMES = {
 // Class and strength in [0, 1] of a token's background.
 const paint = (token, name, scales) => {
   const colour = COLOURS[name];
-  if (!colour.series || token.kind !== "sampled") return [token.kind, 0];
+  if (!colour.series) return [token.kind, 0];
+  if (token.kind === "prompt" || token.kind === "environment") return ["quiet", 0];
   const number = token[name];
-  if (number === undefined || number === null) return ["unknown", 0];
+  if (number === null) return ["removed", 0];
+  if (number === undefined) return ["", 0];
   if (!colour.signed) return ["surprise", Math.min(1, number / SURPRISE)];
   const scale = scales[colour.scale] || 1;
   return [number < 0 ? "minus" : "plus", Math.min(1, Math.abs(number) / scale)];
 };
 
-const legend = (name, scales) => {
+// `tokens`: those of the episode in sight, which may not have what is asked for.
+const legend = (name, scales, tokens) => {
   const colour = COLOURS[name];
-  if (name === "mask") {
-    return ["prompt", "environment", "sampled"].map((kind) => el("span", { class: `token ${kind}` }, kind));
-  }
+  if (name === "mask") return Object.keys(KINDS).map((kind) => el("span", { class: `token ${kind}` }, KINDS[kind]));
+  if (tokens.length && tokens.every((token) => token[name] === undefined)) return [`no ${colour.series} on record for this episode`];
   if (!colour.signed) return ramp("surprise", "0", `\u2265 ${SURPRISE} nats (\u2212log p)`);
   const scale = short(scales[colour.scale]);
   return [...ramp("minus", `\u2264 \u2212${scale}`, "0", true), ...ramp("plus", "", `\u2265 +${scale}`)];
@@ -50,6 +54,8 @@ const short = (number, digits = 3) => {
   if (number === null || number === undefined || Number.isNaN(number)) return "\u2013";
   return Number(Number(number).toPrecision(digits)).toString().replace("-", "\u2212");
 };
+
+const fixed = (number, digits) => (Number.isFinite(number) ? number.toFixed(digits).replace("-", "\u2212") : "\u2013");
 
 const signed = (number) => (number > 0 ? `+${short(number)}` : short(number));
 

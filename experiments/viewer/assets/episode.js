@@ -15,7 +15,7 @@ class EpisodeView {
 
   // Again with other settings, at the same place.
   draw() {
-    if (!this.row) return;
+    if (!this.row) return; // nothing is listed
     const place = this.node.scrollTop;
     const turns = this.settings.view === "tokens" ? [this.sequence()] : this.reading();
     this.node.replaceChildren(this.head(), strip(this), ...turns, this.end());
@@ -69,7 +69,7 @@ class EpisodeView {
 
   reading() {
     const { episode } = this;
-    const prompt = el("details", { class: "prompt" }, el("summary", {}, "Prompt"),
+    const prompt = el("details", { class: "told" }, el("summary", {}, "Prompt"),
       episode.messages.map((message) => el("div", { class: "message" }, el("b", {}, message.role), el("p", {}, this.marked(message.content)))));
     return [
       el("p", { class: "goal" }, el("b", {}, "Goal "), this.marked(episode.goal)),
@@ -90,7 +90,7 @@ class EpisodeView {
   action(turn, number) {
     const tokens = this.parts.turns[number].action;
     const readable = tokens.length > 0 && tokens.every((token) => token.word !== undefined);
-    const said = tokenText(tokens).replace(/<[^<>\s]*>\s*$/, "").trim();
+    const said = tokenText(tokens.filter((token) => !SPECIAL.test(token.word ?? ""))).trim();
     const shown = readable ? tokens.map((token) => tokenNode(token, this.settings.colour, this.store.scales)) : this.marked(turn.action);
     return el("div", { class: "action" }, el("code", {}, shown),
       readable && said !== turn.action.trim() && el("span", { class: "meant" }, "taken as ", el("code", {}, this.marked(turn.action))),
@@ -131,6 +131,10 @@ class EpisodeView {
 
   // ---- moving
 
+  get written() {
+    return this.row ? this.parts.turns.flatMap((turn) => turn.action) : [];
+  }
+
   goto(number) {
     this.turn = Math.max(0, Math.min(this.episode.turns.length - 1, number));
     const target = this.node.querySelector(`[data-turn="${this.turn}"]`);
@@ -168,7 +172,7 @@ const turnFacts = (turn, tokens) => {
   if (turn.score) facts.push(["score", signed(turn.score)]);
   if (advantages.length) facts.push(["advantage", spread(advantages)]);
   if (value !== undefined) facts.push(["value", signed(value)]);
-  if (logprob !== undefined) facts.push(["log-prob", `${short(logprob)} nats/token`]);
+  if (logprob !== undefined) facts.push(["log-prob", `${fixed(logprob, 3)} nats/token`]);
   if (tokens.length) facts.push(["tokens", tokens.length]);
   facts.push(["world", `${short(turn.seconds[1])} s`]);
   return facts;

@@ -46,7 +46,8 @@ class Filters {
 
   build() {
     this.search = el("input", { type: "search", class: "search", placeholder: "Search what was seen and done  ( / )",
-      "aria-label": "search text", oninput: () => this.searched() });
+      "aria-label": "search text", oninput: () => this.searched(),
+      onfocus: () => this.texts() });
     this.bar = el("progress", { max: 1, value: 0, hidden: true, "aria-label": "reading the episodes' text" });
     const many = Object.keys(this.chosen).map((name) => this.select(name)).filter(Boolean);
     this.node.replaceChildren(this.search, this.bar, this.chips(), ...many, ...this.ranges(), this.orders());
@@ -123,14 +124,19 @@ class Filters {
 
   // ---- text
 
+  // Read as soon as somebody is about to search.
+  texts() {
+    return this.store.texts((share) => {
+      this.bar.hidden = share === 1;
+      this.bar.value = share;
+    });
+  }
+
   async searched() {
     const needle = this.search.value.trim().toLowerCase();
     this.needle = needle;
     if (needle) {
-      const texts = await this.store.texts((share) => {
-        this.bar.hidden = share === 1;
-        this.bar.value = share;
-      });
+      const texts = await this.texts();
       if (this.needle !== needle) return; // typed on meanwhile
       this.matches = new Set(texts.flatMap((text, number) => (text.includes(needle) ? [number] : [])));
     } else {

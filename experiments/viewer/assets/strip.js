@@ -11,7 +11,16 @@ const strip = (view) => {
     advantage: mean(parts.turns[number].action.map((token) => token.advantage)),
     value: parts.turns[number].action.find((token) => typeof token.value === "number")?.value,
   }));
-  return el("nav", { class: "strip", "aria-label": "turns" }, turns.map((turn) => stripTurn(view, turn, store.scales)));
+  return el("nav", { class: "strip", "aria-label": "turns" }, turns.map((turn) => stripTurn(view, turn, store.scales)), caption(turns));
+};
+
+const caption = (turns) => {
+  const parts = [
+    turns.some((turn) => turn.advantage !== undefined) && "bar: advantage",
+    turns.some((turn) => turn.value !== undefined) && "line: value",
+    turns.some((turn) => turn.reward) && "dot: reward",
+  ].filter(Boolean);
+  return el("span", { class: "caption" }, parts.join(" \u00b7 "));
 };
 
 const stripTurn = (view, turn, scales) => {

@@ -1,5 +1,6 @@
 // Tokens: what each one is, how it looks, what is known of it.
 
+const SPECIAL = /^<[^<>\s]+>$/;
 const READABLE = { "\n": "\u21b5\n", "\t": "\u21e5\t" };
 
 // All tokens of an episode in the order in which the model saw them, each with its turn (-1: the prompt).
@@ -9,7 +10,7 @@ const tokensOf = (store, row, episode) => {
   for (const [number, turn] of episode.turns.entries()) {
     const series = Object.fromEntries(["advantages", "returns", "values"].map((name) => [name, unpackRuns(turn[name] ?? [])]));
     parts.turns.push({
-      action: turn.ids.map((id, place) => make(id, "sampled", number, {
+      action: turn.ids.map((id, place) => make(id, turn.sampled ? "sampled" : "given", number, {
         logprob: turn.logprobs.length ? turn.logprobs[place] / store.nats : undefined,
         surprise: turn.logprobs.length ? -turn.logprobs[place] / store.nats : undefined,
         advantage: series.advantages[place],
@@ -24,7 +25,8 @@ const tokensOf = (store, row, episode) => {
 
 const tokenNode = (token, colour, scales) => {
   const [kind, strength] = paint(token, colour, scales);
-  const node = el("span", { class: `token ${kind}`, style: strength ? `--strength: ${strength.toFixed(3)}` : null });
+  const special = SPECIAL.test(token.word ?? "") ? "special" : "";
+  const node = el("span", { class: `token ${kind} ${special}`, style: strength ? `--strength: ${strength.toFixed(3)}` : null });
   node.textContent = readable(token);
   node.token = token;
   return node;
@@ -65,11 +67,10 @@ const facts = (token) => {
   const known = [
     ["token", JSON.stringify(token.word ?? "")],
     ["id", token.id],
-    ["written by", { prompt: "prompt", environment: "environment", sampled: "the policy" }[token.kind]],
+    ["", KINDS[token.kind]],
   ];
-  if (token.kind !== "sampled") return known;
   if (token.logprob !== undefined) {
-    known.push(["log-prob", `${short(token.logprob)} nats`], ["probability", short(Math.exp(token.logprob))]);
+    known.push(["log-prob", `${fixed(token.logprob, 3)} nats`], ["probability", fixed(Math.exp(token.logprob), 3)]);
   }
   if (token.advantage === null) known.push(["advantage", "taken out of the update"]);
   for (const name of ["advantage", "return", "value"]) {
@@ -83,8 +84,8 @@ const tokenTable = (tokens) => {
   const columns = [
     ["token", (token) => JSON.stringify(token.word ?? "")],
     ["id", (token) => token.id],
-    ["log-prob (nats)", (token) => short(token.logprob, 4)],
-    ["probability", (token) => short(Math.exp(token.logprob ?? NaN))],
+    ["log-prob (nats)", (token) => fixed(token.logprob, 3)],
+    ["probability", (token) => fixed(Math.exp(token.logprob), 3)],
     ...["advantage", "return", "value"].filter((name) => tokens.some((token) => typeof token[name] === "number"))
       .map((name) => [name, (token) => short(token[name], 5)]),
   ];

@@ -27,13 +27,14 @@ class Viewer {
     this.list = new List(this.store, (number) => this.open(number, true));
     this.view = new EpisodeView(this.store, this.settings, { open: (number) => this.open(number, true), copy: (event) => this.copy(event) });
     this.card = new TokenCard(this.view.node);
-    if (this.store.scales[0]) this.settings.colour = "advantage";
+    this.settings.colour = this.store.scales[0] ? "advantage" : "surprise";
     this.build();
     this.root.addEventListener("keydown", (event) => this.pressed(event));
     window.addEventListener("hashchange", () => this.follow());
     this.refresh();
+    this.started = true;
     if (!this.follow() && this.list.rows.length) await this.open(this.list.rows[0].number);
-    if (this.host.parentElement === document.body) this.root.focus(); // a page of its own: keys work at once
+    if (this.host.parentElement === document.body) this.view.node.focus(); // a page of its own: keys work at once
     this.host.dataset.ready = "";
   }
 
@@ -60,7 +61,7 @@ class Viewer {
         ["text", "tokens"].map((name) => button(name, name, view === name, () => this.set({ view: name })))),
       el("div", { class: "switch", role: "group", "aria-label": "colour" },
         useful.map((name) => button(name, COLOURS[name].label, colour === name, () => this.set({ colour: name })))),
-      el("div", { class: "legend" }, legend(colour, this.store.scales)),
+      el("div", { class: "legend" }, legend(colour, this.store.scales, this.view.written)),
       el("button", { type: "button", class: "help", title: "keys", onclick: () => this.help.showModal() }, "?"));
   }
 
@@ -81,7 +82,7 @@ class Viewer {
       this.filters.active && el("button", { type: "button", class: "reset", onclick: () => this.filters.reset() }, "clear filters") || "");
     this.list.show(rows);
     if (!rows.length) this.view.empty();
-    else if (!this.view.row) this.open(rows[0].number);
+    else if (this.started && this.list.place() < 0) this.open(rows[0].number);
     else this.view.draw();
   }
 
@@ -92,6 +93,7 @@ class Viewer {
     if (this.wanted !== number) return; // another one was asked for meanwhile
     this.card.hide();
     this.view.show(this.store.rows[number], episode);
+    this.drawBar();
     if (asked) history.replaceState(null, "", `#${this.store.rows[number].address}`);
   }
 

@@ -1,0 +1,228 @@
+"""What gets into a page of episodes: everything that was recorded, and nothing that a browser would run."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import viewer_samples as samples
+
+from experiments.credit import Credit, unpack_runs, write_credit
+from experiments.viewer.__main__ import main
+from experiments.viewer.page import fragment, page
+from experiments.viewer.sources import Shown, SourceError, episode_files, few, shown_episodes
+from experiments.viewer.thinning import thin
+from experiments.viewer.vocabulary import Vocabulary
+from rollouts.store import write_episodes
+
+SQUEEZED = re.compile(r'<script type="application/gzip" class="(index|block)">([^<]*)</script>')
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    return samples.run_folder(tmp_path / "a run")
+
+
+def unpacked(text: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """(index, episodes) of a page."""
+    found = [(kind, json.loads(gzip.decompress(base64.b64decode(data)))) for kind, data in SQUEEZED.findall(text)]
+    ((_, index),) = [item for item in found if item[0] == "index"]
+    return index, [episode for kind, block in found if kind == "block" for episode in block]
+
+
+# ---- what is shown
+
+
+def test_a_run_shows_demonstrations_evaluation_and_training(run: Path) -> None:
+    shown = list(shown_episodes([run]))
+    assert [(item.stage, item.place) for item in shown[:3]] == [
+        ("demonstrations", "episodes/demonstrations.jsonl:0"),
+        ("demonstrations", "episodes/demonstrations.jsonl:1"),
+        ("evaluation/rl", "evaluation/rl.jsonl:0"),
+    ]
+    assert [item.stage for item in shown[7:]] == ["training"] * 24
+    assert {item.run for item in shown} == {"a run"}
+    assert all(item.tokenizer == samples.TINY for item in shown)
+
+
+def test_credit_comes_with_the_episode_of_the_same_line(run: Path) -> None:
+    shown = [item for item in shown_episodes([run]) if item.stage == "training"]
+    assert [item.credit is not None for item in shown] == [False] * 8 + [True] * 16
+    for item in shown[8:]:
+        assert item.credit == Credit(**{k: list(v) for k, v in vars(samples.credit(item.episode)).items()})
+
+
+def test_addresses_are_unique_and_the_same_from_the_file_or_the_run(run: Path) -> None:
+    addresses = {item.place: item.address for item in shown_episodes([run])}
+    assert len(set(addresses.values())) == 31
+    alone = list(shown_episodes([run / "rl" / "episodes" / "000002.jsonl"]))
+    assert [item.address for item in alone] == [addresses[item.place] for item in alone]
+
+
+def test_the_page_holds_every_number_of_every_token(run: Path) -> None:
+    shown = list(shown_episodes([run]))
+    index, episodes = unpacked(fragment(shown))
+    assert index["columns"]["address"] == [item.address for item in shown]
+    assert index["columns"]["step"] == [item.episode.step for item in shown]
+    for item, found in zip(shown, episodes, strict=True):
+        assert found["ids"] == item.episode.prompt_ids
+        for turn, kept in zip(item.episode.turns, found["turns"], strict=True):
+            assert (kept["ids"], kept["context"]) == (turn.action_ids, turn.context_ids)
+            assert (kept["seen"], kept["action"], kept["rewards"]) == (turn.observation, turn.action, turn.rewards)
+            assert [number / index["nats"] for number in kept["logprobs"]] == turn.logprobs
+        if item.credit:
+            for name in ("advantages", "returns", "values"):
+                kept = [number for turn in found["turns"] for number in unpack_runs(turn[name])]
+                assert kept == pytest.approx(list(getattr(item.credit, name)))
+
+
+def test_words_are_those_of_the_runs_own_tokenizer(run: Path) -> None:
+    shown = list(shown_episodes([run]))
+    index, _ = unpacked(fragment(shown))
+    (words,) = index["words"]  # the demonstrations', the evaluation's and the training's tokenizer are one
+    turn = shown[0].episode.turns[0]
+    assert "".join(words[str(token)] for token in turn.action_ids) == "open box"
+    used = {token for item in shown for token in item.episode.prompt_ids}
+    used |= {token for item in shown for turn in item.episode.turns for token in turn.action_ids + turn.context_ids}
+    assert {int(token) for token in words} == used
+
+
+def test_half_a_character_reads_as_its_bytes() -> None:
+    vocabulary = Vocabulary(samples.TINY / "tokenizer.json")
+    pieces = samples.ids("\u2603")  # a snowman, E2 98 83, of which the tiny model knows no more than the bytes
+    vocabulary.use(pieces)
+    assert [vocabulary.words()[piece] for piece in pieces][-3:] == ["<E2>", "<98>", "<83>"]
+
+
+def test_without_a_tokenizer_ids_stay_ids() -> None:
+    index, _ = unpacked(fragment([Shown(samples.episode(1))]))
+    assert index["words"] == []
+    assert index["columns"]["words"] == [-1]
+
+
+def test_text_from_models_and_worlds_is_nowhere_in_the_html() -> None:
+    attacked = samples.episode(
+        1, goal=samples.ATTACK, final_observation=samples.ATTACK, error="</script>" + samples.ATTACK
+    )
+    attacked.turns[0].action = attacked.turns[0].observation = samples.ATTACK
+    text = page([Shown(attacked, run=samples.ATTACK)], samples.ATTACK, note=samples.ATTACK)
+    assert "attacked = true</script>" not in text
+    assert "<img" not in text
+    assert unpacked(text)[1][0]["goal"] == samples.ATTACK
+
+
+def test_the_page_asks_nobody_for_anything(run: Path) -> None:
+    text = SQUEEZED.sub("", page(shown_episodes([run]), "a run"))
+    addresses = set(re.findall(r"https?://[^\s\"'<)]+", text))
+    assert addresses == {"http://www.w3.org/2000/svg"}  # a name, not a place
+    assert not re.search(r"<link|@import|\ssrc=|\burl\(", text)
+
+
+def test_a_few_of_each_stage(run: Path) -> None:
+    chosen = list(few(shown_episodes([run]), wins=1, losses=2))
+    assert [(item.stage, item.episode.won) for item in chosen] == [
+        ("demonstrations", True),
+        ("evaluation/rl", True),
+        ("evaluation/rl", False),
+        ("evaluation/rl", False),
+        ("training", True),
+        ("training", False),
+        ("training", False),
+    ]
+
+
+@pytest.mark.parametrize(("folder", "stages"), [("rl", {"training"}), ("evaluation", {"evaluation/rl"})])
+def test_a_folder_inside_a_run_knows_its_run(run: Path, folder: str, stages: set[str]) -> None:
+    shown = list(shown_episodes([run / folder]))
+    assert {item.stage for item in shown} == stages
+    assert {(item.run, item.tokenizer) for item in shown} == {("a run", samples.TINY)}
+
+
+def test_an_evaluation_without_a_run_decodes_each_players_tokens(tmp_path: Path) -> None:
+    played = tmp_path / "evaluations" / "textworld-w2-o3-q4-0123abcd"
+    write_episodes(played / "evaluation" / "tiny-01234567.jsonl", [samples.episode(1)])
+    write_episodes(played / "evaluation" / "t1" / "expert.jsonl", [samples.episode(1)])
+    players = [{"name": "tiny-01234567", "path": str(samples.TINY)}, {"name": "expert", "path": ""}]
+    (played / "result.json").write_text(json.dumps({"players": players}))
+    found = {item.stage: item.tokenizer for item in shown_episodes([played])}
+    assert found == {"evaluation/tiny-01234567": samples.TINY, "evaluation/t1/expert": None}
+
+
+# ---- too many, and wrong ones
+
+
+def test_steps_are_left_out_evenly_and_whole(run: Path) -> None:
+    files, note = thin(episode_files([run]), limit=7 + 2 * 8 + 7)
+    assert [file.path.name for file in files] == ["demonstrations.jsonl", "rl.jsonl", "000002.jsonl", "000003.jsonl"]
+    assert note == "2 of 3 training steps, evenly over the run: a page of 30 episodes holds no more"
+    assert thin(episode_files([run]), limit=31) == (episode_files([run]), "")
+
+
+def test_the_command_writes_the_page_and_says_how_large(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    output = tmp_path / "page.html"
+    assert main([str(run), f"output={output}"]) == 0
+    assert re.fullmatch(rf"{output}: 31 episodes, \d\.\d MB, \d+\.\d s\n", capsys.readouterr().out)
+    assert "<title>a run</title>" in output.read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "whose episodes? name a run folder"),
+        (["{run}", "limits=3"], "unknown option limits; did you mean limit?"),
+        (["{run}", "limit=0"], "limit=0 must be a number of episodes, 1 or more"),
+        (["{run}", "--open"], "--open: only --help; everything else is KEY=VALUE"),
+        (["{run}x"], "a runx does not exist; did you mean {run}?"),
+        (["{run}/.."], "holds no episodes; name a run in it, such as"),
+        (["{run}/attempts.jsonl"], "holds a line that is no episode"),
+    ],
+)
+def test_a_wrong_call_is_one_line(
+    run: Path,
+    arguments: list[str],
+    said: str,
+    capsys: pytest.CaptureFixture,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main([argument.format(run=run) for argument in arguments]) == 2
+    told = capsys.readouterr().err
+    assert told.startswith("turngrid: ") and told.count("\n") == 1
+    assert said.format(run=run) in told
+
+
+def test_credit_of_other_episodes_is_refused(run: Path) -> None:
+    write_credit(run / "rl" / "credit" / "000002.jsonl", [Credit([0.5] * 3, [0.5] * 3)] * 8)
+    with pytest.raises(SourceError, match=r"000002\.jsonl, line 1: credit for 3 tokens, the episode has \d+"):
+        list(shown_episodes([run]))
+
+
+# ---- size and weight
+
+
+def test_five_thousand_episodes_fit_a_page(tmp_path: Path) -> None:
+    write_episodes(tmp_path / "many.jsonl", (samples.episode(game, won=game % 3 == 0, turns=9) for game in range(5000)))
+    start = time.process_time()
+    text = page(shown_episodes([tmp_path / "many.jsonl"]), "many")
+    assert time.process_time() - start < 30
+    index, episodes = unpacked(text)
+    assert len(episodes) == len(index["columns"]["address"]) == 5000
+    assert len(text) < 10e6
+
+
+def test_the_command_loads_nothing_heavy() -> None:
+    program = "import sys, experiments.viewer.__main__; print([m for m in sys.modules if m in sys.argv[1:]])"
+    heavy = ["torch", "verl", "ray", "transformers", "matplotlib", "scipy", "pandas"]
+    asked = subprocess.run([sys.executable, "-c", program, *heavy], check=True, capture_output=True, text=True)
+    assert asked.stdout.strip() == "[]"
