@@ -72,10 +72,10 @@ def test_metrics_by_task_agree_with_the_episodes(run: Path) -> None:
             mine = [episode for episode in episodes if f"/{task}/" in episode["task"]]
             wins = sum(episode["outcome"] == "won" for episode in mine)
             rewards = sum(turn["rewards"]["sparse"] for episode in mine for turn in episode["turns"])
-            assert line[f"episodes_by_task/{task}"] == count == len(mine)
-            assert line[f"success_by_task/{task}"] == pytest.approx(wins / count)
-            assert line[f"reward_by_task/{task}"] == pytest.approx(rewards / count)
-            assert line[f"turns_by_task/{task}"] == pytest.approx(sum(len(e["turns"]) for e in mine) / count)
+            assert line[f"rollout/episodes_by_task/{task}"] == count == len(mine)
+            assert line[f"success/by_task/{task}"] == pytest.approx(wins / count)
+            assert line[f"reward/by_task/{task}"] == pytest.approx(rewards / count)
+            assert line[f"rollout/turns_by_task/{task}"] == pytest.approx(sum(len(e["turns"]) for e in mine) / count)
 
 
 def test_the_charge_is_the_games_that_were_seen(run: Path) -> None:

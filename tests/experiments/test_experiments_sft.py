@@ -104,7 +104,7 @@ def trained(model: Path, demonstrations: Path, tmp_path_factory: pytest.TempPath
 
 def losses(folder: Path) -> list[float]:
     lines = (folder / "sft" / "metrics.jsonl").read_text().splitlines()
-    return [json.loads(line)["train/loss"] for line in lines]
+    return [json.loads(line)["sft/loss"] for line in lines]
 
 
 def weights(folder: Path) -> bytes:

@@ -34,7 +34,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_it_is_trained_by_both_stages(run: Path) -> None:
     result = RunResult.read(run)
     assert result is not None and [stage.name for stage in result.stages] == ["base", "sft", "rl"]
-    (loss,) = [line["train/loss"] for line in small.lines(run / "sft" / "metrics.jsonl")]
+    (loss,) = [line["sft/loss"] for line in small.lines(run / "sft" / "metrics.jsonl")]
     assert 0 < loss < 10
     assert [line["step"] for line in small.lines(run / "rl" / "metrics.jsonl")] == [1, 2]
 

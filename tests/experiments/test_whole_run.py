@@ -130,9 +130,11 @@ def test_metrics_agree_with_the_episodes(run: Path):
         episodes = list(read_episodes(run / "rl" / "episodes" / f"{line['step']:06d}.jsonl"))
         wins = sum(episode.won for episode in episodes)
         assert line["success/train"] == pytest.approx(wins / len(episodes))
-        assert line["critic/score/mean"] == pytest.approx(wins / len(episodes))
+        assert line["reward/trained/mean"] == pytest.approx(wins / len(episodes))  # verl's count
+        assert line["reward/sparse/episode"] == pytest.approx(wins / len(episodes))  # ours
         turns = sum(len(episode.turns) for episode in episodes)
-        assert line["training/num_turns/mean"] == pytest.approx(turns / len(episodes))
+        assert line["verl/training/num_turns/mean"] == pytest.approx(turns / len(episodes))
+        assert line["rollout/turns"] == pytest.approx(turns / len(episodes))
 
 
 def test_games_that_were_skipped_are_counted_by_reason(run: Path):

@@ -94,14 +94,14 @@ def test_metrics_by_task_by_hand() -> None:
     """Two episodes of one task, of 2 and 4 turns, one of them won; one of 3 turns of the other."""
     episodes = [episode("b", True, 2, 1.0), episode("a", False, 3, 0.0), episode("b", False, 4, -0.5)]
     assert task_metrics(by_task(episodes), "sparse") == {
-        "success_by_task/a": 0.0,
-        "reward_by_task/a": 0.0,
-        "turns_by_task/a": 3.0,
-        "episodes_by_task/a": 1.0,
-        "success_by_task/b": 0.5,
-        "reward_by_task/b": 0.25,
-        "turns_by_task/b": 3.0,
-        "episodes_by_task/b": 2.0,
+        "success/by_task/a": 0.0,
+        "reward/by_task/a": 0.0,
+        "rollout/turns_by_task/a": 3.0,
+        "rollout/episodes_by_task/a": 1.0,
+        "success/by_task/b": 0.5,
+        "reward/by_task/b": 0.25,
+        "rollout/turns_by_task/b": 3.0,
+        "rollout/episodes_by_task/b": 2.0,
     }
 
 
@@ -117,20 +117,21 @@ def test_a_threshold_hears_of_a_step_before_its_checkpoint(dataset: TaskDataset,
         },
     )
     ours = object.__new__(CurriculumTrainer)  # its workers and servers have no part in this
-    ours.config, ours.draws = settings, curriculum.draws(dataset, settings)
+    ours.config, ours.draws, ours._credits = settings, curriculum.draws(dataset, settings), {}
     seen = []
     for step, won in enumerate([True, False, True], start=1):
         ours.global_steps = step
         write_episodes(tmp_path / f"{step:06d}" / "000001-0000.jsonl", [episode("simple", won, 2, float(won))])
         metrics = ours.gather_episodes()
         seen.append([metrics[f"curriculum/{name}"] for name in ("stage", "success", "max_turns")])
-        assert metrics["success_by_task/simple"] == metrics["success/train"] == float(won)
+        assert metrics["success/by_task/simple"] == metrics["success/train"] == float(won)
     assert seen == [[1.0, 1.0, 2.0], [1.0, 0.5, 5.0], [2.0, 0.0, 5.0]]  # half of two steps is enough
     assert GameLoader(dataset, ours.draws).state_dict()["curriculum"]["first_step"] == 3
 
 
 def test_a_horizon_over_one_task_leaves_the_games_to_verl(tmp_path: Path) -> None:
     ours = object.__new__(CurriculumTrainer)
+    ours._credits = {}
     ours.config = OmegaConf.create(
         {
             "env": {"tasks": None, "max_turns": 6},
