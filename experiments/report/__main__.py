@@ -11,15 +11,16 @@ docs/report.md explains the tables, intervals and verdicts."""
 
 from __future__ import annotations
 
+import difflib
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from experiments.exit_codes import exit_code
 from experiments.published import PublishedError
 from experiments.report.gather import ReportError, Subject, subjects
 
-REFUSED = 2
 HTML, MARKDOWN = "report.html", "report.md"
 
 
@@ -29,16 +30,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if "--help" in given or "-h" in given:
         print(__doc__)
         return 0
-    try:
-        paths, out = _split(given)
-        found = subjects(paths)
-        if out and len(found) > 1:
-            raise ReportError(f"--out holds one report, and these are {len(found)}: name one sweep at a time")
-        for subject in found:
-            print(write(subject, out or subject.folder), flush=True)
-    except (ReportError, PublishedError, OSError) as error:
-        print(f"turngrid: {error}", file=sys.stderr, flush=True)
-        return REFUSED
+    return exit_code(lambda: _run(given), refused=(PublishedError, OSError), resumes=False)
+
+
+def _run(given: Sequence[str]) -> int:
+    paths, out = _split(given)
+    found = subjects(paths)
+    if out and len(found) > 1:
+        raise ReportError(f"--out holds one report, and these are {len(found)}: name one sweep at a time")
+    for subject in found:
+        print(write(subject, out or subject.folder), flush=True)
     return 0
 
 
@@ -56,7 +57,8 @@ def _split(given: Sequence[str]) -> tuple[list[Path], Path | None]:
             if out == Path():
                 raise ReportError("--out needs a folder: --out FOLDER")
         elif word.startswith("-"):
-            raise ReportError(f"unknown option {word}; there are --out FOLDER and --help")
+            near = difflib.get_close_matches(word, ("--out", "--help"), n=1)
+            raise ReportError(f"unknown flag {word}; {f'did you mean {near[0]}?' if near else 'there is --out FOLDER'}")
         else:
             words.append(Path(word))
     if not words:

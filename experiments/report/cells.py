@@ -97,7 +97,7 @@ def estimate(runs: Sequence[Run], choice: Choice) -> Estimate:
             problems.append(str(error))
     if not samples:
         raise Unfilled("; ".join(dict.fromkeys(problems)))
-    return _combined(_distinct(samples), problems)
+    return _combined(_distinct(samples), problems if any(item.seeded for item in samples) else [])
 
 
 def _distinct(samples: Sequence[Sample]) -> list[Sample]:

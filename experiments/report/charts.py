@@ -57,6 +57,8 @@ def curves(facets: Sequence[Facet], by: str) -> str:
 
 
 def _facet(axes: Axes, facet: Facet, by: str, names: Sequence[str]) -> None:
+    from matplotlib.ticker import MaxNLocator
+
     for series in facet.series:
         look = _look(names.index(series.name))
         across = series.steps if by == "steps" else series.episodes
@@ -66,6 +68,7 @@ def _facet(axes: Axes, facet: Facet, by: str, names: Sequence[str]) -> None:
     axes.set_title(facet.name)
     axes.set_xlabel("RL step" if by == "steps" else "training episodes")
     axes.set_ylim(bottom=0)
+    axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
     axes.margins(x=0.01)
     axes.grid(alpha=1, linewidth=0.7)
 

@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from experiments import published
 from experiments.report.cells import TableCell, table_cells
@@ -14,7 +15,7 @@ from experiments.report.costs import Cost, Origin, costs, origins, several_attem
 from experiments.report.drawing import drawn
 from experiments.report.gather import Subject
 from experiments.report.methods import Reliability, reliability
-from experiments.report.runs import Run
+from experiments.report.runs import Run, setting_names
 from experiments.report.settings import shared_and_varied
 from experiments.report.takeaways import Verdict, verdicts
 from experiments.sweep.record import Sweep
@@ -44,6 +45,12 @@ class Contents:
     shared: Mapping[str, str]
     varied: Mapping[str, Sequence[str]]
     made: str
+
+    @cached_property
+    def labels(self) -> Mapping[str, str]:
+        """Run's folder name -> ``ppo seed 1``: what tells it from the others."""
+        names = setting_names(self.runs)
+        return {run.name: f"{name} seed {run.seed}".strip() for run, name in zip(self.runs, names, strict=True)}
 
     @property
     def restarted(self) -> int:

@@ -24,6 +24,11 @@ from experiments.statistics import Interval, wilson
 
 MIN_SEEDS = 2
 
+
+class TooFewSeeds(Unfilled):
+    """There are results, but not enough of them."""
+
+
 Part = tuple[int, Choice]  # +1 or -1, and what it takes
 Weighted = tuple[float, Sample]
 
@@ -51,7 +56,8 @@ def contrast(runs: Sequence[Run], parts: Sequence[Part]) -> Contrast:
     """The mean over all settings of the axes that no part names, paired by these, by seed and (on one panel) by game.
 
     Raises:
-        Unfilled: a part has no data, or there are fewer than two seeds that all parts have.
+        TooFewSeeds: fewer than two that all parts have.
+        Unfilled: a part has no data.
     """
     named = sorted({axis for _, choice in parts for axis in choice.axes})
     rows: list[list[Weighted]] = []
@@ -70,7 +76,9 @@ def _contrast(rows: Sequence[Sequence[Weighted]], left_out: tuple[str, ...]) -> 
     flat = [(weight / len(rows), item) for row in rows for weight, item in row]
     seeds = common_seeds([item for _, item in flat])
     if len(seeds) < MIN_SEEDS:
-        raise Unfilled(f"{len(seeds)} seed{'s' * (len(seeds) != 1)} in common, and a verdict needs {MIN_SEEDS} or more")
+        raise TooFewSeeds(
+            f"{len(seeds)} seed{'s' * (len(seeds) != 1)} in common, and a verdict needs {MIN_SEEDS} or more"
+        )
     by_seed = [sum(weight * _of_seed(item, seed) for weight, item in flat) for seed in seeds]
     games = min(item.games for _, item in flat)
     bounds = interval(by_seed, game_variance(flat, seeds), games, limit=sum(abs(weight) for weight, _ in flat) / 2)

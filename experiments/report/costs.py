@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from experiments.report.runs import Run
+from experiments.report.runs import Run, grouped
 
 Kinds = Mapping[str, Mapping[str, float]]
 
@@ -34,10 +34,8 @@ class Cost:
 
 def costs(runs: Sequence[Run]) -> list[Cost]:
     """One a setting, for runs whose ledger is known (W&B's logs do not have it)."""
-    groups: dict[str, list[Run]] = {}
-    for run in runs:
-        if run.result and run.result.notes.get("spent"):
-            groups.setdefault(" ".join(run.coordinates.values()) or run.name, []).append(run)
+    known = [run for run in runs if run.result and run.result.notes.get("spent")]
+    groups = grouped(known, nameless="each run")
     return [_cost(name, group) for name, group in groups.items()]
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from experiments.report import charts
 from experiments.report.charts import Chart
 from experiments.report.methods import Reliability
-from experiments.report.runs import LAST, Run
+from experiments.report.runs import LAST, Run, grouped
 from experiments.report.selection import BASE
 from experiments.report.series import facets
 
@@ -51,9 +51,7 @@ def _heat(runs: Sequence[Run]) -> list[Chart]:
 
 def _rows(runs: Sequence[Run]) -> list[tuple[str, str, list[Run]]]:
     """(name, stage, runs): the base model, then each setting."""
-    groups: dict[str, list[Run]] = {}
-    for run in runs:
-        groups.setdefault(" ".join(run.coordinates.values()) or "last model", []).append(run)
+    groups = grouped(runs, nameless="last model")
     return [("base model", BASE, list(runs)), *((name, LAST, group) for name, group in groups.items())]
 
 

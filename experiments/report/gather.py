@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from experiments import result
+from experiments.exit_codes import Refusal
 from experiments.provenance import ATTEMPTS
 from experiments.report.runs import Run, read_run
 from experiments.report.selection import BASE
@@ -24,7 +25,7 @@ MOST_COLUMNS = 9
 WITHOUT_SCALE = "as run"
 
 
-class ReportError(ValueError):
+class ReportError(Refusal):
     """There is nothing to report under this path; the message is one line."""
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from experiments.matrix import Cell
 from experiments.report.reliability import estimated, improvement, iqm, profile, rectangle
-from experiments.report.runs import LAST, Run
+from experiments.report.runs import LAST, Run, setting_names
 from experiments.statistics import Interval
 
 THRESHOLDS = np.linspace(0, 1, 101)
@@ -79,10 +79,9 @@ def methods(runs: Sequence[Run]) -> tuple[list[Method], list[str]]:
     finished = [run for run in runs if run.result]
     axes = task_axes(finished)
     scores: dict[str, dict[Panel, dict[int, float]]] = {}
-    for run in finished:
-        words = [value for axis, value in run.coordinates.items() if axis not in axes]
+    for run, name in zip(finished, setting_names(finished, without=axes), strict=True):
         for cell in _last(run)[: 1 if axes else None]:
-            panel = scores.setdefault(" ".join(words) or "all runs", {}).setdefault((cell.env, cell.task), {})
+            panel = scores.setdefault(name or "all runs", {}).setdefault((cell.env, cell.task), {})
             panel[run.seed] = cell.interval.mean
     shared = [panel for panel in next(iter(scores.values()), {}) if all(panel in by for by in scores.values())]
     made = [(name, *rectangle([by[panel] for panel in shared])) for name, by in scores.items()]

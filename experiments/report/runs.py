@@ -55,11 +55,6 @@ class Run:
     def name(self) -> str:
         return self.folder.name
 
-    @property
-    def label(self) -> str:
-        """``algo=ppo seed=1``."""
-        return " ".join([*(f"{axis}={value}" for axis, value in self.coordinates.items()), f"seed={self.seed}"])
-
     @cached_property
     def cells(self) -> Sequence[Cell]:
         """What each model reached on each panel, at the first temperature: a report compares no temperatures."""
@@ -83,6 +78,25 @@ class Run:
         name = self.stage(stage)
         own = [cell for cell in self.cells if cell.player == name]
         return next((cell for cell in own if panel in (None, cell.task, f"{cell.env}/{cell.task}")), None)
+
+
+def setting_names(runs: Sequence[Run], without: Sequence[str] = ()) -> list[str]:
+    """What to call each run's setting among these runs: its values on the axes that vary, less those in ``without``; ""
+    where nothing varies."""
+    values: dict[str, set[str]] = {}
+    for run in runs:
+        for axis, value in run.coordinates.items():
+            values.setdefault(axis, set()).add(value)
+    shown = {axis for axis, found in values.items() if len(found) > 1} - set(without)
+    return [" ".join(value for axis, value in run.coordinates.items() if axis in shown) for run in runs]
+
+
+def grouped(runs: Sequence[Run], without: Sequence[str] = (), nameless: str = "") -> dict[str, list[Run]]:
+    """Runs by the name of their setting."""
+    groups: dict[str, list[Run]] = {}
+    for run, name in zip(runs, setting_names(runs, without), strict=True):
+        groups.setdefault(name or nameless, []).append(run)
+    return groups
 
 
 def read_run(folder: Path, coordinates: Mapping[str, str] | None = None, seed: int | None = None) -> Run:

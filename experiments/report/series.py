@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from experiments.report.methods import task_axes
-from experiments.report.runs import Run
+from experiments.report.runs import Run, grouped
 
 MOST_LINES = 8  # in one chart
 MOST_FACETS = 9
@@ -48,7 +48,7 @@ def facets(runs: Sequence[Run]) -> list[Facet]:
 
 
 def _split(runs: Sequence[Run]) -> list[str]:
-    tasks = task_axes(runs)
+    tasks = task_axes([run for run in runs if run.result])
     if tasks and _count(runs, tasks) <= MOST_FACETS:
         return tasks
     if len({tuple(run.coordinates.items()) for run in runs}) <= MOST_LINES:
@@ -63,10 +63,7 @@ def _count(runs: Sequence[Run], axes: Sequence[str]) -> int:
 
 
 def _series(runs: Sequence[Run], axes: Sequence[str]) -> list[Series]:
-    groups: dict[str, list[Run]] = {}
-    for run in runs:
-        name = " ".join(value for axis, value in run.coordinates.items() if axis not in axes) or "success"
-        groups.setdefault(name, []).append(run)
+    groups = grouped(runs, without=axes, nameless="success")
     return [one_series(name, group) for name, group in groups.items()]
 
 

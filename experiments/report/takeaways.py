@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from experiments.report.contrast import Contrast, Part, contrast
+from experiments.report.contrast import Contrast, Part, TooFewSeeds, contrast
 from experiments.report.runs import Run
 from experiments.report.selection import Unfilled, choice_of
 from experiments.sweep.definition import Selector, Takeaway, flattened
@@ -41,8 +41,10 @@ def _verdict(takeaway: Takeaway, runs: Sequence[Run]) -> Verdict:
     compared = f"{_words(takeaway.higher)} against {_words(takeaway.lower)}"
     try:
         found = contrast(runs, _parts(takeaway))
-    except Unfilled as error:
+    except TooFewSeeds as error:
         return Verdict(takeaway.claim, compared, Word.NOT_ENOUGH, f"{error}.", None)
+    except Unfilled as error:
+        return Verdict(takeaway.claim, compared, Word.NOT_ENOUGH, f"a side has no result: {error}.", None)
     word, why = judged(found)
     return Verdict(takeaway.claim, compared, word, why, found)
 

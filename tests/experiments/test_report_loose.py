@@ -1,0 +1,130 @@
+"""Reports on runs that no sweep made, and the command itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from report_sweep import BASE, TASK, SweepMaker, wins
+
+from benchmarks.synthetic_runs import begin_run, make_run
+from experiments.report.__main__ import main
+from experiments.report.gather import ReportError, subjects
+from experiments.report.settings import coordinates, shared_and_varied
+
+
+def config(algo: str, lr: float, seed: int) -> dict:
+    actor = {"optim": {"lr": lr}, "data_loader_seed": seed}
+    return {"algo": {"name": algo}, "actor_rollout_ref": {"actor": actor}, "tracking": {"name": f"watcher {seed}"}}
+
+
+def run(output: Path, algo: str, lr: float, seed: int) -> Path:
+    folder = output / f"{algo}-{lr:g}-s{seed}"
+    return make_run(folder, {"base": {TASK: BASE}, "rl": {TASK: wins(10)}}, seed, config(algo, lr, seed))
+
+
+def test_axes_are_what_varies_beside_the_seed(tmp_path: Path) -> None:
+    """A learning rate that only follows from the algorithm is no axis; seeds and trackers never are."""
+    for seed in (0, 1):
+        run(tmp_path, "ppo", 1e-4, seed)
+        run(tmp_path, "grpo", 2e-4, seed)
+    (subject,) = subjects([tmp_path])
+    assert {tuple(run.coordinates.items()) for run in subject.runs} == {(("algo", "ppo"),), (("algo", "grpo"),)}
+    assert list(subject.sweep.layout.rows) == ["grpo", "ppo"]
+    assert list(subject.sweep.layout.columns) == ["base", "rl"]
+    shared, varied = shared_and_varied(subject.runs)
+    assert list(varied) == ["algo.name", "actor_rollout_ref.actor.optim.lr"]
+    assert shared["env.name"] == "textworld"
+
+
+def test_a_setting_that_varies_by_itself_is_an_axis(tmp_path: Path) -> None:
+    run(tmp_path, "ppo", 1e-4, 0)
+    run(tmp_path, "ppo", 2e-4, 1)
+    run(tmp_path, "grpo", 1e-4, 0)
+    (subject,) = subjects([tmp_path])
+    assert [dict(place) for place in coordinates(subject.runs)] == [
+        {"algo": "grpo", "actor_rollout_ref.actor.optim.lr": "0.0001"},
+        {"algo": "ppo", "actor_rollout_ref.actor.optim.lr": "0.0001"},
+        {"algo": "ppo", "actor_rollout_ref.actor.optim.lr": "0.0002"},
+    ]
+
+
+def test_several_panels_are_columns(tmp_path: Path) -> None:
+    make_run(tmp_path / "one", {"base": {"near": BASE, "far": BASE}, "rl": {"near": wins(9), "far": wins(3)}})
+    (subject,) = subjects([tmp_path / "one"])
+    assert list(subject.sweep.layout.columns) == ["base on near", "rl on near", "base on far", "rl on far"]
+    assert subject.folder == tmp_path / "one"
+
+
+def test_sweeps_and_runs_are_told_apart(tmp_path: Path) -> None:
+    maker = SweepMaker(tmp_path / "runs")
+    maker.run({"rl": wins(10)}, 0, algo="ppo")
+    sweep = maker.write({"all": {}}, {"last": {}})
+    single = begin_run(tmp_path / "other", seed=3)
+    found = subjects([sweep, single])
+    assert [(item.loose, len(item.runs), item.folder) for item in found] == [(False, 1, sweep), (True, 1, single)]
+    assert found[1].runs[0].reason == "still at work, or killed, before its first RL step"
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        ("", "runs/sweap does not exist; did you mean sweeps?"),
+        ("sweap", "sweap is no run folder and holds none"),
+    ],
+)
+def test_a_wrong_path_gets_one_line(tmp_path: Path, make: str, message: str) -> None:
+    (tmp_path / "runs" / "sweeps").mkdir(parents=True)
+    if make:
+        (tmp_path / "runs" / make).mkdir()
+    with pytest.raises(ReportError) as error:
+        subjects([tmp_path / "runs" / "sweap"])
+    assert str(error.value).endswith(message)
+
+
+def test_a_folder_that_only_holds_sweeps_names_one(tmp_path: Path) -> None:
+    maker = SweepMaker(tmp_path / "runs")
+    maker.not_started(0, algo="ppo")
+    sweep = maker.write({"all": {}}, {"last": {}})
+    with pytest.raises(ReportError, match="it holds the sweep") as error:
+        subjects([tmp_path / "runs"])
+    assert str(error.value).endswith(str(sweep))
+
+
+def test_the_command_writes_both_forms(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = run(tmp_path, "ppo", 1e-4, 0)
+    assert main([str(folder), "--out", str(tmp_path / "page")]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith(f"{tmp_path}/page/report.html (")
+    assert said.endswith("1 runs, 1 finished\n")
+    assert sorted(path.name for path in (tmp_path / "page").iterdir()) == ["report.html", "report.md"]
+    assert "**50.0** [29.9, 70.1], 1 seed, 20 games" in (tmp_path / "page" / "report.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "a report on what?"),
+        (["--ouT", "x"], "unknown flag --ouT; did you mean --out?"),
+        (["--out"], "--out needs a folder"),
+        (["/nowhere/at/all"], "/nowhere/at/all does not exist"),
+    ],
+)
+def test_the_command_refuses_in_one_line(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"turngrid: {message}")
+
+
+def test_help_needs_nothing_heavy() -> None:
+    import subprocess
+    import sys
+
+    code = (
+        "import sys; from experiments.report.__main__ import main; main(['--help']);"
+        "print([name for name in ('torch', 'verl', 'ray', 'matplotlib', 'scipy', 'wandb') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"

@@ -1,0 +1,112 @@
+"""The report's statistics against hand-worked values, and against what rliable 1.2.0 gave for the same scores."""
+
+from __future__ import annotations
+
+from math import sqrt
+
+import numpy as np
+import pytest
+
+from experiments.report.contrast import Contrast, interval
+from experiments.report.reliability import estimated, improvement, iqm, profile, rectangle
+from experiments.report.takeaways import Word, judged
+from experiments.statistics import Interval, wilson
+
+FIRST = np.array([[0.5, 0.1], [0.6, 0.2], [0.4, 0.15], [0.55, 0.3]])
+SECOND = np.array([[0.45, 0.1], [0.5, 0.05], [0.3, 0.25]])
+
+
+def test_iqm_drops_a_quarter_at_either_end() -> None:
+    """Of 0.1 .15 .2 .3 .4 .5 .55 .6 the middle four: 1.4 / 4. Of six scores one goes at either end: 1.1 / 4."""
+    assert iqm(FIRST) == pytest.approx(0.35)
+    assert iqm(SECOND) == pytest.approx(0.275)
+    assert iqm(np.array([[0.1], [0.2], [0.6]])) == pytest.approx(0.3)  # three scores: none can be dropped
+
+
+def test_improvement_counts_pairs_of_runs_task_by_task() -> None:
+    """Task 1: 0.5 beats 2 of (.45 .5 .3) and ties one, 0.6 beats 3, 0.4 beats 1, 0.55 beats 3: 9.5 of 12. Task 2: 0.1 beats
+    1 and ties one, 0.2 beats 2, 0.15 beats 2, 0.3 beats 3: 8.5 of 12."""
+    assert improvement(FIRST, SECOND) == pytest.approx((9.5 + 8.5) / 24)
+    assert improvement(SECOND, FIRST) == pytest.approx(6 / 24)
+    assert improvement(FIRST, FIRST) == pytest.approx(0.5)
+
+
+def test_profile_is_the_share_strictly_above() -> None:
+    found = profile(FIRST, np.array([0, 0.1, 0.25, 0.5, 0.55]))
+    assert found.tolist() == [1, 0.875, 0.625, 0.25, 0.125]
+
+
+def test_bootstraps_agree_with_rliable() -> None:
+    """rliable's ``get_interval_estimates``: IQM with 20,000 resamples, improvement with 5,000."""
+    (first,), (second,) = estimated(iqm, FIRST), estimated(iqm, SECOND)
+    assert (first.low, first.high) == pytest.approx((0.2875, 0.4125), abs=0.01)
+    assert (second.low, second.high) == pytest.approx((0.1875, 0.3625), abs=0.01)
+    (better,) = estimated(improvement, FIRST, SECOND)
+    assert (better.mean, better.low, better.high) == pytest.approx((0.75, 0.4375, 0.979), abs=0.03)
+
+
+def test_profiles_bands_agree_with_rliable() -> None:
+    thresholds = np.array([0, 0.1, 0.25, 0.5, 0.55])
+    found = estimated(lambda scores: profile(scores, thresholds), FIRST)
+    assert [item.low for item in found] == pytest.approx([1, 0.625, 0.5, 0, 0], abs=0.01)
+    assert [item.high for item in found] == pytest.approx([1, 1, 0.875, 0.5, 0.375], abs=0.01)
+
+
+def test_runs_are_drawn_within_a_task_only() -> None:
+    """One run a task: whatever is drawn, it is that run, however unlike the tasks are."""
+    (found,) = estimated(iqm, np.array([[0.1, 0.9]]))
+    assert (found.mean, found.low, found.high) == (0.5, 0.5, 0.5)
+
+
+def test_a_method_counts_the_seeds_that_all_its_tasks_have() -> None:
+    scores, seeds = rectangle([{0: 0.1, 1: 0.2, 2: 0.3}, {2: 0.6, 1: 0.5}])
+    assert seeds == [1, 2]
+    assert scores.tolist() == [[0.2, 0.5], [0.3, 0.6]]
+
+
+def test_interval_over_seeds_alone_is_students() -> None:
+    """Differences 0.1, 0.2, 0.3: mean 0.2, standard error 0.1 / sqrt(3), t(0.975, 2) = 4.303 (any table)."""
+    found = interval([0.1, 0.2, 0.3], over_games=0.0, games=200)
+    half = 4.303 * 0.1 / sqrt(3)
+    assert (found.mean, found.low, found.high) == pytest.approx((0.2, 0.2 - half, 0.2 + half), abs=1e-3)
+
+
+def test_interval_over_games_alone_is_students_too() -> None:
+    """Seeds that agree, 0.0025 over 101 games: standard error 0.05, t(0.975, 100) = 1.984."""
+    found = interval([0.2, 0.2], over_games=0.0025, games=101)
+    assert (found.low, found.high) == pytest.approx((0.2 - 1.984 * 0.05, 0.2 + 1.984 * 0.05), abs=1e-4)
+
+
+def test_both_variances_are_joined_with_satterthwaites_freedom() -> None:
+    """a = 0.0004 (101 games), b = 0.0012 / 3 = 0.0004 (three seeds): freedom 4e-4^2 * 4 / (4e-4^2 (1/100 + 1/2)) = 7.843;
+    t(0.975, 7.843) = 2.314 (between 2.365 at 7 and 2.306 at 8)."""
+    spread = sqrt(0.0012)
+    found = interval([0.1 - spread, 0.1, 0.1 + spread], over_games=0.0004, games=101)
+    assert found.high - found.mean == pytest.approx(2.314 * sqrt(0.0008), rel=1e-3)
+
+
+def test_a_difference_without_any_spread_still_leaves_doubt() -> None:
+    """Wilson's upper bound of 0 in 20 is 0.1611 (Newcombe, 1998)."""
+    found = interval([0.0, 0.0], over_games=0.0, games=20)
+    assert (found.low, found.high) == pytest.approx((-0.1611, 0.1611), abs=5e-5)
+    assert wilson(0, 20).high == pytest.approx(found.high)
+
+
+def test_bounds_stay_where_differences_can_be() -> None:
+    found = interval([0.7, 0.9], over_games=0.0, games=50)
+    assert (found.low, found.high) == pytest.approx((-0.4706, 1.0), abs=1e-3)  # 0.8 - 12.706 * 0.1
+    assert interval([0.7, 0.9], over_games=0.0, games=50, limit=2).high == pytest.approx(2)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "word"),
+    [
+        (0.01, 0.2, Word.HOLDS),
+        (-0.01, 0.2, Word.NOT_ENOUGH),
+        (0.0, 0.2, Word.NOT_ENOUGH),
+        (-0.2, -0.01, Word.DOES_NOT_HOLD),
+    ],
+)
+def test_a_verdict_goes_by_the_interval(low: float, high: float, word: Word) -> None:
+    found = Contrast(Interval((low + high) / 2, low, high), {0: 0.1, 1: 0.1}, games=200, settings=1)
+    assert judged(found)[0] is word

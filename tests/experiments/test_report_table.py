@@ -1,0 +1,145 @@
+"""The report's table: which runs a cell takes, what it says of them, and the published figure beside it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from report_sweep import BASE, TASK, SweepMaker, wins
+
+from experiments.report.cells import TableCell, table_cells
+from experiments.report.gather import Subject
+from experiments.statistics import bootstrap_over_games, wilson
+
+COLUMNS = {"base": {"stage": "base"}, "ppo": {"algo": "ppo", "stage": "rl"}, "grpo": {"algo": "grpo", "stage": "rl"}}
+ROWS = {TASK: {"published": "w2-o3-q4/1.5B"}}
+
+
+@pytest.fixture
+def maker(tmp_path: Path) -> SweepMaker:
+    return SweepMaker(tmp_path)
+
+
+def cells(subject: Subject) -> dict[str, TableCell]:
+    """Of the first row, by column."""
+    return {cell.column: cell for cell in table_cells(subject.runs, subject.sweep.layout, subject.sweep.published)[0]}
+
+
+def test_a_cell_is_the_mean_over_seeds_with_games_drawn_anew(maker: SweepMaker) -> None:
+    rows = [wins(10), wins(12)]
+    for seed, row in enumerate(rows):
+        maker.run({"base": BASE, "rl": row}, seed, algo="ppo")
+    found = cells(maker.subject(ROWS, COLUMNS))["ppo"].estimate
+    assert found is not None
+    assert found.interval.mean == pytest.approx(0.55)
+    assert found.interval == bootstrap_over_games(rows)
+    assert found.by_seed == {0: 0.5, 1: 0.6}
+    assert (found.seeds, found.games, found.notes) == ("2 seeds", 20, ())
+
+
+def test_one_seed_has_wilsons_interval(maker: SweepMaker) -> None:
+    maker.run({"rl": wins(10)}, 0, algo="ppo")
+    found = cells(maker.subject(ROWS, COLUMNS))["ppo"].estimate
+    assert found is not None
+    assert (found.interval, found.seeds) == (wilson(10, 20), "1 seed")
+
+
+def test_the_base_model_is_one_measurement_however_many_runs_have_it(maker: SweepMaker) -> None:
+    for seed in range(3):
+        for algo in ("ppo", "grpo"):
+            maker.run({"base": BASE, "rl": wins(10)}, seed, algo=algo)
+    found = cells(maker.subject(ROWS, COLUMNS))["base"].estimate
+    assert found is not None
+    assert (found.interval, found.seeds, found.settings) == (wilson(4, 20), "1 measurement", 1)
+
+
+def test_published_figures_stand_beside(maker: SweepMaker) -> None:
+    """Table 10: 0.15 for the base model, 0.88 for PPO, 0.18 for GRPO."""
+    maker.run({"base": BASE, "rl": wins(10)}, 0, algo="ppo")
+    columns = {**COLUMNS, "sft": {"stage": "sft", "published": "none"}, "ours": {"algo": "ppo"}}
+    found = cells(maker.subject(ROWS, columns, published="table10_algorithms"))
+    assert {name: cell.published for name, cell in found.items()} == {
+        "base": 0.15,
+        "ppo": 0.88,
+        "grpo": 0.18,
+        "sft": None,
+        "ours": None,
+    }
+    assert found["ours"].estimate is not None  # no such column in the paper: our figure stands alone
+
+
+def test_an_empty_cell_says_why(maker: SweepMaker) -> None:
+    maker.run({"base": BASE, "rl": wins(10)}, 0, algo="ppo")
+    maker.failed(0, algo="grpo")
+    maker.unfinished(1, algo="grpo")
+    maker.not_started(2, algo="grpo")
+    more = {
+        "sft": {"algo": "ppo", "stage": "sft"},
+        "far": {"algo": "ppo", "panel": "w9-o9-q9"},
+        "rloo": {"algo": "rloo"},
+    }
+    found = cells(maker.subject(ROWS, {**COLUMNS, **more}))
+    assert {name: cell.why for name, cell in found.items() if cell.estimate is None} == {
+        "grpo": "1 failed, 1 unfinished, 1 not started",
+        "sft": "no model after SFT",
+        "far": "not played on w9-o9-q9",
+        "rloo": "no such run in the sweep",
+    }
+
+
+def test_seeds_that_are_missing_are_counted(maker: SweepMaker) -> None:
+    maker.run({"rl": wins(10)}, 0, algo="ppo")
+    maker.failed(1, algo="ppo")
+    found = cells(maker.subject(ROWS, COLUMNS))["ppo"].estimate
+    assert found is not None
+    assert found.seeds == "1 of 2 seeds"
+
+
+def test_axes_left_open_are_averaged_and_said_so(maker: SweepMaker) -> None:
+    for seed in (0, 1):
+        maker.run({"rl": {"easy": wins(12)}}, seed, algo="ppo", task="easy")
+        maker.run({"rl": {"hard": wins(4)}}, seed, algo="ppo", task="hard")
+    found = cells(maker.subject({"all": {}}, COLUMNS))["ppo"].estimate
+    assert found is not None
+    assert found.interval.mean == pytest.approx(0.4)
+    assert (found.interval.low < 0.35, found.interval.high > 0.45) == (True, True)
+    assert (found.settings, found.games, found.notes) == (2, 40, ("mean of 2 settings",))
+    assert found.by_seed == {0: pytest.approx(0.4), 1: pytest.approx(0.4)}
+
+
+def test_a_panel_is_chosen_by_its_task_or_its_world_and_task(maker: SweepMaker) -> None:
+    maker.run({"base": {"near": BASE, "far": wins(2)}, "rl": {"near": wins(15), "far": wins(5)}}, 0, algo="ppo")
+    columns = {
+        "first": {},
+        "near": {"panel": "near"},
+        "far": {"panel": "far"},
+        "long": {"panel": "textworld/far"},
+        "base": {"stage": "base", "panel": "far"},
+    }
+    found = cells(maker.subject({"ppo": {"algo": "ppo"}}, columns))
+    means = {name: cell.estimate.interval.mean for name, cell in found.items() if cell.estimate}
+    assert means == {"first": 0.75, "near": 0.75, "far": 0.25, "long": 0.25, "base": 0.1}
+
+
+def test_seeds_that_played_different_games_are_not_pooled(maker: SweepMaker) -> None:
+    maker.run({"rl": wins(10)}, 0, algo="ppo")
+    maker.run({"rl": wins(10)[:10]}, 1, algo="ppo")
+    assert cells(maker.subject(ROWS, COLUMNS))["ppo"].why == "the runs played different games"
+
+
+@pytest.mark.parametrize("damage", ["gone", "other"])
+def test_without_the_episodes_the_interval_is_wilsons_over_games(maker: SweepMaker, damage: str) -> None:
+    """Two seeds of 10 and 12 wins, and no say on which games: as sure as 11 wins of 20, not as 22 of 40."""
+    maker.run({"rl": wins(10)}, 0, algo="ppo")
+    path = maker.run({"rl": wins(12)}, 1, algo="ppo") / "evaluation" / "rl.jsonl"
+    if damage == "gone":
+        path.unlink()
+    else:  # episodes that do not add up to what result.json says
+        lines = [json.loads(line) for line in path.read_text().splitlines()]
+        path.write_text("".join(json.dumps({**line, "outcome": "won"}) + "\n" for line in lines))
+    found = cells(maker.subject(ROWS, COLUMNS))["ppo"].estimate
+    assert found is not None
+    assert found.interval.mean == pytest.approx(0.55)
+    assert (found.interval.low, found.interval.high) == pytest.approx((wilson(11, 20).low, wilson(11, 20).high))
+    assert "episodes are missing" in found.notes[0]

@@ -1,0 +1,136 @@
+"""Verdicts on claims: how runs are paired, and when the data are not enough."""
+
+from __future__ import annotations
+
+from math import sqrt
+from pathlib import Path
+
+import numpy as np
+import pytest
+from report_sweep import BASE, SweepMaker, claim, wins
+
+from experiments.report.takeaways import Verdict, Word, verdicts
+
+PPO, GRPO = {"algo": "ppo", "stage": "rl"}, {"algo": "grpo", "stage": "rl"}
+
+
+@pytest.fixture
+def maker(tmp_path: Path) -> SweepMaker:
+    return SweepMaker(tmp_path)
+
+
+def judged(maker: SweepMaker, higher: dict, lower: dict) -> Verdict:
+    subject = maker.subject({"all": {}}, {"last": {}}, [claim(higher, lower)])
+    (found,) = verdicts(subject.sweep, subject.runs)
+    return found
+
+
+def test_a_clear_difference_holds_and_its_reverse_does_not(maker: SweepMaker) -> None:
+    for seed in range(3):
+        maker.run({"base": BASE, "rl": wins(16)}, seed, algo="ppo")
+        maker.run({"base": BASE, "rl": wins(4 + seed % 2)}, seed, algo="grpo")
+    held = judged(maker, PPO, GRPO)
+    assert held.word is Word.HOLDS
+    assert held.contrast is not None
+    assert held.contrast.by_seed == {0: pytest.approx(0.6), 1: pytest.approx(0.55), 2: pytest.approx(0.6)}
+    reverse = judged(maker, GRPO, PPO)
+    assert (reverse.word, "wholly below zero" in reverse.why) == (Word.DOES_NOT_HOLD, True)
+
+
+def test_the_interval_by_hand(maker: SweepMaker) -> None:
+    """PPO wins games 0-9 and 0-11, GRPO 0-7 both times. The mean difference of
+    games 8 and 9 is 1, of 10 and 11 it is 1/2, of the rest 0: mean 0.15, sum of squares 2.5, variance (2.5 - 20 * 0.0225) / 19. By seed: 0.1, 0.2."""
+    for seed, count in enumerate((10, 12)):
+        maker.run({"rl": wins(count)}, seed, algo="ppo")
+        maker.run({"rl": wins(8)}, seed, algo="grpo")
+    found = judged(maker, PPO, GRPO).contrast
+    assert found is not None
+    a, b = (2.5 - 20 * 0.0225) / 19 / 20, 0.005 / 2
+    freedom = (a + b) ** 2 / (a**2 / 19 + b**2 / 1)
+    assert freedom == pytest.approx(8.0, abs=0.05)  # t(0.975, 8) = 2.306
+    assert found.interval.mean == pytest.approx(0.15)
+    assert found.interval.high - 0.15 == pytest.approx(2.306 * sqrt(a + b), rel=1e-3)
+
+
+def test_one_seed_is_never_enough(maker: SweepMaker) -> None:
+    maker.run({"base": BASE, "rl": wins(20)}, 0, algo="ppo")
+    maker.run({"base": BASE, "rl": wins(0)}, 0, algo="grpo")
+    found = judged(maker, PPO, GRPO)
+    assert (found.word, found.contrast) == (Word.NOT_ENOUGH, None)
+    assert found.why == "1 seed in common, and a verdict needs 2 or more."
+
+
+def test_seeds_count_only_where_both_sides_have_them(maker: SweepMaker) -> None:
+    for seed in range(3):
+        maker.run({"rl": wins(16)}, seed, algo="ppo")
+    for seed in (1, 2, 3):
+        maker.run({"rl": wins(4)}, seed, algo="grpo")
+    found = judged(maker, PPO, GRPO).contrast
+    assert found is not None
+    assert list(found.by_seed) == [1, 2]
+
+
+def test_seeds_that_disagree_are_not_enough_however_many_games_there_are(maker: SweepMaker) -> None:
+    """A bootstrap over games alone would be sure of the mean of +60 and -20 points."""
+    for seed, count in enumerate((16, 0)):
+        maker.run({"rl": wins(count)}, seed, algo="ppo")
+        maker.run({"rl": wins(4)}, seed, algo="grpo")
+    found = judged(maker, PPO, GRPO)
+    assert (found.word, "includes zero" in found.why) == (Word.NOT_ENOUGH, True)
+
+
+def test_against_the_base_model_each_seed_counts(maker: SweepMaker) -> None:
+    for seed in range(2):
+        maker.run({"base": BASE, "rl": wins(14)}, seed, algo="ppo")
+    found = judged(maker, PPO, {"stage": "base"})
+    assert found.word is Word.HOLDS
+    assert found.contrast is not None
+    assert found.contrast.by_seed == {0: pytest.approx(0.5), 1: pytest.approx(0.5)}
+
+
+def test_settings_that_no_side_names_are_paired(maker: SweepMaker) -> None:
+    """Easy games +20 points, hard ones +10: +15 in the mean, whatever else is easy or hard."""
+    for seed in range(2):
+        for task, ppo, grpo in (("easy", 18, 14), ("hard", 4, 2)):
+            maker.run({"rl": {task: wins(ppo)}}, seed, algo="ppo", task=task)
+            maker.run({"rl": {task: wins(grpo)}}, seed, algo="grpo", task=task)
+    found = judged(maker, PPO, GRPO).contrast
+    assert found is not None
+    assert (found.settings, found.games) == (2, 20)
+    assert found.interval.mean == pytest.approx(0.15)
+    by_game = 0.5 * np.array([wins(4, 14), wins(2, 2)])
+    a = sum(row.var(ddof=1) / 20 for row in by_game)
+    assert found.interval.high - found.interval.mean == pytest.approx(2.093 * sqrt(a), rel=1e-3)  # t(0.975, 19)
+
+
+def test_a_gain_can_be_compared_with_a_gain(maker: SweepMaker) -> None:
+    """RL adds 10 wins to 2 with the one, 4 to 8 with the other: +50 against +20 points."""
+    for seed in range(2):
+        maker.run({"sft": wins(2), "rl": wins(12)}, seed, algo="ppo")
+        maker.run({"sft": wins(8), "rl": wins(12)}, seed, algo="grpo")
+    gains = [{**side, "minus": {"algo": side["algo"], "stage": "sft"}} for side in (PPO, GRPO)]
+    found = judged(maker, *gains).contrast
+    assert found is not None
+    assert found.interval.mean == pytest.approx(0.3)
+
+
+def test_a_side_that_names_several_settings_is_no_comparison(maker: SweepMaker) -> None:
+    for seed in range(2):
+        for algo in ("ppo", "grpo", "rloo"):
+            maker.run({"rl": wins(10)}, seed, algo=algo)
+    found = judged(maker, PPO, {"stage": "rl"})
+    assert found.word is Word.NOT_ENOUGH
+    assert "several settings at once: algo=ppo; algo=grpo; algo=rloo" in found.why
+
+
+def test_settings_that_cannot_be_compared_are_left_out_and_named(maker: SweepMaker) -> None:
+    for seed in range(2):
+        for task in ("easy", "hard"):
+            maker.run({"rl": {task: wins(16)}}, seed, algo="ppo", task=task)
+        maker.run({"rl": {"easy": wins(2)}}, seed, algo="grpo", task="easy")
+        maker.failed(seed, algo="grpo", task="hard")
+    found = judged(maker, PPO, GRPO)
+    assert found.word is Word.HOLDS
+    assert found.contrast is not None
+    assert found.contrast.settings == 1
+    assert "1 comparison(s) left out: 2 failed" in found.why
