@@ -10,6 +10,7 @@ from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
 
+from train import watchers
 from train.errors import ConfigError
 
 RESOLVER = "gpu_rollout"  # conf/cluster/gpu*.yaml: `override /rollout: ${gpu_rollout:}`
@@ -56,9 +57,10 @@ def check(config: DictConfig) -> None:
     """Called where a run is about to start, not where it is composed, planned or submitted.
 
     Raises:
-        ConfigError: the run needs GPUs or a server that this machine lacks.
+        ConfigError: the run needs GPUs, a server or a tracker that this machine lacks.
     """
     check_gpus(config)
+    watchers.check(config)
     if config.actor_rollout_ref.rollout.name == "vllm" and not vllm_installed():
         on_cpu = config.trainer.device == "cpu"
         how = "make vllm-cpu (docs/rollout_server.md)" if on_cpu else "pip install 'turngrid[gpu]'"

@@ -1,9 +1,11 @@
-"""What Weights & Biases gets to know, from a real offline run that verl's own tracking code starts."""
+"""What trackers get to know: Weights & Biases and trackio for real, each in a process of its own, killed and started again."""
 
 from __future__ import annotations
 
 import json
 import os
+import signal
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -11,47 +13,227 @@ from pathlib import Path
 import pytest
 from omegaconf import DictConfig, OmegaConf
 
-from experiments.environment import stage_environment, wandb_environment
+from experiments.environment import stage_environment
+from experiments.provenance import Attempt
 from experiments.run_folder import open_run
+from experiments.tracking.stage_run import StageRun
+from experiments.wandb_log import NotALog, WandbRun, last_step, read_runs
 from train.base import ROOT
 
+# Logs steps FIRST..LAST and keeps those up to KEPT, then dies as by kill -9 unless it may finish.
 LOG = """
-from verl.utils.tracking import Tracking
-tracking = Tracking("turngrid", "a-run", ["wandb"], config={"seed": 3, "trainer": {}})
-for step in (1, 2):
-    tracking.log({"score": step / 2}, step=step)
+import json, os, signal, sys
+from pathlib import Path
+from experiments.metrics import MetricsLog, read_metrics
+from experiments.tracking.stage_run import StageRun
+from experiments.tracking.tracker import Table, Trackers
+run, first, last, kept, finish = json.loads(sys.argv[1])
+log = Path(run["folder"]) / "rl" / "metrics.jsonl"
+trackers = Trackers(StageRun.from_node(run), list(read_metrics(log)))
+for step in range(first, last + 1):
+    metrics = {"success/train": step / 10, "reward/kl_penalty": float("nan"), "rollout/attempt": first}
+    MetricsLog(log).append(step, metrics)
+    table = {"evaluation/trajectories": Table(["turn", "rewards"], [[1, '{"sparse": 0.0}'], [2, '{"sparse": 1.0}']])}
+    trackers.log(step, metrics, table if step == last else {})
+    if step <= kept:
+        trackers.keep(step)
+if not finish:
+    os.kill(os.getpid(), signal.SIGKILL)
+trackers.finish()
 """
+FOREIGN = {"WANDB_RUN_ID": "foreign", "WANDB_RUN_GROUP": "foreign", "WANDB_TAGS": "foreign", "WANDB_NAME": "foreign"}
+
+
+def settings() -> DictConfig:
+    nodes = {node: {"name": node} for node in ("turn_reward", "budget", "model")}
+    names = {"env": {"name": "textworld", "task": "w2-o3-q4"}, "algo": {"name": "ppo"}, "seed": 3, "fresh": False}
+    tracking = {"name": "wandb_offline", "offline": True, "tags": ["mine"], "group": "a-sweep", "run_name": "seed=3"}
+    trainer = {"device": "cpu", "project_name": "turngrid", "logger": ["console", "wandb"]}
+    more = {"tracking": tracking, "trainer": trainer, "curriculum": {"name": "horizon", "horizon": {1: 2, 4: 5}}}
+    return OmegaConf.create(names | nodes | more)
 
 
 @pytest.fixture
 def config() -> DictConfig:
-    nodes = {node: {"name": node} for node in ("turn_reward", "budget", "model")}
-    names = {"env": {"name": "textworld", "task": "w2-o3-q4"}, "algo": {"name": "ppo"}, "seed": 3, "fresh": False}
-    tracking = {"name": "wandb_offline", "offline": True, "tags": ["mine"]}
-    return OmegaConf.create(names | nodes | {"tracking": tracking, "trainer": {"device": "cpu"}})
+    return settings()
 
 
-def test_a_stage_is_one_wandb_run_until_a_fresh_start(config: DictConfig, tmp_path: Path) -> None:
+def log(config: DictConfig, folder: Path, steps: tuple[int, int], kept: int, finish: bool = True) -> None:
+    run = [StageRun.of(config, folder, "rl").node(), *steps, kept, finish]
+    environment = {**os.environ, **FOREIGN, "PYTHONPATH": str(ROOT), **stage_environment(config, folder)}
+    command = [sys.executable, "-c", LOG, json.dumps(run)]
+    ended = subprocess.run(
+        command, cwd=folder, env=environment, check=False, capture_output=True, text=True, timeout=300
+    )
+    assert ended.returncode == (0 if finish else -signal.SIGKILL), ended.stderr
+
+
+# ---- who a stage is
+
+
+def test_a_stage_is_one_run_until_a_fresh_start(config: DictConfig, tmp_path: Path) -> None:
     with open_run(config, tmp_path) as run:
-        first = wandb_environment(config, run.path, "rl")
-        assert wandb_environment(config, run.path, "sft")["WANDB_RUN_ID"] != first["WANDB_RUN_ID"]
+        first = StageRun.of(config, run.path, "rl")
+        assert StageRun.of(config, run.path, "sft").id != first.id
         attempts = run.path / "attempts.jsonl"
         early = {**json.loads(attempts.read_text()), "started": 1000.0}
         attempts.write_text(json.dumps(early) + "\n")
-    with open_run(config, tmp_path) as run:  # goes on
-        again = wandb_environment(config, run.path, "rl")
-        assert again["WANDB_RUN_ID"].endswith("-rl-1000")
+    with open_run(config, tmp_path) as run:  # goes on, as after a requeue
+        again = StageRun.of(config, run.path, "rl")
+        assert again.id == f"{run.path.name}-rl-1000"
     config.fresh = True
     with open_run(config, tmp_path) as run:
-        assert wandb_environment(config, run.path, "rl")["WANDB_RUN_ID"] != again["WANDB_RUN_ID"]
+        assert StageRun.of(config, run.path, "rl").id != again.id
 
 
-def test_an_offline_run_carries_group_tags_and_metrics(config: DictConfig, tmp_path: Path) -> None:
-    folder = tmp_path / "textworld-run"
-    folder.mkdir()
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), **stage_environment(config, folder, "rl")}
-    subprocess.run([sys.executable, "-c", LOG], cwd=folder, env=environment, check=True, timeout=120)
-    (log,) = folder.glob("wandb/offline-run-*/*.wandb")
-    text = log.read_bytes()
-    for words in (b"textworld-run", b"textworld-run-rl-0", b"mine", b"ppo", b"score"):
-        assert words in text
+def test_group_and_name_are_the_sweeps_or_the_folders(config: DictConfig, tmp_path: Path) -> None:
+    told = StageRun.of(config, tmp_path / "a-run", "rl")
+    assert (told.group, told.name, told.stage) == ("a-sweep", "seed=3", "rl")
+    config.tracking.group = config.tracking.run_name = None
+    alone = StageRun.of(config, tmp_path / "a-run", "rl")
+    assert (alone.group, alone.name) == ("a-run", "a-run")
+
+
+def test_tags_are_what_a_user_filters_by(config: DictConfig, tmp_path: Path) -> None:
+    Attempt("0123456789abcdef", False, {}, 5.0).record(tmp_path / "attempts.jsonl")
+    tags = ["textworld", "ppo", "turn_reward", "budget", "model", "horizon", "0123456789", "mine"]
+    assert StageRun.of(config, tmp_path, "rl").tags == tags
+    config.curriculum.name, config.env.name = "none", "package.module:" + "W" * 80  # W&B refuses more than 64 letters
+    tags = StageRun.of(config, tmp_path, "rl").tags
+    assert "none" not in tags
+    assert max(map(len, tags)) == 64
+
+
+def test_runs_of_one_process_share_no_environment(config: DictConfig, tmp_path: Path) -> None:
+    before = dict(os.environ)
+    stage_environment(config, tmp_path / "a")
+    StageRun.of(config, tmp_path / "a", "rl")
+    assert not [name for name in stage_environment(config, tmp_path / "b") if name.startswith("WANDB")]
+    assert dict(os.environ) == before
+
+
+# ---- Weights & Biases
+
+
+@pytest.fixture(scope="module")
+def offline(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, WandbRun]:
+    """Killed after step 4, of which 2 is the last with a checkpoint; what is left of metrics.jsonl then, as a resume leaves
+    it, goes on to step 5."""
+    config = settings()
+    with open_run(config, tmp_path_factory.mktemp("runs")) as run:
+        log(config, run.path, (1, 4), kept=2, finish=False)
+        path = run.path / "rl" / "metrics.jsonl"
+        path.write_text("".join(path.read_text().splitlines(keepends=True)[:2]))
+    with open_run(config, run.path.parent) as run:
+        log(config, run.path, (3, 5), kept=5)
+    (found,) = read_runs(run.path)
+    return run.path, found
+
+
+def test_a_killed_run_goes_on_under_its_id_with_each_step_once(offline: tuple[Path, WandbRun]) -> None:
+    folder, run = offline
+    assert len(run.folders) == 2
+    assert run.id == StageRun.of(settings(), folder, "rl").id
+    assert [line["_step"] for line in run.history] == [1, 2, 3, 4, 5]
+    assert [line["rollout/attempt"] for line in run.history] == [1, 1, 3, 3, 3]  # no step of what was discarded
+    assert [line["success/train"] for line in run.history] == [0.1, 0.2, 0.3, 0.4, 0.5]
+    assert not any("reward/kl_penalty" in line for line in run.history)
+    assert run.ended == 0
+    assert last_step(folder, run.id) == 5
+    assert last_step(folder, "another") == -1
+
+
+def test_it_carries_what_a_user_looks_for(offline: tuple[Path, WandbRun]) -> None:
+    """And nothing of the environment that the process was started in."""
+    folder, run = offline
+    assert (run.project, run.group, run.name, run.job_type) == ("turngrid", "a-sweep", "seed=3", "rl")
+    assert run.tags == StageRun.of(settings(), folder, "rl").tags
+    assert run.config["curriculum"] == {"name": "horizon", "horizon": {"1": 2, "4": 5}}
+    assert run.config["env"] == {"name": "textworld", "task": "w2-o3-q4"}
+    assert run.config["run"] == {"id": run.id, "stage": "rl", "folder": folder.name}
+    assert run.config["provenance"]["versions"]["verl"] == "0.9.1"
+    assert "foreign" not in json.dumps([run.tags, run.config])
+
+
+def test_tables_come_back(offline: tuple[Path, WandbRun]) -> None:
+    _, run = offline
+    table = run.table("evaluation/trajectories")
+    assert table["columns"] == ["turn", "rewards"]
+    assert table["data"] == [[1, '{"sparse": 0.0}'], [2, '{"sparse": 1.0}']]
+    with pytest.raises(KeyError):
+        run.table("evaluation/matrix")
+
+
+def test_what_a_kill_swallowed_is_sent_by_the_next_attempt(config: DictConfig, tmp_path: Path) -> None:
+    """The first two steps were logged under another tracker, or never reached the disk."""
+    with open_run(config, tmp_path) as run:
+        path = run.path / "rl" / "metrics.jsonl"
+        path.parent.mkdir()
+        path.write_text('{"step": 1, "success/train": 0.1}\n{"step": 2, "success/train": 0.2}\n')
+        log(config, run.path, (3, 3), kept=3)
+        (found,) = read_runs(run.path)
+    assert [(line["_step"], line["success/train"]) for line in found.history] == [(1, 0.1), (2, 0.2), (3, 0.3)]
+
+
+def test_a_log_that_a_kill_cut_is_read_up_to_there(offline: tuple[Path, WandbRun], tmp_path: Path) -> None:
+    _, run = offline
+    (log_file,) = run.folders[-1].glob("*.wandb")
+    data = log_file.read_bytes()
+    copy = tmp_path / "wandb" / log_file.parent.name / log_file.name
+    copy.parent.mkdir(parents=True)
+    steps = []
+    for share in (0.25, 0.5, 0.75, 0.9, 1.0):
+        copy.write_bytes(data[: int(share * len(data))])
+        (cut,) = read_runs(tmp_path)
+        steps.append(len(cut.history))
+    assert steps == sorted(steps)
+    assert steps[0] < 3 <= steps[-1]
+    copy.write_bytes(data[:300] + bytes([data[300] ^ 1]) + data[301:])
+    with pytest.raises(NotALog, match="damaged at byte"):
+        read_runs(tmp_path)
+    copy.write_text("something else")
+    with pytest.raises(NotALog, match="no Weights & Biases log"):
+        read_runs(tmp_path)
+
+
+# ---- trackio
+
+
+def test_trackio_holds_each_step_once_with_tables(config: DictConfig, tmp_path: Path) -> None:
+    """Two runs of one name in one project: a killed one that goes on leaves the other alone."""
+    config.trainer.logger = ["console", "trackio"]
+    with open_run(config, tmp_path) as run:
+        log(config, run.path, (1, 4), kept=2, finish=False)
+        path = run.path / "rl" / "metrics.jsonl"
+        path.write_text("".join(path.read_text().splitlines(keepends=True)[:2]))
+        log(config, run.path, (3, 5), kept=5)
+    with open_run(OmegaConf.merge(config, {"seed": 4}), tmp_path) as other:
+        log(config, other.path, (1, 1), kept=1)
+    with sqlite3.connect(tmp_path / "trackio" / "turngrid.db") as base:
+        rows = base.execute("select run_id, run_name, step, metrics from metrics order by id").fetchall()
+        groups = [json.loads(text)["_Group"] for (text,) in base.execute("select config from configs")]
+    assert [(name, step) for _, name, step, _ in rows] == [("seed=3 rl", step) for step in (1, 2, 3, 4, 5, 1)]
+    assert len({identity for identity, *_ in rows}) == 2
+    assert [json.loads(text)["rollout/attempt"] for *_, text in rows] == [1, 1, 3, 3, 3, 1]
+    table = json.loads(rows[4][3])["evaluation/trajectories"]
+    assert table["_value"] == [{"turn": 1, "rewards": '{"sparse": 0.0}'}, {"turn": 2, "rewards": '{"sparse": 1.0}'}]
+    assert groups == ["a-sweep", "a-sweep"]
+
+
+# ---- the switch
+
+
+@pytest.mark.parametrize(
+    ("option", "trackers", "offline"),
+    [
+        ("local", ["tensorboard"], False),
+        ("wandb", ["tensorboard", "wandb"], False),
+        ("wandb_offline", ["tensorboard", "wandb"], True),
+        ("trackio", ["tensorboard", "trackio"], False),
+    ],
+)
+def test_one_switch_says_who_watches(option: str, trackers: list[str], offline: bool, tmp_path: Path) -> None:
+    from train.compose import compose
+
+    run = StageRun.of(compose([f"tracking={option}"]), tmp_path, "rl")
+    assert (run.trackers, run.offline) == (trackers, offline)

@@ -1,0 +1,146 @@
+"""Every number has a name of ours, in every log; older runs are read under it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from omegaconf import OmegaConf
+from tensordict import TensorDict
+from verl import DataProto
+from verl.trainer.ppo.metric_utils import compute_data_metrics, compute_throughout_metrics, compute_timing_metrics
+
+from experiments.families import FAMILIES, RENAMED, family_name, in_families
+from experiments.metrics import MetricsLog, read_metrics
+from experiments.running_total import RunningTotal
+from experiments.step_metrics import step_metrics
+from rollouts.episode import Episode, Outcome, Turn
+from rollouts.store import write_episodes
+from verl_plugin.tracking import moments
+
+
+def episode(task: str, earned: list[float], won: bool = False, tokens: int = 2) -> Episode:
+    turns = [
+        Turn("o", "a", [1] * tokens, [-0.5] * tokens, rewards={"dense": value, "sparse": 0.0}, act_seconds=0.25)
+        for value in earned
+    ]
+    return Episode(task, 1, "train", "", [], [], turns, Outcome.WON if won else Outcome.LOST)
+
+
+@pytest.fixture
+def batch() -> DataProto:
+    """Two rows of two tokens, the second row's last one not sampled: advantages 1, -1, 0 count."""
+    numbers = {
+        "token_level_scores": [[0.0, 1.0], [0.0, 0.0]],
+        "token_level_rewards": [[0.0, 1.0], [0.0, 0.0]],
+        "advantages": [[1.0, -1.0], [0.0, 9.0]],
+        "returns": [[2.0, 2.0], [5.0, 9.0]],
+        "values": [[0.0, 0.0], [3.0, 9.0]],
+    }
+    fields = {name: torch.tensor(rows) for name, rows in numbers.items()}
+    masks = {"response_mask": torch.tensor([[1, 1], [1, 0]]), "attention_mask": torch.ones(2, 4, dtype=torch.long)}
+    ids = {name: torch.ones(2, 2, dtype=torch.long) for name in ("prompts", "responses")}
+    return DataProto(TensorDict(fields | masks | ids, batch_size=2), meta_info={"global_token_num": [4, 4]})
+
+
+def test_verls_names_have_families(batch: DataProto) -> None:
+    """verl's own functions say what the names are: what is in no family of ours would show under ``verl/``."""
+    clock = {"step": 2.0, "gen": 1.0, "update_actor": 0.5}
+    names = [*compute_data_metrics(batch), *compute_timing_metrics(batch, clock)]
+    named = in_families(dict.fromkeys(names + list(compute_throughout_metrics(batch, clock, 1)), 0.0))
+    assert {name.split("/")[0] for name in named} <= set(FAMILIES)
+    means = {name for name in named if name.endswith("/mean") and not name.startswith("verl/")}
+    told = {f"credit/{name}/mean" for name in ("advantage", "return", "value")}
+    lengths = {f"rollout/{name}_tokens/mean" for name in ("prompt", "response")}
+    assert means == told | lengths | {"reward/trained/mean", "reward/after_kl/mean"}
+    assert {"timing/step", "timing/gen", "timing/update_actor", "credit/value/explained_variance"} <= set(named)
+    assert "verl/perf/throughput" in named
+
+
+@pytest.mark.parametrize("name", ["actor/grad_norm", "critic/vf_loss", "success/train", "curriculum/stage", "step"])
+def test_names_of_ours_stay(name: str) -> None:
+    assert in_families({name: 1}) == {name: 1}
+
+
+def test_naming_twice_is_naming_once() -> None:
+    old = [*RENAMED, "timing_s/step", "critic/advantages/max", "training/epoch", "perf/throughput", "actor/perf/mfu"]
+    for name in old:
+        assert family_name(family_name(name)) == family_name(name)
+        assert family_name(name).split("/")[0] in FAMILIES
+
+
+def test_a_log_of_an_older_run_is_read_under_our_names(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    path.write_text(
+        json.dumps({"step": 1, "success/train": 0.5, "timing_s/step": 2.0, "success_by_task/a": 1.0}) + "\n"
+    )
+    MetricsLog(path).append(2, {"timing/step": torch.tensor(3.0), "success/train": float("nan")})
+    assert list(read_metrics(path)) == [
+        {"step": 1, "success/train": 0.5, "timing/step": 2.0, "success/by_task/a": 1.0},
+        {"step": 2, "success/train": None, "timing/step": 3.0},
+    ]
+
+
+def test_moments_by_hand(batch: DataProto) -> None:
+    """Advantages 1, -1, 0: deviation sqrt(2 / 3); returns 2, 2, 5: sqrt 2; values 0, 0, 3: sqrt 2."""
+    assert moments(batch) == pytest.approx(
+        {
+            "credit/advantage/std": (2 / 3) ** 0.5,
+            "credit/advantage/zero_share": 1 / 3,
+            "credit/return/std": 2**0.5,
+            "credit/value/std": 2**0.5,
+        }
+    )
+
+
+def test_a_steps_metrics_by_hand() -> None:
+    groups = [
+        [episode("a", [0.0, 1.0], won=True), episode("a", [1.0])],
+        [episode("b", [0.5]), episode("b", [0.0], tokens=4)],
+    ]
+    metrics = step_metrics(groups, "dense")
+    expected = {
+        "success/train": 0.25,
+        "rollout/won": 0.25,
+        "rollout/lost": 0.75,
+        "rollout/turns": 5 / 4,
+        "rollout/tokens_per_turn": 12 / 5,
+        "rollout/entropy": 0.5,
+        "reward/dense/turn": 2.5 / 5,
+        "reward/dense/episode": 2.5 / 4,
+        "reward/sparse/turn": 0.0,
+        "reward/sparse/episode": 0.0,
+        "credit/groups_without_signal": 0.5,  # in the first group both earned 1, one of them in two turns
+        "timing/turn_policy": 0.25,
+    }
+    assert {name: metrics[name] for name in expected} == pytest.approx(expected)
+    assert {name.split("/")[0] for name in metrics} <= set(FAMILIES)
+    assert step_metrics(groups, "sparse")["credit/groups_without_signal"] == 1.0
+    assert "credit/groups_without_signal" not in step_metrics([[episode("a", [1.0])]], "dense")
+
+
+@pytest.mark.parametrize(("count", "units"), [("games", 3 * 10 + 2 * 1.5), ("rollouts", 3 * 10 + 5 * 1.5)])
+def test_what_was_spent_counts_on_after_a_kill(tmp_path: Path, count: str, units: float) -> None:
+    config = OmegaConf.create({"budget": {"count": count, "demo_cost": 10, "episode_cost": 1.5}})
+    steps = tmp_path / "rl" / "episodes"
+    write_episodes(tmp_path / "episodes" / "demonstrations.jsonl", [episode("d", [0.0])] * 3)
+    write_episodes(steps / "000001.jsonl", [episode("a", [0.0, 0.0]), episode("b", [0.0])])
+    begun = RunningTotal(config, tmp_path)
+    write_episodes(steps / "000002.jsonl", [episode("b", [0.0], tokens=5)] * 3)
+    begun.add(steps / "000002.jsonl")
+    assert begun.metrics() == RunningTotal(config, tmp_path).metrics()
+    assert begun.metrics() == {
+        "budget/units": units,
+        "budget/episodes": 5.0,
+        "budget/games": 2.0,
+        "budget/tokens": 6.0 + 15.0,
+    }
+
+
+def test_the_page_names_every_family_and_every_new_name() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "tracking.md").read_text(encoding="utf-8")
+    missing = [f"`{family}/`" for family in FAMILIES if f"`{family}/`" not in page]
+    missing += [ours for ours in RENAMED.values() if not ours.startswith("verl/") and ours.rstrip("/") not in page]
+    assert not missing
