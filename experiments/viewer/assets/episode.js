@@ -37,7 +37,7 @@ class EpisodeView {
       ["run", row.run], ["stage", row.stage], ["step", row.step || ""], ["sample", row.sample], ["split", episode.split],
       ["seed", episode.seed], ["policy", `${episode.policy}${row.step ? ` (weights of step ${episode.version})` : ""}`],
       ["turns", row.turns], ["not understood", row.invalid || ""], ["retries", episode.retries || ""],
-      ["tokens", `${count(episode.ids.length)} prompt, ${count(tokens("action"))} by the policy, ${count(tokens("context"))} environment`],
+      ["tokens", `${count(episode.ids.length)} prompt, ${count(tokens("action"))} ${episode.turns.every((turn) => turn.sampled) ? "sampled" : "given"}, ${count(tokens("context"))} environment`],
       ...Object.entries(row.rewards).map(([name, total]) => [`reward ${name}`, signed(total)]),
     ];
     return el("header", {},
@@ -100,7 +100,7 @@ class EpisodeView {
   numbers(turn, number) {
     const tokens = this.parts.turns[number].action;
     const known = turnFacts(turn, tokens);
-    const details = el("details", { class: "numbers" }, el("summary", {}, known.map(([name, value]) => el("span", { class: "fact" }, `${name} `, el("b", {}, value)))));
+    const details = el("details", { class: "numbers" }, el("summary", {}, known.map(([name, value]) => [el("span", { class: "fact" }, `${name} `, el("b", {}, value)), " "])));
     details.addEventListener("toggle", () => {
       if (details.open && details.children.length === 1) details.append(...this.more(turn, tokens));
     });

@@ -59,12 +59,13 @@ class List {
   row(row, place) {
     const { mark, label } = OUTCOMES[row.outcome];
     const where = [row.step ? `step ${row.step}` : row.stage, row.step || row.sample ? `sample ${row.sample}` : null];
-    const rewards = Object.values(row.rewards);
+    const rewards = Object.entries(row.rewards);
     return el("div", { class: "row", role: "option", "aria-selected": row.number === this.current, "data-number": row.number,
       style: `top: ${place * ROW}px` },
       el("b", { class: `mark ${row.outcome}`, title: label }, mark),
       el("span", { class: "name", title: `${row.task}/${row.game}` }, el("em", {}, row.game), ` ${row.task}`),
-      el("span", { class: "reward", title: "sum of each reward" }, rewards.map(signed).join("  ")),
+      el("span", { class: "reward", title: rewards.map(([name, sum]) => `${name}, summed over turns: ${signed(sum)}`).join("\n") },
+        rewards.map(([, sum]) => signed(sum)).join("  ")),
       el("span", { class: "where" }, where.filter(Boolean).join(" \u00b7 ")),
       el("span", { class: "turns" }, plural(row.turns, "turn")));
   }

@@ -1,0 +1,324 @@
+"""The page in a real browser: what it shows, what its filters and keys do, and that nothing in it can attack it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import viewer_samples as samples
+from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, expect, sync_playwright
+
+from experiments.viewer.page import fragment, page
+from experiments.viewer.sources import Shown, shown_episodes
+
+CHROMIUM = shutil.which("chromium")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium: apt-get install chromium")
+READY_MS = 30_000
+FOREIGN = """<!doctype html><style>* {{ display: none !important; color: red }} html, body, div {{ display: block !important }}
+</style><h1 id="top">Report</h1>{first}<p>between</p>{second}"""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield started
+        started.close()
+
+
+class Tab:
+    """A page that is open; ``complaints`` is whatever the browser's console said, ``asked`` what was loaded."""
+
+    def __init__(self, browser: Browser, scheme: str = "light", width: int = 1400) -> None:
+        self.complaints: list[str] = []
+        self.asked: list[str] = []
+        context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme, offline=True)
+        self.page: Page = context.new_page()
+        self.page.set_default_timeout(READY_MS)
+        expect.set_options(timeout=READY_MS)
+        self.page.on("console", self._console)
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("request", lambda request: self.asked.append(request.url))
+
+    def _console(self, message: ConsoleMessage) -> None:
+        self.complaints.append(message.text)
+
+    def open(self, file: Path, target: str = "") -> Tab:
+        self.page.goto(f"file://{file}{target}")
+        expect(self.page.locator(".turngrid-viewer[data-ready]").first).to_be_attached()
+        return self
+
+    def find(self, selector: str, **options: object) -> Locator:
+        return self.page.locator(selector, **options)
+
+    def shows(self, total: str, first: str | None = None) -> None:
+        expect(self.find(".total span")).to_have_text(total)
+        if first:
+            expect(self.find("h2 em")).to_have_text(first)
+
+    def keep(self, name: str, tmp_path: Path) -> None:
+        folder = Path(os.environ.get("TURNGRID_ARTEFACTS") or tmp_path)
+        folder.mkdir(parents=True, exist_ok=True)
+        self.page.screenshot(path=folder / f"{name}.png")
+
+
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory: pytest.TempPathFactory) -> list[Shown]:
+    return list(shown_episodes([samples.run_folder(tmp_path_factory.mktemp("viewer") / "a-run")]))
+
+
+@pytest.fixture(scope="module")
+def file(shown: list[Shown], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("pages") / "page.html"
+    path.write_text(page(shown, "a run", note="3 of 9 steps"), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def tab(browser: Browser, file: Path) -> Iterator[Tab]:
+    opened = Tab(browser).open(file)
+    yield opened
+    assert opened.complaints == []
+    assert opened.asked == [opened.page.url.split("#")[0]]  # the file, and nothing else
+    opened.page.context.close()
+
+
+# ---- reading
+
+
+def test_an_episode_is_there_to_read(tab: Tab, tmp_path: Path) -> None:
+    tab.shows("31 episodes, 17 won", first="1")
+    expect(tab.find(".note")).to_have_text("3 of 9 steps")
+    assert tab.find(".turn[data-turn] .seen").all_text_contents() == [f"You see box {n}." for n in range(3)]
+    assert [text.rstrip() for text in tab.find(".action > code").all_text_contents()] == ["open box"] * 3
+    expect(tab.find(".end .badge")).to_have_text("won")
+    expect(tab.find(".turn[data-turn='2'] .numbers summary")).to_contain_text("reward sparse +1 reward shaped +0.5")
+    tab.keep("viewer-light", tmp_path)
+
+
+def test_mask_colours_follow_who_wrote_the_token(tab: Tab, shown: list[Shown]) -> None:
+    tab.find("[data-set=tokens]").click()
+    tab.find("[data-set=mask]").click()
+    tab.find(".row", has_text="step 1").first.click()
+    episode = next(item.episode for item in shown if item.stage == "training")
+    wanted = ["prompt"] * len(episode.prompt_ids)
+    for turn in episode.turns:
+        wanted += ["sampled"] * len(turn.action_ids) + ["environment"] * len(turn.context_ids)
+    kinds = tab.find(".sequence .token").evaluate_all("nodes => nodes.map((node) => node.className.split(' ')[1])")
+    assert kinds == wanted
+    tab.find(".row", has_text="demonstrations").first.click()
+    expect(tab.find(".sequence .given")).to_have_count(3 * len(episode.turns[0].action_ids))  # nobody sampled these
+
+
+def test_a_token_tells_its_own_numbers(tab: Tab, shown: list[Shown]) -> None:
+    item = [item for item in shown if item.credit][5]  # step 2, sample 5 of 8: game 101, sample 1
+    tab.page.evaluate(f"location.hash = '{item.address}'")
+    expect(tab.find("h2 em")).to_have_text("101")
+    per_turn = len(item.episode.turns[0].action_ids)
+    tab.find(".turn[data-turn='1'] .action .token").nth(1).hover()
+    place = per_turn + 1
+    text = tab.find(".card").inner_text()
+    assert item.credit
+    for name, number in (
+        ("log-prob", "\u22120.500 nats"),
+        ("probability", "0.607"),
+        ("advantage", f"{item.credit.advantages[place]:+.3g}".replace("-", "\u2212")),
+        ("return", "+1"),
+        ("value", f"{item.credit.values[place]:+.3g}"),
+    ):
+        assert re.search(rf"{name}\s+{re.escape(number)}(\s|$)", text), (name, number, text)
+
+
+def test_advantages_of_either_sign_have_their_own_colour(tab: Tab, shown: list[Shown]) -> None:
+    item = next(item for item in shown if item.credit)
+    tab.page.evaluate(f"location.hash = '{item.address}'")
+    expect(tab.find(".row[aria-selected=true]")).to_contain_text("step 2")
+    assert item.credit
+    signs = tab.find(".action .token").evaluate_all("nodes => nodes.map((node) => node.className.split(' ')[1])")
+    assert signs == ["minus" if number < 0 else "plus" for number in item.credit.advantages]
+    strengths = tab.find(".action .token").evaluate_all(
+        "nodes => nodes.map((n) => +n.style.getPropertyValue('--strength'))"
+    )
+    assert strengths[0] > strengths[2] > strengths[3] == 0  # -0.3, -0.1, 0
+    assert tab.find(".strip rect.minus").count() + tab.find(".strip rect.plus").count() == len(item.episode.turns)
+
+
+def test_a_turns_numbers_unfold_into_a_table(tab: Tab, shown: list[Shown]) -> None:
+    item = next(item for item in shown if item.credit)
+    tab.page.evaluate(f"location.hash = '{item.address}'")
+    numbers = tab.find(".turn[data-turn='0'] .numbers").first
+    numbers.locator("summary").click()
+    assert numbers.locator("th").all_text_contents() == [
+        "token",
+        "id",
+        "log-prob (nats)",
+        "probability",
+        "advantage",
+        "return",
+        "value",
+    ]
+    expect(numbers.locator("tbody tr")).to_have_count(len(item.episode.turns[0].action_ids))
+    assert numbers.locator("tbody tr").first.locator("td").nth(4).inner_text() == "\u22120.3"
+
+
+# ---- filters
+
+
+def test_filters_by_outcome_task_step_and_reward(tab: Tab) -> None:
+    tab.find(".chip.out_of_turns").click()
+    tab.shows("14 of 31 episodes, 0 won")
+    tab.find(".chip.won").click()
+    tab.shows("31 episodes, 17 won")
+    tab.find(".chip.out_of_turns").click()
+    tab.shows("17 of 31 episodes, 17 won")
+    tab.find("select[name=task]").select_option("textworld/w4-o6-q8")
+    tab.shows("3 of 31 episodes, 3 won", first="0")
+    tab.find(".reset").click()
+    tab.shows("31 episodes, 17 won")
+    tab.find("[name=step-from]").fill("2")
+    tab.find("[name=step-to]").fill("2")
+    tab.shows("8 of 31 episodes, 4 won", first="100")
+    tab.find("select[name=reward]").select_option("shaped")
+    tab.find("[name=reward-from]").fill("0.5")
+    tab.shows("4 of 31 episodes, 4 won")
+    tab.find("[name=reward-from]").fill("0.6")
+    tab.shows("0 of 31 episodes, 0 won")
+    expect(tab.find(".nothing")).to_have_text("No episode passes the filters.")
+
+
+def test_search_reads_all_text_and_marks_what_it_finds(tab: Tab) -> None:
+    tab.page.keyboard.press("/")
+    tab.page.keyboard.type("BOX 4.")
+    tab.shows("6 of 31 episodes, 0 won", first="100")  # five turns: sample 3 of each game
+    assert tab.find("mark").all_text_contents() == ["box 4."]
+    tab.find(".search").fill("nowhere to be found")
+    tab.shows("0 of 31 episodes, 0 won")
+    tab.find(".search").fill("")
+    tab.shows("31 episodes, 17 won")
+
+
+def test_episodes_come_in_the_order_that_was_asked_for(tab: Tab) -> None:
+    tab.find("select[name=order]").select_option("longest first")
+    tab.page.keyboard.press("Escape")
+    expect(tab.find(".row").first).to_contain_text("5 turns")
+    tab.find("select[name=order]").select_option("reward, lowest first")
+    expect(tab.find(".row").first.locator(".reward")).to_have_text("0  0")
+
+
+# ---- getting about
+
+
+def test_keys_lead_from_one_to_the_next(tab: Tab) -> None:
+    press = tab.page.keyboard.press
+    current = tab.find(".row[aria-selected=true]")
+    for key, number in (("j", 1), ("j", 2), ("k", 1), ("k", 0), ("k", 0)):
+        press(key)
+        expect(current).to_have_attribute("data-number", str(number))
+    press("n")
+    expect(tab.find(".turn.here")).to_have_attribute("data-turn", "0")
+    press("n")
+    expect(tab.find(".turn.here")).to_have_attribute("data-turn", "1")
+    press("v")
+    expect(tab.find(".sequence")).to_be_visible()
+    tab.find(".row", has_text="sample 2").first.click()
+    press("]")
+    expect(current).to_contain_text("sample 3")
+    press("]")
+    expect(current).to_contain_text("sample 3")  # the last one of this game
+    press("?")
+    expect(tab.find("dialog")).to_be_visible()
+
+
+def test_an_address_opens_its_episode(browser: Browser, file: Path, shown: list[Shown]) -> None:
+    tab = Tab(browser).open(file, f"#{shown[20].address}")
+    expect(tab.find(".row[aria-selected=true]")).to_have_attribute("data-number", "20")
+    expect(tab.find("h2 .link")).to_have_text(f"#{shown[20].address}")
+    tab.page.keyboard.press("j")
+    expect(tab.find(".row[aria-selected=true]")).to_have_attribute("data-number", "21")
+    assert tab.page.url.endswith(f"#{shown[21].address}")
+    assert tab.complaints == []
+
+
+def test_samples_of_a_game_and_the_game_elsewhere_are_one_click_away(tab: Tab) -> None:
+    tab.find("[name=step-from]").fill("3")
+    expect(tab.find(".row[aria-selected=true]")).to_contain_text("step 3")
+    assert [text[-1] for text in tab.find(".others > div >> nth=0 >> button").all_text_contents()] == [
+        "0",
+        "1",
+        "2",
+        "3",
+    ]
+    elsewhere = tab.find(".others > div >> nth=1 >> button")
+    assert [text[2:] for text in elsewhere.all_text_contents()] == ["step 1", "step 2"]
+    elsewhere.first.click()  # not among those that are listed, and yet it opens
+    expect(tab.find("dl")).to_contain_text("step1sample0")
+
+
+# ---- size, safety, company
+
+
+def test_of_thousands_only_those_in_sight_are_drawn(browser: Browser, tmp_path: Path) -> None:
+    many = [Shown(samples.episode(game, won=game % 2 == 0, step=1 + game // 100, turns=1)) for game in range(5000)]
+    path = tmp_path / "many.html"
+    path.write_text(page(many, "many"), encoding="utf-8")
+    tab = Tab(browser).open(path)
+    tab.shows("5,000 episodes, 2,500 won")
+    assert tab.find(".row").count() < 40
+    tab.find(".list").evaluate("list => { list.scrollTop = list.scrollHeight; }")
+    expect(tab.find(".row").last).to_contain_text("4999")
+    assert tab.find(".row").count() < 40
+    tab.find(".row").last.click()
+    expect(tab.find("h2 em")).to_have_text("4999")
+    assert tab.complaints == []
+
+
+def test_what_models_and_worlds_say_is_text(browser: Browser, tmp_path: Path) -> None:
+    attacked = samples.episode(1, goal=samples.ATTACK, final_observation=samples.ATTACK, error=samples.ATTACK)
+    attacked.messages[0]["content"] = samples.ATTACK
+    attacked.task = f"textworld/{samples.ATTACK}/{samples.ATTACK}"
+    attacked.turns[0] = replace(
+        attacked.turns[0], observation=samples.ATTACK, action=samples.ATTACK, valid=False,
+        info={samples.ATTACK: samples.ATTACK}, rewards={samples.ATTACK: 1.0},
+    )  # fmt: skip
+    path = tmp_path / "attacked.html"
+    path.write_text(
+        page([Shown(attacked, run=samples.ATTACK, stage=samples.ATTACK)] * 2, samples.ATTACK, note=samples.ATTACK)
+    )
+    tab = Tab(browser).open(path)
+    expect(tab.find(".turn[data-turn='0'] .seen")).to_have_text(samples.ATTACK)
+    tab.find(".numbers summary").first.click()
+    tab.find(".told summary").click()
+    for key in ("v", "c", "v", "?"):
+        tab.page.keyboard.press(key)
+    assert tab.page.evaluate("window.attacked") is None
+    assert tab.find("img, aside script, main script").count() == 0
+    assert (tab.complaints, tab.page.title()) == ([], samples.ATTACK)
+
+
+def test_fragments_live_in_a_foreign_page_and_leave_it_alone(
+    browser: Browser, shown: list[Shown], tmp_path: Path
+) -> None:
+    path = tmp_path / "report.html"
+    path.write_text(FOREIGN.format(first=fragment(shown, limit=7), second=fragment(shown[7:])), encoding="utf-8")
+    tab = Tab(browser).open(path, "#top")
+    expect(tab.find(".turngrid-viewer[data-ready]")).to_have_count(2)
+    assert tab.find(".total span").all_text_contents() == ["7 episodes, 5 won", "24 episodes, 12 won"]
+    expect(tab.find(".turn .seen").first).to_be_visible()
+    assert tab.page.url.endswith("#top")
+    assert tab.page.evaluate("getComputedStyle(document.querySelector('h1')).color") == "rgb(255, 0, 0)"
+    assert tab.complaints == []
+
+
+def test_dark_is_dark_and_narrow_is_readable(browser: Browser, file: Path, tmp_path: Path) -> None:
+    tab = Tab(browser, scheme="dark", width=420).open(file)
+    light = tab.find(".viewer").evaluate("node => getComputedStyle(node).backgroundColor.match(/\\d+/g).map(Number)")
+    assert max(light) < 60
+    assert tab.find(".episode").evaluate("node => node.scrollWidth <= node.clientWidth")
+    assert tab.find(".list").evaluate("node => node.clientHeight > 100")
+    tab.keep("viewer-dark-narrow", tmp_path)
+    assert tab.complaints == []
