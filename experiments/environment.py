@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -28,4 +29,11 @@ def stage_environment(config: DictConfig, folder: Path) -> dict[str, str]:
             "OMP_WAIT_POLICY": "PASSIVE",  # idle threads sleep: spinning ones would starve whoever shares the core
             "TURNGRID_TRAINER_THREADS": str(OmegaConf.select(config, "cluster.trainer_threads", default=1)),
         }
-    return variables
+    return variables | (_for_other_nodes(variables) if "RAY_ADDRESS" in os.environ else {})
+
+
+def _for_other_nodes(variables: dict[str, str]) -> dict[str, str]:
+    """Workers of a Ray that was there before this process take their environment from its nodes: Ray hands them ours
+    from here, and verl's own settings win."""
+    job = {"runtime_env": {"env_vars": variables}}
+    return {"RAY_JOB_CONFIG_JSON_ENV_VAR": json.dumps(job), "RAY_OVERRIDE_JOB_RUNTIME_ENV": "1"}

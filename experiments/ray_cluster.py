@@ -20,18 +20,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 
 from experiments.child import child_environment, die_with_parent
 
 MEETING_SECONDS = 600.0  # nodes of a job start together, but images may have to be fetched
 STOP_SECONDS = 20.0
+HEAD, DRAFT, ENDED = "head.json", ".head", "ended"
 LONGEST_TMP = 40  # characters: Ray puts sockets below, whose path Linux cuts at 107
-WORKERS = {  # Ray's workers take their environment from the node's process, not from the driver
-    "VERL_USE_EXTERNAL_MODULES": "verl_plugin",
-    "TOKENIZERS_PARALLELISM": "false",
-    "RAY_USAGE_STATS_ENABLED": "0",
-    "RAY_worker_niceness": "0",
-}
+QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_worker_niceness": "0"}  # as in ``experiments.environment``
 
 
 class RayClusterFailed(RuntimeError):
@@ -65,12 +62,11 @@ class Cluster:
         variables = self._variables(secrets.token_hex(32)) | {"RAY_ADDRESS": f"{address}:{port}"}
         with self._node(["--head", f"--port={port}", "--include-dashboard=false"], address, variables) as node:
             try:
-                _wait_for_port(address, port, node)
-                self._publish(variables)
-                self._all_joined(variables)
+                self._gather(variables, node)
                 yield variables
             finally:
-                (self.place / "ended").touch()
+                (self.place / ENDED).touch()
+        shutil.rmtree(variables["RAY_TMPDIR"], ignore_errors=True)
 
     def serve(self) -> None:
         """On every other node: be one of Ray's nodes until the head's block ends.
@@ -79,22 +75,26 @@ class Cluster:
             RayClusterFailed: no head has shown itself within ten minutes.
         """
         variables = self._meet()
-        with self._node([f"--address={variables['RAY_ADDRESS']}"], node_address(), variables) as node:
-            while not (self.place / "ended").exists() and node.poll() is None:
-                time.sleep(1)
+        while not self._over():
+            with self._node([f"--address={variables['RAY_ADDRESS']}"], node_address(), variables) as node:
+                while not self._over() and node.poll() is None:
+                    time.sleep(1)  # one that could not join is started again
+        shutil.rmtree(variables["RAY_TMPDIR"], ignore_errors=True)
+
+    def _over(self) -> bool:
+        return (self.place / ENDED).exists()
 
     def _variables(self, token: str) -> dict[str, str]:
         """A temporary folder with the same name on every node, as Ray wants it, and of this job alone."""
         root = tempfile.gettempdir()
         folder = Path(root if len(root) <= LONGEST_TMP else "/tmp") / f"turngrid-{self.place.name}"
-        return {**WORKERS, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token, "RAY_TMPDIR": str(folder)}
+        return {**QUIET, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token, "RAY_TMPDIR": str(folder)}
 
     @contextmanager
     def _node(
         self, arguments: Sequence[str], address: str, variables: Mapping[str, str]
     ) -> Iterator[subprocess.Popen[bytes]]:
-        folder = Path(variables["RAY_TMPDIR"])
-        folder.mkdir(mode=0o700, exist_ok=True)
+        Path(variables["RAY_TMPDIR"]).mkdir(mode=0o700, exist_ok=True)
         resources = [f"--num-cpus={self._cpus()}", *([] if self.gpus is None else [f"--num-gpus={self.gpus}"])]
         words = ["start", *arguments, f"--node-ip-address={address}", *resources, "--block", "--disable-usage-stats"]
         # The command `ray` lies where pip put it; the module is where this Python is.
@@ -109,34 +109,32 @@ class Cluster:
             yield node
         finally:
             _stop(node)
-            shutil.rmtree(folder, ignore_errors=True)
 
     def _cpus(self) -> int:
         told = os.environ.get("SLURM_CPUS_PER_TASK") or os.environ.get("SLURM_CPUS_ON_NODE")
         return self.cpus or int(told or len(os.sched_getaffinity(0)))
 
-    def _publish(self, variables: Mapping[str, str]) -> None:
-        """Written whole before it has its name."""
-        draft = self.place / ".head"
-        draft.touch(mode=0o600)
-        draft.write_text(json.dumps(dict(variables)), encoding="utf-8")
-        draft.rename(self.place / "head.json")
-
     def _meet(self) -> dict[str, str]:
         end = time.monotonic() + MEETING_SECONDS
-        while not (self.place / "head.json").exists():
+        while not (self.place / HEAD).exists():
             if time.monotonic() > end:
                 raise RayClusterFailed(f"no head of Ray's in {self.place} within {MEETING_SECONDS:g} s")
             time.sleep(0.5)
-        found = json.loads((self.place / "head.json").read_text(encoding="utf-8"))
+        found = json.loads((self.place / HEAD).read_text(encoding="utf-8"))
         return {str(key): str(value) for key, value in found.items()}
 
-    def _all_joined(self, variables: Mapping[str, str]) -> None:
-        """In a process of its own: Ray changes the signal handlers of whoever asks."""
-        command = [sys.executable, "-P", "-m", "experiments.ray_cluster", str(self.nodes)]
-        done = subprocess.run(command, env=child_environment(variables), check=False, preexec_fn=die_with_parent)
-        if done.returncode:
-            raise RayClusterFailed(f"{self.nodes} nodes of Ray's were not there within {MEETING_SECONDS:g} s")
+    def _gather(self, variables: Mapping[str, str], node: subprocess.Popen[bytes]) -> None:
+        """In a process of its own: Ray changes the signal handlers of whoever asks it."""
+        draft = self.place / DRAFT
+        draft.touch(mode=0o600)
+        draft.write_text(json.dumps(dict(variables)), encoding="utf-8")
+        command = [sys.executable, "-P", "-m", "experiments.ray_cluster", str(self.place), str(self.nodes)]
+        asking = subprocess.Popen(command, env=child_environment(variables), preexec_fn=die_with_parent)  # noqa: PLW1509
+        while asking.poll() is None and node.poll() is None:
+            time.sleep(0.5)
+        if asking.poll() != 0:
+            asking.kill()
+            raise RayClusterFailed(f"Ray did not start on {self.nodes} nodes; its words are in the job's log")
 
 
 def node_address() -> str:
@@ -150,12 +148,16 @@ def node_address() -> str:
     return socket.gethostbyname(told[1] if told else socket.gethostname())
 
 
-def wait_for_nodes(count: int, seconds: float = MEETING_SECONDS) -> bool:
-    """Whether so many nodes of the cluster at ``RAY_ADDRESS`` are alive before the time is over."""
+def gather(place: Path, count: int, seconds: float = MEETING_SECONDS) -> bool:
+    """Let the other nodes know of the head once it answers; whether ``count`` nodes are there before the time is over."""
     import ray
 
-    ray.init(address="auto", log_to_driver=False)
     end = time.monotonic() + seconds
+    while not _connected(ray):
+        if time.monotonic() > end:
+            return False
+        time.sleep(1)
+    (place / DRAFT).rename(place / HEAD)  # written whole before it has its name
     while sum(node["Alive"] for node in ray.nodes()) < count:
         if time.monotonic() > end:
             return False
@@ -163,20 +165,19 @@ def wait_for_nodes(count: int, seconds: float = MEETING_SECONDS) -> bool:
     return True
 
 
+def _connected(ray: ModuleType) -> bool:
+    """A head that is still starting refuses in several ways."""
+    try:
+        ray.init(address="auto", log_to_driver=False)
+    except (ConnectionError, RuntimeError, TimeoutError) as error:
+        print(f"the head of Ray's does not answer yet: {error}", flush=True)
+        return False
+    return True
+
+
 def _free_port() -> int:
     with socket.create_server(("", 0)) as server:
         return int(server.getsockname()[1])
-
-
-def _wait_for_port(address: str, port: int, node: subprocess.Popen[bytes]) -> None:
-    end = time.monotonic() + MEETING_SECONDS
-    while node.poll() is None and time.monotonic() < end:
-        try:
-            socket.create_connection((address, port), timeout=1).close()
-            return
-        except OSError:
-            time.sleep(0.2)
-    raise RayClusterFailed(f"the head of Ray's at {address}:{port} did not start; its words are in the job's log")
 
 
 def _stop(node: subprocess.Popen[bytes]) -> None:
@@ -194,4 +195,4 @@ def _stop(node: subprocess.Popen[bytes]) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(0 if wait_for_nodes(int(sys.argv[1])) else 1)
+    sys.exit(0 if gather(Path(sys.argv[1]), int(sys.argv[2])) else 1)

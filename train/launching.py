@@ -10,7 +10,7 @@ import os
 import shlex
 import shutil
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -131,7 +131,11 @@ def slurm_settings(config: DictConfig) -> dict[str, object]:
     Plugins.instance().register(SlurmLauncher)
     settings = OmegaConf.to_container(config.cluster.slurm, resolve=True)
     assert isinstance(settings, dict)
-    return keys() | {str(key): value for key, value in settings.items()} | {"_target_": _target(SlurmLauncher)}
+    return (
+        keys()
+        | {str(key): value for key, value in settings.items()}
+        | {"_target_": _target(SlurmLauncher), "name": NAME}
+    )
 
 
 def _target(kind: type) -> str:
@@ -155,6 +159,8 @@ def _check_slurm(config: DictConfig) -> None:
         raise ConfigError(
             f"cluster={name} computes on one node and cluster.slurm.nodes={slurm.nodes}: cluster=slurm_multinode"
         )
+    if not isinstance(slurm.additional_parameters or {}, Mapping):
+        raise ConfigError("cluster.slurm.additional_parameters: options of sbatch, as in {mail-type: FAIL}")
     for key in ("nodes", "timeout_min", "array_parallelism"):
         if slurm[key] < 1:
             raise ConfigError(f"cluster.slurm.{key}={slurm[key]} must be at least 1")

@@ -52,7 +52,7 @@ def submit(params: Mapping[str, Any], folder: Path, runs: Sequence[Run]) -> list
     if not runs:
         return []
     jobs = start(params, folder, [command(run, params["config_dir"]) for run in runs])
-    waiting = [_watched(folder, job.job_id, run) for job, run in zip(jobs, runs, strict=True)]
+    waiting = [Waiting(run, job) for run, job in zip(runs, jobs, strict=True)]
     _record(folder, waiting)
     array = jobs[0].job_id.split("_")[0]
     limit = f", at most {params['array_parallelism']} at once" if params["array_parallelism"] < len(runs) else ""
@@ -66,7 +66,13 @@ def submit(params: Mapping[str, Any], folder: Path, runs: Sequence[Run]) -> list
 
 def start(params: Mapping[str, Any], folder: Path, commands: Sequence[Sequence[str]]) -> list[submitit.Job[int]]:
     """One array job with a task a command. Raises: FailedJobError: sbatch has refused it."""
-    return list(_executor(params, folder).map_array(_job(params, folder), commands))
+    jobs = _executor(params, folder).map_array(_job(params, folder), commands)
+    return [_job_of(folder, job.job_id) for job in jobs]
+
+
+def _job_of(folder: Path, job_id: str) -> submitit.Job[int]:
+    """On several nodes the first task is the one with the run, and the only one to wait for."""
+    return submitit.SlurmJob(folder, job_id, tasks=[0])
 
 
 def _job(params: Mapping[str, Any], folder: Path) -> Job:
@@ -94,11 +100,6 @@ def _own_setup() -> list[str]:
     return [f'export PYTHONPATH={root}"${{PYTHONPATH:+:$PYTHONPATH}}"', "export PYTHONSAFEPATH=1"]
 
 
-def _watched(folder: Path, job_id: str, run: Run) -> Waiting:
-    """The first task stands for the job; on several nodes it is the one with the run."""
-    return Waiting(run, submitit.SlurmJob(folder, job_id, tasks=[0]))
-
-
 def _record(folder: Path, waiting: Sequence[Waiting]) -> None:
     """For a later launch of the same runs."""
     array = waiting[0].job_id.split("_")[0]
@@ -117,7 +118,7 @@ def still_there(folder: Path, runs: Sequence[Run]) -> list[Waiting]:
         recorded = json.loads(file.read_text(encoding="utf-8"))
         earlier |= {json.dumps(what): job_id for job_id, what in recorded.items()}
     jobs = {run: earlier[json.dumps(run.what)] for run in runs if json.dumps(run.what) in earlier}
-    known = [_watched(folder, job_id, run) for run, job_id in jobs.items()]
+    known = [Waiting(run, _job_of(folder, job_id)) for run, job_id in jobs.items()]
     open_ones = [item for item in known if not item.result.exists()]
     there = states(item.job_id for item in open_ones) if open_ones else {}
     found = [item for item in open_ones if item.job_id in there and there[item.job_id].alive]

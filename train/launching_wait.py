@@ -111,7 +111,8 @@ class _Watch:
 def _tell(item: Waiting, state: JobState) -> None:
     word = "runs" if state.state in RUNNING else "waits"
     if word != item.told:
-        say(f"job {item.job_id} {word}{f' ({state.where})' if state.where else ''}: {item.run.label}")
+        where = "" if state.where in ("", "None") else f" ({state.where})"
+        say(f"job {item.job_id} {word}{where}: {item.run.label}")
     item.told = word
 
 

@@ -157,7 +157,7 @@ class Slurm:
         array_parallelism: jobs of one launch that run at once.
         setup: shell lines before the run, such as ``module load cuda``.
         srun_args: arguments of srun, such as ``--container-image=...``.
-        additional_parameters: any other option of sbatch.
+        additional_parameters: any other options of sbatch, as in ``{mail-type: FAIL}``.
         wait: whether the launch waits for its jobs.
         lost_after_s: seconds after which a job that SLURM has ended, or knows nothing of, and that left no result is
             given up.
@@ -178,7 +178,7 @@ class Slurm:
     array_parallelism: int = 256
     setup: list[str] = field(default_factory=list)
     srun_args: list[str] = field(default_factory=list)
-    additional_parameters: dict[str, Any] = field(default_factory=dict)
+    additional_parameters: Any = None
     wait: bool = True
     lost_after_s: float = 60.0
 

@@ -1,0 +1,44 @@
+"""Jobs through our own launcher, with commands that cost nothing in the place of runs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from train import launching
+from train.base import ROOT
+from train.compose import compose
+from train.launching import Run
+from train.launching_slurm import start
+from train.launching_wait import Waiting
+
+
+def settings(folder: Path, *overrides: str) -> dict[str, Any]:
+    """What the launcher is made with for ``cluster=slurm`` and more overrides."""
+    config = compose(["cluster=slurm", "cluster.slurm.cpus_per_task=1", "cluster.slurm.mem_gb=null", *overrides])
+    return {**launching.slurm_settings(config), "folder": str(folder), "config_dir": None}
+
+
+def python(code: str, *arguments: object) -> list[str]:
+    return [sys.executable, "-c", code, *map(str, arguments)]
+
+
+def launched(params: dict[str, Any], commands: dict[str, Sequence[str]]) -> list[Waiting]:
+    """One array job; the label of each run is its key."""
+    jobs = start(params, Path(params["folder"]), list(commands.values()))
+    runs = [Run(number, (), label) for number, label in enumerate(commands, 1)]
+    return [Waiting(run, job) for run, job in zip(runs, jobs, strict=True)]
+
+
+def front_door(*arguments: str, cwd: Path) -> subprocess.Popen[str]:
+    """As a shell starts it: in a process group of its own, which Ctrl-C would reach."""
+    command = [sys.executable, "-P", "-m", "train", *arguments]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "200"}
+    pipe = subprocess.PIPE
+    return subprocess.Popen(
+        command, cwd=cwd, env=environment, stdout=pipe, stderr=pipe, text=True, start_new_session=True
+    )

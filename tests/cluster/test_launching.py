@@ -1,0 +1,135 @@
+"""Who starts runs, as far as no SLURM is needed: names, refusals, places, and several runs at once on this machine."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from cheap_jobs import front_door
+from omegaconf import DictConfig
+
+from experiments.result import RunResult, StageResult
+from experiments.run_folder import identity, outside_identity, run_name
+from train import launching, machine
+from train.app import main
+from train.compose import compose, composer
+
+LAUNCHED = ("slurm", "slurm_gpu1", "slurm_gpu8", "slurm_multinode", "local_parallel")
+TINY = ("budget=rl_only", "eval.games=2")
+
+
+@pytest.fixture(scope="module")
+def configs() -> dict[str, DictConfig]:
+    """By option of ``cluster=``; each with settings of its job, and one without."""
+    job = ["cluster.slurm.timeout_min=7", "cluster.slurm.partition=x", "cluster.slurm.setup=[module load cuda]"]
+    more = [*job, "cluster.slurm.additional_parameters={mail-type: FAIL}"]
+    with composer() as composed:
+        return {"none": composed([])} | {option: composed([f"cluster={option}", *more]) for option in LAUNCHED}
+
+
+@pytest.mark.parametrize("option", LAUNCHED)
+def test_who_starts_a_run_is_no_part_of_its_name(configs: dict[str, DictConfig], option: str) -> None:
+    assert identity(configs[option]) == identity(configs["none"])
+
+
+def test_these_options_set_nothing_that_was_part_of_a_name() -> None:
+    """Else all runs would have got other names when they came."""
+    assert not [key for key in outside_identity() if key == "defaults" or key.startswith(("hydra", "cluster."))]
+
+
+@pytest.mark.parametrize(
+    ("option", "nodes", "gpus"),
+    [("slurm", 1, None), ("slurm_gpu1", 1, 1), ("slurm_gpu8", 1, 8), ("slurm_multinode", 2, 8)],
+)
+def test_a_job_asks_for_what_its_run_uses(
+    configs: dict[str, DictConfig], option: str, nodes: int, gpus: int | None
+) -> None:
+    config = configs[option]
+    assert (config.cluster.slurm.nodes, config.cluster.slurm.gpus_per_node) == (nodes, gpus)
+    assert config.trainer.nnodes == nodes
+    ray = config.ray_kwargs.ray_init
+    assert (ray.get("address"), ray.num_cpus is None) == ((None, True) if nodes > 1 else ("local", False))
+
+
+REFUSED = {
+    "cluster.slurm.signal_delay_s=3600 cluster.slurm.timeout_min=60": "must be less than cluster.slurm.timeout_min=60",
+    "cluster.slurm.array_parallelism=0": "cluster.slurm.array_parallelism=0 must be at least 1",
+    "cluster.slurm.nodes=2": "cluster=slurm_multinode",
+    "cluster.launcher=slrum": "must be here, slurm or local_parallel",
+    "cluster.slurm.partion=x": "did you mean cluster.slurm.partition?",
+    "cluster=local_parallel cluster.runs_at_once=0": "cluster.runs_at_once=0 must be at least 1",
+}
+
+
+@pytest.mark.parametrize("words", REFUSED)
+@pytest.mark.parametrize("several", [[], ["-m"]])
+def test_what_cannot_be_launched_is_refused_in_one_line(
+    words: str, several: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("sbatch", "srun"):
+        (tmp_path / name).write_text("#!/bin/sh\nexit 9\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert main([*several, "cluster=slurm", *words.split(), f"output_dir={tmp_path / 'runs'}"]) == 2
+    (line,) = capfd.readouterr().err.splitlines()
+    assert REFUSED[words] in line
+    assert not (tmp_path / "runs").exists()
+
+
+def test_without_slurm_nothing_is_submitted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert main(["cluster=slurm", f"output_dir={tmp_path / 'runs'}"]) == 2
+    (line,) = capfd.readouterr().err.splitlines()
+    assert "no sbatch" in line and "login node" in line
+
+
+def test_a_plan_is_made_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not launching.elsewhere(compose(["cluster=slurm", "plan=true"]))
+    assert launching.elsewhere(compose(["cluster=slurm"]))
+    monkeypatch.setenv(launching.LAUNCHED, "1")
+    assert not launching.elsewhere(compose(["cluster=slurm"])), "a job computes where it is"
+
+
+def test_a_run_is_told_by_what_the_others_have_not() -> None:
+    several = launching.runs_of([["algo=ppo", "seed=1"], ["algo=grpo", "seed=1"]], 4, "now")
+    assert [(run.number, run.label) for run in several] == [(5, "algo=ppo"), (6, "algo=grpo")]
+    assert several[0].overrides == ("algo=ppo", "seed=1", "tracking.group='now'")
+    (named,) = launching.runs_of([["algo=ppo", "tracking.group=mine", "tracking.run_name='algo=ppo seed=1'"]], 0, "now")
+    assert named.label == "algo=ppo seed=1"
+    assert named.what == ["algo=ppo"]
+
+
+def test_each_run_has_gpus_of_its_own(configs: dict[str, DictConfig], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "gpus", lambda: 5)  # this machine may have none
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    two_each = configs["slurm_gpu8"].copy()
+    two_each.trainer.n_gpus_per_node = 2
+    assert launching._places(two_each, None) == ["0,1", "2,3"]
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "7,6,5,4,3")
+    assert launching._places(two_each, 1) == ["7,6"]
+    assert launching._places(configs["none"], 3) == [None, None, None]
+
+
+def test_several_runs_at_once_on_this_machine(tmp_path: Path) -> None:
+    """Two finished runs and one that is refused; all three are started before the first one ends."""
+    shared = ("critic.enable=false", "output_dir=runs")
+    for algo in ("grpo", "rloo"):
+        folder = tmp_path / "runs" / run_name(compose([*TINY, *shared, f"algo={algo}"]))
+        folder.mkdir(parents=True)
+        base = StageResult("base", 1, 2, 0.1, 0.9, 3.0, 0.25, {"won": 1, "lost": 1}, 0.4, 12, "asset://tiny", "0" * 8)
+        RunResult(folder.name, str(folder), 0, [base], units=0.0).write(folder)
+    parallel = ("cluster=local_parallel", "cluster.runs_at_once=3")
+    launch = front_door("-m", "algo=grpo,ppo,rloo", *TINY, *shared, *parallel, cwd=tmp_path)
+    _, err = launch.communicate(timeout=120)
+    assert launch.returncode == 1, err
+    lines = [line for line in err.splitlines() if re.match(r"turngrid: run \d", line)]
+    assert all(" starts: algo=" in line for line in lines[:3]) and len(lines) == 6
+    last = err.splitlines()[-1]
+    assert last.startswith("turngrid: failed: algo=ppo (exit code 2; ")
+    assert "learns from a critic" in Path(last.split("; ")[1].rstrip(")")).read_text()
+    logs = sorted((tmp_path / "runs" / "local_parallel").glob("*/*.log"))
+    assert [log.name for log in logs] == ["1.log", "2.log", "3.log"]
+    assert "fresh=true" in logs[0].read_text()

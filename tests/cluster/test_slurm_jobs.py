@@ -1,0 +1,212 @@
+"""Jobs on a real SLURM: through the front door, and with commands that cost nothing in the place of runs.
+
+The cheap jobs are submitted first and looked at last, since SLURM takes its time over time limits.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from cheap_jobs import front_door, launched, python, settings
+from small_slurm import SmallSlurm
+
+from experiments.result import RunResult, StageResult
+from experiments.run_folder import run_name
+from train import launching
+from train.compose import compose
+from train.launching_wait import Waiting, wait
+
+AT_WORK = """
+import sys, time
+from pathlib import Path
+start = time.time()
+time.sleep(1)
+with Path(sys.argv[1]).open("a") as file:
+    file.write(f"{start} {time.time()}\\n")
+sys.exit(int(sys.argv[2]))
+"""
+STUCK_AT_FIRST = """
+import sys, time
+from pathlib import Path
+attempts = Path(sys.argv[1])
+with attempts.open("a") as file:
+    file.write("started\\n")
+if len(attempts.read_text().splitlines()) == 1:
+    time.sleep(600)
+"""
+NO_RESULT = "import os, signal; os.kill(os.getppid(), signal.SIGKILL)"  # submitit can write nothing any more
+SHORT = ("cluster.slurm.timeout_min=1", "cluster.slurm.signal_delay_s=55")
+TINY = ("budget=rl_only", "eval.games=2")
+
+
+@dataclass
+class Fates:
+    """What became of the cheap jobs. ``failures`` and ``said``: by the label of the run they are about."""
+
+    folder: Path
+    jobs: dict[str, Waiting]
+    codes: dict[str, int]
+    failures: dict[str, str]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cheap(slurm: SmallSlurm, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, list[Waiting]]]:
+    folder = tmp_path_factory.mktemp("cheap")
+    array = {f"array-{code}-{i}": python(AT_WORK, folder / "clock", code) for i, code in enumerate((0, 3, 0, 0))}
+    jobs = launched(settings(folder / "slurm", *SHORT), {"again": python(STUCK_AT_FIRST, folder / "again")})
+    once = settings(folder / "slurm", *SHORT, "cluster.slurm.max_num_timeout=0")
+    jobs += launched(once, {"too often": python(STUCK_AT_FIRST, folder / "too often")})
+    jobs += launched(settings(folder / "slurm", "cluster.slurm.array_parallelism=2"), array)
+    jobs += launched(settings(folder / "slurm"), {"cancelled": python("import time; time.sleep(600)")})
+    jobs += launched(settings(folder / "slurm"), {"no result": python(NO_RESULT)})
+    threading.Thread(target=_hurry, args=[slurm, jobs[0].job_id], daemon=True).start()
+    yield folder, jobs
+
+
+def _hurry(slurm: SmallSlurm, job_id: str) -> None:
+    end = time.monotonic() + 120
+    while time.monotonic() < end and "BeginTime" not in slurm.command("squeue", "-h", "-j", job_id, "-o", "%r"):
+        time.sleep(0.5)
+    slurm.hurry(job_id)
+
+
+@pytest.fixture(scope="module")
+def fates(slurm: SmallSlurm, cheap: tuple[Path, list[Waiting]]) -> Fates:
+    folder, jobs = cheap
+    by_label = {item.run.label: item for item in jobs}
+    slurm.command("scancel", by_label["cancelled"].job_id)
+    codes = dict(zip(by_label, wait(jobs, lost_after_s=2), strict=True))
+    failures = {label: line for line in launching.failures for label in by_label if line.startswith(f"{label} (")}
+    return Fates(folder, by_label, codes, failures)
+
+
+# ---- through the front door
+
+
+def finished(root: Path, *overrides: str) -> Path:
+    """A run's folder as it is after its last stage: its run prints a table and ends."""
+    folder = root / run_name(compose([*TINY, *overrides]))
+    folder.mkdir(parents=True)
+    outcomes = {"won": 1, "out_of_turns": 1}
+    base = StageResult("base", 1, 2, 0.1, 0.9, 3.0, 0.25, outcomes, 0.4, 12, "asset://tiny", "0" * 8)
+    RunResult(folder.name, str(folder), 0, [base], units=0.0).write(folder)
+    return folder
+
+
+def test_several_runs_are_one_array_and_the_launch_names_the_one_that_failed(slurm: SmallSlurm, tmp_path: Path) -> None:
+    """ppo without a critic is refused in its job; grpo and rloo are finished runs."""
+    shared = ("critic.enable=false", "output_dir=runs", "cluster=slurm")
+    folders = [finished(tmp_path / "runs", f"algo={algo}", *shared) for algo in ("grpo", "rloo")]
+    launch = front_door("-m", "algo=grpo,ppo,rloo", *TINY, *shared, cwd=tmp_path)
+    _, err = launch.communicate(timeout=120)
+    assert launch.returncode == 1, err
+    array = err.split("submitted SLURM job ")[1].split(":")[0]
+    assert f"job {array}_0: algo=grpo\n" in err and f"scancel {array} cancels them" in err
+    assert f"turngrid: job {array}_2 ended well: algo=rloo " in err
+    last = err.splitlines()[-1]
+    assert last.startswith("turngrid: failed: algo=ppo (failed with exit code 2; ")
+    assert "learns from a critic" in Path(last.split("; ")[1].rstrip(")")).read_text()
+    logs = "".join(path.read_text() for path in (tmp_path / "runs" / "slurm").glob(f"{array}_*_log.out"))
+    assert all(folder.name in logs for folder in folders)
+
+
+def test_ctrl_c_leaves_the_job_and_the_same_command_waits_for_it_again(slurm: SmallSlurm, tmp_path: Path) -> None:
+    """One run without -m is a job too. SLURM is told to start it tomorrow."""
+    later = "cluster.slurm.additional_parameters={begin: tomorrow}"
+    arguments = (*TINY, "cluster=slurm", later)
+    launch = front_door(*arguments, cwd=tmp_path)
+    assert launch.stderr is not None
+    said = iter(launch.stderr.readline, "")
+    job = next(line for line in said if "submitted SLURM job" in line).split("job ")[1].split(":")[0]
+    next(line for line in said if "waits (BeginTime)" in line)
+    os.killpg(launch.pid, signal.SIGINT)
+    assert launch.wait(timeout=60) == 130
+    assert f"scancel {job}" in "".join(said)
+    assert slurm.command("squeue", "-h", "-j", job, "-o", "%T").split() == ["PENDING"]
+    again = front_door(*arguments, cwd=tmp_path)
+    assert again.stderr is not None
+    next(line for line in iter(again.stderr.readline, "") if f"job {job} of an earlier launch is pending" in line)
+    slurm.command("scancel", job)
+    _, err = again.communicate(timeout=120)
+    assert again.returncode == 1 and "submitted" not in err
+    assert "(was cancelled; " in err.splitlines()[-1]
+
+
+def test_what_sbatch_refuses_is_one_line(slurm: SmallSlurm, tmp_path: Path) -> None:
+    launch = front_door(*TINY, "cluster=slurm", "cluster.slurm.partition=nowhere", cwd=tmp_path)
+    _, err = launch.communicate(timeout=120)
+    assert launch.returncode == 1
+    assert "nothing was submitted" in err.splitlines()[-1] and "invalid partition" in err.splitlines()[-1]
+    assert "Traceback" not in err
+
+
+def test_what_is_asked_of_slurm(slurm: SmallSlurm, tmp_path: Path) -> None:
+    """SLURM's own words for a job of two nodes with two GPUs each, which it would start tomorrow."""
+    nodes = ("cluster=slurm_multinode", "trainer.n_gpus_per_node=2", "cluster.slurm.cpus_per_task=3")
+    more = ("cluster.slurm.additional_parameters={begin: tomorrow}", "cluster.slurm.setup=[echo ready]")
+    params = settings(tmp_path, *nodes, *more, "cluster.slurm.partition=main", "cluster.slurm.timeout_min=90")
+    (job,) = launched(params, {"multinode": ["true"]})
+    shown = dict(
+        word.split("=", 1) for word in slurm.command("scontrol", "-o", "show", "job", job.job_id).split() if "=" in word
+    )
+    assert (shown["NumNodes"].split("-")[0], shown["TresPerNode"], shown["CPUs/Task"]) == ("2", "gres:gpu:2", "3")
+    assert (shown["Partition"], shown["TimeLimit"], shown["JobName"]) == ("main", "01:30:00", "turngrid")
+    assert "echo ready" in next(tmp_path.glob("*_submission.sh")).read_text()
+    params = settings(tmp_path, *nodes, *more, "cluster.slurm.gres=gpu:1")
+    (job,) = launched(params, {"gres": ["true"]})
+    assert "TresPerNode=gres:gpu:1" in slurm.command("scontrol", "-o", "show", "job", job.job_id)
+
+
+# ---- what becomes of a job
+
+
+def test_one_failure_leaves_the_others(fates: Fates) -> None:
+    array = {label: code for label, code in fates.codes.items() if label.startswith("array")}
+    assert array == {"array-0-0": 0, "array-3-1": 3, "array-0-2": 0, "array-0-3": 0}
+    assert len({fates.jobs[label].job_id.split("_")[0] for label in array}) == 1, "one array job"
+    assert fates.failures["array-3-1"].startswith("array-3-1 (failed with exit code 3; ")
+    assert set(fates.failures) == {"array-3-1", "too often", "cancelled", "no result"}
+
+
+def test_so_many_jobs_of_an_array_run_at_once(fates: Fates) -> None:
+    spans = [tuple(map(float, line.split())) for line in (fates.folder / "clock").read_text().splitlines()]
+    assert len(spans) == 4
+    assert max(sum(start <= other[0] < end for other in spans) for start, end in spans) <= 2
+
+
+def test_a_cancelled_job_ends_its_wait(fates: Fates) -> None:
+    assert fates.codes["cancelled"] == 1
+    assert fates.failures["cancelled"].startswith("cancelled (was cancelled; ")
+
+
+def test_a_job_that_leaves_no_result_is_given_up(fates: Fates) -> None:
+    assert fates.codes["no result"] == 1
+    assert "left no result (SLURM says FAILED)" in fates.failures["no result"]
+
+
+def test_a_job_out_of_time_goes_back_into_the_queue(fates: Fates) -> None:
+    assert fates.codes["again"] == 0
+    assert (fates.folder / "again").read_text() == "started\n" * 2
+
+
+def test_but_not_for_ever(fates: Fates) -> None:
+    assert fates.codes["too often"] == 1
+    assert (fates.folder / "too often").read_text() == "started\n"
+    assert "ran out of time too often (cluster.slurm.max_num_timeout)" in fates.failures["too often"]
+
+
+def test_a_job_that_slurm_has_forgotten_is_given_up(slurm: SmallSlurm, fates: Fates, tmp_path: Path) -> None:
+    """Its controller loses all it knows, as after a crash. The last test here: every other job is gone too."""
+    tomorrow = "cluster.slurm.additional_parameters={begin: tomorrow}"
+    jobs = launched(settings(tmp_path / "slurm", tomorrow), {"forgotten": ["true"]})
+    slurm.forget()
+    assert wait(jobs, lost_after_s=1) == [1]
+    (line,) = launching.failures
+    assert line.startswith("forgotten (has vanished: SLURM knows nothing of it and it left no result; ")
