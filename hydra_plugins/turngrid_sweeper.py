@@ -52,7 +52,7 @@ class TurngridSweeper(Sweeper):
         left = [run for run in wanted if state(output_dir / run.folder) is not State.FINISHED]
         done = len(wanted) - len(left)
         print(f"turngrid: sweep {sweep.folder_name}: {len(left)} runs to go, {done} finished", file=sys.stderr)
-        return [run.overrides for run in left]
+        return [run.overrides for run in {run.folder: run for run in left}.values()]  # two settings may be one run
 
 
 def register() -> None:
