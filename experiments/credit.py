@@ -15,8 +15,6 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-DIGITS = 7  # significant ones, as many as a float32 holds
-
 
 @dataclass(frozen=True)
 class Credit:
@@ -54,12 +52,11 @@ def _credit(found: dict[str, Any] | None) -> Credit | None:
 
 
 def pack_runs(numbers: Sequence[float | None]) -> list[Any]:
-    """``[0.5, 0.5, 1.0]`` -> ``[[0.5, 2], 1.0]``; to ``DIGITS`` significant digits."""
+    """``[0.5, 0.5, 1.0]`` -> ``[[0.5, 2], 1.0]``."""
     packed: list[Any] = []
     for number, equal in groupby(numbers):
         count = sum(1 for _ in equal)
-        shown = None if number is None else float(f"{number:.{DIGITS}g}")
-        packed.append(shown if count == 1 else [shown, count])
+        packed.append(number if count == 1 else [number, count])
     return packed
 
 

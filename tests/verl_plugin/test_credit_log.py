@@ -6,6 +6,7 @@ import os
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -13,6 +14,7 @@ from experiments.credit import Credit, pack_runs, read_credit, unpack_runs, writ
 from experiments.resume import RlFolder, discard_beyond_checkpoint
 from rollouts.episode import Episode
 from rollouts.store import read_episodes
+from verl_plugin.credit_log import _credit, rounded
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "tests" / "experiments"))
@@ -105,6 +107,18 @@ def test_credit_survives_the_file(tmp_path: Path) -> None:
         None,
         ([0.0], [0.0], []),
     ]
+
+
+def test_tokens_taken_out_of_the_update_have_no_advantage() -> None:
+    sampled, used = np.array([1, 1, 0, 1]), np.array([1, 0, 0, 1])
+    numbers = np.array([0.1, 0.2, 0.0, -0.3], dtype=np.float32)
+    credit = _credit(sampled, used, numbers, numbers, None)
+    assert (credit.advantages, credit.returns, credit.values) == ([0.1, None, -0.3], [0.1, 0.2, -0.3], [])
+
+
+def test_numbers_keep_seven_digits_whatever_their_size() -> None:
+    numbers = np.array([0.0, 1 / 3, -1e-9 / 3, 1234567.8], dtype=np.float32)
+    assert rounded(numbers) == [0.0, 0.3333333, -3.333333e-10, 1234568.0]
 
 
 def test_equal_numbers_in_a_row_are_written_once() -> None:
