@@ -47,7 +47,9 @@ PROMPT_TOKENS, TURN_TOKENS, ACTION_TOKENS, TURNS_SHARE = 165, 49, 5, 0.75
 ENV_SECONDS, STEP_SECONDS, DECODE_SECONDS = 0.004, 6.0, 0.004
 START_SECONDS = {"sft": 60.0, "rl": 180.0, "evaluation": 60.0}
 EAGER_DECODE_SECONDS, EVALUATION_BATCH = 0.03, 64
-STATE_BYTES, REFERENCE_BYTES, WEIGHT_BYTES = 16, 4, 2
+WEIGHTS, GRADIENTS, ADAM = 4, 4, 8  # bytes a trained parameter, fp32
+WEIGHT_BYTES = 2  # of the rollout server
+CONTEXT_BYTES = 2 * GB  # of CUDA and NCCL, trainer and server together
 ASSUMPTIONS = (
     (
         f"training at {TRAIN_MFU:.0%} of the dense bf16 FLOPs (6 a parameter and token, 8 where activations are recomputed), "
@@ -63,8 +65,10 @@ ASSUMPTIONS = (
         f"{START_SECONDS['rl']:g} s (RL), {START_SECONDS['evaluation']:g} s (evaluation, transformers on one GPU)"
     ),
     (
-        f"memory: {STATE_BYTES} bytes a trained parameter (weights, gradients, Adam in fp32), {REFERENCE_BYTES} a frozen one, "
-        "sharded over all GPUs; the rollout server keeps its share beside them; activations by ppo_max_token_len_per_gpu"
+        f"memory: {WEIGHTS + GRADIENTS + ADAM} bytes a trained parameter (weights, gradients, Adam in fp32), sharded over all "
+        "GPUs, the gradients only while training; a frozen reference waits in the machine's memory; vLLM has its share while it "
+        "plays, rollout=transformers keeps its weights throughout; activations by ppo_max_token_len_per_gpu; "
+        f"{CONTEXT_BYTES / GB:g} GB for CUDA"
     ),
 )
 
@@ -158,17 +162,20 @@ def generation_seconds(config: DictConfig, place: Setup, episodes: int) -> float
 
 
 def memory_bytes(config: DictConfig, place: Setup) -> float:
-    """The peak of one GPU: training, or playing beside what is not offloaded."""
+    """The peak of one GPU: training, or playing beside what is not offloaded. verl 0.9.1 sets gradients to None after each
+    update, and its FSDP2 engine keeps a frozen model on the CPU."""
     actor = config.actor_rollout_ref
-    reference = REFERENCE_BYTES * place.shape.parameters * place.reference
     tokens = int(actor.actor.ppo_max_token_len_per_gpu or 16384)
     kept = 2 if place.recompute else 34  # bytes a token, layer and hidden unit: its input alone, or all activations
     activations = tokens * (kept * place.shape.layers * place.shape.hidden + 8 * place.shape.vocabulary)
-    training = (STATE_BYTES * place.trained + reference) / place.number + activations
+    training = (WEIGHTS + GRADIENTS + ADAM) * place.trained / place.number + activations
     engine = actor.actor.fsdp_config
-    stays = STATE_BYTES - 8 * bool(engine.optimizer_offload) - 8 * bool(engine.param_offload)
-    playing = (stays * place.trained + reference) / place.number
-    return max(training, playing + float(actor.rollout.gpu_memory_utilization) * place.gpu.memory)
+    stays = ADAM * (not engine.optimizer_offload) + WEIGHTS * (not engine.param_offload)
+    playing = stays * place.trained / place.number
+    if actor.rollout.name == "transformers":
+        return max(training, playing) + WEIGHT_BYTES * place.shape.parameters + CONTEXT_BYTES
+    share = float(actor.rollout.gpu_memory_utilization) * place.gpu.memory
+    return max(training, playing + share) + CONTEXT_BYTES
 
 
 def problems(config: DictConfig, place: Setup) -> list[str]:
@@ -181,7 +188,7 @@ def problems(config: DictConfig, place: Setup) -> list[str]:
         )
     weights = WEIGHT_BYTES * place.shape.parameters / place.parallel / GB
     share = float(config.actor_rollout_ref.rollout.gpu_memory_utilization)
-    if weights > share * room:
+    if config.actor_rollout_ref.rollout.name != "transformers" and weights > share * room:
         found.append(
             f"memory: the rollout server's weights take {weights:.0f} GB of its {share * room:.0f} GB; "
             "raise actor_rollout_ref.rollout.tensor_model_parallel_size"

@@ -15,7 +15,7 @@ from typing import Self
 from rollouts.futures import settle
 from rollouts.sampling import Sample, SampleRequest
 
-RunBatch = Callable[[list[SampleRequest]], Awaitable[Sequence[Sample]]]
+RunBatch = Callable[[list[SampleRequest]], Awaitable[Sequence[Sample | Exception]]]
 
 
 class Cohort:
@@ -34,11 +34,19 @@ class Cohort:
         future: asyncio.Future[Sample] = asyncio.get_running_loop().create_future()
         self._waiting[place] = (request, future)
         self._fire_when_complete()
-        return await future
+        try:
+            return await future
+        finally:
+            self._withdraw(place, future)
 
     def leave(self) -> None:
         self._playing -= 1
         self._fire_when_complete()
+
+    def _withdraw(self, place: int, future: asyncio.Future[Sample]) -> None:
+        """An episode that was cancelled while others were still to ask is in no batch."""
+        if self._waiting.get(place, (None, None))[1] is future:
+            del self._waiting[place]
 
     def _fire_when_complete(self) -> None:
         if not self._waiting or len(self._waiting) < self._playing:
@@ -54,7 +62,7 @@ class Cohort:
             samples = await self._run_batch([request for request, _ in batch])
             if len(samples) != len(batch):
                 raise RuntimeError(f"{len(samples)} answers to {len(batch)} requests")
-            results: Sequence[Sample | Exception] = samples
+            results: Sequence[Sample | Exception] = samples  # each episode gets its own error, if it has one
         except Exception as error:  # noqa: BLE001 - the episodes, not this task, must see what went wrong
             results = [error] * len(batch)
         for (_, future), result in zip(batch, results, strict=True):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from rollouts.policy import Action, TurnContext
-from rollouts.sampling import Sampler, SampleRequest, SamplingParams
+from rollouts.sampling import RequestTooLong, Sampler, SampleRequest, SamplingParams
 from rollouts.seeds import request_seed
 
 
@@ -35,7 +35,10 @@ class ModelPolicy:
             self._prompt_length = len(context.token_ids)
         if not self._fits(len(context.token_ids)):
             return Action(text="", out_of_context=True)
-        sample = await self.sampler.sample(self._request(context))
+        try:
+            sample = await self.sampler.sample(self._request(context))
+        except RequestTooLong:  # the server knows the model's own context, which may hold less than the config says
+            return Action(text="", out_of_context=True)
         text = self.decode(sample.token_ids).strip()
         return Action(text=text, token_ids=sample.token_ids, logprobs=sample.logprobs, version=sample.version)
 

@@ -1,4 +1,5 @@
-"""An episode that fails in the world is played again on a fresh game; one that keeps failing is not trained on."""
+"""An episode that fails in the world, or loses its model's server, is played again on a fresh game; one that keeps failing
+is not trained on."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ from typing import Protocol
 from envs.types import EnvError
 from rollouts.episode import Episode, Outcome
 from rollouts.loop import EpisodePlan, Session
+from rollouts.sampling import SampleLost
 
 MAX_RETRIES = 3
 
@@ -19,7 +21,7 @@ class OpenSession(Session, Protocol):
 
 
 class EpisodeFailed(RuntimeError):
-    """The world failed at every try; the message ends with the last cause."""
+    """World or server failed at every try; the message ends with the last cause."""
 
 
 async def play_with_retries(
@@ -27,18 +29,18 @@ async def play_with_retries(
     play: Callable[[Session], Awaitable[Episode]],
     retries: int = MAX_RETRIES,
 ) -> Episode:
-    """Play; on ``EnvError`` again, up to ``retries`` more times. Requests are seeded by what they are for, so a
+    """Play; on ``EnvError`` and ``SampleLost`` again, up to ``retries`` more times. Requests are seeded by what they are for, so a
     retried episode repeats the same actions.
 
     Raises:
         EpisodeFailed: no try came to an end.
     """
-    cause: EnvError | None = None
+    cause: EnvError | SampleLost | None = None
     for attempt in range(retries + 1):
         session = await open_session()
         try:
             episode = await play(session)
-        except EnvError as error:
+        except (EnvError, SampleLost) as error:
             cause = error
             continue
         finally:

@@ -29,8 +29,18 @@ class Sample:
     version: int = 0
 
 
+class RequestTooLong(ValueError):
+    """Prompt and answer do not fit into the model's context."""
+
+
+class SampleLost(RuntimeError):
+    """The server lost the request, by dying for instance: asked again, another may answer."""
+
+
 class Sampler(Protocol):
-    async def sample(self, request: SampleRequest) -> Sample: ...
+    async def sample(self, request: SampleRequest) -> Sample:
+        """Raises: RequestTooLong, SampleLost."""
+        ...
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,8 @@ from typing import Any
 import ray
 from omegaconf import DictConfig, OmegaConf
 
+from verl_plugin.transformers_server import spare_weights
+
 
 class AgentShell:
     """An agent-loop worker's process: imports what it needs at once, becomes the worker when verl knows its arguments."""
@@ -35,6 +37,9 @@ class AgentShell:
     async def become(self, *arguments: Any) -> None:
         self._worker = self._kind(*arguments)
         self._worker.pool = self._pool
+
+    async def keep_weights(self, replica: int, spare: Any) -> None:
+        spare_weights.keep(replica, spare)
 
     async def generate_sequences(self, batch: Any) -> None:
         await self._worker.generate_sequences(batch)
@@ -81,8 +86,8 @@ def _start_agents(config: DictConfig) -> None:
 def _start_server(config: DictConfig) -> None:
     rollout = config.actor_rollout_ref.rollout
     if rollout.name == "transformers":
-        server = importlib.import_module("verl_plugin.transformers_server.server")
-        _started.append(server.start(0, config.actor_rollout_ref.model.path, rollout))
+        launch = importlib.import_module("verl_plugin.transformers_server.launch")
+        _started.append(launch.start(0, config.actor_rollout_ref.model.path, rollout))
 
 
 def _start_queue(config: DictConfig) -> None:

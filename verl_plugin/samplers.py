@@ -7,9 +7,12 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import ray
+from ray.exceptions import RayActorError
 
-from rollouts.sampling import Sample, SampleRequest
-from verl_plugin.transformers_server.server import server_name
+from rollouts.sampling import RequestTooLong, Sample, SampleLost, SampleRequest
+from verl_plugin.transformers_server.launch import server_name
+from verl_plugin.transformers_server.server import TOO_LONG
+from verl_plugin.transformers_server.spare_weights import revive
 
 
 @dataclass
@@ -19,7 +22,17 @@ class ServerSampler:
     client: Any
 
     async def sample(self, request: SampleRequest) -> Sample:
-        output = await self.client.generate(
+        try:
+            output = await self._generate(request)
+        except RayActorError as error:
+            raise SampleLost(f"a rollout server died: {error}") from error
+        if not output.token_ids:
+            raise SampleLost(f"{request.request_id}: the server answered nothing ({output.stop_reason})")
+        version = output.extra_fields.get("global_steps") or 0
+        return Sample(tuple(output.token_ids), tuple(output.log_probs), version)
+
+    async def _generate(self, request: SampleRequest) -> Any:
+        return await self.client.generate(
             request_id=request.request_id,
             prompt_ids=list(request.prompt_ids),
             sampling_params={
@@ -31,10 +44,6 @@ class ServerSampler:
                 "logprobs": True,
             },
         )
-        if not output.token_ids:
-            raise RuntimeError(f"{request.request_id}: the server answered nothing ({output.stop_reason})")
-        version = output.extra_fields.get("global_steps") or 0
-        return Sample(tuple(output.token_ids), tuple(output.log_probs), version)
 
 
 @dataclass
@@ -48,15 +57,29 @@ class BatchSampler:
     replica: int
     _server: Any = field(default=None, repr=False)
 
-    async def __call__(self, requests: list[SampleRequest]) -> Sequence[Sample]:
-        self._server = self._server or ray.get_actor(server_name(self.replica))
-        answers = await self._server.generate_batch.remote([_wire(request) for request in requests])
-        return [_sample(answer) for answer in answers]
+    async def __call__(self, requests: list[SampleRequest]) -> Sequence[Sample | Exception]:
+        """Raises: SampleLost: the server died; if it could be started again, that has been done."""
+        self._server = self._server or _found(self.replica)
+        try:
+            answers = await self._server.generate_batch.remote([_wire(request) for request in requests])
+        except RayActorError as error:
+            await revive(self._server, self.replica)
+            raise SampleLost("the rollout server died; it was started again with the step's weights") from error
+        return [_sample(request, answer) for request, answer in zip(requests, answers, strict=True)]
+
+
+def _found(replica: int) -> Any:
+    try:
+        return ray.get_actor(server_name(replica))
+    except ValueError as error:
+        raise SampleLost(f"rollout server {replica} died for good") from error
 
 
 def _wire(request: SampleRequest) -> dict[str, Any]:
     return {**asdict(request), "prompt_ids": list(request.prompt_ids)}
 
 
-def _sample(answer: dict[str, Any]) -> Sample:
+def _sample(request: SampleRequest, answer: dict[str, Any]) -> Sample | Exception:
+    if answer["stop_reason"] == TOO_LONG:
+        return RequestTooLong(f"{request.request_id}: {len(request.prompt_ids)} + {request.max_tokens} tokens")
     return Sample(tuple(answer["token_ids"]), tuple(answer["log_probs"]), answer.get("global_steps") or 0)

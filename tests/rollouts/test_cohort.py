@@ -6,7 +6,7 @@ import random
 import pytest
 
 from rollouts.cohort import Cohort
-from rollouts.sampling import Sample, SampleRequest
+from rollouts.sampling import RequestTooLong, Sample, SampleRequest
 
 
 def request(name: str) -> SampleRequest:
@@ -73,3 +73,43 @@ def test_a_batch_answered_short_is_refused():
 
     with pytest.raises(RuntimeError, match="0 answers to 1 requests"):
         asyncio.run(main())
+
+
+def test_a_cancelled_episode_is_in_no_batch_and_holds_nobody_up():
+    """It is cancelled while it waits for the others' turn; those who share the batch are the same as without it."""
+    seen: list[list[str]] = []
+
+    async def run_batch(requests: list[SampleRequest]) -> list[Sample]:
+        seen.append([r.request_id for r in requests])
+        return [Sample((7,), (-0.5,)) for _ in requests]
+
+    async def late(cohort: Cohort, place: int, start: asyncio.Event) -> None:
+        async with cohort.seat(place) as seat:
+            await start.wait()
+            await seat.sample(request(f"{place}.0"))
+
+    async def main() -> None:
+        cohort, start = Cohort(3, run_batch), asyncio.Event()
+        gone = asyncio.create_task(play(cohort, 0, 2, random.Random(0)))
+        kept = [asyncio.create_task(late(cohort, place, start)) for place in (1, 2)]
+        await asyncio.sleep(0.02)
+        gone.cancel()
+        await asyncio.sleep(0)
+        start.set()
+        await asyncio.wait_for(asyncio.gather(*kept), timeout=5)
+
+    asyncio.run(main())
+    assert seen == [["1.0", "2.0"]]
+
+
+def test_one_bad_request_is_the_business_of_its_episode():
+    async def run_batch(requests: list[SampleRequest]) -> list[Sample | Exception]:
+        return [RequestTooLong("too long") if r.request_id == "0.0" else Sample((7,), (-0.5,)) for r in requests]
+
+    async def main() -> list[object]:
+        cohort = Cohort(2, run_batch)
+        plays = [play(cohort, place, 2, random.Random(0)) for place in range(2)]
+        return await asyncio.wait_for(asyncio.gather(*plays, return_exceptions=True), timeout=5)
+
+    refused, played = asyncio.run(main())
+    assert isinstance(refused, RequestTooLong) and played is None

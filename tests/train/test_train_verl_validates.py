@@ -22,23 +22,32 @@ import sys
 from verl.trainer.ppo.utils import need_critic, need_reference_policy
 from verl.utils.config import validate_config
 from train.compose import composer
+from train.refusals import check
 with composer() as composed:
     for line in sys.stdin.read().splitlines():
-        config = composed(line.split())
+        overrides, sizes = line.split("|")
+        config = composed(overrides.split())
         config.model.path = sys.argv[1]  # verl reads the model's own config too, and these models lie elsewhere
-        validate_config(config, use_reference_policy=need_reference_policy(config), use_critic=need_critic(config))
+        for size in sizes.split():
+            config.trainer.nnodes, config.trainer.n_gpus_per_node = map(int, size.split("x"))
+            check(config)
+            validate_config(config, use_reference_policy=need_reference_policy(config), use_critic=need_critic(config))
         print("valid:", line, flush=True)
 """
+SIZES = {"gpu1": "1x1", "gpu8": "1x2 1x4 1x8 2x8"}  # nodes x GPUs of each
+OTHERS = {"slurm_gpu1": "1x1", "slurm_gpu8": "1x8", "slurm_multinode": "2x8"}  # differ in where they run only
 
 
-def test_verl_accepts_every_model_algorithm_and_cluster() -> None:
-    gpus = itertools.product(MODELS, ALGORITHMS, ["gpu1", "gpu8"])
-    asked = [f"model={model} algo={algo} cluster={cluster}" for model, algo, cluster in gpus]
-    asked += [f"model=tiny algo={algo} cluster=cpu" for algo in ALGORITHMS]
+def test_verl_and_we_accept_every_model_algorithm_and_number_of_gpus() -> None:
+    """1, 2, 4, 8 and 16 GPUs."""
+    options = itertools.product(MODELS, ALGORITHMS, SIZES.items())
+    asked = [f"model={model} algo={algo} cluster={cluster}|{sizes}" for model, algo, (cluster, sizes) in options]
+    asked += [f"model={MODELS[0]} cluster={cluster}|{sizes}" for cluster, sizes in OTHERS.items()]
+    asked += [f"model=tiny algo={algo} cluster=cpu|1x1" for algo in ALGORITHMS]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-c", VALIDATE, str(ROOT / "assets" / "tiny")]
     done = subprocess.run(
-        command, input="\n".join(asked), env=environment, capture_output=True, text=True, timeout=240, check=False
+        command, input="\n".join(asked), env=environment, capture_output=True, text=True, timeout=540, check=False
     )
     valid = [line.removeprefix("valid: ") for line in done.stdout.splitlines() if line.startswith("valid: ")]
     assert valid == asked, done.stderr[-2000:]

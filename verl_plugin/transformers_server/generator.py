@@ -12,11 +12,12 @@ from typing import Any
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
+from rollouts.sampling import RequestTooLong
 from verl_plugin.transformers_server.attention import GROUPED
 from verl_plugin.transformers_server.batch import Batch
 from verl_plugin.transformers_server.prefix_store import PrefixStore
 from verl_plugin.transformers_server.ragged_cache import RaggedCache
-from verl_plugin.transformers_server.requests import GenRequest, GenResult, RequestTooLong
+from verl_plugin.transformers_server.requests import GenRequest, GenResult
 
 PREFIX_BYTES = 512 * 2**20
 

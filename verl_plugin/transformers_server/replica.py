@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Iterator
 from typing import Any
@@ -12,8 +13,10 @@ from verl.utils.device import get_device_name
 from verl.workers.rollout.base import BaseRollout
 from verl.workers.rollout.replica import RolloutReplica
 
-from verl_plugin.transformers_server import server
-from verl_plugin.transformers_server.server import Place, server_name
+from verl_plugin.early_start import shell_name
+from verl_plugin.transformers_server import launch
+from verl_plugin.transformers_server.launch import Place, server_name
+from verl_plugin.transformers_server.spare_weights import Spare
 
 
 class TransformersReplica(RolloutReplica):
@@ -27,7 +30,7 @@ class TransformersReplica(RolloutReplica):
         except ValueError:
             path, concurrency = self.model_config.path, self.max_concurrency
             place = await self._place()
-            self._server_handle = server.start(self.replica_rank, path, self.config, role, concurrency, place)
+            self._server_handle = launch.start(self.replica_rank, path, self.config, role, concurrency, place)
         self.servers = [self._server_handle]
         self._server_address = server_name(self.replica_rank, role)
 
@@ -42,6 +45,13 @@ def _node_and_gpu(_worker: Any) -> tuple[str, str]:
     """Runs in the training process."""
     context = ray.get_runtime_context()
     return context.get_node_id(), context.get_accelerator_ids()["GPU"][0]
+
+
+def _agent_shell(index: int) -> Any:
+    try:
+        return ray.get_actor(shell_name(index))
+    except ValueError:  # a server alone, as in tests
+        return None
 
 
 class WeightSync(BaseRollout):
@@ -73,4 +83,16 @@ class WeightSync(BaseRollout):
         state = {name: tensor.detach().to("cpu", torch.float32, copy=True) for name, tensor in weights}
         if self._leads:
             self._server = self._server or ray.get_actor(server_name(self._replica))
-            await self._server.update_weights.remote(state, global_steps)
+            await self._send(state, global_steps)
+
+    async def _send(self, state: dict[str, torch.Tensor], global_steps: int | None) -> None:
+        """The agent loops keep a reference too: they notice first when a server has died, and send it again."""
+        await self._spare(None, global_steps)  # the old weights make room first
+        reference = ray.put(state)
+        await self._server.update_weights.remote(reference, global_steps)
+        await self._spare(reference, global_steps)
+
+    async def _spare(self, reference: Any, global_steps: int | None) -> None:
+        shells = [_agent_shell(index) for index in range(self.config.agent.num_workers)]
+        kept = Spare(reference, global_steps)
+        await asyncio.gather(*(shell.keep_weights.remote(self._replica, kept) for shell in shells if shell))

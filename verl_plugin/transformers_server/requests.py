@@ -27,13 +27,9 @@ class GenRequest:
 class GenResult:
     """``log_probs`` in nats at the request's temperature (1 where it is 0), of the distribution before top-p and top-k.
 
-    ``stop_reason`` is "eos" (the last token ends the turn) or "length".
+    ``stop_reason`` is "eos" (the last token ends the turn) or "length"; "too_long" in ``generate_batch``, without tokens.
     """
 
     token_ids: list[int]
     log_probs: list[float]
     stop_reason: str
-
-
-class RequestTooLong(ValueError):
-    """Prompt and answer do not fit into the model's context."""

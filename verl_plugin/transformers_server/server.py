@@ -16,15 +16,16 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 import ray
-from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from rollouts.futures import settle
+from rollouts.sampling import RequestTooLong
 from verl_plugin.transformers_server.requests import GenRequest, GenResult
 
 if TYPE_CHECKING:
     import torch
     from verl.workers.rollout.replica import TokenOutput
 
+TOO_LONG = "too_long"
 GATHER_SECONDS = 0.003  # single requests that come in this close together share a batch
 
 
@@ -59,6 +60,8 @@ class _Waiting:
 class TransformersServer:
     """Owns one model. Batches run one at a time, first come first served, in a thread, so that the actor listens on.
 
+    One that Ray starts again after it died answers nobody before it has been sent weights (``spare_weights``).
+
     Args:
         model_path: a model folder as transformers saves it.
         max_batch: the most requests of ``generate`` that share a batch; ``generate_batch`` runs what it is given.
@@ -83,6 +86,9 @@ class TransformersServer:
         self._queue: asyncio.Queue[_Waiting] = asyncio.Queue()
         self._open = asyncio.Event()
         self._open.set()
+        self._loaded = asyncio.Event()
+        if not _started_again():
+            self._loaded.set()
         self._rejecting = False
         self._serving: asyncio.Task[None] | None = None
         self._step: int | None = None
@@ -111,6 +117,7 @@ class TransformersServer:
             raise ValueError("rollout=transformers takes text only")
         request = self._request(request_id, prompt_ids, sampling_params)
         self._generator.check(request)
+        await self._loaded.wait()
         answer = await self._in_turn(request)
         result = answer.result
         return TokenOutput(
@@ -121,13 +128,29 @@ class TransformersServer:
         )
 
     async def generate_batch(self, requests: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Exactly these requests (``GenRequest``'s fields) as one batch, in this order.
+        """Exactly these requests (``GenRequest``'s fields) as one batch, in this order, without those that do not fit.
 
         Returns:
             For each of them ``GenResult``'s fields and ``global_steps``, the training step of the weights.
+
+        Raises:
+            ValueError: a request that says nothing or has ids beyond the vocabulary.
         """
-        results, step = await self._in_thread(self._generate, [GenRequest(**request) for request in requests])
+        await self._loaded.wait()
+        asked = [GenRequest(**request) for request in requests]
+        fits = [self._fits(request) for request in asked]
+        wanted = [request for request, fit in zip(asked, fits, strict=True) if fit]
+        answered, step = await self._in_thread(self._generate, wanted)
+        rest = iter(answered)
+        results = [next(rest) if fit else GenResult([], [], TOO_LONG) for fit in fits]
         return [{**asdict(result), "global_steps": step} for result in results]
+
+    def _fits(self, request: GenRequest) -> bool:
+        try:
+            self._generator.check(request)
+        except RequestTooLong:
+            return False
+        return True
 
     async def update_weights(self, weights: dict[str, torch.Tensor], global_steps: int | None) -> None:
         """Batches asked for before run with the old weights, those after with the new.
@@ -136,6 +159,7 @@ class TransformersServer:
             ValueError: names do not fit the model's; the old weights stay then.
         """
         await self._in_thread(self._load, weights, global_steps)
+        self._loaded.set()
 
     def _load(self, weights: dict[str, torch.Tensor], global_steps: int | None) -> None:
         self._generator.load_weights(weights.items())
@@ -234,33 +258,6 @@ def seed_of(request_id: str, length: int) -> int:
     return int.from_bytes(blake2b(f"{request_id}/{length}".encode(), digest_size=8).digest(), "big")
 
 
-def server_name(rank: int, role: str = "policy") -> str:
-    """The Ray actor name of one replica's server; each run has a Ray session of its own."""
-    return f"turngrid_{role}_server_{rank}"
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where a server runs: a Ray node, and one of its GPUs, by the number that CUDA gives it. Neither: wherever Ray
-    likes, on a CPU."""
-
-    node: str = ""
-    gpu: str = ""
-
-    def options(self) -> dict[str, Any]:
-        """Ray's. The GPU belongs to the trainer's process, which lends it while it waits, so Ray must not count it."""
-        if not self.node:
-            return {}
-        visible = {"CUDA_VISIBLE_DEVICES": self.gpu, "RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES": "1"}
-        where = NodeAffinitySchedulingStrategy(node_id=self.node, soft=False)
-        return {"scheduling_strategy": where, "runtime_env": {"env_vars": visible}}
-
-
-def start(
-    rank: int, model_path: str, rollout: Any, role: str = "policy", concurrency: int = 1000, place: Place = Place()
-) -> Any:
-    """Start one replica's server and return its actor handle; ``rollout`` is verl's node of that name."""
-    actor: Any = ray.remote(TransformersServer)
-    options = actor.options(name=server_name(rank, role), num_cpus=0, max_concurrency=concurrency, **place.options())
-    device = "cuda" if place.gpu else "cpu"
-    return options.remote(model_path, rollout.max_num_seqs, rollout.response_length, device, rollout.dtype)
+def _started_again() -> bool:
+    """Ray put this actor in the place of one that died: the model folder's weights are no longer the run's."""
+    return ray.is_initialized() and ray.get_runtime_context().was_current_actor_reconstructed

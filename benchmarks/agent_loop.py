@@ -1,0 +1,246 @@
+"""Wall time outside the model's forward passes: our agent loop against verl's own tool agent loop.
+
+    python -m benchmarks.agent_loop [--prompts 8] [--samples 8] [--turns 6] [--repeats 5] [--out FILE.json]
+
+Both play the same games with the same model, server, turns, tokens a turn, pool of games and transfer queue; verl's loop
+reaches the world through a tool. They take turns, so that a busy machine is busy for both. Overhead is the wall time of a
+batch less the seconds that the server spent sampling; medians over the repeats. ``alone`` is our loop with one request
+a turn through verl's client, as with rollout=vllm.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+os.environ |= {
+    "VERL_PLATFORM": "cpu",
+    "VERL_USE_EXTERNAL_MODULES": "verl_plugin",
+    "OMP_NUM_THREADS": "1",
+    "TOKENIZERS_PARALLELISM": "false",
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "TRANSFER_QUEUE_ENABLE": "1",
+}
+
+import numpy as np
+import ray
+import transfer_queue as tq
+from omegaconf import DictConfig, OmegaConf, open_dict
+from verl.experimental.agent_loop.tool_parser import FunctionCall, ToolParser
+from verl.tools.base_tool import BaseTool
+from verl.tools.schemas import OpenAIFunctionToolSchema, ToolResponse
+from verl.utils import tensordict_utils as tu
+from verl.utils.dataset.rl_dataset import collate_fn
+from verl.workers.rollout.llm_server import LLMServerClient
+from verl.workers.rollout.router import get_router_handle
+
+from envs.catalogue import Catalogue
+from envs.pool import EnvPool, pool_of
+from envs.registry import world
+from envs.types import TaskRef
+from experiments.models import resolve_model
+from rollouts.prompts import first_message, next_message
+from train.compose import compose
+from verl_plugin.agent_worker import AgentLoopWorker, VerlWorker
+from verl_plugin.dataset import TaskDataset
+from verl_plugin.early_start import ray_settings
+from verl_plugin.transformers_server import launch
+
+TASK = "w4-o6-q8"  # won in 8 turns at best: with fewer, every episode has the same number of turns
+TOKENS = 16  # a turn
+SCHEMA = {
+    "type": "function",
+    "function": {
+        "name": "act",
+        "description": "act in the world",
+        "parameters": {"type": "object", "properties": {"command": {"type": "string"}}, "required": ["command"]},
+    },
+}
+
+
+@ToolParser.register("whole_answer")
+class WholeAnswer(ToolParser):
+    """Whatever the model says is a command, so that a model that was never taught to call tools calls one each turn."""
+
+    async def extract_tool_calls(self, responses_ids: list[int], tools: Any = None) -> tuple[str, list[FunctionCall]]:
+        text = self.tokenizer.decode(responses_ids, skip_special_tokens=True)
+        return text, [FunctionCall(name="act", arguments=json.dumps({"command": text}))]
+
+
+class WorldTool(BaseTool):
+    """The same pool of games as a tool of verl's."""
+
+    def __init__(self, pool: EnvPool) -> None:
+        super().__init__({}, OpenAIFunctionToolSchema.model_validate(SCHEMA))
+        self._pool = pool
+        self._sessions: dict[str, Any] = {}
+
+    async def execute(
+        self, instance_id: str, parameters: dict[str, Any], **kwargs: Any
+    ) -> tuple[ToolResponse, float, dict]:
+        episode = kwargs["agent_data"]
+        session = self._sessions.get(episode.request_id) or await self._open(episode)
+        result = await session.step(parameters["command"])
+        return ToolResponse(text=next_message(result.observation.text)), result.score_delta, {}
+
+    async def _open(self, episode: Any) -> Any:
+        session = self._sessions[episode.request_id] = await self._pool.open()
+        task = TaskRef.from_dict(json.loads(episode.tools_kwargs["task"]))
+        await session.reset(task, task.seed)
+        return session
+
+    async def close(self) -> None:
+        for session in self._sessions.values():
+            await session.close()
+        self._sessions.clear()
+
+
+class Alone(AgentLoopWorker):
+    """Without cohorts: one request a turn, whenever an episode is ready for it."""
+
+    _lockstep = False  # type: ignore[assignment]
+
+
+class Bench:
+    """One server, one pool, one queue, and three workers in this process."""
+
+    def __init__(self, config: DictConfig, games: list[TaskRef], pool: EnvPool) -> None:
+        self.config, self.games, self.pool = config, games, pool
+        self.server = launch.start(0, config.actor_rollout_ref.model.path, _server_settings(config))
+        balancer = get_router_handle(servers={launch.server_name(0): self.server})
+        client = LLMServerClient(config, balancer)
+        self.tool = WorldTool(pool)
+        verls = VerlWorker(_tool_config(config), client)
+        verls.tools = [self.tool]
+        self.workers = {"verl": verls, "ours": AgentLoopWorker(config, client), "alone": Alone(config, client)}
+        self.workers["ours"].pool = self.workers["alone"].pool = pool
+        self._batches = 0
+
+    async def prompts(self) -> list[str]:
+        """verl's loop has its first prompt from the data set."""
+        return [await self._first_prompt(game) for game in self.games]
+
+    async def _first_prompt(self, game: TaskRef) -> str:
+        session = await self.pool.open()
+        seen = await session.reset(game, game.seed)
+        await session.close()
+        return first_message(world("textworld").prompt, seen.goal or game.goal, seen.text)
+
+    def batch(self, prompts: list[str]) -> Any:
+        dataset = TaskDataset(self.config.data.train_files)
+        rows = collate_fn([dataset[number] for number in range(len(dataset))])
+        self._batches += 1
+        rows["uid"] = np.array([f"{self._batches:06d}-{n:04d}" for n in range(len(dataset))], dtype=object)
+        rows["raw_prompt"] = _objects([[{"role": "user", "content": prompt}] for prompt in prompts])
+        rows["tools_kwargs"] = _objects([{"task": task} for task in rows["task"]])
+        batch = tu.get_tensordict(rows)
+        tu.assign_non_tensor_data(batch, "global_steps", self._batches)
+        return batch
+
+    async def measure(self, name: str, prompts: list[str]) -> dict[str, float]:
+        """Play one batch."""
+        worker, batch = self.workers[name], self.batch(prompts)
+        before = await self.server.stats.remote()
+        wall, cpu = time.perf_counter(), time.process_time()
+        await worker.generate_sequences(batch)
+        while worker.background_tasks:
+            await asyncio.gather(*worker.background_tasks)
+        wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+        after = await self.server.stats.remote()
+        keys = list(tq.kv_list("train")["train"])
+        tq.kv_clear(keys=keys, partition_id="train")
+        await self.tool.close()
+        forward = after["generation_seconds"] - before["generation_seconds"]
+        counts = {
+            "turns": after["requests"] - before["requests"],
+            "tokens": after["sampled_tokens"] - before["sampled_tokens"],
+            "rows": sum("_" in key for key in keys),
+        }
+        return {"wall": wall, "forward": forward, "overhead": wall - forward, "agent_cpu": cpu, **counts}
+
+
+def _objects(values: list[Any]) -> np.ndarray:
+    array = np.empty(len(values), dtype=object)
+    array[:] = values
+    return array
+
+
+def _server_settings(config: DictConfig) -> Any:
+    settings = OmegaConf.create(OmegaConf.to_container(config.actor_rollout_ref.rollout, resolve=True))
+    settings.response_length = TOKENS  # verl's loop names no limit of a turn
+    return settings
+
+
+def _tool_config(config: DictConfig) -> DictConfig:
+    changed = OmegaConf.create(OmegaConf.to_container(config, resolve=True))
+    rollout = changed.actor_rollout_ref.rollout
+    rollout.agent.default_agent_loop = "tool_agent"
+    rollout.multi_turn.format = "whole_answer"
+    rollout.multi_turn.max_assistant_turns = config.env.max_turns
+    rollout.multi_turn.max_tool_response_length = 100_000
+    return changed
+
+
+def bench_config(prompts: int, samples: int, turns: int, folder: Path) -> tuple[DictConfig, list[TaskRef]]:
+    sizes = [f"data.train_batch_size={prompts}", f"actor_rollout_ref.rollout.n={samples}"]
+    turn = [f"env.max_turns={turns}", f"env.max_action_tokens={TOKENS}", f"env.task={TASK}"]
+    config = compose([*sizes, *turn, "actor_rollout_ref.rollout.temperature=0.7"])
+    config = OmegaConf.create(OmegaConf.to_container(config, resolve=True))
+    games = Catalogue(world("textworld"), None).tasks(TASK, "train", prompts)
+    file = folder / "games.jsonl"
+    file.write_text("".join(json.dumps(game.to_dict()) + "\n" for game in games), encoding="utf-8")
+    with open_dict(config):
+        config.run = {"episodes": str(folder / "episodes")}
+        config.data.train_files = str(file)
+        config.actor_rollout_ref.model.path = resolve_model(config.model.path, folder)
+    return config, games
+
+
+async def compare(config: DictConfig, games: list[TaskRef], repeats: int) -> dict[str, dict[str, float]]:
+    async with pool_of(config.env) as pool:
+        bench = Bench(config, games, pool)
+        prompts = await bench.prompts()
+        seen: dict[str, list[dict[str, float]]] = {name: [] for name in bench.workers}
+        for repeat in range(repeats + 1):
+            for name, found in seen.items():
+                found.append(await bench.measure(name, prompts))
+                print(f"{repeat} {name} {found[-1]}", file=sys.stderr, flush=True)
+    return {name: _medians(found[1:]) for name, found in seen.items()}  # the first is for warming up
+
+
+def _medians(found: list[dict[str, float]]) -> dict[str, float]:
+    return {key: round(statistics.median(one[key] for one in found), 4) for key in found[0]}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--prompts", type=int, default=8)
+    parser.add_argument("--samples", type=int, default=8)
+    parser.add_argument("--turns", type=int, default=6)
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--out", type=Path)
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        config, games = bench_config(args.prompts, args.samples, args.turns, Path(folder))
+        ray.init(**ray_settings(config, sys.executable))
+        tq.init(config.transfer_queue)
+        result: dict[str, Any] = asyncio.run(compare(config, games, args.repeats))
+    verls = result["verl"]
+    for name in ("ours", "alone"):
+        result[name]["overhead_ratio"] = round(result[name]["overhead"] / verls["overhead"], 2)
+        result[name]["agent_cpu_ratio"] = round(result[name]["agent_cpu"] / verls["agent_cpu"], 2)
+    print(json.dumps(result, indent=2))
+    if args.out:
+        args.out.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

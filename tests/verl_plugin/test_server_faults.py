@@ -1,0 +1,159 @@
+"""What a rollout server may do to real episodes: refuse one, die under all of them, never come back."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shlex
+import shutil
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import ray
+import torch
+from parity_servers import TINY, Plain
+from transformers import AutoTokenizer
+
+from envs.catalogue import Catalogue
+from envs.pool import EnvPool
+from envs.registry import world
+from envs.types import TaskRef
+from rollouts.cohort import Cohort
+from rollouts.episode import Episode, Outcome
+from rollouts.loop import EpisodePlan, run_episode
+from rollouts.model_policy import ContextLimit, ModelPolicy
+from rollouts.retry import EpisodeFailed, play_with_retries
+from rollouts.sampling import SamplingParams
+from verl_plugin.samplers import BatchSampler
+from verl_plugin.token_stream import TokenCodec
+from verl_plugin.transformers_server import launch
+from verl_plugin.transformers_server.spare_weights import Spare, keep
+
+EPISODES, TURNS, TOKENS = 12, 6, 8
+ROLLOUT = SimpleNamespace(max_num_seqs=64, response_length=16, dtype="float32")
+SMALL_CONTEXT = 300
+
+
+@pytest.fixture(scope="module")
+def ray_session() -> Iterator[None]:
+    ray.init(
+        address="local",
+        num_cpus=4,
+        include_dashboard=False,
+        object_store_memory=80 * 2**20,
+        log_to_driver=False,
+        runtime_env={
+            "env_vars": {"PYTHONPATH": str(Path(TINY).parents[1]), "OMP_NUM_THREADS": "1"},
+            "py_executable": shlex.quote(sys.executable),
+        },
+    )
+    yield
+    ray.shutdown()
+
+
+@pytest.fixture(scope="module")
+def codec() -> TokenCodec:
+    return TokenCodec(AutoTokenizer.from_pretrained(TINY), "qwen3")
+
+
+@pytest.fixture(scope="module")
+def games() -> list[TaskRef]:
+    return Catalogue(world("textworld"), None).tasks("w2-o3-q4", "demonstrations", 3, progress=False)
+
+
+async def play_all(replica: int, codec: TokenCodec, games: list[TaskRef], turns: int = TURNS) -> list[Any]:
+    """As a worker plays: two cohorts, each of which asks for all its turns in one call."""
+    cohorts = [Cohort(EPISODES // 2, BatchSampler(replica)) for _ in range(2)]
+
+    async def one(pool: EnvPool, number: int) -> Episode:
+        params = SamplingParams(0.7, max_action_tokens=TOKENS)
+        plan = EpisodePlan(games[number % len(games)], world("textworld").prompt, turns, sample=number)
+        async with cohorts[number % 2].seat(number) as seat:
+            policy = ModelPolicy(seat, codec.decode, params, ContextLimit(1024, 1024), run_seed=0)
+            return await play_with_retries(
+                pool.open, lambda session: run_episode(policy, session, plan, codec.stream())
+            )
+
+    async with EnvPool("textworld", workers=1, step_deadline_s=60.0) as pool:
+        plays = (one(pool, number) for number in range(EPISODES))
+        return await asyncio.gather(*plays, return_exceptions=True)
+
+
+def assert_sampled_by(plain: Plain, episode: Episode) -> None:
+    ids, places, logprobs = list(episode.prompt_ids), [], []
+    for turn in episode.turns:
+        places += range(len(ids), len(ids) + len(turn.action_ids))
+        logprobs += turn.logprobs
+        ids += [*turn.action_ids, *turn.context_ids]
+    expected = plain.log_probs(ids[:1], ids[1:], 0.7)[torch.tensor(places) - 1]
+    torch.testing.assert_close(torch.tensor(logprobs), expected, atol=1e-4, rtol=0)
+
+
+async def process_of(server: Any) -> int:
+    return await server.__ray_call__.remote(lambda _: os.getpid())
+
+
+async def test_an_episode_that_the_model_cannot_hold_ends_alone(
+    ray_session: None, codec: TokenCodec, games: list[TaskRef], tmp_path: Path
+) -> None:
+    """The config allows more than this model attends to: the server says so, for those episodes that grew too long."""
+    model = shutil.copytree(TINY, tmp_path / "small")
+    config = json.loads((model / "config.json").read_text())
+    (model / "config.json").write_text(json.dumps({**config, "max_position_embeddings": SMALL_CONTEXT}))
+    server = launch.start(1, str(model), ROLLOUT)
+    episodes = await play_all(1, codec, games, turns=12)
+    outgrown = [episode for episode in episodes if episode.outcome is Outcome.OUT_OF_CONTEXT]
+    assert outgrown and {e.outcome for e in episodes} <= {Outcome.OUT_OF_CONTEXT, Outcome.WON, Outcome.LOST}
+    plain = Plain()
+    for episode in episodes:
+        length = len(episode.prompt_ids) + sum(len(turn.action_ids + turn.context_ids) for turn in episode.turns)
+        assert (length + TOKENS > SMALL_CONTEXT) == (episode in outgrown)
+        assert_sampled_by(plain, episode)
+    assert len({len(episode.turns) for episode in outgrown}) > 1, "they ended at different turns"
+    assert (await server.stats.remote())["requests"] == sum(len(episode.turns) for episode in episodes)
+
+
+async def test_a_server_that_dies_is_replaced_and_the_episodes_are_played_again(
+    ray_session: None, codec: TokenCodec, games: list[TaskRef]
+) -> None:
+    plain = Plain()
+    plain.learn([[5, 6, 7, 8]])  # not the weights that the new server finds in the model folder
+    state = {name: tensor.clone() for name, tensor in plain.model.state_dict().items()}
+    server, reference = launch.start(2, TINY, ROLLOUT), ray.put(state)
+    await server.update_weights.remote(reference, 7)
+    keep(2, Spare(reference, 7))
+    undisturbed = await play_all(2, codec, games)
+    before = await process_of(server)
+    batches = (await server.stats.remote())["batches"]
+    playing = asyncio.ensure_future(play_all(2, codec, games))
+    while (await server.stats.remote())["batches"] < batches + 5:
+        await asyncio.sleep(0.002)
+    os.kill(before, signal.SIGKILL)
+    episodes = await playing
+    assert await process_of(server) != before
+    assert sum(episode.retries for episode in episodes) > 0
+    for episode, other in zip(episodes, undisturbed, strict=True):
+        assert [turn.action_ids for turn in episode.turns] == [turn.action_ids for turn in other.turns]
+        assert episode.policy_version == 7
+        assert_sampled_by(plain, episode)
+
+
+async def test_a_server_that_is_gone_fails_the_episodes_and_says_why(
+    ray_session: None, codec: TokenCodec, games: list[TaskRef]
+) -> None:
+    server = launch.start(3, TINY, ROLLOUT)
+    playing = asyncio.ensure_future(play_all(3, codec, games))
+    while (await server.stats.remote())["batches"] < 2:
+        await asyncio.sleep(0.002)
+    keep(3, Spare(ray.put({}), 1))
+    ray.kill(server, no_restart=True)
+    failures = await playing
+    assert all(isinstance(failure, EpisodeFailed) for failure in failures)
+    assert {str(failure).split(":")[0] for failure in failures} == {"failed 4 times, last"}
+    assert all("rollout server 3 died for good" in str(failure) for failure in failures)
