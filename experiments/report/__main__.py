@@ -80,7 +80,8 @@ def write(subject: Subject, folder: Path) -> str:
         draft.replace(folder / name)
     size = (folder / HTML).stat().st_size / 1e6
     states = ", ".join(f"{count} {state}" for state, count in found.counts.items())
-    return f"{folder / HTML} ({size:.1f} MB, {time.perf_counter() - start:.1f} s): {len(found.runs)} runs, {states}"
+    runs = f"{len(found.runs)} run{'s' * (len(found.runs) != 1)}"
+    return f"{folder / HTML} ({size:.1f} MB, {time.perf_counter() - start:.1f} s): {runs}, {states}"
 
 
 if __name__ == "__main__":

@@ -22,13 +22,12 @@ DASHES = ("-", "--", ":")  # once all colours are used
 
 @dataclass(frozen=True)
 class Chart:
-    """``note`` is what stands under it; a ``narrow`` one would look lost at the page's full width."""
+    """``note`` is what stands under it."""
 
     name: str
     title: str
     svg: str
     note: str = ""
-    narrow: bool = False
 
 
 def _look(place: int) -> dict[str, str]:

@@ -17,7 +17,7 @@ from experiments.report.gather import Subject
 from experiments.report.methods import Reliability, reliability
 from experiments.report.runs import Run, setting_names
 from experiments.report.settings import shared_and_varied
-from experiments.report.takeaways import Verdict, verdicts
+from experiments.report.takeaways import Verdict, Word, verdicts
 from experiments.sweep.record import Sweep
 from experiments.sweep.status import State
 
@@ -62,6 +62,12 @@ class Contents:
         """Runs by state, in the order of ``State``; states that no run is in are left out."""
         found = Counter(run.state for run in self.runs)
         return {state: found[state] for state in State if found[state]}
+
+    @property
+    def words(self) -> Mapping[Word, int]:
+        """Claims by verdict, in the order of ``Word``."""
+        found = Counter(verdict.word for verdict in self.verdicts)
+        return {word: found[word] for word in Word if found[word]}
 
     @property
     def missing(self) -> list[Run]:

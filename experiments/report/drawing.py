@@ -31,8 +31,7 @@ def _curves(runs: Sequence[Run]) -> list[Chart]:
     note += " Line: mean over seeds; band: from the lowest to the highest seed." if several else ""
     counted = all(series.episodes[-1:] > 0 for facet in found for series in facet.series)
     ways = ["steps", "episodes"] if counted else ["steps"]
-    narrow = len(found) == 1
-    return [Chart(f"curves-{by}", f"Learning curves by {by}", charts.curves(found, by), note, narrow) for by in ways]
+    return [Chart(f"curves-{by}", f"Learning curves by {by}", charts.curves(found, by), note) for by in ways]
 
 
 def _heat(runs: Sequence[Run]) -> list[Chart]:

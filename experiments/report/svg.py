@@ -17,6 +17,7 @@ COLOURS = {
     PAPER: "var(--paper)",
     **{stand_in: f"var(--s{place})" for place, stand_in in enumerate(SERIES)},
 }
+PIXELS_AN_INCH = 112
 STYLE = {
     "svg.fonttype": "none",
     "font.size": 10,
@@ -65,7 +66,7 @@ def inline(made: Figure, title: str) -> str:
     body = text.getvalue()
     body = body[body.index("<svg") :]
     body = re.sub(r"<metadata>.*?</metadata>", "", body, flags=re.DOTALL)
-    body = re.sub(r'^<svg [^>]*?viewBox="([^"]+)"[^>]*>', _head(made.get_label(), title), body, count=1)
+    body = re.sub(r'^<svg [^>]*?viewBox="([^"]+)"[^>]*>', _head(made, title), body, count=1)
     body = re.sub(r"font-family: [^;\"]+;?|font-family=\"[^\"]+\"", "", body)
     body = re.sub(r"font: ([\d.]+)px [^;\"]+", r"font-size: \1px", body)
     for stand_in, colour in COLOURS.items():
@@ -73,6 +74,9 @@ def inline(made: Figure, title: str) -> str:
     return body
 
 
-def _head(name: str, title: str) -> str:
+def _head(made: Figure, title: str) -> str:
+    """The opening tag. Letters stay near the size of the page's: no figure is shown much larger than it was made."""
     safe = title.replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;").replace("\\", "")
-    return rf'<svg xmlns:xlink="http://www.w3.org/1999/xlink" viewBox="\1" role="img" class="chart" data-chart="{name}" aria-label="{safe}">'
+    width = round(PIXELS_AN_INCH * made.get_figwidth())
+    named = f'data-chart="{made.get_label()}" aria-label="{safe}" style="max-width: {width}px"'
+    return rf'<svg xmlns:xlink="http://www.w3.org/1999/xlink" viewBox="\1" role="img" class="chart" {named}>'

@@ -96,7 +96,7 @@ def test_the_command_writes_both_forms(tmp_path: Path, capsys: pytest.CaptureFix
     assert main([str(folder), "--out", str(tmp_path / "page")]) == 0
     said = capsys.readouterr().out
     assert said.startswith(f"{tmp_path}/page/report.html (")
-    assert said.endswith("1 runs, 1 finished\n")
+    assert said.endswith("1 run, 1 finished\n")
     assert sorted(path.name for path in (tmp_path / "page").iterdir()) == ["report.html", "report.md"]
     assert "**50.0** [29.9, 70.1], 1 seed, 20 games" in (tmp_path / "page" / "report.md").read_text()
 
