@@ -184,7 +184,8 @@ def problems(config: DictConfig, place: Setup) -> list[str]:
     need, room = memory_bytes(config, place) / GB, place.gpu.memory / GB
     if need > room:
         found.append(
-            f"memory: {need:.0f} GB a GPU needed, {room:.0f} GB there; more or larger GPUs, a smaller model, or offload"
+            f"memory: {need:.0f} GB a GPU needed, {room:.0f} GB there; more or larger GPUs, a smaller model, or "
+            "actor_rollout_ref.actor.fsdp_config.optimizer_offload=true (and critic.fsdp.optimizer_offload=true)"
         )
     weights = WEIGHT_BYTES * place.shape.parameters / place.parallel / GB
     share = float(config.actor_rollout_ref.rollout.gpu_memory_utilization)
