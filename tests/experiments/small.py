@@ -68,7 +68,7 @@ def finish(output: Path, *overrides: str, timeout_s: float = 500, **where: Any) 
 
 
 def run_folder(output: Path) -> Path:
-    (folder,) = [path for path in output.iterdir() if path.is_dir() and not path.name.startswith(".")]
+    (folder,) = [path.parent for path in output.glob("*/attempts.jsonl")]
     return folder
 
 

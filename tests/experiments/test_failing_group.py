@@ -1,12 +1,21 @@
-"""One sample of a group that cannot be saved: the whole group goes, another takes its place, and it is counted."""
+"""One sample of a group that cannot be saved: the whole group goes, another takes its place, and it is counted; and what
+every tracker was told of that run."""
 
 from __future__ import annotations
 
+import json
+import re
+import sqlite3
 from pathlib import Path
 
 import flaky_world
 import pytest
 import small
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from experiments.families import FAMILIES
+from experiments.result import RunResult
+from experiments.wandb_log import WandbRun, read_runs
 
 
 @pytest.fixture(scope="session")
@@ -24,6 +33,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
             "budget.rl_steps=2",
             "eval.games=1",
             "tracking=wandb_offline",
+            "trainer.logger=[console,tensorboard,wandb,trackio]",
         )
     return folder, (notes / "victim").read_text()
 
@@ -41,13 +51,92 @@ def test_it_is_counted_and_not_charged(run: tuple[Path, str]):
     folder, _ = run
     step, _ = small.lines(folder / "rl" / "metrics.jsonl")
     assert step["rollout/failed_groups"] == 1
-    assert step["training/rollout_failure/evicted_samples"] == 1
+    assert step["verl/training/rollout_failure/evicted_samples"] == 1
     charged, _ = [entry for entry in small.lines(folder / "ledger.jsonl") if entry["kind"] == "rl_episode"]
     assert (charged["count"], charged["units"]) == (16, 4)
 
 
-def test_an_offline_wandb_run_holds_the_training(run: tuple[Path, str]):
+# ---- what the trackers were told
+
+
+@pytest.fixture(scope="session")
+def told(run: tuple[Path, str]) -> dict[str, WandbRun]:
+    return {found.job_type: found for found in read_runs(run[0])}
+
+
+def logged(folder: Path) -> list[dict[str, float]]:
+    lines = small.lines(folder / "rl" / "metrics.jsonl")
+    return [{name: value for name, value in line.items() if value is not None} for line in lines]
+
+
+def test_every_log_has_the_same_numbers_under_the_same_names(run: tuple[Path, str], told: dict[str, WandbRun]):
     folder, _ = run
-    (log,) = folder.glob("wandb/offline-run-*/*.wandb")
-    text = log.read_bytes()
-    assert all(word in text for word in (folder.name.encode(), b"success/train", b"rl_only"))
+    with sqlite3.connect(folder.parent / "trackio" / "turngrid.db") as base:
+        rows = base.execute("select step, metrics from metrics where run_name = ? order by id", [f"{folder.name} rl"])
+        trackio = [{"step": step, **json.loads(text)} for step, text in rows]
+    wandb = [{"step": line["_step"], **without_own(line)} for line in told["rl"].history]
+    assert logged(folder) == trackio == wandb
+    assert {name.split("/")[0] for name in logged(folder)[0]} - {"step"} <= set(FAMILIES)
+
+
+def without_own(line: dict) -> dict:
+    return {name: value for name, value in line.items() if not name.startswith("_")}
+
+
+def test_tensorboard_has_them_too(run: tuple[Path, str]):
+    folder, _ = run
+    events = EventAccumulator(str(folder / "tensorboard" / "rl"))
+    events.Reload()
+    lines = logged(folder)
+    assert set(events.Tags()["scalars"]) == set(lines[0]) - {"step"} | set(lines[1]) - {"step"}
+    for name in ("success/train", "budget/units", "credit/advantage/std", "timing/step"):
+        drawn = [(event.step, event.value) for event in events.Scalars(name)]
+        assert drawn == [(line["step"], pytest.approx(line[name], rel=1e-6)) for line in lines]
+
+
+def test_what_was_spent_is_what_the_ledger_charges(run: tuple[Path, str]):
+    folder, _ = run
+    charged = [entry for entry in small.lines(folder / "ledger.jsonl") if entry["kind"] == "rl_episode"]
+    for line, upto in zip(logged(folder), (charged[:1], charged), strict=True):
+        assert line["budget/units"] == sum(entry["units"] for entry in upto)
+        assert line["budget/episodes"] == sum(entry["count"] for entry in upto)
+        assert line["budget/tokens"] == sum(entry["tokens"] for entry in upto)
+
+
+def test_the_evaluation_is_a_stage_with_the_matrix(run: tuple[Path, str], told: dict[str, WandbRun]):
+    folder, _ = run
+    result, evaluation = RunResult.read(folder), told["evaluation"]
+    assert result is not None
+    assert evaluation.group == evaluation.name == folder.name
+    assert [line["player"] for line in evaluation.history] == ["base", "rl"]
+    assert [line["_step"] for line in evaluation.history] == [0, 1]
+    for line, stage in zip(evaluation.history, result.stages, strict=True):
+        shown = [line[f"success/test/w2-o3-q4{bound}"] for bound in ("", "/low", "/high")]
+        assert shown == [stage.interval.mean, stage.low, stage.high]
+    table = evaluation.table("evaluation/matrix")
+    rows = [dict(zip(table["columns"], row, strict=True)) for row in table["data"]]
+    assert [(row["player"], row["successes"], row["games"]) for row in rows] == [
+        (cell.player, cell.successes, cell.games) for cell in result.matrix
+    ]
+
+
+def test_the_example_of_the_page_reads_them(run: tuple[Path, str], capsys: pytest.CaptureFixture[str]):
+    page = (small.ROOT / "docs" / "tracking.md").read_text()
+    (example,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    exec(example.replace("runs/NAME", str(run[0])), {})  # noqa: S102 - the page's own words
+    first, second, matrix = capsys.readouterr().out.splitlines()
+    assert first.startswith("rl ")
+    assert first.endswith("[1, 2]")
+    assert second.startswith("evaluation ")
+    assert len(json.loads(matrix.replace("'", '"').replace("None", "null"))) == 2
+
+
+def test_a_few_episodes_are_shown_turn_by_turn(run: tuple[Path, str], told: dict[str, WandbRun]):
+    folder, _ = run
+    table = told["evaluation"].table("evaluation/trajectories")
+    rows = [dict(zip(table["columns"], row, strict=True)) for row in table["data"]]
+    played = small.lines(folder / "evaluation" / "rl.jsonl")[0]
+    mine = [row for row in rows if row["player"] == "rl"]
+    assert [(row["turn"], row["action"], json.loads(row["rewards"])) for row in mine] == [
+        (number, turn["action"], turn["rewards"]) for number, turn in enumerate(played["turns"], start=1)
+    ]
