@@ -27,6 +27,7 @@ class TextWorldCustom(World):
     name = "textworld"
     rewards = ("sparse", "dense")
     prompt = PROMPT
+    examples = _PAPER
 
     @property
     def version(self) -> str:

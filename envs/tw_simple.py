@@ -25,6 +25,7 @@ class TwSimple(World):
     name = "tw_simple"
     rewards = ("sparse", "balanced", "dense")
     prompt = PROMPT
+    examples = (TASK,)
 
     @property
     def version(self) -> str:

@@ -55,6 +55,7 @@ class World(abc.ABC):
     address in the cache.
     ``grades_unfinished``: an episode that is cut off is graded as it stands (``TextEnv.finish``), and may be won; such a
     world has no limit of turns of its own.
+    ``examples``: names of tasks to offer where one is asked for; there may be others.
     """
 
     name: ClassVar[str]
@@ -62,6 +63,7 @@ class World(abc.ABC):
     prompt: ClassVar[PromptStyle]
     Settings: ClassVar[type] = NoSettings
     grades_unfinished: ClassVar[bool] = False
+    examples: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, settings: Any = None) -> None:
         self.settings = self.Settings() if settings is None else settings

@@ -46,6 +46,7 @@ class AlfWorld(World):
         action_form='Answer with one action, such as "go to drawer 1", "take mug 1 from desk 2" or "open fridge 1".',
     )
     Settings = AlfWorldSettings
+    examples = (*kinds.MIXTURES, *kinds.TYPES)
     settings: AlfWorldSettings
     _SETTING_CHOICES: ClassVar[dict[str, tuple[str, ...]]] = {
         "test_split": _TEST_SPLITS,

@@ -58,6 +58,7 @@ class SweGym(RepairWorld):
     version = "1"
     prompt = PromptStyle("You are repairing a Python repository.", FORM)
     Settings = Settings
+    examples = ("all", "getmoto/moto")
 
     def parse_task(self, task: str) -> dict[str, Any]:
         match = _TASK.fullmatch(str(task))

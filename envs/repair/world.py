@@ -21,6 +21,7 @@ _LEVELS = ("easy", "medium", "hard")
 _TURNS = {"easy": 12, "medium": 16, "hard": 24}
 _CPU_S = 6.0  # of a run of tests that takes a third of a second
 _TEST_SPLITS = ("unseen_libraries", "seen_libraries")
+_TASKS = ("all", *(f"{kind}-{level}" for kind in ("lines", "tests") for level in _LEVELS))
 _HELD_OUT = ("test", "test_paper", "validation")
 
 
@@ -43,6 +44,7 @@ class RepoRepair(RepairWorld):
     name = "repo_repair"
     prompt = PromptStyle("You are repairing a bug in a small Python library.", FORM)
     Settings = Settings
+    examples = _TASKS
 
     @functools.cached_property
     def version(self) -> str:
@@ -128,5 +130,4 @@ def _libraries(tests: str, *, unseen: bool) -> list[str]:
 def _nearest(task: str) -> str:
     from envs.repair import libraries
 
-    tasks = ["all", *(f"{kind}-{level}" for kind in ("lines", "tests") for level in _LEVELS), *libraries.TESTS]
-    return difflib.get_close_matches(task, tasks, n=1, cutoff=0.0)[0]
+    return difflib.get_close_matches(task, [*_TASKS, *libraries.TESTS], n=1, cutoff=0.0)[0]
