@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from omegaconf import DictConfig, OmegaConf
 
-from envs.registry import world
+from envs.registry import WORLDS, spec, world, world_class
 from envs.types import TaskError
 from experiments.budget import steps_of_epochs
 from experiments.mixture import mixture_name, task_weights
@@ -52,7 +52,18 @@ def _finalise_tasks(config: DictConfig) -> None:
         if env.max_turns is None:
             env.max_turns = max(world(env.name, env).max_turns(task) for task in weights)
     except TaskError as error:
-        raise ConfigError(str(error)) from error
+        raise ConfigError(explained(error, env)) from error
+
+
+def explained(error: TaskError, env: DictConfig) -> str:
+    """Its message, or the world that the task belongs to, where that is another one."""
+    own = world_class(spec(env.name)).examples
+    for task in map(str, env.tasks or [env.task]):
+        others = (name for name in WORLDS if name != env.name and task not in own)
+        place = next((name for name in others if task == name or task in world_class(spec(name)).examples), None)
+        if place:
+            return f"{task} is no task of env={env.name}; did you mean env={place}?"
+    return str(error)
 
 
 def rows_per_device(config: DictConfig) -> int:

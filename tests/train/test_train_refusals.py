@@ -23,6 +23,7 @@ from train.refusals import REFUSALS, WARNINGS, Rule, check
 
 # What each entry of the table refuses. Where another entry would speak first, the case is made so that none does.
 REFUSED = {
+    "dry_run": ["dry_run=true"],
     "task": ["env.max_turns=12", "env.task=w2-o3"],
     "reward": ["reward=balanced"],
     "reward_settings": ["env=repo_repair", "reward=judge"],

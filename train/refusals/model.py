@@ -1,0 +1,27 @@
+"""What no model can do: nodes ``model`` and ``cluster``."""
+
+from __future__ import annotations
+
+from omegaconf import DictConfig
+
+from experiments.models import ModelError, check_model
+from train.refusals.rule import Finding
+
+
+def no_such_model(config: DictConfig) -> Finding:
+    try:
+        check_model(config.model.path)
+    except ModelError as error:
+        return {"reason": error}
+    return None
+
+
+def context_too_short(config: DictConfig) -> Finding:
+    length = config.data.max_prompt_length + config.data.max_response_length
+    context = config.model.context
+    return {"length": length, "context": context, "model": config.model.name} if length > context else None
+
+
+def large_on_cpu(config: DictConfig) -> Finding:
+    large = config.scale.name == "paper" and config.trainer.device == "cpu"
+    return {"model": config.model.name, "cluster": config.cluster.name} if large else None

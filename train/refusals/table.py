@@ -1,0 +1,129 @@
+"""Every refusal and every warning, in the order in which they are looked for: the first one that applies is told."""
+
+from __future__ import annotations
+
+from train import curriculum
+from train.evaluation import too_few_turns, useless_plays
+from train.refusals import model, spending, training, world
+from train.refusals.rule import Rule
+
+REFUSALS: tuple[Rule, ...] = (
+    Rule(
+        "dry_run",
+        "dry_run=true lists the runs of a sweep: -m sweep=NAME dry_run=true; plan=true tells what one run would take",
+        spending.dry_run_of_one,
+    ),
+    Rule("task", "{reason}", world.unknown_task),
+    Rule("reward", "env={env} does not offer reward={reward}; it offers: {offered}", world.reward_not_offered),
+    Rule("reward_settings", "{reason}", world.bad_reward_settings),
+    Rule(
+        "step_deadline",
+        "env.step_deadline_s={deadline} is no more than the {longest} s that one step of this world may take: raise it",
+        world.step_deadline,
+    ),
+    Rule(
+        "algorithm",
+        "algo.name={algo} is not registered in algorithms/registry.py; known: {known}",
+        training.unknown_algorithm,
+    ),
+    Rule("counts", "{key}={value} must be at least 1", world.less_than_one),
+    Rule(
+        "no_critic",
+        "algo={algo} learns from a critic: leave critic.enable unset, or choose algo=grpo",
+        training.no_critic,
+    ),
+    Rule(
+        "group_of_one",
+        "algo={algo} compares the samples of a prompt and actor_rollout_ref.rollout.n={n} leaves nothing to compare: "
+        "set it to 2 or more, or choose algo=ppo or algo=reinforce_plus_plus",
+        training.group_of_one,
+    ),
+    Rule(
+        "mini_batch",
+        "data.train_batch_size={batch} is no multiple of actor_rollout_ref.actor.ppo_mini_batch_size={mini} (prompts)",
+        training.mini_batch,
+    ),
+    Rule(
+        "batch_over_devices",
+        "data.train_batch_size={batch} x actor_rollout_ref.rollout.n={n} does not divide over {devices} devices",
+        training.batch_over_devices,
+    ),
+    Rule(
+        "mini_batch_over_devices",
+        "actor_rollout_ref.actor.ppo_mini_batch_size={mini} x actor_rollout_ref.rollout.n={n} does not divide over "
+        "{devices} devices",
+        training.mini_batch_over_devices,
+    ),
+    Rule("micro_batch", "{key}={size} does not divide a device's mini-batch of {rows} episodes", training.micro_batch),
+    Rule(
+        "tensor_parallel",
+        "actor_rollout_ref.rollout.tensor_model_parallel_size={size} does not divide trainer.n_gpus_per_node={devices}",
+        training.tensor_parallel,
+    ),
+    Rule("share", "budget.sft_share={share} must lie between 0 and 1", spending.share_out_of_range),
+    Rule(
+        "share_against_name",
+        "budget={budget} leaves no choice of budget.sft_share={share}: choose budget=sft_rl to divide the units",
+        spending.share_against_name,
+    ),
+    Rule("count", "budget.count={count} must be games or rollouts", spending.unknown_count),
+    Rule("prices", "budget.{key}={value} must be more than 0", spending.free_of_charge),
+    Rule(
+        "no_demonstration",
+        "budget.units x budget.sft_share = {units} units cannot pay a demonstration at budget.demo_cost={price}; "
+        "raise one, lower the other, or choose budget=rl_only",
+        spending.no_demonstration,
+    ),
+    Rule("budget", "{reason}", spending.buys_too_little),
+    Rule("demos", "{reason}", spending.no_such_demonstrations),
+    Rule(
+        "no_steps", "budget.rl_steps={steps} must be at least 1 where the budget has a share for RL", spending.no_steps
+    ),
+    Rule(
+        "mixture",
+        "env.tasks: {count} {what} leave none for {task}; raise their number or its weight",
+        spending.task_without_games,
+    ),
+    Rule("curriculum", "{reason}", world.bad_curriculum),
+    Rule("model", "{reason}", model.no_such_model),
+    Rule(
+        "context",
+        "data.max_prompt_length + data.max_response_length = {length} tokens, more than model={model} can attend to "
+        "(model.context={context})",
+        model.context_too_short,
+    ),
+    Rule("evaluation", "{reason}", world.bad_panels),
+    Rule(
+        "trainer",
+        "only verl's V1 trainer in sync mode keeps turn rewards: leave trainer.use_v1=true, "
+        "trainer.v1.trainer_mode=sync",
+        training.other_trainer,
+    ),
+)
+
+WARNINGS: tuple[Rule, ...] = (
+    Rule(
+        "equal_rewards",
+        "reward={reward} equals reward=sparse on {task}, which scores only at the end",
+        world.equal_rewards,
+    ),
+    Rule(
+        "too_few_turns",
+        "{task} is won in {plan} turns at best and an episode may have {turns}: expect no wins",
+        too_few_turns,
+    ),
+    Rule(
+        "short_horizon",
+        "{task} is won in {plan} turns at best and curriculum.horizon allows {turns} at first: expect no wins before step "
+        "{step}",
+        curriculum.short_horizon,
+    ),
+    Rule(
+        "useless_plays",
+        "temperature 0 plays a game {plays} times the same way: leave 0 out of eval.temperatures, or eval.plays=1",
+        useless_plays,
+    ),
+    Rule(
+        "large_on_cpu", "model={model} on cluster={cluster} will take days; cluster=gpu1 or gpu8?", model.large_on_cpu
+    ),
+)

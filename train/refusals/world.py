@@ -1,0 +1,71 @@
+"""What cannot be played: nodes ``env``, ``turn_reward``, ``eval`` and ``curriculum``."""
+
+from __future__ import annotations
+
+from omegaconf import DictConfig
+
+from envs.registry import world
+from envs.types import TaskError
+from experiments.mixture import task_weights
+from rewards.registry import reward
+from train import curriculum
+from train.evaluation import evaluation_refusal
+from train.finalise import explained
+from train.refusals.rule import Finding
+
+
+def unknown_task(config: DictConfig) -> Finding:
+    try:
+        for task in task_weights(config.env):
+            world(config.env.name, config.env).parse_task(task)
+    except TaskError as error:
+        return {"reason": explained(error, config.env)}
+    return None
+
+
+def reward_not_offered(config: DictConfig) -> Finding:
+    offered, name = world(config.env.name, config.env).rewards, config.turn_reward.name
+    return None if name in offered else {"env": config.env.name, "reward": name, "offered": ", ".join(offered)}
+
+
+def bad_reward_settings(config: DictConfig) -> Finding:
+    problem = getattr(reward(config.turn_reward.name, config.turn_reward), "problem", str)()
+    return {"reason": problem} if problem else None
+
+
+def step_deadline(config: DictConfig) -> Finding:
+    longest, deadline = world(config.env.name, config.env).longest_step_s, config.env.step_deadline_s
+    return {"deadline": f"{deadline:g}", "longest": f"{longest:g}"} if deadline <= longest else None
+
+
+def less_than_one(config: DictConfig) -> Finding:
+    minimum_one = {
+        "env.max_turns": config.env.max_turns,
+        "env.workers": config.env.workers,
+        "env.max_action_tokens": config.env.max_action_tokens,
+        "eval.games": config.eval.games,
+        "data.train_batch_size": config.data.train_batch_size,
+        "actor_rollout_ref.rollout.n": config.actor_rollout_ref.rollout.n,
+    }
+    wrong = next(((key, value) for key, value in minimum_one.items() if value < 1), None)
+    return wrong and {"key": wrong[0], "value": wrong[1]}
+
+
+def bad_panels(config: DictConfig) -> Finding:
+    reason = evaluation_refusal(config)
+    return {"reason": reason} if reason else None
+
+
+def bad_curriculum(config: DictConfig) -> Finding:
+    reason = curriculum.refusal(config)
+    return {"reason": reason} if reason else None
+
+
+def equal_rewards(config: DictConfig) -> Finding:
+    if config.turn_reward.name not in ("dense", "balanced"):
+        return None
+    place = world(config.env.name, config.env)
+    tasks = list(task_weights(config.env))
+    params = [place.with_reward(place.parse_task(task), config.turn_reward.name) for task in tasks]
+    equal = all(map(place.scores_only_at_end, params))
+    return {"task": " and ".join(tasks), "reward": config.turn_reward.name} if equal else None
