@@ -89,7 +89,7 @@ def _config(
             "players": [asdict(checkpoint) for checkpoint in checkpoints],
             "rounds": [{**as_dict(item), "env": env_node(config, item.panel.env)} for item in todo],
             "device": config.trainer.device,
-            "tracking": run.node() if run else None,
+            "tracking": run.node() if run and run.trackers else None,
         }
     return result
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from experiments.evaluation import played
@@ -42,13 +42,14 @@ def log_evaluation(run: StageRun, players: Sequence[str], rounds: Sequence[Round
     and step 0 is the first of them."""
     folder = Path(run.folder)
     found = [(item, {player: played(folder, player, item.label) for player in players}) for item in rounds]
-    names = panel_names([item for item, _ in found])
-    cells = [cell for item, episodes in found for cell in cells_of(item, episodes)]
+    names = panel_names(rounds)
+    cells = {item.label: cells_of(item, episodes) for item, episodes in found}
+    tables = {MATRIX: matrix_table(cells.values()), TRAJECTORIES: trajectories(found, names)}
     trackers = Trackers(run)
     for step, player in enumerate(players):
+        whole = {names[label]: of_panel[step] for label, of_panel in cells.items()}  # before those of a mixture's tasks
         last = step == len(players) - 1
-        tables = {MATRIX: matrix_table(cells), TRAJECTORIES: trajectories(found, names)} if last else {}
-        trackers.log(step, {"player": player, **player_metrics(player, found, names)}, tables)
+        trackers.log(step, {"player": player, **player_metrics(whole)}, tables if last else {})
     trackers.finish()
 
 
@@ -64,13 +65,10 @@ def panel_names(rounds: Sequence[Round]) -> dict[str, str]:
     }
 
 
-def player_metrics(
-    player: str, found: Sequence[tuple[Round, Played]], names: Mapping[str, str]
-) -> dict[str, float | None]:
-    """Success in [0, 1] with its 95 % bounds, and how it played, by panel."""
+def player_metrics(cells: Mapping[str, Cell]) -> dict[str, float | None]:
+    """Success in [0, 1] with its 95 % bounds, and how the player played, by panel."""
     metrics: dict[str, float | None] = {}
-    for item, episodes in found:
-        (cell, *_), panel = cells_of(item, {player: episodes[player]}), names[item.label]
+    for panel, cell in cells.items():
         metrics |= {
             f"success/test/{panel}": cell.interval.mean,
             f"success/test/{panel}/low": cell.low,
@@ -82,11 +80,13 @@ def player_metrics(
     return metrics
 
 
-def matrix_table(cells: Sequence[Cell]) -> Table:
-    rows = [
-        [cell.interval.mean if name == "success" else getattr(cell, name) for name in MATRIX_COLUMNS] for cell in cells
-    ]
-    return Table(MATRIX_COLUMNS, rows)
+def matrix_table(panels: Iterable[Sequence[Cell]]) -> Table:
+    cells = [cell for panel in panels for cell in panel]
+    return Table(MATRIX_COLUMNS, [[_value(cell, name) for name in MATRIX_COLUMNS] for cell in cells])
+
+
+def _value(cell: Cell, name: str) -> object:
+    return cell.interval.mean if name == "success" else getattr(cell, name)
 
 
 def trajectories(found: Sequence[tuple[Round, Played]], names: Mapping[str, str]) -> Table:
