@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import gzip
 import json
 import re
@@ -16,8 +17,8 @@ import pytest
 import viewer_samples as samples
 
 from experiments.credit import Credit, unpack_runs, write_credit
-from experiments.viewer.__main__ import main
-from experiments.viewer.page import fragment, page
+from experiments.viewer.__main__ import Options, main
+from experiments.viewer.page import asset, fragment, page
 from experiments.viewer.sources import Shown, SourceError, episode_files, few, shown_episodes
 from experiments.viewer.thinning import thin
 from experiments.viewer.vocabulary import Vocabulary
@@ -206,6 +207,18 @@ def test_credit_of_other_episodes_is_refused(run: Path) -> None:
     write_credit(run / "rl" / "credit" / "000002.jsonl", [Credit([0.5] * 3, [0.5] * 3)] * 8)
     with pytest.raises(SourceError, match=r"000002\.jsonl, line 1: credit for 3 tokens, the episode has \d+"):
         list(shown_episodes([run]))
+
+
+def test_the_docs_know_every_option_key_and_colour() -> None:
+    docs = (Path(__file__).resolve().parents[2] / "docs" / "viewer.md").read_text(encoding="utf-8")
+    keys = re.search(r"const KEYS = \[(.*?)\n\];", asset("viewer.js"), re.DOTALL)
+    colours = re.search(r"const COLOURS = {(.*?)\n};", asset("colour.js"), re.DOTALL)
+    assert keys and colours
+    for key in re.findall(r'\["(.)", "(.?)"', keys[1]):
+        assert all(f"`{letter}`" in docs for letter in key if letter)
+    for name in re.findall(r'label: "(\w+)"', colours[1]):
+        assert re.search(rf"^\|[^|]*\b{name}\b", docs, re.MULTILINE), name
+    assert all(f"{option.name}=" in docs for option in dataclasses.fields(Options))
 
 
 # ---- size and weight

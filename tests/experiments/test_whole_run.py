@@ -199,6 +199,8 @@ def test_weights_have_moved(run: Path):
 def test_a_killed_run_plays_the_same_episodes(run: Path, killed: Path, step: int):
     name = f"rl/episodes/{step:06d}.jsonl"
     assert small.without_clocks(run / name) == small.without_clocks(killed / name)
+    credit = f"rl/credit/{step:06d}.jsonl"
+    assert (run / credit).read_text() == (killed / credit).read_text()
 
 
 def test_a_killed_run_logs_each_step_once_and_the_same_numbers(run: Path, killed: Path):

@@ -23,7 +23,12 @@ def tokenizer() -> Tokenizer:
 
 
 def ids(text: str) -> list[int]:
-    return tokenizer().encode(text, add_special_tokens=False).ids
+    return list(_ids(text))
+
+
+@cache
+def _ids(text: str) -> tuple[int, ...]:
+    return tuple(tokenizer().encode(text, add_special_tokens=False).ids)
 
 
 def turn(number: int, action: str = "open box", *, reward: float = 0.0, **other: object) -> Turn:

@@ -67,7 +67,7 @@ const facts = (token) => {
   const known = [
     ["token", JSON.stringify(token.word ?? "")],
     ["id", token.id],
-    ["", KINDS[token.kind]],
+    ["part", KINDS[token.kind]],
   ];
   if (token.logprob !== undefined) {
     known.push(["log-prob", `${fixed(token.logprob, 3)} nats`], ["probability", fixed(Math.exp(token.logprob), 3)]);
