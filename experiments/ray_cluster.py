@@ -23,6 +23,7 @@ from pathlib import Path
 from types import ModuleType
 
 from experiments.child import child_environment, die_with_parent
+from experiments.exit_codes import Failure
 
 MEETING_SECONDS = 600.0  # nodes of a job start together, but images may have to be fetched
 STOP_SECONDS = 20.0
@@ -31,7 +32,7 @@ LONGEST_TMP = 40  # characters: Ray puts sockets below, whose path Linux cuts at
 QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_worker_niceness": "0"}  # as in ``experiments.environment``
 
 
-class RayClusterFailed(RuntimeError):
+class RayClusterFailed(Failure):
     """A node of Ray's did not start, or the nodes did not find each other."""
 
 

@@ -73,10 +73,6 @@ def command(run: Run, config_dir: str | None = None) -> list[str]:
     return [sys.executable, "-P", "-m", "train", *place, *run.overrides]
 
 
-def say(text: str) -> None:
-    print(f"turngrid: {text}", file=sys.stderr, flush=True)
-
-
 def elsewhere(config: DictConfig) -> bool:
     """Whether a run of this config is to be started by a launcher and has not been yet; plans are made here."""
     planned = config.plan or config.plan_gpu

@@ -24,6 +24,7 @@ class Job(submitit.helpers.Checkpointable):  # type: ignore[misc]
     Args:
         nodes, gpus, cpus: of the job; ``gpus`` and ``cpus`` of each node, None: SLURM's own number.
         environment: beside the job's own.
+        again: further arguments of the command where the job has come back into the queue.
         meeting: a folder that all nodes see, for jobs of several nodes.
     """
 
@@ -31,21 +32,24 @@ class Job(submitit.helpers.Checkpointable):  # type: ignore[misc]
         self,
         meeting: Path,
         environment: Mapping[str, str],
+        again: Sequence[str] = (),
         nodes: int = 1,
         gpus: int | None = None,
         cpus: int | None = None,
     ) -> None:
-        self.meeting, self.environment = meeting, dict(environment)
+        self.meeting, self.environment, self.again = meeting, dict(environment), tuple(again)
         self.nodes, self.gpus, self.cpus = nodes, gpus, cpus
 
     def __call__(self, command: Sequence[str]) -> int:
         """The exit code of the command; 0 on every node but the first."""
         os.environ.update(self.environment)
         os.environ.pop("PYTHONSAFEPATH", None)  # for this process alone; its children say -P themselves
+        restarts = int(os.environ.get("SLURM_RESTART_COUNT", "0"))
+        command = [*command, *(self.again if restarts else ())]
         if self.nodes == 1:
             return _run(command, {})
         job = submitit.JobEnvironment()
-        place = self.meeting / f"{job.job_id}.{os.environ.get('SLURM_RESTART_COUNT', '0')}.ray"
+        place = self.meeting / f"{job.job_id}.{restarts}.ray"
         cluster = ray_cluster.Cluster(place, self.nodes, self.gpus, self.cpus)
         if job.global_rank > 0:
             cluster.serve()

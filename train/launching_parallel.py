@@ -10,7 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from experiments.child import child_environment, die_with_parent
-from train.launching import LAUNCHED, Run, command, failures, runs_of, say
+from experiments.exit_codes import say
+from train.launching import LAUNCHED, Run, command, failures, runs_of
 
 STOPPED = 130
 

@@ -13,7 +13,8 @@ import submitit
 from hydra_plugins.hydra_submitit_launcher.config import BaseQueueConf, SlurmQueueConf
 
 from experiments.child import child_environment
-from train.launching import LAUNCHED, Run, command, failures, runs_of, say
+from experiments.exit_codes import say
+from train.launching import LAUNCHED, Run, command, failures, runs_of
 from train.launching_job import Job
 from train.launching_queue import SlurmSilent, states
 from train.launching_wait import Waiting, wait
@@ -78,7 +79,8 @@ def _job_of(folder: Path, job_id: str) -> submitit.Job[int]:
 def _job(params: Mapping[str, Any], folder: Path) -> Job:
     """``PYTHONPATH`` also for whatever the job starts; the marker makes the front door compute where it is."""
     environment = {LAUNCHED: "1", "PYTHONPATH": child_environment({})["PYTHONPATH"]}
-    return Job(folder, environment, params["nodes"], params["gpus_per_node"], params["cpus_per_task"])
+    again = ["fresh=false"]  # what the first attempt has begun is not to be put aside
+    return Job(folder, environment, again, params["nodes"], params["gpus_per_node"], params["cpus_per_task"])
 
 
 def _executor(params: Mapping[str, Any], folder: Path) -> submitit.AutoExecutor:

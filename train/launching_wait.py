@@ -11,7 +11,8 @@ from pathlib import Path
 
 import submitit
 
-from train.launching import Run, failures, say
+from experiments.exit_codes import say
+from train.launching import Run, failures
 from train.launching_queue import RUNNING, JobState, SlurmSilent, states
 
 LOOK_SECONDS = 1.0

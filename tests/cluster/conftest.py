@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from small_slurm import SmallSlurm, missing
 
 from train import launching
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "experiments"))  # small.py, also where these tests run alone
 
 
 @pytest.fixture(scope="module")

@@ -123,7 +123,7 @@ def test_several_runs_at_once_on_this_machine(tmp_path: Path) -> None:
         RunResult(folder.name, str(folder), 0, [base], units=0.0).write(folder)
     parallel = ("cluster=local_parallel", "cluster.runs_at_once=3")
     launch = front_door("-m", "algo=grpo,ppo,rloo", *TINY, *shared, *parallel, cwd=tmp_path)
-    _, err = launch.communicate(timeout=120)
+    _, err = launch.communicate(timeout=400)
     assert launch.returncode == 1, err
     lines = [line for line in err.splitlines() if re.match(r"turngrid: run \d", line)]
     assert all(" starts: algo=" in line for line in lines[:3]) and len(lines) == 6

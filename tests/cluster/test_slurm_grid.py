@@ -1,0 +1,124 @@
+"""What SLURM is for, with real runs: a sweep from launch to report, and a run that its time limit breaks off."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import small
+from cheap_jobs import front_door
+from small_slurm import SmallSlurm
+
+from train.base import ROOT
+from train.sweep import plan_launch
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(5400)]
+
+SWEEP = """
+title: Six runs
+question: Does one failure leave the other five?
+scales:
+  laptop:
+    note: imitation of four demonstrations, and four test games
+    seeds: [0, 1, 2]
+    overrides: [model=tiny, budget=sft_only, budget.units=40, eval.games=4, env.max_turns=6]
+    axes:
+      epochs: {one: [], two: [model.sft.epochs=2]}
+    layout:
+      rows: {one epoch: {epochs: one}, two epochs: {epochs: two}}
+      columns: {base: {stage: base}, sft: {stage: sft}}
+"""
+
+
+def launch(*arguments: str, cwd: Path, seconds: float = 2400) -> tuple[int, str]:
+    process = front_door(*arguments, cwd=cwd)
+    _, err = process.communicate(timeout=seconds)
+    return process.returncode, err
+
+
+def test_a_sweep_of_six_runs_from_launch_to_report(slurm: SmallSlurm, tmp_path: Path) -> None:
+    """Something lies in the way of one run's SFT. Once it is gone, the same command runs that one alone."""
+    (tmp_path / "six.yaml").write_text(SWEEP)
+    arguments = (
+        "sweep=six.yaml",
+        "cluster=slurm",
+        "cluster.slurm.array_parallelism=2",
+        f"output_dir={tmp_path / 'runs'}",
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path)
+        planned = plan_launch(arguments)
+    unlucky = planned.sweep.runs[3]
+    obstacle = tmp_path / "runs" / unlucky.folder / "sft"
+    obstacle.parent.mkdir(parents=True)
+    obstacle.write_text("in the way")
+    code, err = launch("-m", *arguments, cwd=tmp_path)
+    assert code == 1, err
+    assert ": 6 runs, at most 2 at once" in err
+    failed = [line for line in err.splitlines() if line.startswith("turngrid: failed: ")]
+    assert len(failed) == 1 and failed[0].startswith(f"turngrid: failed: {unlucky.label} (")
+    finished = [run for run in planned.sweep.runs if (tmp_path / "runs" / run.folder / "result.json").exists()]
+    assert [run.label for run in finished] == [run.label for run in planned.sweep.runs if run != unlucky]
+    assert unlucky.label in reported(planned.folder)
+    obstacle.unlink()
+    code, err = launch("-m", *arguments, cwd=tmp_path)
+    assert code == 0, err
+    assert "1 runs to go, 5 finished" in err
+    assert "failed" not in reported(planned.folder).split("Six runs")[0]
+
+
+def reported(folder: Path) -> str:
+    command = [sys.executable, "-m", "experiments.report", str(folder)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, done.stderr
+    return (folder / "report.md").read_text()
+
+
+STEPS = 40
+LONGER = (f"budget.rl_steps={STEPS}", "trainer.save_freq=4")
+
+
+def test_a_run_that_its_time_limit_breaks_off_ends_as_an_unbroken_one(slurm: SmallSlurm, tmp_path: Path) -> None:
+    job = ("cluster=slurm", "cluster.slurm.timeout_min=600", "cluster.slurm.signal_delay_s=60")
+    output = tmp_path / "broken"
+    process = front_door(*small.OVERRIDES, *LONGER, *job, f"output_dir={output}", cwd=tmp_path)
+    small.wait_for(lambda: steps_logged(output) >= 6, 1800)
+    (job_id,) = slurm.command("squeue", "-h", "-o", "%A").split()
+    end_soon(slurm, job_id)
+    small.wait_for(lambda: slurm.command("squeue", "-h", "-j", job_id, "-o", "%r").strip() == "BeginTime", 300)
+    assert steps_logged(output) < STEPS, "broken off too late to show anything"
+    slurm.command("scontrol", "update", f"JobId={job_id}", "TimeLimit=600")
+    slurm.hurry(job_id)
+    _, err = process.communicate(timeout=2400)
+    assert process.returncode == 0, err
+    (broken,) = output.glob("textworld-*")
+    assert len(small.lines(broken / "attempts.jsonl")) == 2
+    unbroken = small.finish(tmp_path / "unbroken", *LONGER, timeout_s=2400)
+    assert broken.name == unbroken.name
+    assert_same(broken, unbroken)
+
+
+def end_soon(slurm: SmallSlurm, job_id: str) -> None:
+    """Its limit becomes the next full minute, which is within the signal's delay."""
+    (start,) = slurm.command("squeue", "-h", "-j", job_id, "-o", "%S").split()
+    minutes = (time.time() - time.mktime(time.strptime(start, "%Y-%m-%dT%H:%M:%S"))) / 60
+    slurm.command("scontrol", "update", f"JobId={job_id}", f"TimeLimit={int(minutes) + 1}")
+
+
+def steps_logged(output: Path) -> int:
+    files = list(output.glob("*/rl/metrics.jsonl"))
+    return len(files[0].read_text().splitlines()) if files else 0
+
+
+def assert_same(folder: Path, unbroken: Path) -> None:
+    """Token ids, rewards and outcomes of every step, of which masks and rows are made; each step once."""
+    for step in range(1, STEPS + 1):
+        name = f"rl/episodes/{step:06d}.jsonl"
+        assert small.without_clocks(folder / name) == small.without_clocks(unbroken / name), name
+    assert [line["step"] for line in small.lines(folder / "rl" / "metrics.jsonl")] == list(range(1, STEPS + 1))
+    ours, theirs = (json.loads((run / "result.json").read_text()) for run in (folder, unbroken))
+    assert [stage["successes"] for stage in ours["stages"]] == [stage["successes"] for stage in theirs["stages"]]
