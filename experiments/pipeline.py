@@ -14,6 +14,7 @@ from envs.catalogue import cache_root
 from experiments import closing, demonstrations, rl, sft
 from experiments.budget import Plan, plan_budget
 from experiments.evaluation import Checkpoint, evaluate
+from experiments.hub import check_hub
 from experiments.models import resolve_model
 from experiments.panels import prepare_panels
 from experiments.result import RunResult
@@ -25,10 +26,12 @@ def run(config: DictConfig, folder: Path) -> RunResult:
     """Run every stage that ``config`` asks for and that ``folder`` does not hold yet.
 
     Raises:
+        ModelError: the model cannot be had; no game has been made then.
         StageFailed: a stage's process ended badly; its log says why.
     """
     plan = plan_budget(config)
     base = resolve_model(config.model.path, cache_root())
+    check_hub(base)
     with stage(folder, "games"):
         prepare_tasks(config, plan, folder, avoid=prepare_panels(config, folder))
     checkpoints = _train(config, plan, folder, base)

@@ -13,6 +13,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from envs.catalogue import cache_root
 from experiments.exit_codes import Refusal
+from experiments.hub import check_hub
 from experiments.models import ModelError, local_folder, resolve_model, run_of
 from rollouts.chat_policy import Endpoint
 
@@ -70,6 +71,7 @@ def _player(word: str, config: DictConfig) -> Player:
         return Player(word, word, word)
     if word == "base":
         path = resolve_model(str(config.model.path), cache_root())
+        check_hub(path)
         return Player(f"base {config.model.name}", "checkpoint", _contents(path), path)
     if local_folder(word) is None and "/" not in word and not word.startswith(("asset:", "packaged:")):
         near = difflib.get_close_matches(word, WORDS, n=1)
@@ -79,6 +81,7 @@ def _player(word: str, config: DictConfig) -> Player:
         word = f"./{word}"  # a run that is not there is no name on the hub
     try:
         path = resolve_model(word, cache_root())
+        check_hub(path)
     except ModelError as error:
         raise PlayerError(str(error).replace("model.path=", "")) from error
     return Player(_label(word), "checkpoint", _contents(path), path)
