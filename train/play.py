@@ -52,19 +52,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _dispatch(arguments: list[str]) -> int:
+    flags = {text.partition("=")[0] for text in arguments if text.startswith("-")}
+    if flags - {"--config-dir", "-cd", "--help", "-h"}:
+        raise ConfigError("python -m train.play takes KEY=VALUE, --config-dir and --help")
     args = parsed(arguments)
     if args.help:
         width = max(map(len, COMMANDS))
         print(HELP.format(commands="\n".join(f"  {name:<{width}}  {what}" for name, what in COMMANDS.items())))
         return 0
-    if any(text.startswith("-") and text.partition("=")[0] not in ("--config-dir", "-cd") for text in arguments):
-        raise ConfigError("python -m train.play takes KEY=VALUE, --config-dir and --help")
     settings, overrides = split_settings(args.overrides)
     config = compose(overrides, args.config_dir)
     for warning in check(config):
         say(f"note: {warning}")
+    _choose_task(config)
     asyncio.run(_play(config, settings))
     return 0
+
+
+def _choose_task(config: DictConfig) -> None:
+    """Of a mixture, the first task; its episodes have the turns that they have in training."""
+    if config.env.tasks:
+        first, *others = map(str, config.env.tasks)
+        config.env.tasks, config.env.task = None, first
+        if others:
+            say(f"note: of env.tasks, {first} is played; env.task={others[0]} plays another")
 
 
 @dataclass

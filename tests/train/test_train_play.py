@@ -125,6 +125,15 @@ def test_a_game_without_a_plan_cannot_be_watched_but_played(environment: dict[st
     assert "[turn 2 of" in played.stdout or " of 12 turns played" in played.stdout
 
 
+def test_of_a_mixture_the_first_task_is_played(environment: dict[str, str], tmp_path: Path) -> None:
+    done = play(environment, tmp_path, "env=tw_simple", "env.tasks=[tw-simple]", says="quit\n")
+    assert (done.returncode, done.stderr) == (0, "")
+    mixed = play(environment, tmp_path, "env.tasks={w2-o3-q4: 3, w4-o6-q8: 1}", says="quit\n")
+    assert mixed.returncode == 0
+    assert mixed.stderr == "turngrid: note: of env.tasks, w2-o3-q4 is played; env.task=w4-o6-q8 plays another\n"
+    assert mixed.stdout.startswith("--- textworld w2-o3-q4, game 1 of test") and "[turn 1 of 24," in mixed.stdout
+
+
 def test_a_split_that_ends_says_so(environment: dict[str, str], tmp_path: Path) -> None:
     done = play(environment, tmp_path, "env=gym", "env.id=CliffWalking-v1", "game=2")
     assert done.returncode != 0
@@ -145,6 +154,8 @@ def test_a_split_that_ends_says_so(environment: dict[str, str], tmp_path: Path) 
         (["env=gym", "env.id=Taxi-v3"], "Please use `Taxi-v4` instead"),
         (["env=gym", "env.id=CliffWalking-v1", "reward=dense"], "does not offer reward=dense"),
         (["--multirun", "env=gym"], "takes KEY=VALUE, --config-dir and --help"),
+        (["--wacth"], "takes KEY=VALUE, --config-dir and --help"),
+        (["env.task=tw-simple"], "did you mean env=tw_simple?"),
     ],
 )
 def test_what_cannot_be_is_answered_in_one_line(
