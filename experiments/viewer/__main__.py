@@ -4,9 +4,10 @@
     python -m experiments.viewer runs/NAME
     python -m experiments.viewer runs/NAME/evaluation/rl.jsonl runs/NAME/rl/episodes/00002*.jsonl output=late.html
 
-FILE_OR_RUN a run folder, or a folder or file of episodes (rl/episodes/STEP.jsonl, evaluation/**/NAME.jsonl)
+FILE_OR_RUN a run folder, a sweep's folder (runs/sweeps/NAME-SCALE), or a folder or file of episodes
+            (rl/episodes/STEP.jsonl, evaluation/**/NAME.jsonl)
 output=     the page; trajectories.html here, if not said
-limit=      episodes in the page; of a run with more, whole training steps are left out, evenly
+limit=      episodes in the page; of a run with more, training steps are left out, evenly
 title=      of the page; the runs' names, if not said
 
 docs/viewer.md shows what the page can do."""
@@ -88,7 +89,7 @@ def _write(paths: Sequence[Path], options: Options) -> str:
     draft = output.with_name(f".{output.name}.draft")
     draft.write_text(text, encoding="utf-8")
     draft.replace(output)
-    episodes = min(options.limit, sum(file.count for file in files))
+    episodes = sum(file.count for file in files)
     lines = [note] if note else []
     lines.append(f"{output}: {episodes:,} episodes, {len(text) / 1e6:.1f} MB, {time.perf_counter() - start:.1f} s")
     return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""Where episodes are: single files, or everything that a run has played."""
+"""Where episodes are: single files, everything that a run has played, or all runs of a sweep."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 
 from experiments.credit import Credit, read_credit
+from experiments.sweep import record
 from experiments.viewer.tokenizer import tokenizer_of
 from rollouts.episode import Episode
 from rollouts.store import read_episodes
@@ -18,6 +19,7 @@ from rollouts.store import read_episodes
 TRAINING = "training"
 DEMONSTRATIONS = "demonstrations"
 EVALUATION = "evaluation"
+RUN_MARK = "attempts.jsonl"
 PATTERNS = ("episodes/*.jsonl", "demonstrations/*.jsonl", "evaluation/**/*.jsonl", "rl/episodes/*.jsonl")
 
 
@@ -49,10 +51,11 @@ class Shown:
 
 @dataclass(frozen=True)
 class EpisodeFile:
-    """A file of episodes; ``run`` is the run folder around it, if there is one."""
+    """A file of episodes; ``run`` is the run folder around it, if there is one. ``first``: no more than so many of it."""
 
     path: Path
     run: Path | None
+    first: int | None = None
 
     @cached_property
     def relative(self) -> Path:
@@ -67,9 +70,9 @@ class EpisodeFile:
 
     @cached_property
     def count(self) -> int:
-        """Episodes in it."""
+        """Episodes that are shown of it."""
         with self.path.open("rb") as file:
-            return sum(1 for line in file if line.strip())
+            return sum(1 for line in islice(file, self.first) if line.strip())
 
     def shown(self) -> Iterator[Shown]:
         """Its episodes in order.
@@ -80,7 +83,7 @@ class EpisodeFile:
         run = self.run.name if self.run else ""
         tokenizer = tokenizer_of(self.run, self.path.stem) if self.run else None
         credits = self._credit()
-        for line, episode in enumerate(self._episodes()):
+        for line, episode in enumerate(islice(self._episodes(), self.first)):
             credit = credits[line] if line < len(credits) else None
             _check(episode, credit, f"{self.path}, line {line + 1}")
             yield Shown(episode, run, self.stage, f"{self.relative.as_posix()}:{line}", credit, tokenizer)
@@ -103,7 +106,7 @@ def _check(episode: Episode, credit: Credit | None, where: str) -> None:
 
 
 def shown_episodes(paths: Iterable[Path]) -> Iterator[Shown]:
-    """Every episode of files and run folders, in order: demonstrations, evaluations, then training steps.
+    """Every episode of files, run folders and sweeps, in order: demonstrations, evaluations, then training steps.
 
     Raises:
         SourceError: no file or folder, or no episodes in it.
@@ -132,22 +135,29 @@ def _files(path: Path) -> list[EpisodeFile]:
         return [EpisodeFile(path, _run_around(path))]
     if not path.is_dir():
         raise SourceError(f"{path} does not exist{_nearest(path)}")
-    found = [file for pattern in PATTERNS for file in sorted(path.glob(pattern))]
-    found = found or sorted(path.glob("**/*.jsonl" if EVALUATION in path.parts else "*.jsonl"))
+    folders = _runs_of_sweep(path) or [path]
+    found = [file for folder in folders for pattern in PATTERNS for file in sorted(folder.glob(pattern))]
+    if not found and not (path / RUN_MARK).exists():
+        found = sorted(path.glob("**/*.jsonl" if EVALUATION in path.parts else "*.jsonl"))
     if not found:
         raise SourceError(f"{path} holds no episodes{_runs_in(path)}")
     return [EpisodeFile(file, _run_around(file)) for file in found]
 
 
+def _runs_of_sweep(path: Path) -> list[Path]:
+    sweep = record.read(path)
+    return [path.parents[1] / run.folder for run in sweep.runs] if sweep else []
+
+
 def _run_around(path: Path) -> Path | None:
     """The run, or the evaluation without a run, that a file lies in."""
-    marked = (folder for folder in path.parents if (folder / "attempts.jsonl").exists())
+    marked = (folder for folder in path.parents if (folder / RUN_MARK).exists())
     played = (folder.parent for folder in path.parents if folder.name == EVALUATION)
     return next(chain(marked, played), None)
 
 
 def _runs_in(path: Path) -> str:
-    runs = sorted(mark.parent.name for mark in path.glob("*/attempts.jsonl"))
+    runs = sorted(mark.parent.name for mark in path.glob(f"*/{RUN_MARK}"))
     return f"; name a run in it, such as {path / runs[0]}" if runs else f" (no {', no '.join(PATTERNS)})"
 
 

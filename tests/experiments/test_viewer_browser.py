@@ -196,6 +196,8 @@ def test_search_reads_all_text_and_marks_what_it_finds(tab: Tab) -> None:
     tab.page.keyboard.type("BOX 4.")
     tab.shows("6 of 31 episodes, 0 won", first="100")  # five turns: sample 3 of each game
     assert tab.find("mark").all_text_contents() == ["box 4."]
+    tab.find(".search").fill("101")
+    tab.shows("12 of 31 episodes, 6 won", first="101")  # by its number
     tab.find(".search").fill("nowhere to be found")
     tab.shows("0 of 31 episodes, 0 won")
     tab.find(".search").fill("")

@@ -17,6 +17,9 @@ import pytest
 import viewer_samples as samples
 
 from experiments.credit import Credit, unpack_runs, write_credit
+from experiments.sweep import record
+from experiments.sweep.definition import Layout
+from experiments.sweep.record import Sweep, SweepRun
 from experiments.viewer.__main__ import Options, main
 from experiments.viewer.page import asset, fragment, page
 from experiments.viewer.sources import Shown, SourceError, episode_files, few, shown_episodes
@@ -163,8 +166,32 @@ def test_an_evaluation_without_a_run_decodes_each_players_tokens(tmp_path: Path)
 def test_steps_are_left_out_evenly_and_whole(run: Path) -> None:
     files, note = thin(episode_files([run]), limit=7 + 2 * 8 + 7)
     assert [file.path.name for file in files] == ["demonstrations.jsonl", "rl.jsonl", "000002.jsonl", "000003.jsonl"]
-    assert note == "2 of 3 training steps, evenly over the run: a page of 30 episodes holds no more"
+    assert note == "2 of 3 training steps, evenly chosen: a page of 30 episodes holds no more"
     assert thin(episode_files([run]), limit=31) == (episode_files([run]), "")
+
+
+@pytest.mark.parametrize(
+    ("limit", "counts", "said"),
+    [
+        (13, [2, 3, 8], "first 3 of each file of demonstrations or evaluations; 1 of 3 training steps, evenly chosen"),
+        (10, [2, 2, 6], "1 of 3 training steps, evenly chosen; the first 6 episodes of a step: a page of 10 episodes"),
+    ],
+)
+def test_a_page_too_small_even_for_that_shows_the_first_of_each(
+    run: Path, limit: int, counts: list[int], said: str
+) -> None:
+    files, note = thin(episode_files([run]), limit)
+    assert [file.count for file in files] == [len(list(file.shown())) for file in files] == counts
+    assert said in note
+
+
+def test_a_sweep_shows_all_its_runs_that_have_played(run: Path, tmp_path: Path) -> None:
+    second = samples.run_folder(tmp_path / "second", steps=1)
+    (tmp_path / "third").mkdir()
+    layout = Layout(rows={}, columns={})
+    runs = [SweepRun({"algo": name}, 0, [], name) for name in ("a run", "second", "third")]
+    folder = record.write(Sweep("s", "laptop", "", "", None, "", layout, (), [], runs), tmp_path)
+    assert {item.run for item in shown_episodes([folder])} == {run.name, second.name}
 
 
 def test_the_command_writes_the_page_and_says_how_large(
@@ -184,6 +211,7 @@ def test_the_command_writes_the_page_and_says_how_large(
         (["{run}", "limit=0"], "limit=0 must be a number of episodes, 1 or more"),
         (["{run}", "--open"], "--open: only --help; everything else is KEY=VALUE"),
         (["{run}x"], "a runx does not exist; did you mean {run}?"),
+        (["{run}/../no run yet"], "no run yet holds no episodes (no episodes/*.jsonl"),
         (["{run}/.."], "holds no episodes; name a run in it, such as"),
         (["{run}/attempts.jsonl"], "holds a line that is no episode"),
     ],
@@ -197,6 +225,8 @@ def test_a_wrong_call_is_one_line(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "no run yet").mkdir()
+    (tmp_path / "no run yet" / "attempts.jsonl").write_text("{}\n")
     assert main([argument.format(run=run) for argument in arguments]) == 2
     told = capsys.readouterr().err
     assert told.startswith("turngrid: ") and told.count("\n") == 1

@@ -52,7 +52,7 @@ def episode(game: int, *, won: bool = False, turns: int = 3, **other: object) ->
             "task": f"textworld/w2-o3-q4/{game}",
             "seed": game,
             "split": "train",
-            "goal": f"open box {game}",
+            "goal": "open every box",
             "messages": [
                 {"role": "user", "content": "You are in a room."},
                 {"role": "assistant", "content": "open box"},

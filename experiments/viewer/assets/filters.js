@@ -45,7 +45,7 @@ class Filters {
   // ---- controls
 
   build() {
-    this.search = el("input", { type: "search", class: "search", placeholder: "Search what was seen and done  ( / )",
+    this.search = el("input", { type: "search", class: "search", placeholder: "Search text, or a game's number  ( / )",
       "aria-label": "search text", oninput: () => this.searched(),
       onfocus: () => this.texts() });
     this.bar = el("progress", { max: 1, value: 0, hidden: true, "aria-label": "reading the episodes' text" });
@@ -138,7 +138,8 @@ class Filters {
     if (needle) {
       const texts = await this.texts();
       if (this.needle !== needle) return; // typed on meanwhile
-      this.matches = new Set(texts.flatMap((text, number) => (text.includes(needle) ? [number] : [])));
+      const found = (text, number) => text.includes(needle) || this.store.rows[number].game === needle;
+      this.matches = new Set(texts.flatMap((text, number) => (found(text, number) ? [number] : [])));
     } else {
       this.matches = null;
     }
