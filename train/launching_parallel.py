@@ -76,4 +76,6 @@ class Launch:
                 preexec_fn=die_with_parent,  # noqa: PLW1509 - the parent is this thread, which waits for the process
             )
             self._at_work[run.number] = process
+            if self._stopped:  # meanwhile
+                process.terminate()
             return process.wait()

@@ -99,7 +99,11 @@ def _executor(params: Mapping[str, Any], folder: Path) -> submitit.AutoExecutor:
 def _own_setup() -> list[str]:
     """submitit unpickles our job: it must find our modules, and not those of the folder that the job starts in."""
     root = shlex.quote(str(Path(__file__).resolve().parent.parent))
-    return [f'export PYTHONPATH={root}"${{PYTHONPATH:+:$PYTHONPATH}}"', "export PYTHONSAFEPATH=1"]
+    return [
+        f'export PYTHONPATH={root}"${{PYTHONPATH:+:$PYTHONPATH}}"',
+        "export PYTHONSAFEPATH=1",
+        '[ -z "$SLURM_CPUS_PER_TASK" ] || export SRUN_CPUS_PER_TASK="$SLURM_CPUS_PER_TASK"',  # as srun wants it since 22.05
+    ]
 
 
 def _record(folder: Path, waiting: Sequence[Waiting]) -> None:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+import signal
+import time
 from pathlib import Path
 
+import psutil
 import pytest
 from cheap_jobs import front_door
 from omegaconf import DictConfig
@@ -133,3 +136,17 @@ def test_several_runs_at_once_on_this_machine(tmp_path: Path) -> None:
     logs = sorted((tmp_path / "runs" / "local_parallel").glob("*/*.log"))
     assert [log.name for log in logs] == ["1.log", "2.log", "3.log"]
     assert "fresh=true" in logs[0].read_text()
+
+
+def test_ctrl_c_ends_the_runs_at_work_and_starts_no_more(tmp_path: Path) -> None:
+    one_by_one = ("-m", "seed=0,1", *TINY, "cluster=local_parallel", "cluster.runs_at_once=1", "output_dir=runs")
+    launch = front_door(*one_by_one, cwd=tmp_path)
+    assert launch.stderr is not None
+    next(line for line in iter(launch.stderr.readline, "") if "run 1 starts: seed=0" in line)
+    end = time.monotonic() + 60
+    while not (runs := psutil.Process(launch.pid).children()) and time.monotonic() < end:
+        time.sleep(0.05)
+    launch.send_signal(signal.SIGINT)
+    assert launch.wait(timeout=200) == 130
+    assert len(runs) == 1 and not runs[0].is_running()
+    assert [log.name for log in (tmp_path / "runs" / "local_parallel").glob("*/*.log")] == ["1.log"]
