@@ -100,10 +100,11 @@ def _hydra_app(config: DictConfig) -> None:
     overrides = list(settings.overrides.task)
     line = shlex.join(overrides)
     print(f"\nturngrid: run {settings.job.num + 1}: {line}", file=sys.stderr, flush=True)
-    code = _child([*overrides, *_group_of_trackers(config)])
+    elsewhere = not settings.launcher._target_.endswith("BasicLauncher")  # where another launcher of Hydra's has put us
+    code = _child([*overrides, *_group_of_trackers(config)], {launching.LAUNCHED: "1"} if elsewhere else {})
     if code == 0:
         return
-    if not settings.launcher._target_.endswith("BasicLauncher"):
+    if elsewhere:
         raise RunFailed(f"{line} ended with exit code {code}")
     _failed.append(f"{line} (exit code {code})")
 
@@ -112,7 +113,7 @@ def _group_of_trackers(config: DictConfig) -> list[str]:
     return [] if config.tracking.group else [f"tracking.group='{_started}'"]
 
 
-def _child(overrides: list[str]) -> int:
+def _child(overrides: list[str], variables: dict[str, str]) -> int:
     """``-P`` and our root on ``PYTHONPATH``: modules of the folder that we are in must not stand in for ours."""
     command = [sys.executable, "-P", "-m", "train", *overrides]
-    return subprocess.run(command, check=False, env=child_environment({}), preexec_fn=die_with_parent).returncode
+    return subprocess.run(command, check=False, env=child_environment(variables), preexec_fn=die_with_parent).returncode
