@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 ACROSS = 3  # panels side by side
+WIDE, HALF = 9.6, 5.2  # inches: as wide as the page, and half of that
 DASHES = ("-", "--", ":")  # once all colours are used
 
 
@@ -42,7 +43,7 @@ def curves(facets: Sequence[Facet], by: str) -> str:
     names = list(dict.fromkeys(series.name for facet in facets for series in facet.series))
     title = f"success on training episodes by {by}"
     with style(name):
-        made = figure(9.6 if across > 1 else 7.6, 0.6 + 3.1 * down, name)
+        made = figure(WIDE if across > 1 else 7.6, 0.6 + 3.1 * down, name)
         grid = made.subplots(down, across, squeeze=False, sharey=True)
         for place, (axes, facet) in enumerate(zip(grid.flat, facets, strict=False)):
             _facet(axes, facet, by, names)
@@ -75,7 +76,7 @@ def _facet(axes: Axes, facet: Facet, by: str, names: Sequence[str]) -> None:
 def heat_map(rows: Sequence[str], columns: Sequence[str], values: np.ndarray) -> str:
     """``values``: shape (rows, columns), in [0, 1], NaN where nothing is known."""
     with style("heat"):
-        made = figure(min(9.6, 3.4 + 1.25 * len(columns)), 1.5 + 0.42 * len(rows), "heat")
+        made = figure(min(WIDE, 3.4 + 1.25 * len(columns)), 1.5 + 0.42 * len(rows), "heat")
         axes = made.subplots()
         mesh = axes.pcolormesh(100 * values[::-1], cmap="viridis", vmin=0, vmax=max(1.0, 100 * np.nanmax(values)))
         for (row, column), value in np.ndenumerate(values[::-1]):
@@ -102,7 +103,7 @@ def heat_map(rows: Sequence[str], columns: Sequence[str], values: np.ndarray) ->
 def whiskers(name: str, found: Mapping[str, Interval], label: str, middle: float | None = None) -> str:
     """Points with intervals, one below the other; ``middle`` (in percent) is where a line marks "no difference"."""
     with style(name):
-        made = figure(7.6, 1.0 + 0.36 * len(found), name)
+        made = figure(HALF, 1.0 + 0.32 * len(found), name)
         axes = made.subplots()
         for place, interval in enumerate(reversed(found.values())):
             mean, low, high = (100 * value for value in (interval.mean, interval.low, interval.high))
@@ -125,7 +126,7 @@ def whiskers(name: str, found: Mapping[str, Interval], label: str, middle: float
 def profiles(found: Reliability) -> str:
     """Share of runs above each success rate."""
     with style("profiles"):
-        made = figure(7.6, 3.7, "profiles")
+        made = figure(HALF, 3.3, "profiles")
         axes = made.subplots()
         for place, (name, intervals) in enumerate(found.profiles.items()):
             look = _look(place)
@@ -140,7 +141,7 @@ def profiles(found: Reliability) -> str:
         axes.set_ylim(0, 103)
         axes.grid(linewidth=0.7)
         if len(found.profiles) > 1:
-            made.legend(loc="outside lower center", ncols=4)
+            made.legend(loc="outside lower center", ncols=3)
         return inline(made, "performance profiles")
 
 

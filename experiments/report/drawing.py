@@ -29,6 +29,8 @@ def _curves(runs: Sequence[Run]) -> list[Chart]:
     several = any(series.seeds > 1 for facet in found for series in facet.series)
     note = "Success of the policy while it trains, on training games, at the training temperature: not the test."
     note += " Line: mean over seeds; band: from the lowest to the highest seed." if several else ""
+    if not all(run.result for run in runs if run.curve.steps):
+        note += " Runs without a result are drawn as far as they got, where no other run of the setting has one."
     counted = all(series.episodes[-1:] > 0 for facet in found for series in facet.series)
     ways = ["steps", "episodes"] if counted else ["steps"]
     return [Chart(f"curves-{by}", f"Learning curves by {by}", charts.curves(found, by), note) for by in ways]

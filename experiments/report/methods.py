@@ -14,6 +14,7 @@ from experiments.report.runs import LAST, Run, setting_names
 from experiments.statistics import Interval
 
 THRESHOLDS = np.linspace(0, 1, 101)
+FEWEST = 3  # seeds: a bootstrap of two runs has three outcomes
 MOST_PAIRED = 6  # methods; beyond, each is compared with the best one only
 Panel = tuple[str, str]
 
@@ -48,9 +49,9 @@ class Reliability:
 
 
 def reliability(runs: Sequence[Run]) -> Reliability | None:
-    """None where no method has two seeds: there is nothing to draw then."""
+    """None where no method has ``FEWEST`` seeds."""
     found, tasks = methods(runs)
-    found = [method for method in found if len(method.seeds) > 1]
+    found = [method for method in found if len(method.seeds) >= FEWEST]
     if not found:
         return None
     return Reliability(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -127,8 +128,15 @@ def _reason(folder: Path, where: State, curve: Curve) -> str:
         return "\n".join(message.splitlines()[:SHOWN_LINES])
     if where is State.UNFINISHED:
         reached = f"after RL step {curve.steps[-1]}" if curve.steps else "before its first RL step"
-        return f"still at work, or killed, {reached}"
+        return f"still at work, or killed, {reached}; last written {_last_written(folder)}"
     return "no folder yet" if where is State.NOT_STARTED else ""
+
+
+def _last_written(folder: Path) -> str:
+    """When a file that a run writes to as it goes on was written to, for people."""
+    files = [folder / name for name in (ATTEMPTS, "stages.jsonl", "rl/metrics.jsonl", "evaluation/.progress")]
+    newest = max(path.stat().st_mtime for path in files if path.exists())
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(newest))
 
 
 def read_settings(path: Path) -> dict[str, Any]:
