@@ -6,7 +6,7 @@
 
 FILE_OR_RUN a run folder, a sweep's folder (runs/sweeps/NAME-SCALE), or a folder or file of episodes
             (rl/episodes/STEP.jsonl, evaluation/**/NAME.jsonl)
-output=     the page; trajectories.html here, if not said
+output=     the page; if not said, trajectories.html, in the run folder where one is named and nothing else, or else here
 limit=      episodes in the page; of a run with more, training steps are left out, evenly
 title=      of the page; the runs' names, if not said
 
@@ -22,15 +22,16 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 from experiments.viewer.page import LIMIT, page
-from experiments.viewer.sources import EpisodeFile, SourceError, episode_files
+from experiments.viewer.sources import RUN_MARK, EpisodeFile, SourceError, episode_files
 from experiments.viewer.thinning import thin
 
 REFUSED = 2
+PAGE = "trajectories.html"
 
 
 @dataclass
 class Options:
-    output: str = "trajectories.html"
+    output: str = ""
     limit: int = LIMIT
     title: str = ""
 
@@ -85,7 +86,7 @@ def _write(paths: Sequence[Path], options: Options) -> str:
     files, note = thin(episode_files(paths), options.limit)
     shown = (item for file in files for item in file.shown())
     text = page(shown, options.title or _title(files), limit=options.limit, note=note)
-    output = Path(options.output).expanduser()
+    output = Path(options.output).expanduser() if options.output else _place(paths) / PAGE
     draft = output.with_name(f".{output.name}.draft")
     draft.write_text(text, encoding="utf-8")
     draft.replace(output)
@@ -93,6 +94,12 @@ def _write(paths: Sequence[Path], options: Options) -> str:
     lines = [note] if note else []
     lines.append(f"{output}: {episodes:,} episodes, {len(text) / 1e6:.1f} MB, {time.perf_counter() - start:.1f} s")
     return "\n".join(lines)
+
+
+def _place(paths: Sequence[Path]) -> Path:
+    """A run's page lies in its folder, where the report of its sweep links to it."""
+    alone = len(paths) == 1 and (paths[0] / RUN_MARK).exists()
+    return paths[0] if alone else Path()
 
 
 def _title(files: Sequence[EpisodeFile]) -> str:

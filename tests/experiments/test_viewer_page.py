@@ -203,6 +203,16 @@ def test_the_command_writes_the_page_and_says_how_large(
     assert "<title>a run</title>" in output.read_text()
 
 
+def test_a_runs_page_lies_in_its_folder_and_any_other_here(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main([str(run)]) == 0
+    assert (run / "trajectories.html").exists() and not Path("trajectories.html").exists()
+    assert main([str(run / "evaluation" / "rl.jsonl")]) == 0
+    assert Path("trajectories.html").exists()
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
