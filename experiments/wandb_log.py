@@ -90,7 +90,7 @@ def _read_into(run: WandbRun, path: Path) -> None:
     run.folders.append(path.parent)
     run.ended = None
     for data in _records(path.read_bytes(), path):
-        record = wandb_internal_pb2.Record()
+        record = wandb_internal_pb2.Record()  # type: ignore[attr-defined]
         record.ParseFromString(data)
         _take(run, record)
 

@@ -31,6 +31,8 @@ MATRIX_COLUMNS = (
     "tokens_per_turn",
     "max_turns",
     "optimal_turns",
+    "out_of_reach",
+    "panel_hash",
 )
 TURN_COLUMNS = ("player", "panel", "game", "outcome", "turn", "observation", "action", "valid", "rewards")
 

@@ -33,7 +33,10 @@ class Trackio:
             self.log(line["step"], line, {})
 
     def log(self, step: int, metrics: Line, tables: Mapping[str, Table]) -> None:
-        shown = {name: trackio.Table(list(table.columns), list(table.rows)) for name, table in tables.items()}
+        shown = {
+            name: trackio.Table(list(table.columns), [list(row) for row in table.rows])
+            for name, table in tables.items()
+        }
         self._run.log({**numbers(metrics), **shown}, step=step)
 
     def keep(self, step: int) -> None:
