@@ -63,8 +63,8 @@ class Tracking(RunTracking):
     opened: Tracking | None = None  # on the rank that logs; verl's SFT trainer leaves it open
     started = time.perf_counter()
 
-    def __init__(self, *args: Any, config: Mapping[str, Any], **kwargs: Any) -> None:
-        super().__init__(*args, config={**config, "run": self.run}, **kwargs)
+    def __init__(self, *, config: Mapping[str, Any], **told: Any) -> None:
+        super().__init__(config={**config, "run": self.run}, **told)
         Tracking.opened = self
 
     def log(self, data: Mapping[str, Any], step: int, backend: str | None = None) -> None:
