@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -45,35 +46,38 @@ def test_every_takeaway_is_judged_where_the_page_says() -> None:
         assert load(sweep).scales["paper"].takeaways, sweep
 
 
-def test_the_example_is_launched_as_the_page_says(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.fixture
+def dry_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """What a dry run prints in a folder that holds the page's example, on a machine that has measured nothing."""
     (example,) = re.findall(r"```yaml\n(# kl\.yaml.*?)```", PAGE, re.DOTALL)
-    (shown,) = re.findall(r"dry_run=true\n```\n\nprints\n\n```text\n(.*?)```", PAGE, re.DOTALL)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("TURNGRID_CACHE", str(tmp_path / "cache"))  # no rates: what this machine has measured is its own
+    monkeypatch.setenv("TURNGRID_CACHE", str(tmp_path / "cache"))
     Path("kl.yaml").write_text(example, encoding="utf-8")
-    assert main(["-m", "sweep=kl.yaml", "dry_run=true"]) == 0
-    printed = capsys.readouterr().out.replace(str(tmp_path), "/home/me")
-    assert _lines(printed) == _lines(shown)
+
+    def printed(*arguments: str) -> str:
+        assert main(["-m", *arguments, "dry_run=true"]) == 0
+        return capsys.readouterr().out.replace(str(tmp_path), "/home/me")
+
+    return printed
+
+
+def test_the_example_is_launched_as_the_page_says(dry_run: Callable[..., str]) -> None:
+    """And shares its runs without a penalty with a sweep that is shipped."""
+    (shown,) = re.findall(r"dry_run=true\n```\n\nprints\n\n```text\n(.*?)```", PAGE, re.DOTALL)
+    example = dry_run("sweep=kl.yaml")
+    assert _lines(example) == _lines(shown)
+    theirs = _folders(dry_run("sweep=table10_algorithms", "seed=1"))
+    assert _folders(example)["kl=without seed=1"] == theirs["task=w2-o3-q4 algo=rloo seed=1"]
+    assert len({*_folders(example).values(), *theirs.values()}) == 6 + 4 - 1
+
+
+def _folders(printed: str) -> dict[str, str]:
+    return dict(re.findall(r"│ (\S+=.*? seed=\d) .* │ (\S+-s\d-[0-9a-f]{8}) +│", printed))
 
 
 def _lines(text: str) -> list[str]:
     """A folder's hash changes with any default."""
     return [HEX.sub(r"-s\1-########", line.rstrip()) for line in text.strip().splitlines()]
-
-
-def test_the_example_shares_its_runs_with_a_sweep_that_is_shipped(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("kl.yaml").write_text(re.findall(r"```yaml\n(# kl\.yaml.*?)```", PAGE, re.DOTALL)[0], encoding="utf-8")
-    folders = {}
-    for sweep in ("kl.yaml", "table10_algorithms"):
-        assert main(["-m", f"sweep={sweep}", "seed=1", "dry_run=true"]) == 0
-        folders |= dict(re.findall(r"│ (\S+=.*?) seed=1 .* │ (\S+-s1-[0-9a-f]{8}) +│", capsys.readouterr().out))
-    assert folders["kl=without"] == folders["task=w2-o3-q4 algo=rloo"]
-    assert len(set(folders.values())) == len(folders) - 1 == 6
 
 
 def test_the_python_prints_what_the_page_shows() -> None:
