@@ -63,12 +63,15 @@ def test_a_sweep_of_six_runs_from_launch_to_report(slurm: SmallSlurm, tmp_path: 
     assert len(failed) == 1 and failed[0].startswith(f"turngrid: failed: {unlucky.label} (")
     finished = [run for run in planned.sweep.runs if (tmp_path / "runs" / run.folder / "result.json").exists()]
     assert [run.label for run in finished] == [run.label for run in planned.sweep.runs if run != unlucky]
-    assert unlucky.label in reported(planned.folder)
+    report = reported(planned.folder)
+    assert "5 finished, 1 failed of 6 runs" in report
+    assert [line for line in report.splitlines() if "| failed |" in line and unlucky.folder in line]
     obstacle.unlink()
     code, err = launch("-m", *arguments, cwd=tmp_path)
     assert code == 0, err
     assert "1 runs to go, 5 finished" in err
-    assert "failed" not in reported(planned.folder).split("Six runs")[0]
+    report = reported(planned.folder)
+    assert "6 finished of 6 runs" in report and "| failed |" not in report
 
 
 def reported(folder: Path) -> str:
@@ -79,13 +82,20 @@ def reported(folder: Path) -> str:
 
 
 STEPS = 40
-LONGER = (f"budget.rl_steps={STEPS}", "trainer.save_freq=4")
+LEARNING = (  # 60 demonstrations, so that some of the episodes of most steps are won
+    "budget.units=100",
+    "budget.demo_cost=1",
+    "budget.sft_share=0.6",
+    f"budget.rl_steps={STEPS}",
+    "trainer.save_freq=4",
+    "env.max_turns=12",
+)
 
 
 def test_a_run_that_its_time_limit_breaks_off_ends_as_an_unbroken_one(slurm: SmallSlurm, tmp_path: Path) -> None:
     job = ("cluster=slurm", "cluster.slurm.timeout_min=600", "cluster.slurm.signal_delay_s=60")
     output = tmp_path / "broken"
-    process = front_door(*small.OVERRIDES, *LONGER, *job, f"output_dir={output}", cwd=tmp_path)
+    process = front_door(*small.OVERRIDES, *LEARNING, *job, f"output_dir={output}", cwd=tmp_path)
     small.wait_for(lambda: steps_logged(output) >= 6, 1800)
     (job_id,) = slurm.command("squeue", "-h", "-o", "%A").split()
     end_soon(slurm, job_id)
@@ -97,9 +107,11 @@ def test_a_run_that_its_time_limit_breaks_off_ends_as_an_unbroken_one(slurm: Sma
     assert process.returncode == 0, err
     (broken,) = output.glob("textworld-*")
     assert len(small.lines(broken / "attempts.jsonl")) == 2
-    unbroken = small.finish(tmp_path / "unbroken", *LONGER, timeout_s=2400)
+    unbroken = small.finish(tmp_path / "unbroken", *LEARNING, timeout_s=2400)
     assert broken.name == unbroken.name
     assert_same(broken, unbroken)
+    metrics = small.lines(broken / "rl" / "metrics.jsonl")
+    assert any(line["success/train"] > 0 and line["actor/grad_norm"] > 0 for line in metrics[STEPS // 2 :])
 
 
 def end_soon(slurm: SmallSlurm, job_id: str) -> None:
