@@ -1,11 +1,12 @@
 """Wall time outside the model's forward passes: our agent loop against verl's own tool agent loop.
 
-    python -m benchmarks.agent_loop [--prompts 8] [--samples 8] [--turns 6] [--repeats 5] [--out FILE.json]
+    python -m benchmarks.agent_loop [--prompts 8] [--samples 8] [--turns 6] [--repeats 5] [--world fixed] [--out FILE.json]
 
-Both play the same games with the same model, server, turns, tokens a turn, pool of games and transfer queue; verl's loop
-reaches the world through a tool. They take turns, so that a busy machine is busy for both. Overhead is the wall time of a
-batch less the seconds that the server spent sampling; medians over the repeats. ``alone`` is our loop with one request
-a turn through verl's client, as with rollout=vllm.
+Both play the same tasks with the same model, server, turns, tokens a turn, world and transfer queue; verl's loop reaches
+the world through a tool. ``fixed`` is a world in this process that answers at once and always the same, ``textworld`` real
+games in their pool. They take turns, so that a busy machine is busy for both. Overhead is the wall time of a batch less the
+seconds that the server spent sampling; medians over the repeats. ``alone`` is our loop with one request a turn through
+verl's client, as with rollout=vllm.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 os.environ |= {
     "VERL_PLATFORM": "cpu",
@@ -43,9 +44,9 @@ from verl.workers.rollout.llm_server import LLMServerClient
 from verl.workers.rollout.router import get_router_handle
 
 from envs.catalogue import Catalogue
-from envs.pool import EnvPool, pool_of
+from envs.pool import pool_of
 from envs.registry import world
-from envs.types import TaskRef
+from envs.types import Observation, StepResult, TaskRef
 from experiments.models import resolve_model
 from rollouts.prompts import first_message, next_message
 from train.compose import compose
@@ -78,7 +79,7 @@ class WholeAnswer(ToolParser):
 class WorldTool(BaseTool):
     """The same pool of games as a tool of verl's."""
 
-    def __init__(self, pool: EnvPool) -> None:
+    def __init__(self, pool: Any) -> None:
         super().__init__({}, OpenAIFunctionToolSchema.model_validate(SCHEMA))
         self._pool = pool
         self._sessions: dict[str, Any] = {}
@@ -103,6 +104,35 @@ class WorldTool(BaseTool):
         self._sessions.clear()
 
 
+class FixedSession:
+    """A world that costs nothing, as long as a room of TextWorld's."""
+
+    TEXT = (
+        "You are in a kitchen. There is a chest here. It is closed. You see a red door to the north. You carry a key."
+    )
+
+    async def reset(self, task: TaskRef, seed: int) -> Observation:
+        return Observation(self.TEXT, goal=task.goal)
+
+    async def step(self, action: str) -> StepResult:
+        return StepResult(Observation(self.TEXT), 0.0, False, False, False, False, True)
+
+    async def finish(self) -> StepResult:
+        return StepResult(Observation(self.TEXT), 0.0, False, False, False, False, True)
+
+    async def close(self) -> None: ...
+
+
+class FixedPool:
+    async def open(self) -> FixedSession:
+        return FixedSession()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None: ...
+
+
 class Alone(AgentLoopWorker):
     """Without cohorts: one request a turn, whenever an episode is ready for it."""
 
@@ -112,7 +142,7 @@ class Alone(AgentLoopWorker):
 class Bench:
     """One server, one pool, one queue, and three workers in this process."""
 
-    def __init__(self, config: DictConfig, games: list[TaskRef], pool: EnvPool) -> None:
+    def __init__(self, config: DictConfig, games: list[TaskRef], pool: Any) -> None:
         self.config, self.games, self.pool = config, games, pool
         self.server = launch.start(0, config.actor_rollout_ref.model.path, _server_settings(config))
         balancer = get_router_handle(servers={launch.server_name(0): self.server})
@@ -204,8 +234,8 @@ def bench_config(prompts: int, samples: int, turns: int, folder: Path) -> tuple[
     return config, games
 
 
-async def compare(config: DictConfig, games: list[TaskRef], repeats: int) -> dict[str, dict[str, float]]:
-    async with pool_of(config.env) as pool:
+async def compare(config: DictConfig, games: list[TaskRef], repeats: int, fixed: bool) -> dict[str, dict[str, float]]:
+    async with FixedPool() if fixed else pool_of(config.env) as pool:
         bench = Bench(config, games, pool)
         prompts = await bench.prompts()
         seen: dict[str, list[dict[str, float]]] = {name: [] for name in bench.workers}
@@ -226,16 +256,18 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=8)
     parser.add_argument("--turns", type=int, default=6)
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--world", choices=("fixed", "textworld"), default="fixed")
     parser.add_argument("--out", type=Path)
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         config, games = bench_config(args.prompts, args.samples, args.turns, Path(folder))
-        ray.init(**ray_settings(config, sys.executable))
+        ray.init(**ray_settings(config, sys.executable), log_to_driver=False)
         tq.init(config.transfer_queue)
-        result: dict[str, Any] = asyncio.run(compare(config, games, args.repeats))
+        result: dict[str, Any] = asyncio.run(compare(config, games, args.repeats, args.world == "fixed"))
     verls = result["verl"]
     for name in ("ours", "alone"):
         result[name]["overhead_ratio"] = round(result[name]["overhead"] / verls["overhead"], 2)
+        result[name]["wall_ratio"] = round(result[name]["wall"] / verls["wall"], 2)
         result[name]["agent_cpu_ratio"] = round(result[name]["agent_cpu"] / verls["agent_cpu"], 2)
     print(json.dumps(result, indent=2))
     if args.out:

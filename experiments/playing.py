@@ -19,6 +19,7 @@ from rollouts.episode import Episode
 from rollouts.loop import EpisodePlan, run_episode
 from rollouts.policy import Policy
 from rollouts.retry import EpisodeFailed, failed_episode, play_with_retries
+from rollouts.window import window_of
 
 
 def episode_plans(item: Round, config: DictConfig, env: Mapping[str, Any]) -> list[EpisodePlan]:
@@ -28,7 +29,13 @@ def episode_plans(item: Round, config: DictConfig, env: Mapping[str, Any]) -> li
     earned = reward(name, config.turn_reward if name == config.turn_reward.name else None)
     return [
         EpisodePlan(
-            task, place.prompt, item.panel.max_turns, earned, sample=play, grade_unfinished=place.grades_unfinished
+            task,
+            place.prompt,
+            item.panel.max_turns,
+            earned,
+            sample=play,
+            grade_unfinished=place.grades_unfinished,
+            window=window_of(env),
         )
         for task in read_tasks(Path(item.panel.file))
         for play in range(item.plays)

@@ -35,6 +35,7 @@ OUTPUT_KEYS = (
     "env.cache_dir",
     "env.step_deadline_s",
 )
+NEWER = (("env", "window_turns"), ("env", "window_keep"))  # null is as it was before there was the key: same name
 OLD = ".old"
 FAILURE = "failure.json"
 
@@ -81,6 +82,9 @@ def identity(config: DictConfig) -> str:
     plain = OmegaConf.create(OmegaConf.to_container(config))  # untyped, so that any key can be blanked
     for key in outside_identity():
         OmegaConf.update(plain, key, None, force_add=True)
+    for node, key in NEWER:
+        if plain[node].get(key) is None:
+            plain[node].pop(key, None)
     resolved = OmegaConf.to_container(plain, resolve=True)
     return hashlib.sha256(json.dumps(resolved, sort_keys=True, default=str).encode()).hexdigest()[:8]
 

@@ -20,6 +20,8 @@ from experiments.child import StageFailed, run_child
 from experiments.environment import stage_environment
 from experiments.metrics import read_metrics
 from experiments.tracking.stage_run import StageRun
+from rollouts.store import read_episodes
+from rollouts.window import Window, rows_of, window_of
 
 __all__ = ["StageFailed", "run", "sft_config"]
 
@@ -44,8 +46,9 @@ def run(config: DictConfig, folder: Path, episodes_file: Path, model: str) -> Pa
         return stage / "model"
     shutil.rmtree(stage, ignore_errors=True)
     stage.mkdir(parents=True)
-    OmegaConf.save(sft_config(config, folder, episodes_file, model), stage / "config.yaml")
-    with _progress(stage, _steps(config.model.sft, episodes_file)) as update:
+    settings = sft_config(config, folder, episodes_file, model)
+    OmegaConf.save(settings, stage / "config.yaml")
+    with _progress(stage, _steps(config.model.sft, episodes_file, window_of(settings.run))) as update:
         module, arguments = _launch(config)
         run_child(
             module,
@@ -69,6 +72,8 @@ def sft_config(config: DictConfig, folder: Path, episodes_file: Path, model: str
         "episodes": str(episodes_file),
         "metrics": str(folder / "sft" / "metrics.jsonl"),
         "max_tokens": context,
+        "window_turns": OmegaConf.select(config, "env.window_turns"),
+        "window_keep": OmegaConf.select(config, "env.window_keep"),
         "seed": int(config.seed),
         "tracking": StageRun.of(config, folder, "sft").node(),
     }
@@ -130,10 +135,9 @@ def _environment(config: DictConfig, folder: Path) -> dict[str, str]:
     return {**stage_environment(config, folder), **rendezvous, "PYTHONSAFEPATH": "1"}
 
 
-def _steps(settings: DictConfig, episodes_file: Path) -> int:
-    with episodes_file.open(encoding="utf-8") as file:
-        episodes = sum(1 for _ in file)
-    return int(settings.epochs) * -(-episodes // int(settings.batch_size))
+def _steps(settings: DictConfig, episodes_file: Path, window: Window | None) -> int:
+    rows = sum(rows_of(len(episode.turns), window) for episode in read_episodes(episodes_file))
+    return int(settings.epochs) * -(-rows // int(settings.batch_size))
 
 
 @contextmanager

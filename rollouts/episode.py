@@ -2,7 +2,8 @@
 
 Expert demonstrations and policy rollouts are the same type, so that SFT rows and RL rows come out of one tokenisation.
 Invariant (tested on real episodes): ``prompt_ids`` followed by each turn's ``action_ids`` and ``context_ids`` is exactly
-the token sequence that the server saw and produced; nothing is decoded and encoded again.
+the token sequence that the server saw and produced; nothing is decoded and encoded again. Where the model sees a window
+of the episode only, a turn with ``prompt_ids`` of its own begins another such sequence.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ class Turn:
 
     ``action_ids`` and ``logprobs`` (nats, at the sampling temperature) are as sampled, one entry a token.
     ``context_ids`` are the tokens between this action and the next: end of turn, next observation, generation prompt.
+    ``prompt_ids`` are all that the model saw before this turn where a window begins with it, else empty.
     ``sampled`` is False for text policies, whose ids were filled in and carry no behaviour log-probs.
     ``info`` is what the world reports besides its score, such as which tests pass.
     ``rewards`` holds each named reward of this turn; the trained one is placed on the turn's last action token.
@@ -46,6 +48,7 @@ class Turn:
     info: dict[str, Any] = field(default_factory=dict)
     act_seconds: float = 0.0
     env_seconds: float = 0.0
+    prompt_ids: list[int] = field(default_factory=list)
 
 
 @dataclass

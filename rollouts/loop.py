@@ -13,8 +13,9 @@ from typing import Protocol
 from envs.types import Observation, StepResult, TaskRef
 from rollouts.episode import Episode, Outcome, Turn
 from rollouts.policy import Action, Policy, TurnContext
-from rollouts.prompts import Message, PromptStyle, assistant, first_message, next_message, user
+from rollouts.prompts import PromptStyle, assistant, first_message, head, next_message
 from rollouts.stream import TokenStream
+from rollouts.window import View, Window
 
 CUT_OFF = (Outcome.OUT_OF_TURNS, Outcome.OUT_OF_CONTEXT)
 
@@ -41,6 +42,7 @@ class EpisodePlan:
 
     ``prompt`` names the group of samples: the game's key where it is played by one group only.
     ``grade_unfinished``: the world grades an episode that was cut off (``World.grades_unfinished``).
+    ``window``: how much of the episode the player sees, None for all.
     """
 
     task: TaskRef
@@ -51,6 +53,7 @@ class EpisodePlan:
     step: int = 0
     prompt: str = ""
     grade_unfinished: bool = False
+    window: Window | None = None
 
 
 async def run_episode(policy: Policy, session: Session, plan: EpisodePlan, stream: TokenStream | None) -> Episode:
@@ -62,9 +65,9 @@ async def run_episode(policy: Policy, session: Session, plan: EpisodePlan, strea
         EnvError: the world failed; nothing of the episode may be trained on.
     """
     observation = await session.reset(plan.task, plan.task.seed)
-    episode = _open(policy, plan, observation, stream)
+    episode, view = _open(policy, plan, observation, stream)
     for index in range(plan.max_turns):
-        action = await _act(policy, episode, plan, observation, stream, index)
+        action = await _act(policy, episode, plan, observation, view, stream)
         if action.out_of_context:
             episode.outcome = Outcome.OUT_OF_CONTEXT
             break
@@ -73,7 +76,7 @@ async def run_episode(policy: Policy, session: Session, plan: EpisodePlan, strea
         if _ended(episode, result):
             break
         if index + 1 < plan.max_turns:
-            _show(episode, observation, stream)
+            _show(episode, observation, view)
     episode.final_observation = observation.text
     if plan.grade_unfinished and episode.outcome in CUT_OFF:
         await _grade(session, episode)
@@ -81,40 +84,55 @@ async def run_episode(policy: Policy, session: Session, plan: EpisodePlan, strea
     return episode
 
 
-def _open(policy: Policy, plan: EpisodePlan, observation: Observation, stream: TokenStream | None) -> Episode:
+def _open(
+    policy: Policy, plan: EpisodePlan, observation: Observation, stream: TokenStream | None
+) -> tuple[Episode, View]:
     goal = observation.goal or plan.task.goal
-    messages = [user(first_message(plan.style, goal, observation.text))]
-    return Episode(
+    turns: list[Turn] = []
+    view = View(head(plan.style, goal), turns, plan.window, stream)
+    view.open(first_message(plan.style, goal, observation.text))
+    episode = Episode(
         task=plan.task.key,
         seed=plan.task.seed,
         split=plan.task.split,
         goal=goal,
-        messages=messages,
-        prompt_ids=stream.start(messages) if stream else [],
-        turns=[],
+        messages=list(view.messages),
+        prompt_ids=view.prompt_ids,
+        turns=turns,
         outcome=Outcome.OUT_OF_TURNS,
         sample=plan.sample,
         step=plan.step,
         policy=policy.name,
     )
+    return episode, view
 
 
 async def _act(
-    policy: Policy, episode: Episode, plan: EpisodePlan, seen: Observation, stream: TokenStream | None, index: int
+    policy: Policy, episode: Episode, plan: EpisodePlan, seen: Observation, view: View, stream: TokenStream | None
 ) -> Action:
-    ids = stream.ids if stream else []
-    prompt = plan.prompt or plan.task.key
-    context = TurnContext(episode.messages, ids, plan.task, seen, index, plan.sample, plan.step, prompt)
+    if view.full:
+        view.slide(seen.text)
     start = time.perf_counter()
-    action = await policy.act(context)
+    action = await policy.act(_context(episode, plan, seen, view, stream))
+    while action.out_of_context and view.slide(seen.text):
+        action = await policy.act(_context(episode, plan, seen, view, stream))
     if not action.out_of_context:
-        episode.turns.append(_turn(action, seen, stream, time.perf_counter() - start))
+        prompt = view.begins_with(len(episode.turns))
+        episode.turns.append(_turn(action, seen, stream, time.perf_counter() - start, prompt))
         episode.messages.append(assistant(action.text))
         episode.policy_version = action.version
     return action
 
 
-def _turn(action: Action, seen: Observation, stream: TokenStream | None, seconds: float) -> Turn:
+def _context(
+    episode: Episode, plan: EpisodePlan, seen: Observation, view: View, stream: TokenStream | None
+) -> TurnContext:
+    ids, index, group = stream.ids if stream else [], len(episode.turns), plan.prompt or plan.task.key
+    place = (plan.task, seen, index, plan.sample, plan.step, group)
+    return TurnContext(view.messages, ids, *place, prompt_length=len(view.prompt_ids))
+
+
+def _turn(action: Action, seen: Observation, stream: TokenStream | None, seconds: float, prompt_ids: list[int]) -> Turn:
     sampled = action.token_ids is not None
     ids = list(action.token_ids or ())
     if stream:
@@ -127,6 +145,7 @@ def _turn(action: Action, seen: Observation, stream: TokenStream | None, seconds
         logprobs=list(action.logprobs or ()),
         sampled=sampled,
         act_seconds=seconds,
+        prompt_ids=prompt_ids,
     )
 
 
@@ -160,11 +179,9 @@ def _ended(episode: Episode, result: StepResult) -> bool:
     return result.won or result.lost or result.terminated or result.truncated
 
 
-def _show(episode: Episode, observation: Observation, stream: TokenStream | None) -> None:
-    message: Message = user(next_message(observation.text))
-    episode.messages.append(message)
-    if stream:
-        episode.turns[-1].context_ids = stream.add_context([message])
+def _show(episode: Episode, observation: Observation, view: View) -> None:
+    episode.turns[-1].context_ids = view.show(next_message(observation.text))
+    episode.messages.append(view.messages[-1])
 
 
 async def _reward(episode: Episode, plan: EpisodePlan) -> None:

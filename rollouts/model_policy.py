@@ -12,7 +12,7 @@ from rollouts.seeds import request_seed
 
 @dataclass(frozen=True)
 class ContextLimit:
-    """Tokens that fit: in the first prompt, and in all that follows it."""
+    """Tokens that fit: in a row's prompt, and in all that follows it."""
 
     prompt: int
     response: int
@@ -28,12 +28,9 @@ class ModelPolicy:
     limit: ContextLimit
     run_seed: int
     name: str = "model"
-    _prompt_length: int = 0
 
     async def act(self, context: TurnContext) -> Action:
-        if context.turn == 0:
-            self._prompt_length = len(context.token_ids)
-        if not self._fits(len(context.token_ids)):
+        if not self._fits(context.prompt_length, len(context.token_ids)):
             return Action(text="", out_of_context=True)
         try:
             sample = await self.sampler.sample(self._request(context))
@@ -42,9 +39,9 @@ class ModelPolicy:
         text = self.decode(sample.token_ids).strip()
         return Action(text=text, token_ids=sample.token_ids, logprobs=sample.logprobs, version=sample.version)
 
-    def _fits(self, length: int) -> bool:
-        response = length - self._prompt_length + self.params.max_action_tokens
-        return self._prompt_length <= self.limit.prompt and response <= self.limit.response
+    def _fits(self, prompt: int, length: int) -> bool:
+        response = length - prompt + self.params.max_action_tokens
+        return prompt <= self.limit.prompt and response <= self.limit.response
 
     def _request(self, context: TurnContext) -> SampleRequest:
         return SampleRequest(

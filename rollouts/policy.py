@@ -13,7 +13,8 @@ from envs.types import Observation, TaskRef
 class TurnContext:
     """All that a policy may look at. Only scripted players read ``observation.legal`` and ``observation.expert``.
 
-    ``prompt`` names the group that ``sample`` is a member of.
+    ``messages`` and ``token_ids`` are what it sees, all of the episode or a window of it, whose prompt has
+    ``prompt_length`` ids. ``prompt`` names the group that ``sample`` is a member of.
     """
 
     messages: Sequence[dict[str, str]]
@@ -24,6 +25,7 @@ class TurnContext:
     sample: int
     step: int
     prompt: str
+    prompt_length: int = 0
 
 
 @dataclass(frozen=True)

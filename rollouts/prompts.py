@@ -20,7 +20,16 @@ class PromptStyle(Protocol):
 
 def first_message(style: PromptStyle, goal: str, observation: str) -> str:
     """The first user turn: role, the form of an action, the goal, the state, a cue for the action."""
-    return f"{style.role} {style.action_form}\nGoal: {goal}\n{observation}\n{CUE}"
+    return with_cue(head(style, goal), observation)
+
+
+def head(style: PromptStyle, goal: str) -> str:
+    """What the first user turn says before the state."""
+    return f"{style.role} {style.action_form}\nGoal: {goal}\n"
+
+
+def with_cue(before: str, observation: str) -> str:
+    return f"{before}{next_message(observation)}"
 
 
 def next_message(observation: str) -> str:

@@ -1,15 +1,17 @@
-"""From an episode to the row that the trainer learns from."""
+"""From an episode to the rows that the trainer learns from: one, or one a window."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
-from rollouts.episode import Episode
+from rollouts.episode import Episode, Turn
 
 
 @dataclass(frozen=True)
 class Row:
-    """Token lists of one episode, all of the response's length T but the prompt.
+    """Token lists of one episode or window, all of the response's length T but the prompt.
 
     ``mask`` is 1 on sampled tokens; ``logprobs`` (nats) are the behaviour policy's, 0 elsewhere; ``rewards`` holds
     each turn's reward on that turn's last action token, 0 elsewhere.
@@ -23,17 +25,41 @@ class Row:
 
 
 def to_row(episode: Episode, reward: str) -> Row:
-    """Lay the turns end to end; ``reward`` names which of the turns' rewards is trained.
+    """The only row of an episode that was played without a window.
+
+    Raises:
+        ValueError: as ``to_rows``, and where there are several rows.
+    """
+    (row,) = to_rows(episode, reward)
+    return row
+
+
+def to_rows(episode: Episode, reward: str) -> list[Row]:
+    """Lay the turns end to end, in a row of its own from each that begins a window; ``reward`` names which of the turns'
+    rewards is trained. Each turn is in one row.
 
     Raises:
         ValueError: no turn was played, or a turn has no tokens, so there is nothing to learn from.
     """
     if not episode.turns:
         raise ValueError(f"{episode.task}: an episode without a turn gives no row ({episode.outcome})")
-    row = Row(list(episode.prompt_ids), [], [], [], [])
-    for turn in episode.turns:
+    rows = []
+    for first, last in pairwise([*window_starts(episode), len(episode.turns)]):
+        prompt = episode.turns[first].prompt_ids or episode.prompt_ids
+        rows.append(_row(episode.task, prompt, episode.turns[first:last], reward))
+    return rows
+
+
+def window_starts(episode: Episode) -> list[int]:
+    """Numbers of the turns with which rows begin."""
+    return [0, *(number for number, turn in enumerate(episode.turns) if number and turn.prompt_ids)]
+
+
+def _row(task: str, prompt_ids: Sequence[int], turns: Sequence[Turn], reward: str) -> Row:
+    row = Row(list(prompt_ids), [], [], [], [])
+    for turn in turns:
         if not turn.action_ids:
-            raise ValueError(f"{episode.task}: a turn without tokens gives no row")
+            raise ValueError(f"{task}: a turn without tokens gives no row")
         actions, context = len(turn.action_ids), len(turn.context_ids)
         row.response_ids.extend(turn.action_ids + turn.context_ids)
         row.mask.extend([1] * actions + [0] * context)

@@ -19,6 +19,9 @@ class Env:
         step_deadline_s: seconds after which a step counts as hung and its worker is replaced.
         max_action_tokens: tokens that the model may spend on one action.
         cache_dir: where games are kept; None means ``TURNGRID_CACHE``, else ``~/.cache/turngrid``.
+        window_turns: turns that a token row holds at most: the model sees no more of an episode, which then has several
+            rows (``docs/rollout_server.md``); None: all of them.
+        window_keep: turns with which the next row begins, as part of its prompt; None: half of ``window_turns``.
     """
 
     name: str = MISSING
@@ -29,6 +32,8 @@ class Env:
     step_deadline_s: float = 20.0
     max_action_tokens: int = 16
     cache_dir: str | None = None
+    window_turns: int | None = None
+    window_keep: int | None = None
 
 
 @dataclass

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -14,21 +16,21 @@ from envs.registry import world
 from envs.types import TaskRef
 from experiments.curriculum import turns_at
 from rewards.registry import reward
-from rollouts.episode import Episode
+from rollouts.episode import Episode, Turn
 from rollouts.loop import EpisodePlan, run_episode
 from rollouts.model_policy import ContextLimit, ModelPolicy
 from rollouts.retry import play_with_retries
-from rollouts.row import to_row
+from rollouts.row import Row, to_rows, window_starts
 from rollouts.sampling import Sampler, SamplingParams
+from rollouts.window import window_of
 from verl_plugin.samplers import ServerSampler
 from verl_plugin.token_stream import TokenCodec
 
 
-class EpisodeOutput(AgentLoopOutput):
-    """verl's output, with one reward a turn where verl would put one a row."""
+class RowOutput(AgentLoopOutput):
+    """verl's output of one row, with one reward a turn where verl would put one a row."""
 
     _rewards: list[float] = PrivateAttr(default_factory=list)
-    _episode: Episode | None = PrivateAttr(default=None)
 
     def as_dict(self) -> dict[str, Any]:
         return {**super().as_dict(), "rm_scores": torch.tensor(self._rewards, dtype=torch.float32)}
@@ -47,13 +49,18 @@ class TurngridAgentLoop(AgentLoopBase):
         self.reward = reward(config.turn_reward.name, config.turn_reward)
         self.codec = TokenCodec(self.tokenizer, hf_model_type, dict(self.apply_chat_template_kwargs))
         self.pool = pool or pool_of(env)
+        self.window = window_of(env)
         self.limit = ContextLimit(config.data.max_prompt_length, config.data.max_response_length)
 
-    async def run(self, sampling_params: dict[str, Any], **row: Any) -> EpisodeOutput:
-        """Play one sample of one task; ``row`` holds the data set's fields, ``session_id`` and ``global_steps``.
+    async def run(self, sampling_params: dict[str, Any], **row: Any) -> list[RowOutput]:
+        """Play one sample of one task; its rows (``to_outputs``)."""
+        return to_outputs(await self.play(sampling_params, **row), self.reward.name)
+
+    async def play(self, sampling_params: dict[str, Any], **row: Any) -> Episode:
+        """``row`` holds the data set's fields, ``session_id`` and ``global_steps``.
 
         Raises:
-            EpisodeFailed: the world failed at every try.
+            EpisodeFailed: world or server failed at every try.
         """
         task = TaskRef.from_dict(json.loads(row["task"]))
         plan = EpisodePlan(
@@ -65,12 +72,12 @@ class TurngridAgentLoop(AgentLoopBase):
             step=int(row["global_steps"]),
             prompt=str(row.get("uid", "")),
             grade_unfinished=self.world.grades_unfinished,
+            window=self.window,
         )
         policy = self._policy(sampling_params, row.get("sampler") or ServerSampler(self.server_manager))
-        episode = await play_with_retries(
+        return await play_with_retries(
             self.pool.open, lambda session: run_episode(policy, session, plan, self.codec.stream())
         )
-        return to_output(episode, self.reward.name)
 
     def _max_turns(self, step: int) -> int:
         return turns_at(self.config.curriculum.horizon, step, self.config.env.max_turns)
@@ -82,23 +89,35 @@ class TurngridAgentLoop(AgentLoopBase):
         return ModelPolicy(sampler, self.codec.decode, params, self.limit, self.config.seed)
 
 
-def to_output(episode: Episode, reward_name: str) -> EpisodeOutput:
-    """An episode as verl wants it. Every optional field is set, since verl leaves unset ones out."""
-    row = to_row(episode, reward_name)
-    total = sum(row.rewards)
-    output = EpisodeOutput(
+def to_outputs(episode: Episode, reward_name: str) -> list[RowOutput]:
+    """An episode as verl wants it: one row, or one a window.
+
+    Raises:
+        ValueError: no turn was played, so there is nothing to learn from.
+    """
+    ends = [*window_starts(episode), len(episode.turns)]
+    rows = to_rows(episode, reward_name)
+    return [
+        _output(episode, row, episode.turns[first:last], reward_name)
+        for row, (first, last) in zip(rows, pairwise(ends), strict=True)
+    ]
+
+
+def _output(episode: Episode, row: Row, turns: Sequence[Turn], reward_name: str) -> RowOutput:
+    """Every optional field is set, since verl leaves unset ones out."""
+    output = RowOutput(
         prompt_ids=row.prompt_ids,
         response_ids=row.response_ids,
         response_mask=row.mask,
         response_logprobs=row.logprobs,
-        reward_score=total,  # not None, so that verl leaves the reward to us
-        num_turns=len(episode.turns),
+        reward_score=sum(row.rewards),  # not None, so that verl leaves the reward to us
+        num_turns=len(turns),
         metrics=AgentLoopMetrics(
-            generate_sequences=sum(turn.act_seconds for turn in episode.turns),
-            tool_calls=sum(turn.env_seconds for turn in episode.turns),
+            generate_sequences=sum(turn.act_seconds for turn in turns),
+            tool_calls=sum(turn.env_seconds for turn in turns),
         ),
         extra_fields={
-            "turn_scores": [turn.rewards.get(reward_name, 0.0) for turn in episode.turns],
+            "turn_scores": [turn.rewards.get(reward_name, 0.0) for turn in turns],
             "tool_rewards": [],
             "reward_extra_info": {"acc": float(episode.won)},
             "min_global_steps": episode.policy_version,
@@ -106,5 +125,4 @@ def to_output(episode: Episode, reward_name: str) -> EpisodeOutput:
         },
     )
     output._rewards = row.rewards
-    output._episode = episode
     return output

@@ -22,8 +22,9 @@ from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 
 from envs.pool import EnvPool
 from rollouts.cohort import Cohort, Seat
+from rollouts.episode import Episode
 from rollouts.store import write_episodes
-from verl_plugin.agent_loop import EpisodeOutput, TurngridAgentLoop
+from verl_plugin.agent_loop import RowOutput, TurngridAgentLoop, to_outputs
 from verl_plugin.early_start import AgentShell, shell_name
 from verl_plugin.samplers import BatchSampler
 
@@ -93,47 +94,49 @@ class AgentLoopWorker(VerlWorker):
         partition = "val" if validate else "train"
         await tq.async_kv_put(key=uid, partition_id=partition, tag={"status": "running"})
         prompt.pop("agent_name", None)
-        outputs = await self._play_group(prompt, sampling_params, validate)
-        failures = [output for output in outputs if isinstance(output, BaseException)]
+        episodes = await self._play_group(prompt, sampling_params, validate)
+        failures = [episode for episode in episodes if isinstance(episode, BaseException)]
         if failures:
             logger.error(
-                "group %s dropped: %d of %d samples failed, first: %r", uid, len(failures), len(outputs), failures[0]
+                "group %s dropped: %d of %d samples failed, first: %r", uid, len(failures), len(episodes), failures[0]
             )
             self._record_failure(prompt, failures[0])
         else:
-            await self._publish(prompt, outputs, partition)
+            await self._publish(prompt, episodes, partition)
         await tq.async_kv_put(key=uid, partition_id=partition, tag={"status": "failure" if failures else "finished"})
 
     async def _play_group(
         self, prompt: dict[str, Any], sampling: dict[str, Any], validate: bool
-    ) -> list[EpisodeOutput | BaseException]:
+    ) -> list[Episode | BaseException]:
         rollout = self.config.actor_rollout_ref.rollout
         samples = rollout.val_kwargs.n if validate else rollout.n
         seats = self._seats.pop(prompt["uid"], [None] * samples)
         plays = [self._play(prompt, sampling, sample, seat) for sample, seat in enumerate(seats)]
         return await asyncio.gather(*plays, return_exceptions=True)
 
-    async def _play(
-        self, prompt: dict[str, Any], sampling: dict[str, Any], sample: int, seat: Seat | None
-    ) -> EpisodeOutput:
+    async def _play(self, prompt: dict[str, Any], sampling: dict[str, Any], sample: int, seat: Seat | None) -> Episode:
         loop = self._agent_loop()
         if seat is None:
-            return await loop.run(sampling, session_id=sample, **prompt)
+            return playable(await loop.play(sampling, session_id=sample, **prompt))
         async with seat:
-            return await loop.run(sampling, session_id=sample, sampler=seat, **prompt)
+            return playable(await loop.play(sampling, session_id=sample, sampler=seat, **prompt))
 
-    async def _publish(self, prompt: dict[str, Any], outputs: list[EpisodeOutput], partition: str) -> None:
+    async def _publish(self, prompt: dict[str, Any], episodes: list[Episode], partition: str) -> None:
         if partition == "train":
-            self._record([output._episode for output in outputs], prompt)
-        fields = [self._fields(output, {**prompt, "session_id": i}) for i, output in enumerate(outputs)]
+            self._record(episodes, prompt)
+        keys, fields = [], []
+        for sample, episode in enumerate(episodes):
+            for index, output in enumerate(to_outputs(episode, self._agent_loop().reward.name)):
+                keys.append(f"{prompt['uid']}_{sample}_{index}")
+                fields.append(self._fields(output, {**prompt, "session_id": sample}))
         await tq.async_kv_batch_put(
-            keys=[f"{prompt['uid']}_{sample}_0" for sample in range(len(outputs))],
+            keys=keys,
             fields=list_of_dict_to_tensordict(fields),
             tags=[_tag(field, int(prompt["global_steps"])) for field in fields],
             partition_id=partition,
         )
 
-    def _fields(self, output: EpisodeOutput, prompt: dict[str, Any]) -> dict[str, Any]:
+    def _fields(self, output: RowOutput, prompt: dict[str, Any]) -> dict[str, Any]:
         field = {**output.as_dict(), **prompt}
         input_ids = torch.cat([field["prompts"], field["responses"]])
         field["loss_mask"] = field["response_mask"]
@@ -152,6 +155,24 @@ class AgentLoopWorker(VerlWorker):
         folder = self._folder(prompt)
         folder.mkdir(parents=True, exist_ok=True)
         (folder / f"{prompt['uid']}.failed").write_text(f"{type(error).__name__}: {error}\n", encoding="utf-8")
+
+
+class NoRoom(RuntimeError):
+    """The first prompt leaves no room for an action."""
+
+
+def playable(episode: Episode) -> Episode:
+    """The episode, if there is anything in it to learn from.
+
+    Raises:
+        NoRoom: it has no turn.
+    """
+    if not episode.turns:
+        raise NoRoom(
+            f"{episode.task}: the first prompt has {len(episode.prompt_ids)} tokens, which leaves no room for an action: "
+            "raise data.max_prompt_length or data.max_response_length"
+        )
+    return episode
 
 
 def _tag(field: dict[str, Any], step: int) -> dict[str, Any]:

@@ -5,6 +5,9 @@ Read back from where the update itself reads it, after all corrections, so that 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import fields
+from itertools import count, takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,7 +44,7 @@ class CreditLog(Base):
         """Before the step's episodes in ``groups`` become one file: the same lines, in ``rl/credit/STEP.jsonl``."""
         credits, self._credits = self._credits, {}
         if credits:
-            lines = [credits.get(key) for key in row_keys(groups)]
+            lines = [_of_episode(credits, session) for session in sessions(groups)]
             write_credit(groups.parents[1] / "credit" / f"{groups.name}.jsonl", lines)
 
 
@@ -78,10 +81,18 @@ def _credit(
     return Credit(shown, rounded(returns[places]), [] if values is None else rounded(values[places]))
 
 
-def row_keys(groups: Path) -> list[str]:
-    """verl's keys of the episodes in a step's files, one file a prompt, one line a sample, in the order of the merge."""
-    keys = []
+def _of_episode(credits: Mapping[str, Credit], session: str) -> Credit | None:
+    """An episode has one row, or one a window, which together have each of its turns once."""
+    found = list(takewhile(lambda credit: credit is not None, (credits.get(f"{session}_{row}") for row in count())))
+    joined = {item.name: [x for credit in found for x in getattr(credit, item.name)] for item in fields(Credit)}
+    return Credit(**joined) if found else None
+
+
+def sessions(groups: Path) -> list[str]:
+    """What verl's keys of the episodes in a step's files begin with, one file a prompt, one line a sample, in the order of the
+    merge."""
+    names = []
     for file in sorted(groups.glob("*.jsonl")):
         with file.open("rb") as lines:
-            keys += [f"{file.stem}_{sample}_0" for sample, _ in enumerate(lines)]
-    return keys
+            names += [f"{file.stem}_{sample}" for sample, _ in enumerate(lines)]
+    return names

@@ -48,6 +48,13 @@ def _platform(module: ModuleType) -> None:
     importlib.import_module("verl_plugin.platform")
 
 
+def _trainer(module: ModuleType) -> None:
+    _kl_in_reward(module)
+    rows = importlib.import_module("verl_plugin.episode_advantages")
+    usual = module.compute_advantage_for_multi_trajectories
+    module.compute_advantage_for_multi_trajectories = rows.by_episode(usual)  # type: ignore[attr-defined]
+
+
 def _poll_faster(module: ModuleType) -> None:
     """verl's replay buffer looks for finished episodes every 2 s, a floor under every step of a small model."""
     original = module.ReplayBuffer.__init__
@@ -77,7 +84,7 @@ def _skip_vision_models(module: ModuleType) -> None:
 HOOKS: dict[str, Callable[[ModuleType], None]] = {
     "verl.plugin.platform.platform_manager": _platform,
     "verl.trainer.ppo.core_algos": _estimators,
-    "verl.trainer.ppo.v1.trainer_base": _kl_in_reward,
+    "verl.trainer.ppo.v1.trainer_base": _trainer,
     "verl.trainer.ppo.v1.replay_buffer": _poll_faster,
     "verl.experimental.agent_loop.agent_loop": _agent_loop,
     "verl.workers.rollout.base": _rollout_adapter,

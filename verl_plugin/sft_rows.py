@@ -9,13 +9,14 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from rollouts.episode import Episode
-from rollouts.row import to_row
+from rollouts.row import Row, to_rows
 from rollouts.tokenise import fill_ids
+from rollouts.window import Window
 from verl_plugin.token_stream import TokenCodec
 
 
 class EpisodeRows(Dataset[dict[str, Tensor]]):
-    """One row an episode: ``input_ids``, ``position_ids`` and ``loss_mask``, int64 tensors of the row's length.
+    """One row an episode, or one a window of it: ``input_ids``, ``position_ids`` and ``loss_mask``, int64 tensors of the row's length.
 
     The mask is 1 on the tokens of actions, their end of turn included, and on nothing else. What follows the last
     action is cut off, since no loss is taken there.
@@ -25,7 +26,7 @@ class EpisodeRows(Dataset[dict[str, Tensor]]):
     """
 
     def __init__(self, episodes: Iterable[Episode], codec: TokenCodec, max_tokens: int) -> None:
-        self._rows = [_row(episode, codec) for episode in episodes]
+        self._rows = [_row(row) for episode in episodes for row in to_rows(with_ids(episode, codec), reward="")]
         if not self._rows:
             raise ValueError("no demonstrations to learn from")
         longest = max(len(row["input_ids"]) for row in self._rows)
@@ -42,13 +43,12 @@ class EpisodeRows(Dataset[dict[str, Tensor]]):
         return self._rows[index]
 
 
-def with_ids(episode: Episode, codec: TokenCodec) -> Episode:
+def with_ids(episode: Episode, codec: TokenCodec, window: Window | None = None) -> Episode:
     """The episode itself where it has token ids, else a copy with them."""
-    return episode if episode.prompt_ids else fill_ids(episode, codec.stream())
+    return episode if episode.prompt_ids else fill_ids(episode, codec.stream(), window)
 
 
-def _row(episode: Episode, codec: TokenCodec) -> dict[str, Tensor]:
-    row = to_row(with_ids(episode, codec), reward="")
+def _row(row: Row) -> dict[str, Tensor]:
     end = len(row.mask) - row.mask[::-1].index(1)
     ids = torch.tensor(row.prompt_ids + row.response_ids[:end])
     loss_mask = torch.tensor([0] * len(row.prompt_ids) + row.mask[:end])

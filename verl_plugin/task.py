@@ -8,7 +8,7 @@ from verl.trainer.main_ppo import TaskRunnerV1, run_ppo
 from verl.trainer.ppo.utils import need_critic, need_reference_policy
 from verl.utils.config import validate_config
 
-from verl_plugin import curriculum, trainer
+from verl_plugin import curriculum, trainer, window_rows
 
 
 class _Run:
@@ -35,4 +35,5 @@ def train(config: DictConfig) -> None:
     validate_config(config, use_reference_policy=need_reference_policy(config), use_critic=need_critic(config))
     trainer.install()
     curriculum.install(config)
+    window_rows.install(config)
     run_ppo(config, task_runner_class=_Runner)

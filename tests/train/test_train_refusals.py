@@ -30,6 +30,7 @@ REFUSED = {
     "step_deadline": ["env=repo_repair", "env.step_deadline_s=10"],
     "algorithm": ["algo.name=dqn"],
     "counts": ["eval.games=0"],
+    "window": ["env.window_turns=3", "env.window_keep=3"],
     "no_critic": ["algo=ppo", "critic.enable=false"],
     "group_of_one": ["algo=rloo", "actor_rollout_ref.rollout.n=1"],
     "mini_batch": ["actor_rollout_ref.actor.ppo_mini_batch_size=5"],

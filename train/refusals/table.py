@@ -27,6 +27,7 @@ REFUSALS: tuple[Rule, ...] = (
         training.unknown_algorithm,
     ),
     Rule("counts", "{key}={value} must be at least 1", world.less_than_one),
+    Rule("window", "{reason}", world.bad_window),
     Rule(
         "no_critic",
         "algo={algo} learns from a critic: leave critic.enable unset, or choose algo=grpo",

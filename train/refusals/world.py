@@ -51,6 +51,17 @@ def less_than_one(config: DictConfig) -> Finding:
     return wrong and {"key": wrong[0], "value": wrong[1]}
 
 
+def bad_window(config: DictConfig) -> Finding:
+    turns, keep = config.env.window_turns, config.env.window_keep
+    if turns is None:
+        return None if keep is None else {"reason": f"env.window_keep={keep} needs env.window_turns"}
+    if turns < 1:
+        return {"reason": f"env.window_turns={turns} must be at least 1, or null for all turns"}
+    if keep is not None and not 0 <= keep < turns:
+        return {"reason": f"env.window_keep={keep} must lie between 0 and env.window_turns - 1 = {turns - 1}"}
+    return None
+
+
 def bad_panels(config: DictConfig) -> Finding:
     reason = evaluation_refusal(config)
     return {"reason": reason} if reason else None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import resource
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
@@ -260,4 +261,5 @@ def seed_of(request_id: str, length: int) -> int:
 
 def _started_again() -> bool:
     """Ray put this actor in the place of one that died: the model folder's weights are no longer the run's."""
-    return ray.is_initialized() and ray.get_runtime_context().was_current_actor_reconstructed
+    with warnings.catch_warnings(action="ignore"):  # Ray's own, of how Ray asks itself
+        return ray.is_initialized() and ray.get_runtime_context().was_current_actor_reconstructed

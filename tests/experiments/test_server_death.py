@@ -1,0 +1,87 @@
+"""A whole run whose rollout server is killed in its second step, and whose context is too small for its turns."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import psutil
+import pytest
+import small
+import torch
+from transformers import AutoModelForCausalLM
+
+from experiments.result import RunResult
+
+pytestmark = pytest.mark.slow
+ROOM = 150  # tokens after the first prompt: three turns or so of the six
+
+
+def _kill_the_server(process: psutil.Process) -> int:
+    servers = [child for child in process.children(recursive=True) if "TransformersServer" in child.name()]
+    assert len(servers) == 1
+    servers[0].kill()
+    return servers[0].pid
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    output = tmp_path_factory.mktemp("death")
+    settings = ("budget=rl_only", "budget.sft_share=0", f"data.max_response_length={ROOM}", "eval.games=4")
+    keep_all = ("trainer.max_actor_ckpt_to_keep=9",)
+    process = small.launch(output, *settings, *keep_all)
+    small.wait_for(lambda: bool(list(output.glob("*/rl/episodes/000001.jsonl"))), 500)
+    _kill_the_server(psutil.Process(process.pid))
+    assert process.wait(timeout=600) == 0, (output / "stdout.txt").read_text()[-3000:]
+    return small.run_folder(output)
+
+
+@pytest.mark.timeout(1200)
+def test_the_run_goes_on_and_counts_what_was_played_again(folder: Path) -> None:
+    steps = small.lines(folder / "rl" / "metrics.jsonl")
+    assert [line["step"] for line in steps] == [1, 2, 3]
+    retried = sum(line["rollout/retries"] for line in steps)
+    episodes = [e for step in (1, 2, 3) for e in small.lines(folder / "rl" / "episodes" / f"{step:06d}.jsonl")]
+    assert retried == sum(episode["retries"] for episode in episodes) > 0
+    assert len(episodes) == 48 and all(line["rollout/failed_groups"] == 0 for line in steps)
+    result = RunResult.read(folder)
+    assert result is not None and result.notes["retries"] == retried
+
+
+def test_the_new_server_plays_with_the_steps_weights(folder: Path) -> None:
+    for step in (2, 3):
+        path = folder / "rl" / "checkpoints" / f"global_step_{step - 1}" / "actor" / "huggingface"
+        model = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32).eval()
+        for episode in small.lines(folder / "rl" / "episodes" / f"{step:06d}.jsonl"):
+            assert episode["policy_version"] == step - 1
+            _assert_sampled_by(model, episode)
+
+
+@torch.no_grad()
+def _assert_sampled_by(model: torch.nn.Module, episode: dict) -> None:
+    ids, places, logprobs = list(episode["prompt_ids"]), [], []
+    for turn in episode["turns"]:
+        places += range(len(ids), len(ids) + len(turn["action_ids"]))
+        logprobs += turn["logprobs"]
+        ids += [*turn["action_ids"], *turn["context_ids"]]
+    temperature = 0.7
+    expected = (model(torch.tensor([ids])).logits[0, :-1] / temperature).log_softmax(-1)
+    expected = expected.gather(1, torch.tensor(ids[1:])[:, None]).squeeze(1)[torch.tensor(places) - 1]
+    torch.testing.assert_close(torch.tensor(logprobs), expected, atol=1e-4, rtol=0)
+
+
+def test_what_outgrows_the_context_is_counted_apart(folder: Path) -> None:
+    """From turns that ran out, games that were lost, and errors; in the metrics of a step and in the result."""
+    for step in small.lines(folder / "rl" / "metrics.jsonl"):
+        episodes = small.lines(folder / "rl" / "episodes" / f"{step['step']:06d}.jsonl")
+        outgrown = [episode for episode in episodes if episode["outcome"] == "out_of_context"]
+        assert step["rollout/out_of_context"] == pytest.approx(len(outgrown) / len(episodes))
+        assert outgrown and all(0 < len(episode["turns"]) < 6 for episode in outgrown)
+        for episode in outgrown:
+            response = sum(len(turn["action_ids"]) + len(turn["context_ids"]) for turn in episode["turns"])
+            assert response <= ROOM < response + 16, "there was no room for another action"
+        ways = ("won", "lost", "out_of_turns", "out_of_context", "error")
+        assert sum(step[f"rollout/{way}"] for way in ways) == pytest.approx(1)
+    result = RunResult.read(folder)
+    assert result is not None
+    outcomes = result.stages[-1].outcomes
+    assert outcomes.get("out_of_context", 0) > 0 and sum(outcomes.values()) == 4

@@ -1,0 +1,52 @@
+"""A whole PPO run in which the model sees a window of each episode: demonstrations, critic, update, evaluation."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import small
+
+from experiments.credit import read_credit
+from experiments.result import RunResult
+from rollouts.row import to_rows
+from rollouts.store import read_episodes
+from rollouts.window import Window, rows_of
+
+pytestmark = pytest.mark.slow
+WINDOW = Window(3, 1)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    window = (f"env.window_turns={WINDOW.turns}", f"env.window_keep={WINDOW.keep}")
+    return small.finish(tmp_path_factory.mktemp("windows"), "algo=ppo", "eval.games=4", *window, timeout_s=1000)
+
+
+@pytest.mark.timeout(1200)
+def test_every_episode_is_trained_whole_and_by_its_rows(folder: Path) -> None:
+    for step in (1, 2, 3):
+        episodes = list(read_episodes(folder / "rl" / "episodes" / f"{step:06d}.jsonl"))
+        assert len(episodes) == 16
+        for episode, credit in zip(episodes, read_credit(folder / "rl" / "credit" / f"{step:06d}.jsonl"), strict=True):
+            sampled = sum(len(turn.action_ids) for turn in episode.turns)
+            assert credit is not None
+            assert len(credit.advantages) == len(credit.values) == len(credit.returns) == sampled
+            rows = to_rows(episode, "sparse")
+            assert len(rows) == rows_of(len(episode.turns), WINDOW)
+            assert all(row.prompt_ids for row in rows)
+
+
+def test_a_step_is_one_update_of_policy_and_critic(folder: Path) -> None:
+    steps = small.lines(folder / "rl" / "metrics.jsonl")
+    assert [line["step"] for line in steps] == [1, 2, 3]
+    assert all(line["rollout/episodes"] == 16 and line["critic/grad_norm"] > 0 for line in steps)
+
+
+def test_demonstrations_and_evaluation_use_the_window(folder: Path) -> None:
+    for file in (folder / "episodes" / "demonstrations.jsonl", folder / "evaluation" / "rl.jsonl"):
+        episodes = list(read_episodes(file))
+        assert episodes
+        for episode in episodes:
+            assert sum(bool(turn.prompt_ids) for turn in episode.turns) == rows_of(len(episode.turns), WINDOW) - 1
+    assert RunResult.read(folder) is not None

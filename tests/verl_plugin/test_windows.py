@@ -1,0 +1,274 @@
+"""Episodes of which the model sees a window: real games, the tiny model, and what the trainer makes of the rows."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from omegaconf import OmegaConf
+from parity_servers import TINY, Plain
+from transformers import AutoTokenizer
+from verl.protocol import DataProto
+from verl.trainer.ppo.v1.utils import compute_advantage_for_multi_trajectories
+
+from algorithms.registry import ALGORITHMS
+from envs.catalogue import Catalogue
+from envs.pool import EnvPool
+from envs.registry import world
+from envs.types import TaskRef
+from rewards.registry import reward
+from rollouts.episode import Episode, Outcome
+from rollouts.loop import EpisodePlan, run_episode
+from rollouts.model_policy import ContextLimit, ModelPolicy
+from rollouts.prompts import first_message, next_message, user
+from rollouts.row import Row, to_row, to_rows
+from rollouts.sampling import Sample, SampleRequest, SamplingParams
+from rollouts.text_policies import ExpertPolicy
+from rollouts.tokenise import fill_ids
+from rollouts.window import Window, rows_of
+from verl_plugin import estimators  # noqa: F401 - registers ours with verl
+from verl_plugin.agent_loop import to_outputs
+from verl_plugin.episode_advantages import by_episode, cut_up, laid_out, sessions
+from verl_plugin.sft_rows import EpisodeRows
+from verl_plugin.token_stream import TokenCodec
+from verl_plugin.transformers_server.generator import Generator, GenRequest
+
+TURNS, TOKENS, REWARD = 8, 6, "dense"
+
+
+@dataclass
+class Recording:
+    """The real generator, and what it was asked."""
+
+    generator: Generator
+    asked: list[SampleRequest] = field(default_factory=list)
+
+    async def sample(self, request: SampleRequest) -> Sample:
+        self.asked.append(request)
+        (answer,) = self.generator.generate([GenRequest(**vars(request))])
+        return Sample(tuple(answer.token_ids), tuple(answer.log_probs))
+
+
+@pytest.fixture(scope="module")
+def codec() -> TokenCodec:
+    return TokenCodec(AutoTokenizer.from_pretrained(TINY), "qwen3")
+
+
+@pytest.fixture(scope="module")
+def games() -> list[TaskRef]:
+    return Catalogue(world("textworld"), None).tasks("w2-o3-q4", "demonstrations", 3, progress=False)
+
+
+@pytest.fixture(scope="module")
+def generator() -> Generator:
+    return Generator.from_pretrained(TINY)
+
+
+Played = tuple[Episode, list[SampleRequest]]
+
+
+def play(
+    games: list[TaskRef], codec: TokenCodec, generator: Generator, window: Window | None, limit: ContextLimit
+) -> list[Played]:
+    """Four samples of each game."""
+
+    async def one(pool: EnvPool, task: TaskRef, sample: int) -> Played:
+        sampler = Recording(generator)
+        params = SamplingParams(1.0, max_action_tokens=TOKENS)
+        policy = ModelPolicy(sampler, codec.decode, params, limit, run_seed=0)
+        plan = EpisodePlan(task, world("textworld").prompt, TURNS, reward(REWARD), sample=sample, window=window)
+        session = await pool.open()
+        try:
+            return await run_episode(policy, session, plan, codec.stream()), sampler.asked
+        finally:
+            await session.close()
+
+    async def all_of_them() -> list[Played]:
+        async with EnvPool("textworld", workers=1, step_deadline_s=60.0) as pool:
+            return [await one(pool, task, sample) for task in games for sample in range(4)]
+
+    return asyncio.run(all_of_them())
+
+
+ROOMY = ContextLimit(1024, 1024)
+
+
+@pytest.fixture(scope="module")
+def windowed(games: list[TaskRef], codec: TokenCodec, generator: Generator) -> list[Played]:
+    return play(games, codec, generator, Window(3, 1), ROOMY)
+
+
+@pytest.fixture(scope="module")
+def narrow(games: list[TaskRef], codec: TokenCodec, generator: Generator) -> list[Played]:
+    """Windows that end because they have no room: about two turns' worth."""
+    return play(games, codec, generator, Window(100, 2), ContextLimit(260, 90))
+
+
+def assert_rows_are_what_the_server_saw(episode: Episode, asked: list[SampleRequest]) -> None:
+    requests = iter(asked)
+    for row in to_rows(episode, REWARD):
+        ids = list(row.prompt_ids)
+        place = 0
+        while place < len(row.response_ids):
+            assert next(requests).prompt_ids == tuple(ids)
+            while place < len(row.mask) and row.mask[place]:
+                ids.append(row.response_ids[place])
+                place += 1
+            while place < len(row.mask) and not row.mask[place]:
+                ids.append(row.response_ids[place])
+                place += 1
+    assert next(requests, None) is None
+
+
+def test_each_row_is_exactly_what_the_server_saw(windowed: list[Played], narrow: list[Played]) -> None:
+    for episode, asked in [*windowed, *narrow]:
+        assert_rows_are_what_the_server_saw(episode, asked)
+
+
+def test_each_turn_is_in_one_row_and_windows_are_as_long_as_asked(windowed: list[Played]) -> None:
+    assert max(len(episode.turns) for episode, _ in windowed) == TURNS
+    for episode, _ in windowed:
+        rows = to_rows(episode, REWARD)
+        assert len(rows) == rows_of(len(episode.turns), Window(3, 1))
+        assert sum(sum(row.mask) for row in rows) == sum(len(turn.action_ids) for turn in episode.turns)
+        starts = [number for number, turn in enumerate(episode.turns) if turn.prompt_ids]
+        assert starts == list(range(3, len(episode.turns), 2)), "three turns, then two new ones beside the kept one"
+
+
+def test_a_window_begins_with_the_goal_and_the_kept_turn(windowed: list[Played], codec: TokenCodec) -> None:
+    """As if the episode had begun with the kept turn."""
+    episode = next(episode for episode, _ in windowed if len(episode.turns) > 3)
+    kept, present = episode.turns[2], episode.turns[3]
+    stream = codec.stream()
+    stream.start([user(first_message(world("textworld").prompt, episode.goal, kept.observation))])
+    stream.add_sampled(kept.action_ids)
+    stream.add_context([user(next_message(present.observation))])
+    assert present.prompt_ids == stream.ids
+    assert kept.context_ids == [], "the row before ends with its last action"
+
+
+def test_rewards_stand_in_the_row_that_holds_the_turn(windowed: list[Played]) -> None:
+    for episode, _ in windowed:
+        rows = to_rows(episode, REWARD)
+        ends = [turn.rewards[REWARD] for turn in episode.turns]
+        placed = [value for row in rows for value, last in zip(row.rewards, _last_of_turn(row), strict=True) if last]
+        assert placed == ends
+        outputs = to_outputs(episode, REWARD)
+        assert [output.as_dict()["rm_scores"].sum().item() for output in outputs] == [sum(row.rewards) for row in rows]
+        assert sum(output.num_turns for output in outputs) == len(episode.turns)
+
+
+def _last_of_turn(row: Row) -> list[bool]:
+    following = [*row.mask[1:], 0]
+    return [bool(now and not then) for now, then in zip(row.mask, following, strict=True)]
+
+
+def test_log_probs_are_those_of_the_rows(windowed: list[Played], narrow: list[Played]) -> None:
+    plain = Plain()
+    for episode, _ in [*windowed[::3], *narrow[::3]]:
+        for row in to_rows(episode, REWARD):
+            expected = plain.log_probs(row.prompt_ids, row.response_ids) * torch.tensor(row.mask)
+            torch.testing.assert_close(torch.tensor(row.logprobs), expected, atol=1e-4, rtol=0)
+
+
+def test_a_window_without_room_makes_room(narrow: list[Played]) -> None:
+    for episode, _ in narrow:
+        assert episode.outcome is not Outcome.OUT_OF_CONTEXT
+        for row in to_rows(episode, REWARD):
+            assert len(row.prompt_ids) <= 260 and len(row.response_ids) <= 90
+    assert max(len(to_rows(episode, REWARD)) for episode, _ in narrow) > 2
+
+
+def test_where_not_even_the_present_fits_the_context_is_out(
+    games: list[TaskRef], codec: TokenCodec, generator: Generator
+) -> None:
+    played = play(games[:1], codec, generator, Window(3, 1), ContextLimit(40, 90))
+    assert {episode.outcome for episode, _ in played} == {Outcome.OUT_OF_CONTEXT}
+    assert {len(episode.turns) for episode, _ in played} == {0}
+
+
+def test_demonstrations_are_cut_into_the_same_windows(games: list[TaskRef], codec: TokenCodec) -> None:
+    async def demonstrate() -> Episode:
+        async with EnvPool("textworld", workers=1, step_deadline_s=60.0, expert=True) as pool:
+            session = await pool.open()
+            plan = EpisodePlan(games[0], world("textworld").prompt, 12, reward(REWARD))
+            return await run_episode(ExpertPolicy(), session, plan, None)
+
+    episode = asyncio.run(demonstrate())
+    whole, cut = (fill_ids(episode, codec.stream(), window) for window in (None, Window(3, 1)))
+    assert len(episode.turns) == 4 and len(to_rows(cut, REWARD)) == 2
+    assert [turn.action_ids for turn in cut.turns] == [turn.action_ids for turn in whole.turns]
+    rows = EpisodeRows([cut], codec, max_tokens=1024)
+    assert len(rows) == 2
+    assert sum(int(rows[number]["loss_mask"].sum()) for number in range(2)) == sum(to_row(whole, REWARD).mask)
+
+
+# ---- what the trainer makes of the rows
+
+
+def padded(values: list[list[float]]) -> torch.Tensor:
+    width = max(map(len, values))
+    return torch.tensor([[*row, *[0.0] * (width - len(row))] for row in values])
+
+
+def as_batch(rows: list[list[Row]], groups: list[str]) -> tuple[DataProto, list[str]]:
+    """As verl hands it on: padded rows, their keys and groups. Values are any numbers, the same for the same token."""
+    flat = [row for episode in rows for row in episode]
+    keys = [f"{groups[e]}_{e}_{r}" for e, episode in enumerate(rows) for r in range(len(episode))]
+    generator = torch.Generator().manual_seed(0)
+    values = iter(torch.rand(sum(sum(row.mask) for row in flat), generator=generator).tolist())
+    critic = [[next(values) if masked else 0.0 for masked in row.mask] for row in flat]
+    tensors = {
+        "token_level_rewards": padded([row.rewards for row in flat]),
+        "response_mask": padded([[float(m) for m in row.mask] for row in flat]),
+        "values": padded(critic),
+    }
+    uids = [groups[e] for e, episode in enumerate(rows) for _ in episode]
+    return DataProto.from_dict(tensors, non_tensors={"uid": np.array(uids, dtype=object)}), keys
+
+
+def end_to_end(rows: list[Row]) -> list[Row]:
+    """The windows of an episode as if they were one row."""
+    whole = Row(rows[0].prompt_ids, [], [], [], [])
+    for row in rows:
+        for name in ("response_ids", "mask", "logprobs", "rewards"):
+            getattr(whole, name).extend(getattr(row, name))
+    return [whole]
+
+
+def advantages(batch: DataProto, keys: list[str], algo: str) -> dict[str, torch.Tensor]:
+    """On the action tokens, in order."""
+    estimate = by_episode(compute_advantage_for_multi_trajectories)
+    settings: dict[str, Any] = {"adv_estimator": ALGORITHMS[algo].estimator, "gamma": 0.99, "lam": 0.95}
+    settings["config"] = OmegaConf.create({"gamma": 0.99})
+    found = estimate(batch, batch_keys=keys, **settings)
+    mask = found.batch["response_mask"].bool()
+    return {name: found.batch[name][mask] for name in ("advantages", "returns")}
+
+
+@pytest.mark.parametrize("algo", ALGORITHMS)
+def test_an_episode_counts_once_however_many_rows_it_has(windowed: list[Played], algo: str) -> None:
+    rows = [to_rows(episode, REWARD) for episode, _ in windowed]
+    assert len({len(episode) for episode in rows}) > 1 or len(rows[0]) > 1
+    rows[0][0].rewards[_last_of_turn(rows[0][0]).index(True)] += 0.5  # so that no group is without any signal
+    rows[7][-1].rewards[_last_of_turn(rows[7][-1]).index(True)] += 1.0
+    groups = [f"g{number // 4}" for number in range(len(rows))]
+    several = advantages(*as_batch(rows, groups), algo)
+    single = advantages(*as_batch([end_to_end(episode) for episode in rows], groups), algo)
+    for name, expected in single.items():
+        torch.testing.assert_close(several[name], expected)
+    assert several["advantages"].abs().max() > 0
+
+
+def test_rows_are_put_end_to_end_and_back() -> None:
+    keys = ["a_0_0", "b_0_0", "a_0_1", "b_1_0", "a_0_2"]
+    episodes = sessions(keys)
+    assert episodes == [[0, 2, 4], [1], [3]]
+    rows = torch.arange(10).reshape(5, 2)
+    laid = laid_out(rows, episodes)
+    assert laid.tolist() == [[0, 1, 4, 5, 8, 9], [2, 3, 0, 0, 0, 0], [6, 7, 0, 0, 0, 0]]
+    assert torch.equal(cut_up(laid, episodes, 5), rows)
