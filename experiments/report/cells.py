@@ -109,7 +109,7 @@ def _distinct(samples: Sequence[Sample]) -> list[Sample]:
 def _combined(samples: Sequence[Sample], problems: Sequence[str]) -> Estimate:
     notes = [f"mean of {len(samples)} settings"] if len(samples) > 1 else []
     notes += [f"{len(problems)} settings left out: {'; '.join(dict.fromkeys(problems))}"] if problems else []
-    if any(item.shares is None for item in samples):
+    if any(item.shares is None and len(item.means) * item.plays > 1 for item in samples):
         notes.append("episodes are missing, so the interval is Wilson's over games, as if one model had played")
     seeds = set.intersection(*(set(item.seeds) for item in samples))
     first = samples[0]

@@ -11,6 +11,7 @@ import msgspec
 
 from experiments import result
 from experiments.matrix import Cell
+from experiments.provenance import Attempt
 from experiments.report.curve import Curve, Line, curve_of
 from experiments.report.runs import Run, flattened
 from experiments.result import RunResult, StageResult
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from experiments.wandb_log import WandbRun
 
 MATRIX = "evaluation/matrix"
+BESIDES = ("run", "provenance")  # what experiments.tracking puts beside a run's config
 SHARED = {field.name for field in fields(Cell)} & {field.name for field in fields(StageResult)}
 
 
@@ -40,7 +42,7 @@ def read_wandb(folder: Path) -> Run:
     found = read_runs(folder)
     by_stage = {run.job_type: run for run in found}
     config = next((run.config for run in found if run.config), {})
-    settings = dict(flattened(config))
+    settings = dict(flattened({name: node for name, node in config.items() if name not in BESIDES}))
     curve = _curve(by_stage["rl"].history) if "rl" in by_stage else Curve()
     cells = _cells(by_stage["evaluation"]) if "evaluation" in by_stage else []
     seed = int(settings.get("seed", 0))
@@ -52,6 +54,7 @@ def read_wandb(folder: Path) -> Run:
         settings=settings,
         reason="" if cells else f"only W&B logs, of {', '.join(by_stage)}, and no evaluation among them",
         result=_result(folder, seed, cells) if cells else None,
+        attempts=[Attempt(**config["provenance"])] if config.get("provenance") else [],
         curve=curve,
     )
 

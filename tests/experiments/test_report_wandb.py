@@ -11,13 +11,20 @@ import wandb
 from small import wait_for
 
 from experiments.report.cells import table_cells
+from experiments.report.costs import Origin, origins
 from experiments.report.gather import subjects
 from experiments.statistics import wilson
 from experiments.sweep.status import State
 from experiments.tracking.evaluation import MATRIX, MATRIX_COLUMNS
 from experiments.wandb_log import read_runs
 
-CONFIG = {"seed": 4, "env": {"name": "textworld", "task": "near"}, "algo": {"name": "ppo"}}
+CONFIG = {
+    "seed": 4,
+    "env": {"name": "textworld", "task": "near"},
+    "algo": {"name": "ppo"},
+    "run": {"id": "a-run-rl", "folder": "a-run"},
+    "provenance": {"commit": "0123456789abcdef", "dirty": False, "versions": {"verl": "0.9.1"}, "started": 1.0},
+}
 
 
 @pytest.fixture(scope="module")
@@ -62,6 +69,8 @@ def matrix_row(player: str, task: str, successes: int) -> list:
 def test_config_curve_and_matrix_are_read_back(folder: Path) -> None:
     ((run,),) = [subject.runs for subject in subjects([folder])]
     assert (run.state, run.seed, run.settings["algo.name"]) == (State.FINISHED, 4, "ppo")
+    assert not [key for key in run.settings if key.startswith(("run.", "provenance."))]
+    assert origins([run]) == [Origin("0123456789", "verl 0.9.1", 1)]
     assert run.curve.steps == (1, 2, 3)
     assert run.curve.shares == (0.1, 0.25, 0.5)
     assert run.curve.episodes == (128, 256, 384)
