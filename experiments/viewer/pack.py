@@ -128,6 +128,7 @@ def _turn(turn: Turn, credit: dict[str, Any]) -> dict[str, Any]:
         "ids": turn.action_ids,
         "logprobs": [round(number * NATS) for number in turn.logprobs],
         "context": turn.context_ids,
+        "window": turn.prompt_ids,
         "sampled": turn.sampled,
         "valid": turn.valid,
         "score": turn.score_delta,

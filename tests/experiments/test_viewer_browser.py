@@ -115,6 +115,25 @@ def test_mask_colours_follow_who_wrote_the_token(tab: Tab, shown: list[Shown]) -
     expect(tab.find(".sequence .given")).to_have_count(3 * len(episode.turns[0].action_ids))  # nobody sampled these
 
 
+def test_a_window_that_moves_on_is_shown_where_it_begins(browser: Browser, tmp_path: Path) -> None:
+    windowed = samples.episode(1)
+    windowed.turns[0].prompt_ids = windowed.prompt_ids
+    windowed.turns[2].prompt_ids = samples.ids("you are in another room, and remember one box.")
+    path = tmp_path / "windows.html"
+    path.write_text(page([Shown(windowed, tokenizer=samples.TINY)], "windows"), encoding="utf-8")
+    tab = Tab(browser).open(path)
+    expect(tab.find(".anew")).to_have_count(1)
+    expect(tab.find("[data-turn='2'] .anew")).to_contain_text(f"saw {len(windowed.turns[2].prompt_ids)} prompt tokens")
+    tab.page.keyboard.press("v")
+    expect(tab.find(".anew")).to_have_count(1)
+    shown = tab.find(".sequence .token").evaluate_all("nodes => nodes.map((node) => node.token.id)")
+    wanted = list(windowed.prompt_ids)
+    for number, turn in enumerate(windowed.turns):
+        wanted += [*(turn.prompt_ids if number else []), *turn.action_ids, *turn.context_ids]
+    assert shown == wanted
+    assert tab.complaints == []
+
+
 def test_a_token_tells_its_own_numbers(tab: Tab, shown: list[Shown]) -> None:
     item = [item for item in shown if item.credit][5]  # step 2, sample 5 of 8: game 101, sample 1
     tab.page.evaluate(f"location.hash = '{item.address}'")

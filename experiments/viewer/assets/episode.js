@@ -37,7 +37,7 @@ class EpisodeView {
       ["run", row.run], ["stage", row.stage], ["step", row.step || ""], ["sample", row.sample], ["split", episode.split],
       ["seed", episode.seed], ["policy", `${episode.policy}${row.step ? ` (weights of step ${episode.version})` : ""}`],
       ["turns", row.turns], ["not understood", row.invalid || ""], ["retries", episode.retries || ""],
-      ["tokens", `${count(episode.ids.length)} prompt, ${count(tokens("action"))} ${episode.turns.every((turn) => turn.sampled) ? "sampled" : "given"}, ${count(tokens("context"))} environment`],
+      ["tokens", `${count(episode.ids.length + tokens("window"))} prompt, ${count(tokens("action"))} ${episode.turns.every((turn) => turn.sampled) ? "sampled" : "given"}, ${count(tokens("context"))} environment`],
       ...Object.entries(row.rewards).map(([name, total]) => [`reward ${name}`, signed(total)]),
     ];
     return el("header", {},
@@ -82,6 +82,7 @@ class EpisodeView {
     return el("section", { class: `turn${turn.valid ? "" : " invalid"}`, "data-turn": number },
       el("h3", {}, String(number + 1)),
       el("div", { class: "body" },
+        this.parts.turns[number].window.length > 0 && el("p", { class: "anew" }, anew(this.parts.turns[number])),
         el("p", { class: "seen" }, this.marked(turn.seen)),
         this.action(turn, number),
         this.numbers(turn, number)));
@@ -126,7 +127,10 @@ class EpisodeView {
     const { prompt, turns } = this.parts;
     if (!prompt.length && !turns.some((turn) => turn.action.length)) return el("p", { class: "nothing" }, "This episode was played in text: it has no tokens.");
     return el("div", { class: "sequence" }, el("span", {}, prompt.map(node)),
-      turns.map((turn, number) => el("span", { "data-turn": number }, turn.action.map(node), turn.context.map(node))));
+      turns.map((turn, number) => [
+        turn.window.length > 0 && el("p", { class: "anew" }, anew(turn)),
+        el("span", { "data-turn": number }, [...turn.window, ...turn.action, ...turn.context].map(node)),
+      ]));
   }
 
   // ---- moving
@@ -158,6 +162,8 @@ class EpisodeView {
     return [...parts, text.slice(from)];
   }
 }
+
+const anew = (turn) => `The window moved on: from here the model saw ${plural(turn.window.length, "prompt token")} in place of all that came before.`;
 
 const mean = (numbers) => {
   const some = numbers.filter((number) => typeof number === "number");

@@ -10,6 +10,7 @@ const tokensOf = (store, row, episode) => {
   for (const [number, turn] of episode.turns.entries()) {
     const series = Object.fromEntries(["advantages", "returns", "values"].map((name) => [name, unpackRuns(turn[name] ?? [])]));
     parts.turns.push({
+      window: (number ? turn.window : []).map((id) => make(id, "prompt", number)), // the first turn's is the episode's prompt
       action: turn.ids.map((id, place) => make(id, turn.sampled ? "sampled" : "given", number, {
         logprob: turn.logprobs.length ? turn.logprobs[place] / store.nats : undefined,
         surprise: turn.logprobs.length ? -turn.logprobs[place] / store.nats : undefined,
