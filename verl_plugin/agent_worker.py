@@ -26,6 +26,7 @@ from rollouts.episode import Episode
 from rollouts.store import write_episodes
 from verl_plugin.agent_loop import RowOutput, TurngridAgentLoop, to_outputs
 from verl_plugin.early_start import AgentShell, shell_name
+from verl_plugin.replicas import replicas
 from verl_plugin.samplers import BatchSampler
 
 logger = logging.getLogger(__name__)
@@ -83,9 +84,7 @@ class AgentLoopWorker(VerlWorker):
 
     @property
     def _replicas(self) -> int:
-        trainer, rollout = self.config.trainer, self.config.actor_rollout_ref.rollout
-        size = rollout.tensor_model_parallel_size * rollout.get("pipeline_model_parallel_size", 1)
-        return max(1, trainer.n_gpus_per_node * trainer.nnodes // size)
+        return replicas(self.config.trainer, self.config.actor_rollout_ref.rollout)
 
     async def _run_prompt(
         self, prompt: dict[str, Any], sampling_params: dict[str, Any], trajectory: dict[str, Any], trace: bool = False

@@ -46,6 +46,7 @@ class TokenCodec:
         if message["role"] != "user":
             raise ValueError(f"only user messages follow an action, got {message['role']!r}")
         appended = self._render(message["content"])
+        # A hook of the builder's subclasses: the public way, which a test compares, renders the message anew every time
         return list(self._builder._merge_context_token_ids(ids, list(appended)).token_ids)
 
     def _render_user(self, content: str) -> tuple[int, ...]:

@@ -14,6 +14,7 @@ from verl.workers.rollout.base import BaseRollout
 from verl.workers.rollout.replica import RolloutReplica
 
 from verl_plugin.early_start import shell_name
+from verl_plugin.replicas import devices_of_replica
 from verl_plugin.transformers_server import launch
 from verl_plugin.transformers_server.launch import Place, server_name
 from verl_plugin.transformers_server.spare_weights import Spare
@@ -59,8 +60,7 @@ class WeightSync(BaseRollout):
 
     def __init__(self, config: Any, model_config: Any, device_mesh: Any, *args: Any, **kwargs: Any) -> None:
         super().__init__(config, model_config, device_mesh)
-        rollout = self.config
-        size = rollout.tensor_model_parallel_size * rollout.data_parallel_size * rollout.pipeline_model_parallel_size
+        size = devices_of_replica(self.config)
         rank = int(os.environ.get("RANK", "0"))
         self._replica, self._leads = rank // size, rank % size == 0
         self._server: Any = None
