@@ -50,8 +50,8 @@ def make_run(
         for stage, wins in played.items():
             episodes = [episode(panel, game, won, turns) for game, won in enumerate(wins[panel])]
             write_episodes(episodes_file(folder, stage, label), episodes)
-            cells.append(_cell(stage, panel, episodes))
-    stages = [_stage(cell) for cell in cells if cell.task == panels[0]]
+            cells.append(cell_of(stage, panel, episodes))
+    stages = [stage_of(cell) for cell in cells if cell.task == panels[0]]
     spent = {"kinds": {"rl_episode": {"count": EPISODES * len(curve), "games": 240, "tokens": 5000 * len(curve)}}}
     result = RunResult(folder.name, str(folder), seed, stages, 240, seconds=200.0, notes={"spent": spent}, matrix=cells)
     result.write(folder)
@@ -79,7 +79,7 @@ def episode(panel: str, game: int, won: int, turns: int) -> Episode:
     return Episode(key, game + 1, "test", "open the door", messages, [1] * 120, [turn] * turns, outcome)
 
 
-def _cell(stage: str, panel: str, episodes: Sequence[Episode]) -> Cell:
+def cell_of(stage: str, panel: str, episodes: Sequence[Episode]) -> Cell:
     return Cell(
         player=stage,
         env=ENV,
@@ -92,7 +92,7 @@ def _cell(stage: str, panel: str, episodes: Sequence[Episode]) -> Cell:
     )
 
 
-def _stage(cell: Cell) -> StageResult:
+def stage_of(cell: Cell) -> StageResult:
     values = {name: getattr(cell, name) for name in SHARED}
     return StageResult(
         name=cell.player, checkpoint=cell.player, temperature=TEMPERATURE, panel_hash=cell.panel_hash, **values

@@ -21,14 +21,18 @@ from experiments.report.takeaways import Verdict, Word, verdicts
 from experiments.sweep.record import Sweep
 from experiments.sweep.status import State
 
+OTHER_MEASURE = "mean shares of tests that pass, where ours are shares of instances resolved: two measures, not one"
+
 
 @dataclass(frozen=True)
 class Contents:
-    """Attributes:
-    table: row by row; ``table_name``: the published table beside it, "" for none, with its ``table_note``.
-    charts: by section of the page.
-    shared, varied: settings of the runs.
-    made: when, for people.
+    """A report's words, figures and charts.
+
+    Attributes:
+        table: row by row; ``table_name``: the published table beside it, "" for none, with its ``table_note``.
+        charts: by section of the page.
+        shared, varied: settings of the runs.
+        made: when, for people.
     """
 
     sweep: Sweep
@@ -74,6 +78,11 @@ class Contents:
         """Runs without a result, failed ones first."""
         order = list(State)
         return sorted((run for run in self.runs if not run.result), key=lambda run: order.index(run.state))
+
+    @property
+    def other_measure(self) -> str:
+        """What the published figures measure, where it is not what ours do; else ""."""
+        return OTHER_MEASURE if "swe" in (self.sweep.published or "") else ""
 
     @property
     def played(self) -> str:

@@ -63,7 +63,7 @@ def _won(run: Run, cell: Cell) -> list[bool] | None:
     first, labelled = (episodes_file(run.folder, cell.player, label) for label in ("", _label(run, cell)))
     lines = _read(labelled) if labelled.exists() else _read(first)
     whole = labelled.exists() or (cell.env, cell.task) == run.panels[0]
-    chosen = lines if whole else [line for line in lines if cell.task in line.task.split("/")]
+    chosen = lines if whole else [line for line in lines if f"/{cell.task}/" in f"/{line.task}/"]
     return [line.outcome == "won" for line in chosen] if len(chosen) == cell.games * cell.plays else None
 
 

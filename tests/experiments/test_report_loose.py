@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from report_sweep import BASE, TASK, SweepMaker, wins
 
 from benchmarks.synthetic_runs import begin_run, make_run
 from experiments.report.__main__ import main
+from experiments.report.episodes import VIEWER
 from experiments.report.gather import ReportError, subjects
 from experiments.report.settings import coordinates, shared_and_varied
 
@@ -99,6 +101,15 @@ def test_the_command_writes_both_forms(tmp_path: Path, capsys: pytest.CaptureFix
     assert said.endswith("1 run, 1 finished\n")
     assert sorted(path.name for path in (tmp_path / "page").iterdir()) == ["report.html", "report.md"]
     assert "**50.0** [29.9, 70.1], 1 seed, 20 games" in (tmp_path / "page" / "report.md").read_text()
+
+
+def test_links_go_to_run_folders_and_their_own_viewer_pages(tmp_path: Path) -> None:
+    folder = run(tmp_path / "runs", "ppo", 1e-4, 0)
+    (folder / VIEWER).write_text("a page of the viewer")
+    assert main([str(folder), "--out", str(tmp_path / "page")]) == 0
+    html = (tmp_path / "page" / "report.html").read_text()
+    links = [link for link in re.findall(r'href="([^"#]+)"', html) if link.startswith("..")]
+    assert sorted(links) == [f"../runs/{folder.name}", f"../runs/{folder.name}/{VIEWER}"]
 
 
 @pytest.mark.parametrize(

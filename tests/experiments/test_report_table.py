@@ -8,9 +8,14 @@ from pathlib import Path
 import pytest
 from report_sweep import BASE, TASK, SweepMaker, wins
 
+from benchmarks import synthetic_runs as synthetic
 from experiments.report.cells import TableCell, table_cells
 from experiments.report.gather import Subject
+from experiments.report.runs import read_run
+from experiments.report.wins import wins_of
+from experiments.result import RunResult
 from experiments.statistics import bootstrap_over_games, wilson
+from rollouts.store import write_episodes
 
 COLUMNS = {"base": {"stage": "base"}, "ppo": {"algo": "ppo", "stage": "rl"}, "grpo": {"algo": "grpo", "stage": "rl"}}
 ROWS = {TASK: {"published": "w2-o3-q4/1.5B"}}
@@ -143,3 +148,25 @@ def test_without_the_episodes_the_interval_is_wilsons_over_games(maker: SweepMak
     assert found.interval.mean == pytest.approx(0.55)
     assert (found.interval.low, found.interval.high) == pytest.approx((wilson(11, 20).low, wilson(11, 20).high))
     assert "episodes are missing" in found.notes[0]
+
+
+def test_a_mixtures_panel_is_cut_into_its_tasks(tmp_path: Path) -> None:
+    """Six games of a mixture, taken in turn from two tasks: 3 wins of 3 easy ones, 1 of 3 hard ones."""
+    episodes = [
+        synthetic.episode(task, game, won, 2)
+        for game, (task, won) in enumerate(zip("eheheh", [1, 0, 1, 1, 1, 0], strict=True))
+    ]
+    folder = synthetic.begin_run(tmp_path / "run", seed=0)
+    write_episodes(folder / "evaluation" / "rl.jsonl", episodes)
+    cells = [
+        synthetic.cell_of("rl", name, [item for item in episodes if name in ("mixture", item.task.split("/")[1])])
+        for name in ("mixture", "e", "h")
+    ]
+    RunResult("run", str(folder), 0, [synthetic.stage_of(cells[0])], 0.0, matrix=cells).write(folder)
+    run = read_run(folder)
+    shares = {cell.task: wins_of(run, cell).shares for cell in run.cells}
+    assert {task: found.tolist() for task, found in shares.items() if found is not None} == {
+        "mixture": [1, 0, 1, 1, 1, 0],
+        "e": [1, 1, 1],
+        "h": [0, 1, 0],
+    }

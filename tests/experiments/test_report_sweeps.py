@@ -1,0 +1,53 @@
+"""Every sweep of ours can be reported before anything has run, and its published figures stand in the table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from experiments import published
+from experiments.report.contents import contents
+from experiments.report.gather import Subject, subjects
+from experiments.report.page import html, markdown
+from experiments.report.takeaways import Word
+from experiments.sweep import record
+from experiments.sweep.definition import load, names
+from experiments.sweep.expansion import points
+from experiments.sweep.record import SweepRun
+
+
+def planned(name: str, scale: str, output: Path) -> Subject:
+    definition = load(name)
+    chosen = definition.scales[scale]
+    runs = [
+        SweepRun(dict(point.coordinates), point.seed, list(point.overrides), f"run-{number}")
+        for number, point in enumerate(points(chosen, chosen.seeds, [], {}))
+    ]
+    folder = record.write(record.new(name, definition, scale, chosen, [], runs), output)
+    (subject,) = subjects([folder])
+    return subject
+
+
+@pytest.mark.parametrize("name", names())
+def test_a_sweep_that_has_not_run(name: str, tmp_path: Path) -> None:
+    for scale in load(name).scales:
+        found = contents(planned(name, scale, tmp_path))
+        assert {cell.estimate for row in found.table for cell in row} == {None}
+        assert {verdict.word for verdict in found.verdicts} <= {Word.NOT_ENOUGH}
+        assert len(found.missing) == len(found.runs)
+        page = html(found, tmp_path)
+        assert page.count("<svg") == sum(len(row) for row in found.table)
+        text = markdown(found, tmp_path).replace("\\|", "|").replace("&lt;", "<")
+        assert [row[0].row for row in found.table if row[0].row not in text] == []
+
+
+@pytest.mark.parametrize("name", [name for name in names() if load(name).published])
+def test_all_figures_of_a_published_table_are_shown_at_paper_scale(name: str, tmp_path: Path) -> None:
+    subject = planned(name, "paper", tmp_path)
+    shown = [cell.published for row in contents(subject).table for cell in row if cell.published is not None]
+    table = str(subject.sweep.published)
+    known = [value for row in published.rows(table).values() for value in row.values() if value is not None]
+    assert len(shown) >= len(known) // 2  # some columns of a table are differences that a sweep has no cell for
+    assert ("two measures" in markdown(contents(subject), tmp_path)) == ("swe" in table)
+    assert set(shown) <= set(known) | {published.protocol(table).get(published.BASE)}
