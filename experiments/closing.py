@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from pathlib import Path
 
 from omegaconf import DictConfig
@@ -21,7 +20,6 @@ from experiments.tasks import skipped_games
 
 PLOT = "learning_curve.png"
 CHARGED = {"base": (), "sft": ("demonstration",), "rl": ("rl_episode",)}  # which ledger entries made which model
-MEASURED = {field.name for field in fields(Cell)} & {field.name for field in fields(StageResult)}
 TIMED = {"base": (), "sft": ("demonstrations", "sft"), "rl": ("rl",)}
 
 
@@ -69,7 +67,7 @@ def _stage(checkpoint: Checkpoint, first: Cell, entries: list[Entry], seconds: d
         units=sum(entry.units for entry in mine),
         tokens=sum(entry.tokens for entry in mine),
         seconds=sum(seconds.get(name, 0.0) for name in TIMED[checkpoint.name]),
-        **{name: getattr(first, name) for name in MEASURED},
+        **first.measures(),
     )
 
 

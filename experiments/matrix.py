@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from statistics import fmean
 from typing import Any
 
@@ -22,9 +22,54 @@ from experiments.statistics import (
 from rollouts.episode import Episode
 
 
+@dataclass(frozen=True, kw_only=True)
+class Measures:
+    """How one model, or another player, did on one panel.
+
+    Attributes:
+        successes: games won; ``won``, never ``done``.
+        games: games of the panel.
+        low, high: 95 % bounds of the success rate, in [0, 1]: Wilson's, over several plays a bootstrap over games.
+        mean_turns_to_success: over the plays won; None where none was.
+        invalid_share: actions that the world did not understand, of all actions; in [0, 1].
+        outcomes: plays by how they ended.
+        temperature, max_turns: how the games were played.
+        panel_hash: which games these were.
+        plays: times that each game was played; ``successes`` counts all of them.
+        pass_at: k -> (mean, low, high) of pass@k, where games were played more than once.
+        tokens_per_turn: sampled tokens of a turn, on average; None for players that answer in text.
+        optimal_turns: mean length of the games' winning plans; None where the world knows none.
+        turns_over_optimal: max_turns / optimal_turns: how much room there was to explore.
+    """
+
+    successes: int
+    games: int
+    low: float
+    high: float
+    mean_turns_to_success: float | None
+    invalid_share: float
+    outcomes: Mapping[str, int]
+    temperature: float
+    max_turns: int
+    panel_hash: str
+    plays: int = 1
+    pass_at: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    tokens_per_turn: float | None = None
+    optimal_turns: float | None = None
+    turns_over_optimal: float | None = None
+
+    @property
+    def interval(self) -> Interval:
+        return Interval(self.successes / (self.games * self.plays), self.low, self.high)
+
+    def measures(self) -> dict[str, Any]:
+        """Its fields of this class alone, by name."""
+        return {item.name: getattr(self, item.name) for item in fields(Measures)}
+
+
 @dataclass(frozen=True)
-class Cell:
-    """One player on one panel at one temperature. Fields as those of ``experiments.result.StageResult``, and:
+class Cell(Measures):
+    """One player on one panel at one temperature.
 
     Attributes:
         player: the run's stage, or the name of a checkpoint, ``expert``, ``random``, an endpoint's model.
@@ -35,26 +80,7 @@ class Cell:
     player: str
     env: str
     task: str
-    panel_hash: str
-    temperature: float
-    max_turns: int
     out_of_reach: int
-    successes: int
-    games: int
-    low: float
-    high: float
-    mean_turns_to_success: float | None
-    invalid_share: float
-    outcomes: Mapping[str, int]
-    plays: int = 1
-    pass_at: Mapping[str, Sequence[float]] = field(default_factory=dict)
-    tokens_per_turn: float | None = None
-    optimal_turns: float | None = None
-    turns_over_optimal: float | None = None
-
-    @property
-    def interval(self) -> Interval:
-        return Interval(self.successes / (self.games * self.plays), self.low, self.high)
 
     @property
     def column(self) -> tuple[str, str, float]:

@@ -9,61 +9,28 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from experiments.matrix import Cell, Pair
-from experiments.statistics import Interval
+from experiments.matrix import Cell, Measures, Pair
 
 FILE = "result.json"
 
 
 @dataclass(frozen=True)
-class StageResult:
+class StageResult(Measures):
     """One model on the test panel, and what making that model cost.
 
     Attributes:
         name: the stage that made it: ``base``, ``sft`` or ``rl``.
-        successes: games won; ``won``, never ``done``.
-        games: games of the panel.
-        low, high: 95 % bounds of the success rate, in [0, 1]: Wilson's, over several plays a bootstrap over games.
-        mean_turns_to_success: over the plays won; None where none was.
-        invalid_share: actions that the world did not understand, of all actions; in [0, 1].
-        outcomes: plays by how they ended.
-        temperature, max_turns: how the games were played.
         checkpoint: the folder or name of the model.
-        panel_hash: which games these were.
         units: budget units that the stage spent.
         tokens: tokens that the model sampled while it was trained.
         seconds: wall seconds of the stage over all attempts, evaluation not counted.
-        plays: times that each game was played; ``successes`` counts all of them.
-        pass_at: k -> (mean, low, high) of pass@k, where games were played more than once.
-        tokens_per_turn: sampled tokens of a turn, on average; None for players that answer in text.
-        optimal_turns: mean length of the games' winning plans; None where the world knows none.
-        turns_over_optimal: max_turns / optimal_turns: how much room there was to explore.
     """
 
     name: str
-    successes: int
-    games: int
-    low: float
-    high: float
-    mean_turns_to_success: float | None
-    invalid_share: float
-    outcomes: Mapping[str, int]
-    temperature: float
-    max_turns: int
     checkpoint: str
-    panel_hash: str
     units: float = 0.0
     tokens: int = 0
     seconds: float = 0.0
-    plays: int = 1
-    pass_at: Mapping[str, Sequence[float]] = field(default_factory=dict)
-    tokens_per_turn: float | None = None
-    optimal_turns: float | None = None
-    turns_over_optimal: float | None = None
-
-    @property
-    def interval(self) -> Interval:
-        return Interval(self.successes / (self.games * self.plays), self.low, self.high)
 
 
 @dataclass(frozen=True)

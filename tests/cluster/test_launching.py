@@ -21,6 +21,17 @@ from train.compose import compose, composer
 from train.schema import Slurm
 
 LAUNCHED = ("slurm", "slurm_gpu1", "slurm_gpu8", "slurm_multinode", "local_parallel")
+ONE_OF_TWO = {
+    "successes": 1,
+    "games": 2,
+    "low": 0.1,
+    "high": 0.9,
+    "mean_turns_to_success": 3.0,
+    "invalid_share": 0.25,
+    "temperature": 0.4,
+    "max_turns": 12,
+    "panel_hash": "0" * 8,
+}
 TINY = ("budget=rl_only", "eval.games=2")
 
 
@@ -136,7 +147,7 @@ def test_several_runs_at_once_on_this_machine(tmp_path: Path) -> None:
     for algo in ("grpo", "rloo"):
         folder = tmp_path / "runs" / run_name(compose([*TINY, *shared, f"algo={algo}"]))
         folder.mkdir(parents=True)
-        base = StageResult("base", 1, 2, 0.1, 0.9, 3.0, 0.25, {"won": 1, "lost": 1}, 0.4, 12, "asset://tiny", "0" * 8)
+        base = StageResult("base", "asset://tiny", outcomes={"won": 1, "lost": 1}, **ONE_OF_TWO)
         RunResult(folder.name, str(folder), 0, [base], units=0.0).write(folder)
     parallel = ("cluster=local_parallel", "cluster.runs_at_once=3")
     launch = front_door("-m", "algo=grpo,ppo,rloo", *TINY, *shared, *parallel, cwd=tmp_path)

@@ -43,6 +43,17 @@ if len(attempts.read_text().splitlines()) == 1:
 """
 NO_RESULT = "import os, signal; os.kill(os.getppid(), signal.SIGKILL)"  # submitit can write nothing any more
 SHORT = ("cluster.slurm.timeout_min=1", "cluster.slurm.signal_delay_s=55")
+ONE_OF_TWO = {
+    "successes": 1,
+    "games": 2,
+    "low": 0.1,
+    "high": 0.9,
+    "mean_turns_to_success": 3.0,
+    "invalid_share": 0.25,
+    "temperature": 0.4,
+    "max_turns": 12,
+    "panel_hash": "0" * 8,
+}
 TINY = ("budget=rl_only", "eval.games=2")
 
 
@@ -95,7 +106,7 @@ def finished(root: Path, *overrides: str) -> Path:
     folder = root / run_name(compose([*TINY, *overrides]))
     folder.mkdir(parents=True)
     outcomes = {"won": 1, "out_of_turns": 1}
-    base = StageResult("base", 1, 2, 0.1, 0.9, 3.0, 0.25, outcomes, 0.4, 12, "asset://tiny", "0" * 8)
+    base = StageResult("base", "asset://tiny", outcomes=outcomes, **ONE_OF_TWO)
     RunResult(folder.name, str(folder), 0, [base], units=0.0).write(folder)
     return folder
 
@@ -194,6 +205,12 @@ def test_a_job_that_leaves_no_result_is_given_up(fates: Fates) -> None:
 def test_a_job_out_of_time_goes_back_into_the_queue(fates: Fates) -> None:
     assert fates.codes["again"] == 0
     assert (fates.folder / "again").read_text() == "started\nstarted fresh=false\n", "it does not begin anew"
+
+
+def test_a_job_leaves_its_temporary_folder_only_where_its_run_failed(fates: Fates) -> None:
+    left = [path.name for path in Path(os.environ["TMPDIR"]).glob("turngrid-*")]
+    kept = {label for label, item in fates.jobs.items() if any(f"-{item.job_id}." in name for name in left)}
+    assert kept & {"array-0-0", "array-3-1", "array-0-2", "array-0-3"} == {"array-3-1"}
 
 
 def test_but_not_for_ever(fates: Fates) -> None:

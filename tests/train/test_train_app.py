@@ -15,6 +15,17 @@ from train.app import main
 from train.base import ROOT
 from train.compose import compose
 
+ONE_OF_TWO = {
+    "successes": 1,
+    "games": 2,
+    "low": 0.1,
+    "high": 0.9,
+    "mean_turns_to_success": 3.0,
+    "invalid_share": 0.25,
+    "temperature": 0.4,
+    "max_turns": 12,
+    "panel_hash": "0" * 8,
+}
 TINY = ["budget=rl_only", "eval.games=2"]
 
 
@@ -22,9 +33,7 @@ def finished(root: Path, overrides: list[str]) -> Path:
     """A run's folder as it is after its last stage."""
     folder = root / run_name(compose(overrides))
     folder.mkdir(parents=True)
-    base = StageResult(
-        "base", 1, 2, 0.1, 0.9, 3.0, 0.25, {"won": 1, "out_of_turns": 1}, 0.4, 12, "asset://tiny", "0" * 8
-    )
+    base = StageResult("base", "asset://tiny", outcomes={"won": 1, "out_of_turns": 1}, **ONE_OF_TWO)
     RunResult(folder.name, str(folder), 0, [base], units=0.0).write(folder)
     return folder
 

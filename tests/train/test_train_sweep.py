@@ -17,6 +17,17 @@ from train.base import ROOT
 from train.errors import ConfigError
 from train.sweep import plan_launch
 
+ONE_OF_TWO = {
+    "successes": 1,
+    "games": 2,
+    "low": 0.1,
+    "high": 0.9,
+    "mean_turns_to_success": 3.0,
+    "invalid_share": 0.25,
+    "temperature": 0.4,
+    "max_turns": 12,
+    "panel_hash": "0" * 8,
+}
 MINE = """
 title: Mine
 question: Which share?
@@ -38,7 +49,7 @@ def mine(tmp_path: Path) -> str:
 
 def finish(folder: Path) -> None:
     folder.mkdir(parents=True)
-    base = StageResult("base", 1, 2, 0.1, 0.9, 3.0, 0.25, {"won": 1}, 0.4, 12, "asset://tiny", "0" * 8)
+    base = StageResult("base", "asset://tiny", outcomes={"won": 1}, **ONE_OF_TWO)
     RunResult(folder.name, str(folder), 0, [base], units=0.0).write(folder)
 
 
