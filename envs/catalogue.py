@@ -6,7 +6,7 @@ import collections
 import hashlib
 import itertools
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,6 +38,14 @@ SPLITS: dict[str, Split] = {
 }
 # Who gives way when two splits of a run hold the same game: the later one.
 PRECEDENCE = ("test", "test_paper", "validation", "demonstrations", "train", "pretraining")
+
+
+class TooFewGames(TaskError):
+    """A split does not hold as many games as were asked for; ``found`` is how many it holds."""
+
+    def __init__(self, message: str, split: str, found: int) -> None:
+        super().__init__(message)
+        self.split, self.found = split, found
 
 
 @dataclass(frozen=True)
@@ -88,13 +96,16 @@ class Catalogue:
         reward: str = "sparse",
         workers: int | None = None,
         progress: bool = True,
+        at_most: Collection[str] = (),
     ) -> dict[str, Listing]:
-        """As ``splits``, with the seeds that were skipped. Raises as ``listing`` does."""
+        """As ``splits``, with the seeds that were skipped; the splits in ``at_most`` may have fewer games. Raises as
+        ``listing`` does."""
         made: dict[str, Listing] = {}
         with self._makers(workers, progress) as makers:
             for split in sorted(counts, key=_precedence):
                 seen = [game.fingerprint for listing in made.values() for game in listing.tasks]
-                made[split] = self._list(makers, task, split, counts[split], reward, seen)
+                few = split in at_most
+                made[split] = self._list(makers, task, split, counts[split], reward, seen, few)
         return made
 
     def listing(
@@ -106,24 +117,33 @@ class Catalogue:
         workers: int | None = None,
         progress: bool = True,
         avoid: Iterable[str] = (),
+        at_most: bool = False,
     ) -> Listing:
         """List a split, making what the cache lacks (``workers`` processes, all cores by default).
 
         ``count=None`` takes every acceptable seed (of ``test_paper``, or of a world that lists its games). A game whose fingerprint is in
-        ``avoid``, or came before in this split, is skipped.
+        ``avoid``, or came before in this split, is skipped. ``at_most``: fewer games than ``count`` will do, if there is one.
 
         Raises:
-            TaskError: unknown task, split or reward, or the split cannot be filled.
+            TaskError: unknown task, split or reward.
+            TooFewGames: the split cannot be filled.
         """
         _precedence(split)
         with self._makers(workers, progress) as makers:
-            return self._list(makers, task, split, count, reward, avoid)
+            return self._list(makers, task, split, count, reward, avoid, at_most)
 
     def _makers(self, workers: int | None, progress: bool) -> Makers:
         return Makers(self._world, self._cache, workers or len(os.sched_getaffinity(0)), progress)
 
     def _list(
-        self, makers: Makers, task: str, split: str, count: int | None, reward: str, avoid: Iterable[str]
+        self,
+        makers: Makers,
+        task: str,
+        split: str,
+        count: int | None,
+        reward: str,
+        avoid: Iterable[str],
+        at_most: bool = False,
     ) -> Listing:
         params = self._params(task, split, reward)
         seeds = self._seeds(params, split, count)
@@ -132,8 +152,9 @@ class Catalogue:
         while walk.missing and not walk.hopeless:
             makers.make(params, walk.wanted, f"{self._world.name} {task} {split}")
             walk.run()
-        if walk.hopeless or (count is not None and len(walk.accepted) < count):
-            raise TaskError(_unfillable(task, split, count, walk))
+        short = walk.hopeless or (count is not None and len(walk.accepted) < count)
+        if short and not (at_most and walk.accepted):
+            raise TooFewGames(_unfillable(task, split, count, walk), split, len(walk.accepted))
         return Listing([self._ref(task, split, params, *game) for game in walk.accepted], walk.rejected)
 
     def _params(self, task: str, split: str, reward: str) -> Params:

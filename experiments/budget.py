@@ -7,7 +7,7 @@ that would overspend.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import isfinite
 
@@ -55,6 +55,14 @@ def plan_budget(config: DictConfig) -> Plan:
     units = demonstrations * _exact(budget.demo_cost) + charged * _exact(budget.episode_cost)
     unspent = _exact(budget.units) - units
     return Plan(demonstrations, games, steps, prompts * samples, float(units), float(unspent))
+
+
+def with_games(plan: Plan, budget: DictConfig, games: int) -> Plan:
+    """The plan where the world has fewer training ``games`` than the budget would pay: they are revisited as often as the
+    steps need, and those that there are not are not charged."""
+    missing = (plan.games - games) * _exact(budget.episode_cost) if budget.count == "games" else Fraction(0)
+    units, unspent = float(_exact(plan.units) - missing), float(_exact(plan.unspent) + missing)
+    return replace(plan, games=games, units=units, unspent=unspent)
 
 
 def shares(budget: DictConfig) -> tuple[int, int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from envs.catalogue import PRECEDENCE, Catalogue, Listing
 from experiments.mixture import shares, spread
@@ -14,29 +14,33 @@ def list_games(
     counts: Mapping[str, int],
     reward: str,
     avoid: Iterable[str] = (),
+    at_most: Collection[str] = (),
 ) -> dict[str, Listing]:
     """Split -> its games, each task's in proportion to its weight; no split but ``test`` has a game whose fingerprint is
-    in ``avoid``.
+    in ``avoid``. The splits in ``at_most`` may have fewer games, but not of a mixture, whose proportions hold.
 
     Raises:
-        TaskError: a task's split cannot be filled.
+        TooFewGames: a task's split cannot be filled.
     """
     avoid = list(avoid)
     if len(weights) == 1 and not avoid:
-        return catalogue.listings(next(iter(weights)), counts, reward)  # keeps its makers from split to split
+        return catalogue.listings(next(iter(weights)), counts, reward, at_most=at_most)  # keeps its makers
     made: dict[str, Listing] = {}
     for split in sorted(counts, key=PRECEDENCE.index):
         seen = [game.fingerprint for listing in made.values() for game in listing.tasks]
         taken = seen if split == "test" else seen + avoid
-        made[split] = _split(catalogue, split, shares(weights, counts[split]), reward, taken)
+        few = split in at_most and len(weights) == 1
+        made[split] = _split(catalogue, split, shares(weights, counts[split]), reward, taken, few)
     return made
 
 
-def _split(catalogue: Catalogue, split: str, counts: Mapping[str, int], reward: str, taken: list[str]) -> Listing:
+def _split(
+    catalogue: Catalogue, split: str, counts: Mapping[str, int], reward: str, taken: list[str], at_most: bool
+) -> Listing:
     """Two tasks may have a game in common (``all_types`` and one of the types): the one that is named first has it."""
     parts: dict[str, Listing] = {}
     for task, count in counts.items():
-        parts[task] = catalogue.listing(task, split, count, reward, avoid=taken)
+        parts[task] = catalogue.listing(task, split, count, reward, avoid=taken, at_most=at_most)
         taken = [*taken, *(game.fingerprint for game in parts[task].tasks)]
     left = {task: iter(listing.tasks) for task, listing in parts.items()}
     order = spread({task: len(listing.tasks) for task, listing in parts.items()})

@@ -16,7 +16,7 @@ from envs.types import TaskRef
 from envs.world import World
 from experiments.mixed_games import list_games
 from experiments.mixture import task_weights
-from experiments.tasks import cache_dir, read_tasks, task_file, write_tasks
+from experiments.tasks import cache_dir, read_tasks, task_file, what_to_set, write_tasks
 
 CONF = Path(__file__).resolve().parent.parent / "conf" / "env"
 SHARED = ("workers", "step_deadline_s", "max_action_tokens", "cache_dir")  # of the run's env node, in any world
@@ -186,7 +186,9 @@ def prepare_panels(config: DictConfig, folder: Path, also_own: bool = False) -> 
             place = world(env, env_node(config, env))
             catalogue = Catalogue(place, cache_dir(config))
             weights = task_weights(config.env) if (env, task) == own(config) else {task: 1.0}
-            games = list_games(catalogue, weights, {"test": config.eval.games}, reward_on(place, config))["test"].tasks
+            with what_to_set():
+                listed = list_games(catalogue, weights, {"test": config.eval.games}, reward_on(place, config))
+            games = listed["test"].tasks
             write_tasks(_file(config, folder, env, task), games)
             seen |= {game.fingerprint for game in games}
     return frozenset(seen)

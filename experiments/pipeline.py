@@ -33,7 +33,7 @@ def run(config: DictConfig, folder: Path) -> RunResult:
     base = resolve_model(config.model.path, cache_root())
     check_hub(base)
     with stage(folder, "games"):
-        prepare_tasks(config, plan, folder, avoid=prepare_panels(config, folder))
+        plan = prepare_tasks(config, plan, folder, avoid=prepare_panels(config, folder))
     checkpoints = _train(config, plan, folder, base)
     with stage(folder, "evaluation"):
         evaluate(config, folder, checkpoints, tracked=True)

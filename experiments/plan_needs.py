@@ -12,7 +12,7 @@ from envs.catalogue import SPLITS, cache_root
 from envs.registry import world
 from envs.types import TaskError
 from envs.world import Params, World
-from experiments.budget import Plan, plan_budget
+from experiments.budget import Plan, plan_budget, with_games
 from experiments.mixture import shares, task_weights
 from experiments.panels import env_node, own, tested
 from experiments.tasks import cache_dir
@@ -46,10 +46,11 @@ class Needs:
 
 def needs(config: DictConfig) -> Needs:
     """Raises: TaskError: a task's split has fewer games than are wanted."""
-    plan = plan_budget(config)
+    plan, games = plan_budget(config), tuple(_games(config, plan_budget(config)))
+    plan = with_games(plan, config.budget, sum(part.wanted for part in games if part.split == "train"))
     models = 1 + bool(plan.demonstrations) + bool(plan.steps)
     panels = len(tested(config)) * len(config.eval.temperatures)
-    return Needs(plan, tuple(_games(config, plan)), models, panels * int(config.eval.games) * int(config.eval.plays))
+    return Needs(plan, games, models, panels * int(config.eval.games) * int(config.eval.plays))
 
 
 def _games(config: DictConfig, plan: Plan) -> Iterator[Games]:
@@ -83,6 +84,8 @@ def _split(config: DictConfig, place: World, task: str, split: str, wanted: int)
         else:
             seen.add(entry.record.fingerprint)
             accepted += 1
+    if accepted + missing < wanted and split == "train" and not config.env.tasks and accepted + missing:
+        wanted = accepted + missing  # they are revisited
     if accepted + missing < wanted:
         raise TaskError(f"{task}: split {split} has at most {accepted + missing} games of the {wanted} asked for")
     tries = missing if not accepted else round(missing * (accepted + rejected) / accepted)
