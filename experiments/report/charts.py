@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -31,7 +31,7 @@ class Chart:
     note: str = ""
 
 
-def _look(place: int) -> dict[str, str]:
+def _look(place: int) -> dict[str, Any]:
     return {"color": SERIES[place % len(SERIES)], "linestyle": DASHES[place // len(SERIES) % len(DASHES)]}
 
 
@@ -78,10 +78,11 @@ def heat_map(rows: Sequence[str], columns: Sequence[str], values: np.ndarray) ->
     with style("heat"):
         made = figure(min(WIDE, 3.4 + 1.25 * len(columns)), 1.5 + 0.42 * len(rows), "heat")
         axes = made.subplots()
-        mesh = axes.pcolormesh(100 * values[::-1], cmap="viridis", vmin=0, vmax=max(1.0, 100 * np.nanmax(values)))
+        top = max(1.0, 100 * float(np.nanmax(values)))
+        mesh = axes.pcolormesh(100 * values[::-1], cmap="viridis", vmin=0, vmax=top)
         for (row, column), value in np.ndenumerate(values[::-1]):
             if not np.isnan(value):
-                dark = 100 * value < 0.55 * mesh.norm.vmax
+                dark = 100 * value < 0.55 * top
                 axes.text(
                     column + 0.5,
                     row + 0.5,
@@ -105,7 +106,7 @@ def whiskers(name: str, found: Mapping[str, Interval], label: str, middle: float
     with style(name):
         made = figure(HALF, 1.0 + 0.32 * len(found), name)
         axes = made.subplots()
-        for place, interval in enumerate(reversed(found.values())):
+        for place, interval in enumerate(reversed(list(found.values()))):
             mean, low, high = (100 * value for value in (interval.mean, interval.low, interval.high))
             axes.plot([low, high], [place, place], color=SERIES[0], linewidth=5, alpha=0.35, solid_capstyle="butt")
             axes.plot([mean], [place], "o", color=SERIES[0], markersize=7)

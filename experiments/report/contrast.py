@@ -97,14 +97,15 @@ def _of_seed(item: Sample, seed: int) -> float:
 
 def game_variance(parts: Sequence[Weighted], seeds: Sequence[int]) -> float:
     """Variance of the contrast over games: paired on each panel; where episodes are missing, as if nothing were paired."""
-    total, panels = 0.0, {}
+    total = 0.0
+    panels: dict[str, np.ndarray] = {}
     for weight, item in parts:
         if item.shares is None:
             mean = float(item.means.mean())
             total += weight**2 * mean * (1 - mean) / item.games
             continue
         rows = [item.seeds.index(seed) for seed in seeds] if item.seeded else [0]
-        panels[item.panel] = panels.get(item.panel, 0) + weight * item.shares[rows].mean(axis=0)
+        panels[item.panel] = panels.get(item.panel, np.zeros(item.games)) + weight * item.shares[rows].mean(axis=0)
     return total + sum(float(vector.var(ddof=1)) / vector.size for vector in panels.values())
 
 

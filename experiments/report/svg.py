@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from contextlib import AbstractContextManager
 from io import StringIO
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -18,7 +19,7 @@ COLOURS = {
     **{stand_in: f"var(--s{place})" for place, stand_in in enumerate(SERIES)},
 }
 PIXELS_AN_INCH = 112
-STYLE = {
+STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
     "font.size": 10,
     "text.color": INK,
@@ -52,7 +53,7 @@ def figure(width: float, height: float, name: str) -> Figure:
     return made
 
 
-def style(name: str):
+def style(name: str) -> AbstractContextManager[None]:
     """A context in which figures take our style; ``name`` keeps the ids of several SVGs in one page apart."""
     from matplotlib import rc_context
 

@@ -78,7 +78,7 @@ def _cell(row: Mapping[str, Any]) -> Cell:
     known = {name: value for name, value in row.items() if name in {field.name for field in fields(Cell)}}
     bounds = wilson(row["successes"], row["games"] * row["plays"])
     optimal = row.get("optimal_turns")
-    missing = {
+    missing: dict[str, Any] = {
         "panel_hash": f"w&b {row['env']}/{row['task']} {row['games']}",
         "out_of_reach": 0,
         "outcomes": {},
