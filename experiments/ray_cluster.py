@@ -86,10 +86,9 @@ class Cluster:
         return (self.place / ENDED).exists()
 
     def _variables(self, token: str) -> dict[str, str]:
-        """A temporary folder with the same name on every node, as Ray wants it, and of this job alone."""
-        root = tempfile.gettempdir()
-        folder = Path(root if len(root) <= LONGEST_TMP else "/tmp") / f"turngrid-{self.place.name}"
-        return {**QUIET, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token, "RAY_TMPDIR": str(folder)}
+        """The temporary folder has the same name on every node, as Ray wants it."""
+        folder = str(temporary_folder(self.place.name))
+        return {**QUIET, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token, "RAY_TMPDIR": folder}
 
     @contextmanager
     def _node(
@@ -136,6 +135,12 @@ class Cluster:
         if asking.poll() != 0:
             asking.kill()
             raise RayClusterFailed(f"Ray did not start on {self.nodes} nodes; its words are in the job's log")
+
+
+def temporary_folder(name: str) -> Path:
+    """For the Ray of one job, not made yet: ``/tmp/ray``, which Ray would take, may be another user's."""
+    root = tempfile.gettempdir()
+    return Path(root if len(root) <= LONGEST_TMP else "/tmp") / f"turngrid-{name}-{secrets.token_hex(4)}"
 
 
 def node_address() -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -46,16 +47,25 @@ class Job(submitit.helpers.Checkpointable):  # type: ignore[misc]
         os.environ.pop("PYTHONSAFEPATH", None)  # for this process alone; its children say -P themselves
         restarts = int(os.environ.get("SLURM_RESTART_COUNT", "0"))
         command = [*command, *(self.again if restarts else ())]
-        if self.nodes == 1:
-            return _run(command, {})
         job = submitit.JobEnvironment()
-        place = self.meeting / f"{job.job_id}.{restarts}.ray"
-        cluster = ray_cluster.Cluster(place, self.nodes, self.gpus, self.cpus)
+        name = f"{job.job_id}.{restarts}.ray"
+        if self.nodes == 1:
+            return _alone(command, ray_cluster.temporary_folder(name))
+        cluster = ray_cluster.Cluster(self.meeting / name, self.nodes, self.gpus, self.cpus)
         if job.global_rank > 0:
             cluster.serve()
             return 0
         with cluster.head() as variables:
             return _run(command, variables)
+
+
+def _alone(command: Sequence[str], folder: Path) -> int:
+    """Ray's logs stay where the run has failed."""
+    folder.mkdir(mode=0o700)
+    code = _run(command, {"RAY_TMPDIR": str(folder)})
+    if code == 0:
+        shutil.rmtree(folder, ignore_errors=True)
+    return code
 
 
 def _run(command: Sequence[str], variables: Mapping[str, str]) -> int:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,11 +24,14 @@ def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SmallSlurm]:
     small = SmallSlurm(tmp_path_factory.mktemp("slurm"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SLURM_CONF", small.environment["SLURM_CONF"])
+        place = tempfile.mkdtemp(prefix="t", dir="/tmp")  # of the jobs; short, for Ray's sockets
+        patch.setenv("TMPDIR", place)
         try:
             small.start()
             yield small
         finally:
             small.stop()
+            shutil.rmtree(place)
 
 
 @pytest.fixture(autouse=True)

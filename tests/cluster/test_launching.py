@@ -9,11 +9,10 @@ from pathlib import Path
 
 import psutil
 import pytest
-from cheap_jobs import front_door
+from cheap_jobs import TINY, finished, front_door
 from omegaconf import DictConfig
 
-from experiments.result import RunResult, StageResult
-from experiments.run_folder import identity, outside_identity, run_name
+from experiments.run_folder import identity, outside_identity
 from train import launching, machine
 from train.app import main
 from train.base import ROOT
@@ -21,18 +20,6 @@ from train.compose import compose, composer
 from train.schema import Slurm
 
 LAUNCHED = ("slurm", "slurm_gpu1", "slurm_gpu8", "slurm_multinode", "local_parallel")
-ONE_OF_TWO = {
-    "successes": 1,
-    "games": 2,
-    "low": 0.1,
-    "high": 0.9,
-    "mean_turns_to_success": 3.0,
-    "invalid_share": 0.25,
-    "temperature": 0.4,
-    "max_turns": 12,
-    "panel_hash": "0" * 8,
-}
-TINY = ("budget=rl_only", "eval.games=2")
 
 
 @pytest.fixture(scope="module")
@@ -145,10 +132,7 @@ def test_several_runs_at_once_on_this_machine(tmp_path: Path) -> None:
     """Two finished runs and one that is refused; all three are started before the first one ends."""
     shared = ("critic.enable=false", "output_dir=runs")
     for algo in ("grpo", "rloo"):
-        folder = tmp_path / "runs" / run_name(compose([*TINY, *shared, f"algo={algo}"]))
-        folder.mkdir(parents=True)
-        base = StageResult("base", "asset://tiny", outcomes={"won": 1, "lost": 1}, **ONE_OF_TWO)
-        RunResult(folder.name, str(folder), 0, [base], units=0.0).write(folder)
+        finished(tmp_path / "runs", f"algo={algo}", *shared)
     parallel = ("cluster=local_parallel", "cluster.runs_at_once=3")
     launch = front_door("-m", "algo=grpo,ppo,rloo", *TINY, *shared, *parallel, cwd=tmp_path)
     _, err = launch.communicate(timeout=400)

@@ -14,13 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from cheap_jobs import front_door, launched, python, settings
+from cheap_jobs import TINY, finished, front_door, launched, python, settings
 from small_slurm import SmallSlurm
 
-from experiments.result import RunResult, StageResult
-from experiments.run_folder import run_name
 from train import launching
-from train.compose import compose
 from train.launching_wait import Waiting, wait
 
 AT_WORK = """
@@ -37,24 +34,12 @@ import sys, time
 from pathlib import Path
 attempts = Path(sys.argv[1])
 with attempts.open("a") as file:
-    file.write("started\\n")
+    file.write(" ".join(["started", *sys.argv[2:]]) + "\\n")
 if len(attempts.read_text().splitlines()) == 1:
     time.sleep(600)
 """
 NO_RESULT = "import os, signal; os.kill(os.getppid(), signal.SIGKILL)"  # submitit can write nothing any more
 SHORT = ("cluster.slurm.timeout_min=1", "cluster.slurm.signal_delay_s=55")
-ONE_OF_TWO = {
-    "successes": 1,
-    "games": 2,
-    "low": 0.1,
-    "high": 0.9,
-    "mean_turns_to_success": 3.0,
-    "invalid_share": 0.25,
-    "temperature": 0.4,
-    "max_turns": 12,
-    "panel_hash": "0" * 8,
-}
-TINY = ("budget=rl_only", "eval.games=2")
 
 
 @dataclass
@@ -99,16 +84,6 @@ def fates(slurm: SmallSlurm, cheap: tuple[Path, list[Waiting]]) -> Fates:
 
 
 # ---- through the front door
-
-
-def finished(root: Path, *overrides: str) -> Path:
-    """A run's folder as it is after its last stage: its run prints a table and ends."""
-    folder = root / run_name(compose([*TINY, *overrides]))
-    folder.mkdir(parents=True)
-    outcomes = {"won": 1, "out_of_turns": 1}
-    base = StageResult("base", "asset://tiny", outcomes=outcomes, **ONE_OF_TWO)
-    RunResult(folder.name, str(folder), 0, [base], units=0.0).write(folder)
-    return folder
 
 
 def test_several_runs_are_one_array_and_the_launch_names_the_one_that_failed(slurm: SmallSlurm, tmp_path: Path) -> None:
