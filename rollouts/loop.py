@@ -69,7 +69,7 @@ async def run_episode(policy: Policy, session: Session, plan: EpisodePlan, strea
     for index in range(plan.max_turns):
         action = await _act(policy, episode, plan, observation, view, stream)
         if action.out_of_context:
-            episode.outcome = Outcome.OUT_OF_CONTEXT
+            _out_of_context(episode)
             break
         result = await _step(session, episode, action)
         observation = result.observation
@@ -168,6 +168,13 @@ async def _grade(session: Session, episode: Episode) -> None:
     if episode.turns:
         episode.turns[-1].score_delta += result.score_delta
         episode.turns[-1].info |= result.info
+
+
+def _out_of_context(episode: Episode) -> None:
+    """The row ends with the last action: what came after it is what had no room."""
+    episode.outcome = Outcome.OUT_OF_CONTEXT
+    if episode.turns:
+        episode.turns[-1].context_ids = []
 
 
 def _ended(episode: Episode, result: StepResult) -> bool:
