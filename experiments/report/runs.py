@@ -20,7 +20,7 @@ from experiments.run_folder import read_failure
 from experiments.sweep.status import State, state
 
 LAST = "last"
-SHOWN_LINES = 12  # of a failure's message
+SHOWN_LINES = 40  # of a failure's message
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # forty times as fast, where PyYAML has libyaml
 
 
@@ -120,7 +120,7 @@ def read_run(folder: Path, coordinates: Mapping[str, str] | None = None, seed: i
 
 def _reason(folder: Path, where: State, curve: Curve) -> str:
     if where is State.FAILED:
-        message = str((read_failure(folder) or {}).get("message", ""))
+        message = str((read_failure(folder) or {}).get("message", "")).replace(f"{folder}/", "")
         return "\n".join(message.splitlines()[:SHOWN_LINES])
     if where is State.UNFINISHED:
         reached = f"after RL step {curve.steps[-1]}" if curve.steps else "before its first RL step"

@@ -17,7 +17,7 @@ from experiments.sweep.record import Sweep, SweepRun
 GAMES = 20
 BASE = [1] * 4 + [0] * 16  # 20 %
 TASK = "w2-o3-q4"
-FAILED = "rl ended with exit code 1; the last lines of logs/rl.log:\nMemoryError: <b>no room</b> | none"
+FAILED = "rl ended with exit code 1; see {folder}/logs/rl.log\nMemoryError: <b>no room</b> | none"
 
 
 def wins(count: int, first: int = 0) -> list[int]:
@@ -43,7 +43,7 @@ class SweepMaker:
 
     def failed(self, seed: int, **axes: str) -> Path:
         folder = self.unfinished(seed, **axes)
-        (folder / FAILURE).write_text(json.dumps({"message": FAILED, "ended": 2.0}))
+        (folder / FAILURE).write_text(json.dumps({"message": FAILED.format(folder=folder), "ended": 2.0}))
         return folder
 
     def not_started(self, seed: int, **axes: str) -> None:

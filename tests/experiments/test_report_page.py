@@ -117,6 +117,7 @@ def test_runs_without_a_result_are_named_with_their_reason(page: Page) -> None:
     rows = page.locator(".missing tbody tr")
     expect(rows).to_have_count(2)
     expect(rows.first).to_contain_text("rloo seed 0")
+    expect(rows.first.locator("pre")).to_contain_text("exit code 1; see logs/rl.log")
     expect(rows.first.locator("pre")).to_contain_text("MemoryError: <b>no room</b> | none")  # as text
     expect(rows.last).to_contain_text("rloo seed 1")
     expect(page.locator("#result aside.warn")).to_contain_text("2 of 8 runs have no result")
