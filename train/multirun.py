@@ -43,22 +43,41 @@ def main(arguments: Sequence[str], args: argparse.Namespace) -> int:
     """
     base.register()
     if args.multirun and sweep_asked_for(args.overrides):
-        launch = plan_launch(args.overrides, args.config_dir)
-        if launch.dry_run:
-            from train.sweep_table import dry_run_table
-
-            print(dry_run_table(launch))
-            return 0
-        arguments = [*_of_sweep(launch, args), *launching.hydra_arguments(launch.configs[0], args)]
-    elif args.multirun:
+        return _sweep(plan_launch(args.overrides, args.config_dir), args)
+    if args.multirun:
         first = _refuse_typos(args.overrides, args.config_dir)
         arguments = [*arguments, *launching.hydra_arguments(first, args)]
+    _hydra(arguments)
+    return _told()
+
+
+def _sweep(launch: Launch, args: argparse.Namespace) -> int:
+    if launch.dry_run:
+        from train.sweep_table import dry_run_table
+
+        print(dry_run_table(launch))
+        return 0
+    _hydra([*_of_sweep(launch, args), *launching.hydra_arguments(launch.configs[0], args)])
+    _report(launch)
+    return _told()
+
+
+def _hydra(arguments: Sequence[str]) -> None:
     sys.argv[1:] = arguments
     _hydra_app()
+
+
+def _told() -> int:
     failed = [*_failed, *launching.failures]
     for line in failed:
         print(f"turngrid: failed: {line}", file=sys.stderr)
     return 1 if failed else 0
+
+
+def _report(launch: Launch) -> None:
+    """In a process of its own: whatever becomes of it, the runs have ended as they have."""
+    command = [sys.executable, "-P", "-m", "experiments.report", str(launch.folder)]
+    subprocess.run(command, check=False, env=child_environment({}), preexec_fn=die_with_parent)
 
 
 def _of_sweep(launch: Launch, args: argparse.Namespace) -> list[str]:

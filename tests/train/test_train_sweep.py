@@ -125,7 +125,9 @@ def test_what_is_finished_is_not_repeated_and_what_failed_is_tried_again(mine: s
         assert done.stderr.splitlines()[-1].startswith("turngrid: failed: ")
     assert "tasks" in json.loads((folders[1] / "failure.json").read_text())["message"]
     assert len((folders[1] / "attempts.jsonl").read_text().splitlines()) == 2
-    (sweep,) = (record.read(path) for path in (tmp_path / "runs" / "sweeps").iterdir())
+    (place,) = (tmp_path / "runs" / "sweeps").iterdir()
+    assert str(place / "report.html") in done.stdout and "1 finished" in done.stdout
+    sweep = record.read(place)
     assert sweep is not None and [run.folder for run in sweep.runs] == [folder.name for folder in folders]
 
 
