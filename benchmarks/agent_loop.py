@@ -1,12 +1,17 @@
 """Wall time outside the model's forward passes: our agent loop against verl's own tool agent loop.
 
-    python -m benchmarks.agent_loop [--prompts 8] [--samples 8] [--turns 6] [--repeats 5] [--world fixed] [--out FILE.json]
+    python -m benchmarks.agent_loop [--passes none] [--world fixed] [--prompts 8] [--samples 8] [--turns 6] [--repeats 5]
+        [--out FILE.json]
 
 Both play the same tasks with the same model, server, turns, tokens a turn, world and transfer queue; verl's loop reaches
 the world through a tool. ``fixed`` is a world in this process that answers at once and always the same, ``textworld`` real
-games in their pool. They take turns, so that a busy machine is busy for both. Overhead is the wall time of a batch less the
-seconds that the server spent sampling; medians over the repeats. ``alone`` is our loop with one request a turn through
-verl's client, as with rollout=vllm.
+games in their pool. They take turns, so that a busy machine is busy for both.
+
+With ``--passes none`` the server answers without its model, so that all wall time is outside the forward passes: that is the
+overhead, and its ratio the figure. With ``--passes real`` the overhead is the wall time of a batch less the seconds that the
+server spent sampling, which leaves out whatever a loop did while the model worked for its other episodes: of two loops
+the one that makes the model work longer looks better there. Medians over the repeats. ``alone`` is our loop with one
+request a turn through verl's client, as with rollout=vllm.
 """
 
 from __future__ import annotations
@@ -54,6 +59,8 @@ from verl_plugin.agent_worker import AgentLoopWorker, VerlWorker
 from verl_plugin.dataset import TaskDataset
 from verl_plugin.early_start import ray_settings
 from verl_plugin.transformers_server import launch
+from verl_plugin.transformers_server.requests import GenRequest, GenResult
+from verl_plugin.transformers_server.server import TransformersServer
 
 TASK = "w4-o6-q8"  # won in 8 turns at best: with fewer, every episode has the same number of turns
 TOKENS = 16  # a turn
@@ -133,6 +140,26 @@ class FixedPool:
     async def __aexit__(self, *_: object) -> None: ...
 
 
+class NoPasses(TransformersServer):
+    """The server as it is, but for the model."""
+
+    ANSWER = (17, 23, 42, 5, 2)  # the last one ends a turn
+
+    def _generate(self, requests: list[GenRequest]) -> tuple[list[GenResult], int | None]:
+        self._stats.batches += 1
+        self._stats.requests += len(requests)
+        self._stats.sampled_tokens += len(requests) * len(self.ANSWER)
+        return [GenResult(list(self.ANSWER), [-1.0] * len(self.ANSWER), "eos") for _ in requests], self._step
+
+
+def start_server(config: DictConfig, passes: bool) -> Any:
+    path, settings = config.actor_rollout_ref.model.path, _server_settings(config)
+    if passes:
+        return launch.start(0, path, settings)
+    options = ray.remote(NoPasses).options(name=launch.server_name(0), num_cpus=0, max_concurrency=1000)
+    return options.remote(path, settings.max_num_seqs, settings.response_length)
+
+
 class Alone(AgentLoopWorker):
     """Without cohorts: one request a turn, whenever an episode is ready for it."""
 
@@ -142,9 +169,8 @@ class Alone(AgentLoopWorker):
 class Bench:
     """One server, one pool, one queue, and three workers in this process."""
 
-    def __init__(self, config: DictConfig, games: list[TaskRef], pool: Any) -> None:
-        self.config, self.games, self.pool = config, games, pool
-        self.server = launch.start(0, config.actor_rollout_ref.model.path, _server_settings(config))
+    def __init__(self, config: DictConfig, games: list[TaskRef], pool: Any, server: Any) -> None:
+        self.config, self.games, self.pool, self.server = config, games, pool, server
         balancer = get_router_handle(servers={launch.server_name(0): self.server})
         client = LLMServerClient(config, balancer)
         self.tool = WorldTool(pool)
@@ -234,12 +260,12 @@ def bench_config(prompts: int, samples: int, turns: int, folder: Path) -> tuple[
     return config, games
 
 
-async def compare(config: DictConfig, games: list[TaskRef], repeats: int, fixed: bool) -> dict[str, dict[str, float]]:
-    async with FixedPool() if fixed else pool_of(config.env) as pool:
-        bench = Bench(config, games, pool)
+async def compare(config: DictConfig, games: list[TaskRef], args: argparse.Namespace) -> dict[str, dict[str, float]]:
+    async with FixedPool() if args.world == "fixed" else pool_of(config.env) as pool:
+        bench = Bench(config, games, pool, start_server(config, args.passes == "real"))
         prompts = await bench.prompts()
         seen: dict[str, list[dict[str, float]]] = {name: [] for name in bench.workers}
-        for repeat in range(repeats + 1):
+        for repeat in range(args.repeats + 1):
             for name, found in seen.items():
                 found.append(await bench.measure(name, prompts))
                 print(f"{repeat} {name} {found[-1]}", file=sys.stderr, flush=True)
@@ -256,6 +282,7 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=8)
     parser.add_argument("--turns", type=int, default=6)
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--passes", choices=("none", "real"), default="none")
     parser.add_argument("--world", choices=("fixed", "textworld"), default="fixed")
     parser.add_argument("--out", type=Path)
     args = parser.parse_args()
@@ -263,7 +290,7 @@ def main() -> None:
         config, games = bench_config(args.prompts, args.samples, args.turns, Path(folder))
         ray.init(**ray_settings(config, sys.executable), log_to_driver=False)
         tq.init(config.transfer_queue)
-        result: dict[str, Any] = asyncio.run(compare(config, games, args.repeats, args.world == "fixed"))
+        result: dict[str, Any] = asyncio.run(compare(config, games, args))
     verls = result["verl"]
     for name in ("ours", "alone"):
         result[name]["overhead_ratio"] = round(result[name]["overhead"] / verls["overhead"], 2)
