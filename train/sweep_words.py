@@ -10,6 +10,7 @@ from experiments.run_folder import outside_identity
 from experiments.sweep.definition import Axis, Scale
 from train.errors import ConfigError
 
+YES, NO = ("true", "yes", "y", "on", "1"), ("false", "no", "n", "off", "0")
 TAKEN = ("sweep", "scale", "seed", "dry_run", "fresh")  # words of the sweep; everything else goes to its runs
 
 
@@ -27,7 +28,11 @@ class SweepWords:
         return found[-1].get_value_element_as_str() if found else default
 
     def yes(self, key: str) -> bool:
-        return self.one(key, "false").lower() == "true"
+        """As a run reads a bool. Raises: ConfigError: it is none."""
+        word = self.one(key, "false").lower()
+        if word not in YES + NO:
+            raise ConfigError(f"{key}={word} must be true or false")
+        return word in YES
 
     def seeds(self, scale: Scale) -> list[int]:
         """Raises: ConfigError: a seed that is no number."""

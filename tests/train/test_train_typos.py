@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from train.app import main
@@ -70,6 +72,23 @@ def test_a_flag_that_does_not_exist_gets_one_line_too(flag: str, capfd: pytest.C
     assert main([flag]) == 2
     out, err = capfd.readouterr()
     assert (out, err.splitlines()) == ("", [FLAGS[flag]])
+
+
+def test_a_sweep_starts_nothing_where_a_word_of_its_own_is_wrong(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Above all not where somebody wanted a dry run."""
+    for word, answer in {
+        "dry_run=maybe": "dry_run=maybe must be true or false",
+        "fresh=perhaps": "fresh=perhaps must be true or false",
+        "seed=a": "seeds are whole numbers",
+        "scale=laptpo": "this sweep has no scale=laptpo (choices: laptop, paper)",
+    }.items():
+        assert main(["-m", "sweep=table10_algorithms", word, f"output_dir={tmp_path}"]) == 2
+        (line,) = capfd.readouterr().err.splitlines()
+        assert answer in line
+    assert main(["-m", "sweep=table10_algorithms", "dry_run=yes", f"output_dir={tmp_path}"]) == 0
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_our_config_cannot_be_swapped_away(capfd: pytest.CaptureFixture[str]) -> None:
