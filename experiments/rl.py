@@ -5,13 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf, open_dict
-from tqdm import tqdm
 
 from experiments.budget import Plan
 from experiments.child import run_child
 from experiments.environment import stage_environment
-from experiments.metrics import read_metrics
 from experiments.resume import RlFolder, discard_beyond_checkpoint
+from experiments.rl_progress import Progress
 from experiments.tasks import task_file
 from experiments.tracking.stage_run import StageRun
 
@@ -26,7 +25,8 @@ def train(config: DictConfig, plan: Plan, folder: Path, model: str) -> Path:
     done = discard_beyond_checkpoint(rl)
     if done < plan.steps:
         _write_config(rl_config(config, plan, folder, model), rl.config)
-        bar = _Progress(rl, plan.steps, done)
+        prompts, samples = int(config.data.train_batch_size), int(config.actor_rollout_ref.rollout.n)
+        bar = Progress(rl, plan.steps, done, prompts, samples)
         run_child(
             "verl_plugin.rl",
             [str(rl.config)],
@@ -73,25 +73,3 @@ def _seed(config: DictConfig, seed: int) -> None:
 def _write_config(config: DictConfig, path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     OmegaConf.save(config, path)
-
-
-class _Progress:
-    """Follows the metrics file of a trainer that runs elsewhere."""
-
-    def __init__(self, rl: RlFolder, steps: int, done: int) -> None:
-        self._metrics = rl.metrics
-        self._size = -1
-        self._bar = tqdm(total=steps, initial=done, desc="RL", unit="step")
-
-    def update(self) -> None:
-        size = self._metrics.stat().st_size if self._metrics.exists() else 0
-        if size == self._size:
-            return
-        self._size = size
-        lines = [line for line in read_metrics(self._metrics) if "success/train" in line]
-        if lines:
-            self._bar.set_postfix_str(f"won {lines[-1]['success/train']:.0%} of the last step's episodes")
-            self._bar.update(lines[-1]["step"] - self._bar.n)
-
-    def close(self) -> None:
-        self._bar.close()

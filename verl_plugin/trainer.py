@@ -70,6 +70,7 @@ class TurngridTrainer(CreditLog, PPOTrainerSync):
 
     def on_step_begin(self) -> None:
         self._prompts_of_step = 0
+        self._step_folder().mkdir(parents=True, exist_ok=True)  # whoever watches the folder sees that the step began
         super().on_step_begin()
 
     def _guard_against_endless_refills(self) -> None:

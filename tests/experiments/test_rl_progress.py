@@ -1,0 +1,59 @@
+"""What the bar of the RL stage says, from folders as a trainer leaves them at each moment of a step."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+
+from experiments.metrics import MetricsLog
+from experiments.resume import RlFolder
+from experiments.rl_progress import STARTING, Progress, doing
+
+
+def groups(rl: RlFolder, step: int, count: int) -> None:
+    folder = rl.episodes / f"{step:06d}"
+    folder.mkdir(parents=True, exist_ok=True)
+    for index in range(count):
+        (folder / f"{step:06d}-{index:04d}.jsonl").touch()
+
+
+def gathered(rl: RlFolder, step: int, won: float) -> None:
+    """As the trainer ends a step: one file, then the line of metrics."""
+    folder = rl.episodes / f"{step:06d}"
+    for file in folder.iterdir():
+        file.unlink()
+    folder.rmdir()
+    folder.with_suffix(".jsonl").touch()
+    MetricsLog(rl.metrics).append(step, {"success/train": won})
+
+
+def test_each_moment_of_a_step_has_its_words(tmp_path: Path) -> None:
+    rl = RlFolder(tmp_path)
+    assert doing(rl, 1, True, 16, 8) == STARTING
+    groups(rl, 1, 0)
+    assert doing(rl, 1, True, 16, 8) == "playing: 0 of 128 episodes"
+    groups(rl, 1, 5)
+    (rl.episodes / "000001" / "000001-0009.failed").touch()  # refilled: no episodes of this step's
+    assert doing(rl, 1, True, 16, 8) == "playing: 40 of 128 episodes"
+    groups(rl, 1, 16)
+    assert doing(rl, 1, True, 16, 8) == "learning from 128 episodes"
+    gathered(rl, 1, 0.25)
+    assert doing(rl, 2, False, 16, 8) == "between two steps"
+
+
+def test_the_bar_follows_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = io.StringIO()
+    monkeypatch.setattr("experiments.rl_progress.LOG_SECONDS", 0.0)
+    monkeypatch.setattr("sys.stderr", shown)
+    rl = RlFolder(tmp_path)
+    bar = Progress(rl, 3, 0, 4, 2)
+    for change in (lambda: None, lambda: groups(rl, 1, 2), lambda: gathered(rl, 1, 0.25), lambda: groups(rl, 2, 4)):
+        change()
+        bar.update()
+    bar.close()
+    assert STARTING in shown.getvalue()
+    assert "playing: 4 of 8 episodes" in shown.getvalue()
+    assert "learning from 8 episodes, won 25% in step 1" in shown.getvalue()
+    assert "1/3" in shown.getvalue().split("\r")[-1]
