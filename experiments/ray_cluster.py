@@ -1,4 +1,4 @@
-"""Ray over the nodes of one job: a head on the first, a node of Ray's on each of the others, and nobody else's business.
+"""Ray over the nodes of one job: a head on the first, a node of Ray's on each of the others.
 
 The head's address and a token that is good for this cluster alone go through a file that only the job's owner can read.
 """
@@ -129,7 +129,8 @@ class Cluster:
         draft.touch(mode=0o600)
         draft.write_text(json.dumps(dict(variables)), encoding="utf-8")
         command = [sys.executable, "-P", "-m", "experiments.ray_cluster", str(self.place), str(self.nodes)]
-        asking = subprocess.Popen(command, env=child_environment(variables), preexec_fn=die_with_parent)  # noqa: PLW1509
+        environment = child_environment(variables)
+        asking = subprocess.Popen(command, env=environment, preexec_fn=die_with_parent)  # noqa: PLW1509
         while asking.poll() is None and node.poll() is None:
             time.sleep(0.5)
         if asking.poll() != 0:
@@ -155,7 +156,7 @@ def node_address() -> str:
 
 
 def gather(place: Path, count: int, seconds: float = MEETING_SECONDS) -> bool:
-    """Let the other nodes know of the head once it answers; whether ``count`` nodes are there before the time is over."""
+    """Let the other nodes know of the head once it answers; whether ``count`` nodes are there in time."""
     import ray
 
     end = time.monotonic() + seconds

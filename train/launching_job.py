@@ -1,4 +1,4 @@
-"""What a job of SLURM's does: one run, as a process of its own; on the first of several nodes, with Ray over all of them."""
+"""What a job of SLURM's does: one run, as a process of its own; on several nodes, with a Ray over all of them."""
 
 from __future__ import annotations
 

@@ -102,7 +102,8 @@ def _own_setup() -> list[str]:
     return [
         f'export PYTHONPATH={root}"${{PYTHONPATH:+:$PYTHONPATH}}"',
         "export PYTHONSAFEPATH=1",
-        '[ -z "$SLURM_CPUS_PER_TASK" ] || export SRUN_CPUS_PER_TASK="$SLURM_CPUS_PER_TASK"',  # as srun wants it since 22.05
+        # since 22.05 srun does not take a job's cores by itself
+        '[ -z "$SLURM_CPUS_PER_TASK" ] || export SRUN_CPUS_PER_TASK="$SLURM_CPUS_PER_TASK"',
     ]
 
 

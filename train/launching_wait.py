@@ -1,4 +1,4 @@
-"""The wait for SLURM's jobs. It ends for each of them: with its result, or with SLURM's word that there will be none."""
+"""The wait for SLURM's jobs. It ends for each: with its result, or with SLURM's word that there will be none."""
 
 from __future__ import annotations
 
