@@ -40,6 +40,8 @@ class RlFolder:
 def discard_beyond_checkpoint(rl: RlFolder) -> int:
     """Move what is newer than the last checkpoint out of the way; returns that checkpoint's step."""
     step = rl.saved_step()
+    for begun in [path for path in _entries(rl.episodes) if path.is_dir() and not _entries(path)]:
+        begun.rmdir()  # a step of which nothing was played is nothing to discard
     late = {folder: _late(folder, step) for folder in (rl.episodes, rl.credit)}
     lines = list(read_metrics(rl.metrics))
     if any(late.values()) or any(line["step"] > step for line in lines):

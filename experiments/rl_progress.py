@@ -19,7 +19,7 @@ def doing(rl: RlFolder, step: int, first: bool, prompts: int, samples: int) -> s
     """In words, what step number ``step``, perhaps the first of this process, is at. A prompt's samples reach the disk together, once all have been played."""
     folder = rl.episodes / f"{step:06d}"
     if not folder.exists():
-        return STARTING if first else "between two steps"
+        return STARTING if first and not rl.step_episodes(step).exists() else "between two steps"
     played = samples * len(list(folder.glob("*.jsonl")))
     if played < prompts * samples:
         return f"playing: {played} of {prompts * samples} episodes"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from experiments.metrics import MetricsLog
-from experiments.resume import RlFolder
+from experiments.resume import RlFolder, discard_beyond_checkpoint
 from experiments.rl_progress import STARTING, Progress, doing
 
 
@@ -40,7 +40,18 @@ def test_each_moment_of_a_step_has_its_words(tmp_path: Path) -> None:
     groups(rl, 1, 16)
     assert doing(rl, 1, True, 16, 8) == "learning from 128 episodes"
     gathered(rl, 1, 0.25)
+    assert doing(rl, 1, True, 16, 8) == "between two steps"  # its line of metrics comes a moment later
     assert doing(rl, 2, False, 16, 8) == "between two steps"
+
+
+def test_a_step_that_had_only_begun_is_nothing_to_discard(tmp_path: Path) -> None:
+    rl = RlFolder(tmp_path)
+    groups(rl, 1, 0)
+    assert discard_beyond_checkpoint(rl) == 0
+    assert not rl.discarded.exists() and not list(rl.episodes.iterdir())
+    groups(rl, 1, 1)
+    discard_beyond_checkpoint(rl)
+    assert [file.name for file in rl.discarded.rglob("000001/*")] == ["000001-0000.jsonl"]
 
 
 def test_the_bar_follows_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
