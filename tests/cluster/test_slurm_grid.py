@@ -8,6 +8,7 @@ import sys
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 import small
 from cheap_jobs import front_door
@@ -81,13 +82,13 @@ def reported(folder: Path) -> str:
     return (folder / "report.md").read_text()
 
 
-STEPS = 40
+STEPS, SAVED_EVERY, BROKEN_OFF = 10, 4, 6
 LEARNING = (  # 60 demonstrations, so that some of the episodes of most steps are won
     "budget.units=100",
     "budget.demo_cost=1",
     "budget.sft_share=0.6",
     f"budget.rl_steps={STEPS}",
-    "trainer.save_freq=4",
+    f"trainer.save_freq={SAVED_EVERY}",
     "env.max_turns=12",
 )
 
@@ -96,11 +97,12 @@ def test_a_run_that_its_time_limit_breaks_off_ends_as_an_unbroken_one(slurm: Sma
     job = ("cluster=slurm", "cluster.slurm.timeout_min=600", "cluster.slurm.signal_delay_s=60")
     output = tmp_path / "broken"
     process = front_door(*small.OVERRIDES, *LEARNING, *job, f"output_dir={output}", cwd=tmp_path)
-    small.wait_for(lambda: steps_logged(output) >= 6, 1800)
+    small.wait_for(lambda: steps_logged(output) >= BROKEN_OFF, 1800)
+    hold(output)
     (job_id,) = slurm.command("squeue", "-h", "-o", "%A").split()
     end_soon(slurm, job_id)
     small.wait_for(lambda: slurm.command("squeue", "-h", "-j", job_id, "-o", "%r").strip() == "BeginTime", 300)
-    assert steps_logged(output) < STEPS, "broken off too late to show anything"
+    assert steps_logged(output) < STEPS and steps_logged(output) % SAVED_EVERY, "broken off where it shows nothing"
     slurm.command("scontrol", "update", f"JobId={job_id}", "TimeLimit=600")
     slurm.hurry(job_id)
     _, err = process.communicate(timeout=2400)
@@ -111,7 +113,14 @@ def test_a_run_that_its_time_limit_breaks_off_ends_as_an_unbroken_one(slurm: Sma
     assert broken.name == unbroken.name
     assert_same(broken, unbroken)
     metrics = small.lines(broken / "rl" / "metrics.jsonl")
-    assert any(line["success/train"] > 0 and line["actor/grad_norm"] > 0 for line in metrics[STEPS // 2 :])
+    assert any(line["success/train"] > 0 and line["actor/grad_norm"] > 0 for line in metrics[SAVED_EVERY:])
+
+
+def hold(output: Path) -> None:
+    """So that it does not end in the half minute that SLURM may take to see that a job's time is up."""
+    trainers = [p for p in psutil.process_iter(["cmdline"]) if {"verl_plugin.rl"} & set(p.info["cmdline"] or [])]
+    (trainer,) = [p for p in trainers if str(output) in p.info["cmdline"][-1]]
+    trainer.suspend()
 
 
 def end_soon(slurm: SmallSlurm, job_id: str) -> None:
