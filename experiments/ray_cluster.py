@@ -26,9 +26,9 @@ from experiments.child import child_environment, die_with_parent
 from experiments.exit_codes import Failure
 
 MEETING_SECONDS = 600.0  # nodes of a job start together, but images may have to be fetched
-STOP_SECONDS = 20.0
+STOP_SECONDS, AGAIN_SECONDS = 20.0, 5.0
 HEAD, DRAFT, ENDED = "head.json", ".head", "ended"
-LONGEST_TMP = 40  # characters: Ray puts sockets below, whose path Linux cuts at 107
+LONGEST_ROOT = 24  # characters: Ray puts sockets 71 below our 12, and Linux takes 107
 QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_worker_niceness": "0"}  # as in ``experiments.environment``
 
 
@@ -73,13 +73,16 @@ class Cluster:
         """On every other node: be one of Ray's nodes until the head's block ends.
 
         Raises:
-            RayClusterFailed: no head has shown itself within ten minutes.
+            RayClusterFailed: no head has shown itself within ten minutes, or this node cannot be part of its cluster.
         """
-        variables = self._meet()
+        variables, end = self._meet(), time.monotonic() + MEETING_SECONDS
         while not self._over():
             with self._node([f"--address={variables['RAY_ADDRESS']}"], node_address(), variables) as node:
                 while not self._over() and node.poll() is None:
-                    time.sleep(1)  # one that could not join is started again
+                    time.sleep(1)
+            if not self._over() and time.monotonic() > end:
+                raise RayClusterFailed("this node of Ray's has ended and the others go on; see above")
+            time.sleep(AGAIN_SECONDS)  # one that could not join is started again
         shutil.rmtree(variables["RAY_TMPDIR"], ignore_errors=True)
 
     def _over(self) -> bool:
@@ -87,7 +90,7 @@ class Cluster:
 
     def _variables(self, token: str) -> dict[str, str]:
         """The temporary folder has the same name on every node, as Ray wants it."""
-        folder = str(temporary_folder(self.place.name))
+        folder = str(temporary_folder())
         return {**QUIET, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token, "RAY_TMPDIR": folder}
 
     @contextmanager
@@ -138,10 +141,10 @@ class Cluster:
             raise RayClusterFailed(f"Ray did not start on {self.nodes} nodes; its words are in the job's log")
 
 
-def temporary_folder(name: str) -> Path:
-    """For the Ray of one job, not made yet: ``/tmp/ray``, which Ray would take, may be another user's."""
+def temporary_folder() -> Path:
+    """For the Ray of one attempt of one job, not made yet: ``/tmp/ray``, which Ray would take, may be another user's."""
     root = tempfile.gettempdir()
-    return Path(root if len(root) <= LONGEST_TMP else "/tmp") / f"turngrid-{name}-{secrets.token_hex(4)}"
+    return Path(root if len(root) <= LONGEST_ROOT else "/tmp") / f"tg-{secrets.token_hex(4)}"
 
 
 def node_address() -> str:

@@ -48,10 +48,10 @@ class Job(submitit.helpers.Checkpointable):  # type: ignore[misc]
         restarts = int(os.environ.get("SLURM_RESTART_COUNT", "0"))
         command = [*command, *(self.again if restarts else ())]
         job = submitit.JobEnvironment()
-        name = f"{job.job_id}.{restarts}.ray"
         if self.nodes == 1:
-            return _alone(command, ray_cluster.temporary_folder(name))
-        cluster = ray_cluster.Cluster(self.meeting / name, self.nodes, self.gpus, self.cpus)
+            return _alone(command, ray_cluster.temporary_folder())
+        place = self.meeting / f"{job.job_id}.{restarts}.ray"
+        cluster = ray_cluster.Cluster(place, self.nodes, self.gpus, self.cpus)
         if job.global_rank > 0:
             cluster.serve()
             return 0
@@ -60,12 +60,16 @@ class Job(submitit.helpers.Checkpointable):  # type: ignore[misc]
 
 
 def _alone(command: Sequence[str], folder: Path) -> int:
-    """Ray's logs stay where the run has failed."""
+    """Ray's logs stay where the run has failed, and not where its time was up."""
     folder.mkdir(mode=0o700)
-    code = _run(command, {"RAY_TMPDIR": str(folder)})
-    if code == 0:
-        shutil.rmtree(folder, ignore_errors=True)
-    return code
+    print(f"turngrid: Ray's temporary folder is {folder}", flush=True)
+    code = 0
+    try:
+        code = _run(command, {"RAY_TMPDIR": str(folder)})
+        return code
+    finally:
+        if code == 0:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _run(command: Sequence[str], variables: Mapping[str, str]) -> int:
