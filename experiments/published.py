@@ -15,6 +15,8 @@ from typing import Any
 
 import yaml
 
+from experiments.exit_codes import Refusal
+
 FILE = Path(__file__).with_name("arxiv_2510_01132.yaml")
 NONE = "none"  # how a layout says that the paper has no such row or column
 BASE = "base"  # row or column of a table whose one figure for the untrained model stands in its protocol
@@ -22,7 +24,7 @@ BASE = "base"  # row or column of a table whose one figure for the untrained mod
 Rows = Mapping[str, Mapping[str, float | None]]
 
 
-class PublishedError(ValueError):
+class PublishedError(Refusal):
     """No such table, row or column; the message is one line and names the nearest."""
 
 

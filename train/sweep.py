@@ -10,7 +10,7 @@ from omegaconf import DictConfig
 
 from experiments.run_folder import put_aside, run_name
 from experiments.sweep import record
-from experiments.sweep.definition import Definition, Scale, SweepError, load, scale_of
+from experiments.sweep.definition import Definition, Scale, load, scale_of
 from experiments.sweep.expansion import Point, points
 from experiments.sweep.record import Sweep, SweepRun
 from experiments.sweep.status import State, state
@@ -55,7 +55,7 @@ def plan_launch(overrides: Sequence[str], config_dir: str | None = None) -> Laun
     """Expand the sweep, compose each run and check it.
 
     Raises:
-        ConfigError: no such sweep or scale, or a run that could not be; nothing has been started.
+        SweepError, ConfigError: no such sweep or scale; a run that could not be. Nothing has been started.
     """
     words = SweepWords(parse([text for text in overrides if not text.startswith("hydra")]))
     definition, chosen = _definition(words)
@@ -69,11 +69,8 @@ def plan_launch(overrides: Sequence[str], config_dir: str | None = None) -> Laun
 
 
 def _definition(words: SweepWords) -> tuple[Definition, Scale]:
-    try:
-        definition = load(words.one("sweep", ""))
-        return definition, scale_of(definition, words.one("scale", DEFAULT_SCALE))
-    except SweepError as error:
-        raise ConfigError(str(error)) from error
+    definition = load(words.one("sweep", ""))
+    return definition, scale_of(definition, words.one("scale", DEFAULT_SCALE))
 
 
 def _composed(planned: Sequence[Point], config_dir: str | None) -> Iterator[DictConfig]:

@@ -8,6 +8,8 @@ from pathlib import Path
 import msgspec
 import yaml
 
+from experiments.exit_codes import Refusal
+
 SWEEPS = Path(__file__).resolve().parents[2] / "sweeps"
 RESERVED = ("stage", "panel", "published", "minus")
 STAGES = ("base", "sft", "rl", "last")
@@ -16,7 +18,7 @@ Selector = dict[str, str]
 Axis = dict[str, list[str]]
 
 
-class SweepError(ValueError):
+class SweepError(Refusal):
     """The sweep does not exist, or its file says something that cannot be meant."""
 
 

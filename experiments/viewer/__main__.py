@@ -21,11 +21,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 
+from experiments.exit_codes import exit_code
 from experiments.viewer.page import LIMIT, page
 from experiments.viewer.sources import RUN_MARK, EpisodeFile, SourceError, episode_files
 from experiments.viewer.thinning import thin
 
-REFUSED = 2
 PAGE = "trajectories.html"
 
 
@@ -42,11 +42,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if "--help" in given or "-h" in given:
         print(__doc__)
         return 0
-    try:
-        print(_write(*split(given)))
-    except (SourceError, OSError) as error:
-        print(f"turngrid: {error}", file=sys.stderr, flush=True)
-        return REFUSED
+    return exit_code(lambda: _run(given), refused=(OSError,), resumes=False)
+
+
+def _run(given: Sequence[str]) -> int:
+    print(_write(*split(given)))
     return 0
 
 

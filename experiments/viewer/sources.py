@@ -11,6 +11,7 @@ from itertools import chain, islice
 from pathlib import Path
 
 from experiments.credit import Credit, read_credit
+from experiments.exit_codes import Refusal
 from experiments.sweep import record
 from experiments.viewer.tokenizer import tokenizer_of
 from rollouts.episode import Episode
@@ -23,7 +24,7 @@ RUN_MARK = "attempts.jsonl"
 PATTERNS = ("episodes/*.jsonl", "demonstrations/*.jsonl", "evaluation/**/*.jsonl", "rl/episodes/*.jsonl")
 
 
-class SourceError(ValueError):
+class SourceError(Refusal):
     """There is nothing to show under this path; the message is one line."""
 
 

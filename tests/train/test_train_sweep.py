@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from experiments.exit_codes import Refusal
 from experiments.result import RunResult, StageResult
 from experiments.sweep import record
 from train.app import main
 from train.base import ROOT
-from train.errors import ConfigError
 from train.sweep import plan_launch
 
 ONE_OF_TWO = {
@@ -79,7 +79,7 @@ def test_the_seeds_and_axes_of_the_command_line(mine: str, tmp_path: Path) -> No
 def test_what_cannot_be_is_refused_before_anything_starts(
     words: list[str], answer: str, mine: str, tmp_path: Path
 ) -> None:
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(Refusal) as caught:
         plan_launch([mine, f"output_dir={tmp_path / 'runs'}", *words])
     assert answer in str(caught.value)
     assert not (tmp_path / "runs").exists()
