@@ -75,8 +75,11 @@ def command(run: Run, config_dir: str | None = None) -> list[str]:
 
 def elsewhere(config: DictConfig) -> bool:
     """Whether a run of this config is to be started by a launcher and has not been yet; plans are made here."""
-    planned = config.plan or config.plan_gpu
-    return bool(config.cluster.launcher != HERE and not planned and LAUNCHED not in os.environ)
+    return config.cluster.launcher != HERE and not _planned(config) and LAUNCHED not in os.environ
+
+
+def _planned(config: DictConfig) -> bool:
+    return bool(config.plan or config.plan_gpu)
 
 
 def hydra_arguments(config: DictConfig, args: argparse.Namespace) -> list[str]:
@@ -86,7 +89,11 @@ def hydra_arguments(config: DictConfig, args: argparse.Namespace) -> list[str]:
         ConfigError: no such launcher, or this machine cannot launch so; nothing has been started.
     """
     name = config.cluster.launcher
-    if name == HERE or any(text.lstrip("+").startswith("hydra/launcher=") for text in args.overrides):
+    if any(text.lstrip("+").startswith("hydra/launcher=") for text in args.overrides):
+        return []
+    if name == HERE:
+        if not _planned(config):
+            machine.check(config)  # each run would refuse it, one after the other
         return []
     if name not in (SLURM, PARALLEL):
         raise ConfigError(f"cluster.launcher={name} must be {HERE}, {SLURM} or {PARALLEL}")

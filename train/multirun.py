@@ -57,7 +57,8 @@ def _sweep(launch: Launch, args: argparse.Namespace) -> int:
 
         print(dry_run_table(launch))
         return 0
-    _hydra([*_of_sweep(launch, args), *launching.hydra_arguments(launch.configs[0], args)])
+    launcher = launching.hydra_arguments(launch.configs[0], args)  # first of all, since it may refuse
+    _hydra([*_of_sweep(launch, args), *launcher])
     _report(launch)
     return _told()
 

@@ -85,6 +85,15 @@ def test_what_cannot_be_is_refused_before_anything_starts(
     assert not (tmp_path / "runs").exists()
 
 
+def test_what_this_machine_lacks_is_said_once_for_all_runs(
+    mine: str, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("train.machine.gpus", lambda: 0)
+    assert main(["-m", mine, "cluster=gpu1", f"output_dir={tmp_path / 'runs'}"]) == 2
+    assert capfd.readouterr().err.count("this machine has none") == 1
+    assert not (tmp_path / "runs").exists()
+
+
 def test_a_sweep_without_m_is_told_so(mine: str, capfd: pytest.CaptureFixture[str]) -> None:
     assert main([mine]) == 2
     assert "add -m" in capfd.readouterr().err
