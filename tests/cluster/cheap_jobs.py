@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -50,13 +51,17 @@ def launched(params: dict[str, Any], commands: dict[str, Sequence[str]]) -> list
 
 
 def front_door(*arguments: str, cwd: Path) -> subprocess.Popen[str]:
-    """As a shell starts it: in a process group of its own, which Ctrl-C would reach."""
+    """As a shell starts it in the foreground: in a process group of its own, which Ctrl-C reaches."""
     command = [sys.executable, "-P", "-m", "train", *arguments]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "200"}
-    pipe = subprocess.PIPE
-    return subprocess.Popen(
-        command, cwd=cwd, env=environment, stdout=pipe, stderr=pipe, text=True, start_new_session=True
-    )
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    start = {"start_new_session": True, "preexec_fn": _hear_ctrl_c}
+    return subprocess.Popen(command, cwd=cwd, env=environment, **streams, **start)
+
+
+def _hear_ctrl_c() -> None:
+    """A shell's background jobs inherit a SIGINT that is ignored, and tests may be one."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def finished(root: Path, *overrides: str) -> Path:

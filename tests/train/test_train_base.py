@@ -75,6 +75,7 @@ def _has(key: str) -> bool:
 
 @pytest.mark.parametrize("file", [file for file in FILES if file.parent != CONF], ids=lambda file: file.stem)
 def test_an_option_is_named_like_its_file(file: Path) -> None:
-    node = {"reward": "turn_reward"}.get(file.parent.name, file.parent.name)
-    assert yaml.safe_load(file.read_text())[node]["name"] == file.stem
+    others = {"reward": "turn_reward", "rollout": "actor_rollout_ref.rollout"}
+    node = OmegaConf.select(OmegaConf.load(file), others.get(file.parent.name, file.parent.name))
+    assert node.name == file.stem
     assert file.read_text().startswith("# @package _global_\n")
