@@ -168,7 +168,8 @@ async def test_an_abort_answers_who_waits_and_the_server_goes_on(server: ActorHa
 
 
 async def test_finished_episodes_leave_no_memory(server: ActorHandle) -> None:
-    """A step's prefixes take 64 * 600 tokens * 2 KiB = 75 MiB; six steps of them would be 450 MiB."""
+    """A step's prefixes take 64 * 600 tokens * 2 KiB = 75 MiB; four steps of them would be 300 MiB. In its first steps the
+    process finds its level: how the batches fall together decides when."""
 
     async def step(number: int) -> int:
         wire = [asdict(GenRequest(f"{number}-{i}", [7] * 600, 2, seed=i)) for i in range(64)]
@@ -177,7 +178,7 @@ async def test_finished_episodes_leave_no_memory(server: ActorHandle) -> None:
         return (await server.stats.remote())["peak_memory_bytes"]
 
     peaks = [await step(number) for number in range(8)]
-    assert peaks[-1] - peaks[1] < 150 * MIB, [peak // MIB for peak in peaks]
+    assert peaks[-1] - peaks[3] < 150 * MIB, [peak // MIB for peak in peaks]
 
 
 async def test_the_actor_says_nothing(server: ActorHandle, session: Path) -> None:
