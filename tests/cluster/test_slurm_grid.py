@@ -66,7 +66,8 @@ def test_a_sweep_of_six_runs_from_launch_to_report(slurm: SmallSlurm, tmp_path: 
     assert [run.label for run in finished] == [run.label for run in planned.sweep.runs if run != unlucky]
     report = reported(planned.folder)
     assert "5 finished, 1 failed of 6 runs" in report
-    assert [line for line in report.splitlines() if "| failed |" in line and unlucky.folder in line]
+    named = f"| {' '.join(unlucky.coordinates.values())} seed {unlucky.seed} | failed |"
+    assert [line for line in report.splitlines() if line.startswith(named)]
     obstacle.unlink()
     code, err = launch("-m", *arguments, cwd=tmp_path)
     assert code == 0, err
