@@ -52,7 +52,7 @@ def runs_of(job_overrides: Sequence[Sequence[str]], first: int, group: str) -> l
     for number, overrides in enumerate(job_overrides, first + 1):
         grouped = any(_key(text) == "tracking.group" for text in overrides)
         watched = () if grouped else (f"tracking.group='{group}'",)
-        runs.append(Run(number, (*overrides, *watched), _label(overrides, shared)))
+        runs.append(Run(number, (*overrides, *watched), label(overrides, shared)))
     return runs
 
 
@@ -60,7 +60,7 @@ def _key(override: str) -> str:
     return override.lstrip("+~").split("=")[0]
 
 
-def _label(overrides: Sequence[str], shared: Iterable[str]) -> str:
+def label(overrides: Sequence[str], shared: Iterable[str] = ()) -> str:
     """Its name in the sweep, or the overrides that not all runs have."""
     named = [override.value() for override in parse(overrides) if override.key_or_group == "tracking.run_name"]
     own = [text for text in overrides if text not in shared and _key(text) not in WATCHED]

@@ -7,7 +7,6 @@ overrides. One that fails does not stop the others.
 from __future__ import annotations
 
 import argparse
-import shlex
 import subprocess
 import sys
 import time
@@ -118,7 +117,7 @@ def _hydra_app(config: DictConfig) -> None:
     """One run of a multirun; also where Hydra hangs ``--info`` and its like."""
     settings = HydraConfig.get()
     overrides = list(settings.overrides.task)
-    line = shlex.join(overrides)
+    line = launching.label(overrides)
     print(f"\nturngrid: run {settings.job.num + 1}: {line}", file=sys.stderr, flush=True)
     elsewhere = not settings.launcher._target_.endswith("BasicLauncher")  # where another launcher of Hydra's has put us
     code = _child([*overrides, *_group_of_trackers(config)], {launching.LAUNCHED: "1"} if elsewhere else {})

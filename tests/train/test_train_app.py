@@ -8,34 +8,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from finished_run import finished
 
-from experiments.result import RunResult, StageResult
-from experiments.run_folder import run_name
 from train.app import main
 from train.base import ROOT
-from train.compose import compose
 
-ONE_OF_TWO = {
-    "successes": 1,
-    "games": 2,
-    "low": 0.1,
-    "high": 0.9,
-    "mean_turns_to_success": 3.0,
-    "invalid_share": 0.25,
-    "temperature": 0.4,
-    "max_turns": 12,
-    "panel_hash": "0" * 8,
-}
 TINY = ["budget=rl_only", "eval.games=2"]
-
-
-def finished(root: Path, overrides: list[str]) -> Path:
-    """A run's folder as it is after its last stage."""
-    folder = root / run_name(compose(overrides))
-    folder.mkdir(parents=True)
-    base = StageResult("base", "asset://tiny", outcomes={"won": 1, "out_of_turns": 1}, **ONE_OF_TWO)
-    RunResult(folder.name, str(folder), 0, [base], units=0.0).write(folder)
-    return folder
 
 
 def front_door(*arguments: str, cwd: Path, root: Path = ROOT) -> subprocess.CompletedProcess[str]:

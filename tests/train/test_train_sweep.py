@@ -9,25 +9,14 @@ import sys
 from pathlib import Path
 
 import pytest
+from finished_run import finish
 
 from experiments.exit_codes import Refusal
-from experiments.result import RunResult, StageResult
 from experiments.sweep import record
 from train.app import main
 from train.base import ROOT
 from train.sweep import plan_launch
 
-ONE_OF_TWO = {
-    "successes": 1,
-    "games": 2,
-    "low": 0.1,
-    "high": 0.9,
-    "mean_turns_to_success": 3.0,
-    "invalid_share": 0.25,
-    "temperature": 0.4,
-    "max_turns": 12,
-    "panel_hash": "0" * 8,
-}
 MINE = """
 title: Mine
 question: Which share?
@@ -45,12 +34,6 @@ def mine(tmp_path: Path) -> str:
     path = tmp_path / "mine.yaml"
     path.write_text(MINE)
     return f"sweep={path}"
-
-
-def finish(folder: Path) -> None:
-    folder.mkdir(parents=True)
-    base = StageResult("base", "asset://tiny", outcomes={"won": 1}, **ONE_OF_TWO)
-    RunResult(folder.name, str(folder), 0, [base], units=0.0).write(folder)
 
 
 def test_the_seeds_and_axes_of_the_command_line(mine: str, tmp_path: Path) -> None:
