@@ -8,6 +8,9 @@ from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
 
+# For vLLM without a GPU: bound to a core, as is its way, its thread would fight with whoever works there.
+VLLM_ON_CPU = {"VLLM_CPU_OMP_THREADS_BIND": "nobind", "VLLM_NO_USAGE_STATS": "1", "VLLM_LOGGING_LEVEL": "WARNING"}
+
 
 def stage_environment(config: DictConfig, folder: Path) -> dict[str, str]:
     """What verl, Ray and torch read from the environment; trackers get theirs by ``experiments.tracking.stage_run``.
@@ -23,7 +26,7 @@ def stage_environment(config: DictConfig, folder: Path) -> dict[str, str]:
         "TURNGRID_SEED": str(config.seed),
     }
     if config.trainer.device == "cpu":
-        variables |= {
+        variables |= VLLM_ON_CPU | {
             "VERL_PLATFORM": "cpu",
             "OMP_NUM_THREADS": "1",
             "OMP_WAIT_POLICY": "PASSIVE",  # idle threads sleep: spinning ones would starve whoever shares the core

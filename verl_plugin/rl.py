@@ -12,12 +12,13 @@ from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
 
-from verl_plugin import early_start, start_deadline
+from verl_plugin import early_start, start_deadline, vllm_cpu
 
 
 def main(config_file: Path) -> None:
     config = OmegaConf.load(config_file)
     assert isinstance(config, DictConfig)
+    vllm_cpu.settle(config)
     start_deadline.begin(config.cluster.start_deadline_s)
     early_start.start(config)  # before verl's imports, so that they run beside those of the other processes
     from verl_plugin.task import train

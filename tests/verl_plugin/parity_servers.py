@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import tempfile
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import ray
 import torch
+from heads_of_32 import model_with_heads_of_32
 from transformers import AutoModelForCausalLM
-from verl.workers.config import RolloutConfig
-from verl.workers.rollout.replica import TokenOutput
+from verl.workers.config import HFModelConfig, RolloutConfig
+from verl.workers.rollout.base import get_rollout_class
+from verl.workers.rollout.replica import TokenOutput, get_rollout_replica_class
 
+from verl_plugin import vllm_cpu
 from verl_plugin.transformers_server.replica import TransformersReplica, WeightSync
 
 TINY = str(Path(__file__).parents[2] / "assets" / "tiny")
@@ -31,6 +39,7 @@ class Served:
 
     replica: Any
     sync: Any
+    model: str = TINY
 
     async def generate(
         self, request_id: str, prompt_ids: Sequence[int], sampling_params: dict[str, Any]
@@ -70,14 +79,58 @@ async def transformers_server() -> AsyncIterator[Served]:
     yield Served(replica, WeightSync(config, TinyModel(), None))
 
 
+@asynccontextmanager
+async def vllm_server() -> AsyncIterator[Served]:
+    """verl's own vLLM server and weight sync, on the CPU build of vLLM."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = str(model_with_heads_of_32(Path(folder)))
+        config = RolloutConfig(
+            name="vllm",
+            max_num_seqs=64,
+            prompt_length=1024,
+            response_length=1024,
+            max_model_len=2048,
+            tensor_model_parallel_size=1,
+            dtype="float32",
+            engine_kwargs={"vllm": vllm_cpu.engine_kwargs()},
+            **vllm_cpu.SETTINGS,
+        )
+        model = HFModelConfig(path=path)
+        trainer: Any = ray.remote(TrainingProcess).options(num_gpus=1).remote(config, model)
+        replica = get_rollout_replica_class("vllm")(0, config, model, gpus_per_node=1)
+        await replica.init_hybrid(SimpleNamespace(workers=[trainer]))
+        yield Served(replica, SyncThrough(trainer), path)
+
+
+class TrainingProcess:
+    """The part of verl's training process that sends weights: a Ray actor on a logical GPU."""
+
+    def __init__(self, config: RolloutConfig, model: HFModelConfig) -> None:
+        os.environ |= {"RANK": "0", "RAY_LOCAL_WORLD_SIZE": "1"}
+        self.sync = get_rollout_class("vllm", "async")(config, model, None)
+
+    async def update_weights(self, state: dict[str, torch.Tensor], step: int) -> None:
+        await self.sync.update_weights(iter(state.items()), global_steps=step)
+
+
+@dataclass
+class SyncThrough:
+    trainer: Any
+
+    async def update_weights(self, weights: Any, global_steps: int) -> None:
+        await self.trainer.update_weights.remote(dict(weights), global_steps)
+
+
 SERVERS: dict[str, Callable[[], AbstractAsyncContextManager[Served]]] = {"transformers": transformers_server}
+if find_spec("vllm"):  # make test-vllm-cpu
+    SERVERS = {"vllm": vllm_server}
 
 
 class Plain:
     """The model as transformers runs it: one row, no cache of ours, no padding."""
 
-    def __init__(self) -> None:
-        self.model: Any = AutoModelForCausalLM.from_pretrained(TINY, attn_implementation="eager").eval()
+    def __init__(self, path: str = TINY) -> None:
+        self.model: Any = AutoModelForCausalLM.from_pretrained(path, attn_implementation="eager").eval()
 
     @torch.no_grad()
     def greedy(self, ids: Sequence[int], limit: int) -> list[int]:

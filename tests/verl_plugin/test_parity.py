@@ -23,6 +23,7 @@ from envs.catalogue import Catalogue
 from envs.pool import EnvPool
 from envs.registry import world
 from envs.types import TaskRef
+from experiments.environment import VLLM_ON_CPU
 from rollouts.episode import Episode, Outcome
 from rollouts.loop import EpisodePlan, run_episode
 from rollouts.model_policy import ContextLimit, ModelPolicy
@@ -42,10 +43,14 @@ def ray_session() -> Iterator[None]:
     ray.init(
         address="local",
         num_cpus=4,
+        num_gpus=1,  # logical
         include_dashboard=False,
         object_store_memory=80 * 2**20,
         log_to_driver=False,
-        runtime_env={"env_vars": {"PYTHONPATH": str(ROOT)}, "py_executable": shlex.quote(sys.executable)},
+        runtime_env={
+            "env_vars": {"PYTHONPATH": f"{ROOT}:{Path(__file__).parent}", "OMP_NUM_THREADS": "1", **VLLM_ON_CPU},
+            "py_executable": shlex.quote(sys.executable),
+        },
     )
     yield
     ray.shutdown()
@@ -88,7 +93,7 @@ async def assert_parity(served: Served, plain: Plain, prompts: list[list[int]], 
 
 @pytest.mark.asyncio(loop_scope="module")
 async def test_before_and_after_three_weight_updates(served: Served, prompts: list[list[int]]) -> None:
-    plain = Plain()
+    plain = Plain(served.model)
     await served.update(plain.model, 0)
     await assert_parity(served, plain, prompts, "before")
     answers = [plain.greedy(ids, LIMIT) for ids in prompts]
@@ -131,7 +136,7 @@ def assert_turns(plain: Plain, episode: Episode, temperature: float) -> None:
 async def test_64_concurrent_episodes_of_ragged_lengths(
     served: Served, codec: TokenCodec, games: list[TaskRef]
 ) -> None:
-    plain = Plain()
+    plain = Plain(served.model)
     await served.update(plain.model, 4)
     episodes = await play(served, codec, games)
     for number, episode in enumerate(episodes):
@@ -142,7 +147,7 @@ async def test_64_concurrent_episodes_of_ragged_lengths(
 
 @pytest.mark.asyncio(loop_scope="module")
 async def test_an_answer_that_was_aborted_goes_on_where_it_was(served: Served, prompts: list[list[int]]) -> None:
-    plain = Plain()
+    plain = Plain(served.model)
     await served.update(plain.model, 5)
     rows = [[*ids, token] for ids in prompts for token in (20, 40, 60, 80, 100, 120)]
     asked = [asyncio.ensure_future(served.through_aborts(f"abort{i}", ids, LIMIT)) for i, ids in enumerate(rows)]

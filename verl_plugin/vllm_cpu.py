@@ -1,0 +1,51 @@
+"""vLLM's CPU build behind verl's own vLLM server and weight sync (``make vllm-cpu``): what differs from a GPU."""
+
+from __future__ import annotations
+
+import os
+from importlib import import_module
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf, open_dict
+
+CACHE_BYTES = 2**30  # of keys and values; vLLM's own default is a share of the machine's memory
+SETTINGS: dict[str, Any] = {
+    "free_cache_engine": False,  # server and trainer share the machine's memory anyway
+    "enable_sleep_mode": False,
+    "enforce_eager": True,  # compiling takes 15 s at every start
+}
+
+
+def settle(config: DictConfig) -> None:
+    """Fit a run's config to vLLM without a GPU, in place; other runs stay as they are."""
+    rollout = config.actor_rollout_ref.rollout
+    if rollout.name != "vllm" or config.trainer.device != "cpu":
+        return
+    with open_dict(rollout):
+        rollout.update(SETTINGS)
+        OmegaConf.update(rollout, "engine_kwargs.vllm", engine_kwargs(rollout.engine_kwargs.get("vllm")), merge=False)
+
+
+def engine_kwargs(given: Any = None) -> dict[str, Any]:
+    """Arguments of vLLM's engine that verl has no key for; what was given wins."""
+    return {"kv_cache_memory_bytes": CACHE_BYTES, **(given or {})}
+
+
+def keep_weights() -> None:
+    """vLLM's plugin (entry-point group ``vllm.general_plugins``), called in each of its processes.
+
+    On CPUs vLLM packs a layer's weight for its matrix kernel and drops the original, so that new weights have nowhere to
+    go; verl packs again after each update anyway.
+    """
+    if os.environ.get("VERL_PLATFORM") != "cpu":
+        return
+    layers = import_module("vllm.model_executor.layers.utils")
+    pack = layers.dispatch_cpu_unquantized_gemm
+    if getattr(pack, "keeps_weight", False):
+        return
+
+    def pack_a_copy(layer: Any, remove_weight: bool) -> None:
+        pack(layer, remove_weight=False)
+
+    pack_a_copy.keeps_weight = True  # type: ignore[attr-defined]
+    layers.dispatch_cpu_unquantized_gemm = pack_a_copy  # type: ignore[attr-defined]
