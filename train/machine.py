@@ -10,7 +10,7 @@ from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
 
-from train import watchers
+from train import kernels, watchers
 from train.errors import ConfigError
 
 RESOLVER = "gpu_rollout"  # conf/cluster/gpu*.yaml: `override /rollout: ${gpu_rollout:}`
@@ -65,6 +65,7 @@ def check(config: DictConfig) -> None:
     watchers.check(config)
     if config.actor_rollout_ref.rollout.name == "vllm" and not vllm_installed():
         raise ConfigError(NO_VLLM)
+    kernels.check(config)
 
 
 def check_gpus(config: DictConfig) -> None:

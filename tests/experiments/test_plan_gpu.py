@@ -12,7 +12,7 @@ from experiments.plan_gpu import GPUS, GpuError, Setup
 from experiments.plan_needs import needs
 from train.compose import Composer, composer
 
-BILLION = Shape(parameters=10**9, layers=20, hidden=2048, vocabulary=32_000, kv_bytes=40_960)
+BILLION = Shape(parameters=10**9, layers=20, hidden=2048, vocabulary=32_000, kv_bytes=40_960, head_size=128)
 
 
 @pytest.fixture(scope="module")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 from experiments.run_folder import identity
-from train import machine
+from train import kernels, machine
 from train.app import main
 from train.compose import Composer, composer
 from train.errors import ConfigError
@@ -109,3 +110,23 @@ def test_fewer_gpus_than_asked_for(composed: Composer, bare: pytest.MonkeyPatch,
 def test_vllm_that_is_not_there(bare: pytest.MonkeyPatch, tmp_path: Path, capfd) -> None:
     assert main(["rollout=vllm", f"output_dir={tmp_path}"]) == 2
     assert "rollout=transformers" in capfd.readouterr().err
+
+
+def test_models_that_vllm_cannot_run_on_a_cpu(composed: Composer) -> None:
+    with pytest.raises(
+        ConfigError, match="model.path=asset://tiny has attention heads of 16 numbers.*rollout=transformers"
+    ):
+        kernels.check(composed(["rollout=vllm"]))
+    kernels.check(composed(["rollout=vllm", "model=qwen2.5_0.5b"]))
+    kernels.check(composed([]))
+
+
+@pytest.mark.skipif(find_spec("flash_attn") is not None, reason="flash-attn is installed here")
+def test_trainers_without_their_attention(composed: Composer) -> None:
+    sdpa = "+actor_rollout_ref.model.override_config.attn_implementation=sdpa"
+    packed = "actor_rollout_ref.model.use_remove_padding=false"
+    with pytest.raises(ConfigError, match=r"cluster=gpu1 trains with flash-attn.*attn_implementation=sdpa"):
+        kernels.check(composed(["cluster=gpu1"]))
+    with pytest.raises(ConfigError, match="use_remove_padding=false"):
+        kernels.check(composed(["cluster=gpu1", sdpa]))
+    kernels.check(composed(["cluster=gpu1", sdpa, packed]))

@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
-TINY = Path(__file__).parents[2] / "assets" / "tiny"
+TINY = Path(__file__).parents[1] / "assets" / "tiny"
 
 
 def model_with_heads_of_32(folder: Path) -> Path:
