@@ -7,7 +7,7 @@ from pathlib import Path
 from omegaconf import DictConfig, OmegaConf, open_dict
 
 from experiments.budget import Plan
-from experiments.child import run_child
+from experiments.child import StageFailed, run_child
 from experiments.environment import stage_environment
 from experiments.resume import RlFolder, discard_beyond_checkpoint
 from experiments.rl_progress import Progress
@@ -19,7 +19,7 @@ def train(config: DictConfig, plan: Plan, folder: Path, model: str) -> Path:
     """Train from ``model``, going on from the last checkpoint if there is one; returns the last checkpoint's model.
 
     Raises:
-        StageFailed: the trainer's process ended badly.
+        StageFailed: the trainer's process ended badly, or too early.
     """
     rl = RlFolder(folder)
     done = discard_beyond_checkpoint(rl)
@@ -36,6 +36,10 @@ def train(config: DictConfig, plan: Plan, folder: Path, model: str) -> Path:
             on_poll=bar.update,
         )
         bar.close()
+    if rl.saved_step() < plan.steps:
+        raise StageFailed(
+            f"the trainer stopped after step {rl.saved_step()} of {plan.steps}; see {folder / 'logs' / 'rl.log'}"
+        )
     return rl.model(plan.steps)
 
 
@@ -59,8 +63,10 @@ def rl_config(config: DictConfig, plan: Plan, folder: Path, model: str) -> DictC
 
 
 def _epochs(plan: Plan, config: DictConfig) -> int:
-    """As many passes over the games as the steps need: verl stops at whichever limit comes first."""
-    return -(-plan.steps * int(config.data.train_batch_size) // max(plan.games, 1)) + 1
+    """More passes over the games than the steps need: verl stops at whichever limit comes first. A pass has whole batches
+    only, in an order of its own, so that what one leaves out others have."""
+    batches = max(1, plan.games // int(config.data.train_batch_size))
+    return -(-plan.steps // batches) + 1
 
 
 def _seed(config: DictConfig, seed: int) -> None:

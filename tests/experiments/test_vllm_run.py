@@ -1,0 +1,123 @@
+"""A whole GRPO run whose rollouts are verl's vLLM server, on a CPU: weights change, and it goes on playing what they say.
+
+`make test-vllm-cpu`: vLLM has an environment of its own. Each checkpoint is played by plain transformers too, greedily, in
+the same games as vLLM played them right after that checkpoint's step.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from importlib.util import find_spec
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import small
+import torch
+from heads_of_32 import model_with_heads_of_32
+from omegaconf import OmegaConf
+from transformers import AutoModelForCausalLM
+
+from envs.pool import EnvPool
+from envs.registry import world
+from experiments.tasks import read_tasks, task_file
+from rollouts.episode import Episode
+from rollouts.loop import EpisodePlan
+from rollouts.model_policy import ContextLimit
+from rollouts.sampling import SamplingParams
+from rollouts.store import read_episodes
+from verl_plugin.evaluate import Player, Rules, play_panel
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(2400)]
+if not find_spec("vllm"):
+    pytest.skip("vLLM is not installed: make test-vllm-cpu", allow_module_level=True)
+
+STEPS, TURNS, PROMPT, RESPONSE = 3, 10, 512, 1024
+BOUND = 1e-4  # nats
+MIXED = (
+    "actor_rollout_ref.rollout.n=8",
+    f"env.max_turns={TURNS}",
+)  # some groups win and lose: there is something to learn
+VALIDATED = (
+    "trainer.test_freq=1",
+    "trainer.val_before_train=true",
+    "trainer.max_actor_ckpt_to_keep=9",
+    "actor_rollout_ref.rollout.val_kwargs.temperature=0",
+)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    model = model_with_heads_of_32(tmp_path_factory.mktemp("model"))
+    overrides = ("rollout=vllm", f"model.path={model}", *MIXED, *VALIDATED)
+    return small.finish(tmp_path_factory.mktemp("runs"), *overrides, timeout_s=2000)
+
+
+def weights(run: Path, step: int) -> Path:
+    """Before the first step they are those of SFT."""
+    trained = run / "rl" / "checkpoints" / f"global_step_{step}" / "actor" / "huggingface"
+    return trained if step else run / "sft" / "model"
+
+
+def validation(run: Path, step: int) -> dict[str, Episode]:
+    """By the game: what vLLM played after that step."""
+    files = sorted((run / "rl" / "validation" / f"{step:06d}").glob("*.jsonl"))
+    return {episode.task: episode for file in files for episode in read_episodes(file)}
+
+
+def played_here(run: Path, step: int) -> list[Episode]:
+    """The run's games, by plain transformers with that step's weights."""
+    player = Player(str(weights(run, step)), SimpleNamespace(run=SimpleNamespace(device="cpu")))
+    plans = [EpisodePlan(task, world("textworld").prompt, TURNS) for task in read_tasks(task_file(run, "train"))]
+    rules = Rules(SamplingParams(0.0, max_action_tokens=16), ContextLimit(PROMPT, RESPONSE), seed=0)
+
+    async def play() -> list[Episode]:
+        async with EnvPool("textworld", workers=1, step_deadline_s=60.0) as pool:
+            return await play_panel(player, plans, rules, pool, lambda: None)
+
+    return asyncio.run(play())
+
+
+@pytest.mark.parametrize("step", range(STEPS + 1))
+def test_greedy_episodes_are_those_of_transformers(run: Path, step: int) -> None:
+    theirs = validation(run, step)
+    assert len(theirs) == 8
+    for ours in played_here(run, step):
+        their = theirs[ours.task]
+        assert [turn.action_ids for turn in their.turns] == [turn.action_ids for turn in ours.turns]
+        assert their.outcome == ours.outcome
+        for mine, yours in zip(ours.turns, their.turns, strict=True):
+            assert yours.logprobs == pytest.approx(mine.logprobs, abs=BOUND)
+
+
+def test_weights_were_updated(run: Path) -> None:
+    """Else the test above would say nothing about their way to the server."""
+    moved = [distance(run, step) for step in range(1, STEPS + 1)]
+    assert all(change > 0 for change in moved), moved
+    first, last = validation(run, 0), validation(run, STEPS)
+    assert any(first[game].turns[0].logprobs != last[game].turns[0].logprobs for game in first)
+
+
+def distance(run: Path, step: int) -> float:
+    old, new = (
+        AutoModelForCausalLM.from_pretrained(weights(run, number), dtype=torch.float32).state_dict()
+        for number in (step - 1, step)
+    )
+    return max(float((old[name] - new[name]).abs().max()) for name in old)
+
+
+@pytest.mark.parametrize("step", range(1, STEPS + 1))
+def test_sampled_tokens_have_the_logprobs_of_the_weights_before(run: Path, step: int) -> None:
+    model = AutoModelForCausalLM.from_pretrained(weights(run, step - 1), dtype=torch.float32)
+    episodes = list(read_episodes(run / "rl" / "episodes" / f"{step:06d}.jsonl"))
+    temperature = OmegaConf.load(run / "rl" / "config.yaml").actor_rollout_ref.rollout.temperature
+    assert len(episodes) == 32
+    for episode in episodes:
+        ids, places, recorded = list(episode.prompt_ids), [], []
+        for turn in episode.turns:
+            places += range(len(ids), len(ids) + len(turn.action_ids))
+            recorded += turn.logprobs
+            ids += [*turn.action_ids, *turn.context_ids]
+        with torch.no_grad():
+            logprobs = (model(torch.tensor([ids])).logits[0].float() / temperature).log_softmax(-1)
+        assert [float(logprobs[at - 1, ids[at]]) for at in places] == pytest.approx(recorded, abs=BOUND)
