@@ -34,10 +34,11 @@ if not find_spec("vllm"):
 
 STEPS, TURNS, PROMPT, RESPONSE = 3, 10, 512, 1024
 BOUND = 1e-4  # nats
-MIXED = (
+MIXED = (  # some groups win and lose: there is something to learn
+    "data.train_batch_size=8",
     "actor_rollout_ref.rollout.n=8",
     f"env.max_turns={TURNS}",
-)  # some groups win and lose: there is something to learn
+)
 VALIDATED = (
     "trainer.test_freq=1",
     "trainer.val_before_train=true",
@@ -91,9 +92,10 @@ def test_greedy_episodes_are_those_of_transformers(run: Path, step: int) -> None
 
 
 def test_weights_were_updated(run: Path) -> None:
-    """Else the test above would say nothing about their way to the server."""
+    """Else the test above would say nothing about their way to the server. Where no group both won and lost, only weight
+    decay moves them."""
     moved = [distance(run, step) for step in range(1, STEPS + 1)]
-    assert all(change > 0 for change in moved), moved
+    assert max(moved) > 1e-4, moved
     first, last = validation(run, 0), validation(run, STEPS)
     assert any(first[game].turns[0].logprobs != last[game].turns[0].logprobs for game in first)
 
@@ -111,7 +113,7 @@ def test_sampled_tokens_have_the_logprobs_of_the_weights_before(run: Path, step:
     model = AutoModelForCausalLM.from_pretrained(weights(run, step - 1), dtype=torch.float32)
     episodes = list(read_episodes(run / "rl" / "episodes" / f"{step:06d}.jsonl"))
     temperature = OmegaConf.load(run / "rl" / "config.yaml").actor_rollout_ref.rollout.temperature
-    assert len(episodes) == 32
+    assert len(episodes) == 64
     for episode in episodes:
         ids, places, recorded = list(episode.prompt_ids), [], []
         for turn in episode.turns:
