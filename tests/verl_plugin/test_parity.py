@@ -32,7 +32,7 @@ from rollouts.sampling import SamplingParams
 from verl_plugin.samplers import ServerSampler
 from verl_plugin.token_stream import TokenCodec
 
-ROOT = Path(TINY).parents[1]
+ROOT, HERE = Path(TINY).parents[1], Path(__file__).parent
 BOUND = 1e-4  # nats
 LIMIT = 12  # tokens a turn
 EPISODES = 64
@@ -48,7 +48,11 @@ def ray_session() -> Iterator[None]:
         object_store_memory=80 * 2**20,
         log_to_driver=False,
         runtime_env={
-            "env_vars": {"PYTHONPATH": f"{ROOT}:{Path(__file__).parent}", "OMP_NUM_THREADS": "1", **VLLM_ON_CPU},
+            "env_vars": {
+                "PYTHONPATH": ":".join(map(str, (ROOT, HERE.parent, HERE))),
+                "OMP_NUM_THREADS": "1",
+                **VLLM_ON_CPU,
+            },
             "py_executable": shlex.quote(sys.executable),
         },
     )
