@@ -2,7 +2,7 @@
 
 Charged: demonstrations and RL episodes of steps that count (design: up to the last checkpoint after a kill). Listed and
 never charged: the prior (another run's model that this one starts from), the run that demonstrations were taken from,
-SFT passes, retries, dropped groups, discarded steps, evaluation.
+SFT passes, retries, dropped groups, groups that were too old to be trained on, discarded steps, evaluation.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def ledger(config: DictConfig, folder: Path) -> list[Entry]:
     """Every entry in the order in which it was spent."""
     rl = RlFolder(folder)
     made = [_priors(config), _demonstrations(config, folder), _imitation(config, folder)]
-    played = [_training(config, rl), _discarded(config, rl), _evaluations(config, folder)]
+    played = [_training(config, rl), _stale(config, rl), _discarded(config, rl), _evaluations(config, folder)]
     return [entry for entries in (*made, *played) for entry in entries]
 
 
@@ -123,6 +123,16 @@ def _lost(step: int, retries: int, line: dict[str, Any], config: DictConfig) -> 
     for kind, count in (("retry", retries), ("dropped_group", dropped)):
         if count:
             yield Entry(kind, step, count, 0.0, 0, 0.0, uncharged=count * float(config.budget.episode_cost))
+
+
+def _stale(config: DictConfig, rl: RlFolder) -> Iterator[Entry]:
+    """One line a checkpoint, of what an asynchronous trainer dropped before it."""
+    for folder in sorted(rl.stale.glob("*")):
+        files = sorted(folder.glob("*.jsonl"))
+        episodes = [episode for file in files for episode in read_episodes(file)]
+        cost, ended = float(config.budget.episode_cost), max(file.stat().st_mtime for file in files)
+        more = {"uncharged": len(episodes) * cost, "ended": ended, "note": "too old to be trained on"}
+        yield of_episodes("stale", int(folder.name), episodes, 0.0, **more)
 
 
 def _discarded(config: DictConfig, rl: RlFolder) -> Iterator[Entry]:

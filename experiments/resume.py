@@ -1,6 +1,7 @@
 """What a killed RL stage leaves behind, brought back to its last checkpoint.
 
-Everything beyond the last saved step (metrics, episodes, credit) moves to ``discarded/`` and is charged to nobody.
+Everything beyond the last saved step (metrics, episodes, credit) moves to ``discarded/`` and is charged to nobody. Groups of an
+asynchronous trainer are sorted by ``experiments.played_groups``, once the trainer has read what its checkpoint knows of them.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ class RlFolder:
         self.episodes = self.root / "episodes"
         self.credit = self.root / "credit"
         self.metrics = self.root / "metrics.jsonl"
+        self.groups = self.root / "groups"  # asynchronous trainers only, as is the next
+        self.stale = self.root / "stale"
         self.discarded = self.root / "discarded"
         self.config = self.root / "config.yaml"
 
@@ -36,6 +39,10 @@ class RlFolder:
     def step_episodes(self, step: int) -> Path:
         return self.episodes / f"{step:06d}.jsonl"
 
+    def new_attempt(self) -> Path:
+        """A folder for what is discarded now; not made yet."""
+        return self.discarded / f"{len(_entries(self.discarded)):03d}"
+
 
 def discard_beyond_checkpoint(rl: RlFolder) -> int:
     """Move what is newer than the last checkpoint out of the way; returns that checkpoint's step."""
@@ -45,7 +52,7 @@ def discard_beyond_checkpoint(rl: RlFolder) -> int:
     late = {folder: _late(folder, step) for folder in (rl.episodes, rl.credit)}
     lines = list(read_metrics(rl.metrics))
     if any(late.values()) or any(line["step"] > step for line in lines):
-        attempt = rl.discarded / f"{len(_entries(rl.discarded)):03d}"
+        attempt = rl.new_attempt()
         for folder, paths in late.items():
             _move(paths, attempt / folder.name)
         _split_metrics(rl.metrics, lines, step, attempt)

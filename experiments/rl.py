@@ -49,6 +49,7 @@ def rl_config(config: DictConfig, plan: Plan, folder: Path, model: str) -> DictC
     result = OmegaConf.create(OmegaConf.to_container(config, resolve=True))
     with open_dict(result):
         result.run = {"episodes": str(rl.episodes), "metrics": str(rl.metrics), "folder": str(folder)}
+        result.run.groups = str(rl.groups)
         result.run.tracking = StageRun.of(config, folder, "rl").node()
         result.actor_rollout_ref.model.path = model
         result.critic.model.path = model

@@ -20,6 +20,8 @@ def doing(rl: RlFolder, step: int, first: bool, prompts: int, samples: int) -> s
     folder = rl.episodes / f"{step:06d}"
     if not folder.exists():
         return STARTING if first and not rl.step_episodes(step).exists() else "between two steps"
+    if rl.groups.exists():
+        return "playing and learning"
     played = samples * len(list(folder.glob("*.jsonl")))
     if played < prompts * samples:
         return f"playing: {played} of {prompts * samples} episodes"

@@ -34,6 +34,8 @@ class Turn:
     ``sampled`` is False for text policies, whose ids were filled in and carry no behaviour log-probs.
     ``info`` is what the world reports besides its score, such as which tests pass.
     ``rewards`` holds each named reward of this turn; the trained one is placed on the turn's last action token.
+    ``versions`` are the training steps whose weights sampled the first and the last of the ids. Only a record of an episode
+    that was sampled by several has them; elsewhere the episode's ``policy_version`` stands for all turns.
     """
 
     observation: str
@@ -49,11 +51,16 @@ class Turn:
     act_seconds: float = 0.0
     env_seconds: float = 0.0
     prompt_ids: list[int] = field(default_factory=list)
+    versions: list[int] = field(default_factory=list)
 
 
 @dataclass
 class Episode:
-    """One play of one task by one policy."""
+    """One play of one task by one policy.
+
+    ``policy_version`` is the training step whose weights sampled the last turn. ``group`` names the samples of one prompt
+    where the trainer is asynchronous (docs/async.md); ``step`` is then the one in which the prompt was handed out.
+    """
 
     task: str
     seed: int
@@ -70,13 +77,24 @@ class Episode:
     policy_version: int = 0
     error: str = ""
     retries: int = 0
+    group: str = ""
 
     @property
     def won(self) -> bool:
         return self.outcome is Outcome.WON
 
+    def versions(self, first: int = 0, last: int | None = None) -> tuple[int, int]:
+        """The oldest and the newest weights that sampled these turns, by default all."""
+        found = [version for turn in self.turns[first:last] for version in turn.versions]
+        return (min(found), max(found)) if found else (self.policy_version, self.policy_version)
+
     def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        """Group and versions are left out where they say nothing, as in most records."""
+        record = asdict(self)
+        for part, key in [(record, "group"), *((turn, "versions") for turn in record["turns"])]:
+            if not part[key]:
+                del part[key]
+        return record
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Episode:

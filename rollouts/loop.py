@@ -78,6 +78,7 @@ async def run_episode(policy: Policy, session: Session, plan: EpisodePlan, strea
         if index + 1 < plan.max_turns:
             _show(episode, observation, view)
     episode.final_observation = observation.text
+    _versions(episode)
     if plan.grade_unfinished and episode.outcome in CUT_OFF:
         await _grade(session, episode)
     await _reward(episode, plan)
@@ -144,6 +145,7 @@ def _turn(action: Action, seen: Observation, stream: TokenStream | None, seconds
         action_ids=ids,
         logprobs=list(action.logprobs or ()),
         sampled=sampled,
+        versions=[action.version if action.oldest is None else action.oldest, action.version],
         act_seconds=seconds,
         prompt_ids=prompt_ids,
     )
@@ -158,6 +160,14 @@ async def _step(session: Session, episode: Episode, action: Action) -> StepResul
     turn.score_delta = result.score_delta
     turn.info = dict(result.info)
     return result
+
+
+def _versions(episode: Episode) -> None:
+    """Kept by turn only where they differ."""
+    oldest, newest = episode.versions()
+    if oldest == newest:
+        for turn in episode.turns:
+            turn.versions = []
 
 
 async def _grade(session: Session, episode: Episode) -> None:

@@ -37,7 +37,8 @@ class ModelPolicy:
         except RequestTooLong:  # the server knows the model's own context, which may hold less than the config says
             return Action(text="", out_of_context=True)
         text = self.decode(sample.token_ids).strip()
-        return Action(text=text, token_ids=sample.token_ids, logprobs=sample.logprobs, version=sample.version)
+        ids, logprobs = sample.token_ids, sample.logprobs
+        return Action(text=text, token_ids=ids, logprobs=logprobs, version=sample.version, oldest=sample.oldest)
 
     def _fits(self, prompt: int, length: int) -> bool:
         response = length - prompt + self.params.max_action_tokens

@@ -32,6 +32,7 @@ class TurnContext:
 class Action:
     """A model policy returns the ids that it sampled and their log-probs; a text policy returns text alone.
 
+    ``version`` is the training step whose weights gave the last of the ids, ``oldest`` that of the first where it differs.
     ``out_of_context`` says that the prompt left no room for an action: the episode ends there.
     """
 
@@ -39,6 +40,7 @@ class Action:
     token_ids: tuple[int, ...] | None = None
     logprobs: tuple[float, ...] | None = None
     version: int = 0
+    oldest: int | None = None
     out_of_context: bool = False
 
 

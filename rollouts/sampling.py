@@ -22,11 +22,13 @@ class SampleRequest:
 @dataclass(frozen=True)
 class Sample:
     """Tokens as sampled and the log-probabilities (nats) that the behaviour policy gave them; ``version`` is the
-    training step whose weights answered."""
+    training step whose weights answered, and ``oldest`` that of the answer's first token, where weights were exchanged while
+    it was sampled."""
 
     token_ids: tuple[int, ...]
     logprobs: tuple[float, ...]
     version: int = 0
+    oldest: int | None = None
 
 
 class RequestTooLong(ValueError):

@@ -16,7 +16,7 @@ from hydra.core.config_store import ConfigStore
 from omegaconf import DictConfig, OmegaConf, open_dict
 
 from experiments.exit_codes import Refusal
-from train import machine
+from train import asynchronous, machine
 from train.nodes import OPEN
 from train.schema import NODES, Top
 
@@ -56,6 +56,7 @@ def verl_tree() -> DictConfig:
 def register() -> None:
     """Put the base, the types and the recipes into Hydra's ConfigStore."""
     machine.register()
+    asynchronous.register()
     store = ConfigStore.instance()
     store.store(name=BASE, node=verl_tree())
     store.store(name="schema", node=_schema())

@@ -8,7 +8,7 @@ from envs.registry import WORLDS, spec, world, world_class
 from envs.types import TaskError
 from experiments.budget import steps_of_epochs
 from experiments.mixture import mixture_name, task_weights
-from train import curriculum
+from train import asynchronous, curriculum
 from train.errors import ConfigError
 
 # arXiv 2510.01132: prompt and response of 3072 tokens for tasks of up to 12 turns, 4096 for longer ones
@@ -38,6 +38,7 @@ def finalise(config: DictConfig) -> DictConfig:
     if not config.actor_rollout_ref.actor.use_dynamic_bsz:
         _set_micro_batches(config)
     curriculum.fill_in(config)
+    asynchronous.fill_in(config)
     return config
 
 

@@ -98,12 +98,14 @@ def to_outputs(episode: Episode, reward_name: str) -> list[RowOutput]:
     ends = [*window_starts(episode), len(episode.turns)]
     rows = to_rows(episode, reward_name)
     return [
-        _output(episode, row, episode.turns[first:last], reward_name)
+        _output(episode, row, episode.turns[first:last], episode.versions(first, last), reward_name)
         for row, (first, last) in zip(rows, pairwise(ends), strict=True)
     ]
 
 
-def _output(episode: Episode, row: Row, turns: Sequence[Turn], reward_name: str) -> RowOutput:
+def _output(
+    episode: Episode, row: Row, turns: Sequence[Turn], versions: tuple[int, int], reward_name: str
+) -> RowOutput:
     """Every optional field is set, since verl leaves unset ones out."""
     output = RowOutput(
         prompt_ids=row.prompt_ids,
@@ -120,8 +122,8 @@ def _output(episode: Episode, row: Row, turns: Sequence[Turn], reward_name: str)
             "turn_scores": [turn.rewards.get(reward_name, 0.0) for turn in turns],
             "tool_rewards": [],
             "reward_extra_info": {"acc": float(episode.won)},
-            "min_global_steps": episode.policy_version,
-            "max_global_steps": episode.policy_version,
+            "min_global_steps": versions[0],
+            "max_global_steps": versions[1],
         },
     )
     output._rewards = row.rewards

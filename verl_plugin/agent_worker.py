@@ -2,12 +2,16 @@
 
 verl trains on what is left of a group in which a sample failed. Here a group's rows are held back until all its
 samples have come to an end; if one of them fails for good, the group writes no rows and verl's refill replaces it.
+
+Under a synchronous trainer our own server plays cohorts in lockstep, so that a run repeats. Under an asynchronous one nothing
+repeats anyway: each turn is a request of its own through verl's client, which goes on with what new weights cut off.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +31,7 @@ from rollouts.store import write_episodes
 from verl_plugin.agent_loop import RowOutput, TurngridAgentLoop, to_outputs
 from verl_plugin.early_start import AgentShell, shell_name
 from verl_plugin.replicas import replicas
-from verl_plugin.samplers import BatchSampler
+from verl_plugin.samplers import BatchSampler, Reviver, ServerSampler
 
 logger = logging.getLogger(__name__)
 COHORTS = 2  # one is in the model while the other is in its games
@@ -45,7 +49,21 @@ class AgentLoopWorker(VerlWorker):
 
     @property
     def _lockstep(self) -> bool:
+        return self._own_server and not self._asynchronous
+
+    @property
+    def _own_server(self) -> bool:
         return self.config.actor_rollout_ref.rollout.name == "transformers"
+
+    @property
+    def _asynchronous(self) -> bool:
+        return self.config.trainer.v1.trainer_mode != "sync"
+
+    @cached_property
+    def _one_by_one(self) -> ServerSampler:
+        """For episodes without a seat."""
+        reviver = Reviver(range(self._replicas)) if self._own_server else None
+        return ServerSampler(self.llm_client, self._own_server or not self._asynchronous, reviver)
 
     def _agent_loop(self) -> TurngridAgentLoop:
         if self._loop is None:
@@ -84,7 +102,9 @@ class AgentLoopWorker(VerlWorker):
 
     @property
     def _replicas(self) -> int:
-        return replicas(self.config.trainer, self.config.actor_rollout_ref.rollout)
+        rollout = self.config.actor_rollout_ref.rollout
+        own_devices = self.config.trainer.v1.trainer_mode == "separate_async"
+        return replicas(rollout if own_devices else self.config.trainer, rollout)
 
     async def _run_prompt(
         self, prompt: dict[str, Any], sampling_params: dict[str, Any], trajectory: dict[str, Any], trace: bool = False
@@ -116,13 +136,12 @@ class AgentLoopWorker(VerlWorker):
     async def _play(self, prompt: dict[str, Any], sampling: dict[str, Any], sample: int, seat: Seat | None) -> Episode:
         loop = self._agent_loop()
         if seat is None:
-            return playable(await loop.play(sampling, session_id=sample, **prompt))
+            return playable(await loop.play(sampling, session_id=sample, sampler=self._one_by_one, **prompt))
         async with seat:
             return playable(await loop.play(sampling, session_id=sample, sampler=seat, **prompt))
 
     async def _publish(self, prompt: dict[str, Any], episodes: list[Episode], partition: str) -> None:
-        if partition == "train":
-            self._record(episodes, prompt)
+        (self._record if partition == "train" else self._record_validation)(episodes, prompt)
         keys, fields = [], []
         for sample, episode in enumerate(episodes):
             for index, output in enumerate(to_outputs(episode, self._agent_loop().reward.name)):
@@ -145,10 +164,20 @@ class AgentLoopWorker(VerlWorker):
         return field
 
     def _folder(self, prompt: dict[str, Any]) -> Path:
+        """The step's; an asynchronous trainer does not know yet which step will train on the group."""
+        if self._asynchronous:
+            return Path(self.config.run.groups)
         return Path(self.config.run.episodes) / f"{int(prompt['global_steps']):06d}"
 
     def _record(self, episodes: list[Any], prompt: dict[str, Any]) -> None:
+        for episode in episodes if self._asynchronous else ():
+            episode.group = prompt["uid"]
         write_episodes(self._folder(prompt) / f"{prompt['uid']}.jsonl", episodes)
+
+    def _record_validation(self, episodes: list[Any], prompt: dict[str, Any]) -> None:
+        """What verl plays between steps (``trainer.test_freq``); validated again after a kill, a game's file is written anew."""
+        folder = Path(self.config.run.episodes).with_name("validation") / f"{int(prompt['global_steps']):06d}"
+        write_episodes(folder / f"{int(prompt['index']):06d}.jsonl", episodes)
 
     def _record_failure(self, prompt: dict[str, Any], error: BaseException) -> None:
         folder = self._folder(prompt)

@@ -5,7 +5,7 @@ Read back from where the update itself reads it, after all corrections, so that 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from itertools import count, takewhile
 from pathlib import Path
@@ -40,12 +40,13 @@ class CreditLog(Base):
             self._credits |= credits_of(batch)
         return batch
 
-    def write_credit(self, groups: Path) -> None:
-        """Before the step's episodes in ``groups`` become one file: the same lines, in ``rl/credit/STEP.jsonl``."""
+    def write_credit(self, step: Path, groups: Sequence[Path]) -> None:
+        """Before the episodes in ``groups`` become one file, ``STEP.jsonl`` beside the folder ``step``: the same lines, in
+        ``rl/credit/STEP.jsonl``."""
         credits, self._credits = self._credits, {}
         if credits:
             lines = [_of_episode(credits, session) for session in sessions(groups)]
-            write_credit(groups.parents[1] / "credit" / f"{groups.name}.jsonl", lines)
+            write_credit(step.parents[1] / "credit" / f"{step.name}.jsonl", lines)
 
 
 def credits_of(batch: KVBatchMeta) -> dict[str, Credit]:
@@ -88,11 +89,11 @@ def _of_episode(credits: Mapping[str, Credit], session: str) -> Credit | None:
     return Credit(**joined) if found else None
 
 
-def sessions(groups: Path) -> list[str]:
-    """What verl's keys of the episodes in a step's files begin with, one file a prompt, one line a sample, in the order of the
+def sessions(groups: Sequence[Path]) -> list[str]:
+    """What verl's keys of the episodes in these files begin with, one file a prompt, one line a sample, in the order of the
     merge."""
     names = []
-    for file in sorted(groups.glob("*.jsonl")):
+    for file in groups:
         with file.open("rb") as lines:
             names += [f"{file.stem}_{sample}" for sample, _ in enumerate(lines)]
     return names

@@ -20,7 +20,7 @@ from experiments.mixture import task_of, task_weights
 from rollouts.episode import Episode
 from rollouts.store import read_episodes
 from verl_plugin.dataset import TaskDataset
-from verl_plugin.trainer import TurngridTrainer
+from verl_plugin.trainer import StepRecords, TurngridTrainer
 
 
 class GameLoader:
@@ -45,8 +45,8 @@ class GameLoader:
         self.draws.load(state)
 
 
-class CurriculumTrainer(TurngridTrainer):
-    """Our trainer with games by task and step."""
+class GamesByTask(StepRecords):
+    """Mixed into our trainer: games by task and step."""
 
     draws: Draws | None = None
 
@@ -56,6 +56,11 @@ class CurriculumTrainer(TurngridTrainer):
             self.draws = draws(self.train_dataset, self.config)
             rows = self.config.data.get("gen_batch_size") or self.config.data.train_batch_size
             self.train_dataloader = GameLoader(self.train_dataset, self.draws, rows)
+
+    def on_train_begin(self) -> None:
+        if self.draws:  # an asynchronous trainer hands out prompts here already
+            self.draws.begin(self.global_steps)
+        super().on_train_begin()
 
     def on_step_begin(self) -> None:
         if self.draws:
@@ -81,6 +86,10 @@ class CurriculumTrainer(TurngridTrainer):
             if isinstance(plan, Thresholded):
                 metrics["curriculum/success"] = plan.success
         return metrics
+
+
+class CurriculumTrainer(GamesByTask, TurngridTrainer):
+    """For ``trainer.v1.trainer_mode=sync``."""
 
 
 def draws(dataset: TaskDataset, config: DictConfig) -> Draws:
@@ -115,4 +124,7 @@ def task_metrics(episodes: Mapping[str, Sequence[Episode]], reward: str) -> dict
 def install(config: DictConfig) -> None:
     """Take the place of our trainer where the config has tasks to mix or a curriculum."""
     if config.env.tasks or config.curriculum.name != "none":
-        TRAINER_REGISTRY["sync"] = CurriculumTrainer
+        mode = config.trainer.v1.trainer_mode
+        usual = TRAINER_REGISTRY[mode]
+        of_mode = type("CurriculumTrainer", (GamesByTask, usual), {})
+        TRAINER_REGISTRY[mode] = CurriculumTrainer if mode == "sync" else of_mode

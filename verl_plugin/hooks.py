@@ -77,6 +77,18 @@ def _light_meeting_point(module: ModuleType) -> None:
     module.get_master_addr_port = remote(importlib.import_module("verl_plugin.free_port").address_and_port)  # type: ignore[attr-defined]
 
 
+def _save_copies(module: ModuleType) -> None:
+    """verl keeps a step's weights "on the CPU" while it updates them; where they are there already, its copy is the weights
+    themselves."""
+    save = module.fsdp2_sharded_save_to_cpu
+
+    def save_copies(model: object) -> tuple[dict[str, tuple], object]:
+        state, spec = save(model)
+        return {name: (tensor.clone(), own) for name, (tensor, own) in state.items()}, spec
+
+    module.fsdp2_sharded_save_to_cpu = save_copies  # type: ignore[attr-defined]
+
+
 def _skip_vision_models(module: ModuleType) -> None:
     importlib.import_module("verl_plugin.fast_start").skip_vision_models(module)
 
@@ -93,6 +105,7 @@ HOOKS: dict[str, Callable[[ModuleType], None]] = {
     "verl.workers.rollout.router": _balancer_by_value,
     "verl.workers.engine.fsdp.transformer_impl": _engines,
     "verl.utils.model": _skip_vision_models,
+    "verl.utils.fsdp_utils": _save_copies,
 }
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -15,21 +17,55 @@ from verl_plugin.transformers_server.server import TOO_LONG
 from verl_plugin.transformers_server.spare_weights import revive
 
 
+class Reviver:
+    """Sends the step's weights to our own servers after one of them died, once for all episodes that it left behind."""
+
+    def __init__(self, replicas: Sequence[int]) -> None:
+        self._replicas = replicas
+        self._lock = asyncio.Lock()
+        self._revived_at = 0.0
+
+    async def revive(self, asked_at: float) -> None:
+        """``asked_at``: when the request that failed was made (``time.monotonic``).
+
+        Raises:
+            SampleLost: a server does not come back.
+        """
+        async with self._lock:
+            if asked_at > self._revived_at:
+                for replica in self._replicas:
+                    await revive(_found(replica), replica)
+                self._revived_at = time.monotonic()
+
+
 @dataclass
 class ServerSampler:
-    """One request at a time through verl's client: any server that verl can start, load-balanced by verl."""
+    """One request at a time through verl's client: any server that verl can start, load-balanced by verl.
+
+    Args:
+        client: verl's.
+        seeded: answers repeat. Not where vLLM may be asked to go on with an answer that it was made to cut off: it would go
+            through the same random numbers again.
+        reviver: for our own servers, which Ray starts again without weights.
+    """
 
     client: Any
+    seeded: bool = True
+    reviver: Reviver | None = None
 
     async def sample(self, request: SampleRequest) -> Sample:
+        asked_at = time.monotonic()
         try:
             output = await self._generate(request)
         except RayActorError as error:
+            if self.reviver:
+                await self.reviver.revive(asked_at)
             raise SampleLost(f"a rollout server died: {error}") from error
         if not output.token_ids:
             raise SampleLost(f"{request.request_id}: the server answered nothing ({output.stop_reason})")
         version = output.extra_fields.get("global_steps") or 0
-        return Sample(tuple(output.token_ids), tuple(output.log_probs), version)
+        oldest = output.extra_fields.get("min_global_steps")
+        return Sample(tuple(output.token_ids), tuple(output.log_probs), version, oldest)
 
     async def _generate(self, request: SampleRequest) -> Any:
         return await self.client.generate(
@@ -39,7 +75,7 @@ class ServerSampler:
                 "temperature": request.temperature,
                 "top_p": request.top_p,
                 "top_k": request.top_k,
-                "seed": request.seed,
+                "seed": request.seed if self.seeded else None,
                 "max_tokens": request.max_tokens,
                 "logprobs": True,
             },

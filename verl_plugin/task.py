@@ -8,7 +8,7 @@ from verl.trainer.main_ppo import TaskRunnerV1, run_ppo
 from verl.trainer.ppo.utils import need_critic, need_reference_policy
 from verl.utils.config import validate_config
 
-from verl_plugin import curriculum, trainer, window_rows
+from verl_plugin import async_trainer, curriculum, trainer, window_rows
 
 
 class _Run:
@@ -34,6 +34,7 @@ def train(config: DictConfig) -> None:
     """Train to the end. Raises whatever verl raises, before anything heavy for a config that verl refuses."""
     validate_config(config, use_reference_policy=need_reference_policy(config), use_critic=need_critic(config))
     trainer.install()
+    async_trainer.install()
     curriculum.install(config)
     window_rows.install(config)
     run_ppo(config, task_runner_class=_Runner)

@@ -1,4 +1,4 @@
-"""verl's synchronous trainer, made repeatable and resumable.
+"""verl's trainer, made resumable, and repeatable where it is synchronous (``async_trainer`` has the other modes).
 
 What differs from the stock one, and why:
 - prompt ids derive from (step, index) and rows are sorted by (id, sample): verl's are random, in order of arrival;
@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import shutil
 import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig
 from tensordict import NonTensorData, NonTensorStack
@@ -26,9 +27,15 @@ from experiments.families import in_families
 from experiments.metrics import MetricsLog
 from experiments.running_total import RunningTotal
 from experiments.step_metrics import step_metrics
+from rollouts.episode import Episode
 from rollouts.store import read_episodes, write_episodes
 from verl_plugin import start_deadline, tracking
 from verl_plugin.credit_log import CreditLog
+
+if TYPE_CHECKING:
+    from verl.trainer.ppo.v1.trainer_base import PPOTrainer as Base
+else:
+    Base = object
 
 MAX_FAILED_GROUPS = 3  # times the batch, in one step
 
@@ -37,8 +44,8 @@ class WorldKeepsFailing(RuntimeError):
     """So many groups failed in one step that refilling them is hopeless."""
 
 
-class TurngridTrainer(CreditLog, PPOTrainerSync):
-    """Takes the place of verl's trainer for ``trainer.v1.trainer_mode=sync``."""
+class StepRecords(CreditLog, Base):
+    """Mixed into verl's trainer, whatever its mode: what a step leaves behind."""
 
     def __init__(self, config: DictConfig) -> None:
         super().__init__(config)
@@ -68,8 +75,12 @@ class TurngridTrainer(CreditLog, PPOTrainerSync):
         batch["uid"] = NonTensorStack.from_list([NonTensorData(uid) for uid in uids])
         return batch
 
+    def _handed_out(self) -> int:
+        """Prompts that have this step's number before it begins."""
+        return 0
+
     def on_step_begin(self) -> None:
-        self._prompts_of_step = 0
+        self._prompts_of_step = self._handed_out()
         self._step_folder().mkdir(parents=True, exist_ok=True)  # whoever watches the folder sees that the step began
         super().on_step_begin()
 
@@ -77,7 +88,7 @@ class TurngridTrainer(CreditLog, PPOTrainerSync):
         batch = self.config.data.train_batch_size
         if self._prompts_of_step <= (1 + MAX_FAILED_GROUPS) * batch:
             return
-        causes = sorted(self._step_folder().glob("*.failed"))
+        causes = self._failures()
         last = causes[-1].read_text(encoding="utf-8").strip() if causes else "no cause recorded"
         raise WorldKeepsFailing(
             f"step {self.global_steps}: {self._prompts_of_step - batch} groups failed and were refilled; last: {last}"
@@ -122,18 +133,36 @@ class TurngridTrainer(CreditLog, PPOTrainerSync):
     def gather_episodes(self) -> dict[str, float]:
         """Merge the groups' files into one a step; returns what they tell as metrics."""
         folder = self._step_folder()
-        groups = [list(read_episodes(file)) for file in sorted(folder.glob("*.jsonl"))]
-        failed = len(list(folder.glob("*.failed")))
-        self.write_credit(folder)
+        files = self._groups_of_step()
+        groups = [list(read_episodes(file)) for file in files]
+        failed = len(self._failures())
+        self.write_credit(folder, files)
         write_episodes(folder.with_suffix(".jsonl"), [episode for group in groups for episode in group])
         shutil.rmtree(folder)
-        return {**step_metrics(groups, self.config.turn_reward.name), "rollout/failed_groups": float(failed)}
+        metrics = step_metrics(groups, self.config.turn_reward.name)
+        return {**metrics, "rollout/failed_groups": float(failed), **self._more_metrics(groups)}
+
+    def _groups_of_step(self) -> list[Path]:
+        """Files of the groups that the step trained on."""
+        return sorted(self._step_folder().glob("*.jsonl"))
+
+    def _failures(self) -> list[Path]:
+        """What groups of this step left that could not be played to their end."""
+        return sorted(self._step_folder().glob("*.failed"))
+
+    def _more_metrics(self, groups: Sequence[Sequence[Episode]]) -> dict[str, float]:
+        """Of a mode of its own."""
+        return {}
+
+
+class TurngridTrainer(StepRecords, PPOTrainerSync):
+    """Takes the place of verl's trainer for ``trainer.v1.trainer_mode=sync``."""
 
 
 class _LogThenSave:
     """Stands where verl keeps its ``Tracking``: our log first, then the trackers, then the checkpoint."""
 
-    def __init__(self, trainer: TurngridTrainer, trackers: Any) -> None:
+    def __init__(self, trainer: StepRecords, trackers: Any) -> None:
         self._trainer = trainer
         self._trackers = trackers
         self._log = MetricsLog(Path(trainer.config.run.metrics))

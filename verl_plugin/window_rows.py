@@ -60,5 +60,5 @@ class WindowRows(Base):
 def install(config: DictConfig) -> None:
     """Give the trainer what windows need, where the config has some."""
     if config.env.get("window_turns") is not None:
-        usual = TRAINER_REGISTRY["sync"]
-        TRAINER_REGISTRY["sync"] = type("WindowTrainer", (WindowRows, usual), {})
+        mode = config.trainer.v1.trainer_mode
+        TRAINER_REGISTRY[mode] = type("WindowTrainer", (WindowRows, TRAINER_REGISTRY[mode]), {})

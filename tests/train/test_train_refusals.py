@@ -57,6 +57,7 @@ REFUSED = {
     "context": ["data.max_response_length=4096"],
     "evaluation": ["eval.tasks=[w2-o3-q4,w2o3]"],
     "trainer": ["trainer.use_v1=false"],
+    "async": ["trainer.v1.trainer_mode=colocate_async", "curriculum=horizon"],
 }
 WARNED = {
     "equal_rewards": ["reward=dense"],

@@ -35,6 +35,11 @@ with composer() as composed:
         print("valid:", line, flush=True)
 """
 SIZES = {"gpu1": "1x1", "gpu8": "1x2 1x4 1x8 2x8"}  # nodes x GPUs of each
+NCCL = "actor_rollout_ref.rollout.checkpoint_engine.backend=nccl"
+ASYNC = (
+    "trainer.v1.trainer_mode=colocate_async",
+    f"trainer.v1.trainer_mode=separate_async rollout=vllm actor_rollout_ref.rollout.nnodes=1 {NCCL}",
+)
 OTHERS = {"slurm_gpu1": "1x1", "slurm_gpu8": "1x8", "slurm_multinode": "2x8"}  # differ in where they run only
 
 
@@ -44,6 +49,10 @@ def test_verl_and_we_accept_every_model_algorithm_and_number_of_gpus() -> None:
     asked = [f"model={model} algo={algo} cluster={cluster}|{sizes}" for model, algo, (cluster, sizes) in options]
     asked += [f"model={MODELS[0]} cluster={cluster}|{sizes}" for cluster, sizes in OTHERS.items()]
     asked += [f"model=tiny algo={algo} cluster=cpu|1x1" for algo in ALGORITHMS]
+    asked += [f"model={MODELS[0]} algo={algo} cluster=gpu8 {mode}|1x8 2x8" for algo in ALGORITHMS for mode in ASYNC]
+    asked += [
+        f"model=tiny cluster=cpu trainer.v1.trainer_mode={mode}|1x1" for mode in ("colocate_async", "separate_async")
+    ]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-c", VALIDATE, str(ROOT / "assets" / "tiny")]
     done = subprocess.run(

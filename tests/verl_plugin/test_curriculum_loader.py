@@ -13,8 +13,8 @@ from verl.trainer.ppo.v1.trainer_base import TRAINER_REGISTRY
 
 from rollouts.episode import Episode, Outcome, Turn
 from rollouts.store import write_episodes
-from verl_plugin import curriculum, trainer
-from verl_plugin.curriculum import CurriculumTrainer, GameLoader, by_task, task_metrics
+from verl_plugin import async_trainer, curriculum, trainer
+from verl_plugin.curriculum import CurriculumTrainer, GameLoader, GamesByTask, by_task, task_metrics
 from verl_plugin.dataset import TaskDataset
 
 TASKS = {"simple": 6, "complex": 2}
@@ -160,5 +160,18 @@ def test_a_plain_run_keeps_the_plain_trainer(
 ) -> None:
     monkeypatch.setitem(TRAINER_REGISTRY, "sync", None)
     trainer.install()
-    curriculum.install(OmegaConf.create({"env": {"tasks": tasks}, "curriculum": {"name": name}}))
+    curriculum.install(OmegaConf.create(asked("sync", tasks, name)))
     assert TRAINER_REGISTRY["sync"] is expected
+
+
+def asked(mode: str, tasks: dict[str, float] | None, name: str) -> dict[str, Any]:
+    return {"env": {"tasks": tasks}, "curriculum": {"name": name}, "trainer": {"v1": {"trainer_mode": mode}}}
+
+
+@pytest.mark.parametrize("mode", ["colocate_async", "separate_async"])
+def test_an_asynchronous_trainer_mixes_tasks_too(monkeypatch: pytest.MonkeyPatch, mode: str) -> None:
+    monkeypatch.setitem(TRAINER_REGISTRY, mode, None)
+    async_trainer.install()
+    usual = TRAINER_REGISTRY[mode]
+    curriculum.install(OmegaConf.create(asked(mode, {"a": 1.0, "b": 1.0}, "none")))
+    assert issubclass(TRAINER_REGISTRY[mode], GamesByTask) and issubclass(TRAINER_REGISTRY[mode], usual)

@@ -96,10 +96,11 @@ REFUSALS: tuple[Rule, ...] = (
     Rule("evaluation", "{reason}", world.bad_panels),
     Rule(
         "trainer",
-        "only verl's V1 trainer in sync mode keeps turn rewards: leave trainer.use_v1=true, "
-        "trainer.v1.trainer_mode=sync",
+        "only verl's V1 trainer keeps turn rewards: leave trainer.use_v1=true, and choose trainer.v1.trainer_mode from: "
+        "{modes}",
         training.other_trainer,
     ),
+    Rule("async", "{reason}", training.bad_async),
 )
 
 WARNINGS: tuple[Rule, ...] = (

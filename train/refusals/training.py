@@ -5,6 +5,7 @@ from __future__ import annotations
 from omegaconf import DictConfig, OmegaConf
 
 from algorithms.registry import ALGORITHMS
+from train import asynchronous
 from train.finalise import MICRO_BATCH_KEYS, rows_per_device
 from train.refusals.rule import Finding
 
@@ -58,5 +59,10 @@ def tensor_parallel(config: DictConfig) -> Finding:
 
 
 def other_trainer(config: DictConfig) -> Finding:
-    sync = config.trainer.use_v1 and config.trainer.v1.trainer_mode == "sync"
-    return None if sync else {}
+    known = config.trainer.use_v1 and asynchronous.mode(config) in asynchronous.MODES
+    return None if known else {"modes": ", ".join(asynchronous.MODES)}
+
+
+def bad_async(config: DictConfig) -> Finding:
+    reason = asynchronous.refusal(config)
+    return {"reason": reason} if reason else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import ray
@@ -12,6 +12,7 @@ import torch
 from verl.utils.device import get_device_name
 from verl.workers.rollout.base import BaseRollout
 from verl.workers.rollout.replica import RolloutReplica
+from verl.workers.rollout.utils import ensure_async_iterator
 
 from verl_plugin.early_start import shell_name
 from verl_plugin.replicas import devices_of_replica
@@ -56,13 +57,24 @@ def _agent_shell(index: int) -> Any:
 
 
 class WeightSync(BaseRollout):
-    """Lives in the training process and sends full weights to its replica's server through Ray's object store."""
+    """Lives in the training process, or in one beside the server where that has devices of its own, and sends full weights to
+    its replica's server through Ray's object store."""
 
-    def __init__(self, config: Any, model_config: Any, device_mesh: Any, *args: Any, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        config: Any,
+        model_config: Any,
+        device_mesh: Any,
+        *args: Any,
+        replica_rank: int | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(config, model_config, device_mesh)
         size = devices_of_replica(self.config)
         rank = int(os.environ.get("RANK", "0"))
         self._replica, self._leads = rank // size, rank % size == 0
+        if replica_rank is not None:  # ranks are counted in each replica there
+            self._replica = replica_rank
         self._server: Any = None
 
     async def resume(self, tags: list[str]) -> None: ...
@@ -71,7 +83,7 @@ class WeightSync(BaseRollout):
 
     async def update_weights(
         self,
-        weights: Iterator[tuple[str, torch.Tensor]],
+        weights: Iterator[tuple[str, torch.Tensor]] | AsyncIterator[tuple[str, torch.Tensor]],
         wire_format: str = "named_tensors",
         global_steps: int | None = None,
         **_: Any,
@@ -80,7 +92,8 @@ class WeightSync(BaseRollout):
         if wire_format != "named_tensors":
             raise ValueError(f"rollout=transformers takes named tensors, not {wire_format!r}")
         # Every rank drains the iterator: gathering a sharded tensor is a collective call.
-        state = {name: tensor.detach().to("cpu", torch.float32, copy=True) for name, tensor in weights}
+        named = ensure_async_iterator(weights)
+        state = {name: tensor.detach().to("cpu", torch.float32, copy=True) async for name, tensor in named}
         if self._leads:
             self._server = self._server or ray.get_actor(server_name(self._replica))
             await self._send(state, global_steps)

@@ -44,7 +44,7 @@ class Stats:
 
 @dataclass(frozen=True)
 class _Answer:
-    """A result, None where the request was aborted, and the training step whose weights gave it."""
+    """A result, None where the request was aborted, and the training step whose weights gave it: none gave nothing."""
 
     result: GenResult | None
     step: int | None
@@ -187,7 +187,7 @@ class TransformersServer:
     async def _in_turn(self, request: GenRequest) -> _Answer:
         while not self._open.is_set():
             if self._rejecting:
-                return _Answer(None, self._step)
+                return _Answer(None, None)
             await self._open.wait()
         if self._serving is None:
             self._serving = asyncio.create_task(self._serve())
@@ -231,7 +231,7 @@ class TransformersServer:
         self._open.clear()
         self._rejecting = reject_request
         while not self._queue.empty():
-            settle(self._queue.get_nowait().answer, _Answer(None, self._step))
+            settle(self._queue.get_nowait().answer, _Answer(None, None))
 
     async def resume_generation(self, *_: Any, **__: Any) -> None:
         self._rejecting = False

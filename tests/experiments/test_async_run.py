@@ -1,0 +1,152 @@
+"""A whole run of verl's asynchronous trainer on this machine, killed with -9 between two checkpoints and taken up again."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+import small
+import torch
+from transformers import AutoModelForCausalLM
+
+from experiments.result import RunResult
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(4000)]
+STEPS, SAVED, KILLED_AFTER, PROMPTS, SAMPLES, THRESHOLD = 7, 3, 5, 4, 4, 3
+SETTINGS = (
+    "budget=rl_only",
+    "budget.sft_share=0",
+    "budget.units=28",
+    f"budget.rl_steps={STEPS}",
+    f"trainer.save_freq={SAVED}",
+    "trainer.max_actor_ckpt_to_keep=9",
+    "cluster.trainer_threads=1",
+    "env.max_turns=12",
+    "eval.games=2",
+)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return _killed_and_resumed(tmp_path_factory.mktemp("async"), "colocate_async")
+
+
+def _killed_and_resumed(output: Path, name: str) -> Path:
+    """Half a batch is played ahead, so that a step trains on groups of two versions and breaks into others."""
+    mode = (f"trainer.v1.trainer_mode={name}", f"trainer.v1.{name}.num_warmup_batches=0.5")
+    process = small.launch(output, *SETTINGS, *mode)
+    try:
+        small.wait_for(lambda: process.poll() is not None or _steps_logged(output) >= KILLED_AFTER, 1800)
+        assert process.poll() is None, (output / "stdout.txt").read_text()[-3000:]
+    finally:
+        if process.poll() is None:
+            small.kill(process)
+    folder = small.run_folder(output)
+    saved = (folder / "rl" / "checkpoints" / "latest_checkpointed_iteration.txt").read_text()
+    assert saved == str(SAVED), "killed too late to show anything"
+    return small.finish(output, *SETTINGS, *mode, timeout_s=1800)
+
+
+def _steps_logged(output: Path) -> int:
+    files = list(output.glob("*/rl/metrics.jsonl"))
+    return len(files[0].read_text().splitlines()) if files else 0
+
+
+def steps(run: Path) -> list[list[dict]]:
+    return [small.lines(run / "rl" / "episodes" / f"{step:06d}.jsonl") for step in range(1, STEPS + 1)]
+
+
+def discarded(run: Path) -> list[dict]:
+    return [line for file in (run / "rl" / "discarded").glob("*/episodes/**/*.jsonl") for line in small.lines(file)]
+
+
+def test_every_step_trains_on_whole_groups_and_on_each_once(run: Path) -> None:
+    for episodes in steps(run):
+        assert len(episodes) == PROMPTS * SAMPLES
+        groups = Counter(episode["group"] for episode in episodes)
+        assert set(groups.values()) == {SAMPLES} and "" not in groups
+        for group in groups:
+            members = [episode for episode in episodes if episode["group"] == group]
+            assert [episode["sample"] for episode in members] == list(range(SAMPLES))
+            assert len({episode["seed"] for episode in members}) == 1
+    trained = [group for episodes in steps(run) for group in {episode["group"] for episode in episodes}]
+    assert len(set(trained)) == len(trained) == STEPS * PROMPTS
+
+
+def test_metrics_and_credit_are_those_of_the_episodes(run: Path) -> None:
+    lines = small.lines(run / "rl" / "metrics.jsonl")
+    assert [line["step"] for line in lines] == list(range(1, STEPS + 1))
+    for line, episodes in zip(lines, steps(run), strict=True):
+        won = sum(episode["outcome"] == "won" for episode in episodes)
+        assert line["success/train"] == pytest.approx(won / len(episodes))
+        assert line["budget/episodes"] == line["step"] * PROMPTS * SAMPLES
+        credit = small.lines(run / "rl" / "credit" / f"{line['step']:06d}.jsonl")
+        assert len(credit) == len(episodes) and None not in credit
+
+
+def test_staleness_is_measured_and_bounded(run: Path) -> None:
+    lines = small.lines(run / "rl" / "metrics.jsonl")
+    for line, episodes in zip(lines, steps(run), strict=True):
+        lags = [line["step"] - 1 - min(_versions(episode)) for episode in episodes]
+        assert line["rollout/staleness/max"] == max(lags) <= THRESHOLD - 1
+        assert line["rollout/staleness/mean"] == pytest.approx(sum(lags) / len(lags))
+    assert any(line["rollout/staleness/max"] > 0 for line in lines), "nothing was asynchronous"
+
+
+def _versions(episode: dict) -> list[int]:
+    of_turns = [version for turn in episode["turns"] for version in turn.get("versions", [])]
+    return of_turns or [episode["policy_version"]]
+
+
+def test_an_episode_says_which_weights_sampled_each_turn(run: Path) -> None:
+    """Weights of the first step and of the checkpoints, which are all that is left to compare with."""
+    seen = Counter()
+    for version in (0, SAVED, 2 * SAVED):
+        for episode in (episode for episodes in steps(run) for episode in episodes):
+            if version in _versions(episode):
+                seen[version] += _compare(_model(run, version), episode, version)
+    assert seen[0] > 0 and seen[SAVED] > 0
+
+
+def _model(run: Path, version: int, loaded: dict[int, torch.nn.Module] = {}) -> torch.nn.Module:  # noqa: B006 - a cache
+    if version not in loaded:
+        checkpoint = run / "rl" / "checkpoints" / f"global_step_{version}" / "actor" / "huggingface"
+        path = checkpoint if version else small.ROOT / "assets" / "tiny"
+        loaded[version] = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32).eval()
+    return loaded[version]
+
+
+@torch.no_grad()
+def _compare(model: torch.nn.Module, episode: dict, version: int) -> int:
+    """Turns that this model sampled from beginning to end; their log-probabilities are its own."""
+    ids, compared = list(episode["prompt_ids"]), 0
+    for turn in episode["turns"]:
+        whole = [*ids, *turn["action_ids"]]
+        if set(turn.get("versions") or [episode["policy_version"]]) == {version}:
+            logits = model(torch.tensor([whole])).logits[0, len(ids) - 1 : -1] / 0.7
+            expected = logits.log_softmax(-1).gather(1, torch.tensor(turn["action_ids"])[:, None]).squeeze(1)
+            torch.testing.assert_close(torch.tensor(turn["logprobs"]), expected, atol=1e-4, rtol=0)
+            compared += 1
+        ids = [*whole, *turn["context_ids"]]
+    return compared
+
+
+def test_what_the_kill_spoilt_is_on_record_and_charged_to_nobody(run: Path) -> None:
+    spoilt, ledger = discarded(run), small.lines(run / "ledger.jsonl")
+    charged = [entry for entry in ledger if entry["kind"] == "rl_episode"]
+    assert sum(entry["count"] for entry in charged) == STEPS * PROMPTS * SAMPLES
+    assert sum(entry["count"] for entry in ledger if entry["kind"] == "discarded") == len(spoilt) > 0
+    clocks = [_clock(episode) for episode in [*spoilt, *(e for episodes in steps(run) for e in episodes)]]
+    assert len(set(clocks)) == len(clocks), "an episode is on record twice"
+    assert not list((run / "rl" / "groups").iterdir()) and not (run / "rl" / "stale").exists()
+
+
+def _clock(episode: dict) -> tuple[float, ...]:
+    """No two plays take the same times."""
+    return tuple(turn["act_seconds"] for turn in episode["turns"])
+
+
+def test_it_ends_like_any_run(run: Path) -> None:
+    result = RunResult.read(run)
+    assert result is not None and [stage.name for stage in result.stages] == ["base", "rl"]

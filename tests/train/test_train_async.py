@@ -1,0 +1,100 @@
+"""Choosing an asynchronous trainer: what follows, what stays as it was, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from omegaconf import OmegaConf
+
+from experiments.run_folder import identity
+from train.base import verl_tree
+from train.compose import Composer, composer
+from train.errors import ConfigError
+from train.finalise import finalise
+from train.refusals import check
+
+COLOCATE = "trainer.v1.trainer_mode=colocate_async"
+SEPARATE = "trainer.v1.trainer_mode=separate_async"
+ON_GPUS = ("cluster=gpu8", "model=qwen2.5_1.5b", "rollout=vllm", SEPARATE)
+NCCL = "actor_rollout_ref.rollout.checkpoint_engine.backend=nccl"
+THRESHOLD = "trainer.v1.sampler.max_off_policy_threshold"
+KEYS = (
+    "algorithm.rollout_correction.rollout_is",
+    "trainer.v1.sampler.max_off_policy_threshold",
+    "trainer.v1.sampler.max_off_policy_strategy",
+    "trainer.v1.separate_async.parameter_sync_step",
+)
+
+
+@pytest.fixture(scope="module")
+def composed() -> Iterator[Composer]:
+    with composer() as compose:
+        yield compose
+
+
+def test_a_synchronous_run_has_verls_own_values(composed: Composer) -> None:
+    config = composed([])
+    assert all(OmegaConf.select(config, key) == OmegaConf.select(verl_tree(), key) for key in KEYS)
+    assert config.algorithm.rollout_correction.bypass_mode is True
+    assert config.actor_rollout_ref.hybrid_engine is True and config.ray_kwargs.ray_init.num_gpus == 1
+
+
+@pytest.mark.parametrize("mode", [COLOCATE, SEPARATE])
+def test_an_asynchronous_one_is_bounded_and_corrected(composed: Composer, mode: str) -> None:
+    config = composed([mode])
+    assert check(config) == []
+    sampler, correction = config.trainer.v1.sampler, config.algorithm.rollout_correction
+    assert (sampler.max_off_policy_threshold, sampler.max_off_policy_strategy) == (3, "wait")
+    assert (correction.rollout_is, correction.rollout_is_threshold, correction.bypass_mode) == ("token", 2.0, False)
+    assert identity(config) != identity(composed([])), "it learns something else"
+
+
+def test_what_was_set_stays(composed: Composer) -> None:
+    strategy = "trainer.v1.sampler.max_off_policy_strategy=drop"
+    config = composed([COLOCATE, f"{THRESHOLD}=8", strategy, "algorithm.rollout_correction.rollout_is=null"])
+    assert config.trainer.v1.sampler.max_off_policy_threshold == 8
+    assert config.trainer.v1.sampler.max_off_policy_strategy == "drop"
+    assert config.algorithm.rollout_correction.bypass_mode is True, "no weights: the ratio to the sampler is clipped"
+    again = finalise(config.copy())
+    assert OmegaConf.to_container(again, resolve=True) == OmegaConf.to_container(config, resolve=True)
+
+
+def test_rollouts_beside_the_trainer_on_cpus(composed: Composer) -> None:
+    config = composed([SEPARATE])
+    rollout = config.actor_rollout_ref.rollout
+    assert (rollout.nnodes, rollout.n_gpus_per_node, config.ray_kwargs.ray_init.num_gpus) == (1, 1, 2)
+    assert rollout.checkpoint_engine.backend == "turngrid_ray"
+    updates = config.data.train_batch_size // config.actor_rollout_ref.actor.ppo_mini_batch_size
+    assert config.trainer.v1.separate_async.parameter_sync_step == updates == 4
+
+
+def test_rollouts_beside_the_trainer_on_gpus(composed: Composer) -> None:
+    config = composed([*ON_GPUS, NCCL, "actor_rollout_ref.rollout.nnodes=1"])
+    assert check(config) == []
+    assert config.trainer.v1.separate_async.parameter_sync_step == 1
+    assert config.actor_rollout_ref.hybrid_engine is True
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        ((COLOCATE, "curriculum=horizon"), "curriculum=horizon counts steps"),
+        ((COLOCATE, f"{THRESHOLD}=null"), f"{THRESHOLD}=None must be at least 1"),
+        ((COLOCATE, f"{THRESHOLD}=0"), f"{THRESHOLD}=0 must be at least 1"),
+        ((COLOCATE, "trainer.v1.sampler.max_off_policy_strategy=hope"), "must be wait or drop"),
+        (
+            (COLOCATE, "trainer.v1.colocate_async.num_warmup_batches=3"),
+            "num_warmup_batches=3 must be at least 0 and less",
+        ),
+        ((SEPARATE, "trainer.v1.separate_async.parameter_sync_step=2"), "parameter_sync_step=2 must be"),
+        (ON_GPUS, "rollout.nnodes=0 must be at least 1"),
+        ((*ON_GPUS, "actor_rollout_ref.rollout.nnodes=1"), "backend=naive cannot send"),
+        ((*ON_GPUS, NCCL, "actor_rollout_ref.rollout.nnodes=1", "rollout=transformers"), "needs rollout=vllm on GPUs"),
+        (("trainer.v1.trainer_mode=async",), "from: sync, colocate_async, separate_async"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_one_line(composed: Composer, overrides: tuple[str, ...], message: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        check(composed(list(overrides)))
+    assert message in str(refused.value) and "\n" not in str(refused.value)

@@ -1,0 +1,229 @@
+"""Which prompts an asynchronous trainer hands out, and what it takes for its step; on the trainer's own methods, without its
+processes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import ray
+import torch
+from omegaconf import OmegaConf
+from ray.exceptions import ActorDiedError
+from tensordict import TensorDict
+from transfer_queue import KVBatchMeta
+from verl.trainer.ppo.v1.trainer_base import PPOTrainer
+from verl.workers.rollout.replica import TokenOutput
+
+from experiments.played_groups import PlayedGroups
+from experiments.resume import RlFolder
+from rollouts.sampling import SampleLost, SampleRequest
+from rollouts.store import write_episodes
+from train import asynchronous
+from verl_plugin import async_trainer, weight_transfer
+from verl_plugin.async_trainer import ColocateAsyncTrainer
+from verl_plugin.llm_client import client_class
+from verl_plugin.samplers import ServerSampler
+from verl_plugin.trainer import WorldKeepsFailing
+from verl_plugin.weight_transfer import MeetingPoint, RayWeightTransfer
+
+BATCH, STEPS = 4, 3
+
+
+@pytest.fixture
+def queue(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """Statuses by prompt, as the transfer queue would tell them."""
+    found: dict[str, str] = {}
+    monkeypatch.setattr(async_trainer, "prompts_in_queue", lambda: found)
+    return found
+
+
+@pytest.fixture
+def trainer(tmp_path: Path, queue: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> ColocateAsyncTrainer:
+    """One whose data loader never ends and whose agent loops put every prompt into the queue."""
+    made = object.__new__(ColocateAsyncTrainer)
+    rl = RlFolder(tmp_path)
+    made.config = OmegaConf.create(
+        {"data": {"train_batch_size": BATCH, "gen_batch_size": 1}, "run": {"episodes": str(rl.episodes)}}
+    )
+    made._groups, made._trained = PlayedGroups(rl), []
+    made.global_steps, made._first_step, made._prompts_of_step = 1, 0, 0
+    made.total_training_steps, made.timing_raw = STEPS, {}
+    made._save_due = False
+
+    def fetch(_: Any) -> TensorDict:
+        return TensorDict({"uid": torch.zeros(1), "row": torch.zeros(1)}, batch_size=1)
+
+    def submit(_: Any, batch: TensorDict) -> int:
+        queue.update({uid: "pending" for uid in batch["uid"]})
+        return len(batch)
+
+    monkeypatch.setattr(PPOTrainer, "_fetch_one_gen_batch", fetch)
+    monkeypatch.setattr(PPOTrainer, "_submit_batch_to_rollout", submit)
+    return made
+
+
+def warm_up(trainer: ColocateAsyncTrainer, prompts: int = BATCH) -> None:
+    trainer._first_step = trainer.global_steps
+    trainer._add_prompts_to_generate(prompts)
+
+
+def step(trainer: ColocateAsyncTrainer, queue: dict[str, str], take: int = BATCH) -> None:
+    trainer.on_step_begin()
+    trainer._add_batch_to_generate()
+    for uid in sorted(queue)[:take]:
+        del queue[uid]
+        trainer._trained.append(uid)
+    trainer.global_steps += 1
+
+
+def test_ids_stay_unique_where_prompts_are_handed_out_before_the_first_step(
+    trainer: ColocateAsyncTrainer, queue: dict[str, str]
+) -> None:
+    warm_up(trainer)
+    seen = [*queue]
+    for _ in range(STEPS):
+        before = set(queue)
+        step(trainer, queue)
+        seen += trainer._trained
+        seen += set(queue) - before
+    assert len(set(seen)) == STEPS * BATCH
+    assert sorted(set(seen)) == [f"{s:06d}-{i:04d}" for s, count in ((1, 8), (2, 4)) for i in range(count)]
+
+
+def test_no_more_is_handed_out_than_will_be_trained_on(trainer: ColocateAsyncTrainer, queue: dict[str, str]) -> None:
+    warm_up(trainer, 2 * BATCH)
+    for _ in range(STEPS):
+        step(trainer, queue)
+        assert len(trainer._trained) == BATCH
+    assert queue == {}
+
+
+def test_what_was_dropped_is_handed_out_again(trainer: ColocateAsyncTrainer, queue: dict[str, str]) -> None:
+    warm_up(trainer, STEPS * BATCH)
+    dropped = [queue.popitem() for _ in range(2)]
+    assert trainer._add_prompts_to_generate(len(dropped)) == 2
+    assert len(queue) == STEPS * BATCH
+    assert trainer._add_prompts_to_generate(1) == 0
+
+
+def test_a_step_takes_the_groups_of_its_rows_whenever_they_were_played(
+    trainer: ColocateAsyncTrainer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(PPOTrainer, "_balance_batch", lambda _self, batch, _metrics, **_: batch)
+    for group in ("000001-0002", "000002-0000", "000002-0001"):
+        write_episodes(trainer._groups.file(group), [])
+    keys = ["000002-0000_1_0", "000001-0002_0_0", "000002-0000_0_0", "000001-0002_1_0"]
+    batch = trainer._balance_batch(KVBatchMeta(keys=keys, tags=[{} for _ in keys], partition_id="train"), {})
+    assert batch.keys == sorted(keys)
+    assert [file.stem for file in trainer._groups_of_step()] == ["000001-0002", "000002-0000"]
+
+
+def test_failures_have_an_end(trainer: ColocateAsyncTrainer) -> None:
+    for number in range(3 * BATCH + 1):
+        trainer._guard_against_endless_refills()
+        (trainer._groups.folder / f"000001-{number:04d}.failed").write_text("EnvError: the game hung\n")
+    with pytest.raises(WorldKeepsFailing, match="step 1: 13 groups failed and were refilled; last: EnvError"):
+        trainer._guard_against_endless_refills()
+
+
+# ---- asking for turns
+
+REQUEST = SampleRequest("1/a/0", (1, 2), 8, 0.7, 1.0, -1, 5)
+
+
+class Client:
+    """Answers as verl's client does once it has put the parts of a cut-off answer together."""
+
+    def __init__(self, **extra: Any) -> None:
+        self.extra, self.asked = extra, []
+
+    async def generate(self, **request: Any) -> TokenOutput:
+        self.asked.append(request)
+        return TokenOutput(token_ids=[3, 4], log_probs=[-0.5, -0.1], stop_reason="completed", extra_fields=self.extra)
+
+
+def test_an_answer_knows_the_weights_of_its_first_and_its_last_token() -> None:
+    client = Client(global_steps=4, min_global_steps=2, max_global_steps=4)
+    sample = asyncio.run(ServerSampler(client).sample(REQUEST))
+    assert (sample.version, sample.oldest) == (4, 2)
+    assert client.asked[0]["sampling_params"]["seed"] == 5
+
+
+def test_vllm_is_given_no_seed_that_it_would_begin_anew_with() -> None:
+    client = Client(global_steps=4)
+    asyncio.run(ServerSampler(client, seeded=False).sample(REQUEST))
+    assert client.asked[0]["sampling_params"]["seed"] is None
+
+
+def test_a_dead_server_is_revived_before_the_episode_is_played_again() -> None:
+    revived: list[float] = []
+
+    async def dies(**_: Any) -> None:
+        raise ActorDiedError
+
+    async def revive(asked_at: float) -> None:
+        revived.append(asked_at)
+
+    sampler = ServerSampler(SimpleNamespace(generate=dies), reviver=SimpleNamespace(revive=revive))
+    with pytest.raises(SampleLost):
+        asyncio.run(sampler.sample(REQUEST))
+    assert len(revived) == 1
+
+
+def test_our_server_hears_the_episodes_own_id_and_vllm_one_a_turn() -> None:
+    config = OmegaConf.create({"actor_rollout_ref": {"rollout": {"full_determinism": False}}})
+    assert client_class("transformers")(config)._vllm_request_id("1/a/0") == "1/a/0"
+    assert client_class("vllm")(config)._vllm_request_id("1/a/0") != "1/a/0"
+
+
+# ---- weights through Ray
+
+
+@pytest.fixture(scope="module")
+def ray_session() -> Iterator[None]:
+    settings = {"address": "local", "num_cpus": 1, "include_dashboard": False, "log_to_driver": False}
+    ray.init(**settings, object_store_memory=80 * 2**20)
+    yield
+    ray.shutdown()
+
+
+def test_weights_arrive_as_they_were_sent(ray_session: None) -> None:
+    trainer, server = RayWeightTransfer(1, is_master=True), RayWeightTransfer(1)
+    trainer.prepare()
+    server.prepare()
+
+    async def transfer(step: int) -> dict[str, torch.Tensor]:
+        live = torch.full((2, 3), float(step))
+
+        async def receive() -> dict[str, torch.Tensor]:
+            return {name: tensor async for name, tensor in server.receive_weights(step)}
+
+        receiving = asyncio.create_task(receive())
+        await trainer.send_weights(iter([("w", live)]), step)
+        live.zero_()  # the trainer goes on at once
+        return await receiving
+
+    for step in (0, 1):
+        assert torch.equal(asyncio.run(transfer(step))["w"], torch.full((2, 3), float(step)))
+
+
+def test_nobody_takes_the_weights_of_another_step() -> None:
+    async def meet() -> list[Any]:
+        place = MeetingPoint()
+        await place.leave(1, ["old"])
+        taking = asyncio.create_task(place.take(2))
+        await asyncio.sleep(0.01)
+        assert not taking.done()
+        await place.leave(2, ["new"])
+        return await taking
+
+    assert asyncio.run(meet()) == ["new"]
+
+
+def test_the_config_names_the_engine_as_it_is_registered() -> None:
+    assert asynchronous.CPU_ENGINE == weight_transfer.ENGINE

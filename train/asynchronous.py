@@ -1,0 +1,121 @@
+"""verl's asynchronous trainers (docs/async.md): what follows from choosing one, and what cannot be.
+
+Defaults that differ from verl's are interpolations in ``conf/config.yaml``, so that a key that was set stays as it is and a
+synchronous run has verl's own values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+
+SYNC, COLOCATE, SEPARATE = "sync", "colocate_async", "separate_async"
+MODES = (SYNC, COLOCATE, SEPARATE)
+CPU_ENGINE = "turngrid_ray"  # verl_plugin/weight_transfer.py
+DEFAULTED = (
+    "algorithm.rollout_correction.rollout_is",
+    "trainer.v1.sampler.max_off_policy_threshold",
+    "trainer.v1.sampler.max_off_policy_strategy",
+    "trainer.v1.separate_async.parameter_sync_step",
+)
+
+
+def mode(config: DictConfig) -> str:
+    return str(config.trainer.v1.trainer_mode)
+
+
+def register() -> None:
+    """The resolvers of ``conf/config.yaml``."""
+    OmegaConf.register_new_resolver("when_async", _when_async, replace=True)
+    OmegaConf.register_new_resolver("updates_of_a_step", _updates_of_a_step, replace=True)
+
+
+def _when_async(ours: Any, verls: Any, *, _root_: DictConfig) -> Any:
+    return verls if mode(_root_) == SYNC else ours
+
+
+def _updates_of_a_step(verls: int, *, _root_: DictConfig) -> int:
+    """What verl demands of ``separate_async``: one update for each batch that the trainer takes from its buffer."""
+    if mode(_root_) != SEPARATE:
+        return verls
+    return int(_root_.data.train_batch_size) // int(_root_.actor_rollout_ref.actor.ppo_mini_batch_size)
+
+
+def fill_in(config: DictConfig) -> None:
+    """Write the interpolations out, and what else an asynchronous trainer needs."""
+    for key in DEFAULTED:
+        OmegaConf.update(config, key, OmegaConf.select(config, key))
+    if mode(config) == SYNC:
+        return
+    correction = config.algorithm.rollout_correction
+    # cluster=cpu says true because there, and in sync alone, the server's log-probabilities are the trainer's
+    correction.bypass_mode = correction.rollout_is is None and correction.rollout_rs is None
+    if mode(config) == SEPARATE and config.trainer.device == "cpu":
+        _separate_on_cpu(config)
+
+
+def _separate_on_cpu(config: DictConfig) -> None:
+    """One server of its own beside the trainer, and weights through Ray: the only choice that there is."""
+    rollout = config.actor_rollout_ref.rollout
+    rollout.nnodes, rollout.n_gpus_per_node = rollout.nnodes or 1, 1
+    if rollout.checkpoint_engine.backend == "naive":
+        rollout.checkpoint_engine.backend = CPU_ENGINE
+        rollout.checkpoint_engine.custom_backend_module = "verl_plugin.weight_transfer"
+    config.actor_rollout_ref.hybrid_engine = False
+    config.ray_kwargs.ray_init.num_gpus = 1 + rollout.nnodes  # logical
+
+
+def refusal(config: DictConfig) -> str | None:
+    """What is wrong, in one line."""
+    return None if mode(config) == SYNC else next(_problems(config), None)
+
+
+def _problems(config: DictConfig) -> Iterator[str]:
+    name, sampler = mode(config), config.trainer.v1.sampler
+    if config.curriculum.name != "none":
+        yield (
+            f"curriculum={config.curriculum.name} counts steps, and trainer.v1.trainer_mode={name} plays for several at "
+            "a time: choose curriculum=none or trainer.v1.trainer_mode=sync"
+        )
+    threshold, strategy = sampler.max_off_policy_threshold, sampler.max_off_policy_strategy
+    if not isinstance(threshold, int) or threshold < 1:
+        yield (
+            f"trainer.v1.sampler.max_off_policy_threshold={threshold} must be at least 1: versions of the weights that "
+            "an episode may span, from the step that hands it out to the one that trains on it"
+        )
+    if strategy not in ("wait", "drop"):
+        yield f"trainer.v1.sampler.max_off_policy_strategy={strategy} must be wait or drop"
+    warmup = config.trainer.v1[name].num_warmup_batches
+    if strategy == "wait" and not 0 <= warmup < threshold:
+        yield (
+            f"trainer.v1.{name}.num_warmup_batches={warmup} must be at least 0 and less than "
+            f"trainer.v1.sampler.max_off_policy_threshold={threshold}: nothing that waits longer could be trained on in time"
+        )
+    if name == SEPARATE:
+        yield from _problems_of_separate(config)
+
+
+def _problems_of_separate(config: DictConfig) -> Iterator[str]:
+    """verl's own constraints, which it checks once processes run, as assertions."""
+    rollout, separate = config.actor_rollout_ref.rollout, config.trainer.v1.separate_async
+    batch, mini = config.data.train_batch_size, config.actor_rollout_ref.actor.ppo_mini_batch_size
+    if batch != separate.parameter_sync_step * mini:
+        yield (
+            f"trainer.v1.separate_async.parameter_sync_step={separate.parameter_sync_step} must be data.train_batch_size / "
+            f"actor_rollout_ref.actor.ppo_mini_batch_size = {batch} / {mini}"
+        )
+    for key in ("nnodes", "n_gpus_per_node"):
+        if rollout[key] < 1:
+            yield (
+                f"trainer.v1.trainer_mode=separate_async: actor_rollout_ref.rollout.{key}={rollout[key]} must be at least 1: "
+                "rollouts have GPUs of their own"
+            )
+    if rollout.checkpoint_engine.backend == "naive":
+        yield (
+            "trainer.v1.trainer_mode=separate_async: actor_rollout_ref.rollout.checkpoint_engine.backend=naive cannot send "
+            "weights to other GPUs: set it to nccl"
+        )
+    if config.trainer.device == "cuda" and rollout.name != "vllm":
+        yield "trainer.v1.trainer_mode=separate_async needs rollout=vllm on GPUs"

@@ -1,0 +1,79 @@
+"""Weights from a trainer to rollout servers with devices of their own, through Ray's object store: for machines without the
+GPUs that verl's own engines for this (NCCL, NIXL) need.
+
+verl imports this module where ``rollout.checkpoint_engine.custom_backend_module`` names it. Its manager starts both sides of a
+transfer at once; they meet at an actor that holds the latest weights.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import ray
+import torch
+from verl.checkpoint_engine.base import CheckpointEngine, CheckpointEngineRegistry
+
+ENGINE = "turngrid_ray"
+MEETING_POINT = "turngrid_weights"
+
+
+class MeetingPoint:
+    """Holds the newest weights until newer ones come."""
+
+    def __init__(self) -> None:
+        self._step: int | None = None
+        self._weights: list[Any] = []  # a reference, in a list so that Ray hands on the reference and not the tensors
+        self._changed = asyncio.Condition()
+
+    async def leave(self, step: int | None, weights: list[Any]) -> None:
+        async with self._changed:
+            self._step, self._weights = step, weights
+            self._changed.notify_all()
+
+    async def take(self, step: int | None) -> list[Any]:
+        """Waits for the weights of ``step``."""
+        async with self._changed:
+            await self._changed.wait_for(lambda: self._weights and self._step == step)
+            return self._weights
+
+
+@CheckpointEngineRegistry.register(ENGINE)
+class RayWeightTransfer(CheckpointEngine):
+    """Rank 0 of the trainer sends whole tensors; every replica's process takes them."""
+
+    def __init__(self, bucket_size: int, is_master: bool = False) -> None:
+        self._sends = is_master
+        self._meeting_point: Any = None
+
+    def prepare(self) -> dict[str, Any]:
+        actor: Any = ray.remote(MeetingPoint)
+        options = actor.options(name=MEETING_POINT, get_if_exists=True, num_cpus=0)
+        self._meeting_point = self._meeting_point or options.remote()
+        return {}
+
+    @classmethod
+    def build_topology(
+        cls, actor_wg_world_size: int, rollout_world_size: int, metadata: list[dict[str, Any]]
+    ) -> tuple[dict[str, list[Any]], dict[str, list[Any]]]:
+        """Nobody needs to know of the others."""
+        return {}, {}
+
+    def init_process_group(self, **_: Any) -> None: ...
+
+    def finalize(self) -> None: ...
+
+    async def send_weights(
+        self, weights: Iterator[tuple[str, torch.Tensor]], global_steps: int | None = None
+    ) -> dict[str, Any]:
+        # Every rank drains the iterator: gathering a sharded tensor is a collective call.
+        state = {name: tensor.detach().to("cpu", torch.float32) for name, tensor in weights}
+        if self._sends:
+            await self._meeting_point.leave.remote(global_steps, [ray.put(state)])
+        return {}
+
+    async def receive_weights(self, global_steps: int | None = None) -> AsyncIterator[tuple[str, torch.Tensor]]:
+        (reference,) = await self._meeting_point.take.remote(global_steps)
+        for name, tensor in (await reference).items():
+            yield name, tensor
