@@ -8,8 +8,12 @@ from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
 
-# For vLLM without a GPU: bound to a core, as is its way, its thread would fight with whoever works there.
-VLLM_ON_CPU = {"VLLM_CPU_OMP_THREADS_BIND": "nobind", "VLLM_NO_USAGE_STATS": "1", "VLLM_LOGGING_LEVEL": "WARNING"}
+VLLM_ON_CPU = {
+    "VLLM_CPU_OMP_THREADS_BIND": "nobind",  # bound to a core, as is its way, its thread fights with whoever works there
+    "TORCHDYNAMO_DISABLE": "1",  # else its sampler is compiled, which takes g++ and a path without a space
+    "VLLM_NO_USAGE_STATS": "1",
+    "VLLM_LOGGING_LEVEL": "WARNING",
+}
 
 
 def stage_environment(config: DictConfig, folder: Path) -> dict[str, str]:
@@ -26,12 +30,13 @@ def stage_environment(config: DictConfig, folder: Path) -> dict[str, str]:
         "TURNGRID_SEED": str(config.seed),
     }
     if config.trainer.device == "cpu":
-        variables |= VLLM_ON_CPU | {
+        variables |= {
             "VERL_PLATFORM": "cpu",
             "OMP_NUM_THREADS": "1",
             "OMP_WAIT_POLICY": "PASSIVE",  # idle threads sleep: spinning ones would starve whoever shares the core
             "TURNGRID_TRAINER_THREADS": str(OmegaConf.select(config, "cluster.trainer_threads", default=1)),
         }
+        variables |= VLLM_ON_CPU if config.actor_rollout_ref.rollout.name == "vllm" else {}
     return variables | (_for_other_nodes(variables) if "RAY_ADDRESS" in os.environ else {})
 
 
