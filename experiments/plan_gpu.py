@@ -45,6 +45,7 @@ GPUS = {
 TRAIN_MFU, PREFILL_MFU, BANDWIDTH_SHARE = 0.3, 0.4, 0.5
 PROMPT_TOKENS, TURN_TOKENS, ACTION_TOKENS, TURNS_SHARE = 165, 49, 5, 0.75
 ENV_SECONDS, STEP_SECONDS, DECODE_SECONDS = 0.004, 6.0, 0.004
+GAMES_PER_GPU = 4  # games' processes: half of 8 cores a GPU (conf/cluster/gpu*.yaml); this machine's cores say nothing
 START_SECONDS = {"sft": 60.0, "rl": 180.0, "evaluation": 60.0}
 EAGER_DECODE_SECONDS, EVALUATION_BATCH = 0.03, 64
 WEIGHTS, GRADIENTS, ADAM = 4, 4, 8  # bytes a trained parameter, fp32
@@ -58,7 +59,8 @@ ASSUMPTIONS = (
     ),
     (
         f"an episode takes {TURNS_SHARE:.0%} of env.max_turns, {PROMPT_TOKENS} tokens for the first prompt, {TURN_TOKENS} a "
-        f"turn, {ACTION_TOKENS} of them sampled (TextWorld's); the world {ENV_SECONDS * 1000:g} ms a turn and worker"
+        f"turn, {ACTION_TOKENS} of them sampled (TextWorld's); the world {ENV_SECONDS * 1000:g} ms a turn, "
+        f"{GAMES_PER_GPU} games at a time for each GPU"
     ),
     (
         f"{STEP_SECONDS:g} s a step for weight sync, queue and logging; starts of {START_SECONDS['sft']:g} s (SFT), "
@@ -158,7 +160,7 @@ def generation_seconds(config: DictConfig, place: Setup, episodes: int) -> float
     prefill = 2 * place.shape.parameters * tokens * batch / (flops * PREFILL_MFU)
     read = WEIGHT_BYTES * place.shape.parameters + batch * tokens / 2 * place.shape.kv_bytes
     decode = turns * ACTION_TOKENS * (read / bandwidth + DECODE_SECONDS)
-    return prefill + decode + episodes * turns * ENV_SECONDS / int(config.env.workers)
+    return prefill + decode + episodes * turns * ENV_SECONDS / (GAMES_PER_GPU * place.number)
 
 
 def memory_bytes(config: DictConfig, place: Setup) -> float:

@@ -51,8 +51,14 @@ def server_on_gpus() -> str:
 
 
 def register() -> None:
-    """Let Hydra's defaults lists ask for it."""
+    """What conf/cluster/gpu*.yaml ask this machine."""
     OmegaConf.register_new_resolver(RESOLVER, server_on_gpus, replace=True)
+    OmegaConf.register_new_resolver("one_for_cores", one_for_cores, replace=True)
+
+
+def one_for_cores(cores: int, most: int) -> int:
+    """Processes, one for so many of the cores that this process may use (under SLURM, the job's), up to ``most``."""
+    return max(1, min(most, len(os.sched_getaffinity(0)) // cores))
 
 
 def check(config: DictConfig) -> None:

@@ -21,7 +21,8 @@ from train.schema import Budget, Demos
 ROOT = Path(__file__).parents[2]
 BUDGET, PLAN = ((ROOT / "docs" / f"{name}.md").read_text() for name in ("budget", "plan"))
 EXAMPLE = re.compile(r"```python\n(.*?)```\n\n```text\n(.*?)```", re.DOTALL)
-COMMAND = re.compile(r"^python -m train ([^#\n]+)", re.MULTILINE)
+# sweeps are composed by test_sweep_files.py
+COMMAND = re.compile(r"^python -m train (?!-m sweep=)([^#\n]+)", re.MULTILINE)
 NOT_HERE = {"model", "demos"}  # rules that look for the run folders that the pages call NAME
 
 

@@ -49,11 +49,11 @@ def test_training_by_hand() -> None:
 
 
 def test_generation_by_hand(composed: Composer) -> None:
-    """12 turns: an episode has 9 of them, 606 tokens, 45 of them sampled; 256 episodes on 8 servers, 16 workers."""
+    """12 turns: an episode has 9 of them, 606 tokens, 45 of them sampled; 256 episodes on 8 servers, 32 games at a time."""
     config = composed(["model=qwen2.5_1.5b", "cluster=gpu8"])
     prefill = 2e9 * 606 * 32 / (989e12 * 0.4)
     decode = 45 * ((2e9 + 32 * 303 * 40_960) / (3.35e12 * 0.5) + 0.004)
-    world = 256 * 9 * 0.004 / 16
+    world = 256 * 9 * 0.004 / 32
     assert plan_gpu.generation_seconds(config, place(), 256) == pytest.approx(prefill + decode + world)
 
 

@@ -130,3 +130,12 @@ def test_trainers_without_their_attention(composed: Composer) -> None:
     with pytest.raises(ConfigError, match="use_remove_padding=false"):
         kernels.check(composed(["cluster=gpu1", sdpa]))
     kernels.check(composed(["cluster=gpu1", sdpa, packed]))
+
+
+@pytest.mark.parametrize(("cores", "workers", "agents"), [(2, 1, 1), (16, 2, 1), (64, 8, 4), (256, 16, 8)])
+def test_processes_follow_the_cores(
+    composed: Composer, monkeypatch: pytest.MonkeyPatch, cores: int, workers: int, agents: int
+) -> None:
+    monkeypatch.setattr(machine.os, "sched_getaffinity", lambda _process: range(cores))
+    config = composed(["cluster=gpu8"])
+    assert (config.env.workers, config.actor_rollout_ref.rollout.agent.num_workers) == (workers, agents)
