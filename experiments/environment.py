@@ -36,7 +36,7 @@ def stage_environment(config: DictConfig, folder: Path) -> dict[str, str]:
             "OMP_WAIT_POLICY": "PASSIVE",  # idle threads sleep: spinning ones would starve whoever shares the core
             "TURNGRID_TRAINER_THREADS": str(OmegaConf.select(config, "cluster.trainer_threads", default=1)),
         }
-        variables |= VLLM_ON_CPU if config.actor_rollout_ref.rollout.name == "vllm" else {}
+        variables |= VLLM_ON_CPU if OmegaConf.select(config, "actor_rollout_ref.rollout.name") == "vllm" else {}
     return variables | (_for_other_nodes(variables) if "RAY_ADDRESS" in os.environ else {})
 
 
