@@ -11,6 +11,7 @@ whenever they were handed out. What differs from the synchronous trainer:
 
 from __future__ import annotations
 
+import logging
 import shutil
 from collections.abc import Sequence
 from itertools import chain
@@ -20,6 +21,7 @@ from typing import Any
 import transfer_queue as tq
 from omegaconf import DictConfig
 from transfer_queue import KVBatchMeta
+from verl.trainer.ppo.v1 import trainer_separate_async
 from verl.trainer.ppo.v1.trainer_base import TRAINER_REGISTRY
 from verl.trainer.ppo.v1.trainer_colocate_async import PPOTrainerColocateAsync
 from verl.trainer.ppo.v1.trainer_separate_async import PPOTrainerSeparateAsync
@@ -135,6 +137,14 @@ class SeparateAsyncTrainer(AsyncRecords, PPOTrainerSeparateAsync):
     """For ``trainer.v1.trainer_mode=separate_async``: rollouts have devices of their own."""
 
 
+class _WithoutFlush(logging.LoggerAdapter):
+    """verl 0.9.1 logs that there are no rollouts on the trainer's devices with an argument of ``print``, and ends there."""
+
+    def process(self, msg: Any, kwargs: Any) -> tuple[Any, Any]:
+        return msg, {name: value for name, value in kwargs.items() if name != "flush"}
+
+
 def install() -> None:
+    trainer_separate_async.logger = _WithoutFlush(trainer_separate_async.logger)
     TRAINER_REGISTRY["colocate_async"] = ColocateAsyncTrainer
     TRAINER_REGISTRY["separate_async"] = SeparateAsyncTrainer

@@ -1,8 +1,9 @@
-"""A whole run of verl's asynchronous trainer on this machine, killed with -9 between two checkpoints and taken up again."""
+"""Whole runs of verl's asynchronous trainers on this machine, killed with -9 between two checkpoints and taken up again."""
 
 from __future__ import annotations
 
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -27,14 +28,22 @@ SETTINGS = (
 )
 
 
-@pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return _killed_and_resumed(tmp_path_factory.mktemp("async"), "colocate_async")
+MODES = {
+    "colocate_async": (),
+    "separate_async": (
+        "actor_rollout_ref.actor.ppo_mini_batch_size=2",
+    ),  # two updates a step, so that it has an old policy
+}
+
+
+@pytest.fixture(scope="module", params=MODES)
+def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return _killed_and_resumed(tmp_path_factory.mktemp(request.param), request.param)
 
 
 def _killed_and_resumed(output: Path, name: str) -> Path:
     """Half a batch is played ahead, so that a step trains on groups of two versions and breaks into others."""
-    mode = (f"trainer.v1.trainer_mode={name}", f"trainer.v1.{name}.num_warmup_batches=0.5")
+    mode = (f"trainer.v1.trainer_mode={name}", f"trainer.v1.{name}.num_warmup_batches=0.5", *MODES[name])
     process = small.launch(output, *SETTINGS, *mode)
     try:
         small.wait_for(lambda: process.poll() is not None or _steps_logged(output) >= KILLED_AFTER, 1800)
@@ -94,6 +103,17 @@ def test_staleness_is_measured_and_bounded(run: Path) -> None:
     assert any(line["rollout/staleness/max"] > 0 for line in lines), "nothing was asynchronous"
 
 
+def test_what_is_fresh_weighs_one_and_nothing_more_than_two(run: Path) -> None:
+    """Importance weights, against the policy at the step's start."""
+    lines = small.lines(run / "rl" / "metrics.jsonl")
+    fresh = [line for line in lines if line["rollout/staleness/max"] == 0]
+    assert fresh and any(line["actor/grad_norm"] > 0 for line in lines)
+    for line in fresh:
+        assert line["verl/training/rollout_probs_diff_max"] < 1e-4
+        assert line["verl/rollout_corr/rollout_is_max"] == pytest.approx(1, abs=1e-3)
+    assert all(0 < line["verl/rollout_corr/rollout_is_max"] <= 2 for line in lines)
+
+
 def _versions(episode: dict) -> list[int]:
     of_turns = [version for turn in episode["turns"] for version in turn.get("versions", [])]
     return of_turns or [episode["policy_version"]]
@@ -109,12 +129,11 @@ def test_an_episode_says_which_weights_sampled_each_turn(run: Path) -> None:
     assert seen[0] > 0 and seen[SAVED] > 0
 
 
-def _model(run: Path, version: int, loaded: dict[int, torch.nn.Module] = {}) -> torch.nn.Module:  # noqa: B006 - a cache
-    if version not in loaded:
-        checkpoint = run / "rl" / "checkpoints" / f"global_step_{version}" / "actor" / "huggingface"
-        path = checkpoint if version else small.ROOT / "assets" / "tiny"
-        loaded[version] = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32).eval()
-    return loaded[version]
+@cache
+def _model(run: Path, version: int) -> torch.nn.Module:
+    checkpoint = run / "rl" / "checkpoints" / f"global_step_{version}" / "actor" / "huggingface"
+    path = checkpoint if version else small.ROOT / "assets" / "tiny"
+    return AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32).eval()
 
 
 @torch.no_grad()

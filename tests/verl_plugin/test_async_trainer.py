@@ -12,11 +12,15 @@ from typing import Any
 import pytest
 import ray
 import torch
+import torch.distributed as dist
 from omegaconf import OmegaConf
 from ray.exceptions import ActorDiedError
 from tensordict import TensorDict
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
 from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.v1.trainer_base import PPOTrainer
+from verl.utils import fsdp_utils
 from verl.workers.rollout.replica import TokenOutput
 
 from experiments.played_groups import PlayedGroups
@@ -182,6 +186,23 @@ def test_our_server_hears_the_episodes_own_id_and_vllm_one_a_turn() -> None:
 
 
 # ---- weights through Ray
+
+
+def test_weights_that_are_put_aside_do_not_follow_the_update(tmp_path: Path) -> None:
+    """On a CPU, where a copy to the CPU is none."""
+    store = dist.FileStore(str(tmp_path / "store"), 1)
+    dist.init_process_group("gloo", store=store, rank=0, world_size=1)
+    try:
+        model = torch.nn.Linear(2, 2)
+        fully_shard(model, mesh=init_device_mesh("cpu", (1,)))
+        before = model.weight.full_tensor().clone()
+        state, spec = fsdp_utils.fsdp2_sharded_save_to_cpu(model)
+        with torch.no_grad():
+            model.weight.add_(1)
+        fsdp_utils.fsdp2_sharded_load_from_cpu(model, state, spec)
+        assert torch.equal(model.weight.full_tensor(), before)
+    finally:
+        dist.destroy_process_group()
 
 
 @pytest.fixture(scope="module")
