@@ -57,7 +57,7 @@ from rollouts.prompts import first_message, next_message
 from train.compose import compose
 from verl_plugin.agent_worker import AgentLoopWorker, VerlWorker
 from verl_plugin.dataset import TaskDataset
-from verl_plugin.early_start import ray_settings
+from verl_plugin.ray_start import ray_settings
 from verl_plugin.transformers_server import launch
 from verl_plugin.transformers_server.requests import GenRequest, GenResult
 from verl_plugin.transformers_server.server import TransformersServer

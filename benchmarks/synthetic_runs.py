@@ -20,7 +20,7 @@ from rollouts.store import write_episodes
 
 ENV, TEMPERATURE, TURNS = "textworld", 0.4, 12
 EPISODES = 128  # of a training step
-Wins = Sequence[int]
+Wins = Sequence[float]
 SHARED = ("successes", "games", "low", "high", "mean_turns_to_success", "invalid_share", "outcomes", "max_turns")
 
 
@@ -36,7 +36,7 @@ def make_run(
 
     Args:
         folder: to be made.
-        played: stage -> panel -> 1 or 0 a game; the stages in the order in which they were made.
+        played: stage -> panel -> score of each game, in [0, 1], a win being 1; the stages in the order in which they were made.
         seed: of the run.
         config: its config, nested; the seed is put in.
         curve: success on the training episodes of each step.
@@ -71,12 +71,12 @@ def begin_run(folder: Path, seed: int, config: Mapping[str, Any] | None = None, 
     return folder
 
 
-def episode(panel: str, game: int, won: int, turns: int) -> Episode:
+def episode(panel: str, game: int, score: float, turns: int) -> Episode:
     turn = Turn("You are in the kitchen. A <b>table</b>.", "open door", [7] * 16, [-0.5] * 16, [9] * 40)
     messages = [{"role": "user", "content": turn.observation}, {"role": "assistant", "content": turn.action}] * turns
-    outcome = Outcome.WON if won else Outcome.OUT_OF_TURNS
+    outcome = Outcome.WON if score == 1 else Outcome.OUT_OF_TURNS
     key = f"{ENV}/{panel}/{game + 1}"
-    return Episode(key, game + 1, "test", "open the door", messages, [1] * 120, [turn] * turns, outcome)
+    return Episode(key, game + 1, "test", "open the door", messages, [1] * 120, [turn] * turns, outcome, score=score)
 
 
 def cell_of(stage: str, panel: str, episodes: Sequence[Episode]) -> Cell:

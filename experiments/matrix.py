@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from statistics import fmean
-from typing import Any
+from typing import Any, Protocol
 
 from experiments.panels import Round, by_task
 from experiments.statistics import (
@@ -19,7 +19,17 @@ from experiments.statistics import (
     sign_flip,
     success_interval,
 )
-from rollouts.episode import Episode
+from rollouts.episode import Episode, Outcome
+
+
+class Scored(Protocol):
+    """What of an episode tells its score."""
+
+    @property
+    def outcome(self) -> str: ...
+
+    @property
+    def score(self) -> float | None: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +50,7 @@ class Measures:
         tokens_per_turn: sampled tokens of a turn, on average; None for players that answer in text.
         optimal_turns: mean length of the games' winning plans; None where the world knows none.
         turns_over_optimal: max_turns / optimal_turns: how much room there was to explore.
+        mean_score: mean final score as a share of the game's best, over all plays; None where the best is not known.
     """
 
     successes: int
@@ -57,6 +68,7 @@ class Measures:
     tokens_per_turn: float | None = None
     optimal_turns: float | None = None
     turns_over_optimal: float | None = None
+    mean_score: float | None = None
 
     @property
     def interval(self) -> Interval:
@@ -135,7 +147,19 @@ def summarise(episodes: Sequence[Episode], plays: int = 1) -> dict[str, Any]:
         "invalid_share": sum(not turn.valid for turn in turns) / max(len(turns), 1),
         "tokens_per_turn": fmean(tokens) if tokens else None,
         "outcomes": dict(sorted(Counter(str(episode.outcome) for episode in episodes).items())),
+        "mean_score": mean_score([score_of(episode) for episode in episodes]),
     }
+
+
+def score_of(played: Scored) -> float | None:
+    """An episode's share of the best score: 0 where the world failed, None where nobody knows the best."""
+    return 0.0 if played.score is None and played.outcome == Outcome.ERROR else played.score
+
+
+def mean_score(scores: Sequence[float | None]) -> float | None:
+    """None where one is."""
+    known = [score for score in scores if score is not None]
+    return fmean(known) if known and len(known) == len(scores) else None
 
 
 def wins_by_play(episodes: Sequence[Episode], plays: int) -> list[list[int]]:

@@ -53,18 +53,23 @@ def _footer(cell: Cell) -> str:
 
 
 def manner_table(cells: Sequence[Cell]) -> Table:
-    """One row a player and panel: how long winning took, and what became of the plays that did not win."""
+    """One row a player and panel: how long winning took, and what became of the plays that did not win; the mean score
+    where it says more than success does."""
     several = [cell for cell in cells if cell.pass_at]
+    scored = any(cell.mean_score not in (None, cell.interval.mean) for cell in cells)
     table = Table(title="how they played", title_justify="left")
     table.add_column("model", overflow="fold")
     table.add_column("panel")
     for title in ("turns to win", "invalid %", "tokens a turn"):
         table.add_column(title, justify="right")
     table.add_column("plays not won")
+    if scored:
+        table.add_column("score, % of best", justify="right")
     if several:
         table.add_column(f"pass@{several[0].plays} %", justify="right")
     for cell in cells:
-        table.add_row(*_manner(cell, cells), *([_pass_at(cell)] if several else []))
+        more = [_score(cell)] if scored else []
+        table.add_row(*_manner(cell, cells), *more, *([_pass_at(cell)] if several else []))
     return table
 
 
@@ -82,6 +87,10 @@ def _manner(cell: Cell, cells: Sequence[Cell]) -> list[str]:
 
 def _number(value: float | None) -> str:
     return "-" if value is None else f"{value:.1f}"
+
+
+def _score(cell: Cell) -> str:
+    return "-" if cell.mean_score is None else f"{100 * cell.mean_score:.1f}"
 
 
 def _pass_at(cell: Cell) -> str:

@@ -35,7 +35,6 @@ OUTPUT_KEYS = (
     "env.cache_dir",
     "env.step_deadline_s",
 )
-NEWER = (("env", "window_turns"), ("env", "window_keep"))  # null is as it was before there was the key: same name
 OLD = ".old"
 FAILURE = "failure.json"
 
@@ -78,15 +77,23 @@ def _leaves(node: Any, prefix: str = "") -> Iterator[str]:
 
 
 def identity(config: DictConfig) -> str:
-    """8 hex digits of the resolved config without what is outside the identity, nor what follows from that."""
+    """8 hex digits of the resolved config without what is outside the identity, nor what follows from that.
+
+    A key that is null counts as one that is not there, so that a version with more keys finds the runs of one with fewer.
+    """
     plain = OmegaConf.create(OmegaConf.to_container(config))  # untyped, so that any key can be blanked
     for key in outside_identity():
         OmegaConf.update(plain, key, None, force_add=True)
-    for node, key in NEWER:
-        if plain[node].get(key) is None:
-            plain[node].pop(key, None)
-    resolved = OmegaConf.to_container(plain, resolve=True)
-    return hashlib.sha256(json.dumps(resolved, sort_keys=True, default=str).encode()).hexdigest()[:8]
+    said = _without_nulls(OmegaConf.to_container(plain, resolve=True))
+    return hashlib.sha256(json.dumps(said, sort_keys=True, default=str).encode()).hexdigest()[:8]
+
+
+def _without_nulls(node: Any) -> Any:
+    """Nor nodes in which nothing is left."""
+    if not isinstance(node, dict):
+        return node
+    kept = {key: _without_nulls(value) for key, value in node.items()}
+    return {key: value for key, value in kept.items() if value is not None and value != {}}
 
 
 def run_name(config: DictConfig) -> str:

@@ -27,11 +27,11 @@ class TurngridSweeper(Sweeper):
 
     Args:
         folder: of the sweep, with its record; runs lie beside the folder that holds it.
-        seeds: the record may hold others, of earlier launches.
+        runs: folders of the runs that were asked for; the record may hold others, of earlier launches.
     """
 
-    def __init__(self, folder: str, seeds: list[int]) -> None:
-        self.folder, self.seeds = Path(folder), seeds
+    def __init__(self, folder: str, runs: list[str]) -> None:
+        self.folder, self.runs = Path(folder), frozenset(runs)
         self.launcher: Any = None
 
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
@@ -48,7 +48,7 @@ class TurngridSweeper(Sweeper):
         sweep = record.read(self.folder)
         assert sweep is not None, f"no {record.FILE} in {self.folder}"
         output_dir = self.folder.parent.parent
-        wanted = [run for run in sweep.runs if run.seed in self.seeds]
+        wanted = [run for run in sweep.runs if run.folder in self.runs]
         left = [run for run in wanted if state(output_dir / run.folder) is not State.FINISHED]
         done = len(wanted) - len(left)
         print(f"turngrid: sweep {sweep.folder_name}: {len(left)} runs to go, {done} finished", file=sys.stderr)
@@ -58,11 +58,12 @@ class TurngridSweeper(Sweeper):
 def register() -> None:
     """Let Hydra know it, also where Hydra's own search of the path does not find this folder (an editable install)."""
     Plugins.instance().register(TurngridSweeper)
-    node = {"_target_": f"{__name__}.{TurngridSweeper.__name__}", "folder": "???", "seeds": "???"}
+    node = {"_target_": f"{__name__}.{TurngridSweeper.__name__}", "folder": "???", "runs": "???"}
     ConfigStore.instance().store(group="hydra/sweeper", name=NAME, node=node, provider=NAME)
 
 
-def arguments(folder: Path, seeds: Sequence[int]) -> list[str]:
-    """What makes Hydra use it."""
-    settings = [f"hydra.sweeper.folder='{folder}'", f"hydra.sweeper.seeds={sorted(set(seeds))}"]
+def arguments(folder: Path, runs: Sequence[str]) -> list[str]:
+    """What makes Hydra use it for ``runs``, named by their folders."""
+    listed = ",".join(f"'{run}'" for run in runs)
+    settings = [f"hydra.sweeper.folder='{folder}'", f"hydra.sweeper.runs=[{listed}]"]
     return [f"hydra/sweeper={NAME}", *settings, f"hydra.sweep.dir='{folder}'"]

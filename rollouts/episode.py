@@ -60,6 +60,7 @@ class Episode:
 
     ``policy_version`` is the training step whose weights sampled the last turn. ``group`` names the samples of one prompt
     where the trainer is asynchronous (docs/async.md); ``step`` is then the one in which the prompt was handed out.
+    ``score`` is the final score as a share of the game's best, None where nobody knows the best or the world failed.
     """
 
     task: str
@@ -78,6 +79,7 @@ class Episode:
     error: str = ""
     retries: int = 0
     group: str = ""
+    score: float | None = None
 
     @property
     def won(self) -> bool:
@@ -89,10 +91,11 @@ class Episode:
         return (min(found), max(found)) if found else (self.policy_version, self.policy_version)
 
     def to_dict(self) -> dict[str, Any]:
-        """Group and versions are left out where they say nothing, as in most records."""
+        """Group, score and versions are left out where they say nothing, as in most records."""
         record = asdict(self)
-        for part, key in [(record, "group"), *((turn, "versions") for turn in record["turns"])]:
-            if not part[key]:
+        parts = [(record, "group"), (record, "score"), *((turn, "versions") for turn in record["turns"])]
+        for part, key in parts:
+            if part[key] in ("", None, []):
                 del part[key]
         return record
 

@@ -81,6 +81,7 @@ async def run_episode(policy: Policy, session: Session, plan: EpisodePlan, strea
     _versions(episode)
     if plan.grade_unfinished and episode.outcome in CUT_OFF:
         await _grade(session, episode)
+    _score(episode, plan.task.max_score)
     await _reward(episode, plan)
     return episode
 
@@ -199,6 +200,11 @@ def _ended(episode: Episode, result: StepResult) -> bool:
 def _show(episode: Episode, observation: Observation, view: View) -> None:
     episode.turns[-1].context_ids = view.show(next_message(observation.text))
     episode.messages.append(view.messages[-1])
+
+
+def _score(episode: Episode, best: float) -> None:
+    if best > 0:
+        episode.score = sum(turn.score_delta for turn in episode.turns) / best
 
 
 async def _reward(episode: Episode, plan: EpisodePlan) -> None:

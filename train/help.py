@@ -25,7 +25,8 @@ Keys of our own, beside all of verl's ppo_trainer keys (actor_rollout_ref.rollou
 
 Flags:
   -m, --multirun    several values, several runs: -m algo=ppo,grpo,rloo seed=0,1,2
-                    -m sweep=NAME scale=laptop: a table of the study; dry_run=true only lists its runs
+                    -m sweep=NAME scale=laptop: a table of the study; dry_run=true only lists its runs,
+                    only.AXIS=VALUE,VALUE takes a part of them
   --cfg job         show the composed config instead of running (--resolve, --package NODE)
   --info, --hydra-help, --config-dir DIR: see Hydra's own help
 

@@ -84,12 +84,12 @@ def _of_sweep(launch: Launch, args: argparse.Namespace) -> list[str]:
     """Write the sweep's record; the command line with which Hydra finds it. What the runs are is in the record."""
     if launch.fresh:
         launch.put_aside()
-    folder = record.write(launch.sweep, launch.output_dir)
+    folder = record.write(launch.sweep, launch.output_dir, launch.whole)
     turngrid_sweeper.register()
-    seeds = [run.seed for run in launch.sweep.runs]
+    runs = [run.folder for run in launch.sweep.runs]
     own = [text for text in args.overrides if text.startswith(("hydra", "cluster"))]
     place = ["--config-dir", args.config_dir] if args.config_dir else []
-    return ["--multirun", *place, *own, *turngrid_sweeper.arguments(folder, seeds)]
+    return ["--multirun", *place, *own, *turngrid_sweeper.arguments(folder, runs)]
 
 
 def _refuse_typos(overrides: list[str], config_dir: str | None) -> DictConfig:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from omegaconf import DictConfig
 from experiments.run_folder import put_aside, run_name
 from experiments.sweep import record
 from experiments.sweep.definition import Definition, Scale, load, scale_of
-from experiments.sweep.expansion import Point, points
+from experiments.sweep.expansion import Point, part, points
 from experiments.sweep.record import Sweep, SweepRun
 from experiments.sweep.status import State, state
 from train.compose import composer
@@ -25,10 +25,18 @@ DEFAULT_SCALE = "laptop"
 
 @dataclass(frozen=True)
 class Launch:
-    """A sweep about to be launched. ``configs`` are those of ``sweep.runs``, in the same order. ``fresh``: what lies in
-    their folders is put aside first, once, since a job that goes back into the queue must go on with its own."""
+    """A sweep, or a part of it, about to be launched.
+
+    Attributes:
+        sweep: with the runs that were asked for.
+        whole: the coordinates of all settings, also of those that were not.
+        configs: of ``sweep.runs``, in the same order.
+        fresh: what lies in their folders is put aside first, once, since a job that goes back into the queue must go on
+            with its own.
+    """
 
     sweep: Sweep
+    whole: tuple[Mapping[str, str], ...]
     configs: tuple[DictConfig, ...]
     output_dir: Path
     dry_run: bool
@@ -59,13 +67,15 @@ def plan_launch(overrides: Sequence[str], config_dir: str | None = None) -> Laun
     """
     words = SweepWords(parse([text for text in overrides if not text.startswith("hydra")]))
     definition, chosen = _definition(words)
-    planned = points(chosen, words.seeds(chosen), words.extra(), words.axes())
+    whole = points(chosen, words.seeds(chosen), words.extra(), words.axes())
+    planned = part(whole, words.only())
     configs = tuple(_composed(planned, config_dir))
     name = Path(words.one("sweep", "")).stem
     runs = [_run(name, point, config) for point, config in zip(planned, configs, strict=True)]
     sweep = record.new(name, definition, words.one("scale", DEFAULT_SCALE), chosen, words.changing(), runs)
     output_dir = Path(configs[0].output_dir).expanduser().absolute()
-    return Launch(sweep, configs, output_dir, dry_run=words.yes("dry_run"), fresh=words.yes("fresh"))
+    settings = tuple(point.coordinates for point in whole)
+    return Launch(sweep, settings, configs, output_dir, dry_run=words.yes("dry_run"), fresh=words.yes("fresh"))
 
 
 def _definition(words: SweepWords) -> tuple[Definition, Scale]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import importlib
 import os
-import shlex
 import sys
 from threading import Thread
 from typing import Any
@@ -17,6 +16,7 @@ from typing import Any
 import ray
 from omegaconf import DictConfig, OmegaConf
 
+from verl_plugin.ray_start import ray_settings, start_ray
 from verl_plugin.transformers_server import spare_weights
 
 
@@ -58,21 +58,10 @@ def start(config: DictConfig) -> None:
     if config.trainer.device != "cpu":
         return
     os.environ["TRANSFER_QUEUE_ENABLE"] = "1"  # as verl does through Ray's runtime environment
-    ray.init(**ray_settings(config, sys.executable))
+    start_ray(ray_settings(config, sys.executable))
     _start_agents(config)
     _start_queue(config)
     _start_server(config)
-
-
-def ray_settings(config: DictConfig, executable: str) -> dict[str, Any]:
-    """Arguments of ``ray.init``: those of verl's ``ray_kwargs`` that are set, and an interpreter that a path with a space
-    does not break: Ray writes it into a shell's command line as it is."""
-    settings = OmegaConf.to_container(config.ray_kwargs.ray_init, resolve=True)
-    assert isinstance(settings, dict)
-    quoted = shlex.quote(executable)
-    if quoted != executable:
-        settings["runtime_env"] = {**(settings.get("runtime_env") or {}), "py_executable": quoted}
-    return {str(key): value for key, value in settings.items() if value is not None}
 
 
 def _start_agents(config: DictConfig) -> None:

@@ -1,4 +1,4 @@
-"""The report's table: each cell is our success with its interval beside the published figure."""
+"""The report's table: each cell is our success, or score, with its interval beside the published figure."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from experiments.sweep.definition import Layout, Selector
 
 @dataclass(frozen=True)
 class Estimate:
-    """A success rate over seeds and games.
+    """A success rate, or a mean score, over seeds and games.
 
     Attributes:
         interval: mean over seeds, in [0, 1]; its bounds are Wilson's for one model, else of a bootstrap over games, each with
             all of its seeds: what other games would give with these seeds.
-        by_seed: seed -> success; empty for a base model.
+        by_seed: seed -> success or score; empty for a base model.
         games: of the panel; with several settings, of all panels together.
         settings: how many settings the mean is over.
         notes: what a reader must know of it.
@@ -46,10 +46,11 @@ class Estimate:
 
 @dataclass(frozen=True)
 class TableCell:
-    """``why`` says why there is no estimate; ``published`` is in [0, 1]."""
+    """``measure``: ``success`` or ``score``; ``why`` says why there is no estimate; ``published`` is in [0, 1]."""
 
     row: str
     column: str
+    measure: str
     estimate: Estimate | None
     why: str
     published: float | None
@@ -71,7 +72,7 @@ def _cell(runs: Sequence[Run], row: tuple[str, Selector], column: tuple[str, Sel
     except Unfilled as error:
         why = str(error)
     names = (selector.get("published", name) for name, selector in (row, column))
-    return TableCell(row[0], column[0], found, why, published_figure(table, *names))
+    return TableCell(row[0], column[0], choice.measure, found, why, published_figure(table, *names))
 
 
 def published_figure(table: str | None, row: str, column: str) -> float | None:
@@ -83,7 +84,7 @@ def published_figure(table: str | None, row: str, column: str) -> float | None:
 
 
 def estimate(runs: Sequence[Run], choice: Choice) -> Estimate:
-    """Success of what ``choice`` takes; where axes are left open, the mean over their settings.
+    """Success or score of what ``choice`` takes; where axes are left open, the mean over their settings.
 
     Raises:
         Unfilled: nothing can be said.
@@ -140,9 +141,10 @@ def interval_of(samples: Sequence[Sample]) -> Interval:
 
 def _of_one(item: Sample) -> Interval:
     assert item.shares is not None
-    if len(item.shares) == 1 and item.plays == 1:
-        return wilson(round(float(item.shares.sum())), item.games)
-    return share_interval(item.shares.mean(axis=0).tolist())
+    shares = item.shares.mean(axis=0)
+    if len(item.shares) == 1 and set(shares.tolist()) <= {0.0, 1.0}:
+        return wilson(round(float(shares.sum())), item.games)
+    return share_interval(shares.tolist())
 
 
 def per_game(samples: Sequence[Sample]) -> list[np.ndarray]:

@@ -18,10 +18,15 @@ from experiments.report.methods import Reliability, reliability
 from experiments.report.runs import Run, setting_names
 from experiments.report.settings import shared_and_varied
 from experiments.report.takeaways import Verdict, Word, verdicts
+from experiments.sweep.definition import SCORE, SUCCESS
 from experiments.sweep.record import Sweep
 from experiments.sweep.status import State
 
-OTHER_MEASURE = "mean shares of tests that pass, where ours are shares of instances resolved: two measures, not one"
+UNITS = {SUCCESS: "Success in % of games", SCORE: "Score in % of a game's best"}
+OTHER_MEASURE = (
+    "mean shares of tests that pass, and the study does not say of which tests. Ours are the share of failing tests that "
+    "were repaired, less the share of passing tests that were broken: 0 for a repository that nobody touched"
+)
 
 
 @dataclass(frozen=True)
@@ -81,8 +86,19 @@ class Contents:
 
     @property
     def other_measure(self) -> str:
-        """What the published figures measure, where it is not what ours do; else ""."""
-        return OTHER_MEASURE if "swe" in (self.sweep.published or "") else ""
+        """What the published figures beside our scores measure; "" where there are none: success is success."""
+        scores = (cell for row in self.table for cell in row if cell.measure == SCORE)
+        return OTHER_MEASURE if any(cell.published is not None for cell in scores) else ""
+
+    @property
+    def measures(self) -> list[str]:
+        """What the table's cells are: ``success``, ``score`` or both."""
+        return list(dict.fromkeys(cell.measure for row in self.table for cell in row)) or [SUCCESS]
+
+    @property
+    def units(self) -> str:
+        """What the table's figures are, with their unit."""
+        return "; ".join(UNITS[measure] for measure in self.measures)
 
     @property
     def played(self) -> str:

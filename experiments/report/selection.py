@@ -1,4 +1,4 @@
-"""From a selector to the models that it names, and from these to one sample of success: seeds times games."""
+"""From a selector to the models that it names, and from these to one sample of success or score: seeds times games."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from experiments.names import stage_name
 from experiments.report.runs import LAST, Run
 from experiments.report.wins import Wins, wins_of
-from experiments.sweep.definition import RESERVED
+from experiments.sweep.definition import RESERVED, SUCCESS
 from experiments.sweep.status import State
 
 BASE = "base"
@@ -24,11 +24,13 @@ class Unfilled(Exception):
 
 @dataclass(frozen=True)
 class Choice:
-    """A selector, read: which runs (by ``axes``), which of their models, on which panel (None: each run's first)."""
+    """A selector, read: which runs (by ``axes``), which of their models, on which panel (None: each run's first), and what
+    of it is measured: ``success`` or ``score``."""
 
     axes: Mapping[str, str]
     stage: str = LAST
     panel: str | None = None
+    measure: str = SUCCESS
 
     def takes(self, run: Run) -> bool:
         return all(run.coordinates.get(axis) == value for axis, value in self.axes.items())
@@ -36,12 +38,12 @@ class Choice:
 
 @dataclass(frozen=True)
 class Sample:
-    """Success of one setting's models on one panel, one row a seed.
+    """Success (or score) of one setting's models on one panel, one row a seed.
 
     Attributes:
         seeds: of the rows; () for the base model, which is one measurement whatever the run's seed.
         expected: seeds that the sweep has for it.
-        means: one success rate a row, in [0, 1].
+        means: one success rate or mean score a row, in [0, 1].
         shares: shape (rows, games), in [0, 1]; None where episodes are missing.
         panel: hash over the games; equal hashes may be paired game by game.
         wins: where it was read.
@@ -63,7 +65,7 @@ class Sample:
 
 def choice_of(selector: Mapping[str, str]) -> Choice:
     axes = {key: value for key, value in selector.items() if key not in RESERVED}
-    return Choice(axes, selector.get("stage", LAST), selector.get("panel"))
+    return Choice(axes, selector.get("stage", LAST), selector.get("panel"), selector.get("measure", SUCCESS))
 
 
 def by_context(runs: Sequence[Run], named: Sequence[str]) -> dict[Context, list[Run]]:
@@ -101,9 +103,11 @@ def _measured(taken: Sequence[Run], choice: Choice) -> list[Wins]:
     if not finished:
         raise Unfilled(_unfinished(taken))
     found = [(run, run.cell(choice.stage, choice.panel)) for run in finished]
-    wins = [wins_of(run, cell) for run, cell in found if cell]
+    wins = [wins_of(run, cell, choice.measure) for run, cell in found if cell]
     if not wins:
         raise Unfilled(_missing(finished, choice))
+    if any(item.mean is None for item in wins):
+        raise Unfilled("a run kept no scores")
     return wins
 
 

@@ -1,23 +1,28 @@
-"""Per-game success of a model on a panel, read off its episodes."""
+"""Per-game success and score of a model on a panel, read off its episodes."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import isclose
 from pathlib import Path
+from statistics import fmean
 
 import msgspec
 import numpy as np
 
 from experiments.evaluation import episodes_file
-from experiments.matrix import Cell
+from experiments.matrix import Cell, score_of
 from experiments.report.runs import Run
+from experiments.sweep.definition import SCORE, SUCCESS
+from rollouts.episode import Outcome
 
 
 class Line(msgspec.Struct):
-    """What a win needs of an episode; all else in the line is skipped unread."""
+    """What a win or a score needs of an episode; all else in the line is skipped unread."""
 
     task: str
     outcome: str
+    score: float | None = None
 
 
 @dataclass(frozen=True)
@@ -26,45 +31,52 @@ class Wins:
 
     Attributes:
         cell: what the run's result says of it.
-        shares: one value a game, shape (games,), in [0, 1]: the share of its plays that were won; None where the
-            episodes are not there.
+        measure: ``success`` or ``score``.
+        mean: over all plays, in [0, 1]; of the score None where no score was kept.
+        shares: one value a game, shape (games,), in [0, 1]: the share of its plays that were won, or their mean score;
+            None where the episodes are not there.
     """
 
     run: Run
     cell: Cell
+    measure: str
+    mean: float | None
     shares: np.ndarray | None
-
-    @property
-    def mean(self) -> float:
-        return self.cell.successes / (self.cell.games * self.cell.plays)
 
 
 _decoder = msgspec.json.Decoder(Line)
 
 
-def wins_of(run: Run, cell: Cell) -> Wins:
+def wins_of(run: Run, cell: Cell, measure: str = SUCCESS) -> Wins:
     """Read once for as long as the run is held."""
-    key = (cell.player, cell.env, cell.task)
+    key = (measure, cell.player, cell.env, cell.task)
     if key not in run.read_once:
-        run.read_once[key] = Wins(run, cell, _shares(run, cell))
+        mean = cell.mean_score if measure == SCORE else cell.interval.mean
+        run.read_once[key] = Wins(run, cell, measure, mean, _shares(run, cell, measure, mean))
     return run.read_once[key]
 
 
-def _shares(run: Run, cell: Cell) -> np.ndarray | None:
+def _shares(run: Run, cell: Cell, measure: str, mean: float | None) -> np.ndarray | None:
     """None also where the episodes do not add up to what the result says."""
-    won = _won(run, cell)
-    if won is None or sum(won) != cell.successes:
+    lines = _lines(run, cell)
+    values = [_value(line, measure) for line in lines or ()]
+    known = [value for value in values if value is not None]
+    if mean is None or not known or len(known) < len(values) or not isclose(fmean(known), mean, abs_tol=1e-9):
         return None
-    return np.asarray(won, dtype=float).reshape(cell.games, cell.plays).mean(axis=1)
+    return np.asarray(known).reshape(cell.games, cell.plays).mean(axis=1)
 
 
-def _won(run: Run, cell: Cell) -> list[bool] | None:
+def _value(line: Line, measure: str) -> float | None:
+    return score_of(line) if measure == SCORE else float(line.outcome == Outcome.WON)
+
+
+def _lines(run: Run, cell: Cell) -> list[Line] | None:
     """Game by game, the plays of each one after the other; a mixture's panel also has cells for each of its tasks."""
     first, labelled = (episodes_file(run.folder, cell.player, label) for label in ("", _label(run, cell)))
     lines = _read(labelled) if labelled.exists() else _read(first)
     whole = labelled.exists() or (cell.env, cell.task) == run.panels[0]
     chosen = lines if whole else [line for line in lines if f"/{cell.task}/" in f"/{line.task}/"]
-    return [line.outcome == "won" for line in chosen] if len(chosen) == cell.games * cell.plays else None
+    return chosen if len(chosen) == cell.games * cell.plays else None
 
 
 def _label(run: Run, cell: Cell) -> str:

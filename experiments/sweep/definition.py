@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -11,7 +12,9 @@ import yaml
 from experiments.exit_codes import Refusal
 
 SWEEPS = Path(__file__).resolve().parents[2] / "sweeps"
-RESERVED = ("stage", "panel", "published", "minus")
+SUCCESS, SCORE = "success", "score"
+MEASURES = (SUCCESS, SCORE)
+RESERVED = ("stage", "panel", "measure", "published", "minus")
 STAGES = ("base", "sft", "rl", "last")
 
 Selector = dict[str, str]
@@ -30,7 +33,8 @@ class Layout(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class Takeaway(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """A claim that holds where ``higher`` succeeds more often than ``lower``. ``minus`` inside either is subtracted first."""
+    """A claim that holds where ``higher`` succeeds more often (or scores more) than ``lower``. ``minus`` inside either is
+    subtracted first."""
 
     claim: str
     higher: dict[str, str | Selector]
@@ -38,7 +42,10 @@ class Takeaway(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class Scale(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """What runs at one scale: the product of the ``axes``, each value a set of overrides, times ``seeds``."""
+    """What runs at one scale: the product of the ``axes``, each value a set of overrides, times ``seeds``.
+
+    ``measure`` is what cells and takeaways compare where their selectors name none: ``success``, or the mean ``score``.
+    """
 
     axes: dict[str, Axis]
     layout: Layout
@@ -46,6 +53,7 @@ class Scale(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     overrides: tuple[str, ...] = ()
     takeaways: tuple[Takeaway, ...] = ()
     note: str = ""
+    measure: str = SUCCESS
 
 
 class Definition(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -77,7 +85,26 @@ def load(name: str, folder: Path = SWEEPS) -> Definition:
         raise SweepError(f"{path.name}: {' '.join(str(error).split())}") from error
     for scale_name, scale in definition.scales.items():
         _check(f"{path.name}: {scale_name}", scale)
-    return definition
+    return msgspec.structs.replace(
+        definition, scales={name: _measured(scale) for name, scale in definition.scales.items()}
+    )
+
+
+def _measured(scale: Scale) -> Scale:
+    """The scale's measure in each selector that has none of its own."""
+    if scale.measure == SUCCESS:
+        return scale
+
+    def measured(selectors: Mapping[str, Selector]) -> dict[str, Selector]:
+        return {name: {"measure": scale.measure, **selector} for name, selector in selectors.items()}
+
+    def side(own: Mapping[str, str | Selector]) -> dict[str, str | Selector]:
+        parts = {name: part for name, part in own.items() if not isinstance(part, str)}
+        return {**own, "measure": own.get("measure", scale.measure), **measured(parts)}
+
+    layout = msgspec.structs.replace(scale.layout, rows=measured(scale.layout.rows))
+    takeaways = tuple(Takeaway(item.claim, side(item.higher), side(item.lower)) for item in scale.takeaways)
+    return msgspec.structs.replace(scale, layout=layout, takeaways=takeaways)
 
 
 def _meant(name: str) -> str:
@@ -99,6 +126,8 @@ def scale_of(definition: Definition, scale: str) -> Scale:
 
 def _check(where: str, scale: Scale) -> None:
     """Raises: SweepError: a selector names an axis, a value or a stage that is not there."""
+    if scale.measure not in MEASURES:
+        raise SweepError(f"{where}: measure: {scale.measure} is none of {', '.join(MEASURES)}")
     for axis in scale.axes:
         if axis in RESERVED:
             raise SweepError(f"{where}: an axis cannot be called {axis}")
@@ -126,6 +155,8 @@ def flattened(side: dict[str, str | Selector]) -> list[Selector]:
 def _problem(scale: Scale, key: str, value: str) -> str:
     if key == "stage":
         return "" if value in STAGES else f"stage: {value} is none of {', '.join(STAGES)}"
+    if key == "measure":
+        return "" if value in MEASURES else f"measure: {value} is none of {', '.join(MEASURES)}"
     if key in RESERVED:
         return ""
     if key not in scale.axes:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import difflib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from experiments.sweep.definition import Axis, Scale
+from experiments.sweep.definition import Axis, Scale, SweepError
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,27 @@ def points(scale: Scale, seeds: Sequence[int], extra: Sequence[str], more: Mappi
         for seed in seeds
         for coordinates, chosen in _product(axes)
     ]
+
+
+def part(points: Sequence[Point], only: Mapping[str, Sequence[str]]) -> list[Point]:
+    """The points that stand, on each axis that ``only`` names, on one of its values.
+
+    Raises:
+        SweepError: there is no such axis or value; the message names the nearest.
+    """
+    for axis, values in only.items():
+        _known("axis", axis, dict.fromkeys(name for point in points for name in point.coordinates))
+        for value in values:
+            _known(f"value of {axis}", value, dict.fromkeys(point.coordinates[axis] for point in points))
+    return [point for point in points if all(point.coordinates[axis] in values for axis, values in only.items())]
+
+
+def _known(what: str, name: str, choices: Iterable[str]) -> None:
+    listed = list(choices)
+    if name not in listed:
+        near = difflib.get_close_matches(name, listed, n=1)
+        meant = f"; did you mean {near[0]}?" if near else ""
+        raise SweepError(f"only: this sweep has no {what} {name}{meant} (choices: {', '.join(listed)})")
 
 
 def _product(axes: Mapping[str, Axis]) -> Iterator[tuple[dict[str, str], list[str]]]:

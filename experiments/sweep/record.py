@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -71,24 +71,28 @@ def folder_of(sweep: Sweep, output_dir: Path) -> Path:
     return output_dir / FOLDER / sweep.folder_name
 
 
-def write(sweep: Sweep, output_dir: Path) -> Path:
+def write(sweep: Sweep, output_dir: Path, whole: Sequence[Mapping[str, str]] = ()) -> Path:
     """Write the record whole or not at all, with the runs of earlier launches that are still part of the sweep, such as
-    those of other seeds; returns the sweep's folder."""
+    those of other seeds; returns the sweep's folder.
+
+    ``whole``: the coordinates of every setting that the sweep has, where ``sweep.runs`` are a part of it.
+    """
     folder = folder_of(sweep, output_dir)
     folder.mkdir(parents=True, exist_ok=True)
-    merged = msgspec.structs.replace(sweep, runs=_with_earlier(sweep, read(folder)))
+    merged = msgspec.structs.replace(sweep, runs=_with_earlier(sweep, read(folder), whole))
     draft = folder / f".{FILE}.{os.getpid()}"
     draft.write_bytes(msgspec.json.format(msgspec.json.encode(merged), indent=2))
     draft.replace(folder / FILE)
     return folder
 
 
-def _with_earlier(sweep: Sweep, earlier: Sweep | None) -> list[SweepRun]:
-    coordinates = [run.coordinates for run in sweep.runs]
-    seeds = {run.seed for run in sweep.runs}
+def _with_earlier(sweep: Sweep, earlier: Sweep | None, whole: Sequence[Mapping[str, str]]) -> list[SweepRun]:
+    """Seed by seed, in the order of the settings."""
+    settings = list(whole) or [run.coordinates for run in sweep.runs]
+    launched = [(run.coordinates, run.seed) for run in sweep.runs]
     old = earlier.runs if earlier else []
-    kept = [run for run in old if run.seed not in seeds and run.coordinates in coordinates]
-    return sorted([*kept, *sweep.runs], key=lambda run: run.seed)
+    kept = [run for run in old if (run.coordinates, run.seed) not in launched and run.coordinates in settings]
+    return sorted([*kept, *sweep.runs], key=lambda run: (run.seed, settings.index(run.coordinates)))
 
 
 def read(folder: Path) -> Sweep | None:

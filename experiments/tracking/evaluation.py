@@ -23,6 +23,7 @@ MATRIX_COLUMNS = (
     "success",
     "low",
     "high",
+    "mean_score",
     "successes",
     "games",
     "plays",
@@ -68,13 +69,14 @@ def panel_names(rounds: Sequence[Round]) -> dict[str, str]:
 
 
 def player_metrics(cells: Mapping[str, Cell]) -> dict[str, float | None]:
-    """Success in [0, 1] with its 95 % bounds, and how the player played, by panel."""
+    """Success in [0, 1] with its 95 % bounds, mean score in shares of the best, and how the player played, by panel."""
     metrics: dict[str, float | None] = {}
     for panel, cell in cells.items():
         metrics |= {
             f"success/test/{panel}": cell.interval.mean,
             f"success/test/{panel}/low": cell.low,
             f"success/test/{panel}/high": cell.high,
+            f"rollout/test/{panel}/score": cell.mean_score,
             f"rollout/test/{panel}/turns_to_success": cell.mean_turns_to_success,
             f"rollout/test/{panel}/invalid_actions": cell.invalid_share,
             f"rollout/test/{panel}/tokens_per_turn": cell.tokens_per_turn,

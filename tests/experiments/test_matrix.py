@@ -29,9 +29,9 @@ def game(seed: int, task: str = "d2") -> TaskRef:
     return TaskRef("doors", task, {}, seed, "test", "/game", f"{seed}", "leave", ("open door", "go"), f"{seed}", 1.0)
 
 
-def episode(outcome: Outcome, turns: int = 2, tokens: int = 3) -> Episode:
+def episode(outcome: Outcome, turns: int = 2, tokens: int = 3, score: float | None = None) -> Episode:
     played = [Turn("a door.", "open door", action_ids=list(range(tokens))) for _ in range(turns)]
-    return Episode("doors/d2/1", 1, "test", "leave", [], [], played, outcome)
+    return Episode("doors/d2/1", 1, "test", "leave", [], [], played, outcome, score=score)
 
 
 def episodes(*wins: int) -> list[Episode]:
@@ -56,6 +56,28 @@ def test_a_cell_by_hand(once: Round) -> None:
     assert (cell.max_turns, cell.optimal_turns, cell.turns_over_optimal) == (6, 2, 3)
     assert cell.outcomes == {"lost": 1, "out_of_turns": 1, "won": 2}
     assert cell.pass_at == {}
+
+
+@pytest.mark.parametrize(
+    ("played", "mean"),
+    [
+        ([(WON, 1.0), (LOST, 0.5), (LOST, 0.25), (LOST, 0.0)], 0.4375),
+        ([(WON, 1.0), (WON, 1.0), (LOST, 0.5), (Outcome.ERROR, None)], 0.625),  # where the world failed: 0
+        ([(WON, 1.0), (LOST, None), (LOST, 0.0), (LOST, 0.0)], None),  # a game whose best score nobody knows
+        ([(Outcome.ERROR, None)] * 4, 0.0),
+    ],
+)
+def test_the_mean_score_by_hand(once: Round, played: list, mean: float | None) -> None:
+    (cell,) = cells_of(once, {"rl": [episode(outcome, score=score) for outcome, score in played]})
+    assert cell.mean_score == mean
+
+
+def test_a_score_is_shown_where_it_says_more_than_success(once: Round) -> None:
+    (won,) = cells_of(once, {"rl": [episode(outcome, score=float(outcome is WON)) for outcome in (WON, LOST)] * 2})
+    (part,) = cells_of(once, {"sft": [episode(LOST, score=0.25)] * 4})
+    assert "score" not in plain_text(matrix_tables([won]))
+    shown = plain_text(matrix_tables([won, part]))
+    assert "score, % of best" in shown and "50.0" in shown and "25.0" in shown
 
 
 def test_players_of_text_have_no_tokens(once: Round) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect, sync_playwright
-from report_sweep import SweepMaker, claim, wins
+from report_sweep import GAMES, SweepMaker, claim, wins
 
 from experiments.report.__main__ import HTML, MARKDOWN, write
 from experiments.report.gather import subjects
@@ -191,3 +191,24 @@ def test_markdown_has_the_same_figures(folder: Path) -> None:
         lines = table.replace("\\|", "").splitlines()
         assert len({line.count("|") for line in lines}) == 1, table
         assert set(lines[1]) <= set("|-")
+
+
+def test_scores_are_called_scores_and_what_the_paper_measures_is_said(tmp_path: Path) -> None:
+    maker = SweepMaker(tmp_path)
+    maker.run({"base": [0.0] * GAMES, "rl": [0.5] * GAMES}, 0, reward="ratio")
+    rows = {"verified_ratio": {"reward": "ratio", "measure": "score"}}
+    published = "table12_swe_reward_source"
+    subject = maker.subject(rows, {"base": {"stage": "base"}, "grpo": {"stage": "rl"}}, published=published)
+    write(subject, tmp_path)
+    text = (tmp_path / MARKDOWN).read_text()
+    assert "## Score on held-out games, beside table 12\n" in text
+    assert (
+        "| verified_ratio | **0.0** [" in text and "table 12: 4.0 | **50.0** [" in text and "table 12: 22.0 |" in text
+    )
+    assert "Score in % of a game's best, mean over seeds [95 % interval" in text
+    assert "Its figures are mean shares of tests that pass, and the study does not say of which tests" in text
+    mixed = {**rows, "won": {"reward": "ratio"}}
+    write(maker.subject(mixed, {"grpo": {"stage": "rl"}}, published=published), tmp_path)
+    text = (tmp_path / MARKDOWN).read_text()
+    assert "## Score and success on held-out games" in text
+    assert "], score, 1 seed, 20 games" in text and "], success, 1 seed, 20 games" in text

@@ -49,5 +49,6 @@ def test_all_figures_of_a_published_table_are_shown_at_paper_scale(name: str, tm
     table = str(subject.sweep.published)
     known = [value for row in published.rows(table).values() for value in row.values() if value is not None]
     assert len(shown) >= len(known) // 2  # some columns of a table are differences that a sweep has no cell for
-    assert ("two measures" in markdown(contents(subject), tmp_path)) == ("swe" in table)
+    of_tests = "swe" in table or table == "released_recipes"
+    assert ("mean shares of tests that pass" in markdown(contents(subject), tmp_path)) == of_tests
     assert set(shown) <= set(known) | {published.protocol(table).get(published.BASE)}

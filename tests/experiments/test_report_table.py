@@ -50,6 +50,28 @@ def test_one_seed_has_wilsons_interval(maker: SweepMaker) -> None:
     assert (found.interval, found.seeds) == (wilson(10, 20), "1 seed")
 
 
+def test_a_score_is_drawn_over_games_whatever_the_seeds(maker: SweepMaker) -> None:
+    """Ten games half solved and five solved: success 25 %, score 50 %."""
+    half = [0.5] * 10 + [1] * 5 + [0] * 5
+    maker.run({"rl": half}, 0, algo="ppo")
+    subject = maker.subject(ROWS, {"won": {}, "scored": {"measure": "score"}})
+    found = cells(subject)
+    won, scored = found["won"].estimate, found["scored"].estimate
+    assert won is not None and scored is not None
+    assert won.interval == wilson(5, 20)
+    assert scored.interval == bootstrap_over_games([half])
+    assert scored.interval.mean == 0.5
+    assert [found[name].measure for name in found] == ["success", "score"]
+
+
+def test_without_scores_a_cell_says_so(maker: SweepMaker) -> None:
+    folder = maker.run({"rl": wins(10)}, 0, algo="ppo")
+    text = (folder / "result.json").read_text()
+    (folder / "result.json").write_text(text.replace('"mean_score": 0.5', '"mean_score": null'))
+    found = cells(maker.subject(ROWS, {"scored": {"measure": "score"}}))["scored"]
+    assert (found.estimate, found.why) == (None, "a run kept no scores")
+
+
 def test_the_base_model_is_one_measurement_however_many_runs_have_it(maker: SweepMaker) -> None:
     for seed in range(3):
         for algo in ("ppo", "grpo"):

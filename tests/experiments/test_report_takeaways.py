@@ -52,6 +52,17 @@ def test_the_interval_by_hand(maker: SweepMaker) -> None:
     assert found.interval.high - 0.15 == pytest.approx(2.306 * sqrt(a + b), rel=1e-3)
 
 
+def test_scores_decide_where_the_claim_is_about_scores(maker: SweepMaker) -> None:
+    """Nothing is won by either, and one of them solves half of each game."""
+    for seed in (0, 1):
+        maker.run({"rl": [0.5] * 20}, seed, algo="ppo")
+        maker.run({"rl": [0.0] * 20}, seed, algo="grpo")
+    assert judged(maker, PPO, GRPO).word is Word.NOT_ENOUGH
+    scored = judged(maker, {**PPO, "measure": "score"}, {**GRPO, "measure": "score"})
+    assert scored.word is Word.HOLDS
+    assert scored.contrast is not None and scored.contrast.interval.mean == 0.5
+
+
 def test_one_seed_is_never_enough(maker: SweepMaker) -> None:
     maker.run({"base": BASE, "rl": wins(20)}, 0, algo="ppo")
     maker.run({"base": BASE, "rl": wins(0)}, 0, algo="grpo")

@@ -71,6 +71,17 @@ def test_saying_the_default_changes_nothing(composed: Composer, default: str) ->
     assert identity(composed(["env.max_turns=12", "algo=grpo"])) == default
 
 
+def test_a_new_key_that_says_nothing_changes_no_name(composed: Composer, default: str) -> None:
+    config = composed([])
+    more = OmegaConf.create({"env": {"newer": None}, "newest": {"inner": {"key": None}}, "cluster": {"newer": 3}})
+    assert identity(OmegaConf.merge(_untyped(config), more)) == default
+    assert identity(OmegaConf.merge(_untyped(config), {"env": {"newer": 0}})) != default
+
+
+def _untyped(config: DictConfig) -> DictConfig:
+    return OmegaConf.create(OmegaConf.to_container(config))
+
+
 def test_whatever_a_cluster_sets_is_outside(composed: Composer) -> None:
     outside = outside_identity()
     assert {"trainer.n_gpus_per_node", "trainer.logger", "actor_rollout_ref.rollout.name", "fresh"} <= set(outside)

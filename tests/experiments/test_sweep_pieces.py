@@ -27,6 +27,7 @@ BROKEN = {
     "stage: lr": "stage: lr is none of base, sft, rl, last",
     "algoo: ppo": "no axis algoo; did you mean algo?",
     "algo: pppo": "axis algo has no pppo (values: ppo, grpo)",
+    "measure: wins": "measure: wins is none of success, score",
 }
 
 
@@ -40,6 +41,17 @@ def test_a_sweep_file_of_ones_own(tmp_path: Path) -> None:
     definition = load(written(tmp_path, GOOD))
     assert definition.scales["laptop"].takeaways[0].lower["minus"] == {"stage": "base"}
     assert definition.published is None
+
+
+def test_a_scales_measure_is_that_of_selectors_that_name_none(tmp_path: Path) -> None:
+    text = GOOD.replace("seeds: [0]", "measure: score").replace("lower: {algo: grpo,", "lower: {measure: success,")
+    scale = load(written(tmp_path, text)).scales["laptop"]
+    assert scale.layout.rows == {"all": {"measure": "score"}}
+    (claim,) = scale.takeaways
+    assert claim.higher == {"algo": "ppo", "measure": "score"}
+    assert claim.lower == {"measure": "success", "minus": {"stage": "base", "measure": "score"}}
+    with pytest.raises(SweepError, match="laptop: measure: sucess is none of success, score"):
+        load(written(tmp_path, GOOD.replace("seeds: [0]", "measure: sucess")))
 
 
 @pytest.mark.parametrize("text", BROKEN)
@@ -86,6 +98,14 @@ def test_a_new_seed_joins_the_record_and_what_the_sweep_no_longer_has_leaves_it(
     record.write(sweep(run(0, folder="new")), tmp_path)
     again = record.read(folder)
     assert again is not None and [found.folder for found in again.runs] == ["new0", "f1"]
+
+
+def test_a_part_leaves_the_other_runs_of_the_record_where_they_are(tmp_path: Path) -> None:
+    folder = record.write(sweep(run(0), run(0, "grpo", "g"), run(0, "gone", "x"), run(1)), tmp_path)
+    record.write(sweep(run(0, "grpo", "new")), tmp_path, [{"algo": "ppo"}, {"algo": "grpo"}])
+    kept = record.read(folder)
+    assert kept is not None
+    assert [found.folder for found in kept.runs] == ["f0", "new0", "f1"]
 
 
 def test_other_settings_are_another_sweep(tmp_path: Path) -> None:

@@ -44,6 +44,7 @@ def test_the_expert_wins_and_is_paid_at_the_last_turn(demonstration_games: list[
     assert [turn.action for turn in episode.turns] == list(task.walkthrough)
     assert [turn.rewards["sparse"] for turn in episode.turns] == [0.0, 0.0, 0.0, 1.0]
     assert sum(turn.score_delta for turn in episode.turns) == task.max_score
+    assert episode.score == 1.0
 
 
 def test_messages_alternate_and_the_first_states_role_form_and_goal(demonstration_games: list[TaskRef]):
@@ -61,6 +62,7 @@ def test_turns_run_out_without_a_win(demonstration_games: list[TaskRef]):
     assert (episode.outcome, len(episode.turns)) == (Outcome.OUT_OF_TURNS, 2)
     assert episode.messages[-1]["role"] == "assistant"
     assert sum(turn.rewards["sparse"] for turn in episode.turns) == 0
+    assert episode.score == 0.0
 
 
 def test_a_walkthrough_of_another_game_is_an_error_and_not_a_loss(demonstration_games: list[TaskRef]):

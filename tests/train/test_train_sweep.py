@@ -49,9 +49,27 @@ def test_the_seeds_and_axes_of_the_command_line(mine: str, tmp_path: Path) -> No
     assert sweep.runs[0].overrides[-2:] == ["tracking.group='mine'", "tracking.run_name='budget=rl algo=ppo seed=3'"]
 
 
+def test_a_part_of_a_sweep(mine: str, tmp_path: Path) -> None:
+    launch = plan_launch([mine, "seed=0,1", "algo=ppo,grpo,rloo", "only.budget=rl", "only.algo=ppo,rloo"])
+    assert [run.label for run in launch.sweep.runs] == [
+        f"budget=rl algo={algo} seed={seed}" for seed in (0, 1) for algo in ("ppo", "rloo")
+    ]
+    assert launch.sweep.folder_name == plan_launch([mine, "seed=0,1", "algo=ppo,grpo,rloo"]).sweep.folder_name
+    assert [config.algo.name for config in launch.configs] == ["ppo", "rloo"] * 2
+
+
+def test_a_part_is_named_as_the_file_names_it(tmp_path: Path) -> None:
+    path = tmp_path / "rates.yaml"
+    path.write_text(MINE.replace("axes: {budget: {rl: ", 'axes: {rate: {"1e-5": [seed=0]}, budget: {rl: '))
+    for value in ("1e-5", "'1e-5'"):
+        assert len(plan_launch([f"sweep={path}", f"only.rate={value}", "only.budget='rl','both'"]).sweep.runs) == 2
+
+
 @pytest.mark.parametrize(
     ("words", "answer"),
     [
+        (["only.budgt=rl"], "no axis budgt; did you mean budget? (choices: budget)"),
+        (["only.budget=bth"], "no value of budget bth; did you mean both? (choices: rl, both)"),
         (["scale=papr"], "no scale=papr (choices: laptop)"),
         (["seed=one"], "seeds are whole numbers"),
         (["sweep=a,b"], "one sweep at a time"),

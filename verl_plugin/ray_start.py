@@ -1,0 +1,60 @@
+"""Starting a local Ray, on machines with much else to do too: Ray gives itself 30 s, which is no setting of its."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import psutil
+import ray
+from omegaconf import DictConfig, OmegaConf
+
+TOO_SLOW = "timed out during startup"  # what Ray says then, as a bare Exception
+ATTEMPTS = 3
+
+
+def ray_settings(config: DictConfig, executable: str) -> dict[str, Any]:
+    """Arguments of ``ray.init``: those of verl's ``ray_kwargs`` that are set, and an interpreter that a path with a space
+    does not break: Ray writes it into a shell's command line as it is."""
+    settings = OmegaConf.to_container(config.ray_kwargs.ray_init, resolve=True)
+    assert isinstance(settings, dict)
+    quoted = shlex.quote(executable)
+    if quoted != executable:
+        settings["runtime_env"] = {**(settings.get("runtime_env") or {}), "py_executable": quoted}
+    return {str(key): value for key, value in settings.items() if value is not None}
+
+
+def start_ray(settings: Mapping[str, Any], init: Callable[..., Any] = ray.init) -> None:
+    """``ray.init``, again where it was too slow: at most ``ATTEMPTS`` times.
+
+    Raises:
+        Exception: Ray's own, when the last attempt failed, or for any other reason.
+    """
+    for attempt in range(1, ATTEMPTS + 1):
+        already = _children()
+        try:
+            init(**settings)
+            return
+        except Exception as error:
+            if TOO_SLOW not in str(error) or attempt == ATTEMPTS:
+                raise
+            print(
+                f"Ray did not start in time (attempt {attempt} of {ATTEMPTS}); once more", file=sys.stderr, flush=True
+            )
+            _end(_children() - already)
+
+
+def _children() -> set[psutil.Process]:
+    return set(psutil.Process().children(recursive=True))
+
+
+def _end(processes: set[psutil.Process]) -> None:
+    """What was half started would take the memory and the cores that the next attempt needs."""
+    for process in processes:
+        try:
+            process.kill()
+        except psutil.NoSuchProcess:
+            continue
+    psutil.wait_procs(list(processes), timeout=5)
