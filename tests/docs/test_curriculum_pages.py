@@ -18,6 +18,7 @@ from train.compose import Composer, composer
 from train.refusals import check
 from train.schema import Curriculum
 from train.suggest import parse
+from train.sweep import plan_launch
 
 ROOT = Path(__file__).parents[2]
 PAGES = {name: (ROOT / "docs" / f"{name}.md").read_text() for name in ("mixtures", "curriculum")}
@@ -46,7 +47,9 @@ def test_the_examples_run(example: str, tmp_path: Path) -> None:
 def test_the_commands_are_accepted(composed: Composer, command: str) -> None:
     start, *overrides = shlex.split(command, comments=True)[2:]
     assert start == "train"
-    if overrides[0] == "-m":
+    if overrides[:2] == ["-m", "sweep=table5_generalisation"]:
+        assert len(plan_launch(overrides[1:]).configs) == 9  # the nine runs of the page
+    elif overrides[0] == "-m":
         (sweep,) = parse(overrides[1:])
         overrides = [f"env.tasks={value}" for value in sweep.sweep_string_iterator()]
         assert len(overrides) == 3
