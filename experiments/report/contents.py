@@ -103,15 +103,19 @@ class Contents:
     @property
     def played(self) -> str:
         """How the test games were played, as far as all runs agree: one sentence."""
-        ways = {
-            (cell.plays, cell.temperature, cell.max_turns, cell.games) for run in self.runs for cell in run.cells[:1]
-        }
+        ways = {(cell.games, cell.plays, cell.temperature) for run in self.runs for cell in run.cells[:1]}
         words = [
-            f"{games} test games, {'one play' if plays == 1 else f'{plays} plays'} each, temperature {temperature:g}, "
-            f"at most {turns} turns"
-            for plays, temperature, turns, games in sorted(ways)
+            f"{games} test games, {'one play' if plays == 1 else f'{plays} plays'} each, temperature {temperature:g}"
+            for games, plays, temperature in sorted(ways)
         ]
-        return "; or ".join(words[:4])
+        turns = sorted({cell.max_turns for run in self.runs for cell in run.cells})
+        return f"{'; or '.join(words[:4])}, at most {listed(turns)} turns" if words else ""
+
+
+def listed(values: Sequence[object]) -> str:
+    """``6, 8 or 12``."""
+    *others, last = map(str, values)
+    return f"{', '.join(others)} or {last}" if others else last
 
 
 def contents(subject: Subject) -> Contents:

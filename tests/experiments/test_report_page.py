@@ -14,6 +14,7 @@ from playwright.sync_api import Page, expect, sync_playwright
 from report_sweep import GAMES, SweepMaker, claim, wins
 
 from experiments.report.__main__ import HTML, MARKDOWN, write
+from experiments.report.contents import listed
 from experiments.report.gather import subjects
 
 CHROMIUM = shutil.which("chromium")
@@ -212,3 +213,8 @@ def test_scores_are_called_scores_and_what_the_paper_measures_is_said(tmp_path: 
     text = (tmp_path / MARKDOWN).read_text()
     assert "## Score and success on held-out games" in text
     assert "], score, 1 seed, 20 games" in text and "], success, 1 seed, 20 games" in text
+
+
+@pytest.mark.parametrize(("turns", "words"), [([12], "12"), ([12, 24], "12 or 24"), ([6, 8, 12], "6, 8 or 12")])
+def test_turns_are_listed(turns: list[int], words: str) -> None:
+    assert listed(turns) == words
