@@ -2,7 +2,7 @@
 
 Charged: demonstrations and RL episodes of steps that count (design: up to the last checkpoint after a kill). Listed and
 never charged: the prior (another run's model that this one starts from), the run that demonstrations were taken from,
-SFT passes, retries, dropped groups, groups that were too old to be trained on, discarded steps, evaluation.
+SFT passes, retries, dropped groups, groups that were too old to be trained on, discarded steps, validation, evaluation.
 """
 
 from __future__ import annotations
@@ -28,7 +28,13 @@ def ledger(config: DictConfig, folder: Path) -> list[Entry]:
     """Every entry in the order in which it was spent."""
     rl = RlFolder(folder)
     made = [_priors(config), _demonstrations(config, folder), _imitation(config, folder)]
-    played = [_training(config, rl), _stale(config, rl), _discarded(config, rl), _evaluations(config, folder)]
+    played = [
+        _training(config, rl),
+        _stale(config, rl),
+        _discarded(config, rl),
+        _validations(config, rl),
+        _evaluations(config, folder),
+    ]
     return [entry for entries in (*made, *played) for entry in entries]
 
 
@@ -138,13 +144,21 @@ def _stale(config: DictConfig, rl: RlFolder) -> Iterator[Entry]:
 def _discarded(config: DictConfig, rl: RlFolder) -> Iterator[Entry]:
     """One line an attempt that was killed beyond its last checkpoint."""
     for attempt in sorted(rl.discarded.glob("*")):
-        files = sorted((attempt / "episodes").rglob("*.jsonl"))
+        files = sorted(file for kind in ("episodes", "validation") for file in (attempt / kind).rglob("*.jsonl"))
         episodes = [episode for file in files for episode in read_episodes(file)]
         if episodes:
             first, cost = min(episode.step for episode in episodes), float(config.budget.episode_cost)
             ended = max(file.stat().st_mtime for file in files)
             more = {"uncharged": len(episodes) * cost, "ended": ended, "note": "beyond the last checkpoint"}
             yield of_episodes("discarded", first, episodes, 0.0, **more)
+
+
+def _validations(config: DictConfig, rl: RlFolder) -> Iterator[Entry]:
+    """One line a step after which there was one."""
+    for path in sorted(rl.validation.glob("*.jsonl")):
+        episodes = list(read_episodes(path))
+        cost, ended = len(episodes) * float(config.budget.episode_cost), path.stat().st_mtime
+        yield of_episodes("validation", int(path.stem), episodes, 0.0, uncharged=cost, ended=ended)
 
 
 def _evaluations(config: DictConfig, folder: Path) -> Iterator[Entry]:

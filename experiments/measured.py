@@ -73,9 +73,8 @@ def _rl(folder: Path, seconds: dict[str, float]) -> dict[str, float]:
         return {}
     steps = [line["timing/step"] for line in lines]
     clock = [line["timing/since_start"] for line in lines]
-    between = [
-        max(0.0, after - before - step) for (before, after), step in zip(pairwise(clock), steps[1:], strict=True)
-    ]
+    others = [line.get("timing/testing", 0.0) + step for line, step in zip(lines[1:], steps[1:], strict=True)]
+    between = [max(0.0, after - before - other) for (before, after), other in zip(pairwise(clock), others, strict=True)]
     saves = sorted(between)[-_saves(folder, len(steps)) :]
     step = fmean(steps[1:])
     outside = seconds["rl"] - (clock[-1] - clock[0]) - step

@@ -113,6 +113,8 @@ def _plays(wanted: Needs, rates: Rates | None) -> list[tuple[str, str]]:
             ("RL", f"{plan.steps} steps x {plan.episodes_per_step} = {plan.episodes:,} episodes"),
             ("RL tokens", f"{plan.episodes * tokens:,.0f}, {plan.episodes * sampled:,.0f} of them sampled"),
         ]
+    if wanted.validation:
+        rows.append(("validation", f"{wanted.validation:,} games played between steps"))
     plays = f"{wanted.models} models x {wanted.plays} = {wanted.models * wanted.plays:,} games played"
     return [*rows, ("evaluation", plays)]
 

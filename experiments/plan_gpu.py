@@ -126,7 +126,9 @@ def forecast(config: DictConfig, needs: Needs, place: Setup) -> list[Forecast]:
         learn = update_seconds(place, needs.plan.episodes_per_step * tokens)
         step = play + learn + STEP_SECONDS
         words = f"{needs.plan.steps} steps x {step:.1f} s (play {play:.1f}, learn {learn:.1f}, else {STEP_SECONDS:g})"
-        found.append(Forecast("rl", START_SECONDS["rl"] + needs.plan.steps * step, words))
+        between = play * needs.validation / needs.plan.episodes_per_step
+        words += f" + {needs.validation} validation plays {between:.0f} s" * bool(needs.validation)
+        found.append(Forecast("rl", START_SECONDS["rl"] + needs.plan.steps * step + between, words))
     plays = needs.models * needs.plays
     each = turns * ACTION_TOKENS * EAGER_DECODE_SECONDS / EVALUATION_BATCH
     words = f"{plays} plays x {each:.3f} s"

@@ -12,6 +12,7 @@ from envs.catalogue import SPLITS, cache_root
 from envs.registry import world
 from envs.types import TaskError
 from envs.world import Params, World
+from experiments import validation
 from experiments.budget import Plan, plan_budget, with_games
 from experiments.mixture import shares, task_weights
 from experiments.panels import env_node, own, tested
@@ -32,12 +33,14 @@ class Games:
 
 @dataclass(frozen=True)
 class Needs:
-    """``models`` are evaluated (base, after SFT, after RL) on ``plays`` plays each."""
+    """``models`` are evaluated (base, after SFT, after RL) on ``plays`` plays each; ``validation`` plays come between the
+    steps of RL."""
 
     plan: Plan
     games: tuple[Games, ...]
     models: int
     plays: int
+    validation: int = 0
 
     @property
     def to_make(self) -> int:
@@ -50,13 +53,15 @@ def needs(config: DictConfig) -> Needs:
     plan = with_games(plan, config.budget, sum(part.wanted for part in games if part.split == "train"))
     models = 1 + bool(plan.demonstrations) + bool(plan.steps)
     panels = len(tested(config)) * len(config.eval.temperatures)
-    return Needs(plan, games, models, panels * int(config.eval.games) * int(config.eval.plays))
+    evaluated = panels * int(config.eval.games) * int(config.eval.plays)
+    return Needs(plan, games, models, evaluated, validation.plays(config, plan.steps))
 
 
 def _games(config: DictConfig, plan: Plan) -> Iterator[Games]:
     place, weights = world(config.env.name, config.env), task_weights(config.env)
     drawn = plan.demonstrations if config.demos.source == "walkthrough" else 0
     counts = {"demonstrations": drawn, "train": plan.games, "test": int(config.eval.games)}
+    counts["validation"] = validation.games(config, plan.steps)
     for split, count in counts.items():
         for task, share in shares(weights, count).items():
             if share:

@@ -54,9 +54,10 @@ def _rl(config: DictConfig, needs: Needs, rates: Rates) -> Forecast | None:
     if not steps or rates.rl_start is None or rates.rl_step is None:
         return None
     saves, save = -(-steps // int(config.trainer.save_freq)), rates.rl_save or 0.0
-    seconds = rates.rl_start + steps * rates.rl_step + saves * save
+    played, each = needs.validation, rates.evaluation_play
+    seconds = rates.rl_start + steps * rates.rl_step + saves * save + played * each
     words = f"{rates.rl_start:.1f} s + {steps} steps x {rates.rl_step:.2f} s + {saves} checkpoints x {save:.2f} s"
-    return Forecast("rl", seconds, words)
+    return Forecast("rl", seconds, words + f" + {played} validation plays x {each:.3f} s" * bool(played))
 
 
 def _evaluation(needs: Needs, rates: Rates) -> Forecast:

@@ -12,10 +12,10 @@ from experiments.result import RunResult, StageResult
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-TRAIN = "success/train"
+TRAIN, VALIDATION = "success/train", "success/validation"
 WINDOW = 5  # steps of the running mean
 COLOURS = {"base": "#7f7f7f", "sft": "#ff7f0e", "rl": "#2ca02c"}  # grey, orange, green: apart also when printed grey
-OTHER = "#1f77b4"
+OTHER, VALIDATED = "#1f77b4", "#9467bd"
 LABELS = {"base": "base", "sft": "SFT", "rl": "RL"}
 
 
@@ -24,8 +24,8 @@ def learning_curve(result: RunResult, metrics: Sequence[Mapping[str, Any]], path
 
     Args:
         result: the finished run.
-        metrics: one mapping an RL step with ``step`` and ``success/train`` (share of the step's episodes); empty where
-            the run had no RL.
+        metrics: one mapping an RL step with ``step`` and ``success/train`` (share of the step's episodes), some with
+            ``success/validation`` and its bounds; empty where the run had no RL.
         path: the PNG to write; its folder exists.
 
     Returns:
@@ -58,10 +58,23 @@ def _draw_training(axes: Axes, metrics: Sequence[Mapping[str, Any]]) -> None:
     steps, shares = _series(metrics, TRAIN)
     axes.plot(steps, shares, color=OTHER, alpha=0.35, linewidth=1, label="training games, each step")
     axes.plot(steps, _running_mean(shares), color=OTHER, linewidth=2, label=f"the same, mean of {WINDOW} steps")
+    _draw_validation(axes, metrics)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_xlabel("RL step")
     axes.set_ylabel("success (% of games)")
     axes.grid(alpha=0.25)
+
+
+def _draw_validation(axes: Axes, metrics: Sequence[Mapping[str, Any]]) -> None:
+    steps, shares = _series(metrics, VALIDATION)
+    if not steps:
+        return
+    low, high = (_series(metrics, f"{VALIDATION}/{bound}")[1] for bound in ("low", "high"))
+    bars = [[s - bound for s, bound in zip(shares, low, strict=True)]]
+    bars += [[bound - s for s, bound in zip(shares, high, strict=True)]]
+    axes.errorbar(
+        steps, shares, bars, fmt="s", color=VALIDATED, markersize=4, capsize=3, label="validation games, 95 %"
+    )
 
 
 def _draw_levels(axes: Axes, stages: Sequence[StageResult]) -> None:
@@ -84,7 +97,8 @@ def _draw_panel(axes: Axes, stages: Sequence[StageResult]) -> None:
 
 def _top(stages: Sequence[StageResult], metrics: Sequence[Mapping[str, Any]]) -> float:
     """The upper end of the shared axis, with room for the numbers above the bars."""
-    shown = [100 * stage.high for stage in stages] + _series(metrics, TRAIN)[1]
+    shown = [100 * stage.high for stage in stages]
+    shown += _series(metrics, TRAIN)[1] + _series(metrics, f"{VALIDATION}/high")[1]
     return 1.12 * max(shown)
 
 

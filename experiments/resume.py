@@ -1,6 +1,6 @@
 """What a killed RL stage leaves behind, brought back to its last checkpoint.
 
-Everything beyond the last saved step (metrics, episodes, credit) moves to ``discarded/`` and is charged to nobody. Groups of an
+Everything beyond the last saved step (metrics, episodes, credit, validation) moves to ``discarded/`` and is charged to nobody. Groups of an
 asynchronous trainer are sorted by ``experiments.played_groups``, once the trainer has read what its checkpoint knows of them.
 """
 
@@ -21,6 +21,7 @@ class RlFolder:
         self.checkpoints = self.root / "checkpoints"
         self.episodes = self.root / "episodes"
         self.credit = self.root / "credit"
+        self.validation = self.root / "validation"
         self.metrics = self.root / "metrics.jsonl"
         self.groups = self.root / "groups"  # asynchronous trainers only, as is the next
         self.stale = self.root / "stale"
@@ -49,7 +50,7 @@ def discard_beyond_checkpoint(rl: RlFolder) -> int:
     step = rl.saved_step()
     for begun in [path for path in _entries(rl.episodes) if path.is_dir() and not _entries(path)]:
         begun.rmdir()  # a step of which nothing was played is nothing to discard
-    late = {folder: _late(folder, step) for folder in (rl.episodes, rl.credit)}
+    late = {folder: _late(folder, step) for folder in (rl.episodes, rl.credit, rl.validation)}
     lines = list(read_metrics(rl.metrics))
     if any(late.values()) or any(line["step"] > step for line in lines):
         attempt = rl.new_attempt()

@@ -13,6 +13,7 @@ from experiments.resume import RlFolder, discard_beyond_checkpoint
 from experiments.rl_progress import Progress
 from experiments.tasks import task_file
 from experiments.tracking.stage_run import StageRun
+from experiments.validation import validates
 
 
 def train(config: DictConfig, plan: Plan, folder: Path, model: str) -> Path:
@@ -49,12 +50,12 @@ def rl_config(config: DictConfig, plan: Plan, folder: Path, model: str) -> DictC
     result = OmegaConf.create(OmegaConf.to_container(config, resolve=True))
     with open_dict(result):
         result.run = {"episodes": str(rl.episodes), "metrics": str(rl.metrics), "folder": str(folder)}
-        result.run.groups = str(rl.groups)
+        result.run.groups, result.run.validation = str(rl.groups), str(rl.validation)
         result.run.tracking = StageRun.of(config, folder, "rl").node()
         result.actor_rollout_ref.model.path = model
         result.critic.model.path = model
         result.data.train_files = str(task_file(folder, "train"))
-        result.data.val_files = str(task_file(folder, "train"))  # verl wants one; validation during RL is off
+        result.data.val_files = str(task_file(folder, "validation" if validates(config) else "train"))  # verl wants one
         result.trainer.total_training_steps = plan.steps
         result.trainer.total_epochs = _epochs(plan, config)
         result.trainer.default_local_dir = str(rl.checkpoints)

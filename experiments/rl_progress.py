@@ -18,6 +18,8 @@ TERMINAL_SECONDS, LOG_SECONDS = 1.0, 10.0
 def doing(rl: RlFolder, step: int, first: bool, prompts: int, samples: int) -> str:
     """In words, what step number ``step``, perhaps the first of this process, is at. A prompt's samples reach the disk together, once all have been played."""
     folder = rl.episodes / f"{step:06d}"
+    if (validated := rl.validation / folder.name).exists():
+        return f"validating: {len(list(validated.glob('*.jsonl')))} games played"
     if not folder.exists():
         return STARTING if first and not rl.step_episodes(step).exists() else "between two steps"
     if rl.groups.exists():

@@ -89,10 +89,10 @@ def identity(config: DictConfig) -> str:
 
 
 def _without_nulls(node: Any) -> Any:
-    """Nor nodes in which nothing is left."""
+    """Nor nodes in which nothing is left. What goes to somebody else's function as it is (``env.kwargs``) stays as it is."""
     if not isinstance(node, dict):
         return node
-    kept = {key: _without_nulls(value) for key, value in node.items()}
+    kept = {key: value if key == "kwargs" else _without_nulls(value) for key, value in node.items()}
     return {key: value for key, value in kept.items() if value is not None and value != {}}
 
 

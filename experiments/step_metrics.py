@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from experiments.matrix import summarise
 from rollouts.episode import Episode, Outcome, Turn
 
 
@@ -26,6 +27,22 @@ def step_metrics(groups: Sequence[Sequence[Episode]], trained: str) -> dict[str,
         "timing/turn_policy": _mean(turn.act_seconds for turn in turns),
         "timing/turn_world": _mean(turn.env_seconds for turn in turns),
     }
+
+
+def validation_metrics(episodes: Sequence[Episode], samples: int) -> dict[str, float]:
+    """What was played between two steps, ``samples`` episodes a game: success with its 95 % bounds, in [0, 1], the mean
+    score where the games have a best one, turns."""
+    if not episodes:
+        return {}
+    found = summarise(episodes, samples)
+    told = {
+        "success/validation": found["successes"] / len(episodes),
+        "success/validation/low": found["low"],
+        "success/validation/high": found["high"],
+        "rollout/validation/turns": _mean(len(episode.turns) for episode in episodes),
+        "rollout/validation/episodes": float(len(episodes)),
+    }
+    return told if found["mean_score"] is None else {**told, "rollout/validation/score": found["mean_score"]}
 
 
 def _rewards(episodes: Sequence[Episode], turns: Sequence[Turn]) -> dict[str, float]:

@@ -13,6 +13,7 @@ from omegaconf import DictConfig
 from envs.catalogue import Catalogue, TooFewGames
 from envs.registry import world
 from envs.types import TaskError, TaskRef
+from experiments import validation
 from experiments.budget import Plan, with_games
 from experiments.exit_codes import say
 from experiments.mixed_games import list_games
@@ -21,6 +22,7 @@ from experiments.mixture import task_weights
 SKIPPED = Path("tasks") / "skipped.json"
 SHORT_OF = {
     "test": "set eval.games={found} or fewer",
+    "validation": "set eval.validation_games={found} or fewer",
     "demonstrations": "{found} demonstrations at most: lower budget.units or budget.sft_share",
     "train": "lower the task's weight in env.tasks, budget.units or budget.rl_steps",  # of a mixture
 }
@@ -43,6 +45,7 @@ def prepare_tasks(config: DictConfig, plan: Plan, folder: Path, avoid: Iterable[
         "demonstrations": plan.demonstrations if config.demos.source == "walkthrough" else 0,
         "train": plan.games,
         "test": config.eval.games,
+        "validation": validation.games(config, plan.steps),
     }
     wanted = {split: count for split, count in counts.items() if count}
     with what_to_set():

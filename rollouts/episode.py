@@ -60,7 +60,7 @@ class Episode:
 
     ``policy_version`` is the training step whose weights sampled the last turn. ``group`` names the samples of one prompt
     where the trainer is asynchronous (docs/async.md); ``step`` is then the one in which the prompt was handed out.
-    ``score`` is the final score as a share of the game's best, None where nobody knows the best or the world failed.
+    ``score`` is the final score as a share of the game's best, in [0, 1]; None where nobody knows the best or the world failed.
     """
 
     task: str

@@ -203,8 +203,9 @@ def _show(episode: Episode, observation: Observation, view: View) -> None:
 
 
 def _score(episode: Episode, best: float) -> None:
+    """Some games can end below 0."""
     if best > 0:
-        episode.score = sum(turn.score_delta for turn in episode.turns) / best
+        episode.score = min(1.0, max(0.0, sum(turn.score_delta for turn in episode.turns) / best))
 
 
 async def _reward(episode: Episode, plan: EpisodePlan) -> None:

@@ -43,6 +43,7 @@ class Eval:
     Attributes:
         tasks: whose games, each a panel of its own, ``ENV/TASK`` for another world's; none: the run's own task.
         games: of each panel.
+        validation_games: of the split ``validation``, played every ``trainer.test_freq`` RL steps if that is above 0.
         temperatures: of sampling, one after the other; 0 is greedy.
         plays: times that each game is played; from 2 on, pass@k is reported.
         max_turns: of every panel; None: ``env.max_turns`` on the run's own task, the world's limit on any other.
@@ -50,6 +51,7 @@ class Eval:
 
     tasks: list[str] = field(default_factory=list)
     games: int = 200
+    validation_games: int = 100
     temperatures: list[float] = field(default_factory=lambda: [0.4])
     plays: int = 1
     max_turns: int | None = None

@@ -18,7 +18,7 @@ from train.compose import composer
 from train.errors import ConfigError
 from train.refusals import check
 from train.suggest import parse
-from train.sweep_words import SweepWords
+from train.sweep_words import SweepWords, split_only
 
 DEFAULT_SCALE = "laptop"
 
@@ -56,7 +56,8 @@ class Launch:
 
 
 def sweep_asked_for(overrides: Sequence[str]) -> bool:
-    return any(override.key_or_group == "sweep" for override in parse(overrides))
+    rest, _ = split_only(overrides)
+    return any(override.key_or_group == "sweep" for override in parse(rest))
 
 
 def plan_launch(overrides: Sequence[str], config_dir: str | None = None) -> Launch:
@@ -65,10 +66,11 @@ def plan_launch(overrides: Sequence[str], config_dir: str | None = None) -> Laun
     Raises:
         SweepError, ConfigError: no such sweep or scale; a run that could not be. Nothing has been started.
     """
-    words = SweepWords(parse([text for text in overrides if not text.startswith("hydra")]))
+    rest, only = split_only(overrides)
+    words = SweepWords(parse([text for text in rest if not text.startswith("hydra")]))
     definition, chosen = _definition(words)
     whole = points(chosen, words.seeds(chosen), words.extra(), words.axes())
-    planned = part(whole, words.only())
+    planned = part(whole, only)
     configs = tuple(_composed(planned, config_dir))
     name = Path(words.one("sweep", "")).stem
     runs = [_run(name, point, config) for point, config in zip(planned, configs, strict=True)]

@@ -12,7 +12,15 @@ from train.errors import ConfigError
 
 YES, NO = ("true", "yes", "y", "on", "1"), ("false", "no", "n", "off", "0")
 TAKEN = ("sweep", "scale", "seed", "dry_run", "fresh")  # words of the sweep; everything else goes to its runs
-ONLY = "only."  # and this begins one more
+ONLY = "only."
+
+
+def split_only(overrides: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+    """The overrides that Hydra's grammar is for, and axis -> text of ``only.AXIS=TEXT``: names such as ``sft=0,rl=1000`` and
+    ``1e-5`` are no values of that grammar."""
+    own = [text for text in overrides if text.startswith(ONLY)]
+    named = [text.removeprefix(ONLY).partition("=") for text in own]
+    return [text for text in overrides if text not in own], {axis: values for axis, _, values in named}
 
 
 class SweepWords:
@@ -58,25 +66,13 @@ class SweepWords:
         several = [override for override in self._rest() if override.is_sweep_override()]
         return {o.key_or_group: {text: [f"{o.get_key_element()}={text}"] for text in _values(o)} for o in several}
 
-    def only(self) -> dict[str, list[str]]:
-        """Axis -> the values that are asked for, from ``only.AXIS=VALUE,VALUE``."""
-        chosen = [override for override in self._all if override.key_or_group.startswith(ONLY)]
-        return {override.key_or_group.removeprefix(ONLY): _names(override) for override in chosen}
-
     def _rest(self) -> list[Override]:
-        return [o for o in self._all if o.key_or_group not in TAKEN and not o.key_or_group.startswith(ONLY)]
+        return [override for override in self._all if override.key_or_group not in TAKEN]
 
 
 def _outside(key: str) -> bool:
     """A key of a group that is no part of a run's identity, or one that such a group sets."""
     return key in outside_identity() or key.split(".")[0] in outside_identity()
-
-
-def _names(override: Override) -> list[str]:
-    """Values as they were written: a name such as ``1e-5`` is no number."""
-    text = (override.input_line or "").partition("=")[2]
-    quoted = "'" in text or '"' in text
-    return [value.strip("'\"") for value in _values(override)] if quoted else text.split(",")
 
 
 def _values(override: Override) -> list[str]:

@@ -57,20 +57,21 @@ class TurngridAgentLoop(AgentLoopBase):
         return to_outputs(await self.play(sampling_params, **row), self.reward.name)
 
     async def play(self, sampling_params: dict[str, Any], **row: Any) -> Episode:
-        """``row`` holds the data set's fields, ``session_id`` and ``global_steps``.
+        """``row`` holds the data set's fields, ``session_id`` and ``global_steps``. With ``validate`` the game is played as at
+        the last step of a curriculum, and seeded by its name: verl's ids of validated prompts are random.
 
         Raises:
             EpisodeFailed: world or server failed at every try.
         """
-        task = TaskRef.from_dict(json.loads(row["task"]))
+        task, step, validate = TaskRef.from_dict(json.loads(row["task"])), int(row["global_steps"]), row.get("validate")
         plan = EpisodePlan(
             task,
             self.world.prompt,
-            self._max_turns(int(row["global_steps"])),
+            self.config.env.max_turns if validate else self._max_turns(step),
             self.reward,
             sample=int(row["session_id"]),
-            step=int(row["global_steps"]),
-            prompt=str(row.get("uid", "")),
+            step=step,
+            prompt="" if validate else str(row.get("uid", "")),
             grade_unfinished=self.world.grades_unfinished,
             window=self.window,
         )

@@ -130,15 +130,16 @@ class AgentLoopWorker(VerlWorker):
         rollout = self.config.actor_rollout_ref.rollout
         samples = rollout.val_kwargs.n if validate else rollout.n
         seats = self._seats.pop(prompt["uid"], [None] * samples)
-        plays = [self._play(prompt, sampling, sample, seat) for sample, seat in enumerate(seats)]
+        row = {**prompt, "validate": validate}
+        plays = [self._play(row, sampling, sample, seat) for sample, seat in enumerate(seats)]
         return await asyncio.gather(*plays, return_exceptions=True)
 
     async def _play(self, prompt: dict[str, Any], sampling: dict[str, Any], sample: int, seat: Seat | None) -> Episode:
-        loop = self._agent_loop()
+        loop, row = self._agent_loop(), {**prompt, "session_id": sample}
         if seat is None:
-            return playable(await loop.play(sampling, session_id=sample, sampler=self._one_by_one, **prompt))
+            return playable(await loop.play(sampling, sampler=self._one_by_one, **row))
         async with seat:
-            return playable(await loop.play(sampling, session_id=sample, sampler=seat, **prompt))
+            return playable(await loop.play(sampling, sampler=seat, **row))
 
     async def _publish(self, prompt: dict[str, Any], episodes: list[Episode], partition: str) -> None:
         (self._record if partition == "train" else self._record_validation)(episodes, prompt)
@@ -175,8 +176,8 @@ class AgentLoopWorker(VerlWorker):
         write_episodes(self._folder(prompt) / f"{prompt['uid']}.jsonl", episodes)
 
     def _record_validation(self, episodes: list[Any], prompt: dict[str, Any]) -> None:
-        """What verl plays between steps (``trainer.test_freq``); validated again after a kill, a game's file is written anew."""
-        folder = Path(self.config.run.episodes).with_name("validation") / f"{int(prompt['global_steps']):06d}"
+        """What verl plays between steps (``trainer.test_freq``); the trainer merges a step's files."""
+        folder = Path(self.config.run.validation) / f"{int(prompt['global_steps']):06d}"
         write_episodes(folder / f"{int(prompt['index']):06d}.jsonl", episodes)
 
     def _record_failure(self, prompt: dict[str, Any], error: BaseException) -> None:

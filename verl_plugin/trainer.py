@@ -26,7 +26,7 @@ from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 from experiments.families import in_families
 from experiments.metrics import MetricsLog
 from experiments.running_total import RunningTotal
-from experiments.step_metrics import step_metrics
+from experiments.step_metrics import step_metrics, validation_metrics
 from rollouts.episode import Episode
 from rollouts.store import read_episodes, write_episodes
 from verl_plugin import start_deadline, tracking
@@ -126,6 +126,15 @@ class StepRecords(CreditLog, Base):
         return clocks if saved is None else {**clocks, "timing/save_checkpoint": saved}
 
     # ---- episodes
+
+    def _validate(self) -> dict[str, float]:
+        """verl's figures, and ours read off the episodes."""
+        found = super()._validate()
+        folder = Path(self.config.run.validation) / f"{self.global_steps:06d}"
+        episodes = [episode for file in sorted(folder.glob("*.jsonl")) for episode in read_episodes(file)]
+        write_episodes(folder.with_suffix(".jsonl"), episodes)
+        shutil.rmtree(folder, ignore_errors=True)
+        return {**found, **validation_metrics(episodes, int(self.config.actor_rollout_ref.rollout.val_kwargs.n))}
 
     def _step_folder(self) -> Path:
         return Path(self.config.run.episodes) / f"{self.global_steps:06d}"

@@ -11,7 +11,7 @@ from experiments import published
 from experiments.report.runs import Run
 from experiments.report.selection import Choice, Sample, Unfilled, by_context, choice_of, sample
 from experiments.statistics import Interval, share_interval, wilson
-from experiments.sweep.definition import Layout, Selector
+from experiments.sweep.definition import SCORE, Layout, Selector
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class Estimate:
     """A success rate, or a mean score, over seeds and games.
 
     Attributes:
-        interval: mean over seeds, in [0, 1]; its bounds are Wilson's for one model, else of a bootstrap over games, each with
+        interval: mean over seeds, in [0, 1]; its bounds are Wilson's for what one model won, else of a bootstrap over games, each with
             all of its seeds: what other games would give with these seeds.
         by_seed: seed -> success or score; empty for a base model.
         games: of the panel; with several settings, of all panels together.
@@ -110,7 +110,8 @@ def _distinct(samples: Sequence[Sample]) -> list[Sample]:
 def _combined(samples: Sequence[Sample], problems: Sequence[str]) -> Estimate:
     notes = [f"mean of {len(samples)} settings"] if len(samples) > 1 else []
     notes += [f"{len(problems)} settings left out: {'; '.join(dict.fromkeys(problems))}"] if problems else []
-    if any(item.shares is None and len(item.means) * item.plays > 1 for item in samples):
+    scored = any(wins.measure == SCORE for item in samples for wins in item.wins)
+    if any(item.shares is None and (scored or len(item.means) * item.plays > 1) for item in samples):
         notes.append("episodes are missing, so the interval is Wilson's over games, as if one model had played")
     seeds = set.intersection(*(set(item.seeds) for item in samples))
     first = samples[0]

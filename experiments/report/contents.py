@@ -23,10 +23,11 @@ from experiments.sweep.record import Sweep
 from experiments.sweep.status import State
 
 UNITS = {SUCCESS: "Success in % of games", SCORE: "Score in % of a game's best"}
-OTHER_MEASURE = (
+SHARES_OF_TESTS = (
     "mean shares of tests that pass, and the study does not say of which tests. Ours are the share of failing tests that "
-    "were repaired, less the share of passing tests that were broken: 0 for a repository that nobody touched"
+    "were repaired, less the share of passing tests that were broken and not below 0: 0 for a repository that nobody touched"
 )
+RESOLVED = "mean shares of tests that pass, where ours are shares of instances resolved: two measures, not one"
 
 
 @dataclass(frozen=True)
@@ -86,9 +87,11 @@ class Contents:
 
     @property
     def other_measure(self) -> str:
-        """What the published figures beside our scores measure; "" where there are none: success is success."""
-        scores = (cell for row in self.table for cell in row if cell.measure == SCORE)
-        return OTHER_MEASURE if any(cell.published is not None for cell in scores) else ""
+        """What the published figures measure, where it is not quite what ours beside them do; else ""."""
+        beside = {cell.measure for row in self.table for cell in row if cell.published is not None}
+        if SCORE in beside:
+            return SHARES_OF_TESTS
+        return RESOLVED if beside and "swe" in (self.sweep.published or "") else ""
 
     @property
     def measures(self) -> list[str]:

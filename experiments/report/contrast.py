@@ -35,7 +35,7 @@ Weighted = tuple[float, Sample]
 
 @dataclass(frozen=True)
 class Contrast:
-    """A sum of success rates with weights of +1 and -1.
+    """A sum of success rates, or of mean scores, with weights of +1 and -1.
 
     Attributes:
         interval: 95 %, over games and seeds; in [-1, 1], with ``minus`` in [-2, 2].

@@ -107,7 +107,7 @@ def _measured(taken: Sequence[Run], choice: Choice) -> list[Wins]:
     if not wins:
         raise Unfilled(_missing(finished, choice))
     if any(item.mean is None for item in wins):
-        raise Unfilled("a run kept no scores")
+        raise Unfilled("a run of an older version kept no scores; fresh=true makes it anew")
     return wins
 
 

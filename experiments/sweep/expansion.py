@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
 from experiments.sweep.definition import Axis, Scale, SweepError
+
+NO_QUOTES = str.maketrans("", "", "'\"[]")
 
 
 @dataclass(frozen=True)
@@ -44,25 +46,36 @@ def points(scale: Scale, seeds: Sequence[int], extra: Sequence[str], more: Mappi
     ]
 
 
-def part(points: Sequence[Point], only: Mapping[str, Sequence[str]]) -> list[Point]:
-    """The points that stand, on each axis that ``only`` names, on one of its values.
+def part(points: Sequence[Point], only: Mapping[str, str]) -> list[Point]:
+    """The points that stand, on each axis that ``only`` names, on one of its values, as in ``{"algo": "ppo,rloo"}``.
 
     Raises:
         SweepError: there is no such axis or value; the message names the nearest.
     """
-    for axis, values in only.items():
-        _known("axis", axis, dict.fromkeys(name for point in points for name in point.coordinates))
-        for value in values:
-            _known(f"value of {axis}", value, dict.fromkeys(point.coordinates[axis] for point in points))
-    return [point for point in points if all(point.coordinates[axis] in values for axis, values in only.items())]
+    axes = dict.fromkeys(name for point in points for name in point.coordinates)
+    if unknown := [axis for axis in only if axis not in axes]:
+        raise _unknown("axis", unknown[0], list(axes))
+    chosen = {axis: _named(axis, text, points) for axis, text in only.items()}
+    return [point for point in points if all(point.coordinates[axis] in values for axis, values in chosen.items())]
 
 
-def _known(what: str, name: str, choices: Iterable[str]) -> None:
-    listed = list(choices)
-    if name not in listed:
-        near = difflib.get_close_matches(name, listed, n=1)
-        meant = f"; did you mean {near[0]}?" if near else ""
-        raise SweepError(f"only: this sweep has no {what} {name}{meant} (choices: {', '.join(listed)})")
+def _named(axis: str, text: str, points: Sequence[Point]) -> list[str]:
+    """The values in a list of them; a value's own commas are its own."""
+    choices = list(dict.fromkeys(point.coordinates[axis] for point in points))
+    found, rest = [], text.translate(NO_QUOTES).strip()
+    while rest or not found:
+        fitting = [value for value in choices if rest == value or rest.startswith(f"{value},")]
+        if not fitting:
+            raise _unknown(f"value of {axis}", rest.split(",")[0], choices)
+        found.append(max(fitting, key=len))
+        rest = rest.removeprefix(found[-1]).lstrip(", ")
+    return found
+
+
+def _unknown(what: str, name: str, choices: Sequence[str]) -> SweepError:
+    near = difflib.get_close_matches(name, choices, n=1)
+    meant = f"; did you mean {near[0]}?" if near else ""
+    return SweepError(f"only: this sweep has no {what} {name}{meant} (choices: {', '.join(choices)})")
 
 
 def _product(axes: Mapping[str, Axis]) -> Iterator[tuple[dict[str, str], list[str]]]:

@@ -92,6 +92,8 @@ def _with_earlier(sweep: Sweep, earlier: Sweep | None, whole: Sequence[Mapping[s
     launched = [(run.coordinates, run.seed) for run in sweep.runs]
     old = earlier.runs if earlier else []
     kept = [run for run in old if (run.coordinates, run.seed) not in launched and run.coordinates in settings]
+    said = {run.folder: run.overrides for run in sweep.runs}  # two settings may be one run
+    kept = [msgspec.structs.replace(run, overrides=said.get(run.folder, run.overrides)) for run in kept]
     return sorted([*kept, *sweep.runs], key=lambda run: (run.seed, settings.index(run.coordinates)))
 
 

@@ -115,6 +115,8 @@ def test_running_mean_by_hand() -> None:
 def test_the_axis_holds_intervals_and_curve(result: RunResult) -> None:
     assert _top(result.stages, [{"step": 1, "success/train": 0.2}]) == pytest.approx(1.12 * 46.92)
     assert _top(result.stages, [{"step": 1, "success/train": 0.5}]) == pytest.approx(56)
+    line = {"step": 1, "success/train": 0.5, "success/validation": 0.4, "success/validation/high": 0.6}
+    assert _top(result.stages, [line]) == pytest.approx(67.2)
 
 
 def png_size(path: Path) -> tuple[int, int]:
@@ -131,3 +133,6 @@ def test_learning_curve_is_drawn(result: RunResult, tmp_path: Path) -> None:
     empty = learning_curve(replace(result, stages=result.stages[:2]), [], tmp_path / "no_rl.png")
     assert png_size(empty) == (1350, 675)
     assert empty.read_bytes() != path.read_bytes()
+    metrics[9] |= {"success/validation": 0.3, "success/validation/low": 0.2, "success/validation/high": 0.4}
+    validated = learning_curve(result, metrics, tmp_path / "validated.png")
+    assert png_size(validated) == (1350, 675) and validated.read_bytes() != path.read_bytes()

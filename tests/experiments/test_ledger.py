@@ -35,12 +35,14 @@ def config(count: str, model: str = "asset://tiny") -> DictConfig:
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """Two demonstrations; step 1 on games 1 and 2, step 2 on 2 and 3 with a dropped group and retries; a step 3 that a
-    kill threw away, of which one group was whole; an evaluation."""
+    kill threw away, of which one group was whole, and a validation; a validation; an evaluation."""
     run = tmp_path / "run"
     write_episodes(run / "episodes" / "demonstrations.jsonl", episodes(8, 9))
     write_episodes(run / "rl" / "episodes" / "000001.jsonl", episodes(1, 1, 2, 2, step=1))
     write_episodes(run / "rl" / "episodes" / "000002.jsonl", episodes(2, 2, 3, 3, step=2, retries=1))
     write_episodes(run / "rl" / "discarded" / "000" / "episodes" / "000003" / "0.jsonl", episodes(3, 3, step=3))
+    write_episodes(run / "rl" / "discarded" / "000" / "validation" / "000003.jsonl", episodes(4, step=3))
+    write_episodes(run / "rl" / "validation" / "000002.jsonl", episodes(4, 4, step=2))
     write_episodes(run / "evaluation" / "rl.jsonl", episodes(5, 6, 7))
     write_episodes(run / "evaluation" / "w4" / "rl.jsonl", episodes(5))
     metrics = [{"step": 1, "timing_s/step": 2.5}, {"step": 2, "timing_s/step": 3.5, "rollout/failed_groups": 1.0}]
@@ -67,7 +69,8 @@ def test_every_line_by_hand(folder: Path, count: str, charged: list[int]) -> Non
         ("rl_episode", 2, 4, 1, charged[1], 0),
         ("retry", 2, 4, 0, 0, 4),
         ("dropped_group", 2, 4, 0, 0, 4),
-        ("discarded", 3, 2, 1, 0, 2),
+        ("discarded", 3, 3, 2, 0, 3),
+        ("validation", 2, 2, 1, 0, 2),
         ("evaluation/rl", 0, 3, 3, 0, 3),
         ("evaluation/w4/rl", 0, 1, 1, 0, 1),
     ]

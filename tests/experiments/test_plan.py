@@ -91,6 +91,23 @@ def test_the_default_by_hand(composed: Composer) -> None:
     assert found == pytest.approx(by_hand)
 
 
+def test_validation_is_counted(composed: Composer, cache: Path) -> None:
+    """After steps 10, 20 and 25 of the default run's 25, two plays of 30 games each."""
+    words = ["trainer.test_freq=10", "eval.validation_games=30", "actor_rollout_ref.rollout.val_kwargs.n=2"]
+    config, without = composed([*words, f"env.cache_dir={cache}"]), composed([f"env.cache_dir={cache}"])
+    wanted = needs(config)
+    assert wanted.validation == 3 * 30 * 2
+    assert [games.wanted for games in wanted.games if games.split == "validation"] == [30]
+    (longer,), (rl,) = (
+        [item.seconds for item in forecast(c, needs(c), RATES, cores=2) if item.stage == "rl"]
+        for c in (config, without)
+    )
+    assert longer - rl == pytest.approx(180 * RATES.evaluation_play)
+    before = composed([*words, "trainer.val_before_train=true"])
+    assert needs(before).validation == 4 * 30 * 2
+    assert needs(without).validation == 0 and "validation" not in {games.split for games in needs(without).games}
+
+
 def test_stages_that_the_plan_does_not_have_take_no_time(composed: Composer) -> None:
     config = composed(["budget=sft_only"])
     assert "rl" not in [item.stage for item in forecast(config, needs(config), RATES, cores=2)]

@@ -10,6 +10,7 @@ import pytest
 from experiments.metrics import MetricsLog
 from experiments.resume import RlFolder, discard_beyond_checkpoint
 from experiments.rl_progress import STARTING, Progress, doing
+from rollouts.store import write_episodes
 
 
 def groups(rl: RlFolder, step: int, count: int) -> None:
@@ -39,6 +40,12 @@ def test_each_moment_of_a_step_has_its_words(tmp_path: Path) -> None:
     assert doing(rl, 1, True, 16, 8) == "playing: 40 of 128 episodes"
     groups(rl, 1, 16)
     assert doing(rl, 1, True, 16, 8) == "learning from 128 episodes"
+    validated = rl.validation / "000001"
+    validated.mkdir(parents=True)
+    (validated / "000000.jsonl").touch()
+    assert doing(rl, 1, True, 16, 8) == "validating: 1 games played"
+    (validated / "000000.jsonl").unlink()
+    validated.rmdir()
     gathered(rl, 1, 0.25)
     assert doing(rl, 1, True, 16, 8) == "between two steps"  # its line of metrics comes a moment later
     assert doing(rl, 2, False, 16, 8) == "between two steps"
@@ -52,6 +59,18 @@ def test_a_step_that_had_only_begun_is_nothing_to_discard(tmp_path: Path) -> Non
     groups(rl, 1, 1)
     discard_beyond_checkpoint(rl)
     assert [file.name for file in rl.discarded.rglob("000001/*")] == ["000001-0000.jsonl"]
+
+
+def test_a_validation_beyond_the_checkpoint_is_discarded(tmp_path: Path) -> None:
+    rl = RlFolder(tmp_path)
+    for step in (0, 2, 4):
+        write_episodes(rl.validation / f"{step:06d}.jsonl", [])
+    groups(rl, 4, 1)
+    rl.checkpoints.mkdir(parents=True)
+    (rl.checkpoints / "latest_checkpointed_iteration.txt").write_text("2")
+    assert discard_beyond_checkpoint(rl) == 2
+    assert [file.name for file in sorted(rl.validation.iterdir())] == ["000000.jsonl", "000002.jsonl"]
+    assert (rl.discarded / "000" / "validation" / "000004.jsonl").exists()
 
 
 def test_the_bar_follows_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -78,6 +78,11 @@ def test_a_new_key_that_says_nothing_changes_no_name(composed: Composer, default
     assert identity(OmegaConf.merge(_untyped(config), {"env": {"newer": 0}})) != default
 
 
+def test_a_null_for_somebody_elses_function_does_say_something(composed: Composer) -> None:
+    """FrozenLake without ``desc`` has a lake a seed, with ``desc=None`` one for all."""
+    assert identity(composed(["env=gym", "env.kwargs={desc: null}"])) != identity(composed(["env=gym"]))
+
+
 def _untyped(config: DictConfig) -> DictConfig:
     return OmegaConf.create(OmegaConf.to_container(config))
 

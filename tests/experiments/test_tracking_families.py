@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,8 @@ from verl.trainer.ppo.metric_utils import compute_data_metrics, compute_througho
 from experiments.families import FAMILIES, RENAMED, family_name, in_families
 from experiments.metrics import MetricsLog, read_metrics
 from experiments.running_total import RunningTotal
-from experiments.step_metrics import step_metrics
+from experiments.statistics import wilson
+from experiments.step_metrics import step_metrics, validation_metrics
 from rollouts.episode import Episode, Outcome, Turn
 from rollouts.store import write_episodes
 from verl_plugin.tracking import moments
@@ -147,3 +149,16 @@ def test_the_page_names_every_family_and_every_new_name() -> None:
     for ours in RENAMED.values():
         family, member, *_ = ours.split("/")
         assert family == "verl" or not member or member in rows[family], ours
+
+
+def test_a_validation_by_hand() -> None:
+    """Two plays a game: of the first game one is won in 1 turn, of the second none in 2 turns each."""
+    played = [episode("a", [1.0], won=True), episode("a", [0.0]), episode("b", [0.0] * 2), episode("b", [0.0] * 2)]
+    found = validation_metrics(played, samples=2)
+    assert found["success/validation"] == 0.25
+    assert (found["success/validation/low"], found["success/validation/high"]) == (0.0, 0.5)  # either game might be all
+    assert (found["rollout/validation/turns"], found["rollout/validation/episodes"]) == (1.5, 4.0)
+    assert "rollout/validation/score" not in found and validation_metrics([], samples=2) == {}
+    assert {name.split("/")[0] for name in found} <= set(FAMILIES)
+    once = validation_metrics([replace(item, score=0.5) for item in played], samples=1)
+    assert once["success/validation/high"] == wilson(1, 4).high and once["rollout/validation/score"] == 0.5

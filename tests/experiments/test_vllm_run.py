@@ -41,6 +41,7 @@ MIXED = (  # some groups win and lose: there is something to learn
 )
 VALIDATED = (
     "trainer.test_freq=1",
+    "eval.validation_games=8",
     "trainer.val_before_train=true",
     "trainer.max_actor_ckpt_to_keep=9",
     "actor_rollout_ref.rollout.val_kwargs.temperature=0",
@@ -62,14 +63,13 @@ def weights(run: Path, step: int) -> Path:
 
 def validation(run: Path, step: int) -> dict[str, Episode]:
     """By the game: what vLLM played after that step."""
-    files = sorted((run / "rl" / "validation" / f"{step:06d}").glob("*.jsonl"))
-    return {episode.task: episode for file in files for episode in read_episodes(file)}
+    return {episode.task: episode for episode in read_episodes(run / "rl" / "validation" / f"{step:06d}.jsonl")}
 
 
 def played_here(run: Path, step: int) -> list[Episode]:
-    """The run's games, by plain transformers with that step's weights."""
+    """The validation games, by plain transformers with that step's weights."""
     player = Player(str(weights(run, step)), SimpleNamespace(run=SimpleNamespace(device="cpu")))
-    plans = [EpisodePlan(task, world("textworld").prompt, TURNS) for task in read_tasks(task_file(run, "train"))]
+    plans = [EpisodePlan(task, world("textworld").prompt, TURNS) for task in read_tasks(task_file(run, "validation"))]
     rules = Rules(SamplingParams(0.0, max_action_tokens=16), ContextLimit(PROMPT, RESPONSE), seed=0)
 
     async def play() -> list[Episode]:

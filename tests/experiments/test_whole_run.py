@@ -20,11 +20,12 @@ from rollouts.store import read_episodes
 from verl_plugin.token_stream import TokenCodec
 
 STEPS = 3
+VALIDATED = ("trainer.test_freq=2", "eval.validation_games=5")  # after steps 2 and 3
 
 
 @pytest.fixture(scope="session")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return small.finish(tmp_path_factory.mktemp("whole run"))
+    return small.finish(tmp_path_factory.mktemp("whole run"), *VALIDATED)
 
 
 @pytest.fixture(scope="session")
@@ -38,10 +39,10 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from a folder that holds somebody else's modules under our names."""
     output = tmp_path_factory.mktemp("killed")
     where = {"program": small.CONSOLE_SCRIPT, "folder": small.somebody_elses(tmp_path_factory.mktemp("else") / "home")}
-    process = small.launch(output, **where)
+    process = small.launch(output, *VALIDATED, **where)
     small.wait_for(lambda: steps_logged(output) >= 2, 300)
     small.kill(process)
-    return small.finish(output, **where)
+    return small.finish(output, *VALIDATED, **where)
 
 
 def steps_logged(output: Path) -> int:
@@ -139,7 +140,7 @@ def test_metrics_agree_with_the_episodes(run: Path):
 
 def test_games_that_were_skipped_are_counted_by_reason(run: Path):
     notes = RunResult.read(run).notes
-    assert set(notes["skipped"]) == {"demonstrations", "train", "test"}
+    assert set(notes["skipped"]) == {"demonstrations", "train", "test", "validation"}
     assert notes["skipped"] == json.loads((run / "tasks" / "skipped.json").read_text())
 
 
@@ -177,7 +178,30 @@ def test_each_stage_played_the_same_held_out_games(run: Path):
     trained = {
         task["sha256"] for name in ("train", "demonstrations") for task in small.lines(run / "tasks" / f"{name}.jsonl")
     }
-    assert not trained & {task["sha256"] for task in small.lines(run / "tasks" / "test.jsonl")}
+    tested, validated = (
+        {task["sha256"] for task in small.lines(run / "tasks" / f"{name}.jsonl")} for name in ("test", "validation")
+    )
+    assert not trained & tested and not trained & validated and not tested & validated
+
+
+def test_validation_games_are_played_between_steps_and_charged_to_nobody(run: Path):
+    asked = [task["seed"] for task in small.lines(run / "tasks" / "validation.jsonl")]
+    logged = {line["step"]: line for line in small.lines(run / "rl" / "metrics.jsonl")}
+    assert [step for step, line in logged.items() if "success/validation" in line] == [2, 3]
+    assert sorted(path.name for path in (run / "rl" / "validation").iterdir()) == ["000002.jsonl", "000003.jsonl"]
+    for step in (2, 3):
+        played = list(read_episodes(run / "rl" / "validation" / f"{step:06d}.jsonl"))
+        assert [episode.seed for episode in played] == asked and len(asked) == 5
+        assert logged[step]["success/validation"] == sum(episode.won for episode in played) / 5
+        assert logged[step]["rollout/validation/turns"] == sum(len(episode.turns) for episode in played) / 5
+    entries = [entry for entry in small.lines(run / "ledger.jsonl") if entry["kind"] == "validation"]
+    assert [(entry["step"], entry["count"], entry["units"]) for entry in entries] == [(2, 5, 0), (3, 5, 0)]
+
+
+@pytest.mark.parametrize("step", [2, 3])
+def test_a_killed_run_validates_the_same(run: Path, killed: Path, step: int):
+    name = f"rl/validation/{step:06d}.jsonl"
+    assert small.without_clocks(run / name) == small.without_clocks(killed / name)
 
 
 def test_weights_have_moved(run: Path):
@@ -229,7 +253,7 @@ def test_a_killed_run_ends_where_the_unbroken_one_does(run: Path, killed: Path):
 def test_a_finished_run_shows_its_table_again_at_once(run: Path):
     start = time.monotonic()
     before = (run / "result.json").stat().st_mtime_ns
-    small.finish(run.parent)
+    small.finish(run.parent, *VALIDATED)
     assert (run / "result.json").stat().st_mtime_ns == before
     assert "after RL" in (run.parent / "stdout.txt").read_text()
     assert time.monotonic() - start < 60

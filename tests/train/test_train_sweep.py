@@ -15,7 +15,7 @@ from experiments.exit_codes import Refusal
 from experiments.sweep import record
 from train.app import main
 from train.base import ROOT
-from train.sweep import plan_launch
+from train.sweep import plan_launch, sweep_asked_for
 
 MINE = """
 title: Mine
@@ -62,7 +62,13 @@ def test_a_part_is_named_as_the_file_names_it(tmp_path: Path) -> None:
     path = tmp_path / "rates.yaml"
     path.write_text(MINE.replace("axes: {budget: {rl: ", 'axes: {rate: {"1e-5": [seed=0]}, budget: {rl: '))
     for value in ("1e-5", "'1e-5'"):
-        assert len(plan_launch([f"sweep={path}", f"only.rate={value}", "only.budget='rl','both'"]).sweep.runs) == 2
+        assert len(plan_launch([f"sweep={path}", f"only.rate={value}", "only.budget='rl', 'both'"]).sweep.runs) == 2
+    shipped = ["sweep=table9_sft_rl_budget", "only.budget=sft=0,rl=1000,sft=60,rl=400", "seed=0"]
+    assert sweep_asked_for(shipped)
+    assert [run.label for run in plan_launch(shipped).sweep.runs] == [
+        "budget=sft=0,rl=1000 seed=0",
+        "budget=sft=60,rl=400 seed=0",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from omegaconf import DictConfig
 from envs.registry import world
 from envs.types import TaskError
 from experiments.mixture import task_weights
+from experiments.validation import validates
 from rewards.registry import reward
 from train import curriculum
 from train.evaluation import evaluation_refusal
@@ -44,6 +45,7 @@ def less_than_one(config: DictConfig) -> Finding:
         "env.workers": config.env.workers,
         "env.max_action_tokens": config.env.max_action_tokens,
         "eval.games": config.eval.games,
+        "eval.validation_games": config.eval.validation_games if validates(config) else 1,
         "data.train_batch_size": config.data.train_batch_size,
         "actor_rollout_ref.rollout.n": config.actor_rollout_ref.rollout.n,
     }
