@@ -68,6 +68,7 @@ def plan_launch(overrides: Sequence[str], config_dir: str | None = None) -> Laun
     """
     rest, only = split_only(overrides)
     words = SweepWords(parse([text for text in rest if not text.startswith("hydra")]))
+    ways = {"dry_run": words.yes("dry_run"), "fresh": words.yes("fresh")}  # composing takes seconds
     definition, chosen = _definition(words)
     whole = points(chosen, words.seeds(chosen), words.extra(), words.axes())
     planned = part(whole, only)
@@ -77,7 +78,7 @@ def plan_launch(overrides: Sequence[str], config_dir: str | None = None) -> Laun
     sweep = record.new(name, definition, words.one("scale", DEFAULT_SCALE), chosen, words.changing(), runs)
     output_dir = Path(configs[0].output_dir).expanduser().absolute()
     settings = tuple(point.coordinates for point in whole)
-    return Launch(sweep, settings, configs, output_dir, dry_run=words.yes("dry_run"), fresh=words.yes("fresh"))
+    return Launch(sweep, settings, configs, output_dir, **ways)
 
 
 def _definition(words: SweepWords) -> tuple[Definition, Scale]:

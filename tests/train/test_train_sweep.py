@@ -50,11 +50,13 @@ def test_the_seeds_and_axes_of_the_command_line(mine: str, tmp_path: Path) -> No
 
 
 def test_a_part_of_a_sweep(mine: str, tmp_path: Path) -> None:
-    launch = plan_launch([mine, "seed=0,1", "algo=ppo,grpo,rloo", "only.budget=rl", "only.algo=ppo,rloo"])
+    words = [mine, "seed=0,1", "algo=ppo,grpo,rloo"]
+    launch = plan_launch([*words, "only.budget=rl", "only.algo=ppo,rloo"])
     assert [run.label for run in launch.sweep.runs] == [
         f"budget=rl algo={algo} seed={seed}" for seed in (0, 1) for algo in ("ppo", "rloo")
     ]
-    assert launch.sweep.folder_name == plan_launch([mine, "seed=0,1", "algo=ppo,grpo,rloo"]).sweep.folder_name
+    assert len(launch.whole) == 12
+    assert launch.sweep.folder_name == plan_launch([*words, "only.algo=grpo", "only.budget=both"]).sweep.folder_name
     assert [config.algo.name for config in launch.configs] == ["ppo", "rloo"] * 2
 
 
