@@ -35,9 +35,9 @@ train-gpu: .venv-gpu/.gpu
 	  || echo "could not be installed, so their tests are skipped: apt-get install$$missing" >&2
 	@touch $@
 
-# Two test files at a time: most of them keep one core busy. Those with whole runs first (tests/conftest.py).
+# Two test files at a time: most of them keep one core busy.
 test: .venv/.dev
-	@$(PY) -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slow" $(ARGS)
+	@$(PY) -m pytest -n 2 --dist loadfile -m "not slow" $(ARGS)
 
 test-slow: .venv/.slow
 	@$(PY) -m pytest -n 2 --dist loadfile -m slow $(ARGS)

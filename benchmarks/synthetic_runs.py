@@ -76,7 +76,9 @@ def episode(panel: str, game: int, score: float, turns: int) -> Episode:
     messages = [{"role": "user", "content": turn.observation}, {"role": "assistant", "content": turn.action}] * turns
     outcome = Outcome.WON if score == 1 else Outcome.OUT_OF_TURNS
     key = f"{ENV}/{panel}/{game + 1}"
-    return Episode(key, game + 1, "test", "open the door", messages, [1] * 120, [turn] * turns, outcome, score=score)
+    return Episode(
+        key, game + 1, "test", "open the door", messages, [1] * 120, [turn] * turns, outcome, score=float(score)
+    )
 
 
 def cell_of(stage: str, panel: str, episodes: Sequence[Episode]) -> Cell:

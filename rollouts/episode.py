@@ -93,10 +93,11 @@ class Episode:
     def to_dict(self) -> dict[str, Any]:
         """Group, score and versions are left out where they say nothing, as in most records."""
         record = asdict(self)
-        parts = [(record, "group"), (record, "score"), *((turn, "versions") for turn in record["turns"])]
-        for part, key in parts:
-            if part[key] in ("", None, []):
+        for part, key in [(record, "group"), *((turn, "versions") for turn in record["turns"])]:
+            if not part[key]:
                 del part[key]
+        if self.score is None:
+            del record["score"]
         return record
 
     @classmethod

@@ -17,8 +17,6 @@ from experiments.families import FAMILIES
 from experiments.result import RunResult
 from experiments.wandb_log import WandbRun, read_runs
 
-pytestmark = pytest.mark.whole_run
-
 
 @pytest.fixture(scope="session")
 def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:

@@ -19,7 +19,6 @@ from rollouts.row import to_row
 from rollouts.store import read_episodes
 from verl_plugin.token_stream import TokenCodec
 
-pytestmark = pytest.mark.whole_run
 STEPS = 3
 VALIDATED = ("trainer.test_freq=2", "eval.validation_games=5")  # after steps 2 and 3
 

@@ -22,7 +22,6 @@ sys.path.append(str(ROOT / "tests" / "experiments"))
 import small
 import update_probe
 
-pytestmark = pytest.mark.whole_run
 PPO = (
     "algo=ppo",
     "budget.sft_share=0",
