@@ -69,9 +69,8 @@ def _draw_validation(axes: Axes, metrics: Sequence[Mapping[str, Any]]) -> None:
     steps, shares = _series(metrics, VALIDATION)
     if not steps:
         return
-    low, high = (_series(metrics, f"{VALIDATION}/{bound}")[1] for bound in ("low", "high"))
-    bars = [[s - bound for s, bound in zip(shares, low, strict=True)]]
-    bars += [[bound - s for s, bound in zip(shares, high, strict=True)]]
+    bounds = [_series(metrics, f"{VALIDATION}/{end}")[1] for end in ("low", "high")]
+    bars = [[abs(share - bound) for share, bound in zip(shares, row, strict=True)] for row in bounds]
     axes.errorbar(
         steps, shares, bars, fmt="s", color=VALIDATED, markersize=4, capsize=3, label="validation games, 95 %"
     )

@@ -53,11 +53,12 @@ def success_interval(plays: Sequence[Sequence[float]]) -> Interval:
 
 
 def share_interval(shares: Sequence[float]) -> Interval:
-    """Mean of one share a game, with a bootstrap over games. Where all games are at 0, or all at 1, that has nothing to
-    draw from: then each game counts as one observation in Wilson's interval."""
-    if len(set(shares)) == 1 and shares[0] in (0, 1):
-        return wilson(round(sum(shares)), len(shares))
-    return bootstrap_over_games([shares])
+    """Mean of one share a game, with a bootstrap over games. Where all games are alike that has nothing to draw from: the
+    bounds then lie as far off as Wilson's bound on the share of games that could still differ, in [0, 1]."""
+    if len(set(shares)) > 1:
+        return bootstrap_over_games([shares])
+    room = wilson(0, len(shares)).high
+    return Interval(shares[0], max(0.0, shares[0] - room), min(1.0, shares[0] + room))
 
 
 def bootstrap_over_games(

@@ -119,7 +119,8 @@ class AgentLoopWorker(VerlWorker):
             logger.error(
                 "group %s dropped: %d of %d samples failed, first: %r", uid, len(failures), len(episodes), failures[0]
             )
-            self._record_failure(prompt, failures[0])
+            if not validate:  # a game that is not validated is no group that the step lacks
+                self._record_failure(prompt, failures[0])
         else:
             await self._publish(prompt, episodes, partition)
         await tq.async_kv_put(key=uid, partition_id=partition, tag={"status": "failure" if failures else "finished"})

@@ -12,6 +12,7 @@ from experiments.statistics import (
     bootstrap_over_games,
     mcnemar,
     pass_at_k,
+    share_interval,
     sign_flip,
     success_interval,
     wilson,
@@ -153,4 +154,14 @@ def test_plays_of_one_game_count_as_one_game() -> None:
 
 @pytest.mark.parametrize("outcome", [0, 1])
 def test_games_that_all_end_alike_still_leave_doubt(outcome: int) -> None:
-    assert success_interval([[outcome] * 20] * 3) == wilson(20 * outcome, 20)
+    found, theirs = success_interval([[outcome] * 20] * 3), wilson(20 * outcome, 20)
+    assert (found.mean, found.low, found.high) == pytest.approx((theirs.mean, theirs.low, theirs.high), abs=1e-12)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
+def test_games_that_are_all_alike_leave_room_for_others(share: float) -> None:
+    """At 0 and 1 as Wilson has it: 0 of 20 is [0, 16.1] %."""
+    found = share_interval([share] * 20)
+    assert found.mean == share
+    assert found.low == pytest.approx({0.0: 0.0, 0.5: 0.3389, 1.0: 0.8389}[share], abs=5e-5)
+    assert found.high == pytest.approx({0.0: 0.1611, 0.5: 0.6611, 1.0: 1.0}[share], abs=5e-5)

@@ -4,15 +4,11 @@ games."""
 from __future__ import annotations
 
 import asyncio
-import shlex
-import sys
-from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 import pytest_asyncio
-import ray
 import torch
 from omegaconf import OmegaConf
 from parity_servers import TINY, Plain, Served, transformers_server
@@ -32,21 +28,6 @@ from verl_plugin.token_stream import TokenCodec
 
 EPISODES, TURNS, TOKENS, TEMPERATURE = 16, 6, 8, 0.7
 BREAK = EPISODES * TURNS // 2  # turns that are played before the weights change
-
-
-@pytest.fixture(scope="module")
-def ray_session() -> Iterator[None]:
-    environment = {"PYTHONPATH": str(Path(TINY).parents[1]), "OMP_NUM_THREADS": "1", "VERL_PLATFORM": "cpu"}
-    ray.init(
-        address="local",
-        num_cpus=4,
-        include_dashboard=False,
-        object_store_memory=80 * 2**20,
-        log_to_driver=False,
-        runtime_env={"env_vars": environment, "py_executable": shlex.quote(sys.executable)},
-    )
-    yield
-    ray.shutdown()
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

@@ -4,13 +4,11 @@ processes."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import ray
 import torch
 import torch.distributed as dist
 from omegaconf import OmegaConf
@@ -203,14 +201,6 @@ def test_weights_that_are_put_aside_do_not_follow_the_update(tmp_path: Path) -> 
         assert torch.equal(model.weight.full_tensor(), before)
     finally:
         dist.destroy_process_group()
-
-
-@pytest.fixture(scope="module")
-def ray_session() -> Iterator[None]:
-    settings = {"address": "local", "num_cpus": 1, "include_dashboard": False, "log_to_driver": False}
-    ray.init(**settings, object_store_memory=80 * 2**20)
-    yield
-    ray.shutdown()
 
 
 def test_weights_arrive_as_they_were_sent(ray_session: None) -> None:

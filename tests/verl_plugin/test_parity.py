@@ -7,14 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import random
-import shlex
-import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 import pytest_asyncio
-import ray
 import torch
 from parity_servers import SERVERS, TINY, Plain, Served
 from transformers import AutoTokenizer
@@ -23,7 +20,6 @@ from envs.catalogue import Catalogue
 from envs.pool import EnvPool
 from envs.registry import world
 from envs.types import TaskRef
-from experiments.environment import VLLM_ON_CPU
 from rollouts.episode import Episode, Outcome
 from rollouts.loop import EpisodePlan, run_episode
 from rollouts.model_policy import ContextLimit, ModelPolicy
@@ -36,28 +32,6 @@ ROOT, HERE = Path(TINY).parents[1], Path(__file__).parent
 BOUND = 1e-4  # nats
 LIMIT = 12  # tokens a turn
 EPISODES = 64
-
-
-@pytest.fixture(scope="module")
-def ray_session() -> Iterator[None]:
-    ray.init(
-        address="local",
-        num_cpus=4,
-        num_gpus=1,  # logical
-        include_dashboard=False,
-        object_store_memory=80 * 2**20,
-        log_to_driver=False,
-        runtime_env={
-            "env_vars": {
-                "PYTHONPATH": ":".join(map(str, (ROOT, HERE.parent, HERE))),
-                "OMP_NUM_THREADS": "1",
-                **VLLM_ON_CPU,
-            },
-            "py_executable": shlex.quote(sys.executable),
-        },
-    )
-    yield
-    ray.shutdown()
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module", params=sorted(SERVERS))

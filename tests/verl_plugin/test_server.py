@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import shlex
-import sys
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -147,23 +145,6 @@ def test_a_caller_that_gave_up_harms_nobody() -> None:
         return await kept
 
     assert serve(scenario).token_ids == expected(GenRequest("kept", PROMPT, 7, seed=2))[0][0]
-
-
-@pytest.fixture(scope="module")
-def ray_session() -> Iterator[None]:
-    ray.init(
-        address="local",
-        num_cpus=4,
-        include_dashboard=False,
-        object_store_memory=80 * 2**20,
-        log_to_driver=False,
-        runtime_env={
-            "env_vars": {"PYTHONPATH": str(Path(TINY).parents[1])},
-            "py_executable": shlex.quote(sys.executable),
-        },
-    )
-    yield
-    ray.shutdown()
 
 
 class ModelConfig:

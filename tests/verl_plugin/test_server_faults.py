@@ -5,11 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import shlex
 import shutil
 import signal
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -38,23 +35,6 @@ from verl_plugin.transformers_server.spare_weights import Spare, keep
 EPISODES, TURNS, TOKENS = 12, 6, 8
 ROLLOUT = SimpleNamespace(max_num_seqs=64, response_length=16, dtype="float32")
 SMALL_CONTEXT = 300
-
-
-@pytest.fixture(scope="module")
-def ray_session() -> Iterator[None]:
-    ray.init(
-        address="local",
-        num_cpus=4,
-        include_dashboard=False,
-        object_store_memory=80 * 2**20,
-        log_to_driver=False,
-        runtime_env={
-            "env_vars": {"PYTHONPATH": str(Path(TINY).parents[1]), "OMP_NUM_THREADS": "1"},
-            "py_executable": shlex.quote(sys.executable),
-        },
-    )
-    yield
-    ray.shutdown()
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,33 @@
+"""A Ray of a test file's own, with logical GPUs for replicas that ask for one."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from experiments.environment import VLLM_ON_CPU
+
+HERE = Path(__file__).parent
+PLACES = (HERE.parents[1], HERE.parent, HERE)
+
+
+@pytest.fixture(scope="module")
+def ray_session() -> Iterator[None]:
+    import ray  # not for the files that need none
+
+    environment = {"PYTHONPATH": ":".join(map(str, PLACES)), "OMP_NUM_THREADS": "1", "VERL_PLATFORM": "cpu"}
+    ray.init(
+        address="local",
+        num_cpus=4,
+        num_gpus=1,
+        include_dashboard=False,
+        object_store_memory=80 * 2**20,
+        log_to_driver=False,
+        runtime_env={"env_vars": environment | VLLM_ON_CPU, "py_executable": shlex.quote(sys.executable)},
+    )
+    yield
+    ray.shutdown()
