@@ -35,8 +35,8 @@ from envs.pool import EnvPool
 from envs.types import TaskRef
 from rewards.registry import reward
 from rollouts.episode import Episode
+from rollouts.failed_episodes import EpisodeFailed, OpenSession, failed_episode, run_with_retries
 from rollouts.loop import EpisodeSpec, Session, run_episode
-from rollouts.retry import EpisodeFailed, OpenSession, failed_episode, run_with_retries
 from rollouts.store import read_episodes, write_episodes
 
 SHOWN = 5

@@ -16,7 +16,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from algorithms.registry import SLOTS
-from config import base, machine, methods, suggest
+from config import base, machine, method_settings, suggest
 from config.errors import ConfigError
 from config.finalise import finalise
 from config.nodes import give_types, settings_of
@@ -90,7 +90,7 @@ def _typed(options: tuple[str, ...], singles: Sequence[Override]) -> DictConfig:
     settings = settings_of(config)
     values.check(config, settings)
     give_types(config, settings)
-    methods.give_types(config)
+    method_settings.give_types(config)
     if options not in _sound or any(map(suggest.interpolates, singles)):
         values.check(config, settings, resolve=True)
         _sound.add(options)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from omegaconf import DictConfig, OmegaConf
 
-from config import asynchronous, curriculum_settings, methods
+from config import asynchronous, curriculum_settings, method_settings
 from config.errors import ConfigError
 from envs.registry import ENVIRONMENTS, environment_class, make_environment, spec
 from envs.types import TaskError
@@ -29,7 +29,7 @@ def finalise(config: DictConfig) -> DictConfig:
     Raises:
         ConfigError: the environment or its task does not exist, or the mixture is none.
     """
-    methods.made(config)  # a rollout form that refuses its settings cannot say what a step costs
+    method_settings.made(config)  # a rollout form that refuses its settings cannot say what a step costs
     _finalise_tasks(config)
     for key in ("max_prompt_length", "max_response_length"):
         if config.data[key] is None:
@@ -40,7 +40,7 @@ def finalise(config: DictConfig) -> DictConfig:
         _set_micro_batches(config)
     curriculum_settings.fill_in(config)
     asynchronous.fill_in(config)
-    methods.fill_in(config)
+    method_settings.fill_in(config)
     return config
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from envs.cache import Entry, GameCache, cache_root
 from envs.environment import Environment, Params
-from envs.making import Makers
+from envs.maker_processes import Makers
 from envs.printable import printable
 from envs.types import TaskError, TaskRef
 

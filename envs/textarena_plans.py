@@ -1,6 +1,6 @@
 """How textarena's games are won: a short plan of action words, from the game as it stands.
 
-Each planner reads the game's own state (textarena's classes, not imported here), which no player is shown.
+Each planner reads the game's own state (textarena's classes, not imported here), which no policy is shown.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _STATES = 50_000
 
 
 def legal_words(game: Any) -> tuple[str, ...]:
-    """What a random player may say: directions, or the numbers that were not guessed yet."""
+    """What the random policy may say: directions, or the numbers that were not guessed yet."""
     if hasattr(game, "guessed_numbers"):
         return tuple(str(n) for n in range(game.min_number, game.max_number + 1) if n not in game.guessed_numbers)
     return tuple(MOVES)

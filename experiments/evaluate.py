@@ -1,10 +1,10 @@
 """Play held-out games without training: any checkpoint, the base model, the expert, a random policy, an endpoint.
 
-    python -m experiments.evaluate PLAYER... [KEY=VALUE ...]
+    python -m experiments.evaluate POLICY... [KEY=VALUE ...]
     python -m experiments.evaluate runs/NAME base expert random eval.tasks=[w2-o3-q4,w4-o6-q8]
     python -m experiments.evaluate endpoint=http://localhost:8000/v1 endpoint_model=NAME key_env=MY_KEY env=alfworld
 
-PLAYER      a run folder (its last checkpoint), a model folder, base (of model=), expert, random
+POLICY      a run folder (its last checkpoint), a model folder, base (of model=), expert, random
 KEY=VALUE   as for `python -m train`: env=, env.task=, eval.tasks=[...], eval.games=, eval.temperatures=[...],
 eval.samples_per_game=,
             eval.max_turns=, model=, cluster=, output_dir=, fresh=true

@@ -24,7 +24,7 @@ class Interval:
 
 
 def wilson(successes: int, games: int, confidence: float = 0.95) -> Interval:
-    """The score interval of Wilson (1927) without continuity correction, for one play of each game.
+    """The score interval of Wilson (1927) without continuity correction, for one sample of each game.
 
     Raises:
         ValueError: no game was played, or more were won than played.

@@ -1,4 +1,4 @@
-"""What one RL step's episodes tell: success, rewards, signal, play."""
+"""What one RL step's episodes tell: success, rewards, signal, behaviour."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What played games decide: who won, with which interval, in how many turns, and how well."""
+"""What episodes decide: who won, with which interval, in how many turns, and how well."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Scored(Protocol):
 
 
 def summarise(episodes: Sequence[Episode], samples_per_game: int = 1) -> dict[str, Any]:
-    """What the played games decide of an ``EvaluationResult``, from ``samples_per_game`` episodes a game, one after
+    """What the episodes decide of an ``EvaluationResult``, from ``samples_per_game`` episodes a game, one after
     the other.
 
     Raises:
@@ -62,7 +62,7 @@ def mean_score(scores: Sequence[float | None]) -> float | None:
 
 def wins_by_sample(episodes: Sequence[Episode], samples_per_game: int) -> list[list[int]]:
     """One row a sample, one column a game."""
-    return [[int(episode.won) for episode in episodes[play::samples_per_game]] for play in range(samples_per_game)]
+    return [[int(episode.won) for episode in episodes[sample::samples_per_game]] for sample in range(samples_per_game)]
 
 
 def _pass_at(rows: Sequence[Sequence[int]]) -> dict[str, list[float]]:

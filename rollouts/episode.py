@@ -69,7 +69,7 @@ class Turn:
 
 @dataclass
 class Episode:
-    """One play of one task by one policy.
+    """One rollout of one task by one policy.
 
     ``policy_version`` is the training step whose weights sampled the last turn. ``group`` names the samples of one prompt
     where the trainer is asynchronous (docs/async.md); ``step`` is then the one in which the prompt was handed out.

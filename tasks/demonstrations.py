@@ -1,4 +1,4 @@
-"""Demonstrations, written as the same Episode records as any other play.
+"""Demonstrations, written as the same Episode records as any other rollout.
 
 The expert plays the demonstration games, or another run's wins are taken (``tasks.rejection``).
 """
@@ -18,8 +18,8 @@ from envs.types import TaskRef
 from rewards.registry import reward
 from rollouts.chat_settings import chat_settings
 from rollouts.episode import Episode
+from rollouts.failed_episodes import run_with_retries
 from rollouts.loop import EpisodeSpec, run_episode
-from rollouts.retry import run_with_retries
 from rollouts.store import write_episodes
 from rollouts.text_policies import ExpertPolicy
 from tasks import rejection

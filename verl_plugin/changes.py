@@ -194,7 +194,7 @@ OVERRIDDEN = (
         },
     ),
     *_overridden(
-        "verl_plugin.training.methods:Methods",
+        "verl_plugin.training.step_methods:Methods",
         _TRAINER,
         "PPOTrainer",
         {

@@ -35,7 +35,7 @@ def _unknown(config: DictConfig) -> Iterator[str]:
 
 
 def useless_samples(config: DictConfig) -> str | None:
-    """Greedy play repeats itself."""
+    """Greedy sampling repeats itself."""
     samples_per_game = config.eval.samples_per_game
     if samples_per_game == 1 or 0 not in config.eval.temperatures:
         return None

@@ -10,7 +10,7 @@ from omegaconf import DictConfig, OmegaConf
 from algorithms.chosen import Method, algorithm, method_class
 from algorithms.registry import ESTIMATORS, FORM, LOSS_MODE, ON_TURNS, ONE, SLOTS, STATES, on_turns
 from config import asynchronous
-from config.methods import SAMPLING, has_critic, made
+from config.method_settings import SAMPLING, has_critic, made
 from envs.registry import make_environment
 from rewards.named import NAMED, named_reward
 from rewards.shaping.g_ra import GRa

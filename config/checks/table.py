@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from omegaconf import DictConfig
 
 from config import asynchronous, curriculum_settings
-from config.checks import environment, evaluation, folders, methods, model, spending, training
+from config.checks import budget, environment, evaluation, folders, methods, model, training
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Rule:
 
 
 CHECKS: tuple[Rule, ...] = (
-    Rule("dry_run", spending.dry_run_of_one),
+    Rule("dry_run", budget.dry_run_of_one),
     Rule("estimate_gpu", model.no_such_gpu),
     Rule("folders", folders.unusable),
     Rule("task", environment.unknown_task),
@@ -39,13 +39,13 @@ CHECKS: tuple[Rule, ...] = (
     Rule("micro_batch", training.micro_batch),
     Rule("tensor_parallel", training.tensor_parallel),
     Rule("methods", methods.bad_methods),
-    Rule("share_against_name", spending.share_against_name),
-    Rule("count", spending.unknown_count),
-    Rule("no_demonstration", spending.no_demonstration),
-    Rule("budget", spending.buys_too_little),
-    Rule("demos", spending.no_such_demonstrations),
-    Rule("no_steps", spending.no_steps),
-    Rule("mixture", spending.task_without_games),
+    Rule("share_against_name", budget.share_against_name),
+    Rule("count", budget.unknown_count),
+    Rule("no_demonstration", budget.no_demonstration),
+    Rule("budget", budget.buys_too_little),
+    Rule("demos", budget.no_such_demonstrations),
+    Rule("no_steps", budget.no_steps),
+    Rule("mixture", budget.task_without_games),
     Rule("curriculum", curriculum_settings.refusal),
     Rule("model", model.no_such_model),
     Rule("model_of_its_own", model.another_model),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from omegaconf import DictConfig
 
-from config.methods import has_critic
+from config.method_settings import has_critic
 from records.models.gpus import GB, GPUS
 from records.models.shape import Shape
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from omegaconf import DictConfig
 
-from config.methods import has_critic
+from config.method_settings import has_critic
 from envs.catalogue import cache_root
 from experiments.cost_estimate.needs import Needs
 from experiments.cost_estimate.throughput import ThroughputProfile

@@ -113,7 +113,7 @@ def evaluations_of(item: EvaluationSetting, played: Mapping[str, Sequence[Episod
     """The result of each policy in a setting; on a mixture's evaluation set also one for each of its tasks."""
     evaluations = [evaluation(policy, item, episodes) for policy, episodes in played.items()]
     for part, places in by_task(item):
-        chosen = [item.samples_per_game * place + play for place in places for play in range(item.samples_per_game)]
+        chosen = [item.samples_per_game * place + sample for place in places for sample in range(item.samples_per_game)]
         evaluations += [evaluation(policy, part, [episodes[i] for i in chosen]) for policy, episodes in played.items()]
     return evaluations
 

@@ -23,7 +23,7 @@ WORDS = ("base", *SCRIPTED)
 
 
 class PolicyError(Refusal):
-    """Nobody can play under this name; the message is one line."""
+    """No policy has this name; the message is one line."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def policies(words: Sequence[str], endpoint: Endpoint | None, config: DictConfig
         chat = ChatSettings(chat_settings(config).kwargs)
         found.append(PolicyRef(endpoint.model, "endpoint", identity, endpoint=endpoint, chat=chat))
     if not found:
-        raise PolicyError(f"who is to play? name a run folder, a model folder, {', '.join(WORDS)}, or endpoint=URL")
+        raise PolicyError(f"which policy? name a run folder, a model folder, {', '.join(WORDS)}, or endpoint=URL")
     names = [candidate.name for candidate in found]
     if twice := next((candidate.label for candidate in found if names.count(candidate.name) > 1), None):
         raise PolicyError(f"{twice} is named twice")

@@ -15,9 +15,9 @@ from envs.pool import EnvPool, pool_of
 from envs.registry import make_environment
 from rewards.registry import reward
 from rollouts.episode import Episode
+from rollouts.failed_episodes import EpisodeFailed, failed_episode, run_with_retries
 from rollouts.loop import EpisodeSpec, run_episode
 from rollouts.policy import Policy
-from rollouts.retry import EpisodeFailed, failed_episode, run_with_retries
 from rollouts.window import window_of
 from tasks.evaluation_sets import EvaluationSetting, reward_on
 from tasks.splits import read_tasks
@@ -34,12 +34,12 @@ def episode_specs(item: EvaluationSetting, config: DictConfig, env: Mapping[str,
             environment.prompt,
             item.evaluation_set.max_turns,
             earned,
-            sample=play,
+            sample=sample,
             grade_unfinished=environment.grades_unfinished,
             window=window_of(env),
         )
         for task in read_tasks(Path(item.evaluation_set.file))
-        for play in range(item.samples_per_game)
+        for sample in range(item.samples_per_game)
     ]
 
 

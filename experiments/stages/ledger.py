@@ -15,10 +15,10 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
+from records.ledger_entries import FILE, Entry, of_episodes, read_ledger, spent, write_ledger
 from records.metrics import read_metrics
 from records.models.locate import local_folder, run_of
 from records.resume import RlFolder
-from records.spending import FILE, Entry, of_episodes, read_ledger, spent, write_ledger
 from records.stages import stage_ended, stage_seconds
 from rollouts.episode import Episode
 from rollouts.store import read_episodes

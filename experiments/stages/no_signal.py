@@ -11,7 +11,7 @@ from omegaconf import DictConfig
 
 from algorithms.chosen import algorithm
 from config import asynchronous
-from config.methods import SAMPLING
+from config.method_settings import SAMPLING
 
 IN_A_ROW = 3  # steps after which it is told
 SHARE, LOW, HIGH = "credit/groups_without_signal", "reward/trained/min", "reward/trained/max"

@@ -17,7 +17,7 @@ from omegaconf import DictConfig, OmegaConf
 from tqdm import tqdm
 
 from experiments.evaluation.stage import set_evaluation_aside
-from records.files.whole import seal
+from records.files.manifest import seal
 from records.metrics import read_metrics
 from records.process.child import StageFailed, run_child
 from records.process.variables import stage_variables

@@ -20,10 +20,10 @@ from envs.registry import make_environment
 from envs.types import TaskRef
 from experiments.tiny_model.card import card
 from experiments.tiny_model.measure import measure
-from experiments.tiny_model.play import Transcript, phase_transcripts
 from experiments.tiny_model.recipe import Recipe
 from experiments.tiny_model.tokenizer import train_tokenizer
 from experiments.tiny_model.train import new_model, pretrain
+from experiments.tiny_model.transcripts import Transcript, phase_transcripts
 
 RUN_GAMES = {"test": 200, "validation": 200, "demonstrations": 100, "train": 400}  # what default runs play
 

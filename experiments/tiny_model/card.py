@@ -1,4 +1,4 @@
-"""The README beside the weights: what they are, what they learned from, how to remake them, how well they play."""
+"""The README beside the weights: what they are, what they learned from, how to remake them, how often it wins."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ as an untuned chat model does, so demonstrations and RL both have something to s
 
 ## Trained on
 {recipe.games:,} TextWorld games `{recipe.task}` (our catalogue's pre-training split, seeds from 100001; listed in
-`pretraining_games.json`; a run in an environment that this file does not name is warned of), played for at most {recipe.max_turns} turns by players who follow a winning plan at each turn
-with the chance given, and else draw a possible command. Who plays is drawn for each transcript:
+`pretraining_games.json`; a run in an environment that this file does not name is warned of), played for at most {recipe.max_turns} turns by policies that follow the expert plan
+at each turn with the chance given, and else draw a possible command. The policy is drawn for each transcript:
 
-| phase | games | transcripts of each | players: chance to follow the plan (share of the transcripts) | epochs | learning rate |
+| phase | games | transcripts of each | policies: chance to follow the plan (share of the transcripts) | epochs | learning rate |
 |---|---|---|---|---|---|
 {phases}
 
@@ -40,7 +40,7 @@ observations; in every epoch each thing of an episode is renamed throughout with
 makes games, tokenizer, weights and this page from nothing.
 
 ## How often it wins
-Validation games of `{recipe.task}` (not the test panel), 12 turns, one play a game, {games} games, Wilson 95 %:
+Validation games of `{recipe.task}` (not the test panel), 12 turns, one sample a game, {games} games, Wilson 95 %:
 
 | temperature | success, % |
 |---|---|

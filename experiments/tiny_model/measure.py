@@ -24,7 +24,7 @@ LIMIT = ContextLimit(prompt=512, response=1536)
 
 
 def measure(model: Path, task: str, games: int) -> dict[float, Interval]:
-    """Share of the first ``games`` validation games won at each temperature; 0 is greedy. One play a game."""
+    """Share of the first ``games`` validation games won at each temperature; 0 is greedy. One sample a game."""
     evaluation_set = Catalogue(make_environment("textworld")).tasks(task, "validation", games)
     return asyncio.run(_measure(model, task, evaluation_set))
 

@@ -25,7 +25,7 @@ class TrainSettings:
 @dataclass(frozen=True)
 class NoisyExpert:
     """Follows a winning plan at each turn with chance ``expert_share``, else draws a possible command;
-    ``weight`` says how often this player is the one who plays."""
+    ``weight`` says how often this policy is drawn."""
 
     expert_share: float
     weight: float
@@ -45,9 +45,9 @@ class Phase:
 
 @dataclass(frozen=True)
 class Recipe:
-    """What the base knows is learned first, from good and bad players in equal parts; how often it cares to use it is
-    set last, by a few more transcripts among which good players are rare. So it is like a model trained on what people
-    write: it can play well and mostly does not, and demonstrations or RL bring the good player out.
+    """What the base knows is learned first, from good and bad policies in equal parts; how often it uses it is
+    set last, by a few more transcripts among which good ones are rare. So it is like a model trained on what people
+    write: it can win and mostly does not, and demonstrations or RL make it win more often.
 
     Transcripts have at most ``max_turns`` turns.
     """

@@ -12,16 +12,16 @@ import torch.nn.functional as F
 from tqdm import tqdm
 from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
-from experiments.tiny_model.play import Transcript
 from experiments.tiny_model.recipe import TrainSettings
 from experiments.tiny_model.rename import rename, thing_words
+from experiments.tiny_model.transcripts import Transcript
 
 BUCKET = 128  # transcripts sorted by length together, so that a batch pads little
 
 
 @dataclass(frozen=True)
 class Encoded:
-    """Token ids of one transcript and, for each, whether the player wrote it."""
+    """Token ids of one transcript and, for each, whether the policy wrote it."""
 
     ids: list[int]
     acted: list[bool]

@@ -10,7 +10,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from records.files.whole import MANIFEST, Flaw, flaw_in, is_small, seal
+from records.files.manifest import MANIFEST, Flaw, flaw_in, is_small, seal
 
 PREFIX = "global_step_"
 MODEL = "actor/huggingface"

@@ -16,7 +16,7 @@ from envs.whole import write_whole
 from records.files import checkpoints, inventory
 from records.files.damage import keep_instead, set_aside
 from records.files.json_lines import read_lines
-from records.files.whole import Flaw, flaw_in, is_small, seal, size_is_wrong
+from records.files.manifest import Flaw, flaw_in, is_small, seal, size_is_wrong
 from records.mending.lost_steps import fill_in
 from records.mending.run_parts import Length, Part, part_of
 from records.resume import RlFolder

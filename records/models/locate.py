@@ -9,7 +9,7 @@ from filelock import FileLock
 
 from envs.names import meant
 from records.files.checkpoints import MODEL, folder_of, steps
-from records.files.whole import flaw_in, seal
+from records.files.manifest import flaw_in, seal
 from records.process.child import run_child
 from records.process.exit_codes import Refusal
 from records.resume import RlFolder

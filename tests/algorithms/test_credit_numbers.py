@@ -16,7 +16,7 @@ from algorithms.registry import SLOTS
 from algorithms.turns import Turns
 from config.compose import composer
 from config.errors import ConfigError
-from config.methods import made
+from config.method_settings import made
 
 VALID = [[1, 1], [1, 0, 1], [1, 1], [1, 1, 1], [1, 0], [1, 1], [0, 1]]  # of MT-GRPO's example
 WITHOUT_STD = "algorithm.norm_adv_by_std_in_grpo=false"

@@ -14,7 +14,7 @@ from test_methods_numbers import SHAPES
 from algorithms.registry import SLOTS
 from config.compose import composer
 from config.errors import ConfigError
-from config.methods import made
+from config.method_settings import made
 
 # what is chosen -> the episodes that are kept. P1 ran out of turns and has an invalid turn, Q6 is garbled; scores P 1 0 0 .75, Q 0 1 0
 KEPT = {

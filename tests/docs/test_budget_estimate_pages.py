@@ -16,8 +16,8 @@ from config.base import CONF
 from config.checks.check import CHECKS
 from config.compose import composer
 from config.schema import Budget, Demos
+from records.ledger_entries import Entry
 from records.models.gpus import GPUS
-from records.spending import Entry
 
 ROOT = Path(__file__).parents[2]
 BUDGET, ESTIMATE = ((ROOT / "docs" / f"{name}.md").read_text() for name in ("budget", "cost_estimate"))

@@ -73,7 +73,7 @@ from example_x import example_x
 from algorithms.slots import Tokens
 from config.checks.check import check
 from config.compose import compose
-from config.methods import made
+from config.method_settings import made
 chosen = ["algo=reinforce_plus_plus", "algo.name=my_package.returns:TurnReturns", "algorithm.adv_estimator=turngrid_turns", "+algo.gamma=0.5"]
 by_file = compose(["algo=turn_returns", "algo.name=my_package.returns:TurnReturns", "algo.gamma=0.5"], config_dir="my_package/conf")
 turns = example_x()

@@ -33,7 +33,7 @@ import torch
 sys.path.append(sys.argv[1])
 from example_x import example_x
 from config.compose import compose
-from config.methods import made
+from config.method_settings import made
 from rollouts.episode import Episode, Outcome, Turn
 from rollouts.shaping import shape
 config = compose(["algo=gigpo", "credit=[gigpo,late]", "credit.late.decay=0.5", "shaping=[haste]"])

@@ -14,7 +14,7 @@ import pytest
 from envs import registry
 from envs.pool import EnvPool
 from envs.types import EnvError, GameStuck, TaskError
-from rollouts.retry import EpisodeFailed, run_with_retries
+from rollouts.failed_episodes import EpisodeFailed, run_with_retries
 
 
 def alive(pid):

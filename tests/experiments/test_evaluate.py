@@ -209,7 +209,7 @@ def without_clocks(path: Path) -> list[dict]:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ([], "who is to play?"),
+        ([], "which policy?"),
         (["bse"], "no policy bse; did you mean base?"),
         (["./runs/nothing-like-this"], "does not exist"),
         (["expert", "expert"], "expert is named twice"),

@@ -14,7 +14,7 @@ from safetensors.torch import save_file
 from experiments.stages.ledger import ledger
 from records.files import checkpoints, inventory
 from records.files.json_lines import read_lines
-from records.files.whole import MANIFEST, flaw_in, seal
+from records.files.manifest import MANIFEST, flaw_in, seal
 from records.mending.mend import mend
 from records.models import locate
 from records.process.child import StageFailed

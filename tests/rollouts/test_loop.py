@@ -12,9 +12,9 @@ from envs.types import EnvError, TaskRef
 from rewards.named import named_reward
 from rewards.registry import reward
 from rollouts.episode import Episode, Outcome
+from rollouts.failed_episodes import EpisodeFailed, run_with_retries
 from rollouts.loop import EpisodeSpec, Session, run_episode
 from rollouts.policy import Action, TurnContext
-from rollouts.retry import EpisodeFailed, run_with_retries
 from rollouts.text_policies import ExpertPolicy, RandomPolicy
 
 STYLE = make_environment("textworld").prompt

@@ -35,7 +35,7 @@ from verl_plugin.slots import slots_of
 from verl_plugin.training import replay
 from verl_plugin.training.credit_log import credits_of
 from verl_plugin.training.dynamic_sampling import DynamicSampler
-from verl_plugin.training.methods import Methods
+from verl_plugin.training.step_methods import Methods
 from verl_plugin.training.trainer import TurngridTrainer
 from verl_plugin.training.turn_rows import TARGETS
 

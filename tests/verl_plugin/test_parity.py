@@ -21,9 +21,9 @@ from envs.pool import EnvPool
 from envs.registry import make_environment
 from envs.types import TaskRef
 from rollouts.episode import Episode, Outcome
+from rollouts.failed_episodes import run_with_retries
 from rollouts.loop import EpisodeSpec, run_episode
 from rollouts.model_policy import ContextLimit, ModelPolicy
-from rollouts.retry import run_with_retries
 from rollouts.sampling import SamplingParams
 from verl_plugin.rollout.samplers import ServerSampler
 from verl_plugin.rollout.token_stream import TokenCodec

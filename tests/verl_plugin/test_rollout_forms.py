@@ -20,15 +20,15 @@ from envs.registry import make_environment
 from envs.types import TaskRef
 from rewards.registry import reward
 from rollouts.episode import Episode, Turn
+from rollouts.failed_episodes import run_with_retries
 from rollouts.forms.arpo import TOKENS, Arpo
+from rollouts.forms.group_rollout import GroupFailed, play_group
 from rollouts.forms.linear import Linear
-from rollouts.forms.play import GroupFailed, play_group
 from rollouts.forms.prefix import Prefix
 from rollouts.forms.retry import Retry
 from rollouts.forms.tree import Tree
 from rollouts.loop import EpisodeSpec, run_episode
 from rollouts.model_policy import ContextLimit, ModelPolicy
-from rollouts.retry import run_with_retries
 from rollouts.row import to_row
 from rollouts.sampling import SampleRequest, SamplingParams
 from rollouts.spec import Branch

@@ -17,7 +17,7 @@ WAITING = {"000002-0002": "finished", "000002-0003": "running"}  # what the chec
 
 
 def play(group: str, take: int = 1, **more: object) -> list[Episode]:
-    """Two samples. A take is one play of the group: another one has other clocks."""
+    """Two samples. A take is one rollout of the group: another one has other clocks."""
     turn = {"observation": "You see\u2028a door.", "action": "look", "act_seconds": take + 0.5}
     return [
         Episode("a", 1, "train", "Win.", [], [], [Turn(**turn)], Outcome.WON, sample=sample, group=group, **more)

@@ -20,10 +20,10 @@ from envs.types import TaskRef
 from rewards.named import named_reward
 from rewards.registry import reward
 from rollouts.episode import Episode, Turn
+from rollouts.failed_episodes import run_with_retries
 from rollouts.forms.linear import Linear
 from rollouts.loop import EpisodeSpec, run_episode
 from rollouts.model_policy import ContextLimit, ModelPolicy
-from rollouts.retry import run_with_retries
 from rollouts.row import Row, to_rows, window_starts
 from rollouts.sampling import Sampler, SamplingParams
 from rollouts.shaping import shape

@@ -25,8 +25,8 @@ from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 
 from envs.pool import EnvPool
 from rollouts.episode import Episode
+from rollouts.forms.group_rollout import GroupFailed, play_group
 from rollouts.forms.linear import Linear
-from rollouts.forms.play import GroupFailed, play_group
 from rollouts.lockstep import Slot
 from rollouts.loop import EpisodeSpec
 from rollouts.rounds import Rounds

@@ -12,10 +12,10 @@ from transformers import AutoTokenizer
 from envs.pool import EnvPool
 from rollouts.chat_settings import ChatSettings
 from rollouts.episode import Episode
+from rollouts.failed_episodes import EpisodeFailed, failed_episode, run_with_retries
 from rollouts.lockstep import LockstepBatch, Slot
 from rollouts.loop import EpisodeSpec, run_episode
 from rollouts.model_policy import ContextLimit, ModelPolicy
-from rollouts.retry import EpisodeFailed, failed_episode, run_with_retries
 from rollouts.sampling import Sample, SampleRequest, SamplingParams
 from verl_plugin.rollout.token_stream import TokenCodec
 from verl_plugin.servers.transformers_server.generator import Generator, GenRequest

@@ -35,7 +35,7 @@ def register_all() -> None:
 
 
 def none_yet(response_mask: Tensor, **_: Any) -> tuple[Tensor, Tensor]:
-    """verl's part where an estimator over turns follows (``verl_plugin.training.methods``): the KL in the reward and the correction
+    """verl's part where an estimator over turns follows (``verl_plugin.training.step_methods``): the KL in the reward and the correction
     of old samples happen around it."""
     nothing = torch.zeros_like(response_mask, dtype=torch.float32)
     return nothing, nothing

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from records.files.whole import write_whole
+from envs.whole import write_whole
 from records.resume import RlFolder
 
 READY = "finished"  # verl's word for a group of which every sample was played

@@ -31,8 +31,8 @@ from rollouts.episode import Episode
 from rollouts.store import read_episodes, write_episodes
 from verl_plugin.training import start_watchdog, tracking, zero_advantages
 from verl_plugin.training.credit_log import CreditLog
-from verl_plugin.training.methods import Methods
 from verl_plugin.training.running_total import RunningTotal
+from verl_plugin.training.step_methods import Methods
 
 if TYPE_CHECKING:
     from verl.trainer.ppo.v1.trainer_base import PPOTrainer as Base

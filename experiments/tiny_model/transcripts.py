@@ -1,4 +1,4 @@
-"""Transcripts of players who follow a winning plan at each turn with some chance, and else do anything possible."""
+"""Transcripts of policies that follow the expert plan at each turn with some chance, and else draw a possible command."""
 
 from __future__ import annotations
 
@@ -41,17 +41,17 @@ def _run_chunk(tasks: Sequence[TaskRef], phase: Phase, max_turns: int, seed: int
     env = textworld.env(legal=True, expert=True)
     try:
         return [
-            noisy_transcript(textworld, env, task, max_turns, *drawn(phase, task, play, seed))
+            noisy_transcript(textworld, env, task, max_turns, *drawn(phase, task, sample, seed))
             for task in tasks
-            for play in range(phase.samples_per_game)
+            for sample in range(phase.samples_per_game)
         ]
     finally:
         env.close()
 
 
-def drawn(phase: Phase, task: TaskRef, play: int, seed: int) -> tuple[float, random.Random]:
-    """Who plays: how often this player follows the plan, and the randomness of the play, from the names of all."""
-    rng = random.Random(f"{seed}/{phase.name}/{task.seed}/{play}")
+def drawn(phase: Phase, task: TaskRef, sample: int, seed: int) -> tuple[float, random.Random]:
+    """How often the drawn policy follows the plan, and the episode's random numbers, from the names of all."""
+    rng = random.Random(f"{seed}/{phase.name}/{task.seed}/{sample}")
     shares = [expert.expert_share for expert in phase.experts]
     return rng.choices(shares, [expert.weight for expert in phase.experts])[0], rng
 
@@ -64,7 +64,7 @@ def noisy_transcript(
     expert_share: float,
     rng: random.Random,
 ) -> list[Message]:
-    """Messages of user and assistant in turn, from the first observation to the last action: the next step of a winning plan
+    """Messages of user and assistant in turn, from the first observation to the last action: the next step of the expert plan
     with chance ``expert_share``, else any possible command, evenly drawn."""
     observation = env.reset(task, task.seed)
     messages = [user(first_message(environment.prompt, observation.goal, observation.text))]
