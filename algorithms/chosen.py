@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
 
 from algorithms.registry import ALGORITHMS, ESTIMATORS, ON_TURNS, SLOTS, Algorithm, on_turns
 from algorithms.schedules import Schedule, schedule
@@ -15,6 +17,11 @@ TARGET = "target"  # ``module:Name`` of somebody's own method; without it the na
 ALGO = "algo"
 OF_NODE = ("name", "state")  # keys of the node ``algo`` that are no settings of an estimator
 KNOWN = {**SLOTS, ALGO: {**dict.fromkeys(ALGORITHMS, ""), **ESTIMATORS}}
+
+
+def slots_of(config: DictConfig, slots: Iterable[str] = (*SLOTS, ALGO)) -> dict[str, Any]:
+    """The nodes of these slots as plain settings, for ``Chosen``."""
+    return {slot: OmegaConf.to_container(config.get(slot) or OmegaConf.create(), resolve=True) for slot in slots}
 
 
 class Method:

@@ -17,6 +17,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from algorithms.registry import SLOTS
 from config import base, machine, method_settings, suggest
+from config import overrides as given
 from config.errors import ConfigError
 from config.finalise import finalise
 from config.nodes import give_types, settings_of
@@ -67,11 +68,11 @@ def packages(overrides: Sequence[Override], config_dir: str | None) -> list[str]
 def search_path(folders: Sequence[str]) -> tuple[str, ...]:
     """The override that shows them to Hydra, after our own ``conf/``."""
     quoted = ["'file://{}'".format(folder.replace("'", r"\'")) for folder in folders]
-    return (f"{suggest.SEARCHPATH}=[{','.join(quoted)}]",) if folders else ()
+    return (f"{given.SEARCHPATH}=[{','.join(quoted)}]",) if folders else ()
 
 
 def _explained(overrides: Sequence[str], config_dir: str | None) -> DictConfig:
-    parsed = suggest.refuse_at_sight(overrides, elsewhere=bool(config_dir))
+    parsed = given.refuse_at_sight(overrides, elsewhere=bool(config_dir))
     extra = search_path([*([config_dir] if config_dir else []), *packages(parsed, config_dir)])
     options, singles = _divided(parsed)
     options = (*extra, *options)
@@ -80,18 +81,18 @@ def _explained(overrides: Sequence[str], config_dir: str | None) -> DictConfig:
     except ConfigError:
         raise
     except NOT_COMPOSED as error:
-        reason = suggest.explain([*extra, *overrides], error, lambda override: _fails_alone(override, options))
+        reason = given.explain([*extra, *overrides], error, lambda override: _fails_alone(override, options))
         raise ConfigError(reason) from error
 
 
 def _typed(options: tuple[str, ...], singles: Sequence[Override]) -> DictConfig:
     config = _composed(options, singles)
-    suggest.refuse_flattened_nodes(config, [*suggest.parse(options), *singles])
+    given.refuse_flattened_nodes(config, [*given.parse(options), *singles])
     settings = settings_of(config)
     values.check(config, settings)
     give_types(config, settings)
     method_settings.give_types(config)
-    if options not in _sound or any(map(suggest.interpolates, singles)):
+    if options not in _sound or any(map(given.interpolates, singles)):
         values.check(config, settings, resolve=True)
         _sound.add(options)
     return config
@@ -100,7 +101,7 @@ def _typed(options: tuple[str, ...], singles: Sequence[Override]) -> DictConfig:
 def _fails_alone(override: Override, options: tuple[str, ...]) -> bool:
     """Without the others; a single key has the options beside it, since they may bring it."""
     try:
-        _typed(options, [override]) if suggest.is_single(override) else _typed((suggest.typed(override),), [])
+        _typed(options, [override]) if given.is_single(override) else _typed((given.typed(override),), [])
     except (ConfigError, *NOT_COMPOSED):
         return True
     return False
@@ -108,7 +109,7 @@ def _fails_alone(override: Override, options: tuple[str, ...]) -> bool:
 
 def _divided(overrides: Sequence[Override]) -> tuple[tuple[str, ...], list[Override]]:
     """The choices of options, and the values of single keys, which Hydra sets after them in any case."""
-    singles = [override for override in overrides if suggest.is_single(override)]
+    singles = [override for override in overrides if given.is_single(override)]
     rest = [override for override in overrides if override not in singles]
     if any(isinstance(override.value(), dict) for override in rest):  # a whole node: its place among the others counts
         singles, rest = [], list(overrides)

@@ -13,7 +13,7 @@ from typing import Any, get_type_hints
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import ConfigKeyError, OmegaConfBaseException
 
-from algorithms.chosen import ALGO, TARGET, Chosen, estimator_of, is_schedule, method_class
+from algorithms.chosen import ALGO, TARGET, Chosen, estimator_of, is_schedule, method_class, slots_of
 from algorithms.registry import SLOTS, on_turns
 from config.errors import ConfigError
 from config.nodes import merged
@@ -96,16 +96,11 @@ def _default(item: dataclasses.Field[Any]) -> Any:
 
 def made(config: DictConfig) -> Chosen:
     """The methods of a composed config. Raises: ConfigError: a method refuses its settings."""
-    nodes = _nodes(config)
+    nodes = slots_of(config)
     try:
         return Chosen(nodes)
     except (ValueError, TypeError) as error:
         raise ConfigError(f"{_chosen(nodes)}: {error}") from error
-
-
-def _nodes(config: DictConfig) -> dict[str, Any]:
-    empty = OmegaConf.create()
-    return {slot: OmegaConf.to_container(config.get(slot) or empty, resolve=True) for slot in (*SLOTS, ALGO)}
 
 
 def has_critic(config: DictConfig) -> bool:

@@ -15,8 +15,8 @@ from omegaconf import OmegaConf
 from config import compose
 from config.base import ROOT
 from config.errors import ConfigError
+from config.overrides import parse
 from config.schema import NODES, Top
-from config.suggest import parse
 from config.values.limits import Only, Range
 from config.values.values import limits_in, limits_of
 from config.values.verl_types import verl_keys

@@ -14,8 +14,8 @@ import yaml
 
 from config.checks.check import check
 from config.compose import Composer, composer
+from config.overrides import parse
 from config.schema import Curriculum
-from config.suggest import parse
 from experiments.sweep.definition import load
 from experiments.sweep.expansion import points
 from tasks.budget import allocate_budget

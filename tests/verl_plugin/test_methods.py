@@ -15,116 +15,26 @@ from omegaconf import OmegaConf
 sys.path.append(str(Path(__file__).parents[1] / "algorithms"))
 
 import transfer_queue as tq
-from example_x import PATHS, episode_rows
+from example_step import batch_of, row_of, trainer, trainer_of, turns_of
+from example_x import PATHS
 from tensordict import TensorDict
 from test_estimators_numbers import RETURNS, WHITENED
 from test_methods_numbers import GIGPO, GIGPO_WITHOUT_STD
+from test_turn_fields import EPISODE
 from transfer_queue import KVBatchMeta
 from verl.trainer.ppo import core_algos
 from verl.trainer.ppo.padding_utils import upsample_batch_to_divisible_size
 from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 
 import verl_plugin  # noqa: F401 - registers the estimators
-from algorithms.chosen import ALGO, Chosen
-from algorithms.registry import SLOTS
 from algorithms.turns import OUTCOMES, Turns
-from config.compose import composer
 from rollouts.episode import Episode, Outcome, Turn
-from verl_plugin.rollout.turn_fields import STATES, text_hash, tree_places, turn_fields
-from verl_plugin.slots import slots_of
+from verl_plugin.rollout.turn_fields import tree_places, turn_fields
 from verl_plugin.training import replay
 from verl_plugin.training.credit_log import credits_of
 from verl_plugin.training.dynamic_sampling import DynamicSampler
 from verl_plugin.training.step_methods import Methods
-from verl_plugin.training.trainer import TurngridTrainer
 from verl_plugin.training.turn_rows import TARGETS
-
-
-def row_of(record: dict[str, Any], prompt: int) -> dict[str, Any]:
-    mask = torch.tensor(record["mask"])
-    responses = torch.arange(1, len(mask) + 1)
-    fields = {
-        "uid": record["group"],
-        "prompts": torch.arange(prompt),
-        "responses": responses,
-        "input_ids": torch.cat([torch.arange(prompt), responses]),
-        "position_ids": torch.arange(prompt + len(mask)),
-        "response_mask": mask,
-        "loss_mask": mask,
-        "rm_scores": torch.tensor(record["reward"]),
-        "rollout_log_probs": torch.full((len(mask),), -1.0),
-        "old_log_probs": torch.full((len(mask),), -1.0),
-        "entropy": torch.tensor(record["entropy"]),
-        "values": torch.tensor(record["values"]),
-        "multi_modal_inputs": {},
-    }
-    parsed = {"parsed": [1] * len(record["state"])}
-    names = ("state", "after", "action", "valid", "parsed", "outcome", "named_half")
-    return fields | {f"turn_{name}": torch.tensor((record | parsed)[name]) for name in names}
-
-
-def batch_of(partition: str, windows: bool = False, dead: bool = False) -> KVBatchMeta:
-    """Example X as a step's rows, padded as verl pads."""
-    keys, rows = [], []
-    for name in PATHS:
-        for number, record in enumerate(episode_rows(name, windows)):
-            keys.append(f"{name}_{number}")
-            rows.append(row_of(record, prompt=3 + number))
-    for group in "PQ" if dead else "":
-        keys.append(f"{group}_9_0")
-        rows.append(row_of(episode_rows("P_1", False)[0] | {"group": group}, 3))
-        rows[-1] |= {name: torch.zeros_like(rows[-1][name]) for name in ("loss_mask", "response_mask")}
-    lengths = [
-        {"prompt_len": len(r["prompts"]), "response_len": len(r["responses"]), "seq_len": len(r["input_ids"])}
-        for r in rows
-    ]
-    steps = {"status": "success", "global_steps": 1, "min_global_steps": 0, "max_global_steps": 0}
-    tags = [length | steps for length in lengths]
-    tq.kv_batch_put(keys=keys, partition_id=partition, fields=list_of_dict_to_tensordict(rows), tags=tags)
-    return upsample_batch_to_divisible_size(KVBatchMeta(keys=keys, tags=tags, partition_id=partition), 16, 0)
-
-
-def trainer(slots: dict[str, Any], std: bool = True) -> TurngridTrainer:
-    """Without the workers, which nothing here needs."""
-    made: Any = object.__new__(TurngridTrainer)
-    algorithm = {"adv_estimator": "turngrid_grpo", "gamma": 1.0, "lam": 1.0, "norm_adv_by_std_in_grpo": std}
-    made.config = OmegaConf.create(
-        {
-            "tracking": {"credit": True},
-            "algo": {"name": "grpo"},
-            "algorithm": {**algorithm, "use_kl_in_reward": False, "rollout_correction": None},
-            "actor_rollout_ref": {"rollout": {"n": 4}},
-        }
-    )
-    return with_slots(made, {slot: slots.get(slot, {}) for slot in SLOTS})
-
-
-def trainer_of(*overrides: str) -> TurngridTrainer:
-    """As the front door composes it."""
-    made: Any = object.__new__(TurngridTrainer)
-    with composer() as composed:
-        made.config = composed([*overrides, "actor_rollout_ref.rollout.n=4"])
-    return with_slots(made, slots_of(made.config, (*SLOTS, ALGO)))
-
-
-def with_slots(made: Any, slots: dict[str, Any]) -> TurngridTrainer:
-    made.global_steps, made.total_training_steps, made._credits, made._replay = 1, 10, {}, []
-    made._slots, made._methods, made._dropped_all = slots, Chosen(slots), False
-    return made
-
-
-def turns_of(batch: KVBatchMeta, column: str = "advantages") -> dict[str, list[float]]:
-    """By episode the number of each turn, which all of its tokens must have."""
-    real = [key for key, tag in zip(batch.keys, batch.tags, strict=True) if not tag.get("is_padding")]
-    data = tq.kv_batch_get(keys=real, partition_id=batch.partition_id, select_fields=[column, "turn_ids"])
-    turns: dict[str, list[float]] = {}
-    for number, key in enumerate(real):
-        advantages, ids = data[column][number], data["turn_ids"][number]
-        assert not advantages[ids == 0].any()
-        for turn in range(1, int(ids.max()) + 1):
-            (value,) = advantages[ids == turn].unique().tolist()
-            turns.setdefault(key.rpartition("_")[0], []).append(value)
-    return turns
 
 
 @pytest.mark.parametrize(("std", "wanted"), [(True, GIGPO), (False, GIGPO_WITHOUT_STD)])
@@ -468,65 +378,3 @@ def test_dynamic_sampling_ends(queue: None, batches: int, replaced: int, capsys:
 
 def told(replaced: int, left: int) -> dict[str, int]:
     return {"filter/dynamic_sampling/replaced": replaced, "filter/dynamic_sampling/left": left}
-
-
-# ---- what a row tells of its turns
-
-
-EPISODE = Episode(
-    task="t",
-    seed=1,
-    split="train",
-    goal="win",
-    messages=[],
-    prompt_ids=[1],
-    turns=[
-        Turn("a room ", "go east", rewards={"sparse": 0.0}),
-        Turn("a hall", "", valid=False, parsed=False, rewards={"sparse": 0.0}),
-        Turn("a room", "go east", rewards={"sparse": 1.0}),
-    ],
-    outcome=Outcome.WON,
-    final_observation="outside",
-)
-
-
-@pytest.mark.parametrize(
-    ("ids", "text", "wanted"),
-    [
-        (list(range(20)) * 10, "go", 1),
-        (list(range(20)) * 9 + list(range(19)), "go", 0),
-        ([7] * 29, "go", 1),
-        ([7] * 28, "go", 0),
-        ([7], "go \N{REPLACEMENT CHARACTER}", 1),
-    ],
-)
-def test_what_is_garbled(ids: list[int], text: str, wanted: int) -> None:
-    babbling = Episode(**{**vars(EPISODE), "turns": [*EPISODE.turns, Turn("a hall", text, action_ids=ids)]})
-    assert turn_fields(babbling, 2, 4, "observation")["turn_garbled"].tolist() == [0, wanted]
-
-
-def test_turn_fields() -> None:
-    fields = turn_fields(EPISODE, 0, 3, "observation")
-    state, after = fields["turn_state"].tolist(), fields["turn_after"].tolist()
-    assert state[0] == state[2] == text_hash("a room") and after == [state[1], state[2], text_hash("outside")]
-    assert fields["turn_action"][0] == fields["turn_action"][2] != fields["turn_action"][1]
-    assert fields["turn_valid"].tolist() == fields["turn_parsed"].tolist() == [1, 0, 1]
-    assert fields["turn_outcome"].tolist() == [0]
-    assert not [name for name in fields if "named" in name]
-    assert turn_fields(EPISODE, 1, 3, "observation", ["sparse"])["turn_named_sparse"].tolist() == [0.0, 1.0]
-
-
-@pytest.mark.parametrize("state", STATES)
-def test_a_window_tells_the_same_as_the_whole_episode(state: str) -> None:
-    whole = turn_fields(EPISODE, 0, 3, state)
-    parts = [turn_fields(EPISODE, 0, 1, state), turn_fields(EPISODE, 1, 3, state)]
-    for name, column in whole.items():
-        if name != "turn_outcome":
-            assert torch.equal(column, torch.cat([part[name] for part in parts]))
-
-
-def test_what_a_state_is() -> None:
-    history = turn_fields(EPISODE, 0, 3, "history")["turn_state"].tolist()
-    with_goal = turn_fields(EPISODE, 0, 3, "observation+goal")["turn_state"].tolist()
-    assert len(set(history)) == 3 and history[0] == text_hash("a room")
-    assert with_goal[0] == with_goal[2] != text_hash("a room")

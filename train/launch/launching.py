@@ -21,7 +21,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from config import machine
 from config.errors import ConfigError
-from config.suggest import parse
+from config.overrides import parse
 
 HERE, SLURM, PARALLEL = "here", "slurm", "local_parallel"
 LAUNCHED = "TURNGRID_LAUNCHED"  # in the environment of a run that a launcher has started: it computes where it is

@@ -23,7 +23,7 @@ from config import base
 from config.checks import folders
 from config.compose import composer, packages, search_path
 from config.errors import ConfigError
-from config.suggest import parse
+from config.overrides import parse
 from experiments.sweep import record
 from hydra_plugins import turngrid_sweeper
 from records.process.child import child_variables, die_with_parent

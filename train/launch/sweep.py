@@ -11,7 +11,7 @@ from omegaconf import DictConfig
 from config.checks.check import check
 from config.compose import composer
 from config.errors import ConfigError
-from config.suggest import parse
+from config.overrides import parse
 from experiments.sweep import record
 from experiments.sweep.definition import SweepError, load, scale_of
 from experiments.sweep.expansion import Point, part, points

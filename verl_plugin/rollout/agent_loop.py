@@ -12,7 +12,7 @@ import torch
 from pydantic import PrivateAttr
 from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopMetrics, AgentLoopOutput, register
 
-from algorithms.chosen import ALGO, Chosen
+from algorithms.chosen import ALGO, Chosen, slots_of
 from algorithms.registry import FORM, IN_ROLLOUT, ON_BATCH
 from envs.pool import EnvPool, pool_of
 from envs.registry import make_environment
@@ -32,7 +32,6 @@ from tasks.curriculum import turns_at
 from verl_plugin.rollout.samplers import ServerSampler
 from verl_plugin.rollout.token_stream import TokenCodec
 from verl_plugin.rollout.turn_fields import TreePlace, state_wanted, turn_fields
-from verl_plugin.slots import slots_of
 
 
 class RowOutput(AgentLoopOutput):

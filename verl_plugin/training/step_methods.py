@@ -15,10 +15,9 @@ from omegaconf import DictConfig
 from torch import Tensor
 from transfer_queue import KVBatchMeta
 
-from algorithms.chosen import ALGO, Chosen, algorithm
+from algorithms.chosen import ALGO, Chosen, algorithm, slots_of
 from algorithms.registry import ON_BATCH
 from algorithms.turns import Turns, repeated_states
-from verl_plugin.slots import slots_of
 from verl_plugin.training import replay
 from verl_plugin.training.losses import IN_WORKERS, PREFIX
 from verl_plugin.training.turn_rows import MASKS, TARGETS, TurnRows, targets_alone

@@ -1,0 +1,111 @@
+"""Example X as the rows of a step, and a trainer with methods over them."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+from omegaconf import OmegaConf
+
+sys.path.append(str(Path(__file__).parents[1] / "algorithms"))
+
+import transfer_queue as tq
+from example_x import PATHS, episode_rows
+from transfer_queue import KVBatchMeta
+from verl.trainer.ppo.padding_utils import upsample_batch_to_divisible_size
+from verl.utils.tensordict_utils import list_of_dict_to_tensordict
+
+import verl_plugin  # noqa: F401 - registers the estimators
+from algorithms.chosen import ALGO, Chosen, slots_of
+from algorithms.registry import SLOTS
+from config.compose import composer
+from verl_plugin.training.trainer import TurngridTrainer
+
+
+def row_of(record: dict[str, Any], prompt: int) -> dict[str, Any]:
+    mask = torch.tensor(record["mask"])
+    responses = torch.arange(1, len(mask) + 1)
+    fields = {
+        "uid": record["group"],
+        "prompts": torch.arange(prompt),
+        "responses": responses,
+        "input_ids": torch.cat([torch.arange(prompt), responses]),
+        "position_ids": torch.arange(prompt + len(mask)),
+        "response_mask": mask,
+        "loss_mask": mask,
+        "rm_scores": torch.tensor(record["reward"]),
+        "rollout_log_probs": torch.full((len(mask),), -1.0),
+        "old_log_probs": torch.full((len(mask),), -1.0),
+        "entropy": torch.tensor(record["entropy"]),
+        "values": torch.tensor(record["values"]),
+        "multi_modal_inputs": {},
+    }
+    parsed = {"parsed": [1] * len(record["state"])}
+    names = ("state", "after", "action", "valid", "parsed", "outcome", "named_half")
+    return fields | {f"turn_{name}": torch.tensor((record | parsed)[name]) for name in names}
+
+
+def batch_of(partition: str, windows: bool = False, dead: bool = False) -> KVBatchMeta:
+    """Example X as a step's rows, padded as verl pads."""
+    keys, rows = [], []
+    for name in PATHS:
+        for number, record in enumerate(episode_rows(name, windows)):
+            keys.append(f"{name}_{number}")
+            rows.append(row_of(record, prompt=3 + number))
+    for group in "PQ" if dead else "":
+        keys.append(f"{group}_9_0")
+        rows.append(row_of(episode_rows("P_1", False)[0] | {"group": group}, 3))
+        rows[-1] |= {name: torch.zeros_like(rows[-1][name]) for name in ("loss_mask", "response_mask")}
+    lengths = [
+        {"prompt_len": len(r["prompts"]), "response_len": len(r["responses"]), "seq_len": len(r["input_ids"])}
+        for r in rows
+    ]
+    steps = {"status": "success", "global_steps": 1, "min_global_steps": 0, "max_global_steps": 0}
+    tags = [length | steps for length in lengths]
+    tq.kv_batch_put(keys=keys, partition_id=partition, fields=list_of_dict_to_tensordict(rows), tags=tags)
+    return upsample_batch_to_divisible_size(KVBatchMeta(keys=keys, tags=tags, partition_id=partition), 16, 0)
+
+
+def trainer(slots: dict[str, Any], std: bool = True) -> TurngridTrainer:
+    """Without the workers, which nothing here needs."""
+    made: Any = object.__new__(TurngridTrainer)
+    algorithm = {"adv_estimator": "turngrid_grpo", "gamma": 1.0, "lam": 1.0, "norm_adv_by_std_in_grpo": std}
+    made.config = OmegaConf.create(
+        {
+            "tracking": {"credit": True},
+            "algo": {"name": "grpo"},
+            "algorithm": {**algorithm, "use_kl_in_reward": False, "rollout_correction": None},
+            "actor_rollout_ref": {"rollout": {"n": 4}},
+        }
+    )
+    return with_slots(made, {slot: slots.get(slot, {}) for slot in SLOTS})
+
+
+def trainer_of(*overrides: str) -> TurngridTrainer:
+    """As the front door composes it."""
+    made: Any = object.__new__(TurngridTrainer)
+    with composer() as composed:
+        made.config = composed([*overrides, "actor_rollout_ref.rollout.n=4"])
+    return with_slots(made, slots_of(made.config, (*SLOTS, ALGO)))
+
+
+def with_slots(made: Any, slots: dict[str, Any]) -> TurngridTrainer:
+    made.global_steps, made.total_training_steps, made._credits, made._replay = 1, 10, {}, []
+    made._slots, made._methods, made._dropped_all = slots, Chosen(slots), False
+    return made
+
+
+def turns_of(batch: KVBatchMeta, column: str = "advantages") -> dict[str, list[float]]:
+    """By episode the number of each turn, which all of its tokens must have."""
+    real = [key for key, tag in zip(batch.keys, batch.tags, strict=True) if not tag.get("is_padding")]
+    data = tq.kv_batch_get(keys=real, partition_id=batch.partition_id, select_fields=[column, "turn_ids"])
+    turns: dict[str, list[float]] = {}
+    for number, key in enumerate(real):
+        advantages, ids = data[column][number], data["turn_ids"][number]
+        assert not advantages[ids == 0].any()
+        for turn in range(1, int(ids.max()) + 1):
+            (value,) = advantages[ids == turn].unique().tolist()
+            turns.setdefault(key.rpartition("_")[0], []).append(value)
+    return turns
