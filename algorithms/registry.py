@@ -138,7 +138,10 @@ SLOTS: dict[str, dict[str, str]] = {
     },
     "loss": {"turn_clip": "algorithms.losses.turn_clip:TurnClip"},
     "terms": {"epo": "algorithms.terms.epo:Epo"},
-    "buffer": {"self_imitation": "algorithms.buffers.self_imitation:SelfImitation"},
+    "buffer": {
+        "self_imitation": "algorithms.buffers.self_imitation:SelfImitation",
+        "task_replay": "algorithms.buffers.task_replay:TaskReplay",
+    },
 }
 
 ONE = (FORM, "loss", "buffer")  # slots that hold one method

@@ -155,6 +155,7 @@ class StoredEpisode:
         group_mean: the mean score of its group.
         step: in which it was played.
         advantage: of all its action tokens when it is replayed.
+        task: what it was an episode of.
     """
 
     rows: Sequence[Mapping[str, Any]]
@@ -162,11 +163,13 @@ class StoredEpisode:
     group_mean: float
     step: int
     advantage: float = 0.0
+    task: str = ""
 
 
 class Buffer(Protocol):
     """Keeps episodes of earlier steps and gives some back to be learned from again, after a step's own update.
 
+    One that has ``replace(turns, step) -> {episode: StoredEpisode}`` puts them in the place of the step's own, before its baseline.
     ``synchronous``: what it counts are steps of a synchronous trainer. ``compares``: it needs several samples a prompt.
     """
 

@@ -38,6 +38,7 @@ class Turns:
         place: (B, T) int64, a token's index into the flattened (E, K) arrays; -1 where it is no action token.
         turn_ids: (B, T) int64, 1 on the tokens of a row's first turn, 2 on those of its second ...; 0 elsewhere.
         episodes: (E,) names ``<prompt>_<sample>``.
+        tasks: (E,) what each is an episode of; equal where the game is.
         entropy: float64, nats: mean over the turn's tokens of the entropy of the policy that sampled them; None: not computed.
         value: float64, the critic's value at the turn's first token; None: there is no critic.
         garbled: bool, the answer has undecodable characters or repeats itself; None: nobody looked.
@@ -59,6 +60,7 @@ class Turns:
     place: Tensor
     turn_ids: Tensor
     episodes: tuple[str, ...] = ()
+    tasks: tuple[str, ...] = ()
     entropy: Tensor | None = None
     value: Tensor | None = None
     garbled: Tensor | None = None

@@ -29,6 +29,7 @@ def row_of(record: dict[str, Any], prompt: int) -> dict[str, Any]:
     responses = torch.arange(1, len(mask) + 1)
     fields = {
         "uid": record["group"],
+        "task": f"game {record['group']}",
         "prompts": torch.arange(prompt),
         "responses": responses,
         "input_ids": torch.cat([torch.arange(prompt), responses]),
@@ -93,7 +94,7 @@ def trainer_of(*overrides: str) -> TurngridTrainer:
 
 def with_slots(made: Any, slots: dict[str, Any]) -> TurngridTrainer:
     made.global_steps, made.total_training_steps, made._credits, made._replay = 1, 10, {}, []
-    made._slots, made._methods, made._dropped_all = slots, Chosen(slots), False
+    made._slots, made._methods, made._dropped_all, made._replaced = slots, Chosen(slots), False, frozenset()
     return made
 
 

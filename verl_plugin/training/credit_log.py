@@ -16,6 +16,7 @@ import transfer_queue as tq
 from transfer_queue import KVBatchMeta
 
 from records.credit import Credit, write_credit
+from verl_plugin.training.replay import REPLAYED
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -50,8 +51,12 @@ class CreditLog(Base):
 
 
 def credits_of(batch: KVBatchMeta) -> dict[str, Credit]:
-    """By the row's key; verl's padding rows are left out."""
-    real = [key for key, tag in zip(batch.keys, batch.tags, strict=True) if not tag.get("is_padding", False)]
+    """By the row's key; left out are verl's padding rows, and those in whose place an earlier episode was learned from."""
+    real = [
+        key
+        for key, tag in zip(batch.keys, batch.tags, strict=True)
+        if not tag.get("is_padding", False) and not tag.get(REPLAYED, False)
+    ]
     data = tq.kv_batch_get(keys=real, partition_id=batch.partition_id, select_fields=list(FIELDS))
     names = set(data.keys())
     columns = [_rows(data[name]) if name in names else [None] * len(real) for name in FIELDS]

@@ -1,4 +1,5 @@
-"""Rows of earlier steps: read for a buffer to keep, and put back into verl's queue for an update of their own."""
+"""Rows of earlier steps: read for a buffer to keep, and put back into verl's queue, for an update of their own or in the place of
+a step's own."""
 
 from __future__ import annotations
 
@@ -17,15 +18,19 @@ from algorithms.slots import StoredEpisode
 from algorithms.turns import Turns, turn_ids
 from verl_plugin.training.turn_rows import members
 
+REPLAYED = "replayed"  # a tag: the row is not what its key's episode was
 KEPT = ("prompts", "responses", "input_ids", "position_ids", "loss_mask", "rollout_log_probs")
 
 
-def stored(batch: KVBatchMeta, turns: Turns, chosen: Sequence[int], step: int) -> list[StoredEpisode]:
-    """Episodes of this step as a buffer keeps them: token ids, masks and the log-probs that they were sampled with."""
+def stored(
+    batch: KVBatchMeta, turns: Turns, chosen: Sequence[int], step: int, more: Sequence[str] = ()
+) -> list[StoredEpisode]:
+    """Episodes of this step as a buffer keeps them: token ids, masks and the log-probs that they were sampled with, and ``more``
+    fields of their rows."""
     of = members(batch.keys)
     keys = [[batch.keys[row] for row in of[turns.episodes[episode]]] for episode in chosen]
     flat = list(chain.from_iterable(keys))
-    rows = dict(zip(flat, _read(batch, flat), strict=True))
+    rows = dict(zip(flat, _read(batch, flat, (*KEPT, *more)), strict=True))
     scores = turns.score
     return [
         StoredEpisode(
@@ -33,17 +38,31 @@ def stored(batch: KVBatchMeta, turns: Turns, chosen: Sequence[int], step: int) -
             score=scores[episode].item(),
             group_mean=scores[turns.group == turns.group[episode]].mean().item(),
             step=step,
+            task=turns.tasks[episode] if turns.tasks else "",
         )
         for episode, own in zip(chosen, keys, strict=True)
     ]
 
 
-def _read(batch: KVBatchMeta, keys: list[str]) -> list[dict[str, Tensor]]:
+def _read(batch: KVBatchMeta, keys: list[str], names: Sequence[str]) -> list[dict[str, Tensor]]:
     if not keys:
         return []
-    data = tq.kv_batch_get(keys=keys, partition_id=batch.partition_id, select_fields=list(KEPT))
-    columns = {name: [row.clone() for row in data[name].unbind()] for name in KEPT}
+    data = tq.kv_batch_get(keys=keys, partition_id=batch.partition_id, select_fields=list(names))
+    columns = {name: [row.clone() for row in data[name].unbind()] for name in names}
     return [{name: column[number] for name, column in columns.items()} for number in range(len(keys))]
+
+
+def in_place(batch: KVBatchMeta, episodes: Mapping[str, StoredEpisode]) -> None:
+    """Stored episodes as what this step's are learned from, by the name ``<prompt>_<sample>`` of the one that makes way. An episode
+    has one row here."""
+    if not episodes:
+        return
+    keys = [f"{name}_0" for name in episodes]
+    rows = [{**row, "response_mask": row["loss_mask"]} for episode in episodes.values() for row in episode.rows]
+    tags = [batch.tags[batch.keys.index(key)] for key in keys]
+    for tag, row in zip(tags, rows, strict=True):
+        tag.update(_lengths(row), **{REPLAYED: True})
+    tq.kv_batch_put(keys=keys, partition_id=batch.partition_id, fields=list_of_dict_to_tensordict(rows), tags=tags)
 
 
 @contextmanager
@@ -78,7 +97,16 @@ def _fields(row: Mapping[str, Tensor], advantage: float) -> dict[str, Any]:
     }
 
 
-def _tag(row: Mapping[str, Any], step: int) -> dict[str, Any]:
+def _lengths(row: Mapping[str, Any]) -> dict[str, int]:
     prompt, response = len(row["prompts"]), len(row["responses"])
-    lengths = {"prompt_len": prompt, "response_len": response, "seq_len": prompt + response}
-    return {"status": "success", **lengths, "global_steps": step, "min_global_steps": step, "max_global_steps": step}
+    return {"prompt_len": prompt, "response_len": response, "seq_len": prompt + response}
+
+
+def _tag(row: Mapping[str, Any], step: int) -> dict[str, Any]:
+    return {
+        "status": "success",
+        **_lengths(row),
+        "global_steps": step,
+        "min_global_steps": step,
+        "max_global_steps": step,
+    }

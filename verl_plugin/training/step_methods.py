@@ -39,7 +39,20 @@ class Methods(Base):
         self._methods = Chosen(self._slots)
         self._in_workers: dict[str, Any] = {}
         self._replay: list[Any] = []
+        self._replaced: frozenset[str] = frozenset()  # episodes in whose place this step learns from earlier ones
         self._dropped_all = False  # filters left nothing of this step to learn from: nothing is updated
+
+    # ---- before anything is computed of the rows
+
+    def _balance_batch(self, batch: KVBatchMeta, metrics: dict[str, Any], **kwargs: Any) -> KVBatchMeta:
+        for name, buffer in self._methods.of("buffer", self.global_steps).items():
+            if hasattr(buffer, "replace"):
+                turns = self._rows(batch).turns()
+                found = {turns.episodes[e]: held for e, held in buffer.replace(turns, self.global_steps).items()}
+                replay.in_place(batch, found)
+                self._replaced = frozenset(found)
+                metrics |= {f"buffer/{name}/replaced": float(len(found))}
+        return super()._balance_batch(batch, metrics, **kwargs)
 
     # ---- between estimator and update
 
@@ -147,8 +160,10 @@ class Methods(Base):
         """Take what this step replays, then offer what it played."""
         for name, buffer in self._methods.of("buffer", self.global_steps).items():
             self._replay = buffer.take(self.global_steps)
-            chosen = buffer.wanted(turns, advantages, self.global_steps)
-            buffer.offer(self.global_steps, replay.stored(rows.batch, turns, chosen, self.global_steps), turns)
+            wanted = buffer.wanted(turns, advantages, self.global_steps)
+            chosen = [episode for episode in wanted if turns.episodes[episode] not in self._replaced]
+            more = rows.recorded if hasattr(buffer, "replace") else ()
+            buffer.offer(self.global_steps, replay.stored(rows.batch, turns, chosen, self.global_steps, more), turns)
             told = {"episodes": len(buffer), "replayed": len(self._replay)}
             metrics |= {f"buffer/{name}/{key}": float(count) for key, count in told.items()}
 

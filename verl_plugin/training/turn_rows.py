@@ -23,6 +23,7 @@ TOKENS = (*MASKS, "rm_scores", KL_IN_REWARD, "advantages", "returns", "values", 
 TARGETS = "critic_targets"  # the mask of a critic that is not trained on all action tokens
 RECORDS = ("state", "after", "action", "valid", "parsed", "garbled", "outcome")
 OF_TREES = ("node", "tree")  # where a rollout form branches
+GAME = "task"
 
 
 class TurnRows:
@@ -36,19 +37,27 @@ class TurnRows:
     def __init__(self, batch: KVBatchMeta, named: Iterable[str] = ()) -> None:
         self.batch = batch
         records = [*RECORDS, *OF_TREES, *(f"{NAMED}{name}" for name in named)]
-        wanted = [*TOKENS, "uid", *(f"{PREFIX}{name}" for name in records)]
+        wanted = [*TOKENS, "uid", GAME, *(f"{PREFIX}{name}" for name in records)]
         data = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=wanted)
         known = set(data.keys())
         self._lengths = [len(row) for row in data["loss_mask"].unbind()]
         self.tokens = {name: padded(data[name]) for name in TOKENS if name in known}
         self._records = {name: list(data[f"{PREFIX}{name}"].unbind()) for name in records if f"{PREFIX}{name}" in known}
         self._groups = [str(uid) for uid in data["uid"]]
+        self._games = [str(game) for game in data[GAME]] if GAME in known else []
+        self.recorded = (
+            "rm_scores",
+            *(f"{PREFIX}{name}" for name in self._records),
+        )  # what a row has besides its tokens
 
     def turns(self) -> Turns:
         """Of the rows as ``tokens`` has them now."""
         rows = {"loss_mask": self.tokens["loss_mask"], "reward": self.tokens["rm_scores"]}
         rows |= {name: self.tokens[name] for name in ("entropy", "values") if name in self.tokens}
-        return turn_table(rows, self._records, members(self.batch.keys), self._groups)
+        own = members(self.batch.keys)
+        table = turn_table(rows, self._records, own, self._groups)
+        games = [self._games[own[name][0]] for name in table.episodes if self._games]
+        return replace(table, tasks=tuple(games))
 
     def of_estimator(self, turns: Turns) -> tuple[Turns, Tokens]:
         """What an estimator sees: rewards with the KL to the reference, where that is part of them."""

@@ -1,0 +1,78 @@
+"""buffer=task_replay through verl's own queue: a failed group of example X learns from what once won its game."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+import transfer_queue as tq
+from tensordict import TensorDict
+from example_step import batch_of, trainer, turns_of
+from transfer_queue import KVBatchMeta
+from verl.trainer.ppo.v1.trainer_base import PPOTrainer
+
+from algorithms.turns import OUTCOMES
+from verl_plugin.training.credit_log import credits_of
+from verl_plugin.training.trainer import TurngridTrainer
+
+LOST = OUTCOMES.index("lost")
+
+
+@pytest.fixture
+def made(queue: None, monkeypatch: pytest.MonkeyPatch) -> TurngridTrainer:
+    """What balances a batch after us asks workers."""
+    monkeypatch.setattr(PPOTrainer, "_balance_batch", lambda self, batch, metrics, **_: batch)
+    made = trainer({"buffer": {"task_replay": {}}})
+    learned(made, batch_of("first"), 1)
+    return made
+
+
+def learned(made: TurngridTrainer, batch: KVBatchMeta, step: int) -> tuple[KVBatchMeta, dict[str, Any]]:
+    made.global_steps, metrics = step, {}
+    return made._compute_advantage(made._balance_batch(batch, metrics), metrics), metrics
+
+
+def failed(partition: str) -> KVBatchMeta:
+    """Example X, but for group P, of which nobody won anything."""
+    batch = batch_of(partition)
+    keys = [key for key in batch.keys if key.startswith("P_")]
+    rewards = tq.kv_batch_get(keys=keys, partition_id=partition, select_fields=["rm_scores"])["rm_scores"]
+    fields = {"rm_scores": rewards * 0, "turn_outcome": torch.full((len(keys), 1), LOST)}
+    tq.kv_batch_put(keys=keys, partition_id=partition, fields=TensorDict(fields, batch_size=len(keys)))
+    return batch
+
+
+def held(made: TurngridTrainer) -> list[dict[str, Any]]:
+    return made._methods.state()["buffer/task_replay"]["episodes"]
+
+
+def test_a_failed_group_learns_from_a_stored_win(made: TurngridTrainer) -> None:
+    done, metrics = learned(made, failed("second"), 2)
+    turns = turns_of(done)
+    assert turns["P_0"] == pytest.approx([-0.5] * 2, abs=1e-5) and turns["P_1"] == pytest.approx([-0.5] * 3, abs=1e-5)
+    assert turns["P_3"] == pytest.approx(
+        [1.5] * 2, abs=1e-5
+    )  # the last of the worst: three turns of its own, two of the win
+    assert turns["Q_5"] == pytest.approx([1.15470] * 2, abs=1e-5)
+    assert metrics["buffer/task_replay/replaced"] == 1
+    won, row = tokens("first", "P_0_0"), tokens("second", "P_3_0")
+    assert torch.equal(row, won) and done.tags[done.keys.index("P_3_0")]["response_len"] == len(won)
+
+
+def tokens(partition: str, key: str) -> torch.Tensor:
+    return tq.kv_batch_get(keys=[key], partition_id=partition, select_fields=["responses"])["responses"][0]
+
+
+def test_what_is_replayed_is_neither_logged_nor_stored_again(made: TurngridTrainer) -> None:
+    done, _ = learned(made, failed("third"), 2)
+    assert "P_3_0" not in credits_of(done) and "P_2_0" in credits_of(done)
+    assert [(episode["task"], episode["step"]) for episode in held(made)] == [("game P", 1), ("game Q", 2)]
+
+
+def test_a_win_is_forgotten_in_time_and_a_checkpoint_remembers_it(made: TurngridTrainer) -> None:
+    again = trainer({"buffer": {"task_replay": {}}})
+    again._methods.load(made._methods.state())
+    assert learned(again, failed("late"), 1 + 20)[1]["buffer/task_replay/replaced"] == 1
+    done, metrics = learned(made, failed("too-late"), 1 + 21)
+    assert metrics["buffer/task_replay/replaced"] == 0 and turns_of(done)["P_3"] == [0.0] * 3
