@@ -79,7 +79,7 @@ def run_tests(layers: Sequence[Path], tests: Iterable[str] = (), options: Option
     tests = list(tests)
     key, request = prepare(tests, options)
     done = sandbox.run(
-        [options.python, "-s", "-B", "-c", BOOT],
+        [options.python, "-s", "-B", "-c", BOOT],  # not -I, which forgets PYTHONHASHSEED: sets would print differently
         layers,
         limits=options.limits,
         given=request,

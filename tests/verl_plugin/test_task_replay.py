@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import torch
 import transfer_queue as tq
-from tensordict import TensorDict
 from example_step import batch_of, trainer, turns_of
+from tensordict import TensorDict
 from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.v1.trainer_base import PPOTrainer
 
