@@ -17,7 +17,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from experiments.export.folder import ExportError, export
+from experiments.export.folder import export
+from experiments.export.found import ExportError
 from records.process.exit_codes import answered
 
 

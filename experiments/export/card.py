@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from experiments.evaluation.matrix import EvaluationResult
-from experiments.export.folder import Exported
+from experiments.export.found import Exported
 from records.models.locate import ASSET, PACKAGED, RUN, local_folder
 from records.stages import stage_name
 

@@ -19,7 +19,7 @@ from config.compose import compose
 from experiments.evaluation.matrix import EvaluationResult
 from experiments.evaluation.result import RunResult
 from experiments.export.__main__ import main
-from experiments.export.folder import MODEL
+from records.files.checkpoints import MODEL
 from records.files.whole import seal
 from records.provenance import Attempt
 
