@@ -11,6 +11,8 @@ from typing import Any
 
 from envs.former_fields import current
 
+TASK_TYPE = "task_type"  # in a step's ``info``, where an environment has types of tasks: success is told by type
+
 
 class EnvError(RuntimeError):
     """The environment itself failed (a hang, a crash, a broken game file); never the agent's fault."""

@@ -9,6 +9,14 @@ from math import comb
 
 import numpy as np
 
+WINDOW = 5  # steps over which curves are smoothed
+
+
+def running_mean(values: Sequence[float]) -> list[float]:
+    """Over the last ``WINDOW`` values; over fewer at the start."""
+    windows = [values[max(0, end - WINDOW) : end] for end in range(1, len(values) + 1)]
+    return [float(np.mean(window)) for window in windows]
+
 
 @dataclass(frozen=True)
 class Interval:

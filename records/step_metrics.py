@@ -22,6 +22,7 @@ def step_metrics(groups: Sequence[Sequence[Episode]], trained: str) -> dict[str,
     outcomes = {f"rollout/{outcome.value}": _mean(e.outcome is outcome for e in episodes) for outcome in Outcome}
     return {
         **_success(episodes),
+        **success_by_type([episode for episode in episodes if episode.whole], "success/by_type/"),
         **_rewards([episode for group in learned for episode in group]),
         **_shaping([episode for group in learned for episode in group]),
         **_signal(learned, trained),
@@ -60,6 +61,12 @@ def _success(episodes: Sequence[Episode]) -> dict[str, float]:
         "train_branched": [episode for episode in episodes if episode.branched],
     }
     return {f"success/{name}": _mean(episode.won for episode in played) for name, played in kinds.items() if played}
+
+
+def success_by_type(episodes: Sequence[Episode], prefix: str) -> dict[str, float]:
+    """Share won, in [0, 1], of each type of task that the environment tells of; nothing where it tells of none."""
+    types = sorted({episode.task_type for episode in episodes} - {""})
+    return {f"{prefix}{kind}": _mean(e.won for e in episodes if e.task_type == kind) for kind in types}
 
 
 def _form(episodes: Sequence[Episode]) -> dict[str, float]:

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from envs.types import TASK_TYPE
 from rewards.shaping.view import TRAINED
 
 
@@ -108,6 +109,11 @@ class Episode:
     def whole(self) -> bool:
         """The policy alone played it from the game's start, so that its success is the policy's."""
         return not (self.prefix or self.guidance or self.branched)
+
+    @property
+    def task_type(self) -> str:
+        """As the environment tells it with each step; "" where it has none."""
+        return str(next((turn.info[TASK_TYPE] for turn in self.turns if TASK_TYPE in turn.info), ""))
 
     @property
     def branched(self) -> bool:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from envs.alfworld import game
 from envs.alfworld.engine import NOTHING, Engine
 from envs.text_env import RawStep, TextEnv, accepted_file, sanitise
-from envs.types import Observation, TaskRef
+from envs.types import TASK_TYPE, Observation, TaskRef
 
 
 class AlfWorldEnv(TextEnv):
-    """One game of a session. ``info`` of each step: the goal conditions that hold now, and how many there are."""
+    """One game of a session. ``info`` of each step: the goal conditions that hold now, how many there are, and the type of the task."""
 
     def __init__(self, *, legal: bool = False, expert: bool = False) -> None:
         super().__init__()
@@ -49,7 +49,7 @@ class AlfWorldEnv(TextEnv):
         self._best = max(self._best, met)
         self._follow(command)
         self._shown = self._see(NOTHING if answer is None else answer, self._shown.goal)
-        info = {"goal_conditions": met, "goal_conditions_total": self._goal.total}
+        info = {"goal_conditions": met, "goal_conditions_total": self._goal.total, TASK_TYPE: self._goal.task_type}
         score = float(self._best - self._at_first)
         return RawStep(self._shown, score, won=won, valid=answer is not None, info=info)
 

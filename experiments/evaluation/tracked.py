@@ -9,6 +9,7 @@ from pathlib import Path
 from envs.printable import printable
 from experiments.evaluation.matrix import EvaluationResult, evaluations_of
 from experiments.evaluation.stage import played
+from records.step_metrics import success_by_type
 from records.tracking.stage_run import StageRun
 from records.tracking.tracker import Table, Trackers
 from rollouts.episode import Episode, Turn
@@ -55,8 +56,12 @@ def log_evaluation(run: StageRun, policies: Sequence[str], settings: Sequence[Ev
         whole = {
             names[label]: of_set[step] for label, of_set in evaluations.items()
         }  # before those of a mixture's tasks
+        types = [
+            success_by_type(of_all[policy], f"success/test/{names[item.label]}/by_type/") for item, of_all in found
+        ]
+        metrics = policy_metrics(whole) | dict(pair for told in types for pair in told.items())
         last = step == len(policies) - 1
-        trackers.log(step, {"policy": policy, **policy_metrics(whole)}, tables if last else {})
+        trackers.log(step, {"policy": policy, **metrics}, tables if last else {})
     trackers.finish()
 
 

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from experiments.report.methods import THRESHOLDS, Reliability
-from experiments.report.series import Facet
+from experiments.report.series import Facet, Panel, Series
 from experiments.report.svg import INK, SERIES, figure, inline, style
-from records.statistics import Interval
+from records.statistics import WINDOW, Interval, running_mean
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 ACROSS = 3  # panels side by side
 WIDE, HALF = 9.6, 5.2  # inches: as wide as the page, and half of that
@@ -51,20 +52,22 @@ def curves(facets: Sequence[Facet], by: str) -> str:
         for axes in list(grid.flat)[len(facets) :]:
             axes.set_visible(False)
         if len(names) > 1:
-            handles = {line.get_label(): line for axes in grid.flat for line in axes.get_lines()}
-            made.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=min(4, len(names)))
+            _legend(made, grid, names)
         return inline(made, title)
+
+
+def _legend(made: Figure, grid: np.ndarray, names: Sequence[str]) -> None:
+    """One entry a setting; the raw curves behind have no name."""
+    handles = {line.get_label(): line for axes in grid.flat for line in axes.get_lines() if line.get_label() in names}
+    made.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=min(4, len(names)))
 
 
 def _facet(axes: Axes, facet: Facet, by: str, names: Sequence[str]) -> None:
     from matplotlib.ticker import MaxNLocator
 
     for series in facet.series:
-        look = _look(names.index(series.name))
         across = series.steps if by == "steps" else series.episodes
-        axes.plot(across, 100 * series.mean, label=series.name, **look)
-        if series.seeds > 1:
-            axes.fill_between(across, 100 * series.low, 100 * series.high, color=look["color"], alpha=0.16, linewidth=0)
+        _line(axes, across, series, _look(names.index(series.name)), 100)
     axes.set_title(facet.name)
     axes.set_xlabel("RL step" if by == "steps" else "training episodes")
     axes.set_ylim(bottom=0)
@@ -73,23 +76,62 @@ def _facet(axes: Axes, facet: Facet, by: str, names: Sequence[str]) -> None:
     axes.grid(alpha=1, linewidth=0.7)
 
 
+def _line(axes: Axes, across: np.ndarray, series: Series, look: Mapping[str, Any], scale: float = 1) -> None:
+    """Smoothed, with the steps themselves behind, where there are enough of them; a point where there is one step alone."""
+    lines = [scale * line for line in (series.mean, series.low, series.high)]
+    if smooth := len(across) > WINDOW:
+        axes.plot(across, lines[0], alpha=0.35, linewidth=0.9, **look)
+    mean, low, high = (running_mean(line) for line in lines) if smooth else lines
+    axes.plot(across, mean, label=series.name, marker="o" if len(across) == 1 else None, **look)
+    if series.seeds > 1:
+        axes.fill_between(across, low, high, color=look["color"], alpha=0.16, linewidth=0)
+
+
+def training(found: Sequence[Panel]) -> str:
+    """What else was measured while training, a small chart each."""
+    from matplotlib.ticker import MaxNLocator
+
+    names = list(dict.fromkeys(series.name for panel in found for series in panel.series))
+    down = -(-len(found) // ACROSS)
+    with style("training"):
+        made = figure(WIDE, 0.5 + 1.9 * down, "training")
+        grid = made.subplots(down, ACROSS, squeeze=False)
+        for axes in list(grid.flat)[len(found) :]:
+            axes.set_visible(False)
+        for axes, panel in zip(grid.flat, found, strict=False):
+            for series in panel.series:
+                _line(axes, series.steps, series, _look(names.index(series.name)))
+            axes.set_title(panel.title)
+            axes.set_ylabel(panel.unit)
+            axes.xaxis.set_major_locator(MaxNLocator(4, integer=True))
+            axes.yaxis.set_major_locator(MaxNLocator(4))
+            axes.grid(alpha=1, linewidth=0.7)
+        for axes in list(grid.flat)[max(0, len(found) - ACROSS) : len(found)]:
+            axes.set_xlabel("RL step")
+        if len(names) > 1:
+            _legend(made, grid, names)
+        return inline(made, "what training measured besides success")
+
+
 def heat_map(rows: Sequence[str], columns: Sequence[str], values: np.ndarray) -> str:
-    """``values``: shape (rows, columns), in [0, 1], NaN where nothing is known."""
+    """``values``: shape (rows, columns), in [0, 1], NaN where nothing is known. 0 has the page's own colour."""
+    from matplotlib.colors import LinearSegmentedColormap
+
+    shades = LinearSegmentedColormap.from_list("from paper", [(SERIES[0], 0.0), (SERIES[0], 0.75)])
     with style("heat"):
         made = figure(min(WIDE, 3.4 + 1.25 * len(columns)), 1.5 + 0.42 * len(rows), "heat")
         axes = made.subplots()
         top = max(1.0, 100 * float(np.nanmax(values)))
-        mesh = axes.pcolormesh(100 * values[::-1], cmap="viridis", vmin=0, vmax=top)
+        mesh = axes.pcolormesh(100 * values[::-1], cmap=shades, vmin=0, vmax=top)
         for (row, column), value in np.ndenumerate(values[::-1]):
             if not np.isnan(value):
-                dark = 100 * value < 0.55 * top
                 axes.text(
                     column + 0.5,
                     row + 0.5,
                     f"{100 * value:.1f}",
                     ha="center",
                     va="center",
-                    color="white" if dark else "black",
+                    color=INK,
                 )
         axes.set_xticks(np.arange(len(columns)) + 0.5, columns, rotation=0 if len(columns) < 6 else 25)
         axes.set_yticks(np.arange(len(rows)) + 0.5, rows[::-1])

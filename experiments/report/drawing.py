@@ -11,15 +11,25 @@ from experiments.report.charts import Chart
 from experiments.report.methods import Reliability
 from experiments.report.runs import LAST, Run, grouped
 from experiments.report.selection import BASE
-from experiments.report.series import facets
+from experiments.report.series import facets, panels
+from records.statistics import WINDOW
 
 FEW = 4  # scores: so few that no quarter of them can be dropped
 Task = tuple[str, str]
 
 
 def drawn(runs: Sequence[Run], found: Reliability | None) -> Mapping[str, Sequence[Chart]]:
-    """Charts by section: ``curves``, ``heat`` and ``reliability``, each empty where there is nothing to draw."""
-    return {"curves": _curves(runs), "heat": _heat(runs), "reliability": _reliability(found) if found else []}
+    """Charts by section: ``curves``, ``training``, ``heat`` and ``reliability``, each empty where there is nothing to draw."""
+    whole = _reliability(found) if found else []
+    return {"curves": _curves(runs), "training": _training(runs), "heat": _heat(runs), "reliability": whole}
+
+
+def _training(runs: Sequence[Run]) -> list[Chart]:
+    found = panels(runs)
+    note = (
+        "Each step of RL; docs/tracking.md says what each is. What no run has, or what was 0 throughout, is left out."
+    )
+    return [Chart("training", "While training", charts.training(found), note)] if found else []
 
 
 def _curves(runs: Sequence[Run]) -> list[Chart]:
@@ -28,6 +38,8 @@ def _curves(runs: Sequence[Run]) -> list[Chart]:
         return []
     several = any(series.seeds > 1 for facet in found for series in facet.series)
     note = "Success of the policy while it trains, on training games, at the training temperature: not the test."
+    if any(len(series.steps) > WINDOW for facet in found for series in facet.series):
+        note += f" Thick: mean of the last {WINDOW} steps; thin: each step."
     note += " Line: mean over seeds; band: from the lowest to the highest seed." if several else ""
     if not all(run.result for run in runs if run.curve.steps):
         note += " Runs without a result are drawn as far as they got, where no other run of the setting has one."

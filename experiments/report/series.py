@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from experiments.report.curve import SHOWN, shown
 from experiments.report.methods import task_axes
 from experiments.report.runs import Run, apart, grouped
 
@@ -17,7 +18,7 @@ MOST_FACETS = 9
 @dataclass(frozen=True)
 class Series:
     """One setting. All arrays have one entry a step that each of its seeds has: ``mean``, ``low`` and ``high`` (the lowest
-    and highest seed) are shares in [0, 1], ``episodes`` counts those played by one run up to the step."""
+    and highest seed) are shares in [0, 1] or in the metric's unit, ``episodes`` counts those played by one run up to the step."""
 
     name: str
     seeds: int
@@ -62,11 +63,47 @@ def _count(runs: Sequence[Run], axes: Sequence[str]) -> int:
     return len({tuple(run.coordinates.get(axis) for axis in axes) for run in runs})
 
 
-def one_series(name: str, runs: Sequence[Run]) -> Series:
-    """Finished runs alone where there are any: a run that stopped early would cut the others short."""
+def one_series(name: str, runs: Sequence[Run], metric: str = "") -> Series:
+    """Of success, or of another ``metric`` that all of ``runs`` have. Finished runs alone where there are any: a run that stopped
+    early would cut the others short."""
     chosen = [run for run in runs if run.result] or list(runs)
-    steps = sorted(set.intersection(*(set(run.curve.steps) for run in chosen)))
-    rows = np.array([[run.curve.shares[run.curve.steps.index(step)] for step in steps] for run in chosen])
+    values = [_values(run, metric) for run in chosen]
+    steps = sorted(set.intersection(*map(set, values)))
+    rows = np.array([[value[step] for step in steps] for value in values])
     first = chosen[0].curve
     played = np.array([first.episodes[first.steps.index(step)] for step in steps])
     return Series(name, len(chosen), np.array(steps), played, rows.mean(axis=0), rows.min(axis=0), rows.max(axis=0))
+
+
+def _values(run: Run, metric: str) -> Mapping[int, float]:
+    return run.curve.others[metric] if metric else dict(zip(run.curve.steps, run.curve.shares, strict=True))
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One metric of training; ``unit`` "" where it has none."""
+
+    title: str
+    unit: str
+    series: Sequence[Series]
+
+
+def panels(runs: Sequence[Run]) -> list[Panel]:
+    """One for each metric that any run has, in the order of ``SHOWN``, whose lines are the settings that have it; none where
+    these are too many to be told apart, or all values of it are 0."""
+    found = []
+    settings = grouped([run for run in runs if run.curve.steps], nameless="run")
+    names = {name for run in runs for name in run.curve.others} if len(settings) <= MOST_LINES else set()
+    for name in sorted(names, key=_order):
+        have = {setting: [run for run in group if name in run.curve.others] for setting, group in settings.items()}
+        lines = [one_series(setting, group, name) for setting, group in have.items() if group]
+        if any(line.mean.any() for line in lines):
+            found.append(Panel(*(shown(name) or (name, "")), lines))
+    return found
+
+
+def _order(name: str) -> tuple[int, str]:
+    places = [
+        place for place, known in enumerate(SHOWN) if name == known or known.endswith("/") and name.startswith(known)
+    ]
+    return places[0], name

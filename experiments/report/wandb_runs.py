@@ -7,13 +7,11 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from envs.former_fields import current
 from experiments.evaluation import result
 from experiments.evaluation.matrix import EvaluationResult
 from experiments.evaluation.result import RunResult, StageResult
-from experiments.report.curve import Line, curve_of
+from experiments.report.curve import curve_of
 from experiments.report.runs import Run
 from experiments.sweep.status import State
 from records import former_keys
@@ -60,7 +58,7 @@ def read_wandb(folder: Path) -> Run:
         reason="" if evaluations else f"only W&B logs, of {', '.join(by_stage)}, and no evaluation among them",
         result=_result(folder, seed, evaluations) if evaluations else None,
         attempts=[Attempt(**config["provenance"])] if config.get("provenance") else [],
-        curve=curve_of(msgspec.convert(steps, list[Line])),
+        curve=curve_of(steps),
     )
 
 

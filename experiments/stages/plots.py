@@ -8,12 +8,12 @@ from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 from experiments.evaluation.result import RunResult, StageResult
+from records.statistics import WINDOW, running_mean
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 TRAIN, VALIDATION = "success/train", "success/validation"
-WINDOW = 5  # steps of the running mean
 COLOURS = {"base": "#7f7f7f", "sft": "#ff7f0e", "rl": "#2ca02c"}  # grey, orange, green: apart also when printed grey
 OTHER, VALIDATED = "#1f77b4", "#9467bd"
 LABELS = {"base": "base", "sft": "SFT", "rl": "RL"}
@@ -58,8 +58,9 @@ def _draw_training(axes: Axes, metrics: Sequence[Mapping[str, Any]]) -> None:
     from matplotlib.ticker import MaxNLocator
 
     steps, shares = _series(metrics, TRAIN)
-    axes.plot(steps, shares, color=OTHER, alpha=0.35, linewidth=1, label="training games, each step")
-    axes.plot(steps, _running_mean(shares), color=OTHER, linewidth=2, label=f"the same, mean of {WINDOW} steps")
+    point = "o" if len(steps) == 1 else None  # a line of one point is not seen
+    axes.plot(steps, shares, color=OTHER, alpha=0.35, linewidth=1, marker=point, label="training games, each step")
+    axes.plot(steps, running_mean(shares), color=OTHER, linewidth=2, label=f"the same, mean of {WINDOW} steps")
     _draw_validation(axes, metrics)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_xlabel("RL step")
@@ -101,9 +102,3 @@ def _series(metrics: Sequence[Mapping[str, Any]], key: str) -> tuple[list[int], 
     """Steps and percentages of the lines that have the key."""
     lines = [line for line in metrics if line.get(key) is not None]
     return [line["step"] for line in lines], [100 * line[key] for line in lines]
-
-
-def _running_mean(values: Sequence[float]) -> list[float]:
-    """Over the last ``WINDOW`` values; over fewer at the start."""
-    windows = [values[max(0, end - WINDOW) : end] for end in range(1, len(values) + 1)]
-    return [sum(window) / len(window) for window in windows]

@@ -49,7 +49,8 @@ def test_each_type_is_won_by_its_plan_and_paid_in_full(games, kind):
     assert all(result.valid for result in results)
     assert sum(result.score_delta for result in results) == task.max_score == CONDITIONS[kind]
     assert all(result.score_delta >= 0 for result in results)
-    assert results[-1].info == {"goal_conditions": CONDITIONS[kind], "goal_conditions_total": CONDITIONS[kind]}
+    conditions = {"goal_conditions": CONDITIONS[kind], "goal_conditions_total": CONDITIONS[kind]}
+    assert results[-1].info == {**conditions, "task_type": kind}
     assert task.goal and "UNKNOWN" not in task.goal
     env.close()
 

@@ -7,7 +7,8 @@ import pytest
 
 from experiments.evaluation.result import RunResult, StageResult
 from experiments.evaluation.run_table import summary_table
-from experiments.stages.plots import _running_mean, _top, learning_curve
+from experiments.stages.plots import _top, learning_curve
+from records.statistics import running_mean
 from records.success import summarise
 from rollouts.episode import Episode, Outcome, Turn
 
@@ -115,7 +116,7 @@ def test_table_of_a_model_that_never_wins(result: RunResult) -> None:
 
 
 def test_running_mean_by_hand() -> None:
-    assert _running_mean([10.0, 20, 30, 40, 50, 60]) == [10, 15, 20, 25, 30, 40]
+    assert running_mean([10.0, 20, 30, 40, 50, 60]) == [10, 15, 20, 25, 30, 40]
 
 
 def test_the_axis_holds_intervals_and_curve(result: RunResult) -> None:

@@ -103,7 +103,7 @@ def test_a_steps_metrics_by_hand() -> None:
         [episode("b", [0.5]), episode("b", [0.0], tokens=4)],
     ]
     for one in groups[0]:
-        one.turns[0].info = {"refused": "import"}
+        one.turns[0].info = {"refused": "import", "task_type": "clean"}
     unread = groups[1][1].turns[0]
     unread.valid = unread.parsed = False
     groups[0][1].shaping = {"g_ra": -0.5, "g_ra/passed/outcome": 1.0}
@@ -115,6 +115,7 @@ def test_a_steps_metrics_by_hand() -> None:
         "shaping/g_ra/passed/outcome/mean": 1 / 4,
         "rollout/refused/import": 2.0,
         "success/train": 0.25,
+        "success/by_type/clean": 0.5,
         "rollout/won": 0.25,
         "rollout/lost": 0.75,
         "rollout/turns": 5 / 4,

@@ -1,0 +1,1 @@
+"""A run's model for people who have neither the run nor turngrid."""

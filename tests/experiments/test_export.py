@@ -1,0 +1,122 @@
+"""An exported model: the run's logits in plain transformers, its figures on the card, and nothing half written."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from finished_run import ONE_OF_TWO, finish
+from omegaconf import OmegaConf
+from safetensors.torch import load_file, save_file
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from config.compose import compose
+from experiments.evaluation.matrix import EvaluationResult
+from experiments.evaluation.result import RunResult
+from experiments.export.__main__ import main
+from records.files.checkpoints import MODEL
+from records.files.whole import seal
+from records.provenance import Attempt
+
+ROOT = Path(__file__).parents[2]
+TINY = ROOT / "assets" / "tiny"
+STEP = Path("rl/checkpoints/global_step_3")
+TEMPLATE = "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}"
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """A finished run whose RL changed every weight."""
+    folder = finish(tmp_path / "a-run")
+    for model in (folder / STEP / MODEL, folder / "sft" / "model"):
+        shutil.copytree(TINY, model)
+    weights = folder / STEP / MODEL / "model.safetensors"
+    save_file({name: 1.5 * tensor for name, tensor in load_file(weights).items()}, weights, {"format": "pt"})
+    seal(folder / STEP)
+    write_config(folder)
+    Attempt("0123456789abcdef", False, {"verl": "0.9.1"}, 0.0).record(folder / "attempts.jsonl")
+    result = RunResult.read(folder)
+    assert result
+    figures = [EvaluationResult(name, "textworld", "w2-o3-q4", out_of_reach=0, **ONE_OF_TWO) for name in ("base", "rl")]
+    replace(result, matrix=figures).write(folder)
+    return folder
+
+
+def write_config(folder: Path, *overrides: str) -> None:
+    OmegaConf.save(compose(["model.path=Qwen/Qwen2.5-0.5B", *overrides]), folder / "config.yaml", resolve=True)
+
+
+def logits(folder: Path) -> torch.Tensor:
+    ids = AutoTokenizer.from_pretrained(folder)("you see a red box", return_tensors="pt").input_ids
+    with torch.no_grad():
+        return AutoModelForCausalLM.from_pretrained(folder)(ids).logits
+
+
+def test_plain_transformers_gets_the_logits_of_the_checkpoint(run: Path, tmp_path: Path) -> None:
+    assert main([str(run), "--to", str(tmp_path / "out")]) == 0
+    exported = logits(tmp_path / "out")
+    assert torch.equal(exported, logits(run / STEP / MODEL))
+    assert not torch.allclose(exported, logits(TINY))
+    assert not (tmp_path / "out" / "manifest.json").exists()
+
+
+def test_the_card_says_what_the_run_found(run: Path, tmp_path: Path) -> None:
+    assert main([f"run://{run}", "--to", str(tmp_path / "out")]) == 0
+    card = (tmp_path / "out" / "README.md").read_text()
+    assert "base_model: Qwen/Qwen2.5-0.5B\n" in card.split("---")[1]
+    assert "after imitation (SFT) and reinforcement learning (grpo, reward sparse)" in card
+    assert "| **after RL** | textworld | `w2-o3-q4` | 0.4 | 50.0 [10.0, 90.0] | 2 | 1 (seed 0) |" in card
+    assert "verl 0.9.1; commit `0123456789`" in card
+    form = json.loads((tmp_path / "out" / "prompt_form.json").read_text())
+    assert form["env"] == "textworld" and form["max_action_tokens"] == compose([]).env.max_action_tokens
+
+
+def test_the_runs_own_chat_template_goes_along(run: Path, tmp_path: Path) -> None:
+    write_config(run, "+data.apply_chat_template_kwargs.enable_thinking=false")
+    config = OmegaConf.load(run / "config.yaml")
+    OmegaConf.update(config, "actor_rollout_ref.model.custom_chat_template", TEMPLATE)
+    OmegaConf.save(config, run / "config.yaml")
+    assert main([str(run), "--to", str(tmp_path / "out")]) == 0
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "out")
+    assert tokenizer.apply_chat_template([{"role": "user", "content": "hello"}], tokenize=False) == "<user>hello"
+    form = json.loads((tmp_path / "out" / "prompt_form.json").read_text())
+    assert form["chat_template_kwargs"] == {"enable_thinking": False}
+
+
+def test_a_checkpoint_that_was_not_evaluated_says_so(run: Path, tmp_path: Path) -> None:
+    shutil.copytree(run / STEP, run / STEP.with_name("global_step_1"))
+    assert main([str(run / STEP.with_name("global_step_1")), "--to", str(tmp_path / "out")]) == 0
+    assert "Not measured" in (tmp_path / "out" / "README.md").read_text()
+
+
+def test_what_cannot_be_exported_is_refused_in_one_line(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+
+    def refused(*arguments: str) -> str:
+        assert main(arguments) == 2
+        assert [path.name for path in tmp_path.iterdir()] == ["a-run"]
+        (line,) = capsys.readouterr().err.splitlines()
+        return line
+
+    assert "required: --to" in refused(str(run))
+    assert "did you mean" in refused(f"{run}s", "--to", str(out))
+    assert "no run tells of it" in refused(str(TINY), "--to", str(out))
+    assert "name a new folder" in refused(str(run), "--to", str(run))
+    weights = run / STEP / MODEL / "model.safetensors"
+    save_file({"model.q_proj.base_layer.weight": torch.zeros(1)}, weights)
+    assert "is cut short" in refused(str(run / STEP), "--to", str(out))
+    seal(run / STEP)
+    assert "not merged" in refused(str(run), "--to", str(out))
+
+
+def test_the_page_shows_the_command_and_every_file() -> None:
+    page = (ROOT / "docs" / "export.md").read_text()
+    assert "python -m experiments.export runs/NAME --to my-model" in page
+    assert {"README.md", "prompt_form.json"} <= set(re.findall(r"^\| `([^`]+)`", page, re.MULTILINE))
