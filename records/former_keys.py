@@ -15,6 +15,7 @@ KEYS = {  # former -> now
 VALUES = {  # key -> former value -> now
     "curriculum.name": {"stages": "phases"},
     "demos.source": {"walkthrough": "expert"},
+    "env.expert": {"none": "plan"},
 }
 
 

@@ -20,7 +20,7 @@ _RECIPE = 1  # of the generator and of the scores; alfworld's version counts bes
 _SPLIT_FOLDERS = {"validation": "valid_seen"}
 _CHOICES = {
     "test_split": ("valid_unseen", "valid_seen"),
-    "expert": ("none", "planner", "handcoded"),
+    "expert": ("searcher", "plan", "planner", "handcoded"),
     "order": ("mixed", "sorted"),
 }
 _WITH_PLAN = ("demonstrations", "pretraining")
@@ -34,7 +34,7 @@ class AlfWorldSettings:
     test_split: str = "valid_unseen"
     data_dir: str = ""
     order: str = "mixed"
-    expert: str = "none"
+    expert: str = "searcher"
     expert_max_commands: int = field(default=24, metadata={"range": (1, 1000)})
 
 
@@ -80,12 +80,13 @@ class AlfWorld(Environment):
         return 24
 
     def for_split(self, params: Params, split: str) -> dict[str, Any]:
-        """Generated: which floor plans. Official: which folder, its listing, and whether a game needs a plan."""
-        folder = self._folder(split)
-        if params["source"] == "generated":
-            return {**params, "floor_plans": "unseen" if folder == "valid_unseen" else "train"}
-        needs_plan = split in _WITH_PLAN
+        """Generated: which floor plans, and who demonstrates if not the maker. Official: which folder, its listing, and
+        whether a game needs a plan."""
+        folder, needs_plan = self._folder(split), split in _WITH_PLAN
         plan = {"expert": self.settings.expert, "limit": self.settings.expert_max_commands} if needs_plan else {}
+        if params["source"] == "generated":
+            searched = plan if split == "demonstrations" and self.settings.expert == "searcher" else {}
+            return {**params, "floor_plans": "unseen" if folder == "valid_unseen" else "train", **searched}
         listing = self._games(folder).listing
         return {**params, "folder": folder, "listing": listing, "needs_plan": needs_plan, **plan}
 

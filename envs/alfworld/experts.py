@@ -1,5 +1,6 @@
-"""Plans for games that have none, by the experts that come with alfworld and TextWorld.
+"""Who plans a demonstration.
 
+``searcher`` (ours) plays from what is visible. The others come with alfworld and TextWorld, for games that have no plan:
 ``planner`` sees the whole state and finds a short plan. ``handcoded`` is alfworld's rule-based agent, which searches
 as an agent must; it is "not guaranteed to succeed or be optimal" in its authors' words, and draws at random at times.
 """
@@ -16,10 +17,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from envs.alfworld import planner
+from envs.alfworld import game, planner
 from envs.alfworld.engine import NOTHING, Engine
 from envs.alfworld.goal import Goal
 from envs.alfworld.official import FILE
+from envs.alfworld.searcher import Searcher
+from envs.environment import Rejected
+
+SEARCHER = "searcher"
 
 
 @dataclass(frozen=True)
@@ -34,11 +39,27 @@ def plan(expert: str, engine: Engine, goal: Goal, seed: int, limit: int) -> list
     """At most ``limit`` commands that should win the game ``engine`` has loaded; none where the expert fails.
 
     Raises:
-        Rejected: the planner takes too long.
+        Rejected: the planner takes too long, or the searcher does not understand the task's words.
     """
     introduction = engine.reset()
+    if expert == SEARCHER:
+        return _searched(engine, introduction, limit)
     found = planner.plan(engine) if expert == "planner" else _handcoded(engine, introduction, goal, seed, limit)
     return found if len(found) <= limit else []
+
+
+def _searched(engine: Engine, introduction: str, limit: int) -> list[str]:
+    try:
+        searcher = Searcher(game.task_words(engine), introduction)
+    except ValueError as error:
+        raise Rejected(str(error)) from error
+    played: list[str] = []
+    while len(played) < limit:
+        played.append(searcher.act(engine.commands))
+        searcher.saw(played[-1], engine.step(played[-1]) or NOTHING)
+        if engine.won:
+            return played
+    return []
 
 
 def _handcoded(engine: Engine, introduction: str, goal: Goal, seed: int, limit: int) -> list[str]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from envs.alfworld import experts, game, generate, official, pddl, plan, translate, wheel
 from envs.alfworld.engine import Engine
+from envs.alfworld.experts import SEARCHER
 from envs.alfworld.kinds import type_of_seed
 from envs.alfworld.official import FILE
 from envs.environment import GameRecord, Params, Rejected
@@ -35,9 +36,11 @@ def generated(params: Params, seed: int, folder: Path) -> GameRecord:
     engine = _loaded(data)
     if not wins(engine, expert_plan):
         raise Rejected("the expert plan does not win")
-    engine.reset()
     file = folder / FILE
     game.write(file, {**data, "solvable": True, "walkthrough": list(expert_plan)})
+    if "expert" in params:
+        expert_plan = _asked_for(params["expert"], params["limit"], data, engine, seed)
+    engine.reset()
     translate.save(data["pddl_domain"], data["pddl_problem"], folder)
     return game.record(file, data, engine, expert_plan)
 
@@ -56,7 +59,7 @@ def from_data(params: Params, file: Path, seed: int, folder: Path) -> GameRecord
     expert_plan = _expert_plan(data, engine)
     if not expert_plan and data.get("solvable") is not True:
         raise Rejected("marked unsolvable" if data.get("solvable") is False else "nobody says that it can be solved")
-    if not expert_plan and params["needs_plan"]:
+    if params["needs_plan"] and (params["expert"] == SEARCHER or not expert_plan):
         expert_plan = _asked_for(params["expert"], params["limit"], data, engine, seed)
     engine.reset()
     copy = folder / FILE
@@ -74,8 +77,8 @@ def _expert_plan(data: Mapping[str, Any], engine: Engine) -> tuple[str, ...]:
 
 
 def _asked_for(expert: str, limit: int, data: Mapping[str, Any], engine: Engine, seed: int) -> tuple[str, ...]:
-    if expert == "none":
-        raise Rejected("no expert plan (env.expert=planner or handcoded would ask for one)")
+    if expert == "plan":
+        raise Rejected("no expert plan (env.expert=searcher, planner or handcoded would make one)")
     found = tuple(experts.plan(expert, engine, game.problem_of(data)[1], seed, limit))
     if not found or not wins(engine, found):
         raise Rejected(f"the {expert} expert did not win within {limit} commands")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import re
 import shlex
@@ -13,7 +12,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from envs.gym import GymSettings
 from envs.gym_games import GAMES, known
 from envs.registry import make_environment
 from envs.textarena import KNOWN
@@ -80,14 +78,3 @@ def test_the_yaml_holds_every_setting_with_its_default(name: str) -> None:
     environment = make_environment(name)
     defaults = {**vars(environment.settings), "name": name, "task": "${env.id}"}
     assert node == defaults
-
-
-def test_what_the_walk_through_names_is_there() -> None:
-    gym = importlib.import_module("envs.gym")
-    for owner, attribute in re.findall(
-        r"`(GymSettings|Gym|GymEnv)\.?(\w*)`", GYM.split("## An environment in one module")[1]
-    ):
-        assert hasattr(getattr(gym, owner), attribute or "__init__")
-    rejections = (ROOT / "envs/gym.py").read_text() + (ROOT / "envs/gym_rules.py").read_text()
-    assert all(f'Rejected("{why}")' in rejections for why in re.findall(r'Rejected\("([^"]+)"\)', GYM))
-    assert GymSettings().id in GYM

@@ -131,12 +131,15 @@ def test_each_split_has_its_folder(data):
 
 
 def test_demonstrations_need_a_plan_and_an_expert_may_be_asked(data):
-    own, reasons = made(data, "demonstrations")
+    own, reasons = made(data, "demonstrations", expert="plan")
     assert len(own) == 3
-    assert reasons == ["no expert plan (env.expert=planner or handcoded would ask for one)"] * 3
+    assert reasons == ["no expert plan (env.expert=searcher, planner or handcoded would make one)"] * 3
     planned, reasons = made(data, "demonstrations", expert="planner")
     assert len(planned) == 6 and not reasons
     assert all(wins(data, task) for task in planned)
+    searched, _ = made(data, "demonstrations", expert_max_commands=50)
+    assert len(searched) == 6 and all(wins(data, task) for task in searched)
+    assert {len(task.expert_plan) for task in searched} != {len(task.expert_plan) for task in planned}
 
 
 def test_an_expert_that_fails_is_counted(data):

@@ -159,7 +159,7 @@ CHOICES = {
     "trainer.v1.trainer_mode": ("sync", "colocate_async", "separate_async"),
     "env.sandbox": ("auto", "required", "limits"),
     "env.order": ("mixed", "sorted"),
-    "env.expert": ("none", "planner", "handcoded"),
+    "env.expert": ("searcher", "plan", "planner", "handcoded"),
     "env.provider": ("auto", "inline", "git", "container"),
 }
 # Whole by default, and yet a part of something

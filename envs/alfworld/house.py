@@ -1,0 +1,133 @@
+"""A drawn ALFWorld game played without the planner: the same texts and commands, and a thousand times sooner there.
+
+A game of ``env=alfworld`` costs the planner's translator 0.2 s; pre-training wants one a transcript. What is left out:
+``look``, ``inventory``, ``help`` and to examine a thing, which no transcript has.
+"""
+
+from __future__ import annotations
+
+from envs.alfworld import floor_plan, names, pddl, wheel
+from envs.alfworld.engine import NOTHING
+from envs.alfworld.generate import Draft, carried, openable
+from envs.alfworld.kinds import LIGHT, TOOLS, TWO
+
+
+class House:
+    """One game. Things and receptacles go by the names that the texts have."""
+
+    def __init__(self, draft: Draft) -> None:
+        ids = {name: pddl.mangle(name).lower() for name in (*draft.things, *draft.layout.receptacles)}
+        called = names.demangled(ids.values())
+        shown = {name: called[ids[name]] for name in sorted(ids, key=lambda name: ids[name])}
+        self.draft, self.goal = draft, f"{draft.words}."
+        self.places = {shown[name]: name for name in shown if name in draft.layout.receptacles}
+        self.things = {shown[name]: draft.things[name][0] for name in shown if name in draft.things}
+        self._where = {shown[name]: shown[place] for name in shown if (place := draft.things.get(name, ("", None))[1])}
+        self._spot, self._held, self.won = "", "", False
+        self._open: set[str] = set()
+        self._treated: set[tuple[str, str]] = set()
+        self._lit: set[str] = set()
+        self.opening = (
+            f"You are in the middle of a room. Looking quickly around you, you see {_listed(list(self.places))}."
+        )
+
+    @property
+    def commands(self) -> list[str]:
+        """The commands that apply now, but for those that were left out."""
+        layout = self.draft.layout.receptacles
+        goes = [f"go to {place}" for place, name in self.places.items() if layout[name] != self._spot]
+        here = [place for place, name in self.places.items() if layout[name] == self._spot]
+        return [*goes, *(command for place in here for command in self._at(place))]
+
+    def _at(self, place: str) -> list[str]:
+        found = [f"examine {place}"]
+        if openable(self.places[place]):
+            found.append(f"{'close' if place in self._open else 'open'} {place}")
+        kind = floor_plan.receptacle_type(self.places[place])
+        found += [f"use {thing}" for thing in self._in(place) if self._able(thing, "toggle")]
+        found += [f"{verb} {self._held} with {place}" for verb in self._treatments(kind)]
+        if self._shut(place):
+            return found
+        if not self._held:
+            return found + [
+                f"take {thing} from {place}" for thing in self._in(place) if self.things[thing] in carried()
+            ]
+        return found + [f"move {self._held} to {place}"] * (self.things[self._held] in floor_plan.holds(kind))
+
+    def _in(self, place: str) -> list[str]:
+        """In the order of the things' ids, as ``things`` has them."""
+        return [thing for thing in self.things if self._where.get(thing) == place]
+
+    def _shut(self, place: str) -> bool:
+        return openable(self.places[place]) and place not in self._open
+
+    def _able(self, thing: str, verb: str) -> bool:
+        return self.things[thing] in wheel.constants().VAL_ACTION_OBJECTS[f"{verb.title()}able"]
+
+    def _treatments(self, kind: str) -> list[str]:
+        return [verb for verb, tool in TOOLS.values() if self._held and tool == kind and self._able(self._held, verb)]
+
+    def step(self, command: str) -> str:
+        """The game's answer; ``won`` says afterwards whether that was it."""
+        if command not in self.commands:
+            return NOTHING
+        verb, *words = command.split()
+        thing, place = " ".join(words[:2]), " ".join(words[-2:])
+        answer = self._do(verb, thing, place)
+        self.won = self._is_won()
+        return answer
+
+    def _do(self, verb: str, thing: str, place: str) -> str:
+        match verb:
+            case "go":
+                self._spot = self.draft.layout.receptacles[self.places[place]]
+                return f"You arrive at {place}. {self._seen(place)}"
+            case "open":
+                self._open.add(place)
+                return f"You open the {place}. {self._seen(place)}"
+            case "close":
+                self._open.remove(place)
+                return f"You close the {place}."
+            case "take":
+                self._held = thing
+                del self._where[thing]
+                return f"You pick up the {thing} from the {place}."
+            case "move":
+                self._held, self._where[thing] = "", place
+                return f"You move the {thing} to the {place}."
+            case "use":
+                self._lit.add(thing)
+                return f"You turn on the {thing}."
+            case "examine":
+                return self._seen(place)
+        self._treated.add((verb, thing))
+        self._treated -= {({"heat": "cool", "cool": "heat"}.get(verb, ""), thing)}
+        return f"You {verb} the {thing} using the {place}."
+
+    def _is_won(self) -> bool:
+        draft, kind = self.draft, self.draft.task_type
+        if kind == LIGHT:
+            lit = {self._where[lamp] for lamp in self._lit if self.things[lamp] == "DeskLamp"}
+            return self.things.get(self._held) == draft.target and any(
+                draft.layout.receptacles[self.places[place]] == self._spot for place in lit
+            )
+        there = [
+            place
+            for thing, place in self._where.items()
+            if self.things[thing] == draft.target
+            and floor_plan.receptacle_type(self.places[place]) == draft.goal
+            and (kind not in TOOLS or (TOOLS[kind][0], thing) in self._treated)
+        ]
+        return max(map(there.count, there), default=0) >= (2 if kind == TWO else 1)
+
+    def _seen(self, place: str) -> str:
+        if not openable(self.places[place]):
+            return f"On the {place}, you see {_listed(self._in(place))}."
+        if self._shut(place):
+            return f"The {place} is closed."
+        return f"The {place} is open. In it, you see {_listed(self._in(place))}."
+
+
+def _listed(found: list[str]) -> str:
+    told = [f"a {name}" for name in found] or ["nothing"]
+    return ", and ".join(filter(None, (", ".join(told[:-1]), told[-1])))

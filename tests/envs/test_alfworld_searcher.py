@@ -1,0 +1,165 @@
+"""The expert that plays from what is visible: it wins, and does nothing that it was not told of. And houses, in which it
+plays many games at little cost: they answer as the engine does."""
+
+import random
+import re
+from copy import deepcopy
+
+import pytest
+from alfworld_stock import one_of_each
+
+from envs.alfworld import generate, plan
+from envs.alfworld.env import AlfWorldEnv
+from envs.alfworld.house import House
+from envs.alfworld.kinds import TYPES, type_of_seed
+from envs.alfworld.searcher import Searcher, Wanted, wanted
+from envs.environment import Rejected
+from envs.registry import make_environment
+from records.statistics import wilson
+
+GAMES, TURNS = 180, 50
+NAME = re.compile(r"[a-z]+ \d+")
+
+
+class Real:
+    """A game of the engine with a house's face."""
+
+    def __init__(self, task):
+        self._env = AlfWorldEnv(legal=True)
+        seen = self._env.reset(task, 0)
+        self.goal, self.opening, self.commands, self.won = seen.goal, seen.text, seen.legal, False
+
+    def step(self, command):
+        result = self._env.step(command)
+        assert result.valid
+        self.commands, self.won = result.observation.legal, result.won
+        return result.observation.text
+
+
+def play(game):
+    """(command, answer) of every turn until the game is won."""
+    searcher, turns = Searcher(game.goal, game.opening), []
+    while len(turns) < TURNS and not game.won:
+        command = searcher.act(game.commands)
+        turns.append((command, game.step(command)))
+        searcher.saw(*turns[-1])
+    return turns
+
+
+def drafts():
+    """Of all types in turn; a few seeds give none."""
+    found, seed = [], 0
+    while len(found) < GAMES:
+        seed += 1
+        try:
+            found.append(generate.draw(type_of_seed(TYPES, seed), False, seed))
+        except Rejected:
+            continue
+    return found
+
+
+@pytest.fixture(scope="module")
+def drawn():
+    return drafts()
+
+
+@pytest.fixture(scope="module")
+def games(game_cache):
+    return one_of_each(game_cache)
+
+
+def acted_unseen(opening, turns):
+    """The commands that name what no text before them had."""
+    told, found = set(NAME.findall(opening)), []
+    for command, answer in turns:
+        found += [command] * (not told.issuperset(NAME.findall(command)))
+        told |= set(NAME.findall(answer))
+    return found
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_it_wins_real_games_and_acts_on_nothing_unseen(games, kind):
+    game = Real(games[kind])
+    turns = play(game)
+    assert game.won
+    assert not acted_unseen(game.opening, turns)
+    assert acted_unseen(game.opening, [turn for turn in turns if turn[0].split()[0] not in ("go", "open")])
+
+
+def test_it_wins_nearly_every_game_in_fifty_turns_and_most_in_the_studys_24(drawn):
+    lengths = []
+    for draft in drawn:
+        game = House(draft)
+        turns = play(game)
+        assert not acted_unseen(game.opening, turns)
+        lengths.append(len(turns) if game.won else TURNS + 1)
+    assert wilson(sum(length <= TURNS for length in lengths), GAMES).low > 0.95
+    assert wilson(sum(length <= 24 for length in lengths), GAMES).low > 0.88
+
+
+def elsewhere(draft, rng):
+    """The same game with what is wanted in other places."""
+    other = deepcopy(draft)
+    for thing in other.targets:
+        other.things[thing] = (other.target, rng.choice(generate._elsewhere(other.layout, other.target, other.goal)))
+    return other
+
+
+def test_what_it_does_follows_from_what_was_told(drawn):
+    """As long as two games read alike it does the same in both, wherever the thing lies; the maker's plan does not."""
+    rng, makers_knew = random.Random(0), 0
+    for draft in drawn[:60]:
+        other = elsewhere(draft, rng)
+        makers_knew += plan.commands(draft)[0] != plan.commands(other)[0]
+        for ours, theirs in zip(play(House(draft)), play(House(other)), strict=False):
+            assert ours[0] == theirs[0]
+            if ours[1] != theirs[1]:
+                break
+    assert makers_knew > 15
+
+
+@pytest.mark.parametrize(
+    ("goal", "asked"),
+    [
+        ("put a hot mug in desk.", Wanted(TYPES[3], "mug", "desk")),
+        ("find two cd and put them in safe", Wanted(TYPES[5], "cd", "safe")),
+        ("examine the pen with the desklamp.", Wanted(TYPES[1], "pen", "desklamp")),
+    ],
+)
+def test_goals_are_read_from_their_words(goal, asked):
+    assert wanted(goal) == asked
+
+
+def test_a_task_in_words_of_its_own_is_refused():
+    with pytest.raises(ValueError, match="worded in a way of its own"):
+        wanted("Please tidy up the desk")
+
+
+def test_demonstrations_are_searched_for_and_other_splits_are_as_they_were():
+    environment = make_environment("alfworld")
+    params = environment.parse_task("one_type")
+    assert environment.for_split(params, "demonstrations")["expert"] == "searcher"
+    for split in ("train", "test", "pretraining"):
+        assert "expert" not in environment.for_split(params, split)
+    planned = make_environment("alfworld", {"expert": "plan"})
+    assert planned.for_split(params, "demonstrations") == planned.for_split(params, "train")
+
+
+LEFT_OUT = re.compile(r"look|inventory|help|slice .*|examine .*")
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_a_house_answers_as_the_engine_does(games, kind):
+    """The same commands, texts and win, on good play with detours. Of "examine" a house knows the places alone."""
+    task, rng = games[kind], random.Random(kind)
+    real, house = Real(task), House(generate.draw(kind, True, task.seed))
+    assert (house.goal, house.opening) == (real.goal, real.opening)
+    searcher = Searcher(real.goal, real.opening)
+    while not real.won:
+        mine = [command for command in house.commands if not LEFT_OUT.fullmatch(command)]
+        assert sorted(mine) == sorted(command for command in real.commands if not LEFT_OUT.fullmatch(command))
+        command = searcher.act(real.commands) if rng.random() < 0.7 else rng.choice(house.commands)
+        answer = real.step(command)
+        assert (house.step(command), house.won) == (answer, real.won)
+        searcher.saw(command, answer)
+    assert house.step("dance with fridge 1") == "Nothing happens."
