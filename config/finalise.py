@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from omegaconf import DictConfig, OmegaConf
 
-from config import asynchronous, curriculum_settings, method_settings
+from config import asynchronous, curriculum_settings, lora, method_settings
 from config.errors import ConfigError
 from envs.registry import ENVIRONMENTS, environment_class, make_environment, spec
 from envs.types import TaskError
@@ -40,6 +40,7 @@ def finalise(config: DictConfig) -> DictConfig:
         _set_micro_batches(config)
     curriculum_settings.fill_in(config)
     asynchronous.fill_in(config)
+    lora.fill_in(config)
     method_settings.fill_in(config)
     return config
 

@@ -165,11 +165,20 @@ class Sft:
 
 @dataclass
 class Model:
-    """``path``: ``asset://``, ``packaged://``, a folder, or a Hugging Face name. ``context``: tokens it can attend to."""
+    """``path``: ``asset://``, ``packaged://``, a folder, or a Hugging Face name. ``context``: tokens it can attend to.
+
+    Attributes:
+        lora_rank: train adapters of this rank beside frozen weights (``docs/model.md``); None: all weights.
+        lora_alpha: an adapter's product counts ``lora_alpha / lora_rank`` times; None: 32.
+        lora_target_modules: names of linear layers, as ``q_proj``; None: all in the model's blocks.
+    """
 
     name: str = MISSING
     path: str = MISSING
     context: int = number(MISSING, 1, 10**9)
+    lora_rank: int | None = number(None, 1, 512)
+    lora_alpha: int | None = number(None, 1, 10**6)
+    lora_target_modules: list[str] | None = None
     sft: Sft = field(default_factory=Sft)
 
 

@@ -14,6 +14,8 @@ from pathlib import Path
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from records.models.loading import load_whole
+
 WEIGHTS = "SmolLM2-135M-Instruct.Q4_1.gguf"
 END_OF_TURN, PAD = "<|im_end|>", "<|endoftext|>"
 
@@ -32,7 +34,7 @@ def weights_folder() -> Path:
 def convert(target: Path) -> None:
     """Write config, fp32 weights and tokenizer to ``target``. The GGUF loader gets the end-of-turn token wrong."""
     source = str(weights_folder())
-    model = AutoModelForCausalLM.from_pretrained(source, gguf_file=WEIGHTS, dtype=torch.float32)
+    model = load_whole(AutoModelForCausalLM, source, gguf_file=WEIGHTS, dtype=torch.float32)
     tokenizer = AutoTokenizer.from_pretrained(source, gguf_file=WEIGHTS)
     tokenizer.eos_token, tokenizer.pad_token = END_OF_TURN, PAD
     for config in (model.config, model.generation_config):

@@ -32,6 +32,7 @@ def _overridden(by: str, module: str, cls: str, methods: Mapping[str, str]) -> t
 
 
 _TRAINER, _ENGINE = "verl.trainer.ppo.v1.trainer_base", "verl.workers.engine.fsdp.transformer_impl"
+_CHECKPOINTS = "verl.utils.checkpoint.fsdp_checkpoint_manager"
 _ASYNC = "verl.trainer.ppo.v1.trainer_separate_async"
 
 # ---- right after verl has imported the module, in every process of verl's: ``by`` is called with it
@@ -103,6 +104,36 @@ AFTER_IMPORT = (
         "FSDPEngine.forward_backward_batch(self, data, loss_function, forward_only)",
         "verl_plugin.mends:sums_of_terms",
         "a loss term is divided by its weights over all passes and devices, which only the engine sees together",
+    ),
+    Change(
+        _ENGINE,
+        "FSDPEngine._build_module(self)",
+        "verl_plugin.mends:whole_models",
+        "transformers fills in random numbers where a checkpoint lacks weights",
+    ),
+    Change(
+        _ENGINE,
+        "FSDPEngine._build_lora_module(self, module)",
+        "verl_plugin.mends:lora_adapters",
+        "verl draws adapters without a seed, and takes layers that cannot be merged",
+    ),
+    Change(
+        _ENGINE,
+        "FSDPEngine._merged_lora_per_tensor_param(self)",
+        "verl_plugin.mends:lora_weights",
+        "verl sends bfloat16 whatever the trainer computes in, and merges in place",
+    ),
+    Change(
+        _CHECKPOINTS,
+        "get_fsdp_full_state_dict(model, offload_to_cpu, rank0_only)",
+        "verl_plugin.mends:lora_saved_merged",
+        "verl saves LoRA under PEFT's names, which load as random weights",
+    ),
+    Change(
+        _CHECKPOINTS,
+        "FSDPCheckpointManager.save_checkpoint(self, local_path, hdfs_path, global_step, max_ckpt_to_keep)",
+        "verl_plugin.mends:lora_saved_alone",
+        "the adapter too, in PEFT's format",
     ),
     Change(
         _ENGINE,
@@ -187,6 +218,7 @@ OVERRIDDEN = (
             "_fetch_one_gen_batch(self)": "prompt ids from (step, index): verl's are random",
             "on_step_begin(self)": "numbers a step's prompts; makes its folder",
             _BALANCE: "rows in the order of (prompt, sample): verl's are in order of arrival",
+            "_compute_ref_log_prob(self, batch, metrics)": "with LoRA, verl leaves a flag in the batch that a critic cannot take",
             "_update_actor(self, batch, metrics)": "tells engines whether rows of zero advantage may be left out",
             "on_train_begin(self)": "puts our log before verl's; the start watchdog stops",
             "_save_checkpoint(self)": "log first, save then: a kill in between would lose the step's metrics",

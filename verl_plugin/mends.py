@@ -46,6 +46,30 @@ def sums_of_terms(module: ModuleType) -> None:
     )
 
 
+def whole_models(module: ModuleType) -> None:
+    engine = module.FSDPEngine
+    engine._build_module = importlib.import_module("verl_plugin.whole_models").whole(engine._build_module)
+
+
+def lora_adapters(module: ModuleType) -> None:
+    engine = module.FSDPEngine
+    engine._build_lora_module = importlib.import_module("verl_plugin.lora").seeded(engine._build_lora_module)
+
+
+def lora_weights(module: ModuleType) -> None:
+    module.FSDPEngine._merged_lora_per_tensor_param = importlib.import_module("verl_plugin.lora").streamed
+
+
+def lora_saved_merged(module: ModuleType) -> None:
+    lora = importlib.import_module("verl_plugin.lora")
+    module.get_fsdp_full_state_dict = lora.merged_state(module.get_fsdp_full_state_dict)  # type: ignore[attr-defined]
+
+
+def lora_saved_alone(module: ModuleType) -> None:
+    manager = module.FSDPCheckpointManager
+    manager.save_checkpoint = importlib.import_module("verl_plugin.lora").with_adapter(manager.save_checkpoint)
+
+
 def cpu_engines(module: ModuleType) -> None:
     importlib.import_module("verl_plugin.cpu.engines")
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from omegaconf import DictConfig
 
-from config import asynchronous, curriculum_settings
+from config import asynchronous, curriculum_settings, lora
 from config.checks import budget, environment, evaluation, folders, methods, model, training
 
 
@@ -50,6 +50,7 @@ CHECKS: tuple[Rule, ...] = (
     Rule("model", model.no_such_model),
     Rule("model_of_its_own", model.another_model),
     Rule("context", model.context_too_short),
+    Rule("lora", lora.refusal),
     Rule("evaluation", evaluation.evaluation_refusal),
     Rule("trainer", training.other_trainer),
     Rule("no_model_saved", training.no_model_saved),

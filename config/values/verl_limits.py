@@ -20,7 +20,16 @@ CLIP = real(0, 1000)
 STEPS = whole(0, 10**9)
 SEED = whole(0, 2**32 - 1)
 PROCESSES = whole(1, 1024)
-NO_LORA = "LoRA is not supported here"
+OUR_LORA = "the run's own key is model.lora_"
+NO_ADAPTER = "LoRA begins with a new adapter; merge yours into its model (PEFT's merge_and_unload) and name that: model.path=FOLDER"
+NO_CRITIC = "a critic is trained whole, with LoRA too"
+CRITIC_LORA = {
+    "lora_rank": 0,
+    "lora_alpha": 16,
+    "target_modules": "all-linear",
+    "lora_adapter_path": None,
+    "lora.rank": 0,
+}
 KL = ("kl", "k1", "abs", "mse", "k2", "low_var_kl", "k3")
 LOGGERS = ("console", "tensorboard", "wandb", "trackio", "mlflow", "swanlab", "vemlp_wandb", "clearml", "file")
 FSDP = Words(("fsdp", "fsdp2"))
@@ -110,11 +119,16 @@ LIMITS: dict[str, Limit] = {
     "mixed_precision.buffer_dtype": DTYPE,
     "fsdp_size": whole(1, 10**6, -1),
     "ulysses_sequence_parallel_size": PROCESSES,
-    "model.lora_rank": Only(0, NO_LORA),
-    "model.lora.rank": Only(0, NO_LORA),
-    "model.target_modules": Only("all-linear", NO_LORA),
-    "model.lora_adapter_path": Only(None, NO_LORA),
-    "model.lora.adapter_path": Only(None, NO_LORA),
+    "model.lora_rank": Only(0, OUR_LORA + "rank"),
+    "model.lora_alpha": Only(16, OUR_LORA + "alpha"),
+    "model.target_modules": Only("all-linear", OUR_LORA + "target_modules"),
+    "model.exclude_modules": Only(None, OUR_LORA + "target_modules"),
+    "model.target_parameters": Only(None, OUR_LORA + "target_modules"),
+    "model.lora_adapter_path": Only(None, NO_ADAPTER),
+    "model.lora.rank": Only(0, OUR_LORA + "rank"),
+    "model.lora.merge": Only(False, "it follows from rollout="),
+    "model.lora.adapter_path": Only(None, NO_ADAPTER),
+    **{f"critic.model.{key}": Only(value, NO_CRITIC) for key, value in CRITIC_LORA.items()},
     "custom_cls.name": Types(frozenset({"str"})),
     "custom_cls.path": Types(frozenset({"str", "null"})),
     # rollouts

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from omegaconf import DictConfig
 
+from config.lora import adapter_parameters
 from config.method_settings import has_critic
 from records.models.gpus import GB, GPUS
 from records.models.shape import Shape
@@ -12,9 +13,9 @@ WEIGHTS, GRADIENTS, ADAM = 4, 4, 8  # bytes a trained parameter, fp32
 WEIGHT_BYTES = 2  # of the rollout server
 CONTEXT_BYTES = 2 * GB  # of CUDA and NCCL, trainer and server together
 ASSUMPTIONS = (
-    f"memory of a GPU: {WEIGHTS + GRADIENTS + ADAM} bytes a trained parameter (weights, gradients, Adam in fp32), sharded over "
-    "all GPUs, the gradients only while training; a frozen reference waits in the machine's memory; vLLM has its share while it "
-    "samples, rollout=transformers keeps its weights throughout; activations by ppo_max_token_len_per_gpu; "
+    f"memory of a GPU: {WEIGHTS + GRADIENTS + ADAM} bytes a trained parameter (weights, gradients, Adam in fp32), with LoRA "
+    f"{WEIGHTS} a frozen one, sharded over all GPUs, the gradients only while training; a frozen reference waits in the machine's "
+    "memory; vLLM has its share while it samples, rollout=transformers keeps its weights throughout; activations by ppo_max_token_len_per_gpu; "
     f"{CONTEXT_BYTES / GB:g} GB for CUDA; no measurement has been fitted to it"
 )
 
@@ -23,15 +24,18 @@ def memory_bytes(config: DictConfig, gpus: tuple[str, int], shape: Shape) -> flo
     """The peak of one GPU of several, named as ``gpus.parse`` does: training, or playing beside what is not offloaded. verl
     0.9.1 sets gradients to None after each update, and its FSDP2 engine keeps a frozen model on the CPU."""
     actor, (name, number) = config.actor_rollout_ref, gpus
-    trained = shape.parameters * (2 if has_critic(config) else 1) / number
+    adapter = adapter_parameters(config, shape)
+    critic = shape.parameters if has_critic(config) else 0
+    trained = ((adapter or shape.parameters) + critic) / number
+    weights = (shape.parameters + adapter + critic) / number
     tokens = int(actor.actor.ppo_max_token_len_per_gpu or 16384)
     kept = (
         2 if actor.model.enable_gradient_checkpointing else 34
     )  # bytes a token, layer and hidden unit: its input, or all
     activations = tokens * (kept * shape.layers * shape.hidden + 8 * shape.vocabulary)
-    training = (WEIGHTS + GRADIENTS + ADAM) * trained + activations
+    training = WEIGHTS * weights + (GRADIENTS + ADAM) * trained + activations
     engine = actor.actor.fsdp_config
-    playing = (ADAM * (not engine.optimizer_offload) + WEIGHTS * (not engine.param_offload)) * trained
+    playing = ADAM * (not engine.optimizer_offload) * trained + WEIGHTS * (not engine.param_offload) * weights
     if actor.rollout.name == "transformers":
         return max(training, playing) + WEIGHT_BYTES * shape.parameters + CONTEXT_BYTES
     return max(training, playing + float(actor.rollout.gpu_memory_utilization) * GPUS[name]) + CONTEXT_BYTES

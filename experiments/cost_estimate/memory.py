@@ -8,6 +8,7 @@ from pathlib import Path
 
 from omegaconf import DictConfig
 
+from config.lora import adapter_parameters
 from config.method_settings import has_critic
 from envs.catalogue import cache_root
 from experiments.cost_estimate.needs import Needs
@@ -17,7 +18,11 @@ from tasks.splits import cache_dir
 
 GIB = 2**30
 GAME_BYTES, EPISODE_BYTES = 400_000.0, 12_000.0  # TextWorld's w2-o3-q4 with the tiny model
-ACTOR_BYTES, CRITIC_BYTES, MODEL_BYTES = 16, 12, 4  # a parameter in a checkpoint: fp32 weights, Adam, and a plain copy
+ADAM_BYTES, CRITIC_BYTES, MODEL_BYTES = (
+    8,
+    12,
+    4,
+)  # a parameter in a checkpoint: of what is trained; with weights; fp32 weights
 PROCESSES_GIB = 3.5  # Ray, queue, trainer, rollout server and games, with a model of no size
 USABLE = 0.95  # of what is free or there
 
@@ -54,7 +59,11 @@ def _headroom(what: str, folder: Path, needed: float) -> Headroom:
 
 def _run_bytes(config: DictConfig, needs: Needs, shape: Shape | None, profile: ThroughputProfile | None) -> float:
     allocation, parameters = needs.allocation, shape.parameters if shape else 0
-    checkpoint, model = ACTOR_BYTES * parameters, MODEL_BYTES * parameters
+    adapter = adapter_parameters(config, shape) if shape else 0
+    model = MODEL_BYTES * parameters
+    checkpoint = (
+        2 * model + 2 * MODEL_BYTES * adapter + ADAM_BYTES * (adapter or parameters)
+    )  # all of it twice: a plain copy
     checkpoint += CRITIC_BYTES * parameters if has_critic(config) else 0
     if profile and profile.checkpoint_bytes:
         checkpoint, model = profile.checkpoint_bytes, profile.model_bytes
@@ -77,17 +86,19 @@ def kept_checkpoints(config: DictConfig, steps: int) -> int:
 def memory(config: DictConfig, shape: Shape | None, total_gib: float) -> list[Headroom]:
     """Nothing on GPUs, nor where the model's size is not known.
 
-    Weights, gradients and Adam of what is trained, the server's and the reference's weights, and the logits of a
-    micro-batch with their gradient, all in fp32.
+    Weights, gradients and Adam of what is trained, the server's and the reference's weights (with LoRA those that the adapters
+    lie beside), and the logits of a micro-batch with their gradient, all in fp32.
     """
     if config.trainer.device != "cpu" or shape is None:
         return []
     actor = config.actor_rollout_ref
     critic = has_critic(config)
-    reference = bool(config.algorithm.use_kl_in_reward or actor.actor.use_kl_loss)
-    copies = 4 + 1 + 4 * critic + reference
+    adapter = adapter_parameters(config, shape)
+    reference = bool(config.algorithm.use_kl_in_reward or actor.actor.use_kl_loss) and not adapter
+    trained = 4 * adapter if adapter else 3 * shape.parameters  # beside the weights that are there in any case
+    numbers = trained + (1 + 1 + 4 * critic + reference) * shape.parameters
     rows = int(actor.actor.ppo_micro_batch_size_per_gpu or 1)
     length = int(config.data.max_prompt_length) + int(config.data.max_response_length)
     passes = rows * length * 4 * (3 * shape.vocabulary + 16 * shape.layers * shape.hidden)
-    needed = PROCESSES_GIB * GIB + 4 * copies * shape.parameters + passes
+    needed = PROCESSES_GIB * GIB + 4 * numbers + passes
     return [Headroom("memory", "this machine", needed, total_gib * GIB)]

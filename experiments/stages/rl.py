@@ -6,6 +6,7 @@ from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf, open_dict
 
+from config import lora
 from experiments.evaluation.stage import set_evaluation_aside
 from experiments.stages.no_signal import NoSignal
 from experiments.stages.rl_progress import Progress
@@ -60,6 +61,7 @@ def rl_config(config: DictConfig, allocation: Allocation, folder: Path, model: s
         result.run.tracking = StageRun.of(config, folder, "rl").node()
         result.actor_rollout_ref.model.path = model
         result.critic.model.path = model
+        result.actor_rollout_ref.model.lora.merge = bool(config.model.lora_rank) and lora.merges(config)
         result.data.train_files = str(task_file(folder, "train"))
         result.data.val_files = str(task_file(folder, "validation" if validates(config) else "train"))  # verl wants one
         result.trainer.total_training_steps = allocation.steps

@@ -118,6 +118,7 @@ def _model(settings: DictConfig, path: str) -> dict[str, Any]:
         "use_remove_padding",
         "custom_chat_template",
     )
+    keys += ("lora_rank", "lora_alpha", "target_modules") if settings.lora_rank else ()
     return {"path": path, **{key: value for key, value in _plain(settings).items() if key in keys}}
 
 
@@ -183,9 +184,11 @@ def _progress(stage: Path, steps: int) -> Iterator[Any]:
 
 
 def _publish(stage: Path) -> Path:
-    """Keep the model alone, and let it appear under its name in one step."""
+    """Keep the model and its adapter, and let it appear under its name in one step."""
     (weights,) = (stage / "checkpoints").glob("global_step_*/huggingface")
     seal(weights)
+    for adapter in (stage / "checkpoints").glob("global_step_*/lora_adapter"):
+        adapter.replace(stage / "lora_adapter")
     weights.replace(stage / "model")
     shutil.rmtree(stage / "checkpoints")
     return stage / "model"

@@ -8,6 +8,7 @@ from pathlib import Path
 from transformers import AutoModelForCausalLM
 
 from experiments.tiny_model.recipe import Recipe
+from records.models.loading import load_whole
 from records.statistics import Interval
 
 CARD = """\
@@ -50,7 +51,7 @@ Validation games of `{recipe.task}` (not the test panel), 12 turns, one sample a
 
 def card(recipe: Recipe, folder: Path, measured: Mapping[float, Interval], games: int, train_seconds: float) -> str:
     """The page for the model in ``folder``; ``measured`` maps a temperature (0: greedy) to its success."""
-    model = AutoModelForCausalLM.from_pretrained(folder)
+    model = load_whole(AutoModelForCausalLM, str(folder))
     phases = []
     for phase in recipe.phases:
         experts = ", ".join(f"{expert.expert_share:g} ({expert.weight:.0%})" for expert in phase.experts)

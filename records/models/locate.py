@@ -66,9 +66,13 @@ def checkpoint(folder: Path) -> Path:
     """The Hugging Face folder in ``folder``: itself, a trainer's ``global_step_N``, or a run's last checkpoint.
 
     Raises:
-        ModelError: it holds none, or belongs to a run that has not ended, whose last checkpoint will be another.
+        ModelError: it holds none, or an adapter, with which transformers would load another; or it belongs to a run that has not ended, whose last checkpoint will be another.
     """
     for model in (folder, folder / "actor" / "huggingface"):
+        if (model / "adapter_config.json").exists():
+            raise ModelError(
+                f"model.path={model} is a PEFT adapter; merge it into its model (merge_and_unload) and name that"
+            )
         if (model / "config.json").exists():
             return model
     if not folder.is_dir():

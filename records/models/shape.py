@@ -40,12 +40,18 @@ class Shape:
 
 def shape_of(path: str) -> Shape | None:
     """The shape of the model that ``model.path`` names; None where nothing here says."""
+    settings = settings_of(path)
+    return from_config(settings) if settings else None
+
+
+def settings_of(path: str) -> dict[str, Any] | None:
+    """The model's ``config.json``; None where it is not known here."""
     if path in PUBLISHED:
-        return from_config(PUBLISHED[path])
+        return PUBLISHED[path]
     if path.startswith("packaged://"):
         return None
     file = Path(resolve_model(path, Path())) / "config.json"
-    return from_config(json.loads(file.read_text(encoding="utf-8"))) if file.exists() else None
+    return json.loads(file.read_text(encoding="utf-8")) if file.exists() else None
 
 
 def from_config(config: dict[str, Any]) -> Shape | None:

@@ -61,6 +61,7 @@ REFUSED = {
     "model": ["model.path=runs/never/was"],
     "model_of_its_own": ["actor_rollout_ref.model.path=runs/never/was"],
     "context": ["data.max_response_length=4096"],
+    "lora": ["model.lora_alpha=32"],
     "evaluation": ["eval.tasks=[w2-o3-q4,w2o3]"],
     "trainer": ["trainer.use_v1=false"],
     "no_model_saved": ["actor_rollout_ref.actor.checkpoint.save_contents=[model,optimizer]"],

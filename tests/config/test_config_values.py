@@ -82,9 +82,12 @@ REFUSED = {
     "data.max_response_length=0": SIZES,
     "algorithm.adv_estimator=gea": "did you mean gae?",
     f"{ACTOR}.policy_loss.loss_mode=vanila": "did you mean vanilla?",
-    "actor_rollout_ref.model.lora_rank=8": "cannot be: LoRA is not supported here",
-    "critic.model.lora_rank=8": "cannot be: LoRA is not supported here",
-    "actor_rollout_ref.model.lora_adapter_path=there": "cannot be: LoRA is not supported here",
+    "model.lora_rank=0": "must be a whole number from 1 to 512 or null",
+    "actor_rollout_ref.model.lora_rank=8": "cannot be: the run's own key is model.lora_rank",
+    "actor_rollout_ref.model.target_modules=[q_proj]": "cannot be: the run's own key is model.lora_target_modules",
+    "critic.model.lora_rank=8": "cannot be: a critic is trained whole",
+    "actor_rollout_ref.model.lora_adapter_path=there": "cannot be: LoRA begins with a new adapter; merge yours",
+    "actor_rollout_ref.model.lora.merge=true": "cannot be: it follows from rollout=",
 }
 FLAGS = {
     "--config-dir=/nope": "--config-dir /nope: no such folder",

@@ -26,7 +26,8 @@ def one_layer(folder: Path) -> str:
     return str(folder)
 
 
-def make_engine(kind: str = "language_model", forward_only: bool = False, path: str = TINY) -> Any:
+def make_engine(kind: str = "language_model", forward_only: bool = False, path: str = TINY, **model: Any) -> Any:
+    """``model``: more keys of verl's model node."""
     engine = EngineRegistry.new(
         model_type=kind,
         backend="fsdp2",
@@ -36,6 +37,7 @@ def make_engine(kind: str = "language_model", forward_only: bool = False, path: 
             use_remove_padding=False,
             enable_gradient_checkpointing=False,
             override_config={"attn_implementation": "sdpa"},
+            **model,
         ),
         engine_config=FSDPEngineConfig(
             strategy="fsdp2",
@@ -44,7 +46,7 @@ def make_engine(kind: str = "language_model", forward_only: bool = False, path: 
             mixed_precision={"param_dtype": "fp32"},
         ),
         optimizer_config=FSDPOptimizerConfig(lr=1e-3, total_training_steps=10),
-        checkpoint_config=CheckpointConfig(),
+        checkpoint_config=CheckpointConfig(save_contents=["model", "optimizer", "extra", "hf_model"]),
     )
     engine.initialize()
     return engine

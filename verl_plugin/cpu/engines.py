@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
-from types import ModuleType
 from typing import Any
 
 import torch
@@ -17,19 +14,10 @@ from verl.utils import tensordict_utils as tu
 from verl.workers.engine.base import EngineRegistry
 from verl.workers.engine.fsdp import transformer_impl
 
+from records.models.loading import load_whole
 from verl_plugin.cpu import micro_batches
 from verl_plugin.cpu.action_logits import ActionLogits
-
-
-@contextmanager
-def replaced(module: ModuleType, name: str, value: Any) -> Iterator[None]:
-    """``module.name`` is ``value`` inside the block."""
-    original = getattr(module, name)
-    setattr(module, name, value)
-    try:
-        yield
-    finally:
-        setattr(module, name, original)
+from verl_plugin.replaced import replaced
 
 
 class _OnCpu:
@@ -72,9 +60,11 @@ class CpuValueModel(_OnCpu, transformer_impl.FSDPEngineWithValueHead):
 
 
 def load_value_model(local_path: str, torch_dtype: Any, model_config: Any, trust_remote_code: bool) -> Any:
-    """As verl's, without flash attention, which it asks for whatever the config says."""
-    return AutoModelForTokenClassification.from_pretrained(
+    """As verl's, without flash attention, which it asks for whatever the config says; its head is new."""
+    return load_whole(
+        AutoModelForTokenClassification,
         local_path,
+        head=("score.", "lm_head."),
         dtype=torch_dtype,
         config=model_config,
         trust_remote_code=trust_remote_code,

@@ -106,6 +106,12 @@ class StepRecords(CreditLog, Methods, Base):
         batch.extra_info[zero_advantages.KEY] = zero_advantages.may_be_left_out(self.config)
         return super()._update_actor(batch, metrics)
 
+    def _compute_ref_log_prob(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
+        """With LoRA the actor without its adapter is the reference; the critic, which is asked next, has no adapter."""
+        batch = super()._compute_ref_log_prob(batch, metrics)
+        batch.extra_info.pop("no_lora_adapter", None)
+        return batch
+
     # ---- log, then save
 
     def on_train_begin(self) -> None:

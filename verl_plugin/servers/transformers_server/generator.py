@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
+from records.models.loading import load_whole
 from rollouts.sampling import RequestTooLong
 from verl_plugin.servers.transformers_server.attention import GROUPED
 from verl_plugin.servers.transformers_server.batch import Batch
@@ -49,9 +50,12 @@ class Generator:
 
     @classmethod
     def from_pretrained(cls, path: str, device: str = "cpu", dtype: torch.dtype = torch.float32) -> Generator:
-        """A model folder as transformers saves it; its tokenizer and its generation config say what ends an answer."""
+        """A model folder as transformers saves it; its tokenizer and its generation config say what ends an answer.
+
+        Raises: ModelError: weights of the model are missing there, or there are others.
+        """
         config = AutoConfig.from_pretrained(path, attn_implementation="sdpa")
-        model: Any = AutoModelForCausalLM.from_pretrained(path, config=config, dtype=dtype)
+        model = load_whole(AutoModelForCausalLM, path, config=config, dtype=dtype)
         tokenizer = AutoTokenizer.from_pretrained(path)
         also = model.generation_config.eos_token_id
         eos_ids = {tokenizer.eos_token_id, *(also if isinstance(also, list) else [also])} - {None}

@@ -1,0 +1,98 @@
+"""LoRA (docs/model.md): what follows from ``model.lora_rank``, and what cannot be.
+
+verl's own keys are written from ours; ``config/values/verl_limits.py`` refuses them on the command line, since some of them do
+nothing there without a word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from omegaconf import DictConfig, OmegaConf
+
+from config import asynchronous
+from envs.names import meant
+from records.models.linears import has_experts, linears
+from records.models.shape import Shape, settings_of
+
+# Schulman et al., "LoRA Without Regret" (2025): alpha 32, all linear layers, ten times the learning rate of full training,
+# whatever the rank, in SFT and RL alike
+ALPHA = 32
+LR_FACTOR = 10
+LEARNING_RATES = ("actor_rollout_ref.actor.optim.lr", "model.sft.lr")
+ALL = "all-linear"  # PEFT's word; the head is not one of them
+
+
+def register() -> None:
+    """The resolver of learning rates in ``conf/``; one that is set is used as it is."""
+    OmegaConf.register_new_resolver("lr", _lr, replace=True)
+
+
+def _lr(full: float, *, _root_: DictConfig) -> float:
+    if not OmegaConf.select(_root_, "model.lora_rank"):
+        return full
+    return float(f"{LR_FACTOR * full:.6g}")  # 1e-05, and not 9.999999999999999e-06
+
+
+def fill_in(config: DictConfig) -> None:
+    """Write the learning rates out, and verl's keys."""
+    for key in LEARNING_RATES:
+        OmegaConf.update(config, key, OmegaConf.select(config, key))
+    model, verls = config.model, config.actor_rollout_ref.model
+    if model.lora_rank:
+        model.lora_alpha = model.lora_alpha or ALPHA
+        verls.lora_rank, verls.lora_alpha = model.lora_rank, model.lora_alpha
+        verls.target_modules = list(model.lora_target_modules or []) or ALL
+
+
+def merges(config: DictConfig) -> bool:
+    """Whether rollout servers get merged weights. vLLM on the trainer's own GPUs gets the base once and then adapters, which it
+    computes with as the trainer does; verl sends none to GPUs of the server's own, and transformers takes none."""
+    with_adapters = config.trainer.device == "cuda" and config.actor_rollout_ref.rollout.name == "vllm"
+    return not with_adapters or asynchronous.mode(config) == asynchronous.SEPARATE
+
+
+def adapter_parameters(config: DictConfig, shape: Shape) -> int:
+    """Numbers in the adapters; 0 without LoRA. Where the layers are not known, as many as the model has: nothing is spared then."""
+    if not config.model.lora_rank:
+        return 0
+    layers = linears(config.model.path)
+    chosen = config.model.lora_target_modules or layers
+    return config.model.lora_rank * sum(layers[name] for name in chosen) if layers else shape.parameters
+
+
+def refusal(config: DictConfig) -> str | None:
+    """What is wrong, in one line."""
+    return next(_problems(config) if config.model.lora_rank else _idle(config), None)
+
+
+def _idle(config: DictConfig) -> Iterator[str]:
+    for key in ("lora_alpha", "lora_target_modules"):
+        if (value := config.model[key]) is not None:
+            yield f"model.{key}={value} does nothing without model.lora_rank: set that too, as to 16"
+
+
+def _problems(config: DictConfig) -> Iterator[str]:
+    rank, actor = f"model.lora_rank={config.model.lora_rank}", config.actor_rollout_ref
+    for key in ("strategy", "fsdp_config.strategy"):
+        if (strategy := OmegaConf.select(actor.actor, key)) != "fsdp2":
+            yield f"{rank} needs actor_rollout_ref.actor.{key}=fsdp2, not {strategy}"
+    if actor.rollout.layered_summon and "dummy" in actor.rollout.load_format and not merges(config):
+        yield f"{rank}: actor_rollout_ref.rollout.layered_summon=true needs actor_rollout_ref.rollout.load_format=safetensors"
+    if (backend := actor.rollout.checkpoint_engine.backend) == "delta_sharded":
+        yield f"{rank}: actor_rollout_ref.rollout.checkpoint_engine.backend={backend} cannot send it; choose nccl"
+    if has_experts(settings_of(config.model.path) or {}):
+        yield f"{rank}: model.path={config.model.path} is a mixture of experts, whose experts LoRA would leave out; train it whole"
+    yield from _unknown_layers(config)
+
+
+def _unknown_layers(config: DictConfig) -> Iterator[str]:
+    layers, chosen = linears(config.model.path), config.model.lora_target_modules
+    if chosen is not None and not chosen:
+        yield "model.lora_target_modules=[] leaves nothing to train: null means all linear layers"
+    for name in chosen or ():
+        if layers and name not in layers:
+            yield (
+                f"model.lora_target_modules has {name}, and the linear layers in the model's blocks are "
+                f"{', '.join(layers)}{meant(name, layers)}"
+            )

@@ -1,0 +1,167 @@
+"""``model.lora_rank``: what follows from it for every stage and server, and what is refused before anything starts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from omegaconf import DictConfig, OmegaConf
+from verl.trainer.ppo.utils import need_critic, need_reference_policy
+from verl.utils.config import validate_config
+
+from config.base import ROOT
+from config.checks.check import check
+from config.compose import Composer, composer
+from config.errors import ConfigError
+from config.lora import adapter_parameters
+from experiments.stages.rl import rl_config
+from experiments.stages.sft import sft_config
+from records.models.linears import linears
+from records.models.locate import resolve_model
+from records.models.shape import PUBLISHED, from_config
+from records.run_folder import run_name
+from tasks.budget import allocate_budget
+
+ACTOR = "actor_rollout_ref"
+ALL = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
+GPU = ("cluster=gpu1", "model=qwen2.5_7b", "rollout=vllm")
+SEPARATE = ("trainer.v1.trainer_mode=separate_async", f"{ACTOR}.rollout.nnodes=1", f"{ACTOR}.rollout.n_gpus_per_node=1")
+NCCL = f"{ACTOR}.rollout.checkpoint_engine.backend=nccl"
+
+
+@pytest.fixture(scope="module")
+def composed() -> Iterator[Composer]:
+    with composer() as compose:
+        yield compose
+
+
+def rates(config: DictConfig) -> tuple[float, float]:
+    return config.actor_rollout_ref.actor.optim.lr, config.model.sft.lr
+
+
+def of_rl(config: DictConfig) -> DictConfig:
+    return rl_config(config, allocate_budget(config), Path("/runs/name"), resolve_model("asset://tiny", Path()))
+
+
+@pytest.mark.parametrize(
+    ("words", "full"),
+    [
+        (["model=tiny"], (4e-4, 1e-4)),
+        (["model=smollm2_135m"], (5e-6, 1e-5)),
+        (["model=qwen2.5_7b", "algo=ppo", "cluster=gpu1"], (5e-7, 1e-6)),
+        (["model=qwen2.5_7b", "algo=gigpo", "cluster=gpu1"], (1e-6, 1e-6)),
+    ],
+)
+def test_learning_rates_are_ten_times_those_of_full_training(
+    composed: Composer, words: list[str], full: tuple[float, float]
+) -> None:
+    assert rates(composed(words)) == full
+    assert rates(composed([*words, "model.lora_rank=16"])) == tuple(float(f"{10 * rate:.3g}") for rate in full)
+
+
+def test_a_learning_rate_that_is_set_is_used_as_it_is(composed: Composer) -> None:
+    words = ["model.lora_rank=16", f"{ACTOR}.actor.optim.lr=3e-5", "model.sft.lr=2e-5"]
+    assert rates(composed(words)) == (3e-5, 2e-5)
+    with pytest.raises(ConfigError, match=r"optim\.lr=2 must be a number from 0 to 1"):
+        composed(["model.lora_rank=16", f"{ACTOR}.actor.optim.lr=2"])
+
+
+def test_both_stages_are_told(composed: Composer) -> None:
+    """RL's actor and SFT the same; a critic nothing."""
+    config = composed(["algo=ppo", "model.lora_rank=8", "model.lora_target_modules=[v_proj,q_proj]"])
+    sft = sft_config(config, Path("/runs/name"), Path("/demos.jsonl"), "/base").verl.model
+    for told in (of_rl(config).actor_rollout_ref.model, sft):
+        assert (told.lora_rank, told.lora_alpha, told.target_modules) == (8, 32, ["v_proj", "q_proj"])
+    assert of_rl(config).critic.model.lora_rank == 0
+    alpha = composed(["model.lora_rank=8", "model.lora_alpha=16"]).actor_rollout_ref.model
+    assert (alpha.lora_alpha, alpha.target_modules) == (16, "all-linear")
+
+
+@pytest.mark.parametrize(
+    ("words", "merge"),
+    [
+        ((), True),
+        (("rollout=vllm",), True),  # on a CPU all is fp32
+        (GPU, False),
+        ((*GPU[:2], "rollout=transformers"), True),
+        ((*GPU, *SEPARATE, NCCL), True),  # verl never sends an adapter there
+        ((*GPU, "trainer.v1.trainer_mode=colocate_async"), False),
+    ],
+)
+def test_which_servers_get_merged_weights_and_verl_accepts_them_all(
+    composed: Composer, words: tuple[str, ...], merge: bool
+) -> None:
+    config = composed([*words, "model.lora_rank=16"])
+    check(config)
+    assert of_rl(composed(list(words))).actor_rollout_ref.model.lora.merge is False
+    told = of_rl(config)
+    assert told.actor_rollout_ref.model.lora.merge is merge
+    if not merge:
+        told.actor_rollout_ref.rollout.name = (
+            "sglang"  # with vLLM's name verl asks vLLM, which is not here, which ranks it has
+        )
+    validate_config(told, use_reference_policy=need_reference_policy(told), use_critic=need_critic(told))
+
+
+def test_a_run_without_it_keeps_its_name(composed: Composer) -> None:
+    """Of commit 8f610ac, before there were such keys."""
+    assert run_name(composed([])) == "textworld-w2-o3-q4-grpo-sparse-sft_rl-tiny-s0-05ba50d4"
+    assert run_name(composed(["model=qwen2.5_7b", "algo=ppo", "cluster=gpu8"])).endswith("-s0-6f263f98")
+    assert run_name(composed(["model.lora_rank=8"])) != run_name(composed(["model.lora_rank=16"]))
+    server = ("model.lora_rank=8", "rollout=vllm")
+    assert run_name(composed(list(server))) == run_name(composed(["model.lora_rank=8"]))
+
+
+def mixture(folder: Path) -> str:
+    """The tiny model's config with experts."""
+    settings = json.loads((ROOT / "assets" / "tiny" / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**settings, "num_experts": 8}))
+    return f"model.path={folder}"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["model.lora_alpha=32"], "model.lora_alpha=32 does nothing without model.lora_rank"),
+        (["model.lora_target_modules=[q_proj]"], "does nothing without model.lora_rank"),
+        (["model.lora_rank=8", "model.lora_target_modules=[q_porj]"], "q_porj, and the .* did you mean q_proj?"),
+        (["model.lora_rank=8", "model.lora_target_modules=[embed_tokens]"], "has embed_tokens, and the linear layers"),
+        (["model.lora_rank=8", "model.lora_target_modules=[lm_head]"], "has lm_head, and the linear layers"),
+        (["model.lora_rank=8", "model.lora_target_modules=[norm]", *GPU], "has norm, and the linear layers"),
+        (["model.lora_rank=8", "model.lora_target_modules=[]"], "leaves nothing to train"),
+        (["model.lora_rank=8", f"{ACTOR}.actor.strategy=fsdp"], "needs actor_rollout_ref.actor.strategy=fsdp2"),
+        (["model.lora_rank=8", *GPU, *SEPARATE, NCCL.replace("nccl", "delta_sharded")], "cannot send it; choose nccl"),
+        (["model.lora_rank=8", *GPU, f"{ACTOR}.rollout.layered_summon=true"], "needs .*load_format=safetensors"),
+        (["model.lora_rank=8", "MIXTURE"], "is a mixture of experts"),
+    ],
+)
+def test_refused(composed: Composer, tmp_path: Path, words: list[str], said: str) -> None:
+    config = composed([mixture(tmp_path) if word == "MIXTURE" else word for word in words])
+    with pytest.raises(ConfigError, match=said):
+        check(config)
+
+
+# ---- sizes
+
+
+def test_adapters_are_as_large_as_published(composed: Composer) -> None:
+    """Rank 16 on all linear layers of Qwen2.5-7B: PEFT's trainable parameters, 40,370,176."""
+    shape = from_config(PUBLISHED["Qwen/Qwen2.5-7B-Instruct"])
+    assert shape is not None
+    config = composed([*GPU, "model.lora_rank=16"])
+    assert adapter_parameters(config, shape) == 40_370_176
+    some = composed([*GPU, "model.lora_rank=16", "model.lora_target_modules=[q_proj,o_proj]"])
+    assert adapter_parameters(some, shape) == 2 * 28 * 16 * (3584 + 3584)
+    assert adapter_parameters(composed(list(GPU)), shape) == 0
+
+
+def test_a_folders_layers_are_those_of_its_weights() -> None:
+    """Of the tiny model, by its config."""
+    settings = OmegaConf.load(ROOT / "assets" / "tiny" / "config.json")
+    found, hidden = linears("asset://tiny"), settings.hidden_size
+    assert found is not None and sorted(found) == sorted(ALL)
+    assert found["gate_proj"] == settings.num_hidden_layers * (hidden + settings.intermediate_size)
+    assert found["q_proj"] == settings.num_hidden_layers * (hidden + settings.num_attention_heads * settings.head_dim)
+    assert linears("nobody/knows") is None

@@ -1,0 +1,133 @@
+"""LoRA in verl's FSDP2 engines: adapters drawn from the run's seed, and merged weights under the model's own names wherever
+weights leave an engine.
+
+verl merges in place, sends bfloat16 whatever the trainer computes in, and saves weights under PEFT's names, which no loader takes.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from peft.tuners.lora import Linear, LoraLayer
+from safetensors.torch import save_file
+from torch import Tensor
+from torch.distributed.tensor import DTensor
+from verl.utils.device import get_device_id
+from verl.utils.fsdp_utils import offload_fsdp_model_to_cpu
+
+from records.models.linears import has_experts
+from records.models.locate import ModelError
+
+ADAPTER = "default"  # PEFT's name of the only one
+WRAPPER = "base_model.model."  # what PEFT puts before every name
+FOLDER = "lora_adapter"  # in a checkpoint
+
+
+def seeded(build: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """``FSDPEngine._build_lora_module``, whose adapters start anew in every process.
+
+    Raises: ModelError: a layer that cannot be merged.
+    """
+
+    def build_lora_module(engine: Any, module: Any) -> Any:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(int(os.environ.get("TURNGRID_SEED", "0")))
+            built = build(engine, module)
+        if problem := _not_mergeable(built):
+            raise ModelError(f"model.lora_rank: {problem}")
+        return built
+
+    return build_lora_module
+
+
+def _not_mergeable(model: Any) -> str | None:
+    if has_experts(model.config.to_dict()):
+        return "a mixture of experts, whose experts LoRA would leave out"
+    for name, layer in model.named_modules():
+        if isinstance(layer, LoraLayer) and not (type(layer) is Linear and type(layer.base_layer) is torch.nn.Linear):
+            return f"{plain(name)} is no linear layer; model.lora_target_modules chooses others"
+    return None
+
+
+def streamed(engine: Any) -> Iterator[tuple[str, Tensor]]:
+    """``FSDPEngine._merged_lora_per_tensor_param``: one merged weight after the other, the engine's own left alone."""
+    try:
+        yield from merged(engine.module.state_dict(), scaling(engine.module), get_device_id())
+    finally:
+        if engine._is_offload_param:
+            offload_fsdp_model_to_cpu(engine.module)
+
+
+def merged(tensors: Mapping[str, Tensor], factor: float, device: Any = None) -> Iterator[tuple[str, Tensor]]:
+    """W + factor x B A under the model's own name and in its dtype, for each W with an adapter; other weights as they are.
+
+    Args:
+        tensors: by PEFT's names: W (out, in), A (rank, in), B (out, rank).
+        device: where sharded ones are gathered; None: where they are.
+    """
+    for name, tensor in tensors.items():
+        if ".lora_" in name:
+            continue
+        weight, layer = _whole(tensor, device), name.removesuffix("base_layer.weight")
+        if layer != name:
+            a, b = (_whole(tensors[f"{layer}lora_{half}.{ADAPTER}.weight"], device) for half in "AB")
+            weight = weight + factor * (b @ a)
+        yield plain(name), weight
+
+
+def _whole(tensor: Tensor, device: Any = None) -> Tensor:
+    placed = tensor.detach() if device is None else tensor.detach().to(device)
+    return placed.full_tensor() if isinstance(placed, DTensor) else placed
+
+
+def plain(name: str) -> str:
+    """The model's own name of what PEFT wraps."""
+    return name.removeprefix(WRAPPER).replace(".base_layer.", ".")
+
+
+def is_adapted(model: Any) -> bool:
+    return hasattr(model, "peft_config")
+
+
+def scaling(model: Any) -> float:
+    """What an adapter's product is multiplied with."""
+    config = model.peft_config[ADAPTER]
+    return config.lora_alpha / config.r
+
+
+def merged_state(state_of: Callable[..., dict[str, Tensor]]) -> Callable[..., dict[str, Tensor]]:
+    """``get_fsdp_full_state_dict`` of a checkpoint's ``huggingface/``."""
+
+    def full_state(model: Any, *args: Any, **kwargs: Any) -> dict[str, Tensor]:
+        state = state_of(model, *args, **kwargs)
+        return dict(merged(state, scaling(model))) if is_adapted(model) else state
+
+    return full_state
+
+
+def with_adapter(save: Callable[..., None]) -> Callable[..., None]:
+    """``FSDPCheckpointManager.save_checkpoint`` that leaves the adapter too."""
+
+    def save_checkpoint(manager: Any, local_path: str | None, *args: Any, **kwargs: Any) -> None:
+        save(manager, local_path, *args, **kwargs)
+        if local_path and is_adapted(manager.model):
+            save_adapter(manager.model, Path(local_path) / FOLDER, leads=manager.rank == 0)
+
+    return save_checkpoint
+
+
+def save_adapter(model: Any, folder: Path, leads: bool) -> None:
+    """As PEFT would, the same bytes for the same weights. All processes gather the shards, and the one that leads writes."""
+    tensors = {name: _whole(tensor) for name, tensor in model.state_dict().items() if ".lora_" in name}
+    if not leads:
+        return
+    config = copy.copy(model.peft_config[ADAPTER])
+    config.target_modules, config.inference_mode = sorted(config.target_modules), True  # PEFT keeps a set
+    config.save_pretrained(str(folder))
+    named = {name.replace(f".{ADAPTER}.", "."): tensor.cpu().contiguous() for name, tensor in tensors.items()}
+    save_file(named, folder / "adapter_model.safetensors", metadata={"format": "pt"})

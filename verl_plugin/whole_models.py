@@ -1,0 +1,33 @@
+"""verl's engines load a model whole or not at all (``records.models.loading``)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import verl.utils.model
+
+from records.models.loading import load_whole
+from verl_plugin.replaced import replaced
+
+
+@dataclass(frozen=True)
+class Whole:
+    """Stands where verl expects a class of transformers."""
+
+    kind: Any
+
+    def from_pretrained(self, pretrained_model_name_or_path: str, **settings: Any) -> Any:
+        return load_whole(self.kind, pretrained_model_name_or_path, **settings)
+
+
+def whole(build: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """``FSDPEngine._build_module`` that refuses a checkpoint which does not fit the model."""
+
+    def build_module(engine: Any) -> Any:
+        kind_of = verl.utils.model.get_hf_auto_model_class
+        with replaced(verl.utils.model, "get_hf_auto_model_class", lambda hf_config: Whole(kind_of(hf_config))):
+            return build(engine)
+
+    return build_module
