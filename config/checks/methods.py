@@ -15,6 +15,7 @@ from envs.registry import make_environment
 from rewards.named import NAMED, named_reward
 from rewards.shaping.g_ra import GRa
 from rewards.shaping.view import TRAINED
+from tasks.budget import allocate_budget
 
 PAYS_WINS_ALONE = ("sparse", "binary")  # of the rewards
 
@@ -230,6 +231,15 @@ def _sampling(config: DictConfig) -> Iterator[str]:
             f"filter=[{SAMPLING}] plays as many episodes as it takes and budget.count=rollouts pays for a fixed number a step: "
             "set budget.count=games, or choose filter=[zero_std]"
         )
+
+
+def schedule_out_of_range(config: DictConfig) -> str | None:
+    """A schedule that leaves, while the run lasts, what its setting may be."""
+    try:
+        made(config).refuse(allocate_budget(config).steps)
+    except ValueError as error:
+        return str(error)
+    return None
 
 
 def hides_credit(config: DictConfig) -> str | None:
