@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Mapping
-from typing import Any
+from types import UnionType
+from typing import Any, get_args, get_type_hints
 
 from omegaconf import DictConfig, OmegaConf
 
@@ -29,20 +29,32 @@ class Method:
 
     def __init__(self, slot: str, name: str, settings: Mapping[str, Any]) -> None:
         """Raises: ValueError: there is no such method, or it cannot have these settings."""
-        given = dict(settings)
-        kind = method_class(slot, name, given)
-        given.pop(TARGET, None)
+        self.kind = method_class(slot, name, settings)
+        self._given = {key: value for key, value in settings.items() if key != TARGET}
         self.schedules: dict[str, Schedule] = {
-            key: schedule(value) for key, value in given.items() if is_schedule(kind, key, value)
+            key: schedule(value) for key, value in self._given.items() if is_schedule(self.kind, key, value)
         }
-        first = {key: _like(kind, key, run(1)) for key, run in self.schedules.items()}
-        self.kind, self.made = kind, kind(**(given | first))
+        self.made = self._new(1)
+
+    def _new(self, step: int) -> Any:
+        return self.kind(**(self._given | self._numbers(step)))
+
+    def _numbers(self, step: int) -> dict[str, float]:
+        return {key: _like(self.kind, key, run(step)) for key, run in self.schedules.items()}
 
     def at(self, step: int) -> Any:
         """The method with the numbers of ``step``."""
-        for key, run in self.schedules.items():
-            setattr(self.made, key, _like(self.kind, key, run(step)))
+        for key, number in self._numbers(step).items():
+            setattr(self.made, key, number)
         return self.made
+
+    def refuse(self, steps: int) -> None:
+        """Raises: ValueError: at one of the first ``steps`` steps a schedule gives a number that the method refuses."""
+        for step in range(1, steps + 1 if self.schedules else 1):
+            try:
+                self._new(step)
+            except ValueError as error:
+                raise ValueError(f"at step {step} of {', '.join(self.schedules)}'s schedule: {error}") from error
 
 
 def method_class(slot: str, name: str, settings: Mapping[str, Any]) -> Any:
@@ -65,17 +77,23 @@ def estimator_of(node: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def is_schedule(kind: Any, key: str, value: Any) -> bool:
-    """A mapping where the method wants a number."""
-    return isinstance(value, Mapping) and isinstance(_default(kind, key), (int, float))
+    """A mapping where the method wants a number, or true or false."""
+    return isinstance(value, Mapping) and _number(kind, key) is not None
 
 
 def _like(kind: Any, key: str, value: float) -> float:
-    """Rounded where the setting counts something."""
-    return round(value) if type(_default(kind, key)) is int else value
+    """Rounded where the setting counts something. Raises: ValueError: neither 0 nor 1 where it is true or false."""
+    wanted = _number(kind, key)
+    if wanted is bool and value not in (0, 1):
+        raise ValueError(f"{key} is true or false, and its schedule gives {value:g}")
+    return bool(value) if wanted is bool else round(value) if wanted is int else value
 
 
-def _default(kind: Any, key: str) -> Any:
-    return next((item.default for item in dataclasses.fields(kind) if item.name == key), None)
+def _number(kind: Any, key: str) -> type | None:
+    """What a setting is a number of, bool, int or float, by its annotation; None: it is no number."""
+    hint = get_type_hints(kind).get(key)
+    either = get_args(hint) if isinstance(hint, UnionType) else (hint,)
+    return next((number for number in (bool, int, float) if number in either), None)
 
 
 class Chosen:
@@ -106,6 +124,15 @@ class Chosen:
     def reads(self) -> frozenset[str]:
         """Names of the rewards that they read, besides the trained one."""
         return frozenset(name for method in self._made() for name in getattr(method, "reads", ())) - {TRAINED}
+
+    def refuse(self, steps: int) -> None:
+        """Raises: ValueError: a schedule of a method leaves, within so many steps, what its setting may be."""
+        for slot, methods in self._methods.items():
+            for name, method in methods.items():
+                try:
+                    method.refuse(steps)
+                except ValueError as error:
+                    raise ValueError(f"{slot}.{name}: {error}") from error
 
     def _made(self) -> list[Any]:
         return [method.made for methods in self._methods.values() for method in methods.values()]

@@ -22,15 +22,12 @@ def whiten(values: Tensor, response_mask: Tensor, epsilon: float = 1e-8) -> Tens
         epsilon: added to the variance, so that a batch without any spread gives zeros and not NaN.
 
     Returns:
-        Tensor of shape (rows, tokens), of the dtype of ``values``.
-
-    Raises:
-        ValueError: with fewer than two sampled tokens there is no variance.
+        Tensor of shape (rows, tokens), of the dtype of ``values``; 0 where filters left one token or none, which have no variance.
     """
     mask, exact = response_mask.bool(), values.double()
     sampled = exact[mask]
     if sampled.numel() < 2:
-        raise ValueError(f"whitening needs at least two sampled tokens, the batch has {sampled.numel()}")
+        return values.new_zeros(values.shape)
     whitened = (exact - sampled.mean()) * (sampled.var() + epsilon).rsqrt()
     return whitened.where(mask, 0.0).to(values.dtype)
 

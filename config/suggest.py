@@ -10,6 +10,7 @@ from hydra import compose
 from hydra.core.override_parser.types import Override
 from omegaconf import DictConfig
 
+from algorithms.registry import ONE, SLOTS
 from config import base
 from config.errors import ConfigError
 from envs import extensions
@@ -79,7 +80,16 @@ def wrong_key(override: Override, tree: DictConfig) -> str | None:
         return None
     if exists(tree, key):
         return None
-    return former_keys.answer(key) or f"unknown key {key}{_meant_key(key, tree)}"
+    return former_keys.answer(key) or _not_chosen(key, tree) or f"unknown key {key}{_meant_key(key, tree)}"
+
+
+def _not_chosen(key: str, tree: DictConfig) -> str | None:
+    """A setting of a method that is not among those of its slot."""
+    slot, _, name = key.rpartition(".")[0].partition(".")
+    if slot not in SLOTS or name not in all_options()[slot] or name in (chosen := list(tree.get(slot) or {})):
+        return None
+    choice = name if slot in ONE else f"[{','.join([*chosen, name])}]"
+    return f"{key} is a setting of {slot}={name}, which is not chosen: add {slot}={choice}"
 
 
 def exists(tree: DictConfig, key: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import hashlib
+import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -115,6 +116,8 @@ class TextEnv(abc.ABC):
         return result
 
     def _outcome(self, raw: RawStep) -> StepResult:
+        if not math.isfinite(raw.score):
+            raise EnvError(f"{type(self).__name__} gave the score {raw.score}, which is no finite number")
         delta, self._score = raw.score - self._score, raw.score
         over = raw.won or raw.lost or raw.terminated
         self._playing = not (over or raw.truncated)

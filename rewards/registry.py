@@ -40,5 +40,6 @@ def settings_class(name: str) -> type:
 
 
 def reward_class(name: str) -> Any:
-    """Raises as ``reward`` does."""
-    return load(path_of("reward", name, REWARDS))
+    """Under the name that it is chosen by, which episodes and figures have too. Raises as ``reward`` does."""
+    cls = load(path_of("reward", name, REWARDS))
+    return cls if getattr(cls, "name", None) == name else type(cls.__name__, (cls,), {"name": name})

@@ -6,7 +6,8 @@ score changes and from whether the game was won (never from whether it was over)
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -47,3 +48,14 @@ class Reward(Protocol):
     name: str
 
     def turn_rewards(self, turns: Sequence[ScoredTurn], won: bool, max_score: float) -> list[float]: ...
+
+
+def one_a_turn(who: str, values: Iterable[float], turns: int) -> list[float]:
+    """Rewards as ``who`` gave them. Raises: ValueError: there are more or fewer than turns, or one is NaN or infinite, of which
+    the whole batch's advantages would be."""
+    given = list(values)
+    if len(given) != turns:
+        raise ValueError(f"{who} gave {len(given)} rewards to {turns} turns")
+    if wrong := next((number for number, value in enumerate(given, 1) if not math.isfinite(value)), None):
+        raise ValueError(f"{who} gave {given[wrong - 1]} to turn {wrong}: a reward must be a finite number")
+    return given

@@ -9,6 +9,7 @@ import asyncio
 import time
 
 from envs.types import Observation, StepResult
+from rewards.reward import one_a_turn
 from rollouts.begin import Session, begin
 from rollouts.episode import Episode, Outcome, Turn
 from rollouts.policy import Action, Policy, TurnContext
@@ -186,5 +187,5 @@ async def _reward(episode: Episode, spec: EpisodeSpec) -> None:
             values = await asyncio.to_thread(reward.turn_rewards, *asked)
         else:
             values = reward.turn_rewards(*asked)
-        for turn, value in zip(episode.turns, values, strict=True):
+        for turn, value in zip(episode.turns, one_a_turn(f"reward={name}", values, len(episode.turns)), strict=True):
             turn.rewards[name] = value

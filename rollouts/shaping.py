@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from rewards.reward import one_a_turn
 from rewards.shaping.view import TRAINED, RewardView, Transform
 from rollouts.episode import Episode
 
@@ -16,15 +17,14 @@ def shape(episode: Episode, reward: str, transforms: Mapping[str, Transform]) ->
         reward: the name of the chosen reward, which stays as it is.
 
     Raises:
-        ValueError: a transform returns another number of rewards than there are turns.
+        ValueError: a transform returns another number of rewards than there are turns, or one that is no finite number.
     """
     rewards = {name: [turn.rewards[name] for turn in episode.turns] for name in episode.turns[0].rewards}
     rewards[TRAINED] = list(rewards[reward])
     for name, transform in transforms.items():
         view = RewardView(episode, rewards, episode.step)
-        rewards = rewards | {key: list(values) for key, values in transform(view).items()}
-        if wrong := next((key for key, values in rewards.items() if len(values) != len(episode.turns)), None):
-            raise ValueError(f"shaping={name} gave {len(rewards[wrong])} rewards {wrong} to {len(episode.turns)} turns")
+        given = transform(view).items()
+        rewards = rewards | {key: one_a_turn(f"shaping={name}, {key}:", values, len(episode.turns)) for key, values in given}
         episode.shaping[name] = sum(rewards[TRAINED]) - sum(view.rewards[TRAINED])
         told = transform.told(view) if hasattr(transform, "told") else {}
         episode.shaping |= {f"{name}/{what}": value for what, value in told.items()}

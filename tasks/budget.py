@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import isfinite
 
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
-from algorithms.chosen import Chosen
+from algorithms.chosen import Chosen, slots_of
 from algorithms.registry import FORM
 from records.process.exit_codes import Refusal
 
@@ -61,8 +61,8 @@ def allocate_budget(config: DictConfig) -> Allocation:
 
 def samples_played(config: DictConfig) -> int:
     """Episodes of a prompt, at most: as many as are learned from, unless the rollout form plays more."""
-    samples, node = int(config.actor_rollout_ref.rollout.n), config.get(FORM)
-    forms = Chosen({FORM: OmegaConf.to_container(node, resolve=True)}).of(FORM, 1).values() if node else ()
+    samples = int(config.actor_rollout_ref.rollout.n)
+    forms = Chosen(slots_of(config, (FORM,))).of(FORM, 1).values()
     return max((form.episodes(samples) for form in forms), default=samples)
 
 

@@ -45,6 +45,10 @@ def ready(arguments: Sequence[str]) -> Start:
     config = compose(args.overrides, args.config_dir)
     if args.cfg:
         text = _shown(config, args.package, args.resolve)
+        try:
+            check(config)
+        except ConfigError as error:
+            say(f"note: this config is only shown; a run of it is refused: {error}")
         return lambda: _print(text, end="")
     if launching.elsewhere(config):
         check(config)

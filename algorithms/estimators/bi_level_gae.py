@@ -48,9 +48,10 @@ class BiLevelGae:
         acts = turns.place >= 0
         turn, values, used = turns.place[acts], tokens.value[acts].double(), tokens.mask[acts]
         advantages = _inside_turns(values, goal.flatten()[turn], turn, self.gamma, self.lam)
-        whitened = whiten(advantages, used) if used.any() else advantages
         empty = torch.zeros(acts.shape)
-        return Estimate(*(empty.masked_scatter(acts, found.float()) for found in (whitened, advantages + values)))
+        return Estimate(
+            *(empty.masked_scatter(acts, found.float()) for found in (whiten(advantages, used), advantages + values))
+        )
 
 
 def _inside_turns(values: Tensor, goal: Tensor, turn: Tensor, gamma: float, lam: float) -> Tensor:

@@ -45,11 +45,10 @@ class TurnGae:
             raise ValueError(f"value_at={self.value_at} must be one of: {', '.join(PLACES)}")
 
     def __call__(self, turns: Turns, tokens: Tokens) -> Estimate:
-        """Raises: ValueError: the batch has one turn, which has no variance."""
         assert turns.value is not None
         advantages = turn_advantages(turns, turns.value, self.gamma, self.lam, self.bootstrap_truncated)
         targets = turns.starts() if self.value_at == "first" else None
-        return Estimate(over_turns(advantages, turns.mask), advantages + turns.value, targets)
+        return Estimate(whiten(advantages, turns.mask), advantages + turns.value, targets)
 
 
 def turn_advantages(turns: Turns, values: Tensor, gamma: float, lam: float, bootstrap: bool = False) -> Tensor:
@@ -64,12 +63,3 @@ def turn_advantages(turns: Turns, values: Tensor, gamma: float, lam: float, boot
         cut = torch.isin(turns.outcome, torch.tensor(CUT_OFF)).nonzero().flatten()
         following[cut, turns.last[cut]] = values[cut, turns.last[cut]]
     return discounted((turns.reward + gamma * following - values) * turns.mask, gamma * lam)
-
-
-def over_turns(advantages: Tensor, mask: Tensor) -> Tensor:
-    """Zero mean and unit variance over the turns in ``mask``; 0 elsewhere. Raises: ValueError: there is one."""
-    if not mask.any():
-        return advantages
-    if mask.sum() == 1:
-        raise ValueError("the batch has one turn: whitening over turns needs two (data.train_batch_size)")
-    return whiten(advantages, mask)

@@ -260,6 +260,15 @@ def _sampling(config: DictConfig) -> Iterator[str]:
         )
 
 
+def schedule_out_of_range(config: DictConfig) -> str | None:
+    """A schedule that leaves, while the run lasts, what its setting may be."""
+    try:
+        made(config).refuse(allocate_budget(config).steps)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
 def hides_credit(config: DictConfig) -> str | None:
     """Episodes that are cut off are muted, and the reward pays them for what they had done by then."""
     reward = config.turn_reward.name

@@ -18,9 +18,9 @@ from experiments.evaluation.run_table import plain_text
 from records.models import gpus
 from records.models.shape import shape_of
 from records.run_folder import run_name
+from tasks.budget import allocate_budget
 
 MINUTE, HOUR = 60, 3600
-CALIBRATING = "no run of this kind was measured on this machine: a short one is made now, once"
 TOKENS, SAMPLED = 610.0, 43.0  # of an episode, where none was measured: TextWorld's w2-o3-q4
 
 
@@ -60,7 +60,7 @@ def make(config: DictConfig, say: Callable[[str], None] = print) -> CostEstimate
         if config.trainer.device == "cuda" and not Path("/dev/nvidiactl").exists():
             words = f"cluster={config.cluster.name} needs GPUs and there are none here"
             raise gpus.GpuError(f"{words}: add estimate_gpu=H100x8 to see what it needs of their memory")
-        say(CALIBRATING)
+        say(_calibrating(config))
         profile = calibrate.calibrate(config)
     amounts = _amounts(config, wanted, profile, headrooms)
     if profile is None:
@@ -70,6 +70,17 @@ def make(config: DictConfig, say: Callable[[str], None] = print) -> CostEstimate
     where = f"{machine()['cores']} cores of {machine()['cpu']} at a load of {profile.load:.1f}"
     return CostEstimate(
         f"{text}rates: {profile.source}, on {where}; they hold for a machine as busy as it was then", problems
+    )
+
+
+def _calibrating(config: DictConfig) -> str:
+    """What is measured first, and how long about."""
+    less = calibrate.short(config)
+    wanted, part = needs(less), allocate_budget(less)
+    return (
+        f"no run of this kind was measured on this machine: a short one is made now, once, with {part.demonstrations} "
+        f"demonstrations, {part.steps} RL steps of {part.episodes_per_step} episodes, and {wanted.samples} test episodes of each of "
+        f"{wanted.models} models; model=tiny takes about 2 minutes for it on two free cores, a larger model more"
     )
 
 

@@ -149,6 +149,6 @@ def test_whitening_by_hand() -> None:
     torch.testing.assert_close(whitened, tensor([[-math.sqrt(0.5), 0, math.sqrt(0.5)]]))
 
 
-def test_whitening_of_one_token_is_refused() -> None:
-    with pytest.raises(ValueError, match="at least two sampled tokens"):
-        whiten(tensor([[1.0, 2]]), tensor([[1, 0]]))
+def test_one_token_alone_has_no_variance_and_is_0() -> None:
+    """Filters may leave so little of a step."""
+    assert not whiten(tensor([[1.0, 2]]), tensor([[1, 0]])).any()

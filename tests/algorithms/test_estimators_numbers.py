@@ -89,9 +89,10 @@ def one_episode(rewards: list[float], values: list[list[float]]) -> tuple[Turns,
     return turns, Tokens(turns.place >= 0, torch.tensor([columns["reward"]]), torch.tensor([columns["values"]]))
 
 
-def test_one_turn_in_the_whole_batch_is_refused() -> None:
-    with pytest.raises(ValueError, match="the batch has one turn"):
-        TurnGae()(*one_episode([1.0], [[0.5]]))
+@pytest.mark.parametrize("estimator", [TurnGae(), BiLevelGae()], ids=lambda made: type(made).__name__)
+def test_one_turn_that_filters_left_has_no_variance_and_is_0(estimator: Any) -> None:
+    found = estimator(*one_episode([1.0], [[0.5]]))
+    assert not found.advantages.any() and found.returns.flatten()[0] == 1
 
 
 def test_bi_level_gae() -> None:

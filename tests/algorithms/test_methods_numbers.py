@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 import pytest
 import torch
 from example_x import GRPO, PATHS, example_x, spread
@@ -237,6 +239,31 @@ def test_any_number_of_a_method_may_follow_a_schedule() -> None:
     )
     assert [chosen.of("credit", step)["gigpo"].weight for step in (1, 5, 20)] == pytest.approx([0.2, 1, 2])
     assert [chosen.of("buffer", step)["self_imitation"].tolerate for step in (2, 3)] == [5, 2]
+
+
+@dataclass
+class Counted:
+    """Settings of each type that a schedule may stand for, and one that is a mapping of its own."""
+
+    size: int | None = None
+    on: bool = False
+    by_name: dict[str, float] = field(default_factory=dict)
+
+
+def test_a_schedule_gives_what_its_setting_is() -> None:
+    given = {"size": {"linear": [0, 4, 4]}, "on": {"steps": {1: 0, 3: 1}}, "by_name": {"a": 1.0}}
+    chosen = Chosen({"credit": {"mine": {"target": "test_methods_numbers:Counted", **given}}})
+    sizes = [vars(chosen.of("credit", step)["mine"]) | {} for step in (1, 3)]
+    assert sizes == [{"size": 1, "on": False, "by_name": {"a": 1.0}}, {"size": 3, "on": True, "by_name": {"a": 1.0}}]
+    with pytest.raises(ValueError, match="on is true or false, and its schedule gives 0.5"):
+        Chosen({"credit": {"mine": {"target": "test_methods_numbers:Counted", "on": {"cosine_up": 2}}}})
+
+
+def test_a_schedule_that_leaves_its_settings_range_is_refused() -> None:
+    chosen = Chosen({"terms": {"epo": {"alpha": {"linear": [1, -1, 8]}}}})
+    chosen.refuse(4)
+    with pytest.raises(ValueError, match=r"terms.epo: at step 5 of alpha's schedule: alpha=-0.25 must lie in"):
+        chosen.refuse(10)
 
 
 def test_state_comes_back() -> None:

@@ -54,6 +54,7 @@ REFUSED = {
     "count": ["budget.count=turns"],
     "no_demonstration": ["budget.units=15"],
     "budget": ["budget.units=100", "budget.count=rollouts"],
+    "schedules": ["terms=[epo]", "terms.epo.alpha={linear: [1, -1, 10]}"],
     "demos": ["demos.source=episodes"],
     "no_steps": ["budget.rl_steps=0"],
     "mixture": ["env.tasks={w2-o3-q4: 1000, w2-o4-q4: 1}"],

@@ -5,8 +5,8 @@ import time
 import pytest
 
 from envs import registry
-from envs.text_env import MAX_ACTION_CHARS, NOT_ALLOWED, sanitise
-from envs.types import EnvError
+from envs.text_env import MAX_ACTION_CHARS, NOT_ALLOWED, RawStep, TextEnv, sanitise
+from envs.types import EnvError, Observation
 
 DIRTY = [
     "look\nopen door\nquit",
@@ -154,3 +154,20 @@ def test_no_action_takes_long_to_clean(name):
             env.refuses(env.clean(action))
             assert time.process_time() - start < 0.05, unit
     env.close()
+
+
+class Broken(TextEnv):
+    def _reset(self, task, seed):
+        return Observation("")
+
+    def _step(self, command):
+        return RawStep(Observation(""), float(command))
+
+
+@pytest.mark.parametrize("score", ["nan", "inf"])
+def test_a_score_that_is_no_number_is_an_error_of_the_environment(score):
+    env = Broken()
+    env.reset(None, 0)
+    assert env.step("0.5").score_delta == 0.5
+    with pytest.raises(EnvError, match=f"Broken gave the score {score}"):
+        env.step(score)

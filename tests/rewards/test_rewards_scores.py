@@ -32,6 +32,13 @@ def test_worked_by_hand(name, deltas, won, max_score, expected):
     assert reward(name).turn_rewards(turns(*deltas), won, max_score) == expected
 
 
+def test_a_reward_of_another_package_goes_by_its_module():
+    """Under which its episodes are recorded, and read again."""
+    found = reward("rewards.scores:Dense")
+    assert found.name == "rewards.scores:Dense" and found.turn_rewards(turns(1, 1), False, 4) == [0.25, 0.25]
+    assert reward("dense").name == "dense"
+
+
 @pytest.mark.parametrize("name", sorted(REWARDS))
 def test_no_turns_no_rewards(name):
     assert reward(name).turn_rewards([], False, 1.0) == []
@@ -56,10 +63,6 @@ def test_a_wrong_name_is_answered_with_a_right_one():
     with pytest.raises(ValueError, match="did you mean sparse") as caught:
         reward("spars")
     assert "\n" not in str(caught.value)
-
-
-def test_a_reward_of_another_package_goes_by_its_module():
-    assert reward("rewards.scores:Dense") == reward("dense")
 
 
 @pytest.mark.parametrize("name", sorted(REWARDS))

@@ -178,8 +178,14 @@ class Short:
 
 
 def test_a_transform_that_forgets_a_turn_is_told() -> None:
-    with pytest.raises(ValueError, match="shaping=mine gave 1 rewards trained to 2 turns"):
+    with pytest.raises(ValueError, match="shaping=mine, trained: gave 1 rewards to 2 turns"):
         shape(played([0, 1]), "sparse", {"mine": Short()})
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_a_transform_that_gives_no_finite_number_is_named(value: float) -> None:
+    with pytest.raises(ValueError, match=f"shaping=mine, trained: gave {value} to turn 2"):
+        shape(played([0, 1]), "sparse", {"mine": lambda view: {TRAINED: [0.0, value]}})
 
 
 def test_the_row_has_what_is_trained_on_at_the_turns_last_token() -> None:

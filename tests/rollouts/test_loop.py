@@ -1,8 +1,8 @@
 """Episodes on real games: who wins, what is recorded, what happens when the environment fails."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from dataclasses import replace
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -11,7 +11,7 @@ from envs.registry import make_environment
 from envs.types import EnvError, TaskRef
 from rewards.named import named_reward
 from rewards.registry import reward
-from rollouts.episode import Episode, Outcome
+from rollouts.episode import Episode, Outcome, Turn
 from rollouts.failed_episodes import EpisodeFailed, run_with_retries
 from rollouts.loop import EpisodeSpec, Session, run_episode
 from rollouts.policy import Action, TurnContext
@@ -126,6 +126,22 @@ class NoRoom:
 def test_a_full_context_has_an_outcome_of_its_own(demonstration_games: list[TaskRef]):
     episode = play(NoRoom(), spec_for(demonstration_games[0]))
     assert (episode.outcome, len(episode.turns)) == (Outcome.OUT_OF_CONTEXT, 1)
+
+
+@dataclass(frozen=True)
+class NoNumber:
+    """What a division by a sum of 0 may give."""
+
+    name: str = "mine"
+
+    def turn_rewards(self, turns: Sequence[Turn], won: bool, max_score: float) -> list[float]:
+        return [0.0] * (len(turns) - 1) + [float("nan")]
+
+
+def test_a_reward_that_is_no_number_is_refused_by_its_name(demonstration_games: list[TaskRef]):
+    task = demonstration_games[0]
+    with pytest.raises(ValueError, match=f"reward=mine gave nan to turn {len(task.expert_plan)}"):
+        play(ExpertPolicy(), replace(spec_for(task), reward=NoNumber()))
 
 
 def test_a_failed_episode_is_played_again_on_a_fresh_game(demonstration_games: list[TaskRef]):

@@ -40,6 +40,11 @@ def test_cfg_shows_what_the_run_gets_and_leaves_nothing_behind(
     assert "max_turns: 24" in capfd.readouterr().out
     assert main(["--cfg", "job", "--package", "actor_rollout_ref.rollout", "actor_rollout_ref.rollout.n=5"]) == 0
     assert "\n'n': 5\n" in capfd.readouterr().out
+    assert main(["--cfg", "job", "--package", "algo", "algo=ppo", "critic.enable=false"]) == 0
+    out, err = capfd.readouterr()
+    assert "name: ppo" in out and err.startswith(
+        "turngrid: note: this config is only shown; a run of it is refused: algo=ppo"
+    )
     assert list(tmp_path.iterdir()) == []
 
 

@@ -53,6 +53,11 @@ TYPOS = {
     "actor@actor_rollout_ref.actor=megatron_actor": ["actor@actor_rollout_ref.actor", "nothing"],
     "data=3": ["data.KEY=VALUE"],
     "~env": ["textworld"],
+    "credit.gigpo.weight=0.5": [
+        "credit.gigpo.weight is a setting of credit=gigpo, which is not chosen: add credit=[gigpo]"
+    ],
+    "rollout_form.tree.nodes=3": ["add rollout_form=tree"],
+    "credit.gigpoo.weight=0.5": ["unknown key credit.gigpoo.weight"],
     "env=null": ["textworld"],
     "~turn_reward": ["reward=NAME"],
     "algo=ppo,grpo": ["-m"],
