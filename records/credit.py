@@ -8,8 +8,8 @@ equal numbers is written once: ``[-0.8, 47]`` is 47 tokens of -0.8, a bare numbe
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -19,15 +19,18 @@ from envs.whole import write_whole
 
 @dataclass(frozen=True)
 class Credit:
-    """Of one episode, one entry a sampled token, in order of the turns.
+    """Of one episode, one entry a sampled token, in order of the turns; ``layers`` have one entry a turn.
 
     ``advantages``: None where the token was taken out of the update (by a rollout correction). ``values`` is empty
     without a critic. All in units of the trained reward, unless the algorithm normalises advantages.
+    ``layers``: with ``credit=``, the turn's advantage as the estimator made it and after each method, by their names in order; empty
+    without.
     """
 
     advantages: Sequence[float | None]
     returns: Sequence[float]
     values: Sequence[float] = ()
+    layers: Mapping[str, Sequence[float]] = field(default_factory=dict)
 
 
 def write_credit(path: Path, credits: Iterable[Credit | None]) -> None:
@@ -41,12 +44,18 @@ def read_credit(path: Path) -> list[Credit | None]:
 
 
 def _line(credit: Credit | None) -> str:
-    found = None if credit is None else {name: pack_runs(numbers) for name, numbers in asdict(credit).items()}
+    found = None if credit is None else asdict(credit)
+    if found is not None:
+        layers = found.pop("layers")
+        found = {name: pack_runs(numbers) for name, numbers in found.items()} | ({"layers": layers} if layers else {})
     return json.dumps(found, separators=(",", ":")) + "\n"
 
 
 def _credit(found: dict[str, Any] | None) -> Credit | None:
-    return None if found is None else Credit(**{item.name: unpack_runs(found[item.name]) for item in fields(Credit)})
+    if found is None:
+        return None
+    layers = found.pop("layers", {})
+    return Credit(**{name: unpack_runs(numbers) for name, numbers in found.items()}, layers=layers)
 
 
 def pack_runs(numbers: Sequence[float | None]) -> list[Any]:

@@ -77,8 +77,16 @@ def _row(shown: Shown) -> dict[str, Any]:
         "invalid": sum(not turn.valid for turn in episode.turns),
         "unparsed": sum(not turn.parsed for turn in episode.turns),
         "rewards": _totals(episode),
+        "trained": _trained(shown) if episode.trained else None,
+        "parent": episode.parent,
         "peaks": _peaks(shown),
     }
+
+
+def _trained(shown: Shown) -> float:
+    """What the episode earned: of the trained reward, of all of them where nobody knows which it is."""
+    turns = shown.episode.turns
+    return _short(sum(turn.trained(shown.reward) if shown.reward else sum(turn.rewards.values()) for turn in turns))
 
 
 def _totals(episode: Episode) -> dict[str, float]:
@@ -114,6 +122,9 @@ def _episode(shown: Shown) -> dict[str, Any]:
         "version": episode.policy_version,
         "error": printable(episode.error),
         "retries": episode.retries,
+        "prefix": [{"seen": printable(turn.observation), "action": printable(turn.action)} for turn in episode.prefix],
+        "guidance": printable(episode.guidance),
+        "learned": episode.trained,
         "shaping": {printable(name): _short(number) for name, number in episode.shaping.items()},
     }
 
@@ -144,6 +155,7 @@ def _turn(turn: Turn, credit: dict[str, Any]) -> dict[str, Any]:
         "sampled": turn.sampled,
         "valid": turn.valid,
         "parsed": turn.parsed,
+        "shared": turn.shared,
         "score": turn.score_delta,
         "rewards": turn.rewards,
         "info": _words(turn.info),
@@ -154,9 +166,12 @@ def _turn(turn: Turn, credit: dict[str, Any]) -> dict[str, Any]:
 
 def _by_turn(shown: Shown) -> Iterator[dict[str, Any]]:
     """Each turn's share of the episode's credit; nothing where there is none."""
-    series = vars(shown.credit) if shown.credit else {}
+    turns, credit = shown.episode.turns, shown.credit
+    series = {name: getattr(credit, name) for name in ("advantages", "returns", "values")} if credit else {}
+    layers = credit.layers if credit and all(len(layer) == len(turns) for layer in credit.layers.values()) else {}
     start = 0
-    for turn in shown.episode.turns:
+    for place, turn in enumerate(turns):
         end = start + len(turn.action_ids)
-        yield {name: pack_runs(numbers[start:end]) for name, numbers in series.items() if numbers}
+        told = {name: pack_runs(numbers[start:end]) for name, numbers in series.items() if numbers}
+        yield told | ({"layers": {name: _short(layer[place]) for name, layer in layers.items()}} if layers else {})
         start = end

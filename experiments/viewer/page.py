@@ -16,7 +16,17 @@ from experiments.viewer.pack import Packer
 from experiments.viewer.sources import Shown
 
 LIMIT = 5000  # episodes
-SCRIPTS = ("store.js", "colour.js", "filters.js", "list.js", "tokens.js", "strip.js", "episode.js", "viewer.js")
+SCRIPTS = (
+    "store.js",
+    "colour.js",
+    "filters.js",
+    "list.js",
+    "tokens.js",
+    "strip.js",
+    "graph.js",
+    "episode.js",
+    "viewer.js",
+)
 
 
 def fragment(episodes: Iterable[Shown], *, limit: int = LIMIT, note: str = "") -> str:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import chain, islice
 from pathlib import Path
+
+import yaml
 
 from envs.names import meant
 from experiments.sweep import record
@@ -20,6 +22,7 @@ from rollouts.store import DamagedEpisodes, read_episodes
 TRAINING = "training"
 DEMONSTRATIONS = "demonstrations"
 EVALUATION = "evaluation"
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 RUN_MARK = "attempts.jsonl"
 PATTERNS = ("episodes/*.jsonl", "demonstrations/*.jsonl", "evaluation/**/*.jsonl", "rl/episodes/*.jsonl")
 
@@ -34,7 +37,7 @@ class Shown:
 
     ``run`` is the run folder's name, empty outside one; ``stage`` says when it was played (``training``,
     ``demonstrations``, ``evaluation/rl``); ``place`` is file and line inside the run, which makes its address.
-    ``tokenizer``: the folder of the tokenizer that its ids are of.
+    ``tokenizer``: the folder of the tokenizer that its ids are of. ``reward``: the name of the run's chosen reward.
     """
 
     episode: Episode
@@ -43,6 +46,7 @@ class Shown:
     place: str = ""
     credit: Credit | None = None
     tokenizer: Path | None = None
+    reward: str = ""
 
     @property
     def address(self) -> str:
@@ -83,11 +87,12 @@ class EpisodeFile:
         """
         run = self.run.name if self.run else ""
         tokenizer = tokenizer_of(self.run, self.path.stem) if self.run else None
+        reward = _reward(self.run) if self.run else ""
         credits = self._credit()
         for line, episode in enumerate(islice(self._episodes(), self.first)):
             credit = credits[line] if line < len(credits) else None
             _check(episode, credit, f"{self.path}, line {line + 1}")
-            yield Shown(episode, run, self.stage, f"{self.relative.as_posix()}:{line}", credit, tokenizer)
+            yield Shown(episode, run, self.stage, f"{self.relative.as_posix()}:{line}", credit, tokenizer, reward)
 
     def _episodes(self) -> Iterator[Episode]:
         try:
@@ -98,6 +103,13 @@ class EpisodeFile:
     def _credit(self) -> Sequence[Credit | None]:
         path = self.path.parent.parent / "credit" / self.path.name
         return read_credit(path) if self.stage == TRAINING and path.exists() else []
+
+
+@cache
+def _reward(run: Path) -> str:
+    config = run / "config.yaml"
+    found = yaml.load(config.read_text(encoding="utf-8"), Loader=LOADER) if config.exists() else {}
+    return str(((found or {}).get("turn_reward") or {}).get("name", ""))
 
 
 def _check(episode: Episode, credit: Credit | None, where: str) -> None:

@@ -15,6 +15,8 @@ from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, expect, 
 
 from experiments.viewer.page import fragment, page
 from experiments.viewer.sources import Shown, episode_files
+from records.credit import Credit
+from rollouts.episode import Episode
 
 CHROMIUM = shutil.which("chromium")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium: apt-get install chromium")
@@ -84,8 +86,9 @@ def file(shown: list[Shown], tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def tab(browser: Browser, file: Path) -> Iterator[Tab]:
-    opened = Tab(browser).open(file)
+def tab(browser: Browser, file: Path, shown: list[Shown]) -> Iterator[Tab]:
+    """At the first episode, a demonstration."""
+    opened = Tab(browser).open(file, f"#{shown[0].address}")
     yield opened
     assert opened.complaints == []
     assert opened.asked == [opened.page.url.split("#")[0]]  # the file, and nothing else
@@ -179,7 +182,7 @@ def test_advantages_of_either_sign_have_their_own_colour(tab: Tab, shown: list[S
     expect(tab.find(".row[aria-selected=true]")).to_contain_text("step 2")
     assert item.credit
     signs = tab.find(".action .token").evaluate_all("nodes => nodes.map((node) => node.className.split(' ')[1])")
-    assert signs == ["minus" if number < 0 else "plus" for number in item.credit.advantages]
+    assert signs == ["minus" if number < 0 else "plus" if number else "" for number in item.credit.advantages]
     strengths = tab.find(".action .token").evaluate_all(
         "nodes => nodes.map((n) => +n.style.getPropertyValue('--strength'))"
     )
@@ -298,6 +301,106 @@ def test_samples_of_a_game_and_the_game_elsewhere_are_one_click_away(tab: Tab) -
     assert [text[2:] for text in elsewhere.all_text_contents()] == ["step 1", "step 2"]
     elsewhere.first.click()  # not among those that are listed, and yet it opens
     expect(tab.find("dl")).to_contain_text("step1sample0")
+
+
+def test_the_page_opens_on_training_where_there_is_any(browser: Browser, file: Path) -> None:
+    tab = Tab(browser).open(file)
+    expect(tab.find(".row[aria-selected=true]")).to_contain_text("step 3")
+    assert tab.complaints == []
+
+
+def test_two_checkpoints_on_one_game_side_by_side(browser: Browser, tmp_path: Path) -> None:
+    """And the choice stays, for the next game."""
+    played = [(game, stage) for stage in ("base", "rl") for game in (1, 2)]
+    path = tmp_path / "two.html"
+    shown = [
+        Shown(samples.episode(game, turns=2 + (stage == "rl")), "a-run", f"evaluation/{stage}", f"{stage}:{game}")
+        for game, stage in played
+    ]
+    path.write_text(page(shown, "two"), encoding="utf-8")
+    tab = Tab(browser).open(path)
+    expect(tab.find(".episode")).to_have_count(1)
+    tab.find("select[name=beside]").select_option(label="evaluation/rl")
+    expect(tab.find(".episode")).to_have_count(2)
+    assert [tab.find(f".episode >> nth={place} >> .action").count() for place in (0, 1)] == [2, 3]
+    tab.page.keyboard.press("j")
+    expect(tab.find("h2 em")).to_have_text(["2", "2"])
+    tab.find("select[name=beside]").select_option("")
+    expect(tab.find(".episode")).to_have_count(1)
+    assert tab.complaints == []
+
+
+@pytest.fixture(scope="module")
+def group(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One step of three games: the samples of the first earned the same; those of the second branch, with a replayed beginning; of
+    the third, one had an answer without an action. Turn by turn the first two share their observations."""
+    flat = [samples.episode(1, step=1, sample=sample) for sample in range(2)]
+    tree = [samples.episode(2, step=1, sample=sample, won=sample == 1, parent=[None, 0][sample]) for sample in range(2)]
+    tree[1].turns[0].shared = True
+    tree[0].prefix = [samples.turn(9)]
+    other = [samples.episode(3, step=1, sample=sample, won=sample == 1) for sample in range(2)]
+    other[0].turns[1].valid = other[0].turns[1].parsed = False
+    path = tmp_path_factory.mktemp("group") / "group.html"
+    shown = [
+        Shown(item, "a-run", "training", str(place), told(item), samples.TINY, "sparse")
+        for place, item in enumerate([*flat, *tree, *other])
+    ]
+    path.write_text(page(shown, "a group"), encoding="utf-8")
+    return path
+
+
+def told(episode: Episode) -> Credit:
+    """Credit whose layers are 0.5 by the estimator, less 0.25 by a method; 0 for the first game's."""
+    gain = 0.0 if episode.seed == 1 else 0.5
+    layers = {"grpo": [gain] * len(episode.turns), "gigpo": [gain / 2] * len(episode.turns)}
+    return replace(samples.credit(episode), layers=layers)
+
+
+def test_groups_without_signal_and_turns_without_an_action_can_be_chosen(browser: Browser, group: Path) -> None:
+    tab = Tab(browser).open(group)
+    expect(tab.find("h2 em")).to_have_text("2")  # the first with something to learn from
+    expect(tab.find("[data-flaw]")).to_have_count(2)
+    tab.find("[data-flaw=flat]").click()
+    tab.shows("2 of 6 episodes, 0 won", first="1")
+    expect(tab.find(".others .quiet-group")).to_contain_text("no signal")
+    tab.find("[data-flaw=unparsed]").click()
+    tab.shows("0 of 6 episodes, 0 won")
+    tab.find("[data-flaw=flat]").click()
+    tab.shows("1 of 6 episodes, 0 won", first="3")
+    assert tab.complaints == []
+
+
+def test_a_turn_tells_what_each_method_added(browser: Browser, group: Path) -> None:
+    tab = Tab(browser).open(group)
+    expect(tab.find(".turn[data-turn='2'] .numbers summary")).to_contain_text("credit grpo +0.5, gigpo \u22120.25")
+
+
+def test_equal_observations_are_one_state(browser: Browser, group: Path, tmp_path: Path) -> None:
+    tab = Tab(browser).open(group)
+    tab.find(".row").last.click()
+    tab.find(".group summary").click()
+    expect(tab.find(".group .state")).to_have_count(4)  # three boxes, and the end that both came to
+    assert tab.find(".group .state text").all_text_contents() == ["2"] * 4
+    assert tab.find(".group .edge").evaluate_all("nodes => nodes.map((node) => node.dataset.count)") == ["2"] * 3
+    title = tab.find(".group .edge title").first.text_content()
+    assert title and title.startswith("open box\n2 times\nadvantage ")
+    tab.keep("viewer-states", tmp_path)
+    tab.find(".group .state").nth(2).click()
+    expect(tab.find(".turn.here")).to_have_attribute("data-turn", "2")
+    assert tab.complaints == []
+
+
+def test_branches_part_where_they_were_sampled_apart(browser: Browser, group: Path) -> None:
+    tab = Tab(browser).open(group)
+    tab.find(".group summary").click()
+    expect(tab.find(".group summary")).to_have_text("The tree of these samples")
+    expect(tab.find(".group .state")).to_have_count(2 + 2 * 2)  # the root and the turn they share, then two of each
+    expect(tab.find(".group .edge")).to_have_count(1 + 2 * 2)
+    expect(tab.find(".turn.replayed:not([data-turn])")).to_contain_text("replayed, not learned from")
+    tab.page.keyboard.press("]")
+    expect(tab.find("dl")).to_contain_text("branched off from sample0")
+    expect(tab.find(".turn[data-turn='0']")).to_contain_text("sampled in another episode of this group")
+    assert tab.complaints == []
 
 
 # ---- size, safety, company

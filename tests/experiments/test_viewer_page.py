@@ -66,7 +66,7 @@ def test_credit_comes_with_the_episode_of_the_same_line(run: Path) -> None:
     shown = [item for item in shown_episodes([run]) if item.stage == "training"]
     assert [item.credit is not None for item in shown] == [False] * 8 + [True] * 16
     for item in shown[8:]:
-        assert item.credit == Credit(**{k: list(v) for k, v in vars(samples.credit(item.episode)).items()})
+        assert item.credit == samples.credit(item.episode)
 
 
 def test_addresses_are_unique_and_the_same_from_the_file_or_the_run(run: Path) -> None:

@@ -91,7 +91,7 @@ def run_folder(path: Path, steps: int = 3) -> Path:
     """3 steps of 2 games x 4 samples, an evaluation of 5 games, 2 demonstrations; credit for all steps but the first."""
     path.mkdir(parents=True)
     (path / "attempts.jsonl").write_text(json.dumps({"commit": "0" * 40}) + "\n")
-    (path / "config.yaml").write_text("model:\n  path: asset://tiny\n")
+    (path / "config.yaml").write_text("model:\n  path: asset://tiny\nturn_reward:\n  name: sparse\n")
     expert = [episode(game, won=True, policy="expert", split="demonstrations") for game in (1, 2)]
     for item in expert:
         for turn in item.turns:

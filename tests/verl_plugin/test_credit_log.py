@@ -13,15 +13,16 @@ from verl_plugin.training.credit_log import _credit, rounded
 
 
 def test_credit_survives_the_file(tmp_path: Path) -> None:
-    credits = [Credit([0.5, 0.5, None, -1.25], [1.0] * 4, [0.1, 0.2, 0.3, 0.4]), None, Credit([0.0], [0.0])]
+    layers = {"grpo": [0.5, -1.0], "gigpo": [0.5, -1.25]}
+    credits = [Credit([0.5, 0.5, None, -1.25], [1.0] * 4, [0.1, 0.2, 0.3, 0.4], layers), None, Credit([0.0], [0.0])]
     write_credit(tmp_path / "rl" / "000001.jsonl", credits)
     assert [
-        None if c is None else (c.advantages, c.returns, c.values)
+        None if c is None else (c.advantages, c.returns, c.values, c.layers)
         for c in read_credit(tmp_path / "rl" / "000001.jsonl")
     ] == [
-        ([0.5, 0.5, None, -1.25], [1.0] * 4, [0.1, 0.2, 0.3, 0.4]),
+        ([0.5, 0.5, None, -1.25], [1.0] * 4, [0.1, 0.2, 0.3, 0.4], layers),
         None,
-        ([0.0], [0.0], []),
+        ([0.0], [0.0], [], {}),
     ]
 
 

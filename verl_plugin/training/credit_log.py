@@ -6,7 +6,6 @@ Read back from where the update itself reads it, after all corrections, so that 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from itertools import count, takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,11 +24,14 @@ else:
     Base = object
 
 DIGITS = 7  # significant ones, about as many as a float32 has; the file is half as long as with all of a double's
-FIELDS = ("turn_ids", "loss_mask", "response_mask", "advantages", "returns", "values")
+OF_TOKENS = ("advantages", "returns", "values")
+FIELDS = ("turn_ids", "loss_mask", "response_mask", *OF_TOKENS)
 
 
 class CreditLog(Base):
     """Mixed into the trainer, before verl's class. ``tracking.credit=false`` turns it off."""
+
+    _layers: dict[str, dict[str, list[float]]]  # of ``methods.Methods``
 
     def __init__(self, config: DictConfig) -> None:
         super().__init__(config)
@@ -45,8 +47,9 @@ class CreditLog(Base):
         """Before the episodes in ``groups`` become one file, ``STEP.jsonl`` beside the folder ``step``: the same lines, in
         ``rl/credit/STEP.jsonl``."""
         credits, self._credits = self._credits, {}
+        layers, self._layers = self._layers, {}
         if credits:
-            lines = [_of_episode(credits, session) for session in sessions(groups)]
+            lines = [_of_episode(credits, session, layers.get(session, {})) for session in sessions(groups)]
             write_credit(step.parents[1] / "credit" / f"{step.name}.jsonl", lines)
 
 
@@ -70,8 +73,8 @@ def _rows(column: Any) -> list[np.ndarray]:
     return [row.float().numpy() for row in column.unbind()]
 
 
-def rounded(numbers: np.ndarray) -> list[float]:
-    """To ``DIGITS`` significant digits, all at once: a step of a large batch has millions of tokens."""
+def rounded(numbers: np.ndarray) -> list[Any]:
+    """To ``DIGITS`` significant digits, all at once: a step of a large batch has millions of tokens. Lists as deep as the array."""
     exact = numbers.astype(np.float64)
     size = np.where(exact == 0, 1.0, np.abs(exact))
     scale = 10.0 ** (DIGITS - 1 - np.floor(np.log10(size)))
@@ -90,11 +93,11 @@ def _credit(
     return Credit(shown, rounded(returns[places]), [] if values is None else rounded(values[places]))
 
 
-def _of_episode(credits: Mapping[str, Credit], session: str) -> Credit | None:
+def _of_episode(credits: Mapping[str, Credit], session: str, layers: Mapping[str, list[float]]) -> Credit | None:
     """An episode has one row, or one a window, which together have each of its turns once."""
     found = list(takewhile(lambda credit: credit is not None, (credits.get(f"{session}_{row}") for row in count())))
-    joined = {item.name: [x for credit in found for x in getattr(credit, item.name)] for item in fields(Credit)}
-    return Credit(**joined) if found else None
+    joined = {name: [x for credit in found for x in getattr(credit, name)] for name in OF_TOKENS}
+    return Credit(**joined, layers=layers) if found else None
 
 
 def sessions(groups: Sequence[Path]) -> list[str]:

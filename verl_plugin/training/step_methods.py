@@ -19,6 +19,7 @@ from algorithms.chosen import ALGO, Chosen, algorithm, slots_of
 from algorithms.registry import ON_BATCH
 from algorithms.turns import Turns, repeated_states
 from verl_plugin.training import replay
+from verl_plugin.training.credit_log import rounded
 from verl_plugin.training.losses import IN_WORKERS, PREFIX
 from verl_plugin.training.turn_rows import MASKS, TARGETS, TurnRows, targets_alone
 
@@ -40,6 +41,7 @@ class Methods(Base):
         self._in_workers: dict[str, Any] = {}
         self._replay: list[Any] = []
         self._replaced: frozenset[str] = frozenset()  # episodes in whose place this step learns from earlier ones
+        self._layers: dict[str, dict[str, list[float]]] = {}  # of the step's advantages, by episode
         self._dropped_all = False  # filters left nothing of this step to learn from: nothing is updated
 
     # ---- before anything is computed of the rows
@@ -98,13 +100,15 @@ class Methods(Base):
 
     def _credited(self, rows: TurnRows, turns: Turns, tokens: Tensor) -> Tensor:
         """(B, T) advantages. Where they differ inside a turn, credit only ever scales them (``config/checks/methods.py``)."""
-        credits = self._methods.of("credit", self.global_steps).values()
+        credits = self._methods.of("credit", self.global_steps)
         scaled = algorithm(self.config.algo.name).grain == "token"
         matrix = torch.ones(turns.mask.shape).double() if scaled else turns.mean(tokens, rows.tokens["response_mask"])
-        for credit in credits:
-            matrix = credit(turns, matrix)
+        layers = {} if scaled else {str(self.config.algo.name): matrix}
+        for name, credit in credits.items():
+            layers[name] = matrix = credit(turns, matrix)
         if not credits:
             return tokens
+        self._layers |= by_episode(turns, layers)
         spread = turns.spread(matrix).to(tokens.dtype)
         return tokens * spread if scaled else spread
 
@@ -165,6 +169,8 @@ class Methods(Base):
             more = rows.recorded if hasattr(buffer, "replace") else ()
             buffer.offer(self.global_steps, replay.stored(rows.batch, turns, chosen, self.global_steps, more), turns)
             told = {"episodes": len(buffer), "replayed": len(self._replay)}
+            if self._replay:
+                told["age"] = sum(self.global_steps - episode.step for episode in self._replay) / len(self._replay)
             metrics |= {f"buffer/{name}/{key}": float(count) for key, count in told.items()}
 
     # ---- update
@@ -217,3 +223,13 @@ class Methods(Base):
         super()._load_checkpoint()
         if self.global_steps and self._methods.state():
             self._methods.load(torch.load(self._state_file(), weights_only=True))
+
+
+def by_episode(turns: Turns, layers: Mapping[str, Tensor]) -> dict[str, dict[str, list[float]]]:
+    """(E, K) numbers, for the record: an episode's by its name, one entry a turn it has."""
+    lengths = turns.mask.sum(dim=1).tolist()
+    tables = {name: rounded(matrix.numpy()) for name, matrix in layers.items()}
+    return {
+        episode: {name: table[row][:length] for name, table in tables.items()}
+        for row, (episode, length) in enumerate(zip(turns.episodes, lengths, strict=True))
+    }

@@ -29,6 +29,7 @@ const paint = (token, name, scales) => {
   if (number === null) return ["removed", 0];
   if (number === undefined) return ["", 0];
   if (!colour.signed) return ["surprise", Math.min(1, number / SURPRISE)];
+  if (number === 0) return ["", 0]; // neither sign: no colour
   const scale = scales[colour.scale] || 1;
   return [number < 0 ? "minus" : "plus", Math.min(1, Math.abs(number) / scale)];
 };

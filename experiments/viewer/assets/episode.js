@@ -38,6 +38,7 @@ class EpisodeView {
       ["seed", episode.seed], ["policy", `${episode.policy}${row.step ? ` (weights of step ${episode.version})` : ""}`],
       ["turns", row.turns], ["not understood", row.invalid || ""], ["without an action", row.unparsed || ""], ["retries", episode.retries || ""],
       ["tokens", `${count(episode.ids.length + tokens("window"))} prompt, ${count(tokens("action"))} ${episode.turns.every((turn) => turn.sampled) ? "sampled" : "given"}, ${count(tokens("context"))} environment`],
+      ["branched off from sample", row.parent ?? ""], ["told besides", episode.guidance], ["learned from", episode.learned ? "" : "no"],
       ...Object.entries(row.rewards).map(([name, total]) => [`reward ${name}`, signed(total)]),
       ...Object.entries(episode.shaping).map(([name, number]) => [`shaping ${name}`, signed(number)]),
     ];
@@ -46,6 +47,7 @@ class EpisodeView {
         el("button", { type: "button", class: "link", title: "copy a link to this episode", onclick: (event) => this.actions.copy(event) }, `#${row.address}`)),
       el("dl", {}, facts.filter(([, value]) => value !== "").map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, String(value))))),
       this.others(),
+      this.group(),
       episode.error && el("p", { class: "error" }, episode.error));
   }
 
@@ -55,8 +57,32 @@ class EpisodeView {
     const elsewhere = this.store.sameGame(row).filter((other) => other.stage !== row.stage || other.step !== row.step);
     const firsts = elsewhere.filter((other, place) => place === 0 || other.stage !== elsewhere[place - 1].stage || other.step !== elsewhere[place - 1].step);
     return el("div", { class: "others" },
+      this.store.flat(row) && el("div", {}, el("span", { class: "quiet-group" }, "no signal: all samples of this group earned the same")),
       siblings.length > 1 && this.links(`${siblings.length} samples of this game`, siblings, (other) => other.sample),
       firsts.length > 0 && this.links("the same game in", firsts.slice(0, 24), (other) => (other.step ? `step ${other.step}` : other.stage)));
+  }
+
+  // What the samples of a group have in common, drawn once somebody looks.
+  group() {
+    const siblings = this.store.siblings(this.row);
+    if (siblings.length < 2) return null;
+    const branched = siblings.some((row) => row.parent !== null);
+    const details = el("details", { class: "group", open: this.settings.graph }, el("summary", {}, branched ? "The tree of these samples" : "States that these samples met"));
+    const draw = async () => {
+      this.settings.graph = details.open;
+      if (!details.open || details.children.length > 1) return;
+      const picture = el("div", { class: "picture" });
+      details.append(picture, el("p", {}, branched ? BRANCHES : STATES));
+      const members = await Promise.all(siblings.map(async (row) => this.member(row)));
+      picture.replaceChildren(graphPicture(graphOf(members), this.row.number, this.store.scales[0], (place) => this.goto(place)));
+    };
+    details.addEventListener("toggle", draw);
+    return details;
+  }
+
+  async member(row) {
+    const episode = await this.store.episode(row.number);
+    return { row, episode, advantages: episode.turns.map((turn) => mean(unpackRuns(turn.advantages ?? []))) };
   }
 
   links(title, rows, label) {
@@ -75,17 +101,19 @@ class EpisodeView {
     return [
       el("p", { class: "goal" }, el("b", {}, "Goal "), this.marked(episode.goal)),
       episode.messages.length > 0 && prompt,
+      episode.prefix.map((turn) => replayed(turn)),
       episode.turns.map((turn, number) => this.turnNode(turn, number)),
     ].flat().filter(Boolean);
   }
 
   turnNode(turn, number) {
-    return el("section", { class: `turn${turn.valid ? "" : " invalid"}`, "data-turn": number },
+    return el("section", { class: `turn${turn.valid ? "" : " invalid"}${turn.shared ? " replayed" : ""}`, "data-turn": number },
       el("h3", {}, String(number + 1)),
       el("div", { class: "body" },
         this.parts.turns[number].window.length > 0 && el("p", { class: "anew" }, anew(this.parts.turns[number])),
         el("p", { class: "seen" }, this.marked(turn.seen)),
         this.action(turn, number),
+        turn.shared && el("span", { class: "quiet-group" }, "sampled in another episode of this group"),
         this.numbers(turn, number)));
   }
 
@@ -164,6 +192,13 @@ class EpisodeView {
   }
 }
 
+const STATES = "Equal observations are one state, with how often it was met; an action's line is as thick as it is frequent, and has the colour of its mean advantage. Dark: this episode.";
+const BRANCHES = "A line a turn, from left to right, with the colour of its mean advantage; samples part where they branch off. Dark: this episode.";
+
+// A turn that the prompt replays, before the policy's first.
+const replayed = (turn) => el("section", { class: "turn replayed" }, el("h3", {}), el("div", { class: "body" },
+  el("p", { class: "seen" }, turn.seen), el("div", { class: "action" }, el("code", {}, turn.action), el("span", { class: "quiet-group" }, "replayed, not learned from"))));
+
 const wrongWith = (turn) => (turn.parsed ? "not understood" : "no action");
 
 const anew = (turn) => `The window moved on: from here the model saw ${plural(turn.window.length, "prompt token")} in place of all that came before.`;
@@ -180,12 +215,17 @@ const turnFacts = (turn, tokens) => {
   const facts = Object.entries(turn.rewards).map(([name, reward]) => [`reward ${name}`, signed(reward)]);
   if (turn.score) facts.push(["score", signed(turn.score)]);
   if (advantages.length) facts.push(["advantage", spread(advantages)]);
+  if (turn.layers) facts.push(["credit", layered(turn.layers)]);
   if (value !== undefined) facts.push(["value", signed(value)]);
   if (logprob !== undefined) facts.push(["log-prob", `${fixed(logprob, 3)} nats/token`]);
   if (tokens.length) facts.push(["tokens", tokens.length]);
   facts.push(["world", `${short(turn.seconds[1])} s`]);
   return facts;
 };
+
+// "grpo +0.5, gigpo -0.3": what the estimator gave the turn, and what each method added to that.
+const layered = (layers) => Object.entries(layers).map(([name, after], place, all) =>
+  `${name} ${signed(place ? after - all[place - 1][1] : after)}`).join(", ");
 
 const spread = (numbers) => {
   const low = Math.min(...numbers), high = Math.max(...numbers);

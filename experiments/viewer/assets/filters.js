@@ -8,11 +8,19 @@ const ORDERS = {
   "longest first": (a, b) => b.turns - a.turns || b.tokens - a.tokens,
 };
 
+// What an episode may have, beside how it ended.
+const FLAWS = {
+  invalid: { label: "not understood", of: (store, row) => row.invalid > row.unparsed },
+  unparsed: { label: "no action", of: (store, row) => row.unparsed > 0 },
+  flat: { label: "group without signal", of: (store, row) => store.flat(row) },
+};
+
 class Filters {
   constructor(store, changed) {
     this.store = store;
     this.changed = changed;
     this.outcomes = new Set();
+    this.flaws = new Set();
     this.chosen = { run: "", stage: "", task: "" };
     this.range = { step: [null, null], reward: [null, null] };
     this.order = Object.keys(ORDERS)[0];
@@ -26,13 +34,13 @@ class Filters {
 
   get active() {
     const ranges = Object.values(this.range).flat().some((end) => end !== null);
-    return this.outcomes.size > 0 || this.needle !== "" || ranges || Object.values(this.chosen).some(Boolean);
+    return this.outcomes.size > 0 || this.flaws.size > 0 || this.needle !== "" || ranges || Object.values(this.chosen).some(Boolean);
   }
 
   rows() {
     const all = this.store.rows.filter((row) => this.keeps(row));
     this.countOutcomes(all);
-    const kept = this.outcomes.size ? all.filter((row) => this.outcomes.has(row.outcome)) : all;
+    const kept = all.filter((row) => (!this.outcomes.size || this.outcomes.has(row.outcome)) && [...this.flaws].every((name) => FLAWS[name].of(this.store, row)));
     return kept.sort((a, b) => ORDERS[this.order](a, b, this.reward) || a.number - b.number);
   }
 
@@ -50,7 +58,7 @@ class Filters {
       onfocus: () => this.texts() });
     this.bar = el("progress", { max: 1, value: 0, hidden: true, "aria-label": "reading the episodes' text" });
     const many = Object.keys(this.chosen).map((name) => this.select(name)).filter(Boolean);
-    this.node.replaceChildren(this.search, this.bar, this.chips(), ...many, ...this.ranges(), this.orders());
+    this.node.replaceChildren(this.search, this.bar, this.chips(), ...this.flawChips(), ...many, ...this.ranges(), this.orders());
   }
 
   chips() {
@@ -61,11 +69,21 @@ class Filters {
 
   chip(outcome) {
     const { mark, label } = OUTCOMES[outcome];
-    const button = el("button", { type: "button", class: `chip ${outcome}`, "aria-pressed": "false", "data-outcome": outcome },
-      el("b", {}, mark), ` ${label} `, el("small"));
+    return this.toggle(this.outcomes, outcome, { class: `chip ${outcome}`, "data-outcome": outcome }, el("b", {}, mark), ` ${label} `, el("small"));
+  }
+
+  // Only those that some episode has.
+  flawChips() {
+    this.flawed = new Map(Object.entries(FLAWS).filter(([, { of }]) => this.store.rows.some((row) => of(this.store, row))).map(([name, { label }]) =>
+      [name, this.toggle(this.flaws, name, { class: "chip error", "data-flaw": name }, `${label} `, el("small"))]));
+    return this.flawed.size ? [el("div", { class: "chips", role: "group", "aria-label": "with" }, ...this.flawed.values())] : [];
+  }
+
+  toggle(set, name, attributes, ...children) {
+    const button = el("button", { type: "button", "aria-pressed": "false", ...attributes }, ...children);
     button.addEventListener("click", () => {
-      if (!this.outcomes.delete(outcome)) this.outcomes.add(outcome);
-      button.setAttribute("aria-pressed", this.outcomes.has(outcome));
+      if (!set.delete(name)) set.add(name);
+      button.setAttribute("aria-pressed", set.has(name));
       this.changed();
     });
     return button;
@@ -75,6 +93,7 @@ class Filters {
     for (const [outcome, button] of this.buttons) {
       button.querySelector("small").textContent = count(rows.filter((row) => row.outcome === outcome).length);
     }
+    for (const [name, button] of this.flawed) button.querySelector("small").textContent = count(rows.filter((row) => FLAWS[name].of(this.store, row)).length);
   }
 
   select(name) {
@@ -116,7 +135,7 @@ class Filters {
   }
 
   reset() {
-    Object.assign(this, { outcomes: new Set(), chosen: { run: "", stage: "", task: "" }, matches: null, needle: "" });
+    Object.assign(this, { outcomes: new Set(), flaws: new Set(), chosen: { run: "", stage: "", task: "" }, matches: null, needle: "" });
     this.range = { step: [null, null], reward: [null, null] };
     this.build();
     this.changed();

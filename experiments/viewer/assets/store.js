@@ -30,12 +30,10 @@ class Store {
       return row;
     });
     this.numbers = new Map(this.rows.map((row) => [row.address, row.number]));
-    this.games = new Map();
-    for (const row of this.rows) {
-      const key = gameKey(row);
-      if (!this.games.has(key)) this.games.set(key, []);
-      this.games.get(key).push(row);
-    }
+    this.games = Map.groupBy(this.rows, gameKey);
+    this.groups = Map.groupBy(this.rows, groupKey);
+    this.flats = new Set([...this.groups.keys()].filter((key) => isFlat(this.groups.get(key))));
+    this.tasks = Map.groupBy(this.rows, taskKey);
     this.scales = ["advantages", "returns", "values"].map((_, place) => usualPeak(this.rows.map((row) => row.peaks[place])));
   }
 
@@ -50,7 +48,25 @@ class Store {
 
   // Samples of the same game in the same step: what its advantage was compared with.
   siblings(row) {
-    return this.sameGame(row).filter((other) => other.stage === row.stage && other.step === row.step);
+    return this.groups.get(groupKey(row));
+  }
+
+  // All samples of a group earned the same: nothing to learn from, where samples are compared.
+  flat(row) {
+    return this.flats.has(groupKey(row));
+  }
+
+  // Where else the games of the page were played: runs and stages, by a name each.
+  get places() {
+    const runs = new Set(this.rows.map((row) => row.run)).size > 1;
+    return new Map(this.rows.map((row) => [placeOf(row), [runs && row.run, row.stage].filter(Boolean).join(" \u00b7 ")]));
+  }
+
+  // The same game there: the same sample if there is one, of the last step.
+  beside(row, place) {
+    const there = (this.tasks.get(taskKey(row)) ?? []).filter((other) => placeOf(other) === place);
+    const same = there.filter((other) => other.sample === row.sample);
+    return (same.length ? same : there).at(-1);
   }
 
   sameGame(row) {
@@ -77,7 +93,18 @@ class Store {
   }
 }
 
-const gameKey = (row) => [row.run, row.task, row.game].join("\n");
+const taskKey = (row) => [row.task, row.game].join("\n");
+
+const gameKey = (row) => [row.run, taskKey(row)].join("\n");
+
+const groupKey = (row) => [gameKey(row), row.stage, row.step].join("\n");
+
+const isFlat = (group) => {
+  const learned = group.filter((row) => row.stage === "training" && row.trained !== null);
+  return learned.length > 1 && learned.every((row) => row.trained === learned[0].trained);
+};
+
+const placeOf = (row) => [row.run, row.stage].join("\n");
 
 const searchable = (episode) => {
   const parts = [episode.goal, episode.final, episode.error];

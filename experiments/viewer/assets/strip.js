@@ -42,7 +42,7 @@ const picture = (turn, scales) => {
   if (turn.advantage !== undefined) {
     const y = level(turn.advantage, scales[0]);
     parts.push(svg("rect", { x: 6, width: 16, y: Math.min(y, middle), height: Math.max(1, Math.abs(y - middle)),
-      class: turn.advantage < 0 ? "minus" : "plus" }));
+      class: turn.advantage < 0 ? "minus" : turn.advantage > 0 ? "plus" : "none" }));
   }
   if (turn.value !== undefined) {
     const y = level(turn.value, scales[2]);

@@ -25,17 +25,27 @@ class Viewer {
     await this.store.open();
     this.filters = new Filters(this.store, () => this.refresh());
     this.list = new List(this.store, (number) => this.open(number, true));
-    this.view = new EpisodeView(this.store, this.settings, { open: (number) => this.open(number, true), copy: (event) => this.copy(event) });
-    this.card = new TokenCard(this.view.node);
+    const actions = { open: (number) => this.open(number, true), copy: (event) => this.copy(event) };
+    this.view = new EpisodeView(this.store, this.settings, actions);
+    this.other = new EpisodeView(this.store, this.settings, actions); // the same game, played elsewhere
+    this.pair = el("div", { class: "pair" }, this.view.node);
+    this.card = new TokenCard(this.pair);
     this.settings.colour = this.store.scales[0] ? "advantage" : "surprise";
     this.build();
     this.root.addEventListener("keydown", (event) => this.pressed(event));
     window.addEventListener("hashchange", () => this.follow());
     this.refresh();
     this.started = true;
-    if (!this.follow() && this.list.rows.length) await this.open(this.list.rows[0].number);
+    if (!this.follow() && this.list.rows.length) await this.open(this.first().number);
     if (this.host.parentElement === document.body) this.view.node.focus(); // a page of its own: keys work at once
     this.host.dataset.ready = "";
+  }
+
+  // Of the last step of training, where there was any; of a group with something to learn from, where there is one.
+  first() {
+    const { rows } = this.list, trained = rows.filter((row) => row.stage === "training");
+    const last = trained.filter((row) => row.step === trained.at(-1).step);
+    return last.find((row) => !this.store.flat(row)) ?? last[0] ?? rows[0];
   }
 
   build() {
@@ -47,7 +57,7 @@ class Viewer {
     const note = this.host.dataset.note && el("p", { class: "note" }, this.host.dataset.note);
     this.root.replaceChildren(
       el("aside", {}, note, this.filters.node, this.total, this.list.node),
-      el("main", {}, this.bar, this.view.node, this.card.node), this.help);
+      el("main", {}, this.bar, this.pair, this.card.node), this.help);
     this.drawBar();
   }
 
@@ -61,14 +71,38 @@ class Viewer {
         ["text", "tokens"].map((name) => button(name, name, view === name, () => this.set({ view: name })))),
       el("div", { class: "switch", role: "group", "aria-label": "colour" },
         useful.map((name) => button(name, COLOURS[name].label, colour === name, () => this.set({ colour: name })))),
+      this.beside() ?? "",
       el("div", { class: "legend" }, legend(colour, this.store.scales, this.view.written)),
       el("button", { type: "button", class: "help", title: "keys", onclick: () => this.help.showModal() }, "?"));
+  }
+
+  // Where else this game was played, to be read side by side; stays as it is from one episode to the next.
+  beside() {
+    const { row } = this.view, { beside } = this.settings;
+    const found = row ? [...this.store.places].filter(([place]) => place !== placeOf(row) && this.store.beside(row, place)) : [];
+    if (!found.length && !beside) return null;
+    const options = found.map(([place, name]) => el("option", { value: place, selected: place === beside }, name));
+    return el("label", {}, "beside", el("select", { name: "beside", onchange: (event) => {
+      this.settings.beside = event.target.value;
+      this.showBeside();
+      this.view.node.focus(); // keys go on leading through the list
+    } }, el("option", { value: "" }, "\u2013"), options));
+  }
+
+  async showBeside() {
+    const { row } = this.view, { beside } = this.settings;
+    const found = row && beside && placeOf(row) !== beside ? this.store.beside(row, beside) : undefined;
+    const episode = found && (await this.store.episode(found.number));
+    if (this.view.row !== row || this.settings.beside !== beside) return; // went on meanwhile
+    if (!found) return this.other.node.remove();
+    this.pair.append(this.other.node);
+    this.other.show(found, episode);
   }
 
   set(settings) {
     Object.assign(this.settings, settings);
     this.drawBar();
-    this.view.draw();
+    for (const view of [this.view, this.other]) view.draw();
   }
 
   // ---- what is shown
@@ -94,6 +128,7 @@ class Viewer {
     this.card.hide();
     this.view.show(this.store.rows[number], episode);
     this.drawBar();
+    await this.showBeside();
     if (asked) history.replaceState(null, "", `#${this.store.rows[number].address}`);
   }
 
@@ -126,10 +161,11 @@ class Viewer {
 
   keys() {
     const by = (step) => () => this.list.rows.length && this.open(this.list.neighbour(step).number, true);
+    const turn = (step) => () => [this.view, this.other].filter(({ node }) => node.isConnected).forEach((view) => view.goto(view.turn + step));
     const next = this.colours[(this.colours.indexOf(this.settings.colour) + 1) % this.colours.length];
     return {
       j: by(1), k: by(-1),
-      n: () => this.view.goto(this.view.turn + 1), p: () => this.view.goto(this.view.turn - 1),
+      n: turn(1), p: turn(-1),
       "]": () => this.sibling(1), "[": () => this.sibling(-1),
       v: () => this.set({ view: this.settings.view === "text" ? "tokens" : "text" }),
       c: () => this.set({ colour: next }),
