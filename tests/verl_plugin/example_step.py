@@ -93,7 +93,8 @@ def trainer_of(*overrides: str) -> TurngridTrainer:
 
 
 def with_slots(made: Any, slots: dict[str, Any]) -> TurngridTrainer:
-    made.global_steps, made.total_training_steps, made._credits, made._replay = 1, 10, {}, []
+    made.global_steps, made.total_training_steps, made._replay = 1, 10, []
+    made._credits, made._layers = {}, {}
     made._slots, made._methods, made._dropped_all, made._replaced = slots, Chosen(slots), False, frozenset()
     return made
 
