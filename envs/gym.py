@@ -1,7 +1,7 @@
 """Any gymnasium game with discrete actions and observations, played in words: ``env=gym env.id=FrozenLake-v1``.
 
 ``envs.gym_games`` says how a game is told, ``envs.gym_rules`` how it is won; this module makes an environment of them.
-``docs/env.md`` tells what each part of one is for.
+``docs/env.md`` says how to add one.
 """
 
 from __future__ import annotations

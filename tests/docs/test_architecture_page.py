@@ -19,13 +19,13 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 WRITTEN = {  # by whoever follows the page, or read in a run's folder or a repository that is repaired
     "algo.md": {"algorithms/batch_mean.py", "conf/algo/batch_mean.yaml"},
     "configuration.md": {"recipes/NAME.yaml"},
-    "env.md": {"envs/corridor.py", "conf/env/corridor.yaml", "tasks/skipped.json"},
+    "env.md": {"envs/lamps.py", "conf/env/lamps.yaml", "tasks/skipped.json"},
     "methods.md": {
-        *("algorithms/credit/late.py", "conf/credit/late.yaml"),
-        *("rewards/shaping/haste.py", "conf/shaping/haste.yaml"),
+        *("algorithms/credit/last.py", "conf/credit/last.yaml"),
+        *("rewards/shaping/early.py", "conf/shaping/early.yaml"),
     },
     "repo_repair.md": {"tasks/skipped.json"},
-    "reward.md": {"rewards/tidy.py", "conf/reward/tidy.yaml"},
+    "reward.md": {"rewards/brisk.py", "conf/reward/brisk.yaml"},
     "slurm.md": {"conf/cluster/mine.yaml"},
     "swegym.md": {"tests/test_calc.py"},
 }

@@ -1,4 +1,4 @@
-"""The worked example of docs/env.md, followed to the letter in a copy of the project, and its runnable blocks."""
+"""The environment of docs/extending.md, put into a copy of the project as docs/env.md says, and the latter's runnable blocks."""
 
 import json
 import os
@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs/env.md").read_text()
+PAGE, EXAMPLES = ((ROOT / "docs" / name).read_text() for name in ("env.md", "extending.md"))
 FILE = re.compile(r"```\w+\n# (\S+/\S+)\n(.*?)```", re.DOTALL)
+PLACES = {"lamps/environment.py": "envs/lamps.py", "lamps/conf/env/lamps.yaml": "conf/env/lamps.yaml"}
 EXAMPLE = re.compile(r"```python\n((?!# \S+/).*?)```", re.DOTALL)
 
 USE = """
@@ -22,8 +23,8 @@ from envs.catalogue import Catalogue
 from envs.pool import EnvPool
 from envs.registry import make_environment
 
-env = OmegaConf.load("conf/env/corridor.yaml").env
-listing = Catalogue(make_environment(env.name), sys.argv[1]).listing(env.task, "train", 10, reward="dense", progress=False)
+env = OmegaConf.load("conf/env/lamps.yaml").env
+listing = Catalogue(make_environment(env.name), sys.argv[1]).listing("lamps-3", "train", 5, reward="dense", progress=False)
 
 async def main():
     async with EnvPool(env.name, 1, 20.0) as pool:
@@ -31,10 +32,10 @@ async def main():
             session = await pool.open()
             await session.reset(task, 0)
             results = [await session.step(action) for action in task.expert_plan]
-            assert sum(result.score_delta for result in results) == task.max_score == 2
+            assert sum(result.score_delta for result in results) == task.max_score == len(task.expert_plan)
             assert [result.won for result in results] == [False] * (len(results) - 1) + [True]
             await session.reset(task, 0)
-            assert not (await session.step("quit\\nlight lamp")).valid
+            assert not (await session.step("quit\\n" + task.expert_plan[0])).valid
 
 asyncio.run(main())
 print(json.dumps([[task.seed for task in listing.tasks], listing.rejected]))
@@ -46,11 +47,11 @@ def project(tmp_path: Path) -> Path:
     """A copy of the rooms with the example's three pieces in place."""
     for room in ("envs", "conf"):
         shutil.copytree(ROOT / room, tmp_path / room, ignore=shutil.ignore_patterns("__pycache__"))
-    blocks = dict(FILE.findall(PAGE))
-    line = blocks.pop("envs/registry.py")
-    assert set(blocks) == {"envs/corridor.py", "conf/env/corridor.yaml"}
-    for path, content in blocks.items():
-        (tmp_path / path).write_text(content)
+    blocks = dict(FILE.findall(EXAMPLES))
+    for path, place in PLACES.items():
+        assert place in PAGE
+        (tmp_path / place).write_text(blocks[path])
+    line = dict(FILE.findall(PAGE))["envs/registry.py"]
     registry = tmp_path / "envs/registry.py"
     head = "ENVIRONMENTS: dict[str, str] = {\n"
     assert head in registry.read_text()
@@ -68,8 +69,8 @@ def run(folder: Path, *arguments: str, **env: str) -> str:
 
 def test_the_new_environment_is_listed_and_played(project: Path) -> None:
     seeds, rejected = json.loads(run(project, "-c", USE, str(project / "cache"), PYTHONPATH=str(project)))
-    assert len(seeds) == 10
-    assert {reason for _, reason in rejected} <= {"nowhere to walk", "the same game as another seed's"}
+    assert len(seeds) == 5
+    assert {reason for _, reason in rejected} <= {"no lamp is dark", "the same game as another seed's"}
     assert sorted([*seeds, *(seed for seed, _ in rejected)]) == list(range(30001, 30001 + len(seeds) + len(rejected)))
 
 

@@ -1,4 +1,4 @@
-"""The worked example of docs/methods.md, followed to the letter in a copy of the project."""
+"""The methods of docs/extending.md, put into a copy of the project as docs/methods.md says."""
 
 import json
 import re
@@ -23,7 +23,13 @@ ROOMS = (
     "recipes",
     "assets",
 )
-PAGE = (ROOT / "docs/methods.md").read_text()
+PAGE, EXAMPLES = ((ROOT / "docs" / name).read_text() for name in ("methods.md", "extending.md"))
+PLACES = {
+    "lamps/credit.py": "algorithms/credit/last.py",
+    "lamps/conf/credit/last.yaml": "conf/credit/last.yaml",
+    "lamps/shaping.py": "rewards/shaping/early.py",
+    "lamps/conf/shaping/early.yaml": "conf/shaping/early.yaml",
+}
 FILE = re.compile(r"```\w+\n# (\S+/\S+)\n(.*?)```", re.DOTALL)
 HEADS = ('    "credit": {', '    "shaping": {\n')  # what the page's lines begin with, as the registry does
 
@@ -36,13 +42,13 @@ from config.compose import compose
 from config.method_settings import made
 from rollouts.episode import Episode, Outcome, Turn
 from rollouts.shaping import shape
-config = compose(["algo=gigpo", "credit=[gigpo,late]", "credit.late.decay=0.5", "shaping=[haste]"])
+config = compose(["algo=gigpo", "credit=[gigpo,last]", "credit.last.others=0.25", "shaping=[early]"])
 methods = made(config).of("credit", 1)
 played = Episode("t", 1, "train", "", [], [], [Turn("", "", rewards={"sparse": r}) for r in (0.0, 0.0, 1.0)], Outcome.WON)
 shape(played, "sparse", made(config).of("shaping", 1))
 paid = [turn.trained("sparse") for turn in played.turns]
 turns = example_x()
-found = methods["late"](turns, torch.ones(turns.mask.shape))
+found = methods["last"](turns, torch.ones(turns.mask.shape))
 print(json.dumps([list(methods), found[1].tolist(), found[0, :2].tolist(), paid]))
 """
 
@@ -50,7 +56,7 @@ TYPO = """
 from config.compose import compose
 from config.errors import ConfigError
 try:
-    compose(["credit=[late]", "credit.late.decy=0.5"])
+    compose(["credit=[last]", "credit.last.other=0.5"])
 except ConfigError as error:
     print(error)
 """
@@ -62,15 +68,11 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("project")
     for room in ROOMS:
         shutil.copytree(ROOT / room, folder / room, ignore=shutil.ignore_patterns("__pycache__"))
-    blocks = FILE.findall(PAGE)
-    lines = [content for path, content in blocks if path == "algorithms/registry.py"]
-    methods = {path: content for path, content in blocks if path != "algorithms/registry.py"}
-    assert set(methods) == {
-        *("algorithms/credit/late.py", "conf/credit/late.yaml"),
-        *("rewards/shaping/haste.py", "conf/shaping/haste.yaml"),
-    }
-    for path, content in methods.items():
-        (folder / path).write_text(content)
+    blocks = dict(FILE.findall(EXAMPLES))
+    for path, place in PLACES.items():
+        assert place in PAGE
+        (folder / place).write_text(blocks[path])
+    lines = [content for path, content in FILE.findall(PAGE) if path == "algorithms/registry.py"]
     registry = folder / "algorithms/registry.py"
     for line, head in zip(lines, HEADS, strict=True):
         assert line.startswith(head) and head in registry.read_text()
@@ -88,10 +90,10 @@ def run(project: Path, code: str, *arguments: str) -> str:
 
 def test_the_new_method_is_chosen_by_its_name_and_acts(project: Path) -> None:
     names, longest, first, paid = json.loads(run(project, USE, str(ROOT / "tests/algorithms")))
-    assert names == ["gigpo", "late"]
-    assert longest == [0.25, 0.5, 1.0] and first == [0.5, 1.0]
-    assert paid == [0.0, 0.0, 0.96]
+    assert names == ["gigpo", "last"]
+    assert longest == [0.25, 0.25, 1.0] and first == [0.25, 1.0]
+    assert paid == pytest.approx([0.0, 0.0, 1 + 0.1 / 3])
 
 
 def test_a_typo_in_its_settings_is_answered(project: Path) -> None:
-    assert "did you mean credit.late.decay?" in run(project, TYPO)
+    assert "did you mean credit.last.others?" in run(project, TYPO)

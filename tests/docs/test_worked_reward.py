@@ -1,4 +1,4 @@
-"""The worked example of docs/reward.md, followed to the letter in a copy of the project, and its runnable block."""
+"""The reward of docs/extending.md, put into a copy of the project as docs/reward.md says, and the latter's runnable block."""
 
 import json
 import os
@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs/reward.md").read_text()
+PAGE, EXAMPLES = ((ROOT / "docs" / name).read_text() for name in ("reward.md", "extending.md"))
 FILE = re.compile(r"```\w+\n# (\S+/\S+)\n(.*?)```", re.DOTALL)
+PLACES = {"lamps/reward.py": "rewards/brisk.py", "lamps/conf/reward/brisk.yaml": "conf/reward/brisk.yaml"}
 EXAMPLE = re.compile(r"```python\n((?!# \S+/).*?)```", re.DOTALL)
 
 USE = """
@@ -20,9 +21,10 @@ import json
 from omegaconf import OmegaConf
 from rewards.registry import reward
 from rollouts.episode import Turn
-tidy = reward(OmegaConf.load("conf/reward/tidy.yaml").turn_reward.name)
+node = OmegaConf.load("conf/reward/brisk.yaml").turn_reward
+brisk = reward(node.name, node)
 turns = [Turn("", "xyzzy", valid=False), Turn("", "open box", score_delta=1.0), Turn("", "jump", score_delta=1.0)]
-print(json.dumps([tidy.name, tidy.turn_rewards(turns, True, 2.0)]))
+print(json.dumps([brisk.name, brisk.turn_rewards(turns, True, 2.0)]))
 """
 
 
@@ -31,11 +33,11 @@ def project(tmp_path: Path) -> Path:
     """A copy of the rooms with the example's three pieces in place."""
     for room in ("envs", "rewards", "rollouts", "conf"):
         shutil.copytree(ROOT / room, tmp_path / room, ignore=shutil.ignore_patterns("__pycache__"))
-    blocks = dict(FILE.findall(PAGE))
-    line = blocks.pop("rewards/registry.py")
-    assert set(blocks) == {"rewards/tidy.py", "conf/reward/tidy.yaml"}
-    for path, content in blocks.items():
-        (tmp_path / path).write_text(content)
+    blocks = dict(FILE.findall(EXAMPLES))
+    for path, place in PLACES.items():
+        assert place in PAGE
+        (tmp_path / place).write_text(blocks[path])
+    line = dict(FILE.findall(PAGE))["rewards/registry.py"]
     registry = tmp_path / "rewards/registry.py"
     head = "REWARDS: dict[str, str] = {\n"
     assert head in registry.read_text()
@@ -53,7 +55,7 @@ def run(folder: Path, root: Path, code: str) -> str:
 
 
 def test_the_new_reward_is_found_and_pays(project: Path) -> None:
-    assert json.loads(run(project, project, USE)) == ["tidy", [-0.05, 0.5, 0.5]]
+    assert json.loads(run(project, project, USE)) == ["brisk", [-0.01, -0.01, 0.99]]
 
 
 @pytest.mark.parametrize("example", EXAMPLE.findall(PAGE))
