@@ -244,7 +244,8 @@ class Cluster:
 @dataclass
 class Tracking:
     """``group`` and ``tags`` are for Weights & Biases; runs of one multirun share a group. ``run_name``: what trackers
-    call the run; None means its folder's name. ``credit``: keep each token's advantage, return and value."""
+    call the run; None means its folder's name. ``credit``: keep each token's advantage, return and value. ``verl_names``: trackers
+    get what verl reports under verl's names too."""
 
     name: str = MISSING
     offline: bool = False
@@ -252,6 +253,7 @@ class Tracking:
     run_name: str | None = None
     tags: list[str] = field(default_factory=list)
     credit: bool = True
+    verl_names: bool = False
 
 
 @dataclass

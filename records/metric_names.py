@@ -69,6 +69,16 @@ def family_name(name: str) -> str:
     return name if name.partition("/")[0] in FAMILIES else OTHERS + name
 
 
+def verl_name(name: str) -> str:
+    """What verl calls a metric of that name of ours; of one that is not verl's, our own."""
+    for verls, ours in RENAMED.items():
+        if verls.split("/")[0].endswith("_by_task"):  # ours, as older logs have it
+            continue
+        if name == ours or (ours.endswith("/") and name.startswith(ours)):
+            return verls + name.removeprefix(ours)
+    return name.removeprefix(OTHERS)
+
+
 def in_families(metrics: Mapping[str, Any]) -> dict[str, Any]:
     """Metrics under our names; ``step`` is no metric and stays."""
     return {name if name == "step" else family_name(name): value for name, value in metrics.items()}

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from records.tracking.wandb_log import WandbRun
 
 MATRIX = "evaluation/matrix"
+STAGES = ("sft", "rl", "evaluation")
 BESIDES = ("run", "provenance")  # what records.tracking puts beside a run's config
 SHARED = {field.name for field in fields(EvaluationResult)} & {field.name for field in fields(StageResult)}
 
@@ -41,13 +42,13 @@ def read_wandb(folder: Path) -> Run:
     from records.tracking.wandb_log import read_runs  # protobuf: a second to import
 
     found = read_runs(folder)
-    by_stage = {run.job_type: run for run in found}
+    lines = {stage: [line for run in found for line in run.stage(stage)] for stage in STAGES}
     config = next((run.config for run in found if run.config), {})
     settings = former_keys.current(
         dict(flattened({name: node for name, node in config.items() if name not in BESIDES}))
     )
-    steps = [{"step": line["_step"], **line} for line in by_stage["rl"].history] if "rl" in by_stage else []
-    evaluations = _evaluations(by_stage["evaluation"]) if "evaluation" in by_stage else []
+    evaluations = [evaluation for run in found if run.stage("evaluation") for evaluation in _evaluations(run)]
+    told = ", ".join(stage for stage, logged in lines.items() if logged)
     seed = int(settings.get("seed", 0))
     return Run(
         folder=folder,
@@ -55,10 +56,10 @@ def read_wandb(folder: Path) -> Run:
         seed=seed,
         state=State.FINISHED if evaluations else State.UNFINISHED,
         settings=settings,
-        reason="" if evaluations else f"only W&B logs, of {', '.join(by_stage)}, and no evaluation among them",
+        reason="" if evaluations else f"only W&B logs, of {told}, and no evaluation among them",
         result=_result(folder, seed, evaluations) if evaluations else None,
         attempts=[Attempt(**config["provenance"])] if config.get("provenance") else [],
-        curve=curve_of(steps),
+        curve=curve_of(lines["rl"]),
     )
 
 

@@ -4,15 +4,18 @@ A killed run goes on under its id. Online, its steps are sent as they come; the 
 which an earlier attempt sent beyond its last checkpoint stay as that attempt played them. Offline nobody watches, so a step
 is written once its checkpoint is whole: the logs then hold exactly the lines of ``metrics.jsonl``. Either way, what a kill
 swallowed is sent by the next attempt.
+
+All stages are one run there: each begins where the one before it ended, and what it logs is drawn over its own ``STAGE/step``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 import wandb
 
+from records.metrics import read_metrics
 from records.tracking.stage_run import StageRun
 from records.tracking.tracker import Line, Table
 from records.tracking.wandb_log import last_step
@@ -20,8 +23,11 @@ from records.tracking.wandb_log import last_step
 Waiting = tuple[int, Line, Mapping[str, Table]]
 
 
+STAGES = ("sft", "rl", "evaluation")  # in their order
+
+
 class Wandb:
-    """One W&B run."""
+    """One stage of one W&B run."""
 
     def __init__(self, run: StageRun, logged: Sequence[Line]) -> None:
         self._waiting: list[Waiting] = []
@@ -30,7 +36,6 @@ class Wandb:
             project=run.project,
             name=run.name,
             group=run.group,
-            job_type=run.stage,
             tags=run.tags,
             id=run.id,
             resume="allow",
@@ -38,6 +43,8 @@ class Wandb:
             config=run.config(),
             mode="offline" if run.offline else None,
         )
+        self._axis, self._before = f"{run.stage}/step", steps_before(run)
+        self._drawn: set[str] = set()
         self._offline = self._run.offline
         self._sent = written if self._offline else self._run.starting_step - 1
         for line in logged:
@@ -61,11 +68,27 @@ class Wandb:
         self._run.finish(exit_code)
 
     def _send(self, step: int, metrics: Line, tables: Mapping[str, Table]) -> None:
-        if step <= self._sent:
+        place = self._before + step
+        if place <= self._sent:
             return
         values = {name: value for name, value in metrics.items() if value is not None and name != "step"}
         shown = {
             name: wandb.Table(columns=list(table.columns), data=list(table.rows)) for name, table in tables.items()
         }
-        self._run.log({**values, **shown}, step=step, commit=True)
-        self._sent = step
+        self._draw(values.keys() - self._drawn)
+        self._run.log({self._axis: step, **values, **shown}, step=place, commit=True)
+        self._sent = place
+
+    def _draw(self, names: Collection[str]) -> None:
+        """New names over this stage's steps."""
+        for name in sorted(names):
+            self._run.define_metric(name, step_metric=self._axis)
+        self._drawn |= set(names)
+
+
+def steps_before(run: StageRun) -> int:
+    """The W&B step on which the stage's own steps are counted: the last ones of the stages before, summed. An evaluation's own
+    steps begin with 0."""
+    logs = [Path(run.folder) / stage / "metrics.jsonl" for stage in STAGES[: STAGES.index(run.stage)]]
+    last = [max((line["step"] for line in read_metrics(log)), default=0) for log in logs]
+    return sum(last) + (run.stage == "evaluation")

@@ -20,17 +20,17 @@ TAG_LETTERS, ID_LETTERS = 64, 80  # W&B refuses longer tags; ids stand in its ad
 
 @dataclass(frozen=True)
 class StageRun:
-    """One stage (sft, rl, evaluation) of one run, as trackers show it.
+    """One stage (sft, rl, evaluation) of one run, as trackers show it; W&B shows all stages as one run.
 
     Attributes:
         folder: the run folder, which holds ``config.yaml``.
-        stage: W&B's job type.
         name: what the user calls the run; the same for each of its stages.
         group: the sweep or multirun; else the run's stages are a group of their own.
         id: the same after a kill or a requeue; another after ``fresh=true``.
         tags: env, algorithm, reward, budget, model, curriculum, commit (10 hex), then the user's.
         trackers: which of ``TRACKERS``.
         offline: W&B without network.
+        verl_names: what verl reports, under its own names too.
     """
 
     folder: str
@@ -42,6 +42,7 @@ class StageRun:
     tags: list[str]
     trackers: list[str]
     offline: bool = False
+    verl_names: bool = False
 
     @classmethod
     def of(cls, config: DictConfig, folder: Path, stage: str) -> StageRun:
@@ -50,12 +51,13 @@ class StageRun:
             folder=str(folder),
             stage=stage,
             project=str(config.trainer.project_name),
-            name=str(tracking.get("run_name") or folder.name),
+            name=_name(config) or folder.name,
             group=str(tracking.get("group") or folder.name),
-            id=f"{folder.name[-ID_LETTERS:]}-{stage}-{first_started(folder)}",
+            id=f"{folder.name[-ID_LETTERS:]}-{first_started(folder)}",
             tags=_tags(config, folder),
             trackers=[name for name in config.trainer.logger if name in TRACKERS],
             offline=bool(tracking.get("offline", False)),
+            verl_names=bool(tracking.get("verl_names", False)),
         )
 
     @classmethod
@@ -72,7 +74,7 @@ class StageRun:
         composed: Any = OmegaConf.to_container(OmegaConf.load(Path(self.folder) / "config.yaml"))
         attempt = last_attempt(Path(self.folder))
         return _text_keys(composed) | {
-            "run": {"id": self.id, "stage": self.stage, "folder": Path(self.folder).name},
+            "run": {"id": self.id, "folder": Path(self.folder).name},
             "provenance": asdict(attempt) if attempt else {},
         }
 
@@ -91,6 +93,19 @@ class StageRun:
     @property
     def _mark(self) -> str:
         return json.dumps([self.id, self.trackers]) + "\n"
+
+
+def _name(config: DictConfig) -> str:
+    """``textworld-ppo-dense-s0`` for what a sweep calls ``algo=ppo reward=dense seed=0``: environment and algorithm, what varies
+    beside them, the seed. A name of the user's own stays as it is; "" where there is none."""
+    given = str(config.tracking.get("run_name") or "")
+    words = [word.partition("=") for word in given.split(" ")]
+    if not all(equals and value for _, equals, value in words):
+        return given
+    values = {axis: value for axis, _, value in words}
+    seed = values.pop("seed", config.seed)
+    varied = [value for axis, value in values.items() if axis not in ("env", "algo")]
+    return "-".join([str(config.env.name), str(config.algo.name), *varied, f"s{seed}"])
 
 
 def _tags(config: DictConfig, folder: Path) -> list[str]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from envs.extensions import load
+from records.metric_names import verl_name
 from records.metrics import plain
 from records.tracking.stage_run import StageRun
 
@@ -45,10 +46,17 @@ class Trackers:
     """All trackers of a stage as one."""
 
     def __init__(self, run: StageRun, logged: Sequence[Line] = ()) -> None:
-        self._all: list[Tracker] = [load(CLASSES[name])(run, logged) for name in run.trackers]
+        self._verl_names = run.verl_names
+        before = [self._named(line) for line in logged]
+        self._all: list[Tracker] = [load(CLASSES[name])(run, before) for name in run.trackers]
+
+    def _named(self, metrics: Line) -> Line:
+        """With verl's own names beside ours, if these are asked for."""
+        both = {verl_name(name): value for name, value in metrics.items()} if self._verl_names else {}
+        return {**both, **metrics}
 
     def log(self, step: int, metrics: Line, tables: Mapping[str, Table] | None = None) -> None:
-        values = plain(metrics)
+        values = plain(self._named(metrics))
         for tracker in self._all:
             tracker.log(step, values, tables or {})
 

@@ -33,6 +33,7 @@ class WandbRun:
         history: what was logged, one mapping a step with ``_step``, in order; a step that two attempts logged counts once,
             as the first one logged it (so does W&B's server).
         summary: what W&B keeps of the run as a whole.
+        axes: over which other metric a metric is drawn.
         folders: of the attempts, in order; tables lie under ``files/`` there.
         ended: exit code of the last attempt; None where it was killed.
     """
@@ -46,8 +47,16 @@ class WandbRun:
     config: dict[str, Any] = field(default_factory=dict)
     history: list[dict[str, Any]] = field(default_factory=list)
     summary: dict[str, Any] = field(default_factory=dict)
+    axes: dict[str, str] = field(default_factory=dict)
     folders: list[Path] = field(default_factory=list)
     ended: int | None = None
+
+    def stage(self, name: str) -> list[dict[str, Any]]:
+        """What a stage logged, each line with its own ``step``. Older versions had a W&B run a stage, with the stage as its job
+        type."""
+        if self.job_type == name:
+            return [{**line, "step": line["_step"]} for line in self.history]
+        return [{**line, "step": line[f"{name}/step"]} for line in self.history if f"{name}/step" in line]
 
     def table(self, name: str) -> dict[str, Any]:
         """``columns`` and ``data`` of the newest table of that name.
@@ -64,7 +73,7 @@ class WandbRun:
 
 
 def read_runs(folder: Path) -> list[WandbRun]:
-    """Every W&B run of a run folder, one a stage, in the order in which they began."""
+    """Every W&B run of a run folder, in the order in which they began."""
     runs: dict[str, WandbRun] = {}
     for path in _logs(folder):
         identity = path.stem.removeprefix("run-")
@@ -114,6 +123,8 @@ def _take(run: WandbRun, record: Any) -> None:
         line = _values(record.history.item)
         if "_step" in line and (not run.history or line["_step"] > run.history[-1]["_step"]):
             run.history.append(line)
+    elif kind == "metric" and record.metric.name:
+        run.axes[record.metric.name] = record.metric.step_metric
     elif kind == "summary":
         run.summary |= _values(record.summary.update)
     elif kind == "exit":

@@ -79,8 +79,9 @@ def test_it_is_counted_and_not_charged(run: tuple[Path, str]):
 
 
 @pytest.fixture(scope="session")
-def told(run: tuple[Path, str]) -> dict[str, WandbRun]:
-    return {found.job_type: found for found in read_runs(run[0])}
+def told(run: tuple[Path, str]) -> WandbRun:
+    (found,) = read_runs(run[0])
+    return found
 
 
 def logged(folder: Path) -> list[dict[str, float]]:
@@ -88,18 +89,18 @@ def logged(folder: Path) -> list[dict[str, float]]:
     return [{name: value for name, value in line.items() if value is not None} for line in lines]
 
 
-def test_every_log_has_the_same_numbers_under_the_same_names(run: tuple[Path, str], told: dict[str, WandbRun]):
+def test_every_log_has_the_same_numbers_under_the_same_names(run: tuple[Path, str], told: WandbRun):
     folder, _ = run
     with sqlite3.connect(folder.parent / "trackio" / "turngrid.db") as base:
         rows = base.execute("select step, metrics from metrics where run_name = ? order by id", [f"{folder.name} rl"])
         trackio = [{"step": step, **json.loads(text)} for step, text in rows]
-    wandb = [{"step": line["_step"], **without_own(line)} for line in told["rl"].history]
+    wandb = [without_own(line) for line in told.stage("rl")]
     assert logged(folder) == trackio == wandb
     assert {name.split("/")[0] for name in logged(folder)[0]} - {"step"} <= set(FAMILIES)
 
 
 def without_own(line: dict) -> dict:
-    return {name: value for name, value in line.items() if not name.startswith("_")}
+    return {name: value for name, value in line.items() if not name.startswith("_") and name != "rl/step"}
 
 
 def test_tensorboard_has_them_too(run: tuple[Path, str]):
@@ -122,20 +123,19 @@ def test_what_was_spent_is_what_the_ledger_charges(run: tuple[Path, str]):
         assert line["budget/tokens"] == sum(entry["tokens"] for entry in upto)
 
 
-def test_the_evaluation_is_a_stage_with_the_matrix(run: tuple[Path, str], told: dict[str, WandbRun]):
+def test_the_evaluation_is_a_stage_with_the_matrix(run: tuple[Path, str], told: WandbRun):
     folder, _ = run
-    result, evaluation = RunResult.read(folder), told["evaluation"]
+    result, evaluation = RunResult.read(folder), told.stage("evaluation")
     assert result is not None
-    assert evaluation.group == evaluation.name == folder.name
-    assert [line["policy"] for line in evaluation.history] == ["base", "rl"]
-    assert [line["_step"] for line in evaluation.history] == [0, 1]
-    for line, stage in zip(evaluation.history, result.stages, strict=True):
+    assert told.group == told.name == folder.name
+    assert [(line["policy"], line["step"]) for line in evaluation] == [("base", 0), ("rl", 1)]
+    for line, stage in zip(evaluation, result.stages, strict=True):
         shown = [line[f"success/test/w2-o3-q4{bound}"] for bound in ("", "/low", "/high")]
         assert shown == [stage.interval.mean, stage.low, stage.high]
-    table = evaluation.table("evaluation/matrix")
+    table = told.table("evaluation/matrix")
     rows = [dict(zip(table["columns"], row, strict=True)) for row in table["data"]]
     assert [(row["policy"], row["successes"], row["games"]) for row in rows] == [
-        (evaluation.policy, evaluation.successes, evaluation.games) for evaluation in result.matrix
+        (found.policy, found.successes, found.games) for found in result.matrix
     ]
 
 
@@ -150,9 +150,9 @@ def test_the_example_of_the_page_reads_them(run: tuple[Path, str], capsys: pytes
     assert len(json.loads(matrix.replace("'", '"').replace("None", "null"))) == 2
 
 
-def test_a_few_episodes_are_shown_turn_by_turn(run: tuple[Path, str], told: dict[str, WandbRun]):
+def test_a_few_episodes_are_shown_turn_by_turn(run: tuple[Path, str], told: WandbRun):
     folder, _ = run
-    table = told["evaluation"].table("evaluation/trajectories")
+    table = told.table("evaluation/trajectories")
     rows = [dict(zip(table["columns"], row, strict=True)) for row in table["data"]]
     played = small.lines(folder / "evaluation" / "rl.jsonl")[0]
     mine = [row for row in rows if row["policy"] == "rl"]

@@ -24,8 +24,9 @@ def steps(output: Path) -> int:
     return len(files[0].read_text().splitlines()) if files else 0
 
 
-def by_stage(folder: Path) -> dict[str, WandbRun]:
-    return {run.job_type: run for run in read_runs(folder)}
+def only(folder: Path) -> WandbRun:
+    (run,) = read_runs(folder)
+    return run
 
 
 @pytest.fixture(scope="module")
@@ -37,21 +38,19 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert process.poll() is None, (output / "stdout.txt").read_text()[-3000:]
     small.kill(process)
     assert not list(output.glob("*/rl/checkpoints/global_step_4")), "killed too late to show anything"
-    before = by_stage(small.run_folder(output))["rl"]
-    assert {line["_step"] for line in before.history} <= {1, 2}
+    assert {line["step"] for line in only(small.run_folder(output)).stage("rl")} <= {1, 2}
     return small.finish(output, *OVERRIDES)
 
 
 @pytest.mark.timeout(1500)
-def test_one_wandb_run_a_stage_with_each_step_once(killed: Path) -> None:
-    runs = by_stage(killed)
-    assert list(runs) == ["sft", "rl", "evaluation"]
-    assert {run.group for run in runs.values()} == {"a-sweep"}
-    assert {run.name for run in runs.values()} == {"algo=grpo seed=0"}
-    assert len(runs["rl"].folders) == 2
+def test_one_wandb_run_with_each_step_of_each_stage_once(killed: Path) -> None:
+    run = only(killed)
+    assert (run.group, run.name) == ("a-sweep", "textworld-grpo-s0")
+    assert len(run.folders) == 4  # SFT, RL twice, the evaluation
+    assert all(run.stage(stage) for stage in ("sft", "rl", "evaluation"))
     logged = small.lines(killed / "rl" / "metrics.jsonl")
-    assert [line["_step"] for line in runs["rl"].history] == [line["step"] for line in logged] == [1, 2, 3, 4, 5]
-    for sent, line in zip(runs["rl"].history, logged, strict=True):
+    assert [line["step"] for line in run.stage("rl")] == [line["step"] for line in logged] == [1, 2, 3, 4, 5]
+    for sent, line in zip(run.stage("rl"), logged, strict=True):
         assert {name: sent[name] for name, value in line.items() if value is not None and name != "step"} == {
             name: value for name, value in line.items() if value is not None and name != "step"
         }
@@ -61,7 +60,7 @@ def test_an_evaluation_killed_before_it_told_is_told_once(killed: Path) -> None:
     for left in (killed / "result.json", killed / "evaluation" / ".tracked"):
         left.unlink()
     assert small.finish(killed.parent, *OVERRIDES) == killed
-    evaluation = by_stage(killed)["evaluation"]
-    assert len(evaluation.folders) == 2
-    assert [line["policy"] for line in evaluation.history] == ["base", "sft", "rl"]
-    assert len(evaluation.table("evaluation/matrix")["data"]) == 3
+    run = only(killed)
+    assert len(run.folders) == 5
+    assert [line["policy"] for line in run.stage("evaluation")] == ["base", "sft", "rl"]
+    assert len(run.table("evaluation/matrix")["data"]) == 3

@@ -28,7 +28,7 @@ from records.metrics import MetricsLog, read_metrics
 from records.tracking.stage_run import StageRun
 from records.tracking.tracker import Table, Trackers
 run, first, last, kept, finish = json.loads(sys.argv[1])
-log = Path(run["folder"]) / "rl" / "metrics.jsonl"
+log = Path(run["folder"]) / run["stage"] / "metrics.jsonl"
 trackers = Trackers(StageRun.from_node(run), list(read_metrics(log)))
 for step in range(first, last + 1):
     metrics = {"success/train": step / 10, "reward/kl_penalty": float("nan"), "rollout/attempt": first}
@@ -58,8 +58,10 @@ def config() -> DictConfig:
     return settings()
 
 
-def log(config: DictConfig, folder: Path, steps: tuple[int, int], kept: int, finish: bool = True) -> None:
-    run = [StageRun.of(config, folder, "rl").node(), *steps, kept, finish]
+def log(
+    config: DictConfig, folder: Path, steps: tuple[int, int], kept: int, finish: bool = True, stage: str = "rl"
+) -> None:
+    run = [StageRun.of(config, folder, stage).node(), *steps, kept, finish]
     environment = {**os.environ, **FOREIGN, "PYTHONPATH": str(ROOT), **stage_variables(config, folder)}
     command = [sys.executable, "-c", LOG, json.dumps(run)]
     ended = subprocess.run(
@@ -74,13 +76,13 @@ def log(config: DictConfig, folder: Path, steps: tuple[int, int], kept: int, fin
 def test_a_stage_is_one_run_until_a_fresh_start(config: DictConfig, tmp_path: Path) -> None:
     with open_run(config, tmp_path) as run:
         first = StageRun.of(config, run.path, "rl")
-        assert StageRun.of(config, run.path, "sft").id != first.id
+        assert StageRun.of(config, run.path, "sft").id == first.id
         attempts = run.path / "attempts.jsonl"
         early = {**json.loads(attempts.read_text()), "started": 1000.0}
         attempts.write_text(json.dumps(early) + "\n")
     with open_run(config, tmp_path) as run:  # goes on, as after a requeue
         again = StageRun.of(config, run.path, "rl")
-        assert again.id == f"{run.path.name}-rl-1000"
+        assert again.id == f"{run.path.name}-1000"
     config.fresh = True
     with open_run(config, tmp_path) as run:
         assert StageRun.of(config, run.path, "rl").id != again.id
@@ -88,7 +90,14 @@ def test_a_stage_is_one_run_until_a_fresh_start(config: DictConfig, tmp_path: Pa
 
 def test_group_and_name_are_the_sweeps_or_the_folders(config: DictConfig, tmp_path: Path) -> None:
     told = StageRun.of(config, tmp_path / "a-run", "rl")
-    assert (told.group, told.name, told.stage) == ("a-sweep", "seed=3", "rl")
+    assert (told.group, told.name, told.stage) == ("a-sweep", "textworld-ppo-s3", "rl")
+    for given, name in {
+        "reward=dense algo=ppo seed=3": "textworld-ppo-dense-s3",
+        "my run": "my run",
+        "a=1 b": "a=1 b",
+    }.items():
+        config.tracking.run_name = given
+        assert StageRun.of(config, tmp_path, "rl").name == name
     config.tracking.group = config.tracking.run_name = None
     alone = StageRun.of(config, tmp_path / "a-run", "rl")
     assert (alone.group, alone.name) == ("a-run", "a-run")
@@ -146,11 +155,11 @@ def test_a_killed_run_goes_on_under_its_id_with_each_step_once(offline: tuple[Pa
 def test_it_carries_what_a_user_looks_for(offline: tuple[Path, WandbRun]) -> None:
     """And nothing of the environment that the process was started in."""
     folder, run = offline
-    assert (run.project, run.group, run.name, run.job_type) == ("turngrid", "a-sweep", "seed=3", "rl")
+    assert (run.project, run.group, run.name, run.job_type) == ("turngrid", "a-sweep", "textworld-ppo-s3", "")
     assert run.tags == StageRun.of(settings(), folder, "rl").tags
     assert run.config["curriculum"] == {"name": "horizon", "horizon": {"1": 2, "4": 5}}
     assert run.config["env"] == {"name": "textworld", "task": "w2-o3-q4"}
-    assert run.config["run"] == {"id": run.id, "stage": "rl", "folder": folder.name}
+    assert run.config["run"] == {"id": run.id, "folder": folder.name}
     assert run.config["provenance"]["versions"]["verl"] == "0.9.1"
     assert "foreign" not in json.dumps([run.tags, run.config])
 
@@ -173,6 +182,27 @@ def test_what_a_kill_swallowed_is_sent_by_the_next_attempt(config: DictConfig, t
         log(config, run.path, (3, 3), kept=3)
         (found,) = read_runs(run.path)
     assert [(line["_step"], line["success/train"]) for line in found.history] == [(1, 0.1), (2, 0.2), (3, 0.3)]
+
+
+def test_the_stages_are_one_run_each_over_its_own_steps(config: DictConfig, tmp_path: Path) -> None:
+    """Three steps of SFT and two of RL are there already: the evaluation, whose steps begin with 0, comes after them."""
+    config.tracking.verl_names = True
+    with open_run(config, tmp_path) as run:
+        for stage, steps in (("sft", 3), ("rl", 2)):
+            path = run.path / stage / "metrics.jsonl"
+            path.parent.mkdir()
+            path.write_text("".join(f'{{"step": {step}, "timing/step": {step}.0}}\n' for step in range(1, steps + 1)))
+        config.tracking.name = "wandb_offline"
+        log(config, run.path, (3, 3), kept=3)
+        log(config, run.path, (0, 1), kept=1, stage="evaluation")
+        (found,) = read_runs(run.path)
+    assert [line["_step"] for line in found.history] == [4, 5, 6, 7, 8]
+    assert [line["step"] for line in found.stage("rl")] == [1, 2, 3]
+    assert [line["step"] for line in found.stage("evaluation")] == [0, 1]
+    assert found.stage("sft") == []  # another tracker had it
+    assert [line["timing_s/step"] for line in found.stage("rl")[:2]] == [1.0, 2.0]  # verl's name, beside ours
+    assert found.stage("rl")[1]["timing/step"] == 2.0
+    assert found.axes["success/train"] == "evaluation/step" and found.axes["timing/step"] == "rl/step"
 
 
 def test_a_log_that_a_kill_cut_is_read_up_to_there(offline: tuple[Path, WandbRun], tmp_path: Path) -> None:
@@ -212,7 +242,7 @@ def test_trackio_holds_each_step_once_with_tables(config: DictConfig, tmp_path: 
     with sqlite3.connect(tmp_path / "trackio" / "turngrid.db") as base:
         rows = base.execute("select run_id, run_name, step, metrics from metrics order by id").fetchall()
         groups = [json.loads(text)["_Group"] for (text,) in base.execute("select config from configs")]
-    assert [(name, step) for _, name, step, _ in rows] == [("seed=3 rl", step) for step in (1, 2, 3, 4, 5, 1)]
+    assert [(name, step) for _, name, step, _ in rows] == [("textworld-ppo-s3 rl", step) for step in (1, 2, 3, 4, 5, 1)]
     assert len({identity for identity, *_ in rows}) == 2
     assert [json.loads(text)["rollout/attempt"] for *_, text in rows] == [1, 1, 3, 3, 3, 1]
     table = json.loads(rows[4][3])["evaluation/trajectories"]

@@ -43,11 +43,15 @@ from verl_plugin.training.turn_rows import TARGETS
 def test_gigpo_reaches_the_update(queue: None, windows: bool, dead: bool, std: bool, wanted: list[list[float]]) -> None:
     batch = batch_of(f"gigpo-{windows}-{dead}-{std}", windows, dead)
     metrics: dict[str, Any] = {}
-    done = trainer({"credit": {"gigpo": {"std": std}}}, std)._compute_advantage(batch, metrics)
+    made = trainer({"credit": {"gigpo": {"std": std}}}, std)
+    done = made._compute_advantage(batch, metrics)
     assert "turn_ids" in done.fields  # or the workers would not get them
     assert len(done.keys) == len(batch.keys)
     for name, numbers in zip(PATHS, wanted, strict=True):
         assert turns_of(done)[name] == pytest.approx(numbers, abs=1.1e-5), name
+        layers = made._layers[name]
+        assert list(layers) == ["grpo", "gigpo"] and len(set(layers["grpo"])) == 1
+        assert layers["gigpo"] == pytest.approx(numbers, abs=1.1e-5), name
     assert metrics["credit/repeated_states"] == pytest.approx(13 / 16)
 
 
