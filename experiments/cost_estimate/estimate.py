@@ -9,19 +9,20 @@ from pathlib import Path
 from omegaconf import DictConfig
 from rich.table import Table
 
-from experiments.cost_estimate import calibrate, duration, gpu
+from config.methods import has_critic
+from experiments.cost_estimate import calibrate, duration, gpu, gpu_time
 from experiments.cost_estimate.duration import Forecast
+from experiments.cost_estimate.gpu_time import SAMPLED, TOKENS
 from experiments.cost_estimate.memory import GIB, Headroom, disk, memory
 from experiments.cost_estimate.needs import Needs, needs
 from experiments.cost_estimate.throughput import ThroughputProfile, machine
 from experiments.evaluation.run_table import plain_text
-from records.models import gpus
-from records.models.shape import shape_of
+from records.models import checkpoint_cost, gpus
+from records.models.shape import Shape, shape_of
 from records.run_folder import run_name
 
 MINUTE, HOUR = 60, 3600
 CALIBRATING = "no run of this kind was measured on this machine: a short one is made now, once"
-TOKENS, SAMPLED = 610.0, 43.0  # of an episode, where none was measured: TextWorld's w2-o3-q4
 
 
 @dataclass(frozen=True)
@@ -49,11 +50,7 @@ def make(config: DictConfig, say: Callable[[str], None] = print) -> CostEstimate
     headrooms = disk(config, wanted, shape, profile)
     if on and shape:
         amounts = _amounts(config, wanted, profile, headrooms)
-        amounts.add_row(
-            f"memory of a {on[0]}",
-            f"{gpu.memory_bytes(config, on, shape) / gpus.GB:.0f} of {gpus.GPUS[on[0]] / gpus.GB:.0f} GB",
-        )
-        return CostEstimate(plain_text([amounts]) + gpu.ASSUMPTIONS, tuple(gpu.problems(config, on, shape)))
+        return _on_gpus(config, wanted, on, shape, amounts)
     headrooms += memory(config, shape, float(machine()["memory_gib"]))
     problems = tuple(headroom.problem for headroom in headrooms if headroom.problem)
     if profile is None and not problems:
@@ -71,6 +68,19 @@ def make(config: DictConfig, say: Callable[[str], None] = print) -> CostEstimate
     return CostEstimate(
         f"{text}rates: {profile.source}, on {where}; they hold for a machine as busy as it was then", problems
     )
+
+
+def _on_gpus(config: DictConfig, wanted: Needs, on: tuple[str, int], shape: Shape, amounts: Table) -> CostEstimate:
+    card, saved = gpus.gpu(on[0]), checkpoint_cost.size(shape.parameters, has_critic(config))
+    needed = f"{gpu.memory_bytes(config, on, shape) / gpus.GB:.0f} of {card.memory / gpus.GB:.0f} GB"
+    amounts.add_row(f"memory of a {on[0]}", needed)
+    space = f"{saved / gpus.GB:.0f} GB and {checkpoint_cost.seconds(saved):.0f} s"
+    amounts.add_row("a checkpoint", f"{space}, after every {config.trainer.save_freq} steps")
+    tables, assumptions = [amounts], gpu.ASSUMPTIONS
+    if card.flops:
+        tables.append(_times(gpu_time.forecast(config, wanted.allocation, shape, card.flops * on[1])))
+        assumptions = f"{assumptions}\n{gpu_time.ASSUMPTIONS}"
+    return CostEstimate(plain_text(tables) + assumptions, tuple(gpu.problems(config, on, shape)))
 
 
 def _amounts(

@@ -12,12 +12,13 @@ from config.methods import has_critic
 from envs.catalogue import cache_root
 from experiments.cost_estimate.needs import Needs
 from experiments.cost_estimate.throughput import ThroughputProfile
+from records.models import checkpoint_cost
 from records.models.shape import Shape
 from tasks.splits import cache_dir
 
 GIB = 2**30
 GAME_BYTES, EPISODE_BYTES = 400_000.0, 12_000.0  # TextWorld's w2-o3-q4 with the tiny model
-ACTOR_BYTES, CRITIC_BYTES, MODEL_BYTES = 16, 12, 4  # a parameter in a checkpoint: fp32 weights, Adam, and a plain copy
+MODEL_BYTES = 4  # a parameter of a plain model
 PROCESSES_GIB = 3.5  # Ray, queue, trainer, rollout server and games, with a model of no size
 USABLE = 0.95  # of what is free or there
 
@@ -54,8 +55,7 @@ def _headroom(what: str, folder: Path, needed: float) -> Headroom:
 
 def _run_bytes(config: DictConfig, needs: Needs, shape: Shape | None, profile: ThroughputProfile | None) -> float:
     allocation, parameters = needs.allocation, shape.parameters if shape else 0
-    checkpoint, model = ACTOR_BYTES * parameters, MODEL_BYTES * parameters
-    checkpoint += CRITIC_BYTES * parameters if has_critic(config) else 0
+    checkpoint, model = checkpoint_cost.size(parameters, has_critic(config)), float(MODEL_BYTES * parameters)
     if profile and profile.checkpoint_bytes:
         checkpoint, model = profile.checkpoint_bytes, profile.model_bytes
     episode = profile.episode_bytes if profile and profile.episode_bytes else EPISODE_BYTES
