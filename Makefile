@@ -11,14 +11,15 @@ PIP := $(PY) $(INSTALL)
 # Environments of their own, beside .venv: their pins are others.
 VLLM_PY := .venv-vllm/bin/python
 GPU_PY := .venv-gpu/bin/python
-GPU ?= cluster=gpu1 model=qwen2.5_0.5b
+GPU ?= cluster=gpu1 model=qwen2.5_0.5b budget=rl_only scale=first
 
 .PHONY: train train-gpu test test-slow test-vllm-cpu vllm-cpu lint setup setup-dev clean
 
 train: .venv/.cpu
 	@$(PY) -m train $(TURNGRID_ARGS) $(ARGS)
 
-# make train-gpu GPU="cluster=gpu8 model=qwen2.5_7b" ARGS="algo=ppo"
+# A first run: 40 steps, 5,120 episodes, about 20 minutes on a card of 24 GB by arithmetic. The study's length: ARGS=scale=paper.
+#   make train-gpu GPU="cluster=gpu8 model=qwen2.5_7b" ARGS="algo=ppo"
 train-gpu: .venv-gpu/.gpu
 	@$(GPU_PY) -m train $(GPU) $(TURNGRID_ARGS) $(ARGS)
 
@@ -105,9 +106,9 @@ clean:
 .venv-gpu/.gpu: pyproject.toml
 	@command -v $(PYTHON) > /dev/null || { echo "turngrid needs $(PYTHON) (or: make PYTHON=...)" >&2; exit 1; }
 	@$(PYTHON) -m venv .venv-gpu
-	@echo "installing torch for CUDA, vLLM, verl and the worlds in .venv-gpu (1/2)"
-	@$(GPU_PY) $(INSTALL) -e ".[gpu]"
-	@echo "installing flash-attn (2/2)"
-	@$(GPU_PY) $(INSTALL) --no-build-isolation "flash-attn==2.8.3" \
+	@echo "installing torch for CUDA 13, vLLM, verl and the environments in .venv-gpu (1/2)"
+	@$(GPU_PY) $(INSTALL) -e ".[gpu]" wheel packaging ninja psutil
+	@echo "installing flash-attn, which may compile for up to an hour (2/2)"
+	@MAX_JOBS=$${MAX_JOBS:-8} $(GPU_PY) -m pip --disable-pip-version-check --no-input install --no-build-isolation "flash-attn==2.8.3" \
 	  || echo "flash-attn could not be installed; docs/cluster.md says how to train without it" >&2
 	@touch $@

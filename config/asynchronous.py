@@ -15,7 +15,6 @@ SYNC, COLOCATE, SEPARATE = "sync", "colocate_async", "separate_async"
 MODES = (SYNC, COLOCATE, SEPARATE)
 CPU_ENGINE = "turngrid_ray"  # verl_plugin/weight_transfer.py
 DEFAULTED = (
-    "algorithm.rollout_correction.rollout_is",
     "trainer.v1.sampler.max_off_policy_threshold",
     "trainer.v1.sampler.max_off_policy_strategy",
     "trainer.v1.separate_async.parameter_sync_step",

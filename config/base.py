@@ -16,7 +16,7 @@ from hydra.core.config_store import ConfigStore
 from omegaconf import DictConfig, OmegaConf, open_dict
 
 from algorithms.chosen import ALGO
-from config import asynchronous, lora, machine
+from config import asynchronous, cards, lora, machine
 from config.nodes import OPEN
 from config.schema import NODES, Top
 from envs import extensions
@@ -59,6 +59,7 @@ def verl_tree() -> DictConfig:
 def register() -> None:
     """Put the base, the types and the recipes into Hydra's ConfigStore."""
     machine.register()
+    cards.register()
     asynchronous.register()
     lora.register()
     store = ConfigStore.instance()

@@ -11,6 +11,7 @@ from pathlib import Path
 from omegaconf import DictConfig, OmegaConf
 
 from config.errors import ConfigError
+from config.method_settings import has_critic
 from records.models.shape import shape_of
 
 RESOLVER = "gpu_rollout"  # conf/cluster/gpu*.yaml: `override /rollout: ${gpu_rollout:}`
@@ -34,6 +35,10 @@ NO_FLASH = (
     "cluster={cluster} trains with flash-attn and it is not installed: pip install --no-build-isolation flash-attn==2.8.3, or "
     "do without (docs/cluster.md): '+actor_rollout_ref.model.override_config.attn_implementation=sdpa' "
     "actor_rollout_ref.model.use_remove_padding=false"
+)
+NO_FLASH_CRITIC = (
+    "algo={algo} has a critic, which verl loads on GPUs with flash-attn whatever the config says, and it is not installed: pip "
+    "install --no-build-isolation flash-attn==2.8.3, or choose algo=grpo or algo=rloo (docs/cluster.md)"
 )
 PACKAGES = ("wandb", "trackio")  # of trainer.logger: those that are extras
 HOST = "https://api.wandb.ai"
@@ -115,7 +120,11 @@ def check_kernels(config: DictConfig) -> None:
     model = config.actor_rollout_ref.model
     if config.trainer.device == "cuda":
         chosen = OmegaConf.select(model, "override_config.attn_implementation", default=FLASH)
-        if (chosen == FLASH or model.use_remove_padding) and not find_spec("flash_attn"):
+        if find_spec("flash_attn"):
+            return
+        if has_critic(config):
+            raise ConfigError(NO_FLASH_CRITIC.format(algo=config.algo.name))
+        if chosen == FLASH or model.use_remove_padding:
             raise ConfigError(NO_FLASH.format(cluster=config.cluster.name))
     elif config.actor_rollout_ref.rollout.name == "vllm":
         shape = shape_of(config.model.path)

@@ -231,6 +231,7 @@ class Cluster:
         start_deadline_s: seconds from the RL stage's start to its first step, after which it is given up.
         launcher: who starts runs: ``here`` (one after the other), ``slurm`` or ``local_parallel``.
         runs_at_once: of ``local_parallel``; None: one for every two cores, and at least two.
+        gpu_memory_gb: memory of a card, by which GPU options choose their sizes; None: nobody asks.
     """
 
     name: str = MISSING
@@ -238,6 +239,7 @@ class Cluster:
     start_deadline_s: float = number(1800.0, 1, 10**6)
     launcher: str = "here"
     runs_at_once: int | None = number(None, 1, 1024)
+    gpu_memory_gb: float | None = number(None, 1, 10**4)
     slurm: Slurm = field(default_factory=Slurm)
 
 
@@ -258,7 +260,7 @@ class Tracking:
 
 @dataclass
 class Scale:
-    """``laptop`` or ``paper``; ``rl_steps`` is what ``budget.rl_steps`` follows."""
+    """``laptop``, ``first`` or ``paper``; ``rl_steps`` is what ``budget.rl_steps`` follows."""
 
     name: str = MISSING
     rl_steps: int | None = number(None, 0, 10**9)

@@ -41,6 +41,14 @@ OUTPUT_KEYS = (
     "env.cache_dir",
     "env.step_deadline_s",
 )
+SINCE = {  # keys that files of conf/cluster set since names were first made, with the values that names are made of
+    "actor_rollout_ref.actor.fsdp_config.fsdp_size": -1,
+    "actor_rollout_ref.ref.fsdp_config.fsdp_size": -1,
+    "critic.fsdp.fsdp_size": -1,
+    "actor_rollout_ref.ref.fsdp_config.model_dtype": "fp32",
+    "actor_rollout_ref.rollout.checkpoint_engine.update_weights_bucket_megabytes": 2048,
+}
+CORRECTION = "algorithm.rollout_correction.rollout_is"
 OLD = ".old"
 FAILURE = "failure.json"
 
@@ -92,7 +100,9 @@ def identity(config: DictConfig) -> str:
     """
     plain = OmegaConf.create(OmegaConf.to_container(config))  # untyped, so that any key can be blanked
     for key in outside_identity():
-        OmegaConf.update(plain, key, None, force_add=True)
+        OmegaConf.update(plain, key, SINCE.get(key), force_add=True)
+    if _turned_off(config):
+        OmegaConf.update(plain, CORRECTION, "none")
     whole: Any = OmegaConf.to_container(plain, resolve=True)
     said = former(_without_nulls(whole))
     for slot in SLOTS:
@@ -100,6 +110,18 @@ def identity(config: DictConfig) -> str:
         if len(chosen) > 1 or [*known] != chosen:
             said[slot] = [[name, known.get(name)] for name in chosen]
     return hashlib.sha256(json.dumps(said, sort_keys=True, default=str).encode()).hexdigest()[:8]
+
+
+def _turned_off(config: DictConfig) -> bool:
+    """Importance weights that somebody set to null where GPUs have them by default: null alone would count as not said."""
+    if (
+        OmegaConf.select(config, "trainer.device") != "cuda"
+        or OmegaConf.select(config, "trainer.v1.trainer_mode") != "sync"
+    ):
+        return False
+    return OmegaConf.select(config, CORRECTION) is None and not OmegaConf.is_interpolation(
+        config.algorithm.rollout_correction, "rollout_is"
+    )
 
 
 def _without_nulls(node: Any) -> Any:

@@ -82,7 +82,16 @@ def _one(config: DictConfig) -> Start:
     if config.estimate or config.estimate_gpu:
         return lambda: _plan(config)
     machine.check(config)
+    _check_memory(config)
     return lambda: run(config)
+
+
+def _check_memory(config: DictConfig) -> None:
+    """Raises: ConfigError: the run does not fit on the GPUs that are here."""
+    if config.trainer.device == "cuda" and machine.gpus() != 0:
+        from experiments.cost_estimate import gpu_start
+
+        gpu_start.check(config, say)
 
 
 def run(config: DictConfig) -> int:
@@ -98,6 +107,8 @@ def _plan(config: DictConfig) -> int:
     """Print what the run would need; refuse what cannot fit. No run folder is made."""
     from experiments.cost_estimate import estimate
 
+    if not config.estimate_gpu:
+        _check_memory(config)  # it may start a short run
     report = estimate.make(config, say)
     print(report.text, flush=True)
     if report.problems:

@@ -355,7 +355,7 @@ OVERRIDDEN = (
         "verl.plugin.platform.platform_base",
         "PlatformBase",
         {
-            "is_platform_available(self, use_smi_check)": "a machine without a GPU",
+            "is_platform_available(self, use_smi_check)": "chosen by VERL_PLATFORM alone",
             "ray_resource_options(self, num_gpus)": "Ray counts a logical GPU a training process",
         },
     ),

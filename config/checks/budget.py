@@ -12,6 +12,8 @@ from tasks.budget import BudgetError, allocate_budget
 from tasks.mixture import shares, task_weights
 from tasks.rejection import DemosError, draw
 
+LEAST_MOVE = 2e-5  # of a weight, by SFT
+
 
 def dry_run_of_one(config: DictConfig) -> str | None:
     """A sweep takes the word for itself, so none of its runs has it."""
@@ -54,6 +56,18 @@ def buys_too_little(config: DictConfig) -> str | None:
     except BudgetError as error:
         return str(error)
     return None
+
+
+def sft_of_nothing(config: DictConfig) -> str | None:
+    """Adam moves a weight by about ``lr`` an update."""
+    sft, demonstrations = config.model.sft, allocate_budget(config).demonstrations
+    updates = sft.epochs * -(-demonstrations // sft.batch_size)
+    if not updates or updates * sft.lr >= LEAST_MOVE:
+        return None
+    return (
+        f"SFT of {demonstrations} demonstrations is {updates} updates at model.sft.lr={sft.lr:g}, which change next to nothing; "
+        "it is the study's, and model.sft.lr=1e-5 model.sft.epochs=3 is a usual choice"
+    )
 
 
 def no_such_demonstrations(config: DictConfig) -> str | None:

@@ -44,7 +44,7 @@ def context_too_short(config: DictConfig) -> str | None:
 
 
 def large_on_cpu(config: DictConfig) -> str | None:
-    if config.scale.name != "paper" or config.trainer.device != "cpu":
+    if config.scale.name == "laptop" or config.trainer.device != "cpu":
         return None
     return f"model={config.model.name} on cluster={config.cluster.name} will take days; cluster=gpu1 or gpu8?"
 

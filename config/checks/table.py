@@ -37,6 +37,7 @@ CHECKS: tuple[Rule, ...] = (
     Rule("batch_over_devices", training.batch_over_devices),
     Rule("mini_batch_over_devices", training.mini_batch_over_devices),
     Rule("micro_batch", training.micro_batch),
+    Rule("row_over_pass", training.row_over_pass),
     Rule("tensor_parallel", training.tensor_parallel),
     Rule("methods", methods.bad_methods),
     Rule("share_against_name", budget.share_against_name),
@@ -64,6 +65,7 @@ WARNINGS: tuple[Rule, ...] = (
     Rule("short_horizon", curriculum_settings.short_horizon),
     Rule("hidden_credit", methods.hides_credit),
     Rule("useless_samples", evaluation.useless_samples),
+    Rule("sft_of_nothing", budget.sft_of_nothing, of_model=True),
     Rule("large_on_cpu", model.large_on_cpu, of_model=True),
     Rule("unseen_environment", model.unseen_environment, of_model=True),
 )

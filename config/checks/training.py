@@ -8,6 +8,13 @@ from algorithms.chosen import algorithm
 from config import asynchronous
 from config.finalise import MICRO_BATCH_KEYS, rows_per_device
 
+PASS_KEYS = (  # tokens of a forward pass where verl fills it by tokens
+    "actor_rollout_ref.actor.ppo_max_token_len_per_gpu",
+    "actor_rollout_ref.rollout.log_prob_max_token_len_per_gpu",
+    "actor_rollout_ref.ref.log_prob_max_token_len_per_gpu",
+    "critic.ppo_infer_max_token_len_per_gpu",
+)
+
 
 def no_critic(config: DictConfig) -> str | None:
     needs = algorithm(config.algo.name).needs_critic or config.algorithm.adv_estimator == "gae"
@@ -61,6 +68,21 @@ def micro_batch(config: DictConfig) -> str | None:
     for key in MICRO_BATCH_KEYS:
         if rows % (size := OmegaConf.select(config, key)):
             return f"{key}={size} does not divide a device's mini-batch of {rows} episodes"
+    return None
+
+
+def row_over_pass(config: DictConfig) -> str | None:
+    """verl asserts it in the middle of a run."""
+    actor = config.actor_rollout_ref.actor
+    if not actor.use_dynamic_bsz:
+        return None
+    row = config.data.max_prompt_length + config.data.max_response_length
+    for key in PASS_KEYS:
+        if (tokens := OmegaConf.select(config, key)) is not None and tokens < row:
+            return (
+                f"{key}={tokens} cannot hold one row of data.max_prompt_length + data.max_response_length = {row} tokens: set it to "
+                f"{row} or more, or the lengths to less"
+            )
     return None
 
 

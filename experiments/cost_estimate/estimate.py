@@ -9,19 +9,21 @@ from pathlib import Path
 from omegaconf import DictConfig
 from rich.table import Table
 
-from experiments.cost_estimate import calibrate, duration, gpu
+from config.lora import adapter_parameters
+from config.method_settings import has_critic
+from experiments.cost_estimate import calibrate, duration, gpu, gpu_time
 from experiments.cost_estimate.duration import Forecast
+from experiments.cost_estimate.gpu_time import SAMPLED, TOKENS
 from experiments.cost_estimate.memory import GIB, Headroom, disk, memory
 from experiments.cost_estimate.needs import Needs, needs
 from experiments.cost_estimate.throughput import ThroughputProfile, machine
 from experiments.evaluation.run_table import plain_text
-from records.models import gpus
-from records.models.shape import shape_of
+from records.models import checkpoint_cost, gpus
+from records.models.shape import Shape, shape_of
 from records.run_folder import run_name
 from tasks.budget import allocate_budget
 
 MINUTE, HOUR = 60, 3600
-TOKENS, SAMPLED = 610.0, 43.0  # of an episode, where none was measured: TextWorld's w2-o3-q4
 
 
 @dataclass(frozen=True)
@@ -49,11 +51,7 @@ def make(config: DictConfig, say: Callable[[str], None] = print) -> CostEstimate
     headrooms = disk(config, wanted, shape, profile)
     if on and shape:
         amounts = _amounts(config, wanted, profile, headrooms)
-        amounts.add_row(
-            f"memory of a {on[0]}",
-            f"{gpu.memory_bytes(config, on, shape) / gpus.GB:.0f} of {gpus.GPUS[on[0]] / gpus.GB:.0f} GB",
-        )
-        return CostEstimate(plain_text([amounts]) + gpu.ASSUMPTIONS, tuple(gpu.problems(config, on, shape)))
+        return _on_gpus(config, wanted, on, shape, amounts)
     headrooms += memory(config, shape, float(machine()["memory_gib"]))
     problems = tuple(headroom.problem for headroom in headrooms if headroom.problem)
     if profile is None and not problems:
@@ -82,6 +80,20 @@ def _calibrating(config: DictConfig) -> str:
         f"demonstrations, {part.steps} RL steps of {part.episodes_per_step} episodes, and {wanted.samples} test episodes of each of "
         f"{wanted.models} models; model=tiny takes about 2 minutes for it on two free cores, a larger model more"
     )
+
+
+def _on_gpus(config: DictConfig, wanted: Needs, on: tuple[str, int], shape: Shape, amounts: Table) -> CostEstimate:
+    card = gpus.gpu(on[0])
+    saved = checkpoint_cost.size(shape.parameters, has_critic(config), adapter_parameters(config, shape))
+    needed = f"{gpu.memory_bytes(config, on, shape) / gpus.GB:.0f} of {card.memory / gpus.GB:.0f} GB"
+    amounts.add_row(f"memory of a {on[0]}", needed)
+    space = f"{saved / gpus.GB:.0f} GB and {checkpoint_cost.seconds(saved):.0f} s"
+    amounts.add_row("a checkpoint", f"{space}, after every {config.trainer.save_freq} steps")
+    tables, assumptions = [amounts], gpu.ASSUMPTIONS
+    if card.flops:
+        tables.append(_times(gpu_time.forecast(config, wanted.allocation, shape, card.flops * on[1])))
+        assumptions = f"{assumptions}\n{gpu_time.ASSUMPTIONS}"
+    return CostEstimate(plain_text(tables) + assumptions, tuple(gpu.problems(config, on, shape)))
 
 
 def _amounts(

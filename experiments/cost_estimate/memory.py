@@ -13,16 +13,13 @@ from config.method_settings import has_critic
 from envs.catalogue import cache_root
 from experiments.cost_estimate.needs import Needs
 from experiments.cost_estimate.throughput import ThroughputProfile
+from records.models import checkpoint_cost
 from records.models.shape import Shape
 from tasks.splits import cache_dir
 
 GIB = 2**30
 GAME_BYTES, EPISODE_BYTES = 400_000.0, 12_000.0  # TextWorld's w2-o3-q4 with the tiny model
-ADAM_BYTES, CRITIC_BYTES, MODEL_BYTES = (
-    8,
-    12,
-    4,
-)  # a parameter in a checkpoint: of what is trained; with weights; fp32 weights
+MODEL_BYTES = 4  # a parameter of a plain model
 PROCESSES_GIB = 3.5  # Ray, queue, trainer, rollout server and games, with a model of no size
 USABLE = 0.95  # of what is free or there
 
@@ -60,11 +57,7 @@ def _headroom(what: str, folder: Path, needed: float) -> Headroom:
 def _run_bytes(config: DictConfig, needs: Needs, shape: Shape | None, profile: ThroughputProfile | None) -> float:
     allocation, parameters = needs.allocation, shape.parameters if shape else 0
     adapter = adapter_parameters(config, shape) if shape else 0
-    model = MODEL_BYTES * parameters
-    checkpoint = (
-        2 * model + 2 * MODEL_BYTES * adapter + ADAM_BYTES * (adapter or parameters)
-    )  # all of it twice: a plain copy
-    checkpoint += CRITIC_BYTES * parameters if has_critic(config) else 0
+    checkpoint, model = checkpoint_cost.size(parameters, has_critic(config), adapter), float(MODEL_BYTES * parameters)
     if profile and profile.checkpoint_bytes:
         checkpoint, model = profile.checkpoint_bytes, profile.model_bytes
     episode = profile.episode_bytes if profile and profile.episode_bytes else EPISODE_BYTES

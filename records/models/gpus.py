@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 from envs.names import nearest
 from records.process.exit_codes import Refusal
@@ -14,24 +15,42 @@ class GpuError(Refusal):
     """No such GPU; the message names the nearest."""
 
 
-GPUS = {  # name -> memory in bytes, as NVIDIA's data sheets give it
-    "A10": 24 * GB,
-    "RTX4090": 24 * GB,
-    "L40S": 48 * GB,
-    "A100-40": 40 * GB,
-    "A100": 80 * GB,
-    "H100": 80 * GB,
-    "H200": 141 * GB,
-    "B200": 180 * GB,
+@dataclass(frozen=True)
+class Gpu:
+    """``memory`` in bytes; ``flops``: bf16 operations a second, dense. Both as NVIDIA's data sheets give them; None: unknown."""
+
+    memory: float
+    flops: float | None = None
+
+
+GPUS = {
+    "A10": Gpu(24 * GB, 125e12),
+    "RTX4090": Gpu(24 * GB, 165e12),
+    "L40S": Gpu(48 * GB, 362e12),
+    "A100-40": Gpu(40 * GB, 312e12),
+    "A100": Gpu(80 * GB, 312e12),
+    "H100": Gpu(80 * GB, 989e12),
+    "H200": Gpu(141 * GB, 989e12),
+    "B200": Gpu(180 * GB, 2250e12),
 }
 
 
+def gpu(name: str) -> Gpu:
+    """One of ``GPUS``, or any other by its memory: ``24GB``. Raises: KeyError."""
+    size = re.fullmatch(r"([1-9]\d{0,3})GB", name)
+    return Gpu(int(size[1]) * GB) if size else GPUS[name]
+
+
 def parse(text: str) -> tuple[str, int]:
-    """``H100x8``, ``8xH100`` or ``H100`` -> (name, number). Raises: GpuError."""
-    match = re.fullmatch(r"(?:(?P<n>\d+)x)?(?P<name>[A-Za-z][\w-]*?)(?:x(?P<m>\d+))?", text)
+    """``H100x8``, ``8xH100``, ``H100`` or ``48GBx8`` -> (name, number). Raises: GpuError."""
+    match = re.fullmatch(r"(?:(?P<n>\d+)x)?(?P<name>[A-Za-z][\w-]*?|\d+[gG][bB])(?:x(?P<m>\d+))?", text)
     name = match["name"].upper() if match else text.upper()
     number = int((match["n"] or match["m"] or 1) if match else 1)
-    if name not in GPUS or number < 1:
-        known = f"NAMExNUMBER; known: {', '.join(GPUS)}"
+    try:
+        gpu(name)
+    except KeyError:
+        number = 0
+    if number < 1:
+        known = f"NAMExNUMBER; known: {', '.join(GPUS)}, or its memory as in 24GB"
         raise GpuError(f"estimate_gpu={text}: did you mean {nearest(name, GPUS)}x8? ({known})")
     return name, number

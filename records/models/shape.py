@@ -36,6 +36,12 @@ class Shape:
     hidden: int
     vocabulary: int
     head_size: int
+    kv_heads: int | None = None  # None: as many as heads
+
+    @property
+    def cached_numbers(self) -> int:
+        """Keys and values of one token, all layers."""
+        return 2 * self.layers * (self.kv_heads * self.head_size if self.kv_heads else self.hidden)
 
 
 def shape_of(path: str) -> Shape | None:
@@ -64,4 +70,4 @@ def from_config(config: dict[str, Any]) -> Shape | None:
     attention = 2 * hidden * heads * size + 2 * hidden * groups * size
     tables = 1 if config.get("tie_word_embeddings", True) else 2
     parameters = tables * vocabulary * hidden + layers * (attention + 3 * hidden * inner)
-    return Shape(parameters, layers, hidden, vocabulary, size)
+    return Shape(parameters, layers, hidden, vocabulary, size, groups)

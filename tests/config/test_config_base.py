@@ -26,6 +26,7 @@ OPEN_KEYS = (
     "critic.fsdp.mixed_precision",
     "actor_rollout_ref.model.override_config",
     "critic.model.override_config",
+    "critic.ppo_infer_max_token_len_per_gpu",
     "actor_rollout_ref.rollout.agent.agent_loop_manager_class",
     "ray_kwargs.ray_init",
 )

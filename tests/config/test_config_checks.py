@@ -48,6 +48,7 @@ REFUSED = {
         "actor_rollout_ref.actor.ppo_mini_batch_size=4",
     ],
     "micro_batch": ["actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=7"],
+    "row_over_pass": ["cluster=gpu1", "actor_rollout_ref.actor.ppo_max_token_len_per_gpu=1024"],
     "tensor_parallel": ["cluster=gpu8", "actor_rollout_ref.rollout.tensor_model_parallel_size=3"],
     "methods": ["algo=ppo", "credit=[gigpo]"],
     "share_against_name": ["budget=rl_only", "budget.sft_share=0.5"],
@@ -183,7 +184,8 @@ WARNED = {
     "short_horizon": ["curriculum=horizon", "curriculum.horizon={1: 2, 5: 3, 9: 8}"],
     "hidden_credit": ["filter=[over_turns]", "reward=dense", "env=tw_simple", "model=smollm2_135m"],
     "useless_samples": ["eval.samples_per_game=2", "eval.temperatures=[0.4,0]"],
-    "large_on_cpu": ["model=qwen2.5_0.5b"],
+    "sft_of_nothing": ["model=qwen2.5_0.5b", "cluster=gpu1"],
+    "large_on_cpu": ["model=qwen2.5_0.5b", "budget=rl_only"],
     "unseen_environment": ["env=alfworld"],
 }
 OPTIONS = {

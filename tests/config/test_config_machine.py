@@ -130,6 +130,8 @@ def test_trainers_without_their_attention(composed: Composer) -> None:
     with pytest.raises(ConfigError, match="use_remove_padding=false"):
         machine.check_kernels(composed(["cluster=gpu1", sdpa]))
     machine.check_kernels(composed(["cluster=gpu1", sdpa, packed]))
+    with pytest.raises(ConfigError, match="algo=ppo has a critic.*whatever the config says"):
+        machine.check_kernels(composed(["cluster=gpu1", "algo=ppo", sdpa, packed]))
 
 
 @pytest.mark.parametrize(("cores", "workers", "agents"), [(2, 1, 1), (16, 2, 1), (64, 8, 4), (256, 16, 8)])

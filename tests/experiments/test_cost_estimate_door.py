@@ -44,7 +44,7 @@ def test_a_plan_from_known_profiles(
 def test_gpus_that_are_not_here(capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["model=qwen2.5_1.5b", "algo=ppo", "cluster=gpu8", "estimate_gpu=H100x8"]) == 0
     out, _ = capfd.readouterr()
-    assert gpu.ASSUMPTIONS in out and "55 of 80 GB" in out
+    assert gpu.ASSUMPTIONS in out and "47 of 80 GB" in out
     assert main(["model=qwen2.5_7b", "algo=ppo", "cluster=gpu1", "estimate_gpu=H100"]) == 2
     assert "memory: " in capfd.readouterr().err
     assert main(["estimate_gpu=H10"]) == 2

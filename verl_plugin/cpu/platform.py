@@ -26,7 +26,8 @@ class CpuPlatform(PlatformBase):
         return True
 
     def is_platform_available(self, use_smi_check: bool = False) -> bool:
-        return not torch.cuda.is_available()
+        """Never found by itself: on a machine with GPUs and no ``nvidia-smi``, processes without a GPU would take it."""
+        return False
 
     def current_device(self) -> torch.device:  # type: ignore[override]
         """verl passes it on as a device argument, where a number would mean a GPU."""

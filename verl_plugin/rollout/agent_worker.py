@@ -67,7 +67,14 @@ class AgentLoopWorker(VerlWorker):
     def _one_by_one(self) -> ServerSampler:
         """For episodes without a slot."""
         reviver = Reviver(range(self._replicas)) if self._own_server else None
-        return ServerSampler(self.llm_client, self._own_server or not self._asynchronous, reviver)
+        return ServerSampler(self.llm_client, self._seeded, reviver)
+
+    @property
+    def _seeded(self) -> bool:
+        """vLLM takes a seed a request on CPUs, where a run can repeat; on GPUs it cannot, and each seed costs vLLM's sampler
+        a kernel of its own a token."""
+        repeats = self.config.trainer.device == "cpu" and not self._asynchronous
+        return self._own_server or repeats
 
     def _agent_loop(self) -> TurngridAgentLoop:
         if self._loop is None:

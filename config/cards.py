@@ -1,0 +1,102 @@
+"""The GPUs of this machine as ``nvidia-smi`` tells them, and what conf/cluster/gpu*.yaml make of their memory."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from functools import cache
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+
+from config.machine import one_for_cores
+from config.method_settings import has_critic
+from records.models import gpus
+from records.models.checkpoint_cost import size, steps_between
+from records.models.gpus import GB, Gpu
+from records.models.shape import shape_of
+
+SMALL = 60.0  # GB: below, what a preset says for cards of 24 GB; above, for cards of 80 GB
+USUAL = 80.0  # GB, where there is neither a card nor ``estimate_gpu``, as where a job is submitted
+
+
+def register() -> None:
+    """The resolvers of conf/cluster/gpu*.yaml and of what conf/config.yaml leaves to the device."""
+    OmegaConf.register_new_resolver("gpu_memory", _gpu_memory, replace=True)
+    OmegaConf.register_new_resolver("for_memory", _for_memory, replace=True)
+    OmegaConf.register_new_resolver("without_critic", _without_critic, replace=True)
+    OmegaConf.register_new_resolver("at_least", _at_least, replace=True)
+    OmegaConf.register_new_resolver("importance_weights", _importance_weights, replace=True)
+    OmegaConf.register_new_resolver("checkpoint_every", _checkpoint_every, replace=True)
+
+
+def _gpu_memory(*, _root_: DictConfig) -> float:
+    """GB of the card that the run is planned for, else of the smallest one here."""
+    if _root_.estimate_gpu:
+        try:
+            return gpus.gpu(gpus.parse(_root_.estimate_gpu)[0]).memory / GB
+        except gpus.GpuError:
+            return USUAL  # refused by the checks
+    card = here()
+    return card.memory / GB if card else USUAL
+
+
+def _for_memory(small: Any, large: Any, *, _root_: DictConfig) -> Any:
+    return small if _root_.cluster.gpu_memory_gb < SMALL else large
+
+
+def _without_critic(alone: Any, with_critic: Any, *, _root_: DictConfig) -> Any:
+    return with_critic if has_critic(_root_) else alone
+
+
+def _at_least(count: int, there: int | None = None) -> int:
+    """Cores for Ray, which gives them out and enforces none: as many as its processes ask for, or as there are."""
+    return max(count, there or one_for_cores(1, 10**6))
+
+
+def _importance_weights(*, _root_: DictConfig) -> str | None:
+    """On GPUs the server's log-probabilities are bf16 from other kernels than the trainer's, so a token's loss is weighed by
+    min(p_trainer / p_server, 2). Not under ``loss=turn_clip``, which takes its ratio over whole turns."""
+    return "token" if _root_.trainer.device == "cuda" and "turn_clip" not in (_root_.get("loss") or {}) else None
+
+
+def _checkpoint_every(usual: int, *, _root_: DictConfig) -> int:
+    """Steps between checkpoints, by what one costs."""
+    shape = shape_of(_root_.model.path) if _root_.trainer.device == "cuda" else None
+    return steps_between(size(shape.parameters, has_critic(_root_))) if shape else usual
+
+
+def here() -> Gpu | None:
+    """The smallest card that a process started here may use; None where there is none, or its driver does not say."""
+    return _smallest(os.environ.get("CUDA_VISIBLE_DEVICES"))
+
+
+def name_of(config: DictConfig) -> str:
+    """The card that sizes were chosen for, as ``records.models.gpus.gpu`` takes it: ``24GB``."""
+    card = here()
+    memory = config.cluster.gpu_memory_gb
+    return f"{int(memory or (card.memory / GB if card else USUAL))}GB"
+
+
+def is_known(config: DictConfig) -> bool:
+    """Whether somebody, or the driver, said how much memory a card has."""
+    return here() is not None or not OmegaConf.is_interpolation(config.cluster, "gpu_memory_gb")
+
+
+@cache
+def _smallest(visible: str | None) -> Gpu | None:
+    chosen = [f"--id={visible}"] if visible else []
+    command = ["nvidia-smi", "--query-gpu=name,memory.total", "--format=csv,noheader,nounits", *chosen]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True)
+        cards = [line.rsplit(",", 1) for line in done.stdout.splitlines() if line.strip()]
+        return min((Gpu(float(mib) * 2**20, _flops(name)) for name, mib in cards), key=lambda card: card.memory)
+    except (OSError, subprocess.SubprocessError, ValueError):
+        return None
+
+
+def _flops(name: str) -> float | None:
+    """``NVIDIA GeForce RTX 4090`` is ours of the longest name that it holds."""
+    plain = name.upper().replace(" ", "")
+    known = [own for own in gpus.GPUS if own in plain]
+    return gpus.GPUS[max(known, key=len)].flops if known else None

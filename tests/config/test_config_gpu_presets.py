@@ -1,0 +1,184 @@
+"""GPU options: what each card gets, what Ray is asked for, what a checkpoint costs, and that names stay as they were."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from omegaconf import DictConfig, OmegaConf
+
+from config import cards
+from config.base import verl_folder
+from config.cards import Gpu
+from config.compose import Composer, composer
+from config.errors import ConfigError
+from records.models import checkpoint_cost, gpus
+from records.run_folder import identity, run_name
+
+SIZES = (
+    "actor_rollout_ref.actor.ppo_max_token_len_per_gpu",
+    "critic.ppo_infer_max_token_len_per_gpu",
+    "actor_rollout_ref.rollout.gpu_memory_utilization",
+    "actor_rollout_ref.rollout.max_num_seqs",
+)
+CORRECTION = "algorithm.rollout_correction.rollout_is"
+QWEN = "model=qwen2.5_1.5b"
+
+
+@pytest.fixture(scope="module")
+def composed() -> Iterator[Composer]:
+    with composer() as compose:
+        yield compose
+
+
+@pytest.fixture
+def smi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An nvidia-smi whose answer is in a file; what it was asked is in another."""
+    tool = tmp_path / "nvidia-smi"
+    tool.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/asked\ncat {tmp_path}/cards\n')
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    cards._smallest.cache_clear()
+    yield tmp_path
+    cards._smallest.cache_clear()
+
+
+def sizes(config: DictConfig) -> tuple[object, ...]:
+    return tuple(OmegaConf.select(config, key) for key in SIZES)
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("cluster=gpu1 algo=grpo estimate_gpu=RTX4090", (8192, 8192, 0.4, 128)),
+        ("cluster=gpu1 algo=ppo estimate_gpu=A10", (8192, 8192, 0.4, 128)),
+        ("cluster=gpu1 algo=rloo estimate_gpu=A100", (24576, 24576, 0.5, 256)),
+        ("cluster=gpu1 algo=ppo estimate_gpu=H100", (16384, 16384, 0.4, 256)),
+        ("cluster=gpu8 algo=grpo estimate_gpu=H100x8", (24576, 24576, 0.6, 256)),
+        ("cluster=gpu8 algo=ppo estimate_gpu=H100x8", (16384, 16384, 0.5, 256)),
+        ("cluster=slurm_gpu1 algo=grpo cluster.gpu_memory_gb=24", (8192, 8192, 0.4, 128)),
+    ],
+)
+def test_sizes_follow_the_cards_memory_and_the_critic(composed: Composer, words: str, expected: object) -> None:
+    assert sizes(composed([QWEN, *words.split()])) == expected
+
+
+def test_the_smallest_visible_card_decides(composed: Composer, smi: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (smi / "cards").write_text("NVIDIA H100 80GB HBM3, 81559\nNVIDIA GeForce RTX 4090, 24564\n")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
+    assert cards.here() == Gpu(24564 * 2**20, gpus.GPUS["RTX4090"].flops)
+    config = composed([QWEN, "cluster=gpu1"])
+    assert cards.name_of(config) == "25GB" and cards.is_known(config)
+    assert sizes(config)[0] == 8192
+    assert "--id=0,1" in (smi / "asked").read_text()
+
+
+def test_a_driver_that_does_not_answer(composed: Composer, smi: Path) -> None:
+    (smi / "cards").write_text("No devices were found\n")
+    config = composed([QWEN, "cluster=gpu1"])
+    assert cards.here() is None and not cards.is_known(config)
+    assert cards.is_known(composed([QWEN, "cluster=gpu1", "cluster.gpu_memory_gb=48"]))
+
+
+@pytest.mark.parametrize(
+    ("name", "known"), [("NVIDIA A100-SXM4-80GB", "A100"), ("NVIDIA A10", "A10"), ("Tesla T4", None)]
+)
+def test_cards_are_known_by_their_names(name: str, known: str | None) -> None:
+    assert cards._flops(name) == (gpus.GPUS[known].flops if known else None)
+
+
+@pytest.mark.parametrize("cluster", ["gpu1", "gpu8", "slurm_gpu1", "slurm_gpu8"])
+def test_ray_gives_out_what_verl_asks_for(composed: Composer, cluster: str) -> None:
+    """3 cores a GPU for verl's placement groups, one for TransferQueue's controller and one for each of its storage units; with
+    fewer the start hangs."""
+    config = composed([QWEN, f"cluster={cluster}", "cluster.slurm.cpus_per_task=2"])
+    units = config.transfer_queue.backend.SimpleStorage.num_data_storage_units
+    asked = 3 * config.trainer.n_gpus_per_node + 1 + units
+    assert config.ray_kwargs.ray_init.num_cpus >= asked
+    assert config.ray_kwargs.ray_init.address == "local", "no stray cluster is joined"
+
+
+def test_several_nodes_take_their_own_ray_and_shard_within_a_node(composed: Composer) -> None:
+    config = composed([QWEN, "cluster=slurm_multinode", "algo=ppo", "trainer.n_gpus_per_node=4"])
+    assert (config.ray_kwargs.ray_init.address, config.ray_kwargs.ray_init.num_cpus) == (None, None)
+    actor = config.actor_rollout_ref
+    engines = (actor.actor.fsdp_config, actor.ref.fsdp_config, config.critic.fsdp)
+    assert [engine.fsdp_size for engine in engines] == [4, 4, 4]
+
+
+def test_verls_trainer_reads_the_critics_key_that_we_set() -> None:
+    trainer = verl_folder().parent / "ppo" / "v1" / "trainer_base.py"
+    assert "max_token_len_per_gpu = critic_cfg.ppo_infer_max_token_len_per_gpu" in trainer.read_text(encoding="utf-8")
+
+
+def test_importance_weights_are_for_gpus(composed: Composer) -> None:
+    def chosen(*words: str) -> object:
+        return OmegaConf.select(composed([QWEN, *words]), CORRECTION)
+
+    assert (chosen(), chosen("cluster=gpu1"), chosen("cluster=gpu8")) == (None, "token", "token")
+    assert chosen("cluster=gpu1", f"{CORRECTION}=null") is None
+    assert chosen("cluster=gpu1", "loss=turn_clip") is None, "its ratio is of whole turns"
+    assert chosen("cluster=gpu1", "trainer.v1.trainer_mode=colocate_async") == "token"
+
+
+@pytest.mark.parametrize(
+    ("words", "steps"),
+    [
+        ("model=qwen2.5_7b cluster=cpu", 5),
+        ("model=qwen2.5_0.5b cluster=gpu1", 5),
+        ("model=qwen2.5_7b cluster=gpu8", 25),
+        ("model=qwen2.5_7b cluster=gpu8 algo=ppo", 45),
+        ("model=qwen2.5_7b cluster=gpu8 trainer.save_freq=7", 7),
+    ],
+)
+def test_checkpoints_come_as_often_as_they_are_cheap(composed: Composer, words: str, steps: int) -> None:
+    assert composed(words.split()).trainer.save_freq == steps
+
+
+def test_a_checkpoints_cost_by_hand() -> None:
+    """7.6 billion parameters: 122 GB take 61 s at 2 GB/s, an eighth of 25 steps of 20 s."""
+    size = checkpoint_cost.size(7_600_000_000, critic=False)
+    assert (size, checkpoint_cost.seconds(size)) == (121.6e9, 60.8)
+    assert checkpoint_cost.steps_between(size) == 25
+    assert [checkpoint_cost.steps_between(cost) for cost in (0.0, 25e9, 25.1e9, 1e15)] == [5, 5, 10, 50]
+
+
+# As they were before GPU options set more keys
+NAMES = {
+    "": "05ba50d4",
+    "model=qwen2.5_1.5b": "318c87b3",
+    "cluster=slurm_multinode model=qwen2.5_1.5b": "318c87b3",
+    "cluster=gpu8 algo=ppo model=qwen2.5_1.5b": "c9d716ed",
+    "trainer.v1.trainer_mode=colocate_async algorithm.rollout_correction.rollout_is=null": "2e156c99",
+    "trainer.save_freq=10": "0cf98951",
+}
+
+
+@pytest.mark.parametrize("words", NAMES)
+def test_names_stay(composed: Composer, words: str) -> None:
+    assert run_name(composed(words.split())).endswith(f"-{NAMES[words]}")
+
+
+def test_a_correction_that_was_turned_off_is_another_run(composed: Composer) -> None:
+    on, off = composed(["cluster=gpu1"]), composed(["cluster=gpu1", f"{CORRECTION}=null"])
+    assert identity(on) == identity(composed([])) == identity(composed([f"{CORRECTION}=null"]))
+    assert identity(off) != identity(on)
+
+
+def test_the_first_run(composed: Composer) -> None:
+    """`make train-gpu`; one word more makes it the study's."""
+    first = ["cluster=gpu1", "model=qwen2.5_0.5b", "budget=rl_only", "scale=first"]
+    config, study = composed(first), composed([*first, "scale=paper"])
+    batch = config.data.train_batch_size * config.actor_rollout_ref.rollout.n
+    assert (config.budget.rl_steps, config.budget.rl_steps * batch) == (40, 5120)
+    assert batch // (config.actor_rollout_ref.actor.ppo_mini_batch_size * config.actor_rollout_ref.rollout.n) == 4
+    assert (study.scale.name, study.budget.rl_steps, study.data.train_batch_size) == ("paper", 4688, 32)
+
+
+@pytest.mark.parametrize(
+    "word", ["algorithm.adv_estimator=grppo", "actor_rollout_ref.actor.policy_loss.loss_mode=vanila", "reward=spars"]
+)
+def test_what_no_trainer_knows_is_refused_when_the_config_is_composed(composed: Composer, word: str) -> None:
+    with pytest.raises(ConfigError, match="did you mean"):
+        composed([word])
