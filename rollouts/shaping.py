@@ -24,7 +24,9 @@ def shape(episode: Episode, reward: str, transforms: Mapping[str, Transform]) ->
     for name, transform in transforms.items():
         view = RewardView(episode, rewards, episode.step)
         given = transform(view).items()
-        rewards = rewards | {key: one_a_turn(f"shaping={name}, {key}:", values, len(episode.turns)) for key, values in given}
+        rewards = rewards | {
+            key: one_a_turn(f"shaping={name}, {key}:", values, len(episode.turns)) for key, values in given
+        }
         episode.shaping[name] = sum(rewards[TRAINED]) - sum(view.rewards[TRAINED])
         told = transform.told(view) if hasattr(transform, "told") else {}
         episode.shaping |= {f"{name}/{what}": value for what, value in told.items()}
