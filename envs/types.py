@@ -9,8 +9,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from envs.former_fields import current
-
 
 class EnvError(RuntimeError):
     """The environment itself failed (a hang, a crash, a broken game file); never the agent's fault."""
@@ -56,8 +54,7 @@ class TaskRef:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> TaskRef:
-        known = current(data)
-        return cls(**{**known, "expert_plan": tuple(known["expert_plan"])})
+        return cls(**{**data, "expert_plan": tuple(data["expert_plan"])})
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from envs.former_fields import current
 from experiments.evaluation import result
 from experiments.evaluation.matrix import EvaluationResult
 from experiments.evaluation.result import RunResult, StageResult
@@ -70,7 +69,7 @@ def _evaluations(run: WandbRun) -> list[EvaluationResult]:
         table = run.table(MATRIX)
     except (KeyError, ValueError):
         return []
-    rows = [current(dict(zip(table["columns"], row, strict=True))) for row in table["data"]]
+    rows = [dict(zip(table["columns"], row, strict=True)) for row in table["data"]]
     return [_evaluation(row) for row in rows]
 
 
