@@ -4,7 +4,7 @@ Each estimator is verl's where verl 0.9.1 is right for multi-turn rows, ours whe
 in ``tests/algorithms/test_algorithms_against_verl.py``):
 
 - **ppo**: verl's ``gae``. It carries the next value and the running advantage over observation tokens, takes returns
-  before whitening and whitens over action tokens only; dead rows change nothing. Equal to our ``token_gae``.
+  before whitening and whitens over action tokens only; dead rows change nothing. Equal to ``tests/algorithms/token_gae.py``.
 - **reinforce_plus_plus**: verl's. It carries the return over observation tokens (older verl, and with it the study's
   released code, reset it there); equal to ours.
   Both whiten with our ``algorithms.masked.whiten``, in float64 (``verl_plugin.changes``).

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
+from algorithms.group import group_ids
 from algorithms.pools import pools
 
 OF_ROW = ("outcome", "tree")  # one entry a row, others one a turn
@@ -166,7 +167,7 @@ def turn_table(
     inside, where = place >= 0, place[place >= 0]
     reward = torch.zeros(mask.numel(), dtype=torch.float64).index_add_(0, where, rows["reward"][inside].double())
     table = Turns(
-        group=_numbers([groups[own[0]] for own in live.values()]),
+        group=group_ids([groups[own[0]] for own in live.values()]),
         mask=mask,
         tokens=torch.bincount(where, minlength=mask.numel()).reshape(mask.shape),
         reward=reward.reshape(mask.shape),
@@ -202,12 +203,6 @@ def _mask(lengths: Sequence[int]) -> Tensor:
     """(E, K) bool for episodes of these many turns."""
     longest = torch.arange(max(lengths, default=0))
     return longest.unsqueeze(0) < torch.tensor(lengths, dtype=torch.int64).unsqueeze(1)
-
-
-def _numbers(groups: Sequence[str]) -> Tensor:
-    """Groups numbered in order of appearance."""
-    seen: dict[str, int] = {}
-    return torch.tensor([seen.setdefault(group, len(seen)) for group in groups], dtype=torch.int64)
 
 
 def _place(ids: Tensor, live: Mapping[str, Sequence[int]], counts: Sequence[int], width: int) -> Tensor:

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from envs.environment import Environment, GameRecord, Params
-from envs.former_fields import current
 
 _ENTRY = "entry.json"
 _ABANDONED_AFTER_S = 3600.0
@@ -60,7 +59,7 @@ class GameCache:
         data = json.loads((folder / _ENTRY).read_text())
         if "rejected" in data:
             return Entry(None, data["rejected"])
-        known = current(data["record"])
+        known = data["record"]
         record = GameRecord(**{**known, "expert_plan": tuple(known["expert_plan"])})
         return Entry(record, file=folder / record.file) if self._intact(folder, record, data["files"]) else None
 

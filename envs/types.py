@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from envs.former_fields import current
 
 TASK_TYPE = "task_type"  # in a step's ``info``, where an environment has types of tasks: success is told by type
 
@@ -58,8 +57,7 @@ class TaskRef:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> TaskRef:
-        known = current(data)
-        return cls(**{**known, "expert_plan": tuple(known["expert_plan"])})
+        return cls(**{**data, "expert_plan": tuple(data["expert_plan"])})
 
 
 @dataclass(frozen=True)

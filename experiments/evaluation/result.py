@@ -8,7 +8,6 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from envs.former_fields import current
 from envs.whole import write_whole
 from experiments.evaluation.matrix import EvaluationResult, Measures, PairedComparison
 from records.process.exit_codes import Refusal
@@ -75,10 +74,10 @@ class RunResult:
 
     @classmethod
     def from_json(cls, text: str) -> RunResult:
-        data = current(json.loads(text))
+        data = json.loads(text)
         parts = {
-            "stages": [StageResult(**current(stage)) for stage in data["stages"]],
-            "matrix": [EvaluationResult(**current(evaluation)) for evaluation in data.get("matrix", ())],
+            "stages": [StageResult(**stage) for stage in data["stages"]],
+            "matrix": [EvaluationResult(**evaluation) for evaluation in data.get("matrix", ())],
             "comparisons": [PairedComparison(**comparison) for comparison in data.get("comparisons", ())],
         }
         return cls(**{**data, **parts})

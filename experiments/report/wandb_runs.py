@@ -7,7 +7,6 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from envs.former_fields import current
 from experiments.evaluation import result
 from experiments.evaluation.matrix import EvaluationResult
 from experiments.evaluation.result import RunResult, StageResult
@@ -69,7 +68,7 @@ def _evaluations(run: WandbRun) -> list[EvaluationResult]:
         table = run.table(MATRIX)
     except (KeyError, ValueError):
         return []
-    rows = [current(dict(zip(table["columns"], row, strict=True))) for row in table["data"]]
+    rows = [dict(zip(table["columns"], row, strict=True)) for row in table["data"]]
     return [_evaluation(row) for row in rows]
 
 

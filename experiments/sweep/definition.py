@@ -8,7 +8,6 @@ from pathlib import Path
 import msgspec
 import yaml
 
-from envs.former_fields import FIELDS
 from envs.names import meant, nearest
 from records.process.exit_codes import Refusal
 
@@ -156,7 +155,5 @@ def _problem(scale: Scale, key: str, value: str) -> str:
     if key in RESERVED:
         return ""
     if key not in scale.axes:
-        if key in FIELDS:
-            return f"no axis {key}; a selector's key is called {FIELDS[key]} now"
         return f"no axis {key}" + (meant(key, [*scale.axes, *RESERVED]) or f" (axes: {', '.join(scale.axes)})")
     return "" if value in scale.axes[key] else f"axis {key} has no {value} (values: {', '.join(scale.axes[key])})"

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import msgspec
 
-from envs.former_fields import current
 from envs.whole import write_whole
-from experiments.sweep.definition import Definition, Layout, Scale, Selector, Takeaway
+from experiments.sweep.definition import Definition, Layout, Scale, Takeaway
 from experiments.sweep.expansion import label
 
 FILE = "sweep.json"
@@ -98,17 +97,4 @@ def _with_earlier(sweep: Sweep, earlier: Sweep | None, whole: Sequence[Mapping[s
 def read(folder: Path) -> Sweep | None:
     """The record of a sweep's folder; None where there is none."""
     path = folder / FILE
-    return _current(msgspec.json.decode(path.read_bytes(), type=Sweep)) if path.exists() else None
-
-
-def _current(sweep: Sweep) -> Sweep:
-    """With today's names in the selectors."""
-    layout = Layout(
-        *({name: current(part) for name, part in side.items()} for side in (sweep.layout.rows, sweep.layout.columns))
-    )
-    takeaways = tuple(Takeaway(item.claim, _side(item.higher), _side(item.lower)) for item in sweep.takeaways)
-    return msgspec.structs.replace(sweep, layout=layout, takeaways=takeaways)
-
-
-def _side(side: dict[str, str | Selector]) -> dict[str, str | Selector]:
-    return {name: part if isinstance(part, str) else current(part) for name, part in current(side).items()}
+    return msgspec.json.decode(path.read_bytes(), type=Sweep) if path.exists() else None

@@ -10,7 +10,6 @@ from pathlib import Path
 import yaml
 
 from envs.catalogue import cache_root
-from envs.former_fields import current
 from records.models.locate import ASSET, PACKAGED, local_folder
 from records.resume import RlFolder
 
@@ -38,7 +37,7 @@ def _candidates(run: Path, policy: str) -> Iterator[Path]:
 def _models_of_policies(run: Path, policy: str) -> list[str]:
     result = run / "result.json"
     try:
-        found = current(json.loads(result.read_text(encoding="utf-8"))) if result.exists() else {}
+        found = json.loads(result.read_text(encoding="utf-8")) if result.exists() else {}
     except ValueError:
         return []
     return [entry.get("path", "") for entry in found.get("policies", []) if entry.get("name") == policy]

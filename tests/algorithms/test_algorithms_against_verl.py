@@ -10,6 +10,7 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 from tensordict import TensorDict
+from token_gae import token_gae
 from torch import Tensor
 from verl import DataProto
 from verl.trainer.config import AlgoConfig
@@ -17,7 +18,6 @@ from verl.trainer.ppo import core_algos
 from verl.trainer.ppo.ray_trainer import apply_kl_penalty
 from verl.trainer.ppo.v1.utils import compute_advantage_for_multi_trajectories
 
-from algorithms.gae import token_gae
 from algorithms.group import grpo, rloo
 from algorithms.registry import ALGORITHMS, BASES, QUIRKS
 from algorithms.reinforce import reinforce_plus_plus

@@ -2,9 +2,9 @@
 
 import pytest
 import torch
+from token_gae import token_gae
 from torch import Tensor
 
-from algorithms.gae import token_gae
 from algorithms.group import grpo, lite_ppo, rloo
 from algorithms.reinforce import reinforce_plus_plus
 

@@ -4,9 +4,9 @@ import math
 
 import pytest
 import torch
+from token_gae import token_gae
 from torch import Tensor, tensor
 
-from algorithms.gae import token_gae
 from algorithms.group import grpo, rloo
 from algorithms.masked import whiten
 from algorithms.reinforce import reinforce_plus_plus, reinforce_plus_plus_reset

@@ -15,6 +15,9 @@ from typing import Any
 import pytest
 import yaml
 
+from records.credit import read_credit
+from rollouts.store import read_episodes
+
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/extending.md").read_text()
 FILE = re.compile(r"```\w+\n# (\S+)\n(.*?)```", re.DOTALL)
@@ -159,6 +162,42 @@ def test_the_commands_of_the_page(found: dict[str, Any]) -> None:
     assert (first["credit"], first["shaping"]) == ({"last": {"others": 0.5}}, {"early": {"bonus": 0.1}})
     assert list(second["credit"]) == ["gigpo", "last"]
     assert "won" in shown[2]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1500)
+def test_a_whole_run_with_the_package(python: Path, tmp_path: Path) -> None:
+    """Demonstrations, SFT, RL and evaluation, by names and, for the reward, by its module; nothing of ours is told of it."""
+    chosen = [
+        "env=lamps",
+        "env.task=lamps-5",
+        "turn_reward.name=lamps.reward:Brisk",
+        "shaping=[early]",
+        "credit=[last]",
+    ]
+    size = ["budget.units=16", "budget.demo_cost=2", "budget.rl_steps=2", "data.train_batch_size=4", "eval.games=4"]
+    size += ["actor_rollout_ref.rollout.n=4", "actor_rollout_ref.actor.ppo_mini_batch_size=4"]
+    done = run(python, tmp_path, "-m", "train", *chosen, *size, "output_dir=runs")
+    assert done.returncode == 0, done.stderr[-3000:]
+    (folder,) = (path.parent for path in tmp_path.glob("runs/*/result.json"))
+    for step, line in enumerate(map(json.loads, (folder / "rl/metrics.jsonl").open()), start=1):
+        episodes = list(read_episodes(folder / f"rl/episodes/{step:06d}.jsonl"))
+        paid = [sum(turn.rewards["trained"] for turn in episode.turns) for episode in episodes]
+        assert line["step"] == step and line["reward/trained/mean"] == pytest.approx(sum(paid) / 16)
+        groups = [paid[start : start + 4] for start in range(0, 16, 4)]
+        assert line["credit/groups_without_signal"] == sum(len(set(group)) == 1 for group in groups) / 4
+        assert f"reward/{chosen[2].partition('=')[2]}/episode" in line
+        for episode in episodes:
+            before, after = (
+                -0.01 * len(episode.turns) + bonus
+                for bonus in (episode.won, episode.won * (1 + 0.1 / len(episode.turns)))
+            )
+            assert sum(turn.rewards["lamps.reward:Brisk"] for turn in episode.turns) == pytest.approx(before)
+            assert sum(turn.rewards["trained"] for turn in episode.turns) == pytest.approx(after)
+    for episode, credit in zip(episodes, read_credit(folder / "rl/credit/000002.jsonl"), strict=True):
+        assert credit is not None
+        turns = [len(turn.action_ids) for turn in episode.turns]
+        assert credit.advantages[0] == pytest.approx(credit.advantages[-1] * (1 if len(turns) == 1 else 0.5))
 
 
 def test_help_lists_them(python: Path, tmp_path: Path) -> None:
