@@ -16,7 +16,7 @@ from hydra.core.config_store import ConfigStore
 from omegaconf import DictConfig, OmegaConf, open_dict
 
 from algorithms.chosen import ALGO
-from config import asynchronous, machine
+from config import asynchronous, machine, prompts
 from config.nodes import OPEN
 from config.schema import NODES, Top
 from envs import extensions
@@ -60,6 +60,7 @@ def register() -> None:
     """Put the base, the types and the recipes into Hydra's ConfigStore."""
     machine.register()
     asynchronous.register()
+    prompts.register()
     store = ConfigStore.instance()
     store.store(name=BASE, node=verl_tree())
     store.store(name="schema", node=_schema())

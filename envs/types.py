@@ -64,8 +64,8 @@ class TaskRef:
 class Observation:
     """What the agent is shown, and what only scripted policies may see.
 
-    ``legal`` (the commands that the environment would accept now) and ``expert`` (the rest of an expert plan, where the
-    environment knows one) never enter a prompt.
+    ``legal`` (the commands that the environment would accept now) enters a prompt only where ``prompt.admissible`` asks for it,
+    ``expert`` (the rest of an expert plan, where the environment knows one) never.
     """
 
     text: str

@@ -81,7 +81,7 @@ const gameKey = (row) => [row.run, row.task, row.game].join("\n");
 
 const searchable = (episode) => {
   const parts = [episode.goal, episode.final, episode.error];
-  for (const turn of episode.turns) parts.push(turn.seen, turn.action);
+  for (const turn of episode.turns) parts.push(turn.seen, turn.thought ?? "", turn.action);
   return parts.join("\n").toLowerCase();
 };
 
