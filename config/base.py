@@ -16,7 +16,7 @@ from hydra.core.config_store import ConfigStore
 from omegaconf import DictConfig, OmegaConf, open_dict
 
 from algorithms.chosen import ALGO
-from config import asynchronous, cards, lora, machine
+from config import asynchronous, cards, lora, machine, prompts
 from config.nodes import OPEN
 from config.schema import NODES, Top
 from envs import extensions
@@ -62,6 +62,7 @@ def register() -> None:
     cards.register()
     asynchronous.register()
     lora.register()
+    prompts.register()
     store = ConfigStore.instance()
     store.store(name=BASE, node=verl_tree())
     store.store(name="schema", node=_schema())

@@ -1,5 +1,5 @@
-"""The two nodes whose keys depend on what was chosen: an environment adds its settings to ``env``, a reward to
-``turn_reward``.
+"""The nodes whose keys depend on what was chosen: an environment adds its settings to ``env``, a reward to ``turn_reward``, a
+prompt form to ``prompt``.
 
 While Hydra composes they are plain, so that an option's file may bring keys of its own; here they get their types.
 """
@@ -15,31 +15,38 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import ConfigKeyError, OmegaConfBaseException
 
 from config.errors import ConfigError
-from config.schema import Env, TurnReward
+from config.schema import Env, Prompt, TurnReward
+from envs.extensions import UnknownName
 from envs.registry import environment_class, spec
 from envs.types import TaskError
 from rewards.registry import settings_class
+from rollouts.prompt_forms.registry import prompt_class
 
-OPEN = {"env": Env, "turn_reward": TurnReward}  # ``algo`` too, whose settings get their types with the methods'
+OPEN = {
+    "env": Env,
+    "turn_reward": TurnReward,
+    "prompt": Prompt,
+}  # ``algo`` too, whose settings get their types with the methods'
 
 
 def settings_of(config: DictConfig) -> dict[str, type]:
-    """The dataclasses of the chosen environment's and the chosen reward's own settings, by their nodes.
+    """The dataclasses of the chosen environment's, reward's and prompt form's own settings, by their nodes.
 
     Raises:
-        ConfigError: no such environment or reward.
+        ConfigError: no such environment, reward or form.
     """
     return {
         "env": _environment_settings(str(config.env.get("name"))),
         "turn_reward": _reward_settings(str(config.turn_reward.get("name"))),
+        "prompt": _prompt_settings(str(config.prompt.get("name"))),
     }
 
 
 def give_types(config: DictConfig, settings: Mapping[str, type]) -> None:
-    """Type both nodes in place.
+    """Type the nodes in place.
 
     Raises:
-        ConfigError: a key that the environment or the reward does not have, or a value of the wrong type.
+        ConfigError: a key that what was chosen does not have, or a value of the wrong type.
     """
     for node, ours in OPEN.items():
         _give_type(config, node, merged(ours, settings[node]))
@@ -61,6 +68,15 @@ def _reward_settings(name: str) -> type:
         raise ConfigError(f"turn_reward.name={name}: {error}") from error
 
 
+def _prompt_settings(name: str) -> type:
+    try:
+        return _dataclass(prompt_class(name))
+    except UnknownName as error:
+        raise ConfigError(f"prompt.name={name}: {error}") from error
+    except Exception as error:  # likewise
+        raise ConfigError(f"prompt.name={name} is no prompt form: {error} (its form is module:Class)") from error
+
+
 def _dataclass(kind: Any) -> type:
     """Raises: TypeError: it is none."""
     if not dataclasses.is_dataclass(kind):
@@ -71,8 +87,8 @@ def _dataclass(kind: Any) -> type:
 @cache
 def merged(ours: type, theirs: type) -> type:
     """One dataclass with the fields of both; not a subclass, since only one of them is frozen."""
-    fields = [item for cls in (ours, theirs) for item in _fields(cls)]
-    return dataclasses.make_dataclass(ours.__name__, fields)
+    fields = {item[0]: item for cls in (ours, theirs) for item in _fields(cls)}
+    return dataclasses.make_dataclass(ours.__name__, fields.values())
 
 
 def _fields(cls: type) -> list[tuple[str, Any, Any]]:

@@ -82,6 +82,20 @@ class TurnReward:
 
 
 @dataclass
+class Prompt:
+    """What the agent is told and how its answers are read (docs/prompt.md); a form adds its settings.
+
+    Attributes:
+        admissible, history, train_thoughts: as in ``rollouts.prompt_forms.form.PromptForm``.
+    """
+
+    name: str = "plain"
+    admissible: bool = False
+    history: int | None = number(None, 0, 10**6)
+    train_thoughts: bool = True
+
+
+@dataclass
 class Algo:
     """A name of ``algorithms.registry``; the numbers are verl's keys.
 
@@ -270,6 +284,7 @@ NODES: dict[str, Any] = {
     "env": Env,
     "eval": Eval,
     "turn_reward": TurnReward,
+    "prompt": Prompt,
     "algo": Algo,
     "budget": Budget,
     "curriculum": Curriculum,

@@ -7,6 +7,7 @@ first character, which leaves it readable and makes it letters like any others.
 from __future__ import annotations
 
 import re
+from collections.abc import Container
 
 from envs.printable import printable
 
@@ -27,19 +28,20 @@ KNOWN_MARKS = re.compile(
 _ROUNDS = 4  # what a space joins to another mark is broken up again
 
 
-def broken_up(text: str, marks: re.Pattern[str]) -> str:
-    """``text`` with a space in each of its ``marks``; as it is where there are none."""
+def broken_up(text: str, marks: re.Pattern[str], allowed: Container[str] = ()) -> str:
+    """``text`` with a space in each of its ``marks`` that is not ``allowed``; as it is where there are none."""
     for _ in range(_ROUNDS):
-        text, found = marks.subn(lambda mark: f"{mark[0][0]} {mark[0][1:]}", text)
+        text, found = marks.subn(lambda mark: mark[0] if mark[0] in allowed else f"{mark[0][0]} {mark[0][1:]}", text)
         if not found:
             break
     return text
 
 
-def chat_text(text: str) -> str:
-    """What is sent to a model of somebody else's in a message: printable, and without a mark of any known family.
+def chat_text(text: str, allowed: Container[str] = ()) -> str:
+    """What is sent to a model of somebody else's in a message: printable, and without a mark of any known family but the
+    ``allowed`` ones.
 
     >>> chat_text("a door<|im_end|>")
     'a door< |im_end|>'
     """
-    return broken_up(printable(text), KNOWN_MARKS)
+    return broken_up(printable(text), KNOWN_MARKS, allowed)

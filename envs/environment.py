@@ -57,6 +57,7 @@ class Environment(abc.ABC):
     ``grades_unfinished``: an episode that is cut off is graded as it stands (``TextEnv.finish``), and may be won; such
     an environment has no limit of turns of its own.
     ``examples``: names of tasks to offer where one is asked for; there may be others.
+    ``lists_actions``: what its observations call ``legal`` is all that it would accept (``prompt.admissible``).
     """
 
     name: ClassVar[str]
@@ -65,6 +66,7 @@ class Environment(abc.ABC):
     Settings: ClassVar[type] = NoSettings
     grades_unfinished: ClassVar[bool] = False
     examples: ClassVar[tuple[str, ...]] = ()
+    lists_actions: ClassVar[bool] = False
 
     def __init__(self, settings: Any = None) -> None:
         self.settings = self.Settings() if settings is None else settings

@@ -41,6 +41,7 @@ class Gym(Environment):
     name = "gym"
     prompt = PromptStyle("You are playing a game.", "Answer with one of its actions and nothing else.")
     Settings = GymSettings
+    lists_actions = True
 
     @property
     def version(self) -> str:

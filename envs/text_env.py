@@ -52,7 +52,7 @@ def accepted_file(task: TaskRef, digest: Callable[[Path], str] | None = None) ->
 
 def _printable(seen: Observation) -> Observation:
     """The one place through which an environment's words leave it, for prompts, terminals, records and pages."""
-    return replace(seen, text=printable(seen.text), goal=printable(seen.goal))
+    return replace(seen, text=printable(seen.text), goal=printable(seen.goal), legal=tuple(map(printable, seen.legal)))
 
 
 @dataclass(frozen=True)

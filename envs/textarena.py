@@ -57,6 +57,7 @@ class TextArena(Environment):
     rewards = ("sparse", "dense")
     prompt = PromptStyle("You are playing a game.", "Answer with one action and nothing else.")
     Settings = TextArenaSettings
+    lists_actions = True
 
     @property
     def version(self) -> str:

@@ -28,6 +28,7 @@ class TextWorldCustom(Environment):
     rewards = ("sparse", "dense")
     prompt = PROMPT
     examples = _PAPER
+    lists_actions = True
 
     @property
     def version(self) -> str:

@@ -26,6 +26,7 @@ class TwSimple(Environment):
     rewards = ("sparse", "balanced", "dense")
     prompt = PROMPT
     examples = (TASK,)
+    lists_actions = True
 
     @property
     def version(self) -> str:

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-
 TASK_TYPE = "task_type"  # in a step's ``info``, where an environment has types of tasks: success is told by type
 
 
@@ -64,8 +63,8 @@ class TaskRef:
 class Observation:
     """What the agent is shown, and what only scripted policies may see.
 
-    ``legal`` (the commands that the environment would accept now) and ``expert`` (the rest of an expert plan, where the
-    environment knows one) never enter a prompt.
+    ``legal`` (the commands that the environment would accept now) enters a prompt only where ``prompt.admissible`` asks for it,
+    ``expert`` (the rest of an expert plan, where the environment knows one) never.
     """
 
     text: str

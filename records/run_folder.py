@@ -27,6 +27,7 @@ from records.former_keys import former, former_value
 from records.mending.mend import mend
 from records.process.exit_codes import Refusal
 from records.provenance import ATTEMPTS, Attempt
+from rollouts.prompt_forms.registry import unusual
 
 CONF = Path(__file__).resolve().parent.parent / "conf"
 WHERE_AND_HOW = ("cluster", "tracking")  # groups that decide where a run computes and who watches, never what
@@ -104,6 +105,7 @@ def identity(config: DictConfig) -> str:
     if _turned_off(config):
         OmegaConf.update(plain, CORRECTION, "none")
     whole: Any = OmegaConf.to_container(plain, resolve=True)
+    whole["prompt"] = unusual(whole.get("prompt"))  # a prompt form's usual settings are no part of a run's name
     said = former(_without_nulls(whole))
     for slot in SLOTS:
         chosen, known = list(whole.get(slot) or {}), said.get(slot, {})

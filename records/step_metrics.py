@@ -29,6 +29,7 @@ def step_metrics(groups: Sequence[Sequence[Episode]], trained: str) -> dict[str,
         **outcomes,
         **_play(episodes, turns),
         **_form(episodes),
+        **_thoughts(turns),
         **_refused(turns),
         "timing/turn_policy": _mean(turn.act_seconds for turn in turns),
         "timing/turn_world": _mean(turn.env_seconds for turn in turns),
@@ -84,6 +85,13 @@ def _form(episodes: Sequence[Episode]) -> dict[str, float]:
     if any(episode.guidance for episode in episodes):
         found["rollout/guided"] = _mean(bool(episode.guidance) for episode in episodes if episode.trained)
     return found
+
+
+def _thoughts(turns: Sequence[Turn]) -> dict[str, float]:
+    """Tokens of a turn's thought, where answers hold one (``prompt=``)."""
+    if not any(turn.thought_tokens for turn in turns):
+        return {}
+    return {"rollout/thought_tokens": _mean(turn.thought_tokens for turn in turns)}
 
 
 def _rewards(episodes: Sequence[Episode]) -> dict[str, float]:

@@ -6,8 +6,9 @@ from dataclasses import replace
 from typing import Protocol
 
 from envs.types import EnvError, Observation, StepResult, TaskRef
+from rollouts.answers import listed, meaning, message
 from rollouts.episode import Episode, Turn
-from rollouts.prompts import next_message
+from rollouts.prompt_forms.form import PromptForm
 from rollouts.spec import Branch, EpisodeSpec
 from rollouts.window import View
 
@@ -37,21 +38,23 @@ async def begin(session: Session, spec: EpisodeSpec, episode: Episode, view: Vie
     episode.parent = spec.branch.parent
     if (seen := await _retraced(session, spec.branch, opening)) is None:
         return await session.reset(spec.task, spec.task.seed)
-    _take_over(spec.branch, episode, view)
+    _take_over(spec.form, spec.branch, seen, episode, view)
     return seen
 
 
 async def _after_prefix(
     session: Session, spec: EpisodeSpec, episode: Episode, view: View, seen: Observation
 ) -> Observation:
-    for action in spec.prefix:
+    for number, action in enumerate(spec.prefix):
         result = await session.step(action)
         if _over(result):
             count = f"{len(episode.prefix) + 1} of the {len(spec.prefix)}"
             raise EnvError(f"{episode.task}: the game ended at action {count} that were replayed: {action}")
         told = {"valid": result.valid, "score_delta": result.score_delta, "info": dict(result.info)}
-        turn, seen = Turn(seen.text, action, sampled=False, **told), result.observation
-        view.replay(turn, next_message(seen.text))
+        said = spec.form.demonstrate(episode.goal, spec.prefix[number:])
+        told |= meaning(spec.form, said) | {"admissible": listed(spec.form, seen)}
+        turn, seen = Turn(seen.text, sampled=False, **told), result.observation
+        view.replay(turn, message(spec.form, seen))
         episode.prefix.append(turn)
         episode.messages += view.messages[-2:]
     episode.prompt_ids = view.prompt_ids
@@ -74,11 +77,11 @@ def _over(result: StepResult) -> bool:
     return result.won or result.lost or result.terminated or result.truncated
 
 
-def _take_over(branch: Branch, episode: Episode, view: View) -> None:
+def _take_over(form: PromptForm, branch: Branch, seen: Observation, episode: Episode, view: View) -> None:
     """Copies of the turns, without what they cost and earned there."""
-    after = [*(turn.observation for turn in branch.turns), branch.seen][1:]
-    for turn, text in zip(branch.turns, after, strict=True):
+    messages = [*(form.message(turn.observation, turn.admissible) for turn in branch.turns), message(form, seen)]
+    for turn, content in zip(branch.turns, messages[1:], strict=True):
         taken = replace(turn, shared=True, rewards={}, info=dict(turn.info), act_seconds=0.0, env_seconds=0.0)
         episode.turns.append(taken)
-        taken.context_ids = view.take(taken, next_message(text))
+        taken.context_ids = view.take(taken, content)
         episode.messages += view.messages[-2:]

@@ -64,7 +64,8 @@ class ChatPolicy:
     episode as out of context.
 
     ``max_tokens`` bounds an answer; ``template_kwargs`` are settings of the chat template, which vLLM's and SGLang's servers
-    take with a request; ``wait_s`` is the pause before a failed request is sent again.
+    take with a request; ``wait_s`` is the pause before a failed request is sent again. ``marks``: what a message may say although it
+    is spelled like a control token (``rollouts.prompt_forms``).
 
     Raises:
         EndpointError: no usable answer, at any try.
@@ -77,6 +78,7 @@ class ChatPolicy:
     run_seed: int = 0
     template_kwargs: Mapping[str, Any] = field(default_factory=dict)
     wait_s: float = WAIT_S
+    marks: Sequence[str] = ()
     name: str = field(init=False)
 
     def __post_init__(self) -> None:
@@ -92,7 +94,7 @@ class ChatPolicy:
     def _body(self, messages: Sequence[Message], seed: int) -> dict[str, Any]:
         body = {
             "model": self.endpoint.model,
-            "messages": [{**message, "content": chat_text(message["content"])} for message in messages],
+            "messages": [{**message, "content": chat_text(message["content"], self.marks)} for message in messages],
             "temperature": self.temperature,
             "max_tokens": self.max_tokens,
             "seed": seed,

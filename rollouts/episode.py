@@ -16,6 +16,8 @@ from typing import Any
 from envs.types import TASK_TYPE
 from rewards.shaping.view import TRAINED
 
+_NO_FORM: dict[str, Any] = {"answer": "", "thought": "", "thought_tokens": 0, "admissible": []}
+
 
 class Outcome(StrEnum):
     """How an episode ended. Only ``WON`` is success: a game that is over may have been lost."""
@@ -42,6 +44,8 @@ class Turn:
     ``versions`` are the training steps whose weights sampled the first and the last of the ids. Only a record of an episode
     that was sampled by several has them; elsewhere the episode's ``policy_version`` stands for all turns.
     ``entropies`` are those of the tokens where a rollout form asked for them (``rollouts.sampling.Sample``).
+    ``action`` is what the environment was given; ``answer`` is all that was said, where that is more (``rollouts.prompt_forms``):
+    ``thought`` and the first ``thought_tokens`` of the ids come before the action. ``admissible``: the actions that the prompt listed.
     ``shared``: the turn was sampled in another episode of the group, from which this one branched off later.
     """
 
@@ -62,6 +66,15 @@ class Turn:
     versions: list[int] = field(default_factory=list)
     shared: bool = False
     entropies: list[float] = field(default_factory=list)
+    answer: str = ""
+    thought: str = ""
+    thought_tokens: int = 0
+    admissible: list[str] = field(default_factory=list)
+
+    @property
+    def said(self) -> str:
+        """The policy's words."""
+        return self.answer or self.action
 
     def trained(self, reward: str) -> float:
         """The trained reward of a run whose chosen reward has that name."""
@@ -79,7 +92,8 @@ class Episode:
     ``shaping`` is what each reward transform added to the trained reward, and what else it tells, by ``NAME`` and ``NAME/WHAT``.
     ``prefix`` holds the turns that were replayed before the policy's first: part of its prompt, with token and context ids, and
     neither sampled nor rewarded. ``guidance`` is what the prompt said besides the task. ``parent`` is the sample of its group that it
-    branched off from. ``trained`` is False where it was played and not learned from.
+    branched off from. ``trained`` is False where it was played and not learned from, ``trains_thoughts`` where its thoughts' tokens
+    are not.
     """
 
     task: str
@@ -104,6 +118,7 @@ class Episode:
     guidance: str = ""
     parent: int | None = None
     trained: bool = True
+    trains_thoughts: bool = True
 
     @property
     def whole(self) -> bool:
@@ -142,8 +157,9 @@ class Episode:
         """What says nothing is left out, as group, score and versions are in most records."""
         record = asdict(self)
         for turn in (*record["prefix"], *record["turns"]):
-            _without(turn, versions=[], parsed=True, shared=False, entropies=[])
-        _without(record, group="", score=None, shaping={}, prefix=[], guidance="", parent=None, trained=True)
+            _without(turn, versions=[], parsed=True, shared=False, entropies=[], **_NO_FORM)
+        _without(record, group="", score=None, shaping={}, prefix=[], guidance="", parent=None)
+        _without(record, trained=True, trains_thoughts=True)
         return record
 
     @classmethod

@@ -10,10 +10,11 @@ import time
 
 from envs.types import Observation, StepResult
 from rewards.reward import one_a_turn
+from rollouts.answers import listed, meaning, message
 from rollouts.begin import Session, begin
 from rollouts.episode import Episode, Outcome, Turn
 from rollouts.policy import Action, Policy, TurnContext
-from rollouts.prompts import assistant, head, next_message, with_cue
+from rollouts.prompts import assistant
 from rollouts.spec import EpisodeSpec
 from rollouts.stream import TokenStream
 from rollouts.window import View
@@ -37,12 +38,12 @@ async def run_episode(policy: Policy, session: Session, spec: EpisodeSpec, strea
         if action.out_of_context:
             _out_of_context(episode)
             break
-        result = await _step(session, episode, action)
+        result = await _step(session, episode)
         observation = result.observation
         if _ended(episode, result):
             break
         if index + 1 < spec.max_turns:
-            _show(episode, observation, view)
+            _show(episode, spec, observation, view)
     episode.final_observation = observation.text
     _versions(episode)
     if spec.grade_unfinished and episode.outcome in CUT_OFF:
@@ -57,9 +58,8 @@ def _open(
 ) -> tuple[Episode, View]:
     goal = observation.goal or spec.task.goal
     turns: list[Turn] = []
-    before = head(spec.style, goal, spec.guidance)
-    view = View(before, turns, spec.window, stream)
-    view.open(with_cue(before, observation.text))
+    view = View(spec.form, spec.form.head(spec.style, goal, spec.guidance), turns, spec.window, stream)
+    view.open(message(spec.form, observation))
     episode = Episode(
         task=spec.task.key,
         seed=spec.task.seed,
@@ -73,6 +73,7 @@ def _open(
         step=spec.step,
         policy=policy.name,
         guidance=spec.guidance,
+        trains_thoughts=spec.form.train_thoughts,
     )
     return episode, view
 
@@ -80,16 +81,18 @@ def _open(
 async def _act(
     policy: Policy, episode: Episode, spec: EpisodeSpec, seen: Observation, view: View, stream: TokenStream | None
 ) -> Action:
+    content = message(spec.form, seen)
     if view.full:
-        view.slide(seen.text)
+        view.slide(content)
     start = time.perf_counter()
     action = await policy.act(_context(episode, spec, seen, view, stream))
-    while action.out_of_context and view.slide(seen.text):
+    while action.out_of_context and view.slide(content):
         action = await policy.act(_context(episode, spec, seen, view, stream))
     if not action.out_of_context:
-        prompt = view.begins_with(len(episode.turns))
-        episode.turns.append(_turn(action, seen, stream, time.perf_counter() - start, prompt))
-        episode.messages.append(assistant(action.text))
+        turn = _turn(action, spec, episode.goal, seen, stream)
+        turn.act_seconds, turn.prompt_ids = time.perf_counter() - start, view.begins_with(len(episode.turns))
+        episode.turns.append(turn)
+        episode.messages.append(assistant(turn.said))
         episode.policy_version = action.version
     return action
 
@@ -102,31 +105,32 @@ def _context(
     return TurnContext(view.messages, ids, *place, prompt_length=len(view.prompt_ids) - episode.prefix_tokens)
 
 
-def _turn(action: Action, seen: Observation, stream: TokenStream | None, seconds: float, prompt_ids: list[int]) -> Turn:
+def _turn(action: Action, spec: EpisodeSpec, goal: str, seen: Observation, stream: TokenStream | None) -> Turn:
+    """What was said, and what it means."""
     sampled = action.token_ids is not None
+    said = spec.form.demonstrate(goal, action.plan) if action.plan else action.text
     ids = list(action.token_ids or ())
     if stream:
-        ids = ids or stream.encode_action(action.text)
+        ids = ids or stream.encode_action(said)
         stream.add_sampled(ids)
     return Turn(
         observation=seen.text,
-        action=action.text,
         action_ids=ids,
         logprobs=list(action.logprobs or ()),
         sampled=sampled,
         versions=[action.version if action.oldest is None else action.oldest, action.version],
-        act_seconds=seconds,
-        prompt_ids=prompt_ids,
         entropies=list(action.entropies),
+        admissible=listed(spec.form, seen),
+        **meaning(spec.form, said, ids, stream),
     )
 
 
-async def _step(session: Session, episode: Episode, action: Action) -> StepResult:
+async def _step(session: Session, episode: Episode) -> StepResult:
     turn = episode.turns[-1]
     start = time.perf_counter()
-    result = await session.step(action.text)
+    result = await session.step(turn.action)
     turn.env_seconds = time.perf_counter() - start
-    turn.parsed = result.parsed
+    turn.parsed &= result.parsed
     turn.valid = result.valid
     turn.score_delta = result.score_delta
     turn.info = dict(result.info)
@@ -167,8 +171,8 @@ def _ended(episode: Episode, result: StepResult) -> bool:
     return result.won or result.lost or result.terminated or result.truncated
 
 
-def _show(episode: Episode, observation: Observation, view: View) -> None:
-    episode.turns[-1].context_ids = view.show(next_message(observation.text))
+def _show(episode: Episode, spec: EpisodeSpec, observation: Observation, view: View) -> None:
+    episode.turns[-1].context_ids = view.show(message(spec.form, observation))
     episode.messages.append(view.messages[-1])
 
 

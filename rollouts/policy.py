@@ -35,6 +35,7 @@ class Action:
     ``version`` is the training step whose weights gave the last of the ids, ``oldest`` that of the first where it differs.
     ``entropies`` are ``rollouts.sampling.Sample``'s, where they were asked for.
     ``out_of_context`` says that the prompt left no room for an action: the episode ends there.
+    ``plan``: of a scripted policy, ``text`` and the actions that it has in mind after it; the prompt form makes an answer of them.
     """
 
     text: str
@@ -44,6 +45,7 @@ class Action:
     oldest: int | None = None
     out_of_context: bool = False
     entropies: tuple[float, ...] = ()
+    plan: tuple[str, ...] = ()
 
 
 class Policy(Protocol):

@@ -13,7 +13,7 @@ from rollouts.episode import Episode, Turn
 class Row:
     """Token lists of one episode or window, all of the response's length T but the prompt.
 
-    ``mask`` is 1 on sampled tokens; ``logprobs`` (nats) are the behaviour policy's, 0 elsewhere; ``rewards`` holds
+    ``mask`` is 1 on sampled tokens, or on those that are no thought's (``Episode.trains_thoughts``); ``logprobs`` (nats) are the behaviour policy's, 0 elsewhere; ``rewards`` holds
     each turn's reward on that turn's last action token, 0 elsewhere.
     """
 
@@ -46,7 +46,7 @@ def to_rows(episode: Episode, reward: str) -> list[Row]:
     rows = []
     for first, last in pairwise([*window_starts(episode), len(episode.turns)]):
         prompt = episode.turns[first].prompt_ids or episode.prompt_ids
-        rows.append(_row(episode.task, prompt, episode.turns[first:last], reward))
+        rows.append(_row(episode, prompt, episode.turns[first:last], reward))
     return rows
 
 
@@ -55,14 +55,15 @@ def window_starts(episode: Episode) -> list[int]:
     return [0, *(number for number, turn in enumerate(episode.turns) if number and turn.prompt_ids)]
 
 
-def _row(task: str, prompt_ids: Sequence[int], turns: Sequence[Turn], reward: str) -> Row:
+def _row(episode: Episode, prompt_ids: Sequence[int], turns: Sequence[Turn], reward: str) -> Row:
     row = Row(list(prompt_ids), [], [], [], [])
     for turn in turns:
         if not turn.action_ids:
-            raise ValueError(f"{task}: a turn without tokens gives no row")
+            raise ValueError(f"{episode.task}: a turn without tokens gives no row")
         actions, context = len(turn.action_ids), len(turn.context_ids)
+        muted = 0 if episode.trains_thoughts else turn.thought_tokens
         row.response_ids.extend(turn.action_ids + turn.context_ids)
-        row.mask.extend([1] * actions + [0] * context)
+        row.mask.extend([0] * muted + [1] * (actions - muted) + [0] * context)
         row.logprobs.extend((turn.logprobs or [0.0] * actions) + [0.0] * context)
         row.rewards.extend([0.0] * (actions - 1) + [turn.trained(reward)] + [0.0] * context)
     return row

@@ -8,6 +8,8 @@ from typing import Protocol
 
 from envs.types import TaskRef
 from rollouts.episode import Turn
+from rollouts.prompt_forms.form import PromptForm
+from rollouts.prompt_forms.plain import PLAIN_FORM
 from rollouts.prompts import PromptStyle
 from rollouts.window import Window
 
@@ -38,6 +40,7 @@ class EpisodeSpec:
     ``guidance``: a line that the first message has before the goal.
     ``branch``: turns of another sample with which it begins; ``max_turns`` counts them.
     ``named``: further rewards to record, by name.
+    ``form``: what the policy is told, and how its answers are read.
     """
 
     task: TaskRef
@@ -53,3 +56,4 @@ class EpisodeSpec:
     guidance: str = ""
     branch: Branch | None = None
     named: Mapping[str, TurnReward] = field(default_factory=dict)
+    form: PromptForm = PLAIN_FORM

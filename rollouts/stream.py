@@ -29,3 +29,7 @@ class TokenStream(Protocol):
     def encode_action(self, text: str) -> list[int]:
         """The ids that a model would have sampled for this action, its end-of-turn token included."""
         ...
+
+    def tokens_of(self, ids: Sequence[int], text: str) -> int:
+        """How many of an answer's ids, from the first, say the beginning ``text`` of it; never all of them."""
+        ...

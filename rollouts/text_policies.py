@@ -24,7 +24,7 @@ class ExpertPolicy:
         plan = context.task.expert_plan
         if context.turn >= len(plan):
             raise EnvError(f"{context.task.key}: the expert plan of {len(plan)} steps ended without a win")
-        return Action(text=plan[context.turn])
+        return Action(text=plan[context.turn], plan=plan[context.turn :])
 
 
 @dataclass(frozen=True)
@@ -39,4 +39,5 @@ class RandomPolicy:
         if not legal:
             raise EnvError(f"{context.task.key}: the environment lists no legal commands for the random policy")
         seed = request_seed(self.run_seed, context.step, context.prompt, context.sample, context.turn)
-        return Action(text=random.Random(seed).choice(legal))
+        text = random.Random(seed).choice(legal)
+        return Action(text=text, plan=(text,))

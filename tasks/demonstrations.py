@@ -20,6 +20,7 @@ from rollouts.chat_settings import chat_settings
 from rollouts.episode import Episode
 from rollouts.failed_episodes import run_with_retries
 from rollouts.loop import EpisodeSpec, run_episode
+from rollouts.prompt_forms.registry import prompt_form
 from rollouts.store import write_episodes
 from rollouts.text_policies import ExpertPolicy
 from tasks import rejection
@@ -67,14 +68,14 @@ def _from_run(config: DictConfig, folder: Path, model: str) -> list[Episode]:
 
 async def _play_all(config: DictConfig, tasks: list[TaskRef]) -> list[Episode]:
     with tqdm(total=len(tasks), desc="demonstrations", unit="game") as bar:
-        async with pool_of(config.env) as pool:
+        async with pool_of(config.env, legal=prompt_form(config.get("prompt")).admissible) as pool:
             return list(await asyncio.gather(*(_play(config, pool, task, bar) for task in tasks)))
 
 
 async def _play(config: DictConfig, pool: EnvPool, task: TaskRef, bar: tqdm) -> Episode:
     turns = max(int(config.env.max_turns), len(task.expert_plan))
-    style = make_environment(config.env.name, config.env).prompt
-    spec = EpisodeSpec(task, style, turns, reward(config.turn_reward.name, config.turn_reward))
+    style, form = make_environment(config.env.name, config.env).prompt, prompt_form(config.get("prompt"))
+    spec = EpisodeSpec(task, style, turns, reward(config.turn_reward.name, config.turn_reward), form=form)
     episode = await run_with_retries(pool.open, lambda session: run_episode(ExpertPolicy(), session, spec, None))
     bar.update()
     return episode

@@ -19,6 +19,7 @@ from records.process.exit_codes import Refusal
 from records.resume import RlFolder
 from rollouts.chat_settings import ChatSettings, chat_settings
 from rollouts.episode import Episode
+from rollouts.prompt_forms.registry import PLAIN, told
 from rollouts.store import read_episodes
 
 
@@ -67,6 +68,11 @@ def source(config: DictConfig) -> Path:
     run = Path(config.demos.run.removeprefix("run://")).expanduser().absolute()
     if not any(RlFolder(run).episodes.glob("*.jsonl")):
         raise DemosError(f"demos.run={run} holds no training episodes (rl/episodes/*.jsonl)")
+    theirs = OmegaConf.load(RlFolder(run).config).get("prompt")
+    if told(theirs) != told(config.prompt):
+        raise DemosError(
+            f"demos.run={run} was played with prompt={theirs.name if theirs else PLAIN}: choose its prompt settings too"
+        )
     return run
 
 

@@ -15,6 +15,7 @@ from omegaconf import OmegaConf
 from transformers import AutoConfig, AutoTokenizer
 
 from rollouts.chat_settings import ChatSettings
+from rollouts.prompt_forms.registry import prompt_form
 from verl_plugin.rollout.token_stream import TokenCodec
 from verl_plugin.sft_rows import record_ids
 
@@ -26,7 +27,8 @@ def main(config_file: Path) -> None:
     kwargs: Any = OmegaConf.to_container(config.run.template_kwargs)
     ChatSettings(kwargs, config.verl.model.get("custom_chat_template")).apply(tokenizer)
     model_type = AutoConfig.from_pretrained(path, trust_remote_code=trusted).model_type
-    record_ids(config.run, TokenCodec(tokenizer, model_type, kwargs))
+    marks = prompt_form(config.run.get("prompt")).marks
+    record_ids(config.run, TokenCodec(tokenizer, model_type, kwargs, marks))
 
 
 if __name__ == "__main__":

@@ -26,6 +26,7 @@ from verl.utils.distributed import destroy_global_process_group, initialize_glob
 
 from records.metric_names import in_families
 from records.metrics import MetricsLog
+from rollouts.prompt_forms.registry import prompt_form
 from verl_plugin.rollout.token_stream import TokenCodec
 from verl_plugin.sft_rows import EpisodeRows, record_ids
 from verl_plugin.training.tracking import RunTracking
@@ -40,7 +41,8 @@ class EpisodeSFTTrainer(sft_trainer.SFTTrainer):
 
     def _build_dataset(self) -> None:
         kwargs: Any = OmegaConf.to_container(self.run.template_kwargs)
-        codec = TokenCodec(self.model_config.tokenizer, self.model_config.hf_config.model_type, kwargs)
+        marks = prompt_form(self.run.get("prompt")).marks
+        codec = TokenCodec(self.model_config.tokenizer, self.model_config.hf_config.model_type, kwargs, marks)
         self.train_dataset = EpisodeRows(record_ids(self.run, codec), codec, self.run.max_tokens)
         self.val_dataset = None
 

@@ -11,6 +11,8 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from rollouts.episode import Episode
+from rollouts.prompt_forms.form import PromptForm
+from rollouts.prompt_forms.registry import prompt_form
 from rollouts.row import Row, to_rows
 from rollouts.store import read_episodes, write_episodes
 from rollouts.tokenise import fill_ids
@@ -46,15 +48,17 @@ class EpisodeRows(Dataset[dict[str, Tensor]]):
         return self._rows[index]
 
 
-def with_ids(episode: Episode, codec: TokenCodec, window: Window | None = None) -> Episode:
+def with_ids(
+    episode: Episode, codec: TokenCodec, window: Window | None = None, form: PromptForm | None = None
+) -> Episode:
     """The episode itself where it has token ids, else a copy with them."""
-    return episode if episode.prompt_ids else fill_ids(episode, codec.stream(), window)
+    return episode if episode.prompt_ids else fill_ids(episode, codec.stream(), window, form)
 
 
 def record_ids(run: DictConfig, codec: TokenCodec) -> list[Episode]:
     """Fill in the ids of the demonstrations in ``run.episodes``: the record then shows what was imitated, token for token."""
-    path = Path(run.episodes)
-    episodes = [with_ids(episode, codec, window_of(run)) for episode in read_episodes(path)]
+    path, form = Path(run.episodes), prompt_form(run.get("prompt"))
+    episodes = [with_ids(episode, codec, window_of(run, form), form) for episode in read_episodes(path)]
     write_episodes(path, episodes)
     return episodes
 

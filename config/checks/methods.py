@@ -11,6 +11,7 @@ from algorithms.chosen import Method, algorithm, method_class
 from algorithms.registry import ESTIMATORS, FORM, LOSS_MODE, ON_TURNS, ONE, SLOTS, STATES, on_turns
 from config import asynchronous
 from config.method_settings import SAMPLING, has_critic, made
+from config.prompts import in_windows
 from envs.registry import make_environment
 from rewards.named import NAMED, named_reward
 from rewards.shaping.g_ra import GRa
@@ -52,10 +53,10 @@ def _verls_own(config: DictConfig) -> Iterator[str]:
         yield f"loss={chosen[0]} would do nothing with {key}: set {LOSS_MODE}, or leave out the one or the other"
     if mode == LOSS_MODE and not chosen:
         yield f"{key} stands for a loss of ours: choose one, such as loss=turn_clip"
-    if mode == "gspo" and config.env.window_turns is not None:
+    if mode == "gspo" and (key := in_windows(config)):
         yield (
-            f"loss=gspo has one ratio a row and env.window_turns={config.env.window_turns} makes several rows of an episode: choose "
-            "loss=turn_clip, or env.window_turns=null"
+            f"loss=gspo has one ratio a row and {key} makes several rows of an episode: choose "
+            f"loss=turn_clip, or {key.split('=')[0]}=null"
         )
     if config.algorithm.filter_groups.enable:
         yield (
@@ -97,8 +98,8 @@ def _shaping(config: DictConfig) -> Iterator[str]:
 def _rollout_form(config: DictConfig) -> Iterator[str]:
     forms, samples = made(config).of(FORM, 1), int(config.actor_rollout_ref.rollout.n)
     for name, form in forms.items():
-        if config.env.window_turns is not None and not form.windows:
-            yield f"rollout_form={name} replays turns, which a window of env.window_turns would leave out: set it to null"
+        if (key := in_windows(config)) and not form.windows:
+            yield f"rollout_form={name} replays turns, which a window of {key.split('=')[0]} would leave out: set it to null"
         if (mode := asynchronous.mode(config)) != asynchronous.SYNC:
             yield f"rollout_form={name} is for synchronous steps: choose trainer.v1.trainer_mode=sync, not {mode}"
         if form.episodes(samples) < samples:

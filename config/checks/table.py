@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from omegaconf import DictConfig
 
 from config import asynchronous, curriculum_settings, lora
-from config.checks import budget, environment, evaluation, folders, methods, model, training
+from config.checks import budget, environment, evaluation, folders, methods, model, prompt, training
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,7 @@ CHECKS: tuple[Rule, ...] = (
     Rule("reward_settings", environment.bad_reward_settings),
     Rule("step_deadline", environment.step_deadline),
     Rule("window", environment.bad_window),
+    Rule("prompt", prompt.bad_prompt),
     Rule("long_name", folders.too_long),
     Rule("no_critic", training.no_critic),
     Rule("group_of_one", training.group_of_one),
@@ -54,6 +55,7 @@ CHECKS: tuple[Rule, ...] = (
     Rule("context", model.context_too_short),
     Rule("lora", lora.refusal),
     Rule("evaluation", evaluation.evaluation_refusal),
+    Rule("prompt_of_environment", prompt.not_in_this_environment),
     Rule("trainer", training.other_trainer),
     Rule("no_model_saved", training.no_model_saved),
     Rule("async", asynchronous.refusal),
@@ -64,6 +66,7 @@ WARNINGS: tuple[Rule, ...] = (
     Rule("too_few_turns", evaluation.too_few_turns),
     Rule("short_horizon", curriculum_settings.short_horizon),
     Rule("hidden_credit", methods.hides_credit),
+    Rule("little_room", prompt.little_room, of_model=True),
     Rule("useless_samples", evaluation.useless_samples),
     Rule("sft_of_nothing", budget.sft_of_nothing, of_model=True),
     Rule("large_on_cpu", model.large_on_cpu, of_model=True),

@@ -48,6 +48,7 @@ class AlfWorld(Environment):
         action_form='Answer with one action, such as "go to drawer 1", "take mug 1 from desk 2" or "open fridge 1".',
     )
     Settings = AlfWorldSettings
+    lists_actions = True
     examples = (*kinds.MIXTURES, *kinds.TYPES)
     settings: AlfWorldSettings
 

@@ -17,6 +17,7 @@ from records.models.locate import ModelError, local_folder, resolve_model, run_o
 from records.process.exit_codes import Refusal
 from rollouts.chat_policy import Endpoint
 from rollouts.chat_settings import ChatSettings, chat_settings
+from rollouts.prompt_forms.registry import PLAIN, told
 
 SCRIPTED = ("expert", "random")
 WORDS = ("base", *SCRIPTED)
@@ -91,8 +92,16 @@ def _policy(word: str, config: DictConfig) -> PolicyRef:
     except ModelError as error:
         raise PolicyError(str(error).replace("model.path=", "")) from error
     trained = _config_of(word)
+    if trained and told(trained.get("prompt")) != told(config.prompt):
+        raise PolicyError(f"{word} was trained with {_said(trained)}: evaluate it with the same")
     chat = chat_settings(config).over(chat_settings(trained) if trained else ChatSettings())
     return PolicyRef(_label(word), "checkpoint", _contents(path), path, chat=chat)
+
+
+def _said(trained: DictConfig) -> str:
+    """Its prompt settings as they are typed."""
+    settings = {"name": PLAIN} | told(trained.get("prompt"))
+    return " ".join([f"prompt={settings.pop('name')}", *(f"prompt.{key}={value}" for key, value in settings.items())])
 
 
 def _label(word: str) -> str:

@@ -24,6 +24,7 @@ from records.tracking.stage_run import StageRun
 from rollouts.chat_settings import ChatSettings
 from rollouts.episode import Episode
 from rollouts.model_policy import ContextLimit
+from rollouts.prompt_forms.registry import prompt_form
 from rollouts.sampling import SamplingParams
 from rollouts.store import write_episodes
 from tasks.evaluation_sets import EvaluationSetting, from_dict
@@ -43,14 +44,15 @@ class Evaluation:
 
     def __init__(self, config: DictConfig, pools: Pools) -> None:
         self.config, self.folder = config, Path(config.run.folder)
-        self._pools = pools
+        self._pools, self._form = pools, prompt_form(config.get("prompt"))
         self._done = 0
 
     async def roll_out(self, entry: DictConfig) -> None:
         """Load a policy and let it play the settings that it has not played yet."""
         todo = [item for item in self.config.run.settings if not self._file(entry, item).exists()]
         chat: Any = OmegaConf.to_container(entry.chat)
-        model = LoadedModel(entry.path, self.config.run.device, ChatSettings(**chat)) if todo else None
+        marks = self._form.marks
+        model = LoadedModel(entry.path, self.config.run.device, ChatSettings(**chat), marks) if todo else None
         for node in todo:
             fields: Any = OmegaConf.to_container(node, resolve=True)
             env = fields.pop("env")
@@ -73,7 +75,7 @@ class Evaluation:
 
 async def evaluate(config: DictConfig) -> None:
     disable_progress_bar()  # "Loading weights": ours says more
-    async with Pools() as pools:
+    async with Pools(legal=prompt_form(config.get("prompt")).admissible) as pools:
         evaluation = Evaluation(config, pools)
         for entry in config.run.policies:
             await evaluation.roll_out(entry)

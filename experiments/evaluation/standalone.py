@@ -30,6 +30,7 @@ from records.run_folder import OUTPUT_KEYS, held
 from rollouts.chat_policy import ChatPolicy
 from rollouts.episode import Episode, Outcome
 from rollouts.policy import Policy
+from rollouts.prompt_forms.registry import prompt_form, unusual
 from rollouts.store import write_episodes
 from rollouts.text_policies import ExpertPolicy, RandomPolicy
 from tasks.evaluation_sets import (
@@ -88,6 +89,7 @@ def evaluation_folder(config: DictConfig) -> Path:
         "eval": former(node)["eval"],
         "lengths": [node["data"][key] for key in ("max_prompt_length", "max_response_length")],
     }
+    what |= {"prompt": told} if (told := unusual(node["prompt"])) else {}
     digest = hashlib.sha256(json.dumps(what, sort_keys=True, default=str).encode()).hexdigest()[:8]
     task = named[0][1] if len(named) == 1 else f"{len(named)}-tasks"
     name = file_name(f"{named[0][0]}-{task}-{digest}")
@@ -170,4 +172,5 @@ async def _policy(
         yield ExpertPolicy() if candidate.kind == "expert" else RandomPolicy(config.eval.seed)
         return
     async with candidate.endpoint.client() as client:
-        yield ChatPolicy(candidate.endpoint, client, item.temperature, tokens, config.eval.seed, candidate.chat.kwargs)
+        marks, settings = prompt_form(config.prompt).marks, candidate.chat.kwargs
+        yield ChatPolicy(candidate.endpoint, client, item.temperature, tokens, config.eval.seed, settings, marks=marks)

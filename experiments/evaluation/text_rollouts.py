@@ -18,6 +18,7 @@ from rollouts.episode import Episode
 from rollouts.failed_episodes import EpisodeFailed, failed_episode, run_with_retries
 from rollouts.loop import EpisodeSpec, run_episode
 from rollouts.policy import Policy
+from rollouts.prompt_forms.registry import prompt_form
 from rollouts.window import window_of
 from tasks.evaluation_sets import EvaluationSetting, reward_on
 from tasks.splits import read_tasks
@@ -26,7 +27,7 @@ from tasks.splits import read_tasks
 def episode_specs(item: EvaluationSetting, config: DictConfig, env: Mapping[str, Any]) -> list[EpisodeSpec]:
     """Every episode of the setting: the evaluation set's games in order, the samples of a game one after the other."""
     environment = make_environment(item.evaluation_set.env, env)
-    name = reward_on(environment, config)
+    name, form = reward_on(environment, config), prompt_form(config.get("prompt"))
     earned = reward(name, config.turn_reward if name == config.turn_reward.name else None)
     return [
         EpisodeSpec(
@@ -36,7 +37,8 @@ def episode_specs(item: EvaluationSetting, config: DictConfig, env: Mapping[str,
             earned,
             sample=sample,
             grade_unfinished=environment.grades_unfinished,
-            window=window_of(env),
+            window=window_of(env, form),
+            form=form,
         )
         for task in read_tasks(Path(item.evaluation_set.file))
         for sample in range(item.samples_per_game)

@@ -23,6 +23,7 @@ from records.process.child import StageFailed, run_child
 from records.process.variables import stage_variables
 from records.tracking.stage_run import StageRun
 from rollouts.chat_settings import chat_settings
+from rollouts.prompt_forms.registry import prompt_form, unusual
 from rollouts.store import read_episodes
 from rollouts.window import Window, rows_of, window_of
 
@@ -53,7 +54,9 @@ def run(config: DictConfig, folder: Path, episodes_file: Path, model: str) -> Pa
     stage.mkdir(parents=True)
     set_evaluation_aside(folder, "sft")
     OmegaConf.save(settings, stage / "config.yaml")
-    with _progress(stage, _steps(config.model.sft, episodes_file, window_of(settings.run))) as update:
+    with _progress(
+        stage, _steps(config.model.sft, episodes_file, window_of(settings.run, prompt_form(settings.run.get("prompt"))))
+    ) as update:
         module, arguments = _launch(config)
         run_child(
             module,
@@ -95,6 +98,7 @@ def sft_config(config: DictConfig, folder: Path, episodes_file: Path, model: str
         "max_tokens": context,
         "window_turns": OmegaConf.select(config, "env.window_turns"),
         "window_keep": OmegaConf.select(config, "env.window_keep"),
+        **_prompt(config),
         "seed": int(config.seed),
         "template_kwargs": dict(chat_settings(config).kwargs),
         "tracking": StageRun.of(config, folder, "sft").node(),
@@ -108,6 +112,11 @@ def sft_config(config: DictConfig, folder: Path, episodes_file: Path, model: str
         "trainer": _trainer(config, folder),
     }
     return OmegaConf.create({"run": run_node, "verl": verl_node})
+
+
+def _prompt(config: DictConfig) -> dict[str, Any]:
+    """Nothing where the form is the plain one."""
+    return {"prompt": _plain(config.prompt)} if unusual(config.get("prompt")) else {}
 
 
 def _model(settings: DictConfig, path: str) -> dict[str, Any]:

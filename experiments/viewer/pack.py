@@ -148,6 +148,7 @@ def _turn(turn: Turn, credit: dict[str, Any]) -> dict[str, Any]:
     return {
         "seen": printable(turn.observation),
         "action": printable(turn.action),
+        **({"thought": printable(turn.thought)} if turn.thought else {}),
         "ids": turn.action_ids,
         "logprobs": [round(number * NATS) for number in turn.logprobs],
         "context": turn.context_ids,

@@ -17,7 +17,7 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 COMING = (ROOT / "docs" / "coming_from.md").read_text(encoding="utf-8")
 COMMAND = re.compile(r"^(?:\|.*`)?python -m train ([^`\n]*)", re.MULTILINE)
 COMMANDS = COMMAND.findall((README + COMING).replace("\\\n", " "))
-GROUPS = ("env", "reward", "budget", "curriculum", "model", "cluster", "rollout", "tracking")
+GROUPS = ("env", "reward", "prompt", "budget", "curriculum", "model", "cluster", "rollout", "tracking")
 
 
 @pytest.fixture(scope="module")

@@ -102,6 +102,13 @@ def test_the_page_tells_answers_without_an_action_and_what_shaping_added() -> No
     assert found["shaping"] == {"format": -0.25, "g_ra/passed/outcome": 1.0}
 
 
+def test_the_page_tells_thought_from_action() -> None:
+    item = samples.episode(1)
+    item.turns[0].answer, item.turns[0].thought = "Thought: so\nAction: open box", "so"
+    _, (found,) = unpacked(fragment([Shown(item)]))
+    assert [turn.get("thought") for turn in found["turns"]] == ["so", None, None]
+
+
 def test_words_are_those_of_the_runs_own_tokenizer(run: Path) -> None:
     shown = list(shown_episodes([run]))
     index, _ = unpacked(fragment(shown))

@@ -24,6 +24,7 @@ from rollouts.failed_episodes import run_with_retries
 from rollouts.forms.linear import Linear
 from rollouts.loop import EpisodeSpec, run_episode
 from rollouts.model_policy import ContextLimit, ModelPolicy
+from rollouts.prompt_forms.registry import prompt_form
 from rollouts.row import Row, to_rows, window_starts
 from rollouts.sampling import Sampler, SamplingParams
 from rollouts.shaping import shape
@@ -55,9 +56,11 @@ class TurngridAgentLoop(AgentLoopBase):
         env, config = self.config.env, self.config
         self.environment = make_environment(env.name, env)
         self.reward = reward(config.turn_reward.name, config.turn_reward)
-        self.codec = TokenCodec(self.tokenizer, hf_model_type, dict(self.apply_chat_template_kwargs))
-        self.pool = pool or pool_of(env)
-        self.window = window_of(env)
+        self.prompt_form = prompt_form(config.get("prompt"))
+        kwargs, marks = dict(self.apply_chat_template_kwargs), self.prompt_form.marks
+        self.codec = TokenCodec(self.tokenizer, hf_model_type, kwargs, marks)
+        self.pool = pool or pool_of(env, legal=self.prompt_form.admissible)
+        self.window = window_of(env, self.prompt_form)
         self.methods, on_batch = Chosen(slots_of(config, IN_ROLLOUT)), Chosen(slots_of(config, (*ON_BATCH, ALGO)))
         self.state, self.sent = state_wanted(config, on_batch), sorted(on_batch.reads())
         read = (self.methods.reads() | on_batch.reads()) - {self.reward.name}
@@ -85,6 +88,7 @@ class TurngridAgentLoop(AgentLoopBase):
             grade_unfinished=self.environment.grades_unfinished,
             window=self.window,
             named={} if validate else self.named,
+            form=self.prompt_form,
         )
 
     def form(self, step: int) -> Linear:

@@ -17,9 +17,9 @@ class AgentShell:
         self._worker: Any = None
         self._pool: Any = None
 
-    async def open_pool(self, env: dict[str, Any]) -> None:
+    async def open_pool(self, env: dict[str, Any], legal: bool) -> None:
         """Start the games' processes now; where they fail to start, the first reset says so."""
-        self._pool = importlib.import_module("envs.pool").pool_of(env)
+        self._pool = importlib.import_module("envs.pool").pool_of(env, legal=legal)
         await self._pool.__aenter__()
 
     async def become(self, *arguments: Any) -> None:

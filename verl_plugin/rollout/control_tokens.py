@@ -24,11 +24,12 @@ _MARKUP = re.compile(r"[<>\[\]{}|｜]")
 class ControlTokens:
     """The control tokens of one tokenizer: its special tokens, and the added ones that are written as markup
     (``<think>``, ``<tool_call>``). Runs of spaces and plain words that were added to a vocabulary are text, and so is a
-    single character that somebody chose for padding."""
+    single character that somebody chose for padding, and so are the ``allowed``."""
 
-    def __init__(self, tokenizer: Any) -> None:
+    def __init__(self, tokenizer: Any, allowed: Sequence[str] = ()) -> None:
         added = tokenizer.added_tokens_decoder.items()
-        spelled = {number: token.content for number, token in added if _steers(token)}
+        steering = {number: token.content for number, token in added if _steers(token)}
+        spelled = {number: content for number, content in steering.items() if content.strip() not in allowed}
         self._ids = frozenset(spelled) - _unknown(tokenizer)
         self._marks, self._marks_in_any_case = _any_of(spelled.values()), _any_of(spelled.values(), re.IGNORECASE)
         self._own: dict[Hashable, list[int]] = {}

@@ -26,11 +26,11 @@ LOCKSTEP_SIZE = 64  # episodes in the model at once; two lockstep batches altern
 class LoadedModel:
     """A checkpoint that plays: its generator (in a thread of its own) and its tokens."""
 
-    def __init__(self, path: str, device: str, chat: ChatSettings) -> None:
+    def __init__(self, path: str, device: str, chat: ChatSettings, marks: Sequence[str] = ()) -> None:
         self.generator = Generator.from_pretrained(path, device=device)
         tokenizer = AutoTokenizer.from_pretrained(path)
         chat.apply(tokenizer)
-        self.codec = TokenCodec(tokenizer, self.generator.model.config.model_type, dict(chat.kwargs))
+        self.codec = TokenCodec(tokenizer, self.generator.model.config.model_type, dict(chat.kwargs), marks)
         self._thread = ThreadPoolExecutor(max_workers=1)
 
     async def __call__(self, requests: list[SampleRequest]) -> list[Sample]:

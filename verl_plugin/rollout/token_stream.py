@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
@@ -23,10 +24,15 @@ class TokenCodec:
         tokenizer: the model's Hugging Face tokenizer, with a chat template.
         hf_model_type: ``config.json``'s model_type, from which verl chooses how turns are joined.
         template_kwargs: settings of the chat template (``rollouts.chat_settings``).
+        marks: what a message may say although it is spelled like a control token (``rollouts.prompt_forms``).
     """
 
     def __init__(
-        self, tokenizer: Any, hf_model_type: str | None, template_kwargs: dict[str, Any] | None = None
+        self,
+        tokenizer: Any,
+        hf_model_type: str | None,
+        template_kwargs: dict[str, Any] | None = None,
+        marks: Sequence[str] = (),
     ) -> None:
         from verl.utils.tokenizer.continuous_token_wiring import create_continuous_token_builder
 
@@ -39,7 +45,7 @@ class TokenCodec:
         )
         # A user message is rendered alike wherever it stands, so rendering it once is enough.
         self._render = lru_cache(maxsize=CACHED_MESSAGES)(self._render_user)
-        self._controls = ControlTokens(tokenizer)
+        self._controls = ControlTokens(tokenizer, marks)
 
     def stream(self) -> VerlTokenStream:
         return VerlTokenStream(self)
@@ -102,3 +108,9 @@ class VerlTokenStream:
 
     def encode_action(self, text: str) -> list[int]:
         return [*self._codec.encode(text), self._codec.eos_id]
+
+    def tokens_of(self, ids: Sequence[int], text: str) -> int:
+        """A token with the last of ``text`` and more belongs to what follows."""
+        said = self._codec.decode
+        longer = bisect_left(range(len(ids)), True, key=lambda end: len(said(ids[:end]).lstrip()) > len(text))
+        return max(0, longer - 1)

@@ -87,7 +87,7 @@ def garbled(turn: Turn) -> bool:
     """Its answer has characters that could not be decoded, or repeats itself."""
     ids = turn.action_ids
     parts = Counter(tuple(ids[first : first + REPEATED]) for first in range(len(ids) - REPEATED + 1))
-    return UNDECODABLE in turn.action or max(parts.values(), default=0) >= TIMES
+    return UNDECODABLE in turn.said or max(parts.values(), default=0) >= TIMES
 
 
 def text_hash(text: str) -> int:

@@ -123,7 +123,8 @@ class EpisodeView {
     const said = tokenText(tokens.filter((token) => !SPECIAL.test(token.word ?? ""))).trim();
     const shown = readable ? tokens.map((token) => tokenNode(token, this.settings.colour, this.store.scales)) : this.marked(turn.action);
     return el("div", { class: "action" }, el("code", {}, shown),
-      readable && said !== turn.action.trim() && el("span", { class: "meant" }, "taken as ", el("code", {}, this.marked(turn.action))),
+      turn.thought && el("span", { class: "meant thought" }, "thought ", el("code", {}, this.marked(turn.thought))),
+      readable && turn.parsed && said !== turn.action.trim() && el("span", { class: "meant" }, "taken as ", el("code", {}, this.marked(turn.action))),
       !turn.valid && el("span", { class: "flag" }, wrongWith(turn)));
   }
 

@@ -108,7 +108,7 @@ const placeOf = (row) => [row.run, row.stage].join("\n");
 
 const searchable = (episode) => {
   const parts = [episode.goal, episode.final, episode.error];
-  for (const turn of episode.turns) parts.push(turn.seen, turn.action);
+  for (const turn of episode.turns) parts.push(turn.seen, turn.thought ?? "", turn.action);
   return parts.join("\n").toLowerCase();
 };
 

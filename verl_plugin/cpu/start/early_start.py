@@ -33,7 +33,7 @@ def start(config: DictConfig) -> None:
     rollout, env = config.actor_rollout_ref.rollout, OmegaConf.to_container(config.env, resolve=True)
     for index in range(rollout.agent.num_workers):
         shell: Any = ray.remote(AgentShell).options(name=keeper_name(index)).remote()
-        shell.open_pool.remote(env)
+        shell.open_pool.remote(env, bool(config.prompt.admissible))
         _started.append(shell)
     _start_queue(config)
     if rollout.name == "transformers":

@@ -1,0 +1,56 @@
+"""Which prompt forms cannot be used: with an environment, with other settings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from omegaconf import DictConfig
+
+from config.prompts import form_of
+from envs.environment import Environment
+from envs.registry import make_environment
+from tasks.evaluation_sets import env_node, tested
+
+
+def bad_prompt(config: DictConfig) -> str | None:
+    return next(_reasons(config), None)
+
+
+def _reasons(config: DictConfig) -> Iterator[str]:
+    prompt, form = config.prompt, form_of(config)
+    if not (form.train_thoughts or form.thinks):
+        yield f"prompt.train_thoughts=false: the answers of prompt={prompt.name} hold no thoughts; leave it out"
+    if prompt.history is not None and config.env.window_turns is not None:
+        yield (
+            f"prompt.history={prompt.history} and env.window_turns={config.env.window_turns} both say how much of an episode is "
+            "seen: choose one"
+        )
+    if config.env.max_action_tokens > config.data.max_response_length:
+        yield (
+            f"env.max_action_tokens={config.env.max_action_tokens} is more than data.max_response_length="
+            f"{config.data.max_response_length}, so no turn could be played: lower the one or raise the other"
+        )
+
+
+def not_in_this_environment(config: DictConfig) -> str | None:
+    """Of the environments that are played, evaluation sets included."""
+    played = {str(config.env.name): config.env} | {env: env_node(config, env) for env, _ in tested(config)}
+    environments = {name: make_environment(name, node) for name, node in played.items()}
+    return next((reason for name, env in environments.items() for reason in _lacking(config, name, env)), None)
+
+
+def _lacking(config: DictConfig, name: str, environment: Environment) -> Iterator[str]:
+    if config.prompt.admissible and not environment.lists_actions:
+        yield f"prompt.admissible=true: env={name} cannot list the actions that it would accept; leave it out"
+
+
+def little_room(config: DictConfig) -> str | None:
+    """Thoughts in one growing row use up its tokens."""
+    env, room = config.env, config.data.max_response_length
+    if not form_of(config).thinks or config.prompt.history is not None or env.max_turns * env.max_action_tokens <= room:
+        return None
+    return (
+        f"an answer may have env.max_action_tokens={env.max_action_tokens} tokens and an episode's row holds "
+        f"data.max_response_length={room}: if all are used, an episode ends out of context after {room // env.max_action_tokens} of "
+        f"{env.max_turns} turns; prompt.history=2 gives each turn a row of its own"
+    )

@@ -1,0 +1,49 @@
+"""What follows from the choice of a prompt form (docs/prompt.md)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+
+from config.errors import ConfigError
+from rollouts.prompt_forms.form import PromptForm
+from rollouts.prompt_forms.registry import PLAIN, prompt_form
+from rollouts.window import window_of
+
+FOLLOWING = ("env.max_action_tokens", "data.max_response_length")
+
+
+def register() -> None:
+    """The resolvers of ``conf/prompt/`` and of what has to make room for a form."""
+    OmegaConf.register_new_resolver("of_scale", _of_scale, replace=True)
+    OmegaConf.register_new_resolver("of_prompt", _of_prompt, replace=True)
+
+
+def _of_scale(laptop: int, paper: int, *, _root_: DictConfig) -> int:
+    return laptop if _root_.scale.name == "laptop" else paper
+
+
+def _of_prompt(plain: Any, other: Any, *, _root_: DictConfig) -> Any:
+    return plain if _root_.prompt.name == PLAIN else other
+
+
+def fill_in(config: DictConfig) -> None:
+    """Write the interpolations out, for processes that do not know the resolvers."""
+    for key in FOLLOWING:
+        OmegaConf.update(config, key, OmegaConf.select(config, key))
+
+
+def form_of(config: DictConfig) -> PromptForm:
+    """Raises: ConfigError: the form refuses its settings."""
+    try:
+        return prompt_form(config.prompt)
+    except (ValueError, TypeError) as error:
+        raise ConfigError(f"prompt={config.prompt.name}: prompt.{error}") from error
+
+
+def in_windows(config: DictConfig) -> str:
+    """The setting that makes several rows of an episode; "" where it is one."""
+    if config.prompt.history is not None:
+        return f"prompt.history={config.prompt.history}"
+    return "" if window_of(config.env, form_of(config)) is None else f"env.window_turns={config.env.window_turns}"

@@ -1,0 +1,32 @@
+"""A prompt form at work in an episode: the messages of what is seen, and the fields of a turn that say how it was answered."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from envs.types import Observation
+from rollouts.prompt_forms.form import PromptForm
+from rollouts.stream import TokenStream
+
+
+def listed(form: PromptForm, seen: Observation) -> list[str]:
+    """The actions that a message names."""
+    return sorted(seen.legal) if form.admissible else []
+
+
+def message(form: PromptForm, seen: Observation) -> str:
+    return form.message(seen.text, listed(form, seen))
+
+
+def meaning(form: PromptForm, said: str, ids: Sequence[int] = (), stream: TokenStream | None = None) -> dict[str, Any]:
+    """Fields of a ``Turn``. ``ids``: those of ``said``, where ``stream`` keeps some."""
+    answer = form.read(said)
+    thought_tokens = stream.tokens_of(ids, said[: answer.begins]) if stream and answer.begins else 0
+    return {
+        "action": answer.action,
+        "answer": "" if answer.action == said else said,
+        "thought": answer.thought,
+        "thought_tokens": thought_tokens,
+        "parsed": answer.parsed,
+    }

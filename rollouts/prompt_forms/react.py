@@ -1,0 +1,39 @@
+"""ReAct's lines (arXiv 2210.03629): ``Thought: ...`` and ``Action: ...``."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from rollouts.prompt_forms.form import UNPARSED, Answer, Thinking
+
+_OBSERVATION = re.compile(r"^[ \t]*observation[ \t]*:", re.IGNORECASE | re.MULTILINE)
+_ACTION = re.compile(r"^[ \t]*action[ \t]*:[ \t]*", re.IGNORECASE | re.MULTILINE)
+_THOUGHT = re.compile(r"^[ \t]*thought[ \t]*:[ \t]*", re.IGNORECASE | re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class React(Thinking):
+    """The action is what follows the one line that begins with ``Action:``, up to the next thought. An observation that the
+    answer makes up, and all that follows it, says nothing."""
+
+    @property
+    def instructions(self) -> str:
+        return 'Write a line "Thought: " with your thoughts, then a line "Action: " with your answer.'
+
+    @property
+    def cue(self) -> str:
+        return "Your thought and action:"
+
+    def read(self, text: str) -> Answer:
+        invented = _OBSERVATION.search(text)
+        parts = _ACTION.split(text[: invented.start()] if invented else text)
+        if len(parts) != 2:
+            return UNPARSED
+        thought, action = parts
+        if self.require_thought and not thought.strip():
+            return UNPARSED
+        return Answer(_THOUGHT.split(action)[0].strip(), _THOUGHT.sub("", thought, count=1).strip(), len(thought))
+
+    def write(self, action: str, thought: str) -> str:
+        return f"Thought: {thought}\nAction: {action}"

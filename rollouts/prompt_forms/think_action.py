@@ -1,0 +1,72 @@
+"""``<think>...</think><action>...</action>``, as verl-agent's and RAGEN's users know it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from rollouts.prompt_forms.form import UNPARSED, Answer, Thinking
+
+
+@dataclass(frozen=True)
+class ThinkAction(Thinking):
+    """Outside of thoughts one action must stand, begun and ended, and a thought before it. A thought without its beginning is
+    one, since some chat templates begin it in the prompt. What stands behind the action says nothing.
+
+    Raises:
+        ValueError: the tags are equal, or no words.
+    """
+
+    think_tag: str = "think"
+    action_tag: str = "action"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("think_tag", "action_tag"):
+            if not re.fullmatch(r"[A-Za-z][\w-]*", getattr(self, name)):
+                raise ValueError(f"{name}={getattr(self, name)} must be a word of letters, digits, - and _")
+        if self.think_tag == self.action_tag:
+            raise ValueError(f"think_tag and action_tag are both {self.think_tag}: they must differ")
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        return tuple(f"<{end}{tag}>" for tag in (self.think_tag, self.action_tag) for end in ("", "/"))
+
+    @property
+    def instructions(self) -> str:
+        think, end_think, action, end_action = self.marks
+        return f"First think it over inside {think} {end_think}, then put your answer inside {action} {end_action}."
+
+    @property
+    def cue(self) -> str:
+        return "Your thought and action:"
+
+    def read(self, text: str) -> Answer:
+        think, end_think, begin, end = self.marks
+        begun = think if self._begun_in_prompt(text) else ""
+        whole = begun + text
+        thoughts = list(_between(think, end_think).finditer(whole))
+        rest = _between(think, end_think).sub(lambda thought: " " * len(thought[0]), whole)
+        found = _between(begin, end).search(rest)
+        if not found or len(_is(begin).findall(rest)) != 1 or _is(think).search(rest[: found.start()]):
+            return UNPARSED
+        before = [thought[1].strip() for thought in thoughts if thought.end() <= found.start()]
+        answer = Answer(found[1].strip(), "\n".join(before), max(0, found.start() - len(begun)))
+        return answer if before or not self.require_thought else UNPARSED
+
+    def _begun_in_prompt(self, text: str) -> bool:
+        ended = _is(self.marks[1]).search(text)
+        return bool(ended) and not _is(self.marks[0]).search(text[: ended.start()])
+
+    def write(self, action: str, thought: str) -> str:
+        think, end_think, begin, end = self.marks
+        return f"{think}{thought}{end_think}\n{begin}{action}{end}"
+
+
+def _is(mark: str) -> re.Pattern[str]:
+    """In capitals too, since some tokenizers know no others, or none."""
+    return re.compile(re.escape(mark), re.IGNORECASE)
+
+
+def _between(begin: str, end: str) -> re.Pattern[str]:
+    return re.compile(f"{re.escape(begin)}(.*?){re.escape(end)}", re.IGNORECASE | re.DOTALL)

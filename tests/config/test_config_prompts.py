@@ -1,0 +1,92 @@
+"""``prompt=``: its options, and what is refused."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+import yaml
+from omegaconf import DictConfig
+
+from config.base import CONF
+from config.checks.check import check
+from config.compose import compose
+from config.errors import ConfigError
+from config.prompts import form_of
+from records.run_folder import identity
+from rollouts.prompt_forms.form import PromptForm
+from rollouts.prompt_forms.registry import PROMPTS, prompt_class, prompt_form, told, unusual
+from rollouts.prompt_forms.think_action import ThinkAction
+
+
+@dataclasses.dataclass(frozen=True)
+class Shouted(ThinkAction):
+    """Somebody's own form."""
+
+    louder: int = 2
+
+
+def plain_but(*overrides: str) -> DictConfig:
+    return compose(list(overrides))
+
+
+def test_options_are_the_registry_and_say_what_the_forms_say() -> None:
+    files = {file.stem: yaml.safe_load(file.read_text()) for file in (CONF / "prompt").glob("*.yaml")}
+    assert set(files) == set(PROMPTS)
+    common = {field.name for field in dataclasses.fields(PromptForm)}
+    for name, content in files.items():
+        defaults = {field.name: field.default for field in dataclasses.fields(prompt_class(name))}
+        own = {key: value for key, value in defaults.items() if key not in common}
+        assert content["prompt"] == {"name": name, **own}
+
+
+def test_without_a_form_nothing_changes() -> None:
+    config = plain_but("prompt=plain")
+    assert unusual(config.prompt) == {} == unusual(None) and prompt_form(None) == form_of(config)
+    assert config.env.max_action_tokens == 16 and plain_but("env=alfworld").env.max_action_tokens == 32
+    bare = config.copy()
+    del bare.prompt
+    assert identity(bare) == identity(config)
+    others = ("prompt.history=2", "prompt=react", "prompt=think_action", "prompt=think_action prompt.action_tag=answer")
+    assert len({identity(plain_but(*words.split())) for words in others} - {identity(config)}) == len(others)
+
+
+def test_an_answer_has_room_for_its_thought() -> None:
+    assert plain_but("prompt=think_action", "env=alfworld").env.max_action_tokens == 96
+    assert plain_but("prompt=react", "model=qwen2.5_0.5b").env.max_action_tokens == 512
+    assert plain_but("prompt=react", "env.max_action_tokens=40").env.max_action_tokens == 40
+
+
+def test_a_form_of_ones_own_has_its_settings_typed() -> None:
+    name = f"prompt.name={Shouted.__module__}:Shouted"
+    config = plain_but(name, "+prompt.louder=3", "+prompt.think_tag=mull")
+    assert form_of(config) == Shouted(louder=3, think_tag="mull")
+    assert told(config.prompt)["louder"] == 3 and "train_thoughts" not in told(config.prompt)
+    with pytest.raises(ConfigError, match="prompt.louder=loud must be"):
+        plain_but(name, "+prompt.louder=loud")
+    with pytest.raises(ConfigError, match="unknown key prompt.softer"):
+        plain_but(name, "+prompt.softer=3")
+
+
+REFUSED = {
+    "prompt=think_action prompt.think_tag=3": "prompt=think_action: prompt.think_tag=3 must be a word",
+    "prompt.train_thoughts=false": "the answers of prompt=plain hold no thoughts",
+    "prompt.history=2 env.window_turns=4": "both say how much of an episode is seen",
+    "prompt=react env.max_action_tokens=2000": "is more than data.max_response_length=1536",
+    "prompt.admissible=true eval.tasks=[repo_repair/lines-easy]": "env=repo_repair cannot list the actions",
+    "prompt.history=2 loss=gspo": "prompt.history=2 makes several rows of an episode",
+    "prompt.history=2 rollout_form=prefix": "a window of prompt.history would leave out",
+}
+
+
+@pytest.mark.parametrize("words", REFUSED)
+def test_what_cannot_be_is_refused(words: str) -> None:
+    with pytest.raises(ConfigError, match=REFUSED[words]):
+        check(plain_but(*words.split()))
+
+
+def test_an_episode_that_may_not_fit_its_row_is_warned_of() -> None:
+    assert check(plain_but("prompt=react")) == []
+    (warning,) = check(plain_but("prompt=react", "env.max_turns=20"))
+    assert "ends out of context after 16 of 20 turns; prompt.history=2" in warning
+    assert check(plain_but("prompt=react", "env.max_turns=20", "prompt.history=2")) == []

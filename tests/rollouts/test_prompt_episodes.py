@@ -1,0 +1,153 @@
+"""Episodes in each prompt form: real games, answers from a chat endpoint on this machine."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+from chat_stub import chat_stub, says
+
+from envs.pool import EnvPool
+from envs.registry import make_environment
+from envs.types import TaskRef
+from rewards.registry import reward
+from rollouts.chat_policy import ChatPolicy, Endpoint
+from rollouts.episode import Episode
+from rollouts.loop import EpisodeSpec, run_episode
+from rollouts.policy import Policy
+from rollouts.prompt_forms.form import PromptForm
+from rollouts.prompt_forms.plain import Plain
+from rollouts.prompt_forms.react import React
+from rollouts.prompt_forms.think_action import ThinkAction
+from rollouts.text_policies import ExpertPolicy, RandomPolicy
+from rollouts.window import window_of
+
+STYLE = make_environment("textworld").prompt
+FORMS = [Plain(), ThinkAction(), React()]
+
+
+@pytest.fixture(scope="module")
+def runner() -> Iterator[asyncio.Runner]:
+    with asyncio.Runner() as runner:
+        yield runner
+
+
+@pytest.fixture(scope="module")
+def pool(runner: asyncio.Runner) -> Iterator[EnvPool]:
+    pool = EnvPool("textworld", workers=1, step_deadline_s=60.0, legal=True)
+    runner.run(pool.__aenter__())
+    yield pool
+    runner.run(pool.close())
+
+
+@pytest.fixture
+def play(runner: asyncio.Runner, pool: EnvPool) -> Any:
+    async def one(policy: Policy, task: TaskRef, form: PromptForm) -> Episode:
+        spec = EpisodeSpec(task, STYLE, 12, reward("sparse"), window=window_of({}, form), form=form)
+        session = await pool.open()
+        try:
+            return await run_episode(policy, session, spec, None)
+        finally:
+            await session.close()
+
+    return lambda policy, task, form: runner.run(one(policy, task, form))
+
+
+@pytest.fixture
+def ask(runner: asyncio.Runner, play: Any) -> Any:
+    """An episode with these answers of an endpoint, and the messages that it was sent."""
+
+    def asked(texts: Sequence[str], task: TaskRef, form: PromptForm) -> tuple[Episode, list[Any]]:
+        left = iter(texts)
+        with chat_stub(lambda body: says(next(left, ""))) as stub:
+            endpoint = Endpoint(stub.url, "parrot", timeout_s=5)
+            client = endpoint.client()
+            policy = ChatPolicy(endpoint, client, 0.4, 64, wait_s=0.01, marks=form.marks)
+            episode = play(policy, task, form)
+            runner.run(client.aclose())
+        return episode, [body["messages"] for *_, body in stub.seen]
+
+    return asked
+
+
+@pytest.mark.parametrize("form", FORMS, ids=lambda form: type(form).__name__)
+def test_answers_score_what_their_actions_deserve(
+    ask: Any, demonstration_games: list[TaskRef], form: PromptForm
+) -> None:
+    """A player who knows the way, after an action that the game does not know and, where there is a form, two that lack it."""
+    task = demonstration_games[0]
+    astray = [] if isinstance(form, Plain) else [task.expert_plan[0], "so I <action>go"]
+    texts = [form.write("dance wildly", "why not"), *astray]
+    texts += [form.write(action, f"now {action}") for action in task.expert_plan]
+    episode, sent = ask(texts, task, form)
+    assert episode.won and episode.score == 1.0
+    assert [(turn.parsed, turn.valid) for turn in episode.turns] == [
+        (True, False),
+        *[(False, False)] * len(astray),
+        *[(True, True)] * len(task.expert_plan),
+    ]
+    assert [turn.rewards["sparse"] for turn in episode.turns] == [0.0] * (len(texts) - 1) + [1.0]
+    assert [turn.action for turn in episode.turns] == ["dance wildly", *[""] * len(astray), *task.expert_plan]
+    assert [turn.said for turn in episode.turns] == texts
+    assert [message["content"] for message in sent[-1][1::2]] == texts[:-1], "its own words are its history"
+    assert all(mark in sent[0][0]["content"] for mark in form.marks), "and its tags reach the endpoint whole"
+    assert Episode.from_dict(episode.to_dict()) == episode
+
+
+def test_another_forms_answers_earn_nothing(ask: Any, demonstration_games: list[TaskRef]) -> None:
+    task = demonstration_games[0]
+    tags, lines = ThinkAction(), React()
+    for said, read in ((tags, lines), (lines, tags), (Plain(), tags), (tags, Plain())):
+        episode, _ = ask([said.write(action, "so") for action in task.expert_plan] * 3, task, read)
+        assert not episode.won and not any(turn.valid for turn in episode.turns)
+
+
+@pytest.mark.parametrize("form", FORMS, ids=lambda form: type(form).__name__)
+def test_the_expert_thinks_aloud_and_wins(play: Any, demonstration_games: list[TaskRef], form: PromptForm) -> None:
+    task = demonstration_games[1]
+    episode = play(ExpertPolicy(), task, form)
+    assert episode.won and all(turn.parsed and turn.valid for turn in episode.turns)
+    assert [turn.action for turn in episode.turns] == list(task.expert_plan)
+    plans = [", then ".join(task.expert_plan[number : number + 2]) for number in range(len(episode.turns))]
+    thoughts = [f"My plan is to {plan}." for plan in plans] if form.thinks else [""] * len(plans)
+    assert [turn.thought for turn in episode.turns] == thoughts
+    assert [message["content"] for message in episode.messages[1::2]] == [turn.said for turn in episode.turns]
+
+
+@pytest.mark.parametrize("history", [None, 1])
+def test_admissible_actions_are_listed_in_every_message(
+    ask: Any, demonstration_games: list[TaskRef], history: int | None
+) -> None:
+    """And in none where that was not asked for; after an answer that no action could be read from, too."""
+    form, task = React(admissible=True, history=history), demonstration_games[0]
+    answers = [form.write(action, "so") for action in task.expert_plan]
+    episode, sent = ask(["what?", *answers], task, form)
+    assert episode.won and len(sent) == len(episode.turns) == len(answers) + 1
+    for turn, messages in zip(episode.turns, sent, strict=True):
+        assert turn.admissible == sorted(turn.admissible) and len(turn.admissible) > 2
+        listed = f"\nAdmissible actions: {', '.join(turn.admissible)}\nYour thought"
+        assert listed in messages[-1]["content"] and messages[-1]["content"].count("Admissible") == 1
+    assert all(action in turn.admissible for action, turn in zip(task.expert_plan, episode.turns[1:], strict=True))
+    plain, sent = ask(answers, task, React())
+    assert not any(turn.admissible for turn in plain.turns) and "Admissible" not in str(sent)
+
+
+def test_the_last_turns_are_told_in_one_message(ask: Any, demonstration_games: list[TaskRef]) -> None:
+    form, task = ThinkAction(history=2), demonstration_games[0]
+    episode, sent = ask([form.write(action, "so it is") for action in task.expert_plan], task, form)
+    head = form.head(STYLE, episode.goal)
+    assert episode.won and all(len(messages) == 1 for messages in sent)
+    for number, (messages,) in enumerate(sent):
+        before = episode.turns[max(0, number - 2) : number]
+        told = head + form.recalled(before) + form.message(episode.turns[number].observation)
+        assert messages["content"] == told and "so it is" not in told
+    assert "Action taken: " + task.expert_plan[1] in sent[3][0]["content"]
+    assert "Action taken: " + task.expert_plan[0] not in sent[3][0]["content"]
+
+
+def test_the_random_policy_answers_in_the_form(play: Any, demonstration_games: list[TaskRef]) -> None:
+    episode = play(RandomPolicy(), demonstration_games[1], React())
+    assert all(turn.parsed and turn.valid for turn in episode.turns)
+    assert episode.turns[0].said.startswith(f"Thought: My plan is to {episode.turns[0].action}.\n")

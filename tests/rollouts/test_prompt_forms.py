@@ -1,0 +1,170 @@
+"""What a prompt form says, and what it reads in answers as models give them."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from itertools import product
+
+import pytest
+
+from envs.environment import PromptStyle
+from rollouts.prompt_forms.form import Answer, PromptForm
+from rollouts.prompt_forms.plain import Plain
+from rollouts.prompt_forms.react import React
+from rollouts.prompt_forms.think_action import ThinkAction
+from rollouts.prompts import first_message, next_message
+
+STYLE = PromptStyle("You are in a house.", "Answer with one action.")
+LONG = "I could look around, 世界 then go. " * 800  # some 4,000 tokens and more
+TAGS = ThinkAction()
+
+READ = {  # answer -> action, thought; None: unparsed
+    "<think>a plan</think><action>go east</action>": ("go east", "a plan"),
+    "  <think>\n a plan\n</think>\n\n<action> go east\n</action>": ("go east", "a plan"),
+    "a plan</think><action>go east</action>": ("go east", "a plan"),
+    "<THINK>a</THINK><Action>go</ACTION>": ("go", "a"),
+    "<think></think><action>go</action>": ("go", ""),
+    "<think>a</think> so: <action>go</action>": ("go", "a"),
+    "<think>a</think><action>go</action> I hope that helps </think>": ("go", "a"),
+    "<think>a <think>b</think> c</think><action>go</action>": ("go", "a <think>b"),
+    "<think>not <action>go west</action> but</think><action>go east</action>": (
+        "go east",
+        "not <action>go west</action> but",
+    ),
+    "<think>a</think><think>b</think><action>go</action>": ("go", "a\nb"),
+    "<think>the café ☕</think><action>öffne die Kiste 📦</action>": ("öffne die Kiste 📦", "the café ☕"),
+    f"<think>{LONG}</think><action>go</action>": ("go", LONG.strip()),
+    "<think>a</think><action>edit f.py 1-2\n    x = 1\n</action>": ("edit f.py 1-2\n    x = 1", "a"),
+    "<think>a</think><action></action>": ("", "a"),
+    "go east": None,
+    "": None,
+    "<think>a plan that never ends <action>go</action>": None,
+    "<think>a</think><action>go east": None,
+    "<think>a</think>go east": None,
+    "<think>a</think><action>go</action><action>look</action>": None,
+    "<think>a</think><action>go</action><think>b</think><action>look</action>": None,
+    "<think>a</think><action><action>go</action></action>": None,
+    "<action>go</action><think>a</think>": None,
+    "<action>go</action>": None,
+    "<think>a</think><Aktion>go</Aktion>": None,
+}
+
+LINES = {
+    "Thought: a plan\nAction: go east": ("go east", "a plan"),
+    "thought: a plan\naction: go east": ("go east", "a plan"),
+    "Let me see.\nThought: a\nAction: go\n": ("go", "Let me see.\na"),
+    "Thought: a\nsecond line\nAction: edit f.py 1-2\n    x = 1": ("edit f.py 1-2\n    x = 1", "a\nsecond line"),
+    "Thought: a\nAction: go\nObservation: a door\nThought: b\nAction: open door": ("go", "a"),
+    "Thought: a\nAction: go\nThought: that was it": ("go", "a"),
+    "Thought: which Action: is best\nAction: go": ("go", "which Action: is best"),
+    "Thought: the café ☕\nAction: öffne 📦": ("öffne 📦", "the café ☕"),
+    f"Thought: {LONG}\nAction: go": ("go", LONG.strip()),
+    "Thought:\nAction: go": ("go", ""),
+    "Thought: a\nAction:": ("", "a"),
+    "Thought: a": None,
+    "Thought: a\nAction: go\nAction: look": None,
+    "Action: go\nThought: a": None,
+    "Action: go": None,
+    "go": None,
+    "": None,
+}
+
+
+@pytest.mark.parametrize("text", READ)
+def test_tags(text: str) -> None:
+    check(TAGS, text, READ[text])
+
+
+@pytest.mark.parametrize("text", LINES)
+def test_lines(text: str) -> None:
+    check(React(), text, LINES[text])
+
+
+def check(form: PromptForm, text: str, expected: tuple[str, str] | None) -> None:
+    answer = form.read(text)
+    if expected is None:
+        assert answer == Answer("", parsed=False)
+        return
+    assert (answer.action, answer.thought, answer.parsed) == (*expected, True)
+    assert answer.action in text[answer.begins :], "the action's part holds the action"
+    assert text[answer.begins :].lower().startswith(("<action>", "action:", "\naction:"))
+
+
+def test_a_thought_may_be_left_out_where_that_is_allowed() -> None:
+    for form, text in (
+        (ThinkAction(require_thought=False), "<action>go</action>"),
+        (React(require_thought=False), "Action: go"),
+    ):
+        assert form.read(text) == Answer("go")
+    assert not ThinkAction(require_thought=False).read("<think>a <action>go</action>").parsed
+
+
+def test_tags_of_ones_own() -> None:
+    ragen = ThinkAction(action_tag="answer")
+    assert ragen.read("<think>a</think><answer>go</answer>").action == "go"
+    assert not ragen.read("<think>a</think><action>go</action>").parsed
+    assert "<answer> </answer>" in ragen.instructions and ragen.marks == (
+        "<think>",
+        "</think>",
+        "<answer>",
+        "</answer>",
+    )
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("think_tag", "a b"), ("action_tag", ""), ("action_tag", "think"), ("demo_thought", "{x}")]
+)
+def test_settings_that_cannot_be(key: str, value: str) -> None:
+    with pytest.raises(ValueError, match=key):
+        ThinkAction(**{key: value})
+
+
+def test_nothing_takes_long_to_read() -> None:
+    start = time.perf_counter()
+    for text, form in product(
+        ("<think>" * 3000, "</think>" * 3000, "Action:\n" * 3000, "<action>" * 3000), (TAGS, React())
+    ):
+        assert not form.read(text).parsed
+    assert time.perf_counter() - start < 5
+
+
+@pytest.mark.parametrize("form", [TAGS, React(), ThinkAction(think_tag="mull", action_tag="do")])
+def test_what_a_form_writes_it_reads(form: PromptForm) -> None:
+    plan = ["open box", "take key", "go east", "win"]
+    answer = form.read(form.demonstrate("find the key", plan))
+    assert (answer.action, answer.parsed) == ("open box", True)
+    assert answer.thought == "My plan is to open box, then take key."
+
+
+def test_a_thought_is_one_line_whatever_is_done() -> None:
+    form = React(demo_thought="For {goal}: {action}")
+    assert form.thought("a\nb", ["edit f 1-2\nx\ny"]) == "For a b: edit f 1-2"
+
+
+@dataclass
+class Turn:
+    observation: str
+    action: str
+    parsed: bool = True
+
+
+def test_the_plain_form_says_what_was_always_said() -> None:
+    plain = Plain()
+    assert plain.head(STYLE, "win") + plain.message("a room") == first_message(STYLE, "win", "a room")
+    assert plain.head(STYLE, "win", "Hint: go") == "You are in a house. Answer with one action.\nHint: go\nGoal: win\n"
+    assert plain.message("a door") == next_message("a door") == "a door\nYour action:"
+    assert plain.read(" <think> ") == Answer(" <think> ") and plain.write("go", "so") == "go"
+
+
+def test_messages_tell_how_to_answer_what_may_be_done_and_what_was() -> None:
+    assert TAGS.head(STYLE, "win") == (
+        "You are in a house. Answer with one action.\n"
+        "First think it over inside <think> </think>, then put your answer inside <action> </action>.\n"
+        "Goal: win\n"
+    )
+    assert TAGS.message("a door", ["go", "look"]) == "a door\nAdmissible actions: go, look\nYour thought and action:"
+    assert TAGS.recalled([]) == ""
+    assert TAGS.recalled([Turn("a room", "go"), Turn("a hall", "", parsed=False)]) == (
+        "Your last turns:\na room\nAction taken: go\na hall\nAction taken: (no action could be read)\nNow:\n"
+    )
