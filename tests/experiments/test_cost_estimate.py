@@ -244,6 +244,15 @@ def test_disk_by_hand(composed: Composer, tmp_path: Path) -> None:
     assert run.free > 0
 
 
+def test_disk_with_lora_by_hand(composed: Composer) -> None:
+    """Frozen weights twice, adapters twice, and Adam of the adapters alone: 40,960 numbers of rank 8 beside the tiny model's."""
+    config, shape = composed(["model.lora_rank=8", "budget=rl_only"]), shape_of("asset://tiny")
+    assert shape is not None
+    _, run = disk(config, needs(config), shape, replace(PROFILE, checkpoint_bytes=0, episode_bytes=0))
+    _, episodes = disk(config, needs(config), None, None)
+    assert run.needed - episodes.needed == 3 * (8 * (shape.parameters + 40_960) + 8 * 40_960)
+
+
 def test_what_does_not_fit_says_so() -> None:
     assert Headroom("disk", "/runs", 10 * GIB, 20 * GIB).problem == ""
     assert Headroom("disk", "/runs", 19.5 * GIB, 20 * GIB).problem == "disk: 19.5 GiB needed in /runs, 20.0 GiB there"
@@ -254,6 +263,11 @@ def test_memory_grows_with_the_model(composed: Composer) -> None:
     small, large = (memory(composed([]), shape, 20.0)[0] for shape in shapes)
     assert large.needed - small.needed == pytest.approx(299.7e6 * 4 * 5)  # trained: 4 copies; the server: 1
     assert memory(composed(["cluster=gpu1"]), shapes[0], 20.0) == []
+    adapters = composed(["model.lora_rank=8", "actor_rollout_ref.actor.use_kl_loss=true"])
+    small, large = (memory(adapters, shape, 20.0)[0] for shape in shapes)
+    assert large.needed - small.needed == pytest.approx(
+        299.7e6 * 4 * 2
+    )  # frozen, and the server's; the reference is the first
 
 
 def test_planning_is_no_part_of_the_identity(composed: Composer) -> None:

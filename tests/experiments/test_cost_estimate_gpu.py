@@ -60,6 +60,15 @@ def test_memory_by_hand(composed: Composer) -> None:
     assert needed(8, plain[0]) == pytest.approx(16e9 / 8 + 24576 * (2 * 20 * 2048 + 8 * 32_000) + 2e9 + 2e9)
 
 
+def test_memory_with_lora_by_hand(composed: Composer) -> None:
+    """Rank 16 on all linear layers of Qwen2.5-1.5B: 18,464,768 numbers, 16 bytes each; 4 a frozen parameter, and a critic's 16."""
+    words = ["model=qwen2.5_1.5b", "cluster=gpu8", "rollout=transformers", "model.lora_rank=16"]
+    words.append("actor_rollout_ref.actor.ppo_max_token_len_per_gpu=16384")
+    adapter, rest = 18_464_768, 16384 * (2 * 20 * 2048 + 8 * 32_000) + 2e9 + 2e9
+    found = [gpu.memory_bytes(composed([*words, f"algo={algo}"]), ("H100", 8), BILLION) for algo in ("grpo", "ppo")]
+    assert found == pytest.approx([(4e9 + 16 * adapter) / 8 + rest, (20e9 + 16 * adapter) / 8 + rest])
+
+
 @pytest.mark.parametrize("model", ["qwen2.5_7b", "qwen3_8b"])
 def test_the_papers_largest_models_fit_on_one_node(composed: Composer, model: str) -> None:
     """PPO trains a critic of the same size; 8 x 80 GB is what the study had."""

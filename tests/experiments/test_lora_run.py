@@ -18,7 +18,12 @@ pytestmark = pytest.mark.slow
 RANK = 8
 KL = "actor_rollout_ref.actor.use_kl_loss=true"
 COMPARED = "algorithm.rollout_correction.bypass_mode=false"  # the trainer computes the log-probs anew
-LORA = (f"model.lora_rank={RANK}", KL, COMPARED, "reward=dense")
+LORA = (
+    f"model.lora_rank={RANK}",
+    KL,
+    COMPARED,
+    "shaping=[invalid_action]",
+)  # which gives every step something to learn
 ROUNDING = 1e-4  # of probabilities: the server's of merged weights, the trainer's of base and adapter
 
 
