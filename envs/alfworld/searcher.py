@@ -16,7 +16,6 @@ from envs.alfworld import wheel
 from envs.alfworld.kinds import LIGHT, TOOLS, TWO, TYPES
 
 _NAMED = re.compile(r"\ban? ([a-z]+ \d+)")
-_ARRIVED = ("You arrive at", "You open", "On the", "In it", "The ")
 
 
 @dataclass(frozen=True)
@@ -43,7 +42,7 @@ def wanted(goal: str) -> Wanted:
 
 @functools.cache
 def _templates() -> list[tuple[str, re.Pattern[str]]]:
-    """Longer words first: "put a hot mug in desk" is no task about a thing called "hot mug"."""
+    """A type is one word, so "put a hot mug in desk" is no task about a thing called "hot mug"."""
     word = r"([a-z]+)"
     return [
         (task_type, re.compile(template.format(obj=word, recep=word, toggle=word, mrecep="")))
@@ -68,7 +67,6 @@ class Searcher:
         self.places = _NAMED.findall(opening)
         self.seen: dict[str, str] = {}
         self.held = ""
-        self._here = ""
         self._treated: set[str] = set()
         self._done_at = ""
         self._left = self._in_order()
@@ -81,7 +79,7 @@ class Searcher:
         """Take in what the game answered."""
         verb, *words = command.split()
         match verb:
-            case "go" | "open" | "examine" if answer.startswith(_ARRIVED):
+            case "go" | "open" | "examine" if "you see" in answer:
                 self._look(" ".join(words[-2:]), answer)
             case "take" if answer.startswith("You pick up"):
                 self.held = " ".join(words[:2])
@@ -92,10 +90,8 @@ class Searcher:
                 self._treated.add(" ".join(words[:2]))
 
     def _look(self, place: str, answer: str) -> None:
-        self._here = place
-        if "you see" in answer.lower():
-            self.seen |= {name: place for name in _NAMED.findall(answer)}
-            self._left = [other for other in self._left if other != place]
+        self.seen |= {name: place for name in _NAMED.findall(answer)}
+        self._left = [other for other in self._left if other != place]
 
     def _put(self, thing: str, place: str) -> None:
         self.held, self.seen[thing] = "", place

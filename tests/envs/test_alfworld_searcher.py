@@ -6,13 +6,14 @@ import re
 from copy import deepcopy
 
 import pytest
+from alfworld_house import House
 from alfworld_stock import one_of_each
 
 from envs.alfworld import generate, plan
 from envs.alfworld.env import AlfWorldEnv
-from envs.alfworld.house import House
 from envs.alfworld.kinds import TYPES, type_of_seed
 from envs.alfworld.searcher import Searcher, Wanted, wanted
+from envs.catalogue import Catalogue
 from envs.environment import Rejected
 from envs.registry import make_environment
 from records.statistics import wilson
@@ -138,11 +139,28 @@ def test_a_task_in_words_of_its_own_is_refused():
 def test_demonstrations_are_searched_for_and_other_splits_are_as_they_were():
     environment = make_environment("alfworld")
     params = environment.parse_task("one_type")
-    assert environment.for_split(params, "demonstrations")["expert"] == "searcher"
     for split in ("train", "test", "pretraining"):
         assert "expert" not in environment.for_split(params, split)
     planned = make_environment("alfworld", {"expert": "plan"})
     assert planned.for_split(params, "demonstrations") == planned.for_split(params, "train")
+
+
+def test_a_demonstration_game_has_the_searchers_plan_within_the_limit(tmp_path):
+    """Its file, and so its hash, is the same whoever demonstrates; what takes longer is left out and counted."""
+    found, planned = [
+        Catalogue(make_environment("alfworld", settings), tmp_path).listing(
+            "one_type", "demonstrations", 4, workers=1, progress=False
+        )
+        for settings in ({"expert_max_commands": 5}, {"expert": "plan"})
+    ]
+    makers = {task.seed: task for task in planned.tasks}
+    for task in found.tasks:
+        game = Real(task)
+        turns = [(command, game.step(command)) for command in task.expert_plan]
+        assert game.won and len(turns) <= 5 and not acted_unseen(game.opening, turns)
+        assert task.seed not in makers or task.sha256 == makers[task.seed].sha256
+    assert [task.expert_plan for task in found.tasks] != [task.expert_plan for task in planned.tasks]
+    assert {reason for _, reason in found.rejected} == {"the searcher expert did not win within 5 commands"}
 
 
 LEFT_OUT = re.compile(r"look|inventory|help|slice .*|examine .*")
