@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from envs.types import TaskRef
+from rewards.reward import Reward
 from rollouts.episode import Turn
 from rollouts.prompts import PromptStyle
 from rollouts.window import Window
@@ -19,12 +19,6 @@ class Branch:
     parent: int
     turns: tuple[Turn, ...]
     seen: str
-
-
-class TurnReward(Protocol):
-    name: str
-
-    def turn_rewards(self, turns: list[Turn], won: bool, max_score: float) -> list[float]: ...
 
 
 @dataclass(frozen=True)
@@ -43,7 +37,7 @@ class EpisodeSpec:
     task: TaskRef
     style: PromptStyle
     max_turns: int
-    reward: TurnReward | None = None
+    reward: Reward | None = None
     sample: int = 0
     step: int = 0
     prompt: str = ""
@@ -52,4 +46,4 @@ class EpisodeSpec:
     prefix: tuple[str, ...] = ()
     guidance: str = ""
     branch: Branch | None = None
-    named: Mapping[str, TurnReward] = field(default_factory=dict)
+    named: Mapping[str, Reward] = field(default_factory=dict)
