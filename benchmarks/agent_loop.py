@@ -56,10 +56,11 @@ from envs.registry import make_environment
 from envs.types import Observation, StepResult, TaskRef
 from records.models.locate import resolve_model
 from rollouts.prompts import first_message, next_message
+from rollouts.sampling import SampleRequest
 from verl_plugin.dataset import TaskDataset
 from verl_plugin.rollout.agent_worker import AgentLoopWorker, VerlWorker
 from verl_plugin.servers.transformers_server import launch
-from verl_plugin.servers.transformers_server.requests import GenRequest, GenResult
+from verl_plugin.servers.transformers_server.results import GenResult
 from verl_plugin.servers.transformers_server.server import TransformersServer
 
 TASK = "w4-o6-q8"  # won in 8 turns at best: with fewer, every episode has the same number of turns
@@ -145,7 +146,7 @@ class NoPasses(TransformersServer):
 
     ANSWER = (17, 23, 42, 5, 2)  # the last one ends a turn
 
-    def _generate(self, requests: list[GenRequest]) -> tuple[list[GenResult], int | None]:
+    def _generate(self, requests: list[SampleRequest]) -> tuple[list[GenResult], int | None]:
         self._stats.batches += 1
         self._stats.requests += len(requests)
         self._stats.sampled_tokens += len(requests) * len(self.ANSWER)

@@ -24,7 +24,7 @@ from typing import Any
 import torch
 from transformers import AutoModelForCausalLM, Qwen3Config, Qwen3ForCausalLM
 
-from verl_plugin.servers.transformers_server.generator import PREFIX_BYTES, Generator, GenRequest
+from verl_plugin.servers.transformers_server.generator import PREFIX_BYTES, Generator, SampleRequest
 
 SHAPE: dict[str, Any] = {
     "vocab_size": 1700,
@@ -67,7 +67,7 @@ def run_ours(generator: Generator, batches: Sequence[TurnBatch]) -> None:
     for turn, batch in enumerate(batches):
         generator.generate(
             [
-                GenRequest(f"episode-{i}", ids, limit, temperature=1.0, seed=1000 * turn + i)
+                SampleRequest(f"episode-{i}", ids, limit, temperature=1.0, seed=1000 * turn + i)
                 for i, (ids, limit) in enumerate(zip(batch.prompts, batch.limits, strict=True))
             ]
         )

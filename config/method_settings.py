@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any, get_type_hints
+from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import ConfigKeyError, OmegaConfBaseException
@@ -16,7 +16,7 @@ from omegaconf.errors import ConfigKeyError, OmegaConfBaseException
 from algorithms.chosen import ALGO, TARGET, Chosen, estimator_of, is_schedule, method_class, slots_of
 from algorithms.registry import SLOTS, on_turns
 from config.errors import ConfigError
-from config.nodes import merged
+from config.nodes import fields_in, merged
 from config.schema import Algo
 from envs.extensions import UnknownName
 from envs.names import nearest
@@ -76,9 +76,7 @@ def _meant(word: str, known: Sequence[str], place: str = "") -> str:
 
 
 def _structured(kind: Any, given: dict[str, Any], place: str) -> DictConfig:
-    hints = get_type_hints(kind)
-    fields = [(item.name, hints[item.name], _default(item)) for item in dataclasses.fields(kind) if item.init]
-    settings = dataclasses.make_dataclass(kind.__name__, fields)
+    settings = dataclasses.make_dataclass(kind.__name__, fields_in(kind))
     try:
         typed = OmegaConf.merge(OmegaConf.structured(settings), given)
     except ConfigKeyError as error:  # its own keys are known by now
@@ -88,10 +86,6 @@ def _structured(kind: Any, given: dict[str, Any], place: str) -> DictConfig:
     except OmegaConfBaseException as error:
         raise ConfigError(f"{place}.{error.full_key}: {str(error).splitlines()[0]}") from error
     return OmegaConf.create(OmegaConf.to_container(typed, resolve=False))  # untyped: a schedule may stand for a number
-
-
-def _default(item: dataclasses.Field[Any]) -> Any:
-    return dataclasses.field(default=item.default, default_factory=item.default_factory)  # type: ignore[call-overload]
 
 
 def made(config: DictConfig) -> Chosen:

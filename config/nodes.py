@@ -87,19 +87,15 @@ def _dataclass(kind: Any) -> type:
 @cache
 def merged(ours: type, theirs: type) -> type:
     """One dataclass with the fields of both; not a subclass, since only one of them is frozen."""
-    fields = {item[0]: item for cls in (ours, theirs) for item in _fields(cls)}
+    fields = {item[0]: item for cls in (ours, theirs) for item in fields_in(cls)}
     return dataclasses.make_dataclass(ours.__name__, fields.values())
 
 
-def _fields(cls: type) -> list[tuple[str, Any, Any]]:
-    hints = get_type_hints(cls)
-    return [(f.name, hints[f.name], _default(f)) for f in dataclasses.fields(cls) if f.init]
-
-
-def _default(field: dataclasses.Field[Any]) -> Any:
-    if field.default_factory is not dataclasses.MISSING:
-        return dataclasses.field(default_factory=field.default_factory)
-    return dataclasses.field(default=field.default)
+def fields_in(kind: Any) -> list[tuple[str, Any, Any]]:
+    """Name, type and default of each setting, as ``make_dataclass`` takes them."""
+    hints, found = get_type_hints(kind), [item for item in dataclasses.fields(kind) if item.init]
+    kept = [{"default": item.default, "default_factory": item.default_factory} for item in found]
+    return [(item.name, hints[item.name], dataclasses.field(**have)) for item, have in zip(found, kept, strict=True)]  # type: ignore[call-overload]
 
 
 def _give_type(config: DictConfig, node: str, kind: type) -> None:

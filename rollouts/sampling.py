@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 
 @dataclass(frozen=True)
 class SampleRequest:
-    """One turn to be sampled. ``request_id`` stays the same over an episode, so that a server can keep its prefix.
-    ``entropies`` asks for those of the answer's tokens too.
+    """One turn to be sampled. ``temperature=0`` is greedy; ``top_p=1`` and ``top_k<=0`` keep the full distribution.
+
+    ``request_id`` stays the same over an episode's turns, so that only what is new of its prompt is computed. ``seed`` (not
+    negative) is all the randomness of the answer. ``entropies``: those of its tokens are asked for too.
     """
 
     request_id: str
-    prompt_ids: tuple[int, ...]
+    prompt_ids: Sequence[int]
     max_tokens: int
-    temperature: float
-    top_p: float
-    top_k: int
-    seed: int
+    temperature: float = 1.0
+    top_p: float = 1.0
+    top_k: int = -1
+    seed: int = 0
     entropies: bool = False
 
 

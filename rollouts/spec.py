@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from envs.types import TaskRef
+from rewards.reward import Reward
 from rollouts.episode import Turn
 from rollouts.prompt_forms.form import PromptForm
 from rollouts.prompt_forms.plain import PLAIN_FORM
@@ -21,12 +21,6 @@ class Branch:
     parent: int
     turns: tuple[Turn, ...]
     seen: str
-
-
-class TurnReward(Protocol):
-    name: str
-
-    def turn_rewards(self, turns: list[Turn], won: bool, max_score: float) -> list[float]: ...
 
 
 @dataclass(frozen=True)
@@ -46,7 +40,7 @@ class EpisodeSpec:
     task: TaskRef
     style: PromptStyle
     max_turns: int
-    reward: TurnReward | None = None
+    reward: Reward | None = None
     sample: int = 0
     step: int = 0
     prompt: str = ""
@@ -55,5 +49,5 @@ class EpisodeSpec:
     prefix: tuple[str, ...] = ()
     guidance: str = ""
     branch: Branch | None = None
-    named: Mapping[str, TurnReward] = field(default_factory=dict)
+    named: Mapping[str, Reward] = field(default_factory=dict)
     form: PromptForm = PLAIN_FORM

@@ -75,10 +75,12 @@ def _calibrating(config: DictConfig) -> str:
     """What is measured first, and how long about."""
     less = calibrate.short(config)
     wanted, part = needs(less), allocate_budget(less)
+    parts = [f"{part.demonstrations} demonstrations and SFT"] if part.demonstrations else []
+    parts += [f"{part.steps} RL steps of {part.episodes_per_step} episodes"] if part.steps else []
     return (
-        f"no run of this kind was measured on this machine: a short one is made now, once, with {part.demonstrations} "
-        f"demonstrations, {part.steps} RL steps of {part.episodes_per_step} episodes, and {wanted.samples} test episodes of each of "
-        f"{wanted.models} models; model=tiny takes about 2 minutes for it on two free cores, a larger model more"
+        "no run of this kind was measured on this machine: a short one is made now, once, with "
+        f"{', '.join(parts)}, and {wanted.samples} test episodes of each of {wanted.models} models; with model=tiny that takes about 2 "
+        "minutes on two free cores, with a larger model more"
     )
 
 

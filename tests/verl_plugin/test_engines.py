@@ -14,7 +14,7 @@ from verl.workers.engine.fsdp.transformer_impl import FSDPEngine
 from verl.workers.engine.utils import prepare_micro_batches
 
 from verl_plugin.cpu import micro_batches
-from verl_plugin.servers.transformers_server.generator import Generator, GenRequest
+from verl_plugin.servers.transformers_server.generator import Generator, SampleRequest
 from verl_plugin.training import zero_advantages
 
 pytestmark = pytest.mark.usefixtures("one_process")
@@ -27,7 +27,7 @@ def played(engine: Any) -> tuple[TensorDict, list[list[float]]]:
     weights, _ = engine.get_per_tensor_param()
     generator.load_weights(weights)
     prompts = [[4, 5, 6, 7], [8, 9], [10, 11, 12, 13, 14, 15]]
-    requests = [GenRequest(f"r{i}", ids, 4 + i, TEMPERATURE, seed=i) for i, ids in enumerate(prompts)]
+    requests = [SampleRequest(f"r{i}", ids, 4 + i, TEMPERATURE, seed=i) for i, ids in enumerate(prompts)]
     results = generator.generate(requests)
     rows = [[*ids, *result.token_ids] for ids, result in zip(prompts, results, strict=True)]
     masks = [[1] * len(result.token_ids) for result in results]

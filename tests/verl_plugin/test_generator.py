@@ -17,7 +17,7 @@ from transformers import (
     Qwen3ForCausalLM,
 )
 
-from verl_plugin.servers.transformers_server.generator import Generator, GenRequest, GenResult, RequestTooLong
+from verl_plugin.servers.transformers_server.generator import Generator, GenResult, RequestTooLong, SampleRequest
 
 PAD, VOCABULARY = 0, 97
 EOS = list(range(1, 10))  # many, so that some rows of a batch end early
@@ -56,9 +56,9 @@ def prompts(count: int, longest: int = 40, seed: int = 0) -> list[list[int]]:
     return [[rng.randrange(10, VOCABULARY) for _ in range(rng.randrange(1, longest))] for _ in range(count)]
 
 
-def requests_for(rows: Sequence[Sequence[int]], **kwargs: Any) -> list[GenRequest]:
+def requests_for(rows: Sequence[Sequence[int]], **kwargs: Any) -> list[SampleRequest]:
     defaults = {"max_tokens": 8, **kwargs}
-    return [GenRequest(f"r{i}", ids, seed=1000 + i, **defaults) for i, ids in enumerate(rows)]
+    return [SampleRequest(f"r{i}", ids, seed=1000 + i, **defaults) for i, ids in enumerate(rows)]
 
 
 @torch.no_grad()
@@ -71,7 +71,7 @@ def teacher_forced(model: Any, ids: Sequence[int], answer: Sequence[int], temper
 
 
 def assert_teacher_forced(
-    generator: Generator, requests: Sequence[GenRequest], results: Sequence[GenResult], within: float = 1e-5
+    generator: Generator, requests: Sequence[SampleRequest], results: Sequence[GenResult], within: float = 1e-5
 ) -> None:
     for request, result in zip(requests, results, strict=True):
         expected = teacher_forced(generator.model, request.prompt_ids, result.token_ids, request.temperature)
@@ -98,7 +98,7 @@ def play(generator: Generator, rows: list[list[int]], turns: int, **kwargs: Any)
     rows = [list(ids) for ids in rows]
     for turn in range(turns):
         playing = range(len(rows) - 3 * turn)
-        requests = [GenRequest(f"r{i}", rows[i], seed=100 * turn + i, **kwargs) for i in playing]
+        requests = [SampleRequest(f"r{i}", rows[i], seed=100 * turn + i, **kwargs) for i in playing]
         for i, result in zip(playing, generator.generate(requests), strict=True):
             rows[i] += [*result.token_ids, *(rng.randrange(10, VOCABULARY) for _ in range(rng.randrange(1, 9)))]
     return rows
@@ -122,7 +122,7 @@ def test_log_probs_equal_teacher_forcing_over_turns(family: str, device: str) ->
     rows, rng = prompts(64), random.Random(1)
     for turn in range(3):
         requests = [
-            GenRequest(
+            SampleRequest(
                 f"r{i}", ids, rng.randrange(1, 12), temperature=rng.choice([0.0, 0.4, 1.0, 1.7]), seed=64 * turn + i
             )
             for i, ids in enumerate(rows)
@@ -143,7 +143,7 @@ def test_prefixes_change_no_token() -> None:
     assert 0 < len(some.prefixes) < 16 and some.prefixes.nbytes <= 64 * 1024
 
 
-def fed_tokens(generator: Generator, requests: Sequence[GenRequest]) -> int:
+def fed_tokens(generator: Generator, requests: Sequence[SampleRequest]) -> int:
     """Ids that went through the embedding, padding counted."""
     counts: list[int] = []
     handle = generator.model.model.embed_tokens.register_forward_pre_hook(
@@ -157,29 +157,29 @@ def fed_tokens(generator: Generator, requests: Sequence[GenRequest]) -> int:
 def test_only_what_is_new_is_computed() -> None:
     generator = make_generator()
     ids = prompts(1, 200)[0] + [5] * 50
-    answer = generator.generate([GenRequest("a", ids, 3)])[0]
+    answer = generator.generate([SampleRequest("a", ids, 3)])[0]
     longer = [*ids, *answer.token_ids, 7, 8, 9]
-    assert fed_tokens(generator, [GenRequest("a", longer, 1)]) == 4, "the last sampled token and three new ones"
-    assert fed_tokens(generator, [GenRequest("a", longer, 1)]) == 1, "a prompt that is known to its end feeds one"
+    assert fed_tokens(generator, [SampleRequest("a", longer, 1)]) == 4, "the last sampled token and three new ones"
+    assert fed_tokens(generator, [SampleRequest("a", longer, 1)]) == 1, "a prompt that is known to its end feeds one"
     changed = [*longer[:-3], 10, 11]
-    assert fed_tokens(generator, [GenRequest("a", changed, 1)]) == 2, "where ids part, all after it is new"
-    assert fed_tokens(generator, [GenRequest("b", changed, 1)]) == len(changed), "another episode shares nothing"
+    assert fed_tokens(generator, [SampleRequest("a", changed, 1)]) == 2, "where ids part, all after it is new"
+    assert fed_tokens(generator, [SampleRequest("b", changed, 1)]) == len(changed), "another episode shares nothing"
 
 
 def test_rewritten_history_gives_the_tokens_of_a_fresh_start() -> None:
     generator, ids = make_generator(), prompts(1, 60, seed=3)[0]
-    generator.generate([GenRequest("a", ids, 8, seed=1)])
+    generator.generate([SampleRequest("a", ids, 8, seed=1)])
     changed = [*ids[: len(ids) // 2], 9, 9, 9]
-    again = generator.generate([GenRequest("a", changed, 8, seed=2)])[0]
-    fresh = make_generator().generate([GenRequest("a", changed, 8, seed=2)])[0]
+    again = generator.generate([SampleRequest("a", changed, 8, seed=2)])[0]
+    fresh = make_generator().generate([SampleRequest("a", changed, 8, seed=2)])[0]
     assert again.token_ids == fresh.token_ids
     assert again.log_probs == pytest.approx(fresh.log_probs, abs=1e-5)
 
 
 def test_a_request_twice_in_a_batch() -> None:
     generator, ids = make_generator(), prompts(1)[0]
-    generator.generate([GenRequest("a", ids, 4)])
-    first, second = generator.generate([GenRequest("a", ids, 4, seed=3), GenRequest("a", ids, 4, seed=3)])
+    generator.generate([SampleRequest("a", ids, 4)])
+    first, second = generator.generate([SampleRequest("a", ids, 4, seed=3), SampleRequest("a", ids, 4, seed=3)])
     assert first.token_ids == second.token_ids
 
 
@@ -197,7 +197,7 @@ def test_the_seed_is_all_the_randomness() -> None:
     generator, ids = make_generator(), prompts(1)[0]
 
     def sample(seed: int) -> list[int]:
-        return generator.generate([GenRequest("x", ids, 12, seed=seed)])[0].token_ids
+        return generator.generate([SampleRequest("x", ids, 12, seed=seed)])[0].token_ids
 
     assert sample(7) == sample(7)
     assert len({tuple(sample(seed)) for seed in range(8)}) > 4
@@ -213,7 +213,7 @@ def test_rules_of_one_row_leave_the_others_alone() -> None:
         {"temperature": 2.0, "max_tokens": 1},
         {"temperature": 1.3, "top_p": 0.7, "top_k": 20, "max_tokens": 12},
     ]
-    requests = [GenRequest(f"r{i}", ids, seed=i, **rule) for i, rule in enumerate(rules)]
+    requests = [SampleRequest(f"r{i}", ids, seed=i, **rule) for i, rule in enumerate(rules)]
     generator = make_generator()
     together = generator.generate(requests)
     assert_teacher_forced(generator, requests, together)
@@ -274,13 +274,13 @@ def test_an_untied_head_is_missed() -> None:
 
 def test_a_request_that_does_not_fit_is_refused() -> None:
     generator = make_generator()
-    generator.generate([GenRequest("fits", [5] * 250, 6)])
+    generator.generate([SampleRequest("fits", [5] * 250, 6)])
     with pytest.raises(RequestTooLong, match=r"long: 251 \+ 6 tokens, the model's context holds 256"):
-        generator.generate([GenRequest("short", [5], 2), GenRequest("long", [5] * 251, 6)])
+        generator.generate([SampleRequest("short", [5], 2), SampleRequest("long", [5] * 251, 6)])
     with pytest.raises(ValueError, match="0 prompt ids"):
-        generator.generate([GenRequest("empty", [], 2)])
+        generator.generate([SampleRequest("empty", [], 2)])
     with pytest.raises(ValueError, match="at most 0 more"):
-        generator.generate([GenRequest("nothing", [5], 0)])
+        generator.generate([SampleRequest("nothing", [5], 0)])
     assert generator.generate([]) == []
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from transformers import AutoModelForCausalLM
 from verl.workers.config import RolloutConfig
 from verl.workers.rollout.replica import TokenOutput
 
-from verl_plugin.servers.transformers_server.generator import Generator, GenRequest, RequestTooLong
+from verl_plugin.servers.transformers_server.generator import Generator, RequestTooLong, SampleRequest
 from verl_plugin.servers.transformers_server.replica import TransformersReplica, WeightSync, server_name
 from verl_plugin.servers.transformers_server.server import TransformersServer, seed_of
 
@@ -36,7 +35,7 @@ def ask(server: TransformersServer, name: str, **params: Any) -> Awaitable[Token
     return server.generate(name, prompt_ids=PROMPT, sampling_params={"temperature": 1.0, **params})
 
 
-def expected(*requests: GenRequest) -> list[tuple[list[int], list[float]]]:
+def expected(*requests: SampleRequest) -> list[tuple[list[int], list[float]]]:
     return [(result.token_ids, result.log_probs) for result in Generator.from_pretrained(TINY).generate(requests)]
 
 
@@ -45,7 +44,7 @@ def test_a_request_is_answered_as_the_generator_answers() -> None:
         return await ask(server, "a", max_tokens=5, seed=3, top_p=0.9, top_k=50, temperature=0.7)
 
     output = serve(scenario)
-    [(tokens, logprobs)] = expected(GenRequest("a", PROMPT, 5, temperature=0.7, top_p=0.9, top_k=50, seed=3))
+    [(tokens, logprobs)] = expected(SampleRequest("a", PROMPT, 5, temperature=0.7, top_p=0.9, top_k=50, seed=3))
     assert output.token_ids == tokens
     assert output.log_probs == pytest.approx(logprobs, abs=1e-6)
     assert output.stop_reason in ("completed", "length")
@@ -62,7 +61,7 @@ def test_requests_that_come_together_share_batches_and_keep_their_rules() -> Non
 
     outputs, stats = serve(scenario, max_batch=8)
     for i, output in enumerate(outputs):
-        [(tokens, _)] = expected(GenRequest(f"r{i}", PROMPT, 1 + i % 6, temperature=i % 3, seed=i))
+        [(tokens, _)] = expected(SampleRequest(f"r{i}", PROMPT, 1 + i % 6, temperature=i % 3, seed=i))
         assert output.token_ids == tokens
     assert stats["batches"] == 3, "8 + 8 + 4"
     assert stats["requests"] == 20
@@ -84,10 +83,10 @@ def test_without_a_seed_the_request_itself_is_the_seed() -> None:
 
 
 def test_generate_batch_runs_that_list_in_that_order() -> None:
-    requests = [GenRequest(f"r{i}", PROMPT[: 1 + i % 5], 1 + i % 4, temperature=1.0, seed=i) for i in range(70)]
+    requests = [SampleRequest(f"r{i}", PROMPT[: 1 + i % 5], 1 + i % 4, temperature=1.0, seed=i) for i in range(70)]
 
     async def scenario(server: TransformersServer) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-        answers = await server.generate_batch([asdict(request) for request in requests])
+        answers = await server.generate_batch(requests)
         return answers, await server.stats()
 
     answers, stats = serve(scenario, max_batch=8)
@@ -101,8 +100,8 @@ def test_what_cannot_be_done_is_refused_and_the_server_goes_on() -> None:
         context = server._generator.context
         with pytest.raises(RequestTooLong, match=f"context holds {context}"):
             await server.generate("long", prompt_ids=[5] * context, sampling_params={"max_tokens": 1})
-        batch = [GenRequest("good", PROMPT, 7, seed=1), GenRequest("long", [5], 9000)]
-        fits, long = await server.generate_batch([asdict(request) for request in batch])
+        batch = [SampleRequest("good", PROMPT, 7, seed=1), SampleRequest("long", [5], 9000)]
+        fits, long = await server.generate_batch(batch)
         assert (long["token_ids"], long["stop_reason"]) == ([], "too_long")
         assert fits["token_ids"] == expected(batch[0])[0][0]
         with pytest.raises(ValueError, match="text only"):
@@ -113,7 +112,7 @@ def test_what_cannot_be_done_is_refused_and_the_server_goes_on() -> None:
             await server.generate("alien", prompt_ids=[10**6], sampling_params={})
         return await ask(server, "good", seed=1)
 
-    assert serve(scenario).token_ids == expected(GenRequest("good", PROMPT, 7, seed=1))[0][0]
+    assert serve(scenario).token_ids == expected(SampleRequest("good", PROMPT, 7, seed=1))[0][0]
 
 
 def test_after_an_abort_new_requests_wait_for_the_resume() -> None:
@@ -133,7 +132,7 @@ def test_after_an_abort_new_requests_wait_for_the_resume() -> None:
     assert {output.stop_reason for output in [*outputs[1:], rejected]} == {"aborted"}
     assert rejected.token_ids == []
     assert parked
-    assert late.token_ids == expected(GenRequest("late", PROMPT, 7, seed=9))[0][0]
+    assert late.token_ids == expected(SampleRequest("late", PROMPT, 7, seed=9))[0][0]
 
 
 def test_a_caller_that_gave_up_harms_nobody() -> None:
@@ -144,7 +143,7 @@ def test_a_caller_that_gave_up_harms_nobody() -> None:
         gone.cancel()
         return await kept
 
-    assert serve(scenario).token_ids == expected(GenRequest("kept", PROMPT, 7, seed=2))[0][0]
+    assert serve(scenario).token_ids == expected(SampleRequest("kept", PROMPT, 7, seed=2))[0][0]
 
 
 class ModelConfig:
@@ -164,16 +163,15 @@ def test_verls_replica_serves_and_takes_new_weights(ray_session: None) -> None:
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.mul_(0.9)
-    requests = [GenRequest(f"r{i}", PROMPT[: i + 1], 6, temperature=1.0, seed=i) for i in range(6)]
+    requests = [SampleRequest(f"r{i}", PROMPT[: i + 1], 6, temperature=1.0, seed=i) for i in range(6)]
 
     async def scenario() -> tuple[list[dict[str, Any]], list[dict[str, Any]], TokenOutput, dict[str, Any]]:
         await replica.launch_servers()
         server = ray.get_actor(server_name(0))
         assert server == replica.server_handle
-        wire = [asdict(request) for request in requests]
-        before = await server.generate_batch.remote(wire)
+        before = await server.generate_batch.remote(requests)
         await sync.update_weights(iter(model.state_dict().items()), global_steps=4)
-        after = await server.generate_batch.remote(wire)
+        after = await server.generate_batch.remote(requests)
         single = await server.generate.remote(
             request_id="s", prompt_ids=PROMPT, sampling_params={"seed": 1}, image_data=None, video_data=None
         )

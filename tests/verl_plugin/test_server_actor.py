@@ -7,7 +7,6 @@ import random
 import shlex
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ import torch
 from ray.actor import ActorHandle
 from transformers import AutoModelForCausalLM
 
-from verl_plugin.servers.transformers_server.generator import Generator, GenRequest, RequestTooLong
+from verl_plugin.servers.transformers_server.generator import Generator, RequestTooLong, SampleRequest
 from verl_plugin.servers.transformers_server.server import TransformersServer
 
 ROOT = Path(__file__).parents[2]
@@ -63,12 +62,12 @@ def weights(step: int) -> dict[str, torch.Tensor]:
     return {name: tensor * (1 - 0.05 * step) for name, tensor in state.items()}
 
 
-def ragged(count: int, seed: int, name: str = "r") -> list[GenRequest]:
+def ragged(count: int, seed: int, name: str = "r") -> list[SampleRequest]:
     """No top-k and no top-p: after random ids many tokens are equally likely to eight digits, and which of them would be
     kept is a matter of rounding, which differs from batch to batch."""
     rng = random.Random(seed)
     return [
-        GenRequest(
+        SampleRequest(
             f"{name}{i}",
             [rng.randrange(10, 1500) for _ in range(rng.randrange(1, 120))],
             rng.randrange(1, 17),
@@ -79,7 +78,7 @@ def ragged(count: int, seed: int, name: str = "r") -> list[GenRequest]:
     ]
 
 
-async def ask(server: ActorHandle, request: GenRequest) -> Any:
+async def ask(server: ActorHandle, request: SampleRequest) -> Any:
     names = ("temperature", "top_p", "top_k", "seed", "max_tokens")
     params = {name: getattr(request, name) for name in names}
     return await server.generate.remote(request.request_id, prompt_ids=request.prompt_ids, sampling_params=params)
@@ -111,11 +110,11 @@ async def test_each_answer_comes_from_the_weights_that_it_names(server: ActorHan
     calls: list[Any] = []
     for turn, batch in enumerate(batches.values()):
         calls += [ask(server, request) for request in singles[2 * turn : 2 * turn + 2]]
-        calls.append(server.generate_batch.remote([asdict(request) for request in batch]))
+        calls.append(server.generate_batch.remote(batch))
         if turn % 3 == 2:
             calls.append(server.update_weights.remote(weights(1 + turn // 3), 1 + turn // 3))
     answers = await asyncio.gather(*(asyncio.ensure_future(awaited(call)) for call in calls))
-    seen: list[tuple[GenRequest, list[int], int]] = []
+    seen: list[tuple[SampleRequest, list[int], int]] = []
     rest = iter(singles)
     waiting = iter(batches.values())
     for answer in answers:
@@ -138,7 +137,7 @@ async def test_a_refused_request_or_update_leaves_the_others_alone(server: Actor
     with pytest.raises(ValueError, match="missing"):
         await server.update_weights.remote({"model.norm.weight": torch.ones(64)}, 8)
     good = ragged(6, seed=5)
-    too_long = GenRequest("long", [5] * generator.context, 1)
+    too_long = SampleRequest("long", [5] * generator.context, 1)
     *answers, refused = await asyncio.gather(
         *(ask(server, request) for request in [*good, too_long]), return_exceptions=True
     )
@@ -150,7 +149,7 @@ async def test_a_refused_request_or_update_leaves_the_others_alone(server: Actor
 async def test_an_abort_answers_who_waits_and_the_server_goes_on(server: ActorHandle, generator: Generator) -> None:
     await server.update_weights.remote(weights(0), 0)
     generator.load_weights(weights(0).items())
-    long = [asdict(GenRequest(f"long{i}", [7] * 100, 200, temperature=1.0, seed=i)) for i in range(64)]
+    long = [SampleRequest(f"long{i}", [7] * 100, 200, temperature=1.0, seed=i) for i in range(64)]
     running = asyncio.ensure_future(awaited(server.generate_batch.remote(long)))
     await asyncio.sleep(0.05)
     requests = ragged(200, seed=9)
@@ -172,7 +171,7 @@ async def test_finished_episodes_leave_no_memory(server: ActorHandle) -> None:
     process finds its level: how the batches fall together decides when."""
 
     async def step(number: int) -> int:
-        wire = [asdict(GenRequest(f"{number}-{i}", [7] * 600, 2, seed=i)) for i in range(64)]
+        wire = [SampleRequest(f"{number}-{i}", [7] * 600, 2, seed=i) for i in range(64)]
         await server.generate_batch.remote(wire)
         await server.update_weights.remote(weights(0), number)
         return (await server.stats.remote())["peak_memory_bytes"]

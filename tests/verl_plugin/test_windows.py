@@ -36,7 +36,7 @@ from rollouts.tokenise import fill_ids
 from rollouts.window import Window, rows_of
 from verl_plugin.rollout.agent_loop import RowOutput, TurngridAgentLoop, to_outputs
 from verl_plugin.rollout.token_stream import TokenCodec
-from verl_plugin.servers.transformers_server.generator import Generator, GenRequest
+from verl_plugin.servers.transformers_server.generator import Generator
 from verl_plugin.sft_rows import EpisodeRows
 from verl_plugin.training import estimators  # noqa: F401 - registers ours with verl
 from verl_plugin.training.episode_advantages import by_episode, concat_rows, sessions, split_rows
@@ -54,7 +54,7 @@ class Recording:
 
     async def sample(self, request: SampleRequest) -> Sample:
         self.asked.append(request)
-        (answer,) = self.generator.generate([GenRequest(**vars(request))])
+        (answer,) = self.generator.generate([request])
         return Sample(tuple(answer.token_ids), tuple(answer.log_probs), entropies=tuple(answer.entropies))
 
 

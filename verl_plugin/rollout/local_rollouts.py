@@ -18,7 +18,7 @@ from rollouts.loop import EpisodeSpec, run_episode
 from rollouts.model_policy import ContextLimit, ModelPolicy
 from rollouts.sampling import Sample, SampleRequest, SamplingParams
 from verl_plugin.rollout.token_stream import TokenCodec
-from verl_plugin.servers.transformers_server.generator import Generator, GenRequest
+from verl_plugin.servers.transformers_server.generator import Generator
 
 LOCKSTEP_SIZE = 64  # episodes in the model at once; two lockstep batches alternate
 
@@ -34,8 +34,7 @@ class LoadedModel:
         self._thread = ThreadPoolExecutor(max_workers=1)
 
     async def __call__(self, requests: list[SampleRequest]) -> list[Sample]:
-        batch = [GenRequest(**vars(request)) for request in requests]
-        answers = await asyncio.get_running_loop().run_in_executor(self._thread, self.generator.generate, batch)
+        answers = await asyncio.get_running_loop().run_in_executor(self._thread, self.generator.generate, requests)
         return [Sample(tuple(answer.token_ids), tuple(answer.log_probs)) for answer in answers]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 import ray
@@ -98,7 +98,7 @@ class BatchSampler:
         """Raises: SampleLost: the server died; if it could be started again, that has been done."""
         self._server = self._server or _found(self.replica)
         try:
-            answers = await self._server.generate_batch.remote([_wire(request) for request in requests])
+            answers = await self._server.generate_batch.remote(requests)
         except RayActorError as error:
             await revive(self._server, self.replica)
             raise SampleLost("the rollout server died; it was started again with the step's weights") from error
@@ -110,10 +110,6 @@ def _found(replica: int) -> Any:
         return ray.get_actor(server_name(replica))
     except ValueError as error:
         raise SampleLost(f"rollout server {replica} died for good") from error
-
-
-def _wire(request: SampleRequest) -> dict[str, Any]:
-    return {**asdict(request), "prompt_ids": list(request.prompt_ids)}
 
 
 def _sample(request: SampleRequest, answer: dict[str, Any]) -> Sample | Exception:

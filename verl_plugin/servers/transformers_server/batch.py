@@ -8,9 +8,9 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 
+from rollouts.sampling import SampleRequest
 from verl_plugin.servers.transformers_server.prefix_store import Prefix, PrefixStore
 from verl_plugin.servers.transformers_server.ragged_cache import RaggedCache
-from verl_plugin.servers.transformers_server.requests import GenRequest
 from verl_plugin.servers.transformers_server.sampling import Rules, draw, top_entropies, uniforms
 
 
@@ -36,7 +36,7 @@ class Batch:
     A row that has ended stays where it is, as padding, until at most half of the rows go on: then these close ranks.
     """
 
-    def __init__(self, owner: Machinery, requests: Sequence[GenRequest]) -> None:
+    def __init__(self, owner: Machinery, requests: Sequence[SampleRequest]) -> None:
         self.owner, self.requests, self.device = owner, requests, owner.model.device
         self.cache = owner.cache
         self.cache.begin(len(requests), max(len(r.prompt_ids) + r.max_tokens for r in requests))

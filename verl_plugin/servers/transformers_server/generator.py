@@ -13,12 +13,12 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from records.models.loading import load_whole
-from rollouts.sampling import RequestTooLong
+from rollouts.sampling import RequestTooLong, SampleRequest
 from verl_plugin.servers.transformers_server.attention import GROUPED
 from verl_plugin.servers.transformers_server.batch import Batch
 from verl_plugin.servers.transformers_server.prefix_store import PrefixStore
 from verl_plugin.servers.transformers_server.ragged_cache import RaggedCache
-from verl_plugin.servers.transformers_server.requests import GenRequest, GenResult
+from verl_plugin.servers.transformers_server.results import GenResult
 
 PREFIX_BYTES = 512 * 2**20
 
@@ -79,7 +79,7 @@ class Generator:
         self.prefixes.clear()
 
     @torch.inference_mode()
-    def generate(self, requests: Sequence[GenRequest]) -> list[GenResult]:
+    def generate(self, requests: Sequence[SampleRequest]) -> list[GenResult]:
         """Sample all requests as one ragged batch.
 
         Raises:
@@ -102,7 +102,7 @@ class Generator:
             for ids, logprobs, entropies in answers
         ]
 
-    def check(self, request: GenRequest) -> None:
+    def check(self, request: SampleRequest) -> None:
         """Raises: RequestTooLong where prompt and answer do not fit; ValueError where there is nothing to do, or ids are
         not in the vocabulary (a GPU would not survive them)."""
         if not len(request.prompt_ids) or request.max_tokens < 1:

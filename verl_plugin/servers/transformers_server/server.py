@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 import ray
 
 from rollouts.futures import settle
-from rollouts.sampling import RequestTooLong
-from verl_plugin.servers.transformers_server.requests import GenRequest, GenResult
+from rollouts.sampling import RequestTooLong, SampleRequest
+from verl_plugin.servers.transformers_server.results import GenResult
 
 if TYPE_CHECKING:
     import torch
@@ -54,7 +54,7 @@ class _Answer:
 class _Waiting:
     """A request in the queue."""
 
-    request: GenRequest
+    request: SampleRequest
     answer: asyncio.Future[_Answer]
 
 
@@ -128,8 +128,8 @@ class TransformersServer:
             extra_fields={"global_steps": answer.step},
         )
 
-    async def generate_batch(self, requests: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Exactly these requests (``GenRequest``'s fields) as one batch, in this order, without those that do not fit.
+    async def generate_batch(self, requests: Sequence[SampleRequest]) -> list[dict[str, Any]]:
+        """Exactly these requests as one batch, in this order, without those that do not fit.
 
         Returns:
             For each of them ``GenResult``'s fields and ``global_steps``, the training step of the weights.
@@ -138,15 +138,14 @@ class TransformersServer:
             ValueError: a request that says nothing or has ids beyond the vocabulary.
         """
         await self._loaded.wait()
-        asked = [GenRequest(**request) for request in requests]
-        fits = [self._fits(request) for request in asked]
-        wanted = [request for request, fit in zip(asked, fits, strict=True) if fit]
+        fits = [self._fits(request) for request in requests]
+        wanted = [request for request, fit in zip(requests, fits, strict=True) if fit]
         answered, step = await self._in_thread(self._generate, wanted)
         rest = iter(answered)
         results = [next(rest) if fit else GenResult([], [], TOO_LONG) for fit in fits]
         return [{**asdict(result), "global_steps": step} for result in results]
 
-    def _fits(self, request: GenRequest) -> bool:
+    def _fits(self, request: SampleRequest) -> bool:
         try:
             self._generator.check(request)
         except RequestTooLong:
@@ -171,10 +170,10 @@ class TransformersServer:
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
         return {**asdict(self._stats), "peak_memory_bytes": peak}
 
-    def _request(self, request_id: str, prompt_ids: Sequence[int], params: dict[str, Any]) -> GenRequest:
+    def _request(self, request_id: str, prompt_ids: Sequence[int], params: dict[str, Any]) -> SampleRequest:
         given = [params[name] for name in ("max_tokens", "max_new_tokens") if params.get(name) is not None]
         seed = params.get("seed")
-        return GenRequest(
+        return SampleRequest(
             request_id=request_id,
             prompt_ids=list(prompt_ids),
             max_tokens=int(given[0]) if given else self._response_length,
@@ -184,7 +183,7 @@ class TransformersServer:
             seed=seed_of(request_id, len(prompt_ids)) if seed is None else int(seed),
         )
 
-    async def _in_turn(self, request: GenRequest) -> _Answer:
+    async def _in_turn(self, request: SampleRequest) -> _Answer:
         while not self._open.is_set():
             if self._rejecting:
                 return _Answer(None, None)
@@ -210,7 +209,7 @@ class TransformersServer:
             for waiting, answer in zip(batch, answers, strict=True):
                 settle(waiting.answer, answer)
 
-    def _generate(self, requests: list[GenRequest]) -> tuple[list[GenResult], int | None]:
+    def _generate(self, requests: list[SampleRequest]) -> tuple[list[GenResult], int | None]:
         """The step is read here, in the thread: by the time that the loop hears of it, it may be another."""
         start = time.perf_counter()
         results = self._generator.generate(requests)

@@ -1,0 +1,20 @@
+"""What the generator answers; imports nothing heavy, so that any process may know it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class GenResult:
+    """``log_probs`` in nats at the request's temperature (1 where it is 0), of the distribution before top-p and top-k.
+
+    ``entropies`` are ``sampling.top_entropies``, none where they were not asked for.
+    ``stop_reason`` is "eos" (the last token ends the turn) or "length"; "too_long" in ``generate_batch``, without tokens.
+    """
+
+    token_ids: list[int]
+    log_probs: list[float]
+    stop_reason: str
+    entropies: Sequence[float] = ()
