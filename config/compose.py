@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 
+import omegaconf
 from hydra import compose as hydra_compose
 from hydra import initialize_config_dir
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
@@ -26,9 +27,13 @@ from envs import extensions
 
 Composer = Callable[[Sequence[str]], DictConfig]
 KEPT = 64  # choices of options
+PARSED = 4096  # interpolations
 
 NOT_COMPOSED = (HydraException, OmegaConfBaseException, AttributeError, TypeError, ValueError)
 
+omegaconf.base.parse = lru_cache(PARSED)(
+    omegaconf.base.parse
+)  # the same few hundred interpolations, at each look at any of them
 _sound: set[tuple[str, ...]] = set()  # those whose interpolations all lead somewhere
 
 

@@ -52,7 +52,7 @@ def _line(credit: Credit | None) -> str:
 
 
 def _credit(found: dict[str, Any] | None) -> Credit | None:
-    if found is None:
+    if found is None or not found["advantages"]:  # what a filter dropped, as older versions wrote it
         return None
     layers = found.pop("layers", {})
     return Credit(**{name: unpack_runs(numbers) for name, numbers in found.items()}, layers=layers)

@@ -17,7 +17,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 
 from envs.catalogue import cache_root
 from experiments.cost_estimate.profiles_of_runs import measure
-from experiments.cost_estimate.throughput import ThroughputProfile, load, machine, profile_file, save
+from experiments.cost_estimate.throughput import ThroughputProfile, is_measured, load, machine, profile_file, save
 from experiments.evaluation.result import FILE as RESULT
 from records.files.damage import DAMAGED
 from tasks.budget import allocate_budget
@@ -30,7 +30,7 @@ def known(config: DictConfig) -> ThroughputProfile | None:
 
     None also where the machine was crowded then and is no more, and with ``fresh=true``.
     """
-    profile = load(profile_file(config, cache_root()))
+    profile = load(profile_file(config, cache_root())) if is_measured(config, cache_root()) else None
     outdated = profile and crowded(profile.load) and os.getloadavg()[0] < profile.load / 2
     return profile if profile and _covers(profile, config) and not outdated and not config.fresh else None
 

@@ -82,6 +82,17 @@ def machine() -> dict[str, Any]:
 
 def kind(config: DictConfig) -> str:
     """The same for runs whose rates are the same: 8 hex digits, of the machine and of the config without ``NORMAL``."""
+    said: Any = OmegaConf.to_container(config)
+    known = json.dumps({**said, "seed": 0}, sort_keys=True, default=str)
+    if known not in _kinds:
+        _kinds[known] = _kind(config)
+    return _kinds[known]
+
+
+_kinds: dict[str, str] = {}  # a sweep asks for each of its seeds
+
+
+def _kind(config: DictConfig) -> str:
     plain = OmegaConf.create(OmegaConf.to_container(config, resolve=True))
     for key, value in NORMAL.items():
         OmegaConf.update(plain, key, value, force_add=True)
@@ -90,7 +101,16 @@ def kind(config: DictConfig) -> str:
 
 
 def profile_file(config: DictConfig, cache_root: Path) -> Path:
-    return cache_root / "throughput" / f"{config.env.name}-{config.model.name}-{config.algo.name}-{kind(config)}.json"
+    return cache_root / "throughput" / f"{_names(config)}-{kind(config)}.json"
+
+
+def is_measured(config: DictConfig, cache_root: Path) -> bool:
+    """Whether there may be rates for it: of its environment, model and algorithm. Asked first, since a kind takes a while."""
+    return any((cache_root / "throughput").glob(f"{_names(config)}-*.json"))
+
+
+def _names(config: DictConfig) -> str:
+    return f"{config.env.name}-{config.model.name}-{config.algo.name}"
 
 
 def load(path: Path) -> ThroughputProfile | None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from records.credit import Credit, pack_runs, read_credit, unpack_runs, write_credit
 from records.resume import RlFolder, discard_beyond_checkpoint
-from verl_plugin.training.credit_log import _credit, rounded
+from verl_plugin.training.credit_log import _credit, _of_episode, rounded
 
 
 def test_credit_survives_the_file(tmp_path: Path) -> None:
@@ -24,6 +24,14 @@ def test_credit_survives_the_file(tmp_path: Path) -> None:
         None,
         ([0.0], [0.0], [], {}),
     ]
+
+
+def test_an_episode_that_a_filter_left_nothing_of_has_no_credit(tmp_path: Path) -> None:
+    rows = {"P_0_0": Credit([], []), "P_1_0": Credit([0.5], [0.5])}
+    assert _of_episode(rows, "P_0", {}) is None and _of_episode(rows, "P_9", {}) is None
+    assert _of_episode(rows, "P_1", {"grpo": [0.5]}) == Credit([0.5], [0.5], [], {"grpo": [0.5]})
+    write_credit(tmp_path / "older.jsonl", [rows["P_0_0"]])
+    assert read_credit(tmp_path / "older.jsonl") == [None]
 
 
 def test_tokens_taken_out_of_the_update_have_no_advantage() -> None:
