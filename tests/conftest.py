@@ -60,6 +60,47 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.set_threshold(100_000)
 
 
+# What takes longest, longest first: begun last, one of these would keep one worker busy when the others have ended.
+LONG = (
+    "test_whole_run",
+    "test_slurm_jobs",
+    "test_train_fuzz",
+    "test_failing_group",
+    "test_config_checks",
+    "test_sandbox_escapes",
+    "test_repair_cheats",
+    "test_experiments_sft",
+    "test_config_verl_validates",
+    "test_steps",
+    "test_viewer_browser",
+    "test_report_page",
+    "test_sweep_files",
+    "test_windows",
+    "test_server_faults",
+    "test_train_play",
+    "test_train_sweep",
+    "test_launching",
+    "test_repair_escapes",
+    "test_environments_contract",
+    "test_rewards_scores",
+    "test_server",
+    "test_platform",
+    "test_methods_product",
+    "test_envs_games",
+    "test_alfworld_text",
+    "test_alfworld_games",
+    "test_train_app",
+    "test_evaluate",
+    "test_worked_algo",
+    "test_extending_page",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    place = {f"{name}.py": number for number, name in enumerate(LONG)}
+    items.sort(key=lambda item: place.get(item.path.name, len(LONG)))
+
+
 @pytest.fixture(scope="session")
 def game_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """TURNGRID_CACHE where that is set; else the session's, for all of its workers, whose folders lie in one."""

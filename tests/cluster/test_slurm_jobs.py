@@ -18,6 +18,7 @@ import pytest
 from cheap_jobs import TINY, finished, front_door, launched, python, settings
 from small_slurm import SmallSlurm
 
+from train.app import main
 from train.launch import launching
 from train.launch.slurm_wait import Waiting, wait
 
@@ -126,10 +127,12 @@ def test_ctrl_c_leaves_the_job_and_the_same_command_waits_for_it_again(slurm: Sm
     assert "(was cancelled; " in err.splitlines()[-1]
 
 
-def test_what_sbatch_refuses_is_one_line(slurm: SmallSlurm, tmp_path: Path) -> None:
-    launch = front_door(*TINY, "cluster=slurm", "cluster.slurm.partition=nowhere", cwd=tmp_path)
-    _, err = launch.communicate(timeout=400)
-    assert launch.returncode == 1
+def test_what_sbatch_refuses_is_one_line(
+    slurm: SmallSlurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main([*TINY, "cluster=slurm", "cluster.slurm.partition=nowhere"]) == 1
+    err = capfd.readouterr().err
     assert "nothing was submitted" in err.splitlines()[-1] and "invalid partition" in err.splitlines()[-1]
     assert "Traceback" not in err
 

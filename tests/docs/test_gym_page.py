@@ -7,6 +7,7 @@ import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -33,8 +34,8 @@ def run(folder: Path, cache: Path, *arguments: str, says: str | None = None) -> 
 
 
 @pytest.mark.parametrize("example", [*EXAMPLE.findall(GYM), *EXAMPLE.findall(TEXTARENA)])
-def test_the_examples_run(example: str, tmp_path: Path, game_cache: Path) -> None:
-    assert run(tmp_path, game_cache, "-c", example)
+def test_the_examples_run(example: str, output_of: Callable[[str], str]) -> None:
+    assert output_of(example)
 
 
 def test_the_transcript_is_what_happens(tmp_path: Path, game_cache: Path) -> None:

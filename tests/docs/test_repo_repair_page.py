@@ -1,9 +1,7 @@
 """docs/repo_repair.md: its example runs, and prints the episode that the page shows."""
 
-import os
 import re
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from envs.repair.bugs import LINES
@@ -14,14 +12,10 @@ ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/repo_repair.md").read_text()
 
 
-def test_the_example_prints_the_episode_of_the_page(tmp_path: Path, game_cache: Path) -> None:
+def test_the_example_prints_the_episode_of_the_page(output_of: Callable[[str], str]) -> None:
     [example] = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
     [shown] = re.findall(r"```text\n(.*?)```", PAGE, re.DOTALL)
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TURNGRID_CACHE": str(game_cache)}
-    command = [sys.executable, "-c", example]
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert [line.rstrip() for line in done.stdout.splitlines()] == [line.rstrip() for line in shown.splitlines()]
+    assert [line.rstrip() for line in output_of(example).splitlines()] == [line.rstrip() for line in shown.splitlines()]
 
 
 def test_the_tables_say_what_the_code_does() -> None:

@@ -1,9 +1,7 @@
 """The examples of docs/swegym.md and docs/sandbox.md run and print what the pages say."""
 
-import os
 import re
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -12,24 +10,15 @@ SANDBOX = (ROOT / "docs/sandbox.md").read_text()
 BLOCK = re.compile(r"```(\w*)\n(.*?)```", re.DOTALL)
 
 
-def run(example: str, folder: Path) -> str:
-    env = {**os.environ, "PYTHONPATH": str(ROOT), "TURNGRID_CACHE": str(folder / "cache")}
-    done = subprocess.run(
-        [sys.executable, "-c", example], cwd=folder, env=env, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-def test_the_episode_goes_as_the_page_tells(tmp_path: Path) -> None:
+def test_the_episode_goes_as_the_page_tells(output_of: Callable[[str], str]) -> None:
     [(kind, example), (plain, printed)] = BLOCK.findall(PAGE)
     assert (kind, plain) == ("python", "")
-    assert run(example, tmp_path) == printed
+    assert output_of(example) == printed
 
 
-def test_the_sandbox_example_runs(tmp_path: Path) -> None:
+def test_the_sandbox_example_runs(output_of: Callable[[str], str]) -> None:
     [(_, example)] = BLOCK.findall(SANDBOX)
-    level, outcome = run(example, tmp_path).splitlines()
+    level, outcome = output_of(example).splitlines()
     assert level in ("bubblewrap", "namespaces", "limits")
     assert outcome.startswith("finished ")
     if level != "limits":

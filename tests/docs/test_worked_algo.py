@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,46 +25,6 @@ advantages = estimator(token_level_rewards=rewards, response_mask=mask, index=["
 config = compose(["algo=batch_mean"])
 print(json.dumps([advantages, config.algo.name, config.algorithm.adv_estimator]))
 """
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    """A copy of the rooms with the example's three pieces in place."""
-    for room in (
-        "algorithms",
-        "verl_plugin",
-        "rollouts",
-        "envs",
-        "rewards",
-        "config",
-        "records",
-        "tasks",
-        "experiments",
-        "train",
-        "conf",
-        "recipes",
-        "assets",
-    ):
-        if (ROOT / room).is_dir():
-            shutil.copytree(ROOT / room, tmp_path / room, ignore=shutil.ignore_patterns("__pycache__"))
-    blocks = dict(BLOCK.findall((ROOT / "docs/algo.md").read_text()))
-    line = blocks.pop("algorithms/registry.py")
-    for path, content in blocks.items():
-        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / path).write_text(content)
-    registry = tmp_path / "algorithms/registry.py"
-    head = "ALGORITHMS: dict[str, Algorithm] = {\n"
-    registry.write_text(registry.read_text().replace(head, head + line))
-    return tmp_path
-
-
-def test_verl_and_the_front_door_find_the_new_estimator(project: Path) -> None:
-    command = [sys.executable, "-W", "ignore", "-c", USE]
-    said = subprocess.run(command, cwd=project, check=True, capture_output=True, text=True).stdout
-    advantages, *names = json.loads(said.splitlines()[-1])
-    assert advantages == [[-1.5, 0, -1.5], [1.5, 0, 0], [0, 0, 0]]
-    assert names == ["batch_mean", "turngrid_batch_mean"]
-
 
 OVER_TURNS = """
 import json, sys
@@ -85,8 +46,51 @@ for config in (compose(chosen), by_file):
 """
 
 
-def test_an_estimator_over_turns_from_elsewhere_is_chosen(project: Path) -> None:
-    command = [sys.executable, "-W", "ignore", "-c", OVER_TURNS, str(ROOT / "tests/algorithms")]
-    for line in subprocess.run(command, cwd=project, check=True, capture_output=True, text=True).stdout.splitlines():
-        returns, spread = json.loads(line)
+@pytest.fixture(scope="module")
+def said(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
+    """What one process says there, a line each: verl is read once."""
+    command = [sys.executable, "-W", "ignore", "-c", USE + OVER_TURNS, str(ROOT / "tests/algorithms")]
+    project = copied(tmp_path_factory.mktemp("project"))
+    lines = subprocess.run(command, cwd=project, check=True, capture_output=True, text=True).stdout.splitlines()
+    return [json.loads(line) for line in lines[-3:]]
+
+
+def copied(folder: Path) -> Path:
+    """A copy of the rooms with the example's three pieces in place."""
+    for room in (
+        "algorithms",
+        "verl_plugin",
+        "rollouts",
+        "envs",
+        "rewards",
+        "config",
+        "records",
+        "tasks",
+        "experiments",
+        "train",
+        "conf",
+        "recipes",
+        "assets",
+    ):
+        if (ROOT / room).is_dir():
+            shutil.copytree(ROOT / room, folder / room, ignore=shutil.ignore_patterns("__pycache__"))
+    blocks = dict(BLOCK.findall((ROOT / "docs/algo.md").read_text()))
+    line = blocks.pop("algorithms/registry.py")
+    for path, content in blocks.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(content)
+    registry = folder / "algorithms/registry.py"
+    head = "ALGORITHMS: dict[str, Algorithm] = {\n"
+    registry.write_text(registry.read_text().replace(head, head + line))
+    return folder
+
+
+def test_verl_and_the_front_door_find_the_new_estimator(said: list[Any]) -> None:
+    advantages, *names = said[0]
+    assert advantages == [[-1.5, 0, -1.5], [1.5, 0, 0], [0, 0, 0]]
+    assert names == ["batch_mean", "turngrid_batch_mean"]
+
+
+def test_an_estimator_over_turns_from_elsewhere_is_chosen(said: list[Any]) -> None:
+    for returns, spread in said[1:]:
         assert returns == [0.25, 0.5, 0.5] and spread == pytest.approx(1)

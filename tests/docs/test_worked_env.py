@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -75,5 +76,5 @@ def test_the_new_environment_is_listed_and_played(project: Path) -> None:
 
 
 @pytest.mark.parametrize("example", EXAMPLE.findall(PAGE))
-def test_the_examples_run(example: str, tmp_path: Path, game_cache: Path) -> None:
-    assert run(tmp_path, "-c", example, PYTHONPATH=str(ROOT), TURNGRID_CACHE=str(game_cache))
+def test_the_examples_run(example: str, output_of: Callable[[str], str]) -> None:
+    assert output_of(example)

@@ -80,20 +80,22 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def run(project: Path, code: str, *arguments: str) -> str:
-    command = [sys.executable, "-c", code, *arguments]
+@pytest.fixture(scope="module")
+def said(project: Path) -> list[str]:
+    """What one process says there: torch is read once."""
+    command = [sys.executable, "-c", USE + TYPO, str(ROOT / "tests/algorithms")]
     env = {"PYTHONPATH": str(project)}
     done = subprocess.run(command, cwd=project, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    return done.stdout
+    return done.stdout.splitlines()
 
 
-def test_the_new_method_is_chosen_by_its_name_and_acts(project: Path) -> None:
-    names, longest, first, paid = json.loads(run(project, USE, str(ROOT / "tests/algorithms")))
+def test_the_new_method_is_chosen_by_its_name_and_acts(said: list[str]) -> None:
+    names, longest, first, paid = json.loads(said[0])
     assert names == ["gigpo", "last"]
     assert longest == [0.25, 0.25, 1.0] and first == [0.25, 1.0]
     assert paid == pytest.approx([0.0, 0.0, 1 + 0.1 / 3])
 
 
-def test_a_typo_in_its_settings_is_answered(project: Path) -> None:
-    assert "did you mean credit.last.others?" in run(project, TYPO)
+def test_a_typo_in_its_settings_is_answered(said: list[str]) -> None:
+    assert "did you mean credit.last.others?" in said[1]

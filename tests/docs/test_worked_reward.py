@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -59,7 +60,7 @@ def test_the_new_reward_is_found_and_pays(project: Path) -> None:
 
 
 @pytest.mark.parametrize("example", EXAMPLE.findall(PAGE))
-def test_the_example_prints_what_it_says(example: str, tmp_path: Path) -> None:
+def test_the_example_prints_what_it_says(example: str, output_of: Callable[[str], str]) -> None:
     said = re.findall(r"# (\[.*\])$", example, re.MULTILINE)
     assert said
-    assert run(tmp_path, ROOT, example).splitlines() == said
+    assert output_of(example).splitlines() == said

@@ -9,6 +9,8 @@ import select
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -33,11 +35,32 @@ def environment(game_cache: Path) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(ROOT), "TURNGRID_CACHE": str(game_cache)}
 
 
-def play(environment: dict[str, str], cwd: Path, *arguments: str, says: str = "") -> subprocess.CompletedProcess[str]:
+def play_apart(environment: dict[str, str], cwd: Path, *arguments: str, says: str) -> subprocess.CompletedProcess[str]:
+    """As a shell starts it."""
     command = [*COMMAND, *arguments]
     return subprocess.run(
         command, check=False, input=says, env=environment, cwd=cwd, capture_output=True, text=True, timeout=120
     )
+
+
+Play = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def play(
+    environment: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> Play:
+    """The same in this process, which saves a start; the game's workers are processes of their own."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("PYTHONPATH", "TURNGRID_CACHE"):
+        monkeypatch.setenv(name, environment[name])
+
+    def played(*arguments: str, says: str = "") -> subprocess.CompletedProcess[str]:
+        capfd.readouterr()
+        monkeypatch.setattr(sys, "stdin", StringIO(says))
+        return subprocess.CompletedProcess(arguments, main(arguments), *capfd.readouterr())
+
+    return played
 
 
 def statuses(out: str) -> list[str]:
@@ -45,7 +68,7 @@ def statuses(out: str) -> list[str]:
 
 
 def test_a_game_is_won_by_hand(environment: dict[str, str], tmp_path: Path) -> None:
-    done = play(environment, tmp_path, *LAKE, says="down\ndance\ndown\nRIGHT\nright\n")
+    done = play_apart(environment, tmp_path, *LAKE, says="down\ndance\ndown\nRIGHT\nright\n")
     assert (done.returncode, done.stderr) == (0, "")
     assert statuses(done.stdout) == [
         "turn 1 of 16, score 0 of 1",
@@ -60,9 +83,9 @@ def test_a_game_is_won_by_hand(environment: dict[str, str], tmp_path: Path) -> N
     assert list(tmp_path.iterdir()) == []
 
 
-def test_our_commands_cost_no_turn_and_the_expert_helps(environment: dict[str, str], tmp_path: Path) -> None:
+def test_our_commands_cost_no_turn_and_the_expert_helps(play: Play) -> None:
     says = "?\ngoal\n\nplan\nexpert\nplan\nup\nexpert\nrestart\nexpert\nexpert\n!quit\nexpert\nexpert\nquit\n"
-    done = play(environment, tmp_path, *LAKE, says=says)
+    done = play(*LAKE, says=says)
     out = done.stdout
     assert done.returncode == 0
     assert "The game accepts: left; down; right; up\n" in out
@@ -74,21 +97,19 @@ def test_our_commands_cost_no_turn_and_the_expert_helps(environment: dict[str, s
     assert "won after 5 of 16 turns\n" in out
 
 
-def test_the_next_game_is_another_one_and_lost_is_not_won(environment: dict[str, str], tmp_path: Path) -> None:
-    done = play(
-        environment, tmp_path, "env=gym", "game=2", "split=train", "env.max_turns=2", says="left\nleft\nnext\nquit\n"
-    )
+def test_the_next_game_is_another_one_and_lost_is_not_won(play: Play) -> None:
+    done = play("env=gym", "game=2", "split=train", "env.max_turns=2", says="left\nleft\nnext\nquit\n")
     heads = re.findall(r"^--- gym FrozenLake-v1, game (\d+) of train \(seed (\d+)\)", done.stdout, re.MULTILINE)
     assert [number for number, _ in heads] == ["2", "3"]
     assert heads[0][1] != heads[1][1]
     assert "2 of 2 turns played" in done.stdout
     assert "out of turns after 2 of 2 turns\n" in done.stdout
-    lost = play(environment, tmp_path, *LAKE, says="right\ndown\n")
+    lost = play(*LAKE, says="right\ndown\n")
     assert "lost after 2 of 16 turns\nsparse: 0 0; sum 0\n" in lost.stdout
 
 
-def test_the_expert_is_watched_under_a_dense_reward(environment: dict[str, str], tmp_path: Path) -> None:
-    done = play(environment, tmp_path, "env=gym", "env.id=Taxi-v4", "reward=dense", "watch=true", "play.delay=0")
+def test_the_expert_is_watched_under_a_dense_reward(play: Play) -> None:
+    done = play("env=gym", "env.id=Taxi-v4", "reward=dense", "watch=true", "play.delay=0")
     assert done.returncode == 0
     *_, before, last = statuses(done.stdout)
     best = float(re.search(r"of (\d+),", last)[1])
@@ -97,8 +118,8 @@ def test_the_expert_is_watched_under_a_dense_reward(environment: dict[str, str],
     assert done.stdout.splitlines()[-1].endswith("; sum 1")
 
 
-def test_textworld_scores_move_under_the_chosen_reward(environment: dict[str, str], tmp_path: Path) -> None:
-    done = play(environment, tmp_path, "env=tw_simple", "reward=dense", says="expert\ndance\nexpert\n")
+def test_textworld_scores_move_under_the_chosen_reward(play: Play) -> None:
+    done = play("env=tw_simple", "reward=dense", says="expert\ndance\nexpert\n")
     assert done.returncode == 0
     ends = [status.split("dense reward ")[1] for status in statuses(done.stdout)[1:]]
     assert [float(end) > 0 for end in ends] == [True, False, True]
@@ -108,42 +129,42 @@ def test_a_game_cannot_steer_the_terminal(environment: dict[str, str], tmp_path:
     """Nor what is typed, which is shown where it came through a pipe."""
     noisy = {**environment, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests' / 'envs'}"}
     words = ["env.name=noisy_environment:Noisy", "env.task=noise", f"env.cache_dir={tmp_path}"]
-    done = play(noisy, tmp_path, *words, says="look \x1b[2J\x07\nfail\n")
+    done = play_apart(noisy, tmp_path, *words, says="look \x1b[2J\x07\nfail\n")
     assert done.returncode == 1 and done.stdout.count("before") == 3 and "before" in done.stderr
     assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e\u2066]", done.stdout + done.stderr)
 
 
-def test_an_action_of_several_lines_keeps_its_indents(environment: dict[str, str], tmp_path: Path) -> None:
+def test_an_action_of_several_lines_keeps_its_indents(play: Play, environment: dict[str, str]) -> None:
     """A repair is an edit command with the new lines below it; without their indents they would not compile."""
     catalogue = Catalogue(make_environment("repo_repair"), environment["TURNGRID_CACHE"])
     [task] = catalogue.tasks("lines-easy", "test", 1, "ratio", workers=1, progress=False)
     assert any("\n    " in action for action in task.expert_plan)
     says = "".join(f'"""\n{action}\n"""\n' for action in task.expert_plan)
-    done = play(environment, tmp_path, "env=repo_repair", says=says)
+    done = play("env=repo_repair", says=says)
     assert done.returncode == 0, done.stderr
     assert re.search(r"^won after \d of 12 turns\nratio: .* sum 1$", done.stdout, re.MULTILINE)
 
 
-def test_a_game_without_a_plan_cannot_be_watched_but_played(environment: dict[str, str], tmp_path: Path) -> None:
-    watched = play(environment, tmp_path, "env=gym", "env.id=Blackjack-v1", "watch=true")
+def test_a_game_without_a_plan_cannot_be_watched_but_played(play: Play) -> None:
+    watched = play("env=gym", "env.id=Blackjack-v1", "watch=true")
     assert watched.returncode != 0
     assert watched.stderr == "turngrid: gym/Blackjack-v1/1 has no expert to watch: nobody knows a plan for it\n"
-    played = play(environment, tmp_path, "env=gym", "env.id=Blackjack-v1", says="plan\nexpert\nhit\n")
+    played = play("env=gym", "env.id=Blackjack-v1", says="plan\nexpert\nhit\n")
     assert played.stdout.count("Nobody knows a plan for this game.") == 2
     assert "[turn 2 of" in played.stdout or " of 12 turns played" in played.stdout
 
 
-def test_of_a_mixture_the_first_task_is_played(environment: dict[str, str], tmp_path: Path) -> None:
-    done = play(environment, tmp_path, "env=tw_simple", "env.tasks=[tw-simple]", says="quit\n")
+def test_of_a_mixture_the_first_task_is_played(play: Play) -> None:
+    done = play("env=tw_simple", "env.tasks=[tw-simple]", says="quit\n")
     assert (done.returncode, done.stderr) == (0, "")
-    mixed = play(environment, tmp_path, "env.tasks={w2-o3-q4: 3, w4-o6-q8: 1}", says="quit\n")
+    mixed = play("env.tasks={w2-o3-q4: 3, w4-o6-q8: 1}", says="quit\n")
     assert mixed.returncode == 0
     assert mixed.stderr == "turngrid: note: of env.tasks, w2-o3-q4 is played; env.task=w4-o6-q8 plays another\n"
     assert mixed.stdout.startswith("--- textworld w2-o3-q4, game 1 of test") and "[turn 1 of 24," in mixed.stdout
 
 
-def test_a_split_that_ends_says_so(environment: dict[str, str], tmp_path: Path) -> None:
-    done = play(environment, tmp_path, "env=gym", "env.id=CliffWalking-v1", "game=2")
+def test_a_split_that_ends_says_so(play: Play) -> None:
+    done = play("env=gym", "env.id=CliffWalking-v1", "game=2")
     assert done.returncode != 0
     assert "split test has 1 games of the 2 asked for" in done.stderr
     assert len(done.stderr.splitlines()) == 1

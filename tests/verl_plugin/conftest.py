@@ -34,15 +34,17 @@ def ray_session() -> Iterator[None]:
     import ray  # not for the files that need none
 
     environment = {"PYTHONPATH": ":".join(map(str, PLACES)), "OMP_NUM_THREADS": "1", "VERL_PLATFORM": "cpu"}
-    ray.init(
-        address="local",
-        num_cpus=4,
-        num_gpus=1,
-        include_dashboard=False,
-        object_store_memory=80 * 2**20,
-        log_to_driver=False,
-        runtime_env={"env_vars": environment | VLLM_ON_CPU, "py_executable": shlex.quote(sys.executable)},
-    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_prestart_worker_first_driver", "0")  # two processes that no test would use
+        ray.init(
+            address="local",
+            num_cpus=4,
+            num_gpus=1,
+            include_dashboard=False,
+            object_store_memory=80 * 2**20,
+            log_to_driver=False,
+            runtime_env={"env_vars": environment | VLLM_ON_CPU, "py_executable": shlex.quote(sys.executable)},
+        )
     yield
     ray.shutdown()
 

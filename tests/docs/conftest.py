@@ -1,0 +1,27 @@
+"""The docs' examples, run where the tests run: a process for each would spend its time on imports."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def output_of(
+    tmp_path: Path, game_cache: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> Callable[[str], str]:
+    """What a script prints that is started in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("TURNGRID_CACHE", str(game_cache))
+
+    def output(example: str) -> str:
+        capfd.readouterr()
+        exec(compile(example, "<example>", "exec"), {"__name__": "__main__"})  # noqa: S102 - the page's own words
+        return capfd.readouterr().out
+
+    return output
