@@ -20,11 +20,12 @@ BACKUPS = ("max", "mean")
 
 @dataclass
 class Graft:
-    """``A_t = r_t + gamma V(s') - V(s)`` in place of the advantage that was there.
+    """``A_t = r_t + gamma V(s') - V(s)`` in place of the advantage that was there; it is not normalised.
 
-    V is computed by value iteration over the states and moves of all the group's samples. It is 0 after a move that ended
-    the game, and in a state that no turn of the group answered. An episode that was cut off goes on in the graph where its
-    last state is in it.
+    Written from one line, without ``r_t``; it is added, since the winning move of a sparse game would have -1 without it. V is
+    computed by value iteration over the states and moves of all the group's samples. It is 0 after a move that ended the game,
+    and in a state that no turn of the group answered. An episode that was cut off goes on in the graph where its last state is
+    in it.
 
     Attributes:
         gamma: discount a turn.
