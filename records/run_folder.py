@@ -43,6 +43,8 @@ OUTPUT_KEYS = (
 )
 OLD = ".old"
 FAILURE = "failure.json"
+KEPT = 64  # configs that differ in more than their seed
+_made: dict[str, DictConfig] = {}
 
 
 class RunFolderBusy(Refusal):
@@ -90,16 +92,28 @@ def identity(config: DictConfig) -> str:
     that was renamed counts by its first name. Methods act in the order of their slot's list, and one without settings is a
     method all the same.
     """
-    plain = OmegaConf.create(OmegaConf.to_container(config))  # untyped, so that any key can be blanked
-    for key in outside_identity():
-        OmegaConf.update(plain, key, None, force_add=True)
-    whole: Any = OmegaConf.to_container(plain, resolve=True)
+    whole: Any = OmegaConf.to_container(_blanked(config), resolve=True)
     said = former(_without_nulls(whole))
     for slot in SLOTS:
         chosen, known = list(whole.get(slot) or {}), said.get(slot, {})
         if len(chosen) > 1 or [*known] != chosen:
             said[slot] = [[name, known.get(name)] for name in chosen]
     return hashlib.sha256(json.dumps(said, sort_keys=True, default=str).encode()).hexdigest()[:8]
+
+
+def _blanked(config: DictConfig) -> DictConfig:
+    """The config without what is outside the identity; untyped, so that any key can be blanked. Making one takes longer than all
+    else, and a grid asks for each of its seeds: one made for another seed serves again."""
+    plain: Any = OmegaConf.to_container(config)
+    others = json.dumps({**plain, "seed": None}, default=str)
+    if others not in _made:
+        if len(_made) == KEPT:
+            _made.clear()
+        _made[others] = made = OmegaConf.create(plain)
+        for key in outside_identity():
+            OmegaConf.update(made, key, None, force_add=True)
+    _made[others].seed = plain.get("seed")
+    return _made[others]
 
 
 def _without_nulls(node: Any) -> Any:
