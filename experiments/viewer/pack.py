@@ -158,6 +158,9 @@ def _by_turn(shown: Shown) -> Iterator[dict[str, Any]]:
     series = vars(shown.credit) if shown.credit else {}
     start = 0
     for turn in shown.episode.turns:
-        end = start + len(turn.action_ids)
-        yield {name: pack_runs(numbers[start:end]) for name, numbers in series.items() if numbers}
+        muted = shown.episode.muted(turn)
+        end = start + len(turn.action_ids) - muted
+        yield {
+            name: pack_runs([None] * muted + list(numbers[start:end])) for name, numbers in series.items() if numbers
+        }
         start = end
