@@ -11,6 +11,7 @@ from rollouts.prompt_forms.form import PromptForm
 from rollouts.prompt_forms.registry import PLAIN, prompt_form
 from rollouts.window import window_of
 
+THINKING = "data.apply_chat_template_kwargs.enable_thinking"  # everybody's (``rollouts.chat_settings``)
 FOLLOWING = ("env.max_action_tokens", "data.max_response_length")
 
 
@@ -29,9 +30,21 @@ def _of_prompt(plain: Any, other: Any, *, _root_: DictConfig) -> Any:
 
 
 def fill_in(config: DictConfig) -> None:
-    """Write the interpolations out, for processes that do not know the resolvers."""
+    """Write the interpolations out, for processes that do not know the resolvers, and set verl's key of the chat template.
+
+    Raises:
+        ConfigError: that key says something else.
+    """
     for key in FOLLOWING:
         OmegaConf.update(config, key, OmegaConf.select(config, key))
+    thinking = config.prompt.thinking
+    if thinking is None:
+        return
+    if OmegaConf.select(config, THINKING) not in (None, thinking):
+        raise ConfigError(
+            f"prompt.thinking={str(thinking).lower()} is another word for {THINKING}, which says otherwise: set one"
+        )
+    OmegaConf.update(config, THINKING, thinking, force_add=True)
 
 
 def form_of(config: DictConfig) -> PromptForm:

@@ -87,12 +87,15 @@ class Prompt:
 
     Attributes:
         admissible, history, train_thoughts: as in ``rollouts.prompt_forms.form.PromptForm``.
+        thinking: whether a model whose chat template can be told (``enable_thinking``, as Qwen3's) thinks by itself before it answers;
+            None: as its template has it.
     """
 
     name: str = "plain"
     admissible: bool = False
     history: int | None = number(None, 0, 10**6)
     train_thoughts: bool = True
+    thinking: bool | None = None
 
 
 @dataclass

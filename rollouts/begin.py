@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Protocol
+from typing import Any, Protocol
 
 from envs.types import EnvError, Observation, StepResult, TaskRef
 from rollouts.answers import listed, meaning, message
@@ -50,7 +50,7 @@ async def _after_prefix(
         if _over(result):
             count = f"{len(episode.prefix) + 1} of the {len(spec.prefix)}"
             raise EnvError(f"{episode.task}: the game ended at action {count} that were replayed: {action}")
-        told = {"valid": result.valid, "score_delta": result.score_delta, "info": dict(result.info)}
+        told: dict[str, Any] = {"valid": result.valid, "score_delta": result.score_delta, "info": dict(result.info)}
         said = spec.form.demonstrate(episode.goal, spec.prefix[number:], spec.style.functions)
         told |= meaning(spec.form, said, spec.style.functions) | {"admissible": listed(spec.form, seen)}
         turn, seen = Turn(seen.text, sampled=False, **told), result.observation

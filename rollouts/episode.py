@@ -148,6 +148,10 @@ class Episode:
     def won(self) -> bool:
         return self.outcome is Outcome.WON
 
+    def muted(self, turn: Turn) -> int:
+        """How many of a turn's ids, from the first, are not learned from."""
+        return 0 if self.trains_thoughts else turn.thought_tokens
+
     def versions(self, first: int = 0, last: int | None = None) -> tuple[int, int]:
         """The oldest and the newest weights that sampled these turns, by default all."""
         found = [version for turn in self.turns[first:last] for version in turn.versions]

@@ -61,7 +61,7 @@ def _row(episode: Episode, prompt_ids: Sequence[int], turns: Sequence[Turn], rew
         if not turn.action_ids:
             raise ValueError(f"{episode.task}: a turn without tokens gives no row")
         actions, context = len(turn.action_ids), len(turn.context_ids)
-        muted = 0 if episode.trains_thoughts else turn.thought_tokens
+        muted = episode.muted(turn)
         row.response_ids.extend(turn.action_ids + turn.context_ids)
         row.mask.extend([0] * muted + [1] * (actions - muted) + [0] * context)
         row.logprobs.extend((turn.logprobs or [0.0] * actions) + [0.0] * context)

@@ -68,7 +68,7 @@ def source(config: DictConfig) -> Path:
     run = Path(config.demos.run.removeprefix("run://")).expanduser().absolute()
     if not any(RlFolder(run).episodes.glob("*.jsonl")):
         raise DemosError(f"demos.run={run} holds no training episodes (rl/episodes/*.jsonl)")
-    theirs = OmegaConf.load(RlFolder(run).config).get("prompt")
+    theirs = OmegaConf.select(OmegaConf.load(RlFolder(run).config), "prompt")
     if told(theirs) != told(config.prompt):
         raise DemosError(
             f"demos.run={run} was played with prompt={theirs.name if theirs else PLAIN}: choose its prompt settings too"

@@ -20,6 +20,8 @@ def _reasons(config: DictConfig) -> Iterator[str]:
     prompt, form = config.prompt, form_of(config)
     if not (form.train_thoughts or form.thinks):
         yield f"prompt.train_thoughts=false: the answers of prompt={prompt.name} hold no thoughts; leave it out"
+    if prompt.thinking and not form.thinks:
+        yield f"prompt.thinking=true: the answers of prompt={prompt.name} hold no thoughts; choose prompt=think_action"
     if prompt.history is not None and config.env.window_turns is not None:
         yield (
             f"prompt.history={prompt.history} and env.window_turns={config.env.window_turns} both say how much of an episode is "

@@ -172,7 +172,8 @@ def _by_turn(shown: Shown) -> Iterator[dict[str, Any]]:
     layers = credit.layers if credit and all(len(layer) == len(turns) for layer in credit.layers.values()) else {}
     start = 0
     for place, turn in enumerate(turns):
-        end = start + len(turn.action_ids)
-        told = {name: pack_runs(numbers[start:end]) for name, numbers in series.items() if numbers}
+        muted = shown.episode.muted(turn)
+        end = start + len(turn.action_ids) - muted
+        told = {name: pack_runs([None] * muted + list(line[start:end])) for name, line in series.items() if line}
         yield told | ({"layers": {name: _short(layer[place]) for name, layer in layers.items()}} if layers else {})
         start = end

@@ -113,7 +113,7 @@ def _reward(run: Path) -> str:
 
 
 def _check(episode: Episode, credit: Credit | None, where: str) -> None:
-    tokens = sum(len(turn.action_ids) for turn in episode.turns)
+    tokens = sum(len(turn.action_ids) - episode.muted(turn) for turn in episode.turns)
     if credit is not None and len(credit.advantages) != tokens:
         raise SourceError(f"{where}: credit for {len(credit.advantages)} tokens, the episode has {tokens}")
 

@@ -43,6 +43,8 @@ def told(node: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def unusual(node: Mapping[str, Any] | None) -> dict[str, Any]:
-    """What of the node is not as in a run without ``prompt=``; nothing in such a run."""
+    """What of the node is not as in a run without ``prompt=``; nothing in such a run. Thinking is the chat template's
+    (``rollouts.chat_settings``)."""
     usual = {"name": PLAIN, **{item.name: item.default for item in fields(PromptForm)}}
-    return {key: value for key, value in (node or {}).items() if key not in usual or value != usual[key]}
+    said = {key: value for key, value in (node or {}).items() if key != "thinking"}
+    return {key: value for key, value in said.items() if key not in usual or value != usual[key]}

@@ -56,7 +56,7 @@ class ThinkAction(Thinking):
 
     def _begun_in_prompt(self, text: str) -> bool:
         ended = _is(self.marks[1]).search(text)
-        return bool(ended) and not _is(self.marks[0]).search(text[: ended.start()])
+        return ended is not None and not _is(self.marks[0]).search(text[: ended.start()])
 
     def write(self, action: str, thought: str) -> str:
         think, end_think, begin, end = self.marks

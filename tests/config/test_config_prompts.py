@@ -14,6 +14,7 @@ from config.compose import compose
 from config.errors import ConfigError
 from config.prompts import form_of
 from records.run_folder import identity
+from rollouts.chat_settings import chat_settings
 from rollouts.prompt_forms.form import PromptForm
 from rollouts.prompt_forms.registry import PROMPTS, prompt_class, prompt_form, told, unusual
 from rollouts.prompt_forms.think_action import ThinkAction
@@ -57,6 +58,18 @@ def test_an_answer_has_room_for_its_thought() -> None:
     assert plain_but("prompt=react", "env.max_action_tokens=40").env.max_action_tokens == 40
 
 
+def test_thinking_is_one_setting_under_two_names() -> None:
+    ours, verls = (
+        plain_but("prompt.thinking=false"),
+        plain_but("+data.apply_chat_template_kwargs.enable_thinking=false"),
+    )
+    assert chat_settings(ours).kwargs == chat_settings(verls).kwargs == {"enable_thinking": False}
+    assert identity(ours) == identity(verls) != identity(plain_but())
+    assert chat_settings(plain_but("model=qwen3_8b")).kwargs == {"enable_thinking": False}
+    with pytest.raises(ConfigError, match="prompt.thinking=false is another word for"):
+        plain_but("prompt.thinking=false", "+data.apply_chat_template_kwargs.enable_thinking=true")
+
+
 def test_a_form_of_ones_own_has_its_settings_typed() -> None:
     name = f"prompt.name={Shouted.__module__}:Shouted"
     config = plain_but(name, "+prompt.louder=3", "+prompt.think_tag=mull")
@@ -75,6 +88,7 @@ REFUSED = {
     "prompt=react env.max_action_tokens=2000": "is more than data.max_response_length=1536",
     "prompt.admissible=true eval.tasks=[repo_repair/lines-easy]": "env=repo_repair cannot list the actions",
     "prompt=tool_call": "the actions of env=textworld are phrases: choose prompt=think_action",
+    "prompt.thinking=true": "prompt.thinking=true: the answers of prompt=plain hold no thoughts",
     "prompt.history=2 loss=gspo": "prompt.history=2 makes several rows of an episode",
     "prompt.history=2 rollout_form=prefix": "a window of prompt.history would leave out",
 }

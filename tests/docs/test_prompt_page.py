@@ -12,6 +12,7 @@ import pytest
 
 from config.checks.check import check
 from config.compose import compose
+from config.schema import Prompt
 from rollouts.prompt_forms.registry import PROMPTS, prompt_class, prompt_form
 
 PAGE = (Path(__file__).parents[2] / "docs" / "prompt.md").read_text(encoding="utf-8")
@@ -26,7 +27,7 @@ def test_the_tables_name_every_form_and_key() -> None:
     title = PAGE.splitlines()[0]
     assert set(re.search(r"prompt=([\w|]+)", title)[1].split("|")) == set(PROMPTS)  # type: ignore[index]
     assert set(re.findall(r"^\| `prompt=(\w+)`", PAGE, re.MULTILINE)) == set(PROMPTS)
-    keys = {field.name for name in PROMPTS for field in fields(prompt_class(name))}
+    keys = {field.name for kind in (Prompt, *map(prompt_class, PROMPTS)) for field in fields(kind)} - {"name"}
     rows = re.findall(r"^\| (`prompt\.\w+`[^|]*) \|", PAGE, re.MULTILINE)
     assert {key for row in rows for key in re.findall(r"prompt\.(\w+)", row)} == keys
 

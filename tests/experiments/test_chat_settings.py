@@ -125,7 +125,7 @@ def imitated(config: DictConfig, model: Path, folder: Path, episode: Episode) ->
 
 def asked(config: DictConfig, item: EvaluationSetting, model: Path, like: Episode) -> Iterator[list[int]]:
     """What the server of an endpoint that takes ``chat_template_kwargs`` makes of each request."""
-    answers = itertools.chain((says(turn.action) for turn in like.turns), itertools.repeat(says("")))
+    answers = itertools.chain((says(turn.said) for turn in like.turns), itertools.repeat(says("")))
     with chat_stub(lambda body: next(answers)) as stub:
         (candidate,) = policies([], Endpoint(stub.url, "thinker"), config)
 
@@ -162,6 +162,27 @@ def test_all_four_render_alike(model: Path, tmp_path: Path, overrides: list[str]
     assert first == played.prompt_ids
     for rendered, context in zip(later, contexts(played, tokenizer.eos_token_id), strict=True):
         assert rendered[-len(context) :] == context
+
+
+@pytest.mark.parametrize("form", ["think_action", "react prompt.history=1"])
+def test_all_four_render_every_prompt_form_alike(model: Path, tmp_path: Path, form: str) -> None:
+    """With a history every prompt is rendered anew, by an endpoint as by us; in a growing row the first one is."""
+    overrides = [*f"prompt={form}".split(), "prompt.thinking=false", "env.max_action_tokens=16"]
+    config, item = composed(model, tmp_path, *overrides)
+    played = evaluated(config, item, model, tmp_path)
+    others = [rolled_out(config, item, model, played), imitated(config, model, tmp_path, played)]
+    tokenizer: Any = AutoTokenizer.from_pretrained(model)
+    words = tokenizer.decode(played.prompt_ids)
+    assert words.endswith("</think>\n\n") and "your thought and action:" in words
+    for other in others:
+        assert _prompts(other) == _prompts(played)
+    sent = list(asked(config, item, model, played))
+    assert len(_prompts(played)) == (len(played.turns) if "history" in form else 1) and len(sent) > 1
+    assert sent[: len(_prompts(played))] == _prompts(played)
+
+
+def _prompts(episode: Episode) -> list[list[int]]:
+    return [episode.prompt_ids, *(turn.prompt_ids for turn in episode.turns if turn.prompt_ids)]
 
 
 def test_a_template_of_ones_own_is_everybodys(model: Path, tmp_path: Path) -> None:

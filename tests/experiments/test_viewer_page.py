@@ -107,6 +107,12 @@ def test_the_page_tells_thought_from_action() -> None:
     item.turns[0].answer, item.turns[0].thought = "Thought: so\nAction: open box", "so"
     _, (found,) = unpacked(fragment([Shown(item)]))
     assert [turn.get("thought") for turn in found["turns"]] == ["so", None, None]
+    item.trains_thoughts, item.turns[1].thought_tokens = False, 1
+    tokens = [len(turn.action_ids) for turn in item.turns]
+    trained = sum(tokens) - 1
+    _, (found,) = unpacked(fragment([Shown(item, credit=Credit([0.5] * trained, [0.5] * trained))]))
+    told = [unpack_runs(turn["advantages"]) for turn in found["turns"]]
+    assert told == [[0.5] * tokens[0], [None, *[0.5] * (tokens[1] - 1)], [0.5] * tokens[2]]
 
 
 def test_words_are_those_of_the_runs_own_tokenizer(run: Path) -> None:
