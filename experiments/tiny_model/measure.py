@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from omegaconf import OmegaConf
 from tqdm import tqdm
 
 from envs.catalogue import Catalogue
@@ -13,6 +12,7 @@ from envs.pool import EnvPool
 from envs.registry import make_environment
 from envs.types import TaskRef
 from records.statistics import Interval, wilson
+from rollouts.chat_settings import ChatSettings
 from rollouts.loop import EpisodeSpec
 from rollouts.model_policy import ContextLimit
 from rollouts.sampling import SamplingParams
@@ -23,17 +23,17 @@ MAX_ACTION_TOKENS = 16
 LIMIT = ContextLimit(prompt=512, response=1536)
 
 
-def measure(model: Path, task: str, games: int) -> dict[float, Interval]:
+def measure(model: Path, task: str, games: int, env: str = "textworld") -> dict[float, Interval]:
     """Share of the first ``games`` validation games won at each temperature; 0 is greedy. One sample a game."""
-    evaluation_set = Catalogue(make_environment("textworld")).tasks(task, "validation", games)
-    return asyncio.run(_measure(model, task, evaluation_set))
+    evaluation_set = Catalogue(make_environment(env)).tasks(task, "validation", games)
+    return asyncio.run(_measure(model, task, env, evaluation_set))
 
 
-async def _measure(model: Path, task: str, evaluation_set: list[TaskRef]) -> dict[float, Interval]:
-    environment = make_environment("textworld")
+async def _measure(model: Path, task: str, env: str, evaluation_set: list[TaskRef]) -> dict[float, Interval]:
+    environment = make_environment(env)
     specs = [EpisodeSpec(game, environment.prompt, environment.max_turns(task)) for game in evaluation_set]
-    model = LoadedModel(str(model), OmegaConf.create({"run": {"device": "cpu"}}))
-    async with EnvPool("textworld", 1, 60.0) as pool:
+    model = LoadedModel(str(model), "cpu", ChatSettings())
+    async with EnvPool(env, 1, 60.0) as pool:
         found = {}
         for temperature in TEMPERATURES:
             rules = Rules(SamplingParams(temperature, max_action_tokens=MAX_ACTION_TOKENS), LIMIT, seed=0)
