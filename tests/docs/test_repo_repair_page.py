@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from envs.repair.bugs import LINES
+from envs.repair.drawing import LINES
 from envs.repair.environment import RepoRepair, Settings
 from envs.repair.libraries import SUITES, TESTS, UNSEEN
 
