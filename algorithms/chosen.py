@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from types import UnionType
-from typing import Any, get_args, get_type_hints
+from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from omegaconf import DictConfig, OmegaConf
 
@@ -54,7 +54,9 @@ class Method:
             try:
                 self._new(step)
             except ValueError as error:
-                raise ValueError(f"at step {step} of {', '.join(self.schedules)}'s schedule: {error}") from error
+                raise ValueError(
+                    f"at step {step} of the schedule of {' and '.join(self.schedules)}: {error}"
+                ) from error
 
 
 def method_class(slot: str, name: str, settings: Mapping[str, Any]) -> Any:
@@ -92,7 +94,7 @@ def _like(kind: Any, key: str, value: float) -> float:
 def _number(kind: Any, key: str) -> type | None:
     """What a setting is a number of, bool, int or float, by its annotation; None: it is no number."""
     hint = get_type_hints(kind).get(key)
-    either = get_args(hint) if isinstance(hint, UnionType) else (hint,)
+    either = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
     return next((number for number in (bool, int, float) if number in either), None)
 
 
@@ -132,7 +134,7 @@ class Chosen:
                 try:
                     method.refuse(steps)
                 except ValueError as error:
-                    raise ValueError(f"{slot}.{name}: {error}") from error
+                    raise ValueError(f"{slot}={name}: {error}") from error
 
     def _made(self) -> list[Any]:
         return [method.made for methods in self._methods.values() for method in methods.values()]

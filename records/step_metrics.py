@@ -100,7 +100,9 @@ def _rewards(episodes: Sequence[Episode]) -> dict[str, float]:
     found: dict[str, float] = {}
     for name in sorted({name for turn in turns for name in turn.rewards}):
         found[f"reward/{name}/turn"] = _mean(turn.rewards.get(name, 0.0) for turn in turns)
-        found[f"reward/{name}/episode"] = _mean(_earned(episode, name) for episode in episodes)
+        found[f"reward/{name}/episode"] = _mean(
+            sum(t.rewards.get(name, 0.0) for t in episode.turns) for episode in episodes
+        )
     return found
 
 
@@ -118,10 +120,6 @@ def _signal(groups: Sequence[Sequence[Episode]], trained: str) -> dict[str, floa
         return {}
     flat = (len({sum(turn.trained(trained) for turn in e.turns) for e in group}) == 1 for group in compared)
     return {"credit/groups_without_signal": _mean(flat)}
-
-
-def _earned(episode: Episode, name: str) -> float:
-    return sum(turn.rewards.get(name, 0.0) for turn in episode.turns)
 
 
 def _play(episodes: Sequence[Episode], turns: Sequence[Turn]) -> dict[str, float]:

@@ -76,7 +76,7 @@ class RepoRepair(RepairEnvironment):
     def for_split(self, params: Params, split: str) -> dict[str, Any]:
         """Libraries of a split, and which share of their bugs is its own."""
         from envs.catalogue import SPLITS
-        from envs.repair.bugs import SAME
+        from envs.repair.drawing import SAME
 
         apart = self.settings.test_split == "unseen_libraries" and not params["library"]
         unseen = apart and split in _HELD_OUT

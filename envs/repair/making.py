@@ -13,7 +13,7 @@ from pathlib import Path
 from envs.environment import GameRecord, Params, Rejected
 from envs.repair import libraries, turned
 from envs.repair.accept import must_win, write
-from envs.repair.bugs import LINES, Bug, difficulty, draw, one_liners, singles
+from envs.repair.drawing import LINES, Bug, difficulty, draw, one_liners, singles
 from envs.repair.env import Setup
 from envs.repair.grading import Options, TestRun, run_files
 from envs.repair.instance import Instance, is_test_path

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from envs.repair.bugs import LINES
+from envs.repair.drawing import LINES
 from envs.repair.environment import RepoRepair, Settings
 from envs.repair.libraries import SUITES, TESTS, UNSEEN
 

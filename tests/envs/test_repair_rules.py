@@ -9,9 +9,9 @@ import types
 import pytest
 from repair_samples import row, task
 
-from envs.repair import bugs, harmless, libraries, turned
+from envs.repair import drawing, harmless, libraries, turned
 from envs.repair.accept import accept
-from envs.repair.bugs import Bug
+from envs.repair.drawing import Bug
 from envs.repair.env import RepairEnv, Setup
 from envs.repair.grading import Options
 from envs.repair.instance import Instance
@@ -137,8 +137,8 @@ def test_the_harmless_names_exist_and_are_no_modules():
 def test_every_bug_of_a_library_can_be_made_and_repaired(name):
     """One bug of each kind and file: neither its repair nor the way back is refused."""
     library = libraries.library(name)
-    chosen = {(edit.path, edit.kind): Bug(name, (edit,)) for edit in bugs.library_edits(name)}
-    for (path, _), bug in chosen.items():
+    bugs = {(edit.path, edit.kind): Bug(name, (edit,)) for edit in drawing.library_edits(name)}
+    for (path, _), bug in bugs.items():
         known = [bug.files()[path], library.files[path]]
         assert [refusal(path, text, known) for text in known] == [None, None]
 

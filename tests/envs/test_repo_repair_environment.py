@@ -10,8 +10,8 @@ import pytest
 from envs import registry
 from envs.catalogue import PRECEDENCE, Catalogue
 from envs.environment import Rejected
-from envs.repair import bugs, libraries, making, patches
-from envs.repair.bugs import LINES, Bug
+from envs.repair import drawing, libraries, making, patches
+from envs.repair.drawing import LINES, Bug
 from envs.repair.environment import RepoRepair, Settings
 from envs.repair.instance import Instance, patch_lines
 from envs.repair.libraries import TESTS, UNSEEN
@@ -54,10 +54,10 @@ def instance(task) -> Instance:
 
 def bug(library: str, old: str, new: str) -> Bug:
     """The bug that turns one text of a library into another."""
-    for edit in bugs.library_edits(library):
+    for edit in drawing.library_edits(library):
         source = libraries.library(library).files[edit.path]
         start = source.index(old) if old in source else -1
-        if start >= 0 and bugs.apply(source, [edit]) == source.replace(old, new, 1):
+        if start >= 0 and drawing.apply(source, [edit]) == source.replace(old, new, 1):
             return Bug(library, (edit,))
     raise AssertionError(f"no edit makes {new!r} of {old!r}")
 
@@ -128,10 +128,10 @@ def test_no_bug_belongs_to_two_splits(test_split, task):
     pools = {}
     for split in PRECEDENCE:
         params = environment.for_split(environment.parse_task(task), split)
-        pools[split] = set(bugs.singles(tuple(params["libraries"]), params["shares"], params["split"]))
+        pools[split] = set(drawing.singles(tuple(params["libraries"]), params["shares"], params["split"]))
         assert pools[split]
     for one, other in SPLIT_PAIRS:
-        same = bugs.SAME.get(one, one) == bugs.SAME.get(other, other)
+        same = drawing.SAME.get(one, one) == drawing.SAME.get(other, other)
         assert pools[one] == pools[other] if same else not pools[one] & pools[other]
 
 
@@ -169,7 +169,7 @@ def test_a_bug_that_never_ends_makes_no_task():
 
 
 def test_a_bug_that_breaks_everything_makes_no_task():
-    [missing] = [one for one in bugs.library_edits("arith") if (one.kind, one.scope) == ("missing body", "tokenise")]
+    [missing] = [one for one in drawing.library_edits("arith") if (one.kind, one.scope) == ("missing body", "tokenise")]
     with pytest.raises(Rejected, match="every test fails"):
         making.instance_of(Bug("arith", (missing,)))
 

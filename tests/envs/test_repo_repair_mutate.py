@@ -6,7 +6,7 @@ import difflib
 import pytest
 
 from envs.repair import libraries
-from envs.repair.bugs import library_edits
+from envs.repair.drawing import library_edits
 from envs.repair.libraries import TESTS
 from envs.repair.mutate import apply, edits
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from envs.registry import make_environment
-from envs.repair import bugs, libraries, making
+from envs.repair import drawing, libraries, making
 from envs.repair.accept import write
-from envs.repair.bugs import Bug
+from envs.repair.drawing import Bug
 from envs.repair.instance import Instance
 from envs.text_env import TextEnv
 from envs.types import TaskRef
@@ -124,8 +124,8 @@ def _bug(name: str) -> Bug:
     wanted = source.replace(sound, spoilt, 1)
     return next(
         Bug(library, (edit,))
-        for edit in bugs.library_edits(library)
-        if edit.path == path and bugs.apply(source, [edit]) == wanted
+        for edit in drawing.library_edits(library)
+        if edit.path == path and drawing.apply(source, [edit]) == wanted
     )
 
 
