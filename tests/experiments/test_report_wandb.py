@@ -32,22 +32,24 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Three training steps of 128 episodes; base model and RL on two evaluation sets."""
     path = tmp_path_factory.mktemp("logs") / "a-run"
     path.mkdir()
-    with begun(path, "rl") as run:
+    with begun(path) as run:
         for step, share in enumerate([0.1, 0.25, 0.5], start=1):
-            run.log({"success/train": share, "rollout/episodes": 128.0, "rollout/turns": 9.0}, step=step)
-    with begun(path, "evaluation") as run:
+            told = {"rl/step": step, "success/train": share, "rollout/episodes": 128.0, "rollout/turns": 9.0}
+            run.log(told, step=20 + step)  # SFT was before
+    with begun(path) as run:
         rows = [
             matrix_row(*evaluation)
             for evaluation in (("base", "near", 40), ("rl", "near", 90), ("base", "far", 4), ("rl", "far", 20))
         ]
-        run.log({MATRIX: wandb.Table(columns=list(MATRIX_COLUMNS), data=rows)}, step=1)
+        run.log({"evaluation/step": 1, MATRIX: wandb.Table(columns=list(MATRIX_COLUMNS), data=rows)}, step=25)
     return path
 
 
 @contextmanager
-def begun(folder: Path, stage: str) -> Iterator[wandb.Run]:
+def begun(folder: Path, stage: str = "") -> Iterator[wandb.Run]:
+    """``stage``: as older versions had it, a W&B run a stage."""
     settings = wandb.Settings(console="off", silent=True, x_disable_stats=True)
-    names = {"project": "turngrid", "name": "ppo seed=4", "job_type": stage, "id": f"a-run-{stage}"}
+    names = {"project": "turngrid", "name": "ppo seed=4", "job_type": stage or None, "id": f"a-run{stage}"}
     with wandb.init(mode="offline", dir=folder, config=CONFIG, settings=settings, **names) as run:
         yield run
     wait_for(lambda: read_runs(folder)[-1].ended == 0, 30)  # W&B's own process writes the end a little after finish()
@@ -74,6 +76,7 @@ def test_config_curve_and_matrix_are_read_back(folder: Path) -> None:
     assert run.curve.steps == (1, 2, 3)
     assert run.curve.shares == (0.1, 0.25, 0.5)
     assert run.curve.episodes == (128, 256, 384)
+    assert run.curve.others["rollout/turns"] == {1: 9.0, 2: 9.0, 3: 9.0}
     assert run.evaluation_sets == [("textworld", "near"), ("textworld", "far")]
     far = run.evaluation("last", "far")
     assert far is not None
