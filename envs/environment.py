@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from envs import extensions
+from envs.functions import Function
 from envs.text_env import TextEnv
 
 Params = Mapping[str, Any]
@@ -26,10 +27,14 @@ class Rejected(Exception):
 
 @dataclass(frozen=True)
 class PromptStyle:
-    """Who the agent is and what an action looks like: the first words of every episode, so they are short."""
+    """Who the agent is and what an action looks like: the first words of every episode, so they are short.
+
+    ``functions``: the same actions as functions, where they are that (``prompt=tool_call``).
+    """
 
     role: str
     action_form: str
+    functions: tuple[Function, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,7 @@ from dataclasses import asdict
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from tqdm import tqdm
-
+from envs.bar import ticking_bar
 from envs.cache import GameCache
 from envs.environment import Environment, Params
 from envs.process import WorkerLost, WorkerProcess
@@ -52,7 +51,7 @@ class Makers:
         Raises:
             EnvError: a process died or hung twice on one seed.
         """
-        with tqdm(total=len(seeds), desc=about, unit="seed", file=sys.stderr, disable=not self._progress) as bar:
+        with ticking_bar(total=len(seeds), desc=about, unit="seed", file=sys.stderr, disable=not self._progress) as bar:
             self._run(self._make_all(params, list(reversed(seeds)), bar.update))
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:

@@ -52,6 +52,8 @@ SINCE = {  # keys that files of conf/cluster set since names were first made, wi
 CORRECTION = "algorithm.rollout_correction.rollout_is"
 OLD = ".old"
 FAILURE = "failure.json"
+KEPT = 64  # configs that differ in more than their seed
+_made: dict[str, DictConfig] = {}
 
 
 class RunFolderBusy(Refusal):
@@ -99,12 +101,7 @@ def identity(config: DictConfig) -> str:
     that was renamed counts by its first name. Methods act in the order of their slot's list, and one without settings is a
     method all the same.
     """
-    plain = OmegaConf.create(OmegaConf.to_container(config))  # untyped, so that any key can be blanked
-    for key in outside_identity():
-        OmegaConf.update(plain, key, SINCE.get(key), force_add=True)
-    if _turned_off(config):
-        OmegaConf.update(plain, CORRECTION, "none")
-    whole: Any = OmegaConf.to_container(plain, resolve=True)
+    whole: Any = OmegaConf.to_container(_blanked(config), resolve=True)
     whole["prompt"] = unusual(whole.get("prompt"))  # a prompt form's usual settings are no part of a run's name
     said = former(_without_nulls(whole))
     for slot in SLOTS:
@@ -112,6 +109,23 @@ def identity(config: DictConfig) -> str:
         if len(chosen) > 1 or [*known] != chosen:
             said[slot] = [[name, known.get(name)] for name in chosen]
     return hashlib.sha256(json.dumps(said, sort_keys=True, default=str).encode()).hexdigest()[:8]
+
+
+def _blanked(config: DictConfig) -> DictConfig:
+    """The config without what is outside the identity; untyped, so that any key can be blanked. Making one takes longer than all
+    else, and a grid asks for each of its seeds: one made for another seed serves again."""
+    plain: Any = OmegaConf.to_container(config)
+    others = json.dumps({**plain, "seed": None}, default=str)
+    if others not in _made:
+        if len(_made) == KEPT:
+            _made.clear()
+        _made[others] = made = OmegaConf.create(plain)
+        for key in outside_identity():
+            OmegaConf.update(made, key, SINCE.get(key), force_add=True)
+        if _turned_off(config):
+            OmegaConf.update(made, CORRECTION, "none")
+    _made[others].seed = plain.get("seed")
+    return _made[others]
 
 
 def _turned_off(config: DictConfig) -> bool:

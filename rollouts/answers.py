@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from envs.functions import Function
 from envs.types import Observation
 from rollouts.prompt_forms.form import PromptForm
 from rollouts.stream import TokenStream
@@ -19,9 +20,15 @@ def message(form: PromptForm, seen: Observation) -> str:
     return form.message(seen.text, listed(form, seen))
 
 
-def meaning(form: PromptForm, said: str, ids: Sequence[int] = (), stream: TokenStream | None = None) -> dict[str, Any]:
+def meaning(
+    form: PromptForm,
+    said: str,
+    functions: Sequence[Function],
+    ids: Sequence[int] = (),
+    stream: TokenStream | None = None,
+) -> dict[str, Any]:
     """Fields of a ``Turn``. ``ids``: those of ``said``, where ``stream`` keeps some."""
-    answer = form.read(said)
+    answer = form.understand(said, functions)
     thought_tokens = stream.tokens_of(ids, said[: answer.begins]) if stream and answer.begins else 0
     return {
         "action": answer.action,

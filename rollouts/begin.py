@@ -51,8 +51,8 @@ async def _after_prefix(
             count = f"{len(episode.prefix) + 1} of the {len(spec.prefix)}"
             raise EnvError(f"{episode.task}: the game ended at action {count} that were replayed: {action}")
         told = {"valid": result.valid, "score_delta": result.score_delta, "info": dict(result.info)}
-        said = spec.form.demonstrate(episode.goal, spec.prefix[number:])
-        told |= meaning(spec.form, said) | {"admissible": listed(spec.form, seen)}
+        said = spec.form.demonstrate(episode.goal, spec.prefix[number:], spec.style.functions)
+        told |= meaning(spec.form, said, spec.style.functions) | {"admissible": listed(spec.form, seen)}
         turn, seen = Turn(seen.text, sampled=False, **told), result.observation
         view.replay(turn, message(spec.form, seen))
         episode.prefix.append(turn)

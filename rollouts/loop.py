@@ -108,7 +108,8 @@ def _context(
 def _turn(action: Action, spec: EpisodeSpec, goal: str, seen: Observation, stream: TokenStream | None) -> Turn:
     """What was said, and what it means."""
     sampled = action.token_ids is not None
-    said = spec.form.demonstrate(goal, action.plan) if action.plan else action.text
+    functions = spec.style.functions
+    said = spec.form.demonstrate(goal, action.plan, functions) if action.plan else action.text
     ids = list(action.token_ids or ())
     if stream:
         ids = ids or stream.encode_action(said)
@@ -121,7 +122,7 @@ def _turn(action: Action, spec: EpisodeSpec, goal: str, seen: Observation, strea
         versions=[action.version if action.oldest is None else action.oldest, action.version],
         entropies=list(action.entropies),
         admissible=listed(spec.form, seen),
-        **meaning(spec.form, said, ids, stream),
+        **meaning(spec.form, said, functions, ids, stream),
     )
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
+
+from envs.functions import Function
 
 Message = dict[str, str]
 CUE = "Your action:"
@@ -16,6 +19,9 @@ class PromptStyle(Protocol):
 
     @property
     def action_form(self) -> str: ...
+
+    @property
+    def functions(self) -> Sequence[Function]: ...
 
 
 def first_message(style: PromptStyle, goal: str, observation: str) -> str:

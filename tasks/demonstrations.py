@@ -12,6 +12,7 @@ from pathlib import Path
 from omegaconf import DictConfig
 from tqdm import tqdm
 
+from envs.bar import ticking_bar
 from envs.pool import EnvPool, pool_of
 from envs.registry import make_environment
 from envs.types import TaskRef
@@ -67,7 +68,7 @@ def _from_run(config: DictConfig, folder: Path, model: str) -> list[Episode]:
 
 
 async def _play_all(config: DictConfig, tasks: list[TaskRef]) -> list[Episode]:
-    with tqdm(total=len(tasks), desc="demonstrations", unit="game") as bar:
+    with ticking_bar(total=len(tasks), desc="demonstrations", unit="game") as bar:
         async with pool_of(config.env, legal=prompt_form(config.get("prompt")).admissible) as pool:
             return list(await asyncio.gather(*(_play(config, pool, task, bar) for task in tasks)))
 

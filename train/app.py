@@ -14,7 +14,8 @@ from config import machine
 from config.checks.check import check
 from config.compose import compose
 from config.errors import ConfigError
-from records.process.exit_codes import exit_code, say
+from envs.types import TaskError
+from records.process.exit_codes import Refusal, exit_code, say
 from records.run_folder import open_run
 from train.arguments import parsed
 from train.help import help_text
@@ -47,7 +48,7 @@ def ready(arguments: Sequence[str]) -> Start:
         text = _shown(config, args.package, args.resolve)
         try:
             check(config)
-        except ConfigError as error:
+        except (Refusal, TaskError) as error:
             say(f"note: this config is only shown; a run of it is refused: {error}")
         return lambda: _print(text, end="")
     if launching.elsewhere(config):

@@ -42,6 +42,11 @@ def not_in_this_environment(config: DictConfig) -> str | None:
 def _lacking(config: DictConfig, name: str, environment: Environment) -> Iterator[str]:
     if config.prompt.admissible and not environment.lists_actions:
         yield f"prompt.admissible=true: env={name} cannot list the actions that it would accept; leave it out"
+    if form_of(config).calls and not environment.prompt.functions:
+        yield (
+            f"prompt={config.prompt.name} calls functions, and the actions of env={name} are phrases: choose "
+            "prompt=think_action or prompt=react"
+        )
 
 
 def little_room(config: DictConfig) -> str | None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from envs.environment import GameRecord, Params, PromptStyle
 from envs.names import nearest
 from envs.repair.commands import FORM
+from envs.repair.functions import FUNCTIONS
 from envs.repair.repairs import RepairEnvironment, refuse
 from envs.types import TaskError
 
@@ -42,7 +43,7 @@ class RepoRepair(RepairEnvironment):
     a library."""
 
     name = "repo_repair"
-    prompt = PromptStyle("You are repairing a bug in a small Python library.", FORM)
+    prompt = PromptStyle("You are repairing a bug in a small Python library.", FORM, FUNCTIONS)
     Settings = Settings
     examples = _TASKS
 

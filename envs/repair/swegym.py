@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from envs.environment import GameRecord, Params, PromptStyle, Rejected
 from envs.names import nearest
 from envs.repair.commands import FORM
+from envs.repair.functions import FUNCTIONS
 from envs.repair.repairs import RepairEnvironment, refuse
 from envs.types import TaskError
 
@@ -56,7 +57,7 @@ class SweGym(RepairEnvironment):
 
     name = "swegym"
     version = "2"
-    prompt = PromptStyle("You are repairing a Python repository.", FORM)
+    prompt = PromptStyle("You are repairing a Python repository.", FORM, FUNCTIONS)
     Settings = Settings
     examples = ("all", "getmoto/moto")
 

@@ -10,6 +10,7 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf, open_dict
 from tqdm import tqdm
 
+from envs.bar import ticking_bar
 from records.files.damage import OUTDATED, set_aside
 from records.process.child import run_child
 from records.process.exit_codes import say
@@ -51,7 +52,7 @@ def evaluate(config: DictConfig, folder: Path, checkpoints: Sequence[Checkpoint]
     path.parent.mkdir(parents=True, exist_ok=True)
     OmegaConf.save(_config(config, folder, checkpoints, todo, run), path)
     progress_file(folder).unlink(missing_ok=True)  # a killed evaluation's
-    with tqdm(total=left, desc="evaluation", unit="game") as bar:
+    with ticking_bar(total=left, desc="evaluation", unit="game") as bar:
         run_child(
             "experiments.evaluation.process",
             [str(path)],

@@ -14,6 +14,7 @@ from pathlib import Path
 from omegaconf import DictConfig, OmegaConf
 from tqdm import tqdm
 
+from envs.bar import ticking_bar
 from envs.names import file_name
 from envs.registry import make_environment
 from envs.whole import write_whole
@@ -142,7 +143,7 @@ async def _roll_out_in_text(
             if candidate.kind == "checkpoint" or not left:
                 continue
             games = sum(missing_episodes(folder, candidate.name, item) for item in left)
-            with tqdm(total=games, desc=candidate.label, unit="game") as bar:
+            with ticking_bar(total=games, desc=candidate.label, unit="game") as bar:
                 for item in left:
                     episodes = await _roll_out(config, candidate, item, pools, at_once, bar)
                     write_episodes(episodes_file(folder, candidate.name, item.label), episodes)

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
-from tqdm import tqdm
 
+from envs.bar import ticking_bar
 from experiments.evaluation.stage import set_evaluation_aside
 from records.files.manifest import seal
 from records.metrics import read_metrics
@@ -181,7 +181,7 @@ def _steps(settings: DictConfig, episodes_file: Path, window: Window | None) -> 
 @contextmanager
 def _progress(stage: Path, steps: int) -> Iterator[Any]:
     """A bar that follows the metrics file of the trainer's process."""
-    with tqdm(total=steps, desc="SFT", unit="step") as bar:
+    with ticking_bar(total=steps, desc="SFT", unit="step") as bar:
 
         def update() -> None:
             lines = list(read_metrics(stage / "metrics.jsonl"))

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 
+from envs.functions import Function
 from rollouts.prompts import CUE, PromptStyle
 
 NOTHING_READ = "(no action could be read)"
@@ -49,7 +50,7 @@ class PromptForm:
             tells the goal, that many of the newest turns and the observation.
         train_thoughts: whether a thought's tokens are learned from, as the action's are.
 
-    ``thinks``: its answers hold a thought. ``marks``: what of its instructions may be written like a control token (``<think>``).
+    ``thinks``: its answers hold a thought. ``calls``: its actions are calls of the environment's functions. ``marks``: what of its instructions may be written like a control token (``<think>``).
     """
 
     admissible: bool = False
@@ -57,6 +58,7 @@ class PromptForm:
     train_thoughts: bool = True
 
     thinks: ClassVar[bool] = False
+    calls: ClassVar[bool] = False
 
     @property
     def marks(self) -> tuple[str, ...]:
@@ -87,6 +89,10 @@ class PromptForm:
         told = (f"{turn.observation}\nAction taken: {turn.action if turn.parsed else NOTHING_READ}\n" for turn in turns)
         return f"Your last turns:\n{''.join(told)}Now:\n" if turns else ""
 
+    def understand(self, text: str, functions: Sequence[Function]) -> Answer:
+        """``read`` in an environment with these functions, for a form that ``calls``."""
+        return self.read(text)
+
     def read(self, text: str) -> Answer:
         """What a policy meant. The action is as it was said: to clean it is the environment's affair."""
         raise NotImplementedError
@@ -95,7 +101,7 @@ class PromptForm:
         """The answer that ``read`` takes for this action and thought."""
         raise NotImplementedError
 
-    def demonstrate(self, goal: str, plan: Sequence[str]) -> str:
+    def demonstrate(self, goal: str, plan: Sequence[str], functions: Sequence[Function] = ()) -> str:
         """The answer of somebody who is going to do ``plan``, one action or more, and does the first of them."""
         return self.write(plan[0], self.thought(goal, plan))
 

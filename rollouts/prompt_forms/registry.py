@@ -15,6 +15,7 @@ PROMPTS: dict[str, str] = {
     PLAIN: "rollouts.prompt_forms.plain:Plain",
     "think_action": "rollouts.prompt_forms.think_action:ThinkAction",
     "react": "rollouts.prompt_forms.react:React",
+    "tool_call": "rollouts.prompt_forms.tool_call:ToolCall",
 }
 
 

@@ -74,6 +74,7 @@ REFUSED = {
     "prompt.history=2 env.window_turns=4": "both say how much of an episode is seen",
     "prompt=react env.max_action_tokens=2000": "is more than data.max_response_length=1536",
     "prompt.admissible=true eval.tasks=[repo_repair/lines-easy]": "env=repo_repair cannot list the actions",
+    "prompt=tool_call": "the actions of env=textworld are phrases: choose prompt=think_action",
     "prompt.history=2 loss=gspo": "prompt.history=2 makes several rows of an episode",
     "prompt.history=2 rollout_form=prefix": "a window of prompt.history would leave out",
 }

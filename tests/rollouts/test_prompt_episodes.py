@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from chat_stub import chat_stub, says
 
+from envs.catalogue import Catalogue
 from envs.pool import EnvPool
 from envs.registry import make_environment
 from envs.types import TaskRef
@@ -21,6 +22,7 @@ from rollouts.prompt_forms.form import PromptForm
 from rollouts.prompt_forms.plain import Plain
 from rollouts.prompt_forms.react import React
 from rollouts.prompt_forms.think_action import ThinkAction
+from rollouts.prompt_forms.tool_call import ToolCall
 from rollouts.text_policies import ExpertPolicy, RandomPolicy
 from rollouts.window import window_of
 
@@ -145,6 +147,32 @@ def test_the_last_turns_are_told_in_one_message(ask: Any, demonstration_games: l
         assert messages["content"] == told and "so it is" not in told
     assert "Action taken: " + task.expert_plan[1] in sent[3][0]["content"]
     assert "Action taken: " + task.expert_plan[0] not in sent[3][0]["content"]
+
+
+def test_a_repair_is_won_by_calls(runner: asyncio.Runner) -> None:
+    """The expert's commands as calls of functions; a call that no function fits is answered, and not understood."""
+    environment = make_environment("repo_repair")
+    (task,) = Catalogue(environment, None).tasks("lines-easy", "train", 1, progress=False)
+    form = ToolCall()
+    calls = [form.demonstrate("", [command], environment.prompt.functions) for command in task.expert_plan]
+    texts = iter(["I would rather not.", '{"name": "sing", "arguments": {}}', *calls])
+
+    async def play(url: str) -> Episode:
+        endpoint = Endpoint(url, "parrot", timeout_s=5)
+        async with EnvPool("repo_repair", 1, 60.0) as pool, endpoint.client() as client:
+            policy = ChatPolicy(endpoint, client, 0.4, 192, wait_s=0.01)
+            spec = EpisodeSpec(task, environment.prompt, 12, reward("binary"), grade_unfinished=True, form=form)
+            return await run_episode(policy, await pool.open(), spec, None)
+
+    with chat_stub(lambda body: says(next(texts))) as stub:
+        episode = runner.run(play(stub.url))
+    assert [(turn.parsed, turn.valid) for turn in episode.turns] == [
+        (False, False),
+        (True, False),
+        *[(True, True)] * len(calls),
+    ]
+    assert episode.won and sum(turn.rewards["binary"] for turn in episode.turns) == 1.0
+    assert [turn.action for turn in episode.turns[2:]] == list(task.expert_plan)
 
 
 def test_the_random_policy_answers_in_the_form(play: Any, demonstration_games: list[TaskRef]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any
 
 import pytest
@@ -73,7 +74,12 @@ def game() -> TaskRef:
 
 
 def codec_of(form: PromptForm) -> TokenCodec:
-    return TokenCodec(AutoTokenizer.from_pretrained(TINY), "qwen3", marks=form.marks)
+    return _codec(form.marks)
+
+
+@cache
+def _codec(marks: tuple[str, ...]) -> TokenCodec:
+    return TokenCodec(AutoTokenizer.from_pretrained(TINY), "qwen3", marks=marks)
 
 
 @dataclass

@@ -1,0 +1,93 @@
+"""A function called in JSON, for environments whose actions are functions (``envs.functions``)."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from envs.functions import Function, call_of, command_of
+from rollouts.prompt_forms.form import UNPARSED, Answer, Thinking
+from rollouts.prompts import PromptStyle
+
+_OPENING = re.compile(r"(<tool_call>|```\w*)\s*\Z")  # what models write before a call
+EXAMPLE = '{"name": NAME, "arguments": {NAME: VALUE}}'
+
+
+@dataclass(frozen=True)
+class ToolCall(Thinking):
+    """One JSON object with ``name`` and ``arguments``, wherever it stands; what precedes it is the thought, and what stands up to a
+    ``</think>`` is read as nothing else. A call that no function of the environment fits goes there as it is, and is not understood.
+    """
+
+    require_thought: bool = False
+    demo_thought: str = ""
+
+    calls: ClassVar[bool] = True
+
+    @property
+    def instructions(self) -> str:
+        return f"Call one of these functions, in JSON as {EXAMPLE}; you may think in words before it."
+
+    @property
+    def cue(self) -> str:
+        return "Your call:"
+
+    def head(self, style: PromptStyle, goal: str, guidance: str = "") -> str:
+        """Functions in place of what the environment says of an action."""
+        listed = [function.described for function in style.functions]
+        lines = [f"{style.role} {self.instructions}", *listed, guidance, f"Goal: {goal}"]
+        return "".join(f"{line}\n" for line in lines if line)
+
+    def understand(self, text: str, functions: Sequence[Function]) -> Answer:
+        return self.read(text, functions)
+
+    def demonstrate(self, goal: str, plan: Sequence[str], functions: Sequence[Function] = ()) -> str:
+        return self.write(plan[0], self.thought(goal, plan), functions)
+
+    def read(self, text: str, functions: Sequence[Function] = ()) -> Answer:
+        calls = list(_calls(text, text.rfind("</think>") + 1))
+        if len(calls) != 1:
+            return UNPARSED
+        begins, name, arguments = calls[0]
+        thought = _OPENING.sub("", text[:begins]).strip()
+        if self.require_thought and not thought:
+            return UNPARSED
+        known = command_of(functions, name, arguments)
+        return Answer(_call(name, arguments) if known is None else known, thought, begins)
+
+    def write(self, action: str, thought: str, functions: Sequence[Function] = ()) -> str:
+        """Raises: ValueError: no function gives this action."""
+        if (call := call_of(functions, action)) is None:
+            raise ValueError(f"no function of this environment gives the action {action!r}")
+        return f"{thought}\n{_call(*call)}".lstrip()
+
+
+def _call(name: str, arguments: dict[str, Any]) -> str:
+    return json.dumps({"name": name, "arguments": arguments}, ensure_ascii=False)
+
+
+def _calls(text: str, start: int) -> Iterator[tuple[int, str, dict[str, Any]]]:
+    """Where each begins, its function and its arguments."""
+    decoder = json.JSONDecoder()
+    while (start := text.find("{", start)) >= 0:
+        try:
+            found, end = decoder.raw_decode(text, start)
+        except (ValueError, RecursionError):
+            start += 1
+            continue
+        name, arguments = found.get("name"), _arguments(found)
+        if isinstance(name, str) and isinstance(arguments, dict):
+            yield start, name, arguments
+        start = end
+
+
+def _arguments(call: dict[str, Any]) -> Any:
+    """Some models call them parameters, some write them as a text of JSON."""
+    given = call.get("arguments", call.get("parameters", {}))
+    try:
+        return json.loads(given) if isinstance(given, str) else given
+    except ValueError:
+        return None
