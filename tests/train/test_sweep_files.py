@@ -72,10 +72,10 @@ def fills(config: DictConfig, selector: Selector) -> bool:
 def test_every_run_can_be_launched(name: str, scale: str, composed: Composed, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(KEY, "a key")  # of the judge that wants one
     warnings = [warning for point in runs(FILES[name].scales[scale]) for warning in check(composed(point))]
-    expected = (
-        "will take days" if scale == "paper" else "pre-trained on textworld alone"
-    )  # on the cluster=cpu of this test
-    assert all(expected in warning for warning in warnings), warnings
+    # on the cluster=cpu of this test; and what the study's learning rate does with 300 demonstrations
+    paper = ("will take days", "change next to nothing; it is the study's")
+    expected = paper if scale == "paper" else ("pre-trained on textworld alone",)
+    assert all(any(words in warning for words in expected) for warning in warnings), warnings
 
 
 def test_a_judge_that_wants_a_key_is_refused_without(composed: Composed, monkeypatch: pytest.MonkeyPatch) -> None:

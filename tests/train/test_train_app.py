@@ -73,7 +73,6 @@ def test_modules_and_configs_of_the_working_folder_do_not_stand_in_for_ours(tmp_
         done = front_door(*arguments, cwd=tmp_path)
         assert done.returncode == 0, done.stderr
         assert folder.name in done.stdout
-    assert "seed: 0" in front_door("--cfg", "job", cwd=tmp_path).stdout
 
 
 def test_groups_of_ones_own(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
