@@ -73,9 +73,9 @@ def test_every_run_can_be_launched(name: str, scale: str, composed: Composed, mo
     monkeypatch.setenv(KEY, "a key")  # of the judge that wants one
     warnings = [warning for point in runs(FILES[name].scales[scale]) for warning in check(composed(point))]
     expected = (
-        "will take days" if scale == "paper" else "pre-trained on textworld alone"
-    )  # on the cluster=cpu of this test
-    assert all(expected in warning for warning in warnings), warnings
+        ("will take days", "change next to nothing") if scale == "paper" else ("pre-trained on textworld alone",)
+    )  # on the cluster=cpu of this test, and of the study's SFT
+    assert all(any(word in warning for word in expected) for warning in warnings), warnings
 
 
 def test_a_judge_that_wants_a_key_is_refused_without(composed: Composed, monkeypatch: pytest.MonkeyPatch) -> None:
