@@ -299,3 +299,12 @@ def test_sliding_windows_are_refused() -> None:
     config = Qwen2Config(**SHAPE, num_key_value_heads=4, use_sliding_window=True, sliding_window=8, max_window_layers=1)
     with pytest.raises(ValueError, match="sliding_attention"):
         Generator(Qwen2ForCausalLM(config), EOS, PAD)
+
+
+def test_bf16_as_on_gpus_plays_almost_as_fp32() -> None:
+    """bf16 has 8 bits: log-probabilities of a few nats are wrong in the second decimal place."""
+    requests = requests_for(prompts(6), temperature=0.0, max_tokens=1)
+    exact, rounded = make_generator(), Generator(make_model().to(torch.bfloat16), EOS, PAD)
+    for one, other in zip(exact.generate(requests), rounded.generate(requests), strict=True):
+        assert one.log_probs == pytest.approx(other.log_probs, abs=0.1)
+        assert one.log_probs != other.log_probs

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+import torch
 from transformers import AutoTokenizer
 
 from envs.pool import EnvPool
@@ -16,22 +17,38 @@ from rollouts.failed_episodes import EpisodeFailed, failed_episode, run_with_ret
 from rollouts.lockstep import LockstepBatch, Slot
 from rollouts.loop import EpisodeSpec, run_episode
 from rollouts.model_policy import ContextLimit, ModelPolicy
-from rollouts.sampling import Sample, SampleRequest, SamplingParams
+from rollouts.sampling import Sample, Sampler, SampleRequest, SamplingParams
 from verl_plugin.rollout.token_stream import TokenCodec
 from verl_plugin.servers.transformers_server.generator import Generator
 
 LOCKSTEP_SIZE = 64  # episodes in the model at once; two lockstep batches alternate
 
 
+def generator_on(device: str, path: str) -> Generator:
+    """On GPUs in bf16, as vLLM samples, with half of the memory that is left for prefixes."""
+    if device == "cpu":
+        return Generator.from_pretrained(path)
+    generator = Generator.from_pretrained(path, device=device, dtype=torch.bfloat16)
+    generator.prefixes.limit_bytes = torch.cuda.mem_get_info()[0] // 2
+    return generator
+
+
 class LoadedModel:
     """A checkpoint that plays: its generator (in a thread of its own) and its tokens."""
 
     def __init__(self, path: str, device: str, chat: ChatSettings, marks: Sequence[str] = ()) -> None:
-        self.generator = Generator.from_pretrained(path, device=device)
+        self.generator = generator_on(device, path)
+        self.context = self.generator.context
         tokenizer = AutoTokenizer.from_pretrained(path)
         chat.apply(tokenizer)
         self.codec = TokenCodec(tokenizer, self.generator.model.config.model_type, dict(chat.kwargs), marks)
         self._thread = ThreadPoolExecutor(max_workers=1)
+
+    async def roll_out(
+        self, specs: Sequence[EpisodeSpec], rules: Rules, pool: EnvPool, done: Callable[[], object]
+    ) -> list[Episode]:
+        """As ``roll_out_set``."""
+        return await roll_out_set(self, specs, rules, pool, done)
 
     async def __call__(self, requests: list[SampleRequest]) -> list[Sample]:
         answers = await asyncio.get_running_loop().run_in_executor(self._thread, self.generator.generate, requests)
@@ -58,23 +75,28 @@ async def roll_out_set(
         async with gate:
             lockstep = LockstepBatch(len(chunk), model)
             slots = [lockstep.slot(place) for place in range(len(chunk))]
-            samples = [_play(model, spec, slot, rules, pool, done) for spec, slot in zip(chunk, slots, strict=True)]
+            samples = [_in_slot(model, spec, slot, rules, pool, done) for spec, slot in zip(chunk, slots, strict=True)]
             return list(await asyncio.gather(*samples))
 
     groups = await asyncio.gather(*(run_chunk(chunk) for chunk in chunks))
     return [episode for group in groups for episode in group]
 
 
-async def _play(
+async def _in_slot(
     model: LoadedModel, spec: EpisodeSpec, slot: Slot, rules: Rules, pool: EnvPool, done: Callable[[], object]
 ) -> Episode:
-    policy = ModelPolicy(slot, model.codec.decode, rules.params, rules.limit, rules.seed)
     async with slot:
-        try:
-            episode = await run_with_retries(
-                pool.open, lambda session: run_episode(policy, session, spec, model.codec.stream())
-            )
-        except EpisodeFailed as error:
-            episode = failed_episode(spec, policy.name, error)
+        return await play_one(model.codec, spec, slot, rules, pool, done)
+
+
+async def play_one(
+    codec: TokenCodec, spec: EpisodeSpec, sampler: Sampler, rules: Rules, pool: EnvPool, done: Callable[[], object]
+) -> Episode:
+    """One that fails in the environment is recorded as an error."""
+    policy = ModelPolicy(sampler, codec.decode, rules.params, rules.limit, rules.seed)
+    try:
+        episode = await run_with_retries(pool.open, lambda session: run_episode(policy, session, spec, codec.stream()))
+    except EpisodeFailed as error:
+        episode = failed_episode(spec, policy.name, error)
     done()
     return episode
