@@ -7,11 +7,10 @@ import os
 import shutil
 from pathlib import Path
 
-from records.files.whole import MANIFEST
-
 from envs.whole import write_whole
 from experiments.export.card import card
 from experiments.export.found import ExportError, find
+from records.files.manifest import MANIFEST
 
 CARD, PROMPT_FORM, TEMPLATE = "README.md", "prompt_form.json", "chat_template.jinja"
 

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
-from records.files.whole import flaw_in
 
 from experiments.evaluation.result import RunResult
 from experiments.evaluation.stage import episodes_file
 from records.files.checkpoints import MODEL
+from records.files.manifest import flaw_in
 from records.models.locate import ModelError, checkpoint, local_folder, run_of
 from records.process.exit_codes import Refusal
 from records.provenance import Attempt, last_attempt

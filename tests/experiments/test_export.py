@@ -12,7 +12,6 @@ import pytest
 import torch
 from finished_run import ONE_OF_TWO, finish
 from omegaconf import OmegaConf
-from records.files.whole import seal
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -21,6 +20,7 @@ from experiments.evaluation.matrix import EvaluationResult
 from experiments.evaluation.result import RunResult
 from experiments.export.__main__ import main
 from records.files.checkpoints import MODEL
+from records.files.manifest import seal
 from records.provenance import Attempt
 
 ROOT = Path(__file__).parents[2]
