@@ -10,12 +10,13 @@ from typing import Any
 
 from tqdm import tqdm
 
-TERMINAL_SECONDS, LOG_SECONDS = 1.0, 5.0
+TERMINAL_SECONDS, LOG_SECONDS, MOST = 1.0, 5.0, 60.0
 
 
 @contextmanager
 def ticking_bar(**settings: Any) -> Iterator[tqdm]:
-    """tqdm's bar with these settings, drawn anew every second on a terminal, every five in a log."""
+    """tqdm's bar with these settings, drawn anew every second on a terminal; in a log after 5 s, then ever more seldom, at last
+    once a minute."""
     with tqdm(**settings) as bar:
         ended = threading.Event()
         ticker = threading.Thread(target=_tick, args=(bar, ended), daemon=True)
@@ -30,5 +31,7 @@ def ticking_bar(**settings: Any) -> Iterator[tqdm]:
 
 
 def _tick(bar: tqdm, ended: threading.Event) -> None:
-    while not ended.wait(TERMINAL_SECONDS if sys.stderr.isatty() else LOG_SECONDS):
+    pause, slower = (TERMINAL_SECONDS, 1) if sys.stderr.isatty() else (LOG_SECONDS, 2)
+    while not ended.wait(pause):
         bar.refresh()
+        pause = min(slower * pause, MOST)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,7 @@ from config.checks.check import check
 from config.compose import composer
 from config.errors import ConfigError
 from config.overrides import parse
+from envs.bar import ticking_bar
 from experiments.sweep import record
 from experiments.sweep.definition import SweepError, load, scale_of
 from experiments.sweep.expansion import Point, part, points
@@ -77,13 +79,19 @@ def prepare_launch(overrides: Sequence[str], config_dir: str | None = None) -> L
     chosen = scale_of(definition, scale)
     whole = points(chosen, words.seeds(chosen), words.extra(), words.axes())
     chosen_points = part(whole, only)
-    configs = tuple(_composed(chosen_points, config_dir))
     stem = Path(name).stem
-    runs = [_run(stem, point, config) for point, config in zip(chosen_points, configs, strict=True)]
+    configs: list[DictConfig] = []
+    runs: list[SweepRun] = []
+    shown = {"total": len(chosen_points), "desc": "composing", "unit": "run", "leave": False}
+    with ticking_bar(**shown, disable=not sys.stderr.isatty()) as bar:
+        for point, config in zip(chosen_points, _composed(chosen_points, config_dir), strict=True):
+            configs.append(config)
+            runs.append(_run(stem, point, config))
+            bar.update()
     sweep = record.new(stem, definition, scale, chosen, words.changing(), runs)
     output_dir = Path(configs[0].output_dir).expanduser().absolute()
     settings = tuple(point.coordinates for point in whole)
-    return Launch(sweep, settings, configs, output_dir, **ways)
+    return Launch(sweep, settings, tuple(configs), output_dir, **ways)
 
 
 def _composed(chosen_points: Sequence[Point], config_dir: str | None) -> Iterator[DictConfig]:

@@ -193,8 +193,8 @@ class EpisodeView {
   }
 }
 
-const STATES = "Equal observations are one state, with how often it was met; an action's line is as thick as it is frequent, and has the colour of its mean advantage. Dark: this episode.";
-const BRANCHES = "A line a turn, from left to right, with the colour of its mean advantage; samples part where they branch off. Dark: this episode.";
+const STATES = "Equal observations are one state, with how often it was met; an action's line is as thick as it is frequent, and has the colour of its mean advantage. Outlined: this episode.";
+const BRANCHES = "A line a turn, from left to right, with the colour of its mean advantage; samples part where they branch off. Outlined: this episode.";
 
 // A turn that the prompt replays, before the policy's first.
 const replayed = (turn) => el("section", { class: "turn replayed" }, el("h3", {}), el("div", { class: "body" },

@@ -13,7 +13,7 @@ const graphOf = (members) => {
     keys.forEach((key, depth) => visit(graph, key, depth, member));
     member.episode.turns.forEach((turn, place) => (turn.shared ? null : pass(graph, keys[place], keys[place + 1], turn, member.advantages[place])));
   }
-  return placed(graph);
+  return branched ? inLanes(graph, lanes(members)) : inColumns(graph);
 };
 
 // A branch has its parent's nodes as far as it shares its turns.
@@ -25,7 +25,7 @@ const branchKeys = ({ row, episode }, graph) => {
 };
 
 const visit = (graph, key, depth, { row, episode }) => {
-  const node = graph.nodes.get(key) ?? { key, depth, visits: 0, samples: new Set(), text: episode.turns[depth]?.seen ?? episode.final, outcome: null };
+  const node = graph.nodes.get(key) ?? { key, depth, visits: 0, samples: new Set(), owner: row.sample, text: episode.turns[depth]?.seen ?? episode.final, outcome: null };
   node.depth = Math.min(node.depth, depth);
   node.visits += 1;
   node.samples.add(row.sample);
@@ -42,14 +42,30 @@ const pass = (graph, from, to, turn, advantage) => {
 };
 
 // Columns by the first turn in which a state was met; in a column, what was met most often comes first.
-const placed = (graph) => {
+const inColumns = (graph) => {
   const columns = Array.from({ length: 1 + Math.max(...[...graph.nodes.values()].map((node) => node.depth)) }, () => []);
   for (const node of graph.nodes.values()) columns[node.depth].push(node);
   for (const column of columns) {
-    if (!graph.branched) column.sort((a, b) => b.visits - a.visits);
+    column.sort((a, b) => b.visits - a.visits);
     column.forEach((node, place) => Object.assign(node, { x: 20 + node.depth * STEP[0], y: 34 + place * STEP[1] }));
   }
   return Object.assign(graph, { width: 40 + (columns.length - 1) * STEP[0], height: 52 + (Math.max(...columns.map((column) => column.length)) - 1) * STEP[1] });
+};
+
+// A line of its own for each sample; one that branched off later lies closer.
+const inLanes = (graph, order) => {
+  for (const node of graph.nodes.values()) Object.assign(node, { x: 20 + node.depth * STEP[0], y: 34 + order.indexOf(node.owner) * STEP[1] });
+  return Object.assign(graph, { width: 40 + Math.max(...[...graph.nodes.values()].map((node) => node.depth)) * STEP[0], height: 52 + (order.length - 1) * STEP[1] });
+};
+
+const lanes = (members) => {
+  const order = [], shared = ({ episode }) => episode.turns.filter((turn) => turn.shared).length;
+  const walk = (from) => from.sort((a, b) => shared(b) - shared(a)).forEach(({ row }) => {
+    order.push(row.sample);
+    walk(members.filter((other) => other.row.parent === row.sample));
+  });
+  walk(members.filter(({ row }) => row.parent === null));
+  return order;
 };
 
 const graphPicture = (graph, number, scale, go) => {
