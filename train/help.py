@@ -42,7 +42,7 @@ def help_text() -> str:
     defaults = _defaults()
     lines = [
         _line(group, defaults.get(group))
-        for group in ("env", "reward", "algo", *SLOTS, "budget", "curriculum", "model", "scale")
+        for group in ("env", "reward", "prompt", "algo", *SLOTS, "budget", "curriculum", "model", "scale")
     ]
     lines += [_line(group, defaults.get(group)) for group in ("cluster", "tracking")]
     lines += [_shipped(group, folder) for group, folder in (("recipe", "recipes"), ("sweep", "sweeps"))]

@@ -43,8 +43,9 @@ def told(node: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def unusual(node: Mapping[str, Any] | None) -> dict[str, Any]:
-    """What of the node is not as in a run without ``prompt=``; nothing in such a run. Thinking is the chat template's
-    (``rollouts.chat_settings``)."""
-    usual = {"name": PLAIN, **{item.name: item.default for item in fields(PromptForm)}}
-    said = {key: value for key, value in (node or {}).items() if key != "thinking"}
-    return {key: value for key, value in said.items() if key not in usual or value != usual[key]}
+    """The form and what of its settings is not as usual; nothing in a run without ``prompt=``. Thinking is the chat template's
+    (``rollouts.chat_settings``). Raises: UnknownName."""
+    if not node:
+        return {}
+    usual = {item.name: item.default for item in fields(prompt_class(str(node["name"])))} | {"name": PLAIN}
+    return {key: value for key, value in node.items() if key in usual and value != usual[key]}

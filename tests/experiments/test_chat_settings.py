@@ -14,7 +14,7 @@ from typing import Any
 import counting_environment
 import pytest
 from chat_stub import chat_stub, says
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 from transformers import AutoTokenizer
 from verl.experimental.agent_loop.agent_loop import DictConfigWrap
 from verl.workers.config import HFModelConfig
@@ -23,7 +23,7 @@ from config.base import ROOT
 from config.compose import compose
 from envs.pool import pool_of
 from experiments.evaluation import stage as evaluation
-from experiments.evaluation.policies import policies
+from experiments.evaluation.policies import PolicyError, policies
 from experiments.evaluation.process import evaluate
 from experiments.evaluation.result import RunResult
 from experiments.evaluation.stage import Checkpoint
@@ -211,6 +211,12 @@ def test_a_run_is_evaluated_as_it_was_trained(model: Path, tmp_path: Path) -> No
         (said,) = policies([str(run)], None, told)
         assert said.chat.kwargs == {"enable_thinking": False}, "what the command says wins"
     assert len(names) == 3, "rendered otherwise, games are played anew"
+    react: Any = OmegaConf.to_container(compose([*COUNTING, "prompt=react", "prompt.history=2"]).prompt)
+    (run / "config.yaml").write_text(json.dumps({"prompt": {**react, "train_thoughts": False}}))
+    with pytest.raises(PolicyError, match="was trained with prompt=react prompt.history=2: evaluate it with the same"):
+        policies([str(run)], None, plain)
+    (found,) = policies([str(run)], None, compose([*COUNTING, "prompt=react", "prompt.history=2"]))
+    assert found.kind == "checkpoint"
 
 
 def test_of_two_settings_the_first_wins() -> None:
