@@ -83,9 +83,9 @@ def test_adapters_lie_beside_the_merged_weights(run: Path) -> None:
 
 
 def test_the_reference_is_the_model_without_adapters(run: Path) -> None:
-    """With which RL begins, so the KL of the first step is that of its later updates alone."""
+    """With which RL begins: its first update, the only one of its step, has no KL at all."""
     first, _, last = (line["actor/kl_loss"] for line in small.lines(run / "rl" / "metrics.jsonl"))
-    assert 0 <= first < last
+    assert first == 0 < last
 
 
 def test_every_model_is_evaluated(run: Path) -> None:
