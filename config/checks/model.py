@@ -43,6 +43,16 @@ def context_too_short(config: DictConfig) -> str | None:
     )
 
 
+def action_too_long(config: DictConfig) -> str | None:
+    action, response = config.env.max_action_tokens, config.data.max_response_length
+    if action <= response:
+        return None
+    return (
+        f"env.max_action_tokens={action} is more than data.max_response_length={response}, which leaves no room for one action: raise "
+        "the one or lower the other"
+    )
+
+
 def large_on_cpu(config: DictConfig) -> str | None:
     if config.scale.name == "laptop" or config.trainer.device != "cpu":
         return None

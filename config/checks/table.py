@@ -52,6 +52,7 @@ CHECKS: tuple[Rule, ...] = (
     Rule("curriculum", curriculum_settings.refusal),
     Rule("model", model.no_such_model),
     Rule("model_of_its_own", model.another_model),
+    Rule("action_too_long", model.action_too_long),
     Rule("context", model.context_too_short),
     Rule("lora", lora.refusal),
     Rule("evaluation", evaluation.evaluation_refusal),

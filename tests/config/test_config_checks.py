@@ -63,6 +63,7 @@ REFUSED = {
     "curriculum": ["curriculum=phases"],
     "model": ["model.path=runs/never/was"],
     "model_of_its_own": ["actor_rollout_ref.model.path=runs/never/was"],
+    "action_too_long": ["env.max_action_tokens=2000"],
     "context": ["data.max_response_length=4096"],
     "lora": ["model.lora_alpha=32"],
     "evaluation": ["eval.tasks=[w2-o3-q4,w2o3]"],

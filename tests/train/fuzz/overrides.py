@@ -94,7 +94,8 @@ class Generator:
     def command(self) -> Command:
         """A sixth have one piece, the others up to eight, one of which may choose an option: Hydra takes long over each."""
         count = self.random.choices([1, 2, 3, 4, 6, 8], [15, 10, 10, 15, 25, 25])[0]
-        pieces = [self._one_of(self.kinds), *(self._one_of(self.keys) for _ in range(count - 1))]
+        drawn = [self._one_of(self.kinds), *(self._one_of(self.keys) for _ in range(count - 1))]
+        pieces = list({piece.names: piece for piece in drawn}.values())  # a key once: of two, the later alone counts
         self.random.shuffle(pieces)
         if self.random.random() < 0.03:
             pieces.append(Piece(("-m",), ("-m", "--multirun")))

@@ -81,10 +81,11 @@ RANGES = (
     _whole("cluster.trainer_threads", 1, PROCESSES, fine=("1", "4")),
     _more_than_0("cluster.start_deadline_s", SECONDS, fine=("600",)),
     _whole("cluster.runs_at_once", 1, PROCESSES, null=True),
+    _more_than_0("cluster.gpu_memory_gb", COUNT, null=True),
     _whole("cluster.slurm.nodes", 1, PROCESSES),
     _whole("cluster.slurm.gpus_per_node", 0, PROCESSES, null=True),
     _whole("cluster.slurm.cpus_per_task", 1, PROCESSES, null=True),
-    _whole("cluster.slurm.mem_gb", 1, COUNT, null=True),
+    _whole("cluster.slurm.mem_gb", 0, COUNT, null=True),  # 0: all that the node has
     _whole("cluster.slurm.timeout_min", 1, COUNT),
     _whole("cluster.slurm.signal_delay_s", 0, COUNT),
     _whole("cluster.slurm.max_num_timeout", 0, COUNT),
