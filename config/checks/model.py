@@ -8,6 +8,8 @@ from records.models import gpus
 from records.models.locate import ModelError, check_model
 from records.models.pretraining import environments_of
 
+AT_HOME = {"textworld": "tiny", "alfworld": "tiny_alfworld"}  # the tiny model that knows an environment's words
+
 
 def no_such_model(config: DictConfig) -> str | None:
     try:
@@ -66,5 +68,5 @@ def unseen_environment(config: DictConfig) -> str | None:
         return None
     return (
         f"model={config.model.name} was pre-trained on {' and '.join(known)} alone, so env={config.env.name} has words that it never "
-        "saw and it may well win nothing: choose another model, such as model=smollm2_135m"
+        f"saw and it may well win nothing: choose another model, such as model={AT_HOME.get(config.env.name, 'smollm2_135m')}"
     )

@@ -6,11 +6,11 @@ import re
 from copy import deepcopy
 
 import pytest
-from alfworld_house import House
 from alfworld_stock import one_of_each
 
 from envs.alfworld import generate, plan
 from envs.alfworld.env import AlfWorldEnv
+from envs.alfworld.house import House
 from envs.alfworld.kinds import TYPES, type_of_seed
 from envs.alfworld.searcher import Searcher, Wanted, wanted
 from envs.catalogue import Catalogue

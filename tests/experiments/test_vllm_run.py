@@ -68,7 +68,7 @@ def validation(run: Path, step: int) -> dict[str, Episode]:
 
 def played_here(run: Path, step: int) -> list[Episode]:
     """The validation games, by plain transformers with that step's weights."""
-    model = LoadedModel(str(weights(run, step)), SimpleNamespace(run=SimpleNamespace(device="cpu")))
+    model = LoadedModel(str(weights(run, step)), "cpu", ChatSettings())
     specs = [
         EpisodeSpec(task, make_environment("textworld").prompt, TURNS)
         for task in read_tasks(task_file(run, "validation"))

@@ -1,0 +1,1 @@
+"""The tiny model for ALFWorld: as small as the one for TextWorld, and with these words."""

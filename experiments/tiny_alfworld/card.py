@@ -1,0 +1,64 @@
+"""The README beside the weights: what they are, what they learned from, how to remake them, how well they play."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from transformers import AutoModelForCausalLM
+
+from experiments.tiny_alfworld.recipe import Recipe, Stage
+from records.statistics import Interval
+
+CARD = """\
+# The tiny model for ALFWorld
+
+A causal language model of {parameters:,} parameters (the shape of `model=tiny`) with a lower-case byte-pair tokenizer of
+{vocabulary:,} entries and the ChatML template. It knows the words and commands of ALFWorld and is of no use elsewhere.
+
+## Trained on
+The weights of `model=tiny`, then transcripts of our ALFWorld expert that plays from what is visible (`env.expert=searcher`),
+each in a game of its own, drawn in the floor plans for training, by seeds beyond those of every split. Of the tasks
+{share:.0%} are of the first type in any case, the others of any. At some turns something else was done instead, which
+is read but not learned. A new token begins as the mean of the tokens that its text was before.
+
+| stage | places in a house, at most | turns, at most | steps | tokens a step, at most |
+|---|---|---|---|---|
+{stages}
+
+AdamW at {stage.learning_rate:g}, which falls at the end of the last stage; next-token loss on the expert's actions and on what
+was seen. {minutes:.0f} core-minutes.
+
+## Remake
+    python -m experiments.tiny_alfworld
+
+makes tokenizer, weights and this page.
+
+## How often it wins
+Validation games of `one_type`, 24 turns, one play a game, {games} games, Wilson 95 %:
+
+| temperature | success, % |
+|---|---|
+{rows}
+"""
+
+
+def card(recipe: Recipe, folder: Path, measured: Mapping[float, Interval], games: int, train_seconds: float) -> str:
+    """The page for the model in ``folder``; ``measured`` maps a temperature (0: greedy) to its success."""
+    model = AutoModelForCausalLM.from_pretrained(folder)
+    rows = (f"| {temperature or 'greedy'} | {interval.percent()} |" for temperature, interval in measured.items())
+    return CARD.format(
+        parameters=model.num_parameters(),
+        vocabulary=model.config.vocab_size,
+        share=recipe.stages[0].first_type,
+        stages="\n".join(map(_row, recipe.stages)),
+        stage=recipe.stages[0],
+        minutes=train_seconds / 60,
+        games=games,
+        rows="\n".join(rows),
+    )
+
+
+def _row(stage: Stage) -> str:
+    places = stage.max_places if stage.max_places < 99 else "any number"
+    return f"| {stage.name} | {places} | {stage.max_turns} | {stage.steps} | {stage.batches * stage.batch_tokens:,} |"

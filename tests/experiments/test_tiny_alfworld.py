@@ -1,0 +1,66 @@
+"""The tiny model for ALFWorld: its words are single tokens, its transcripts are those of play, its making makes a model."""
+
+from dataclasses import replace
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from envs.registry import make_environment
+from experiments.tiny_alfworld.__main__ import build
+from experiments.tiny_alfworld.play import transcript
+from experiments.tiny_alfworld.recipe import Noise, Recipe, Stage
+from experiments.tiny_alfworld.start import with_tokenizer
+from experiments.tiny_alfworld.train import CHOSEN, OTHER, Encoder
+from experiments.tiny_model.train import encode
+from records.models.pretraining import environments_of
+
+ASSET = Path(str(files("assets").joinpath("tiny_alfworld")))
+STYLE = make_environment("alfworld").prompt
+SMALL = Stage("test", 2, 12, 8, noises=(Noise(0.5, 1.0),), batches=1)
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return AutoTokenizer.from_pretrained(ASSET)
+
+
+def test_it_is_small_and_at_home_in_alfworld(tokenizer):
+    assert sum(path.stat().st_size for path in ASSET.iterdir()) < 2_000_000
+    assert environments_of("asset://tiny_alfworld") == ("alfworld",)
+    for word in ("peppershaker", "countertop", "microwave", "desklamp", "from"):
+        assert len(tokenizer.encode(f" {word}", add_special_tokens=False)) == 1, word
+
+
+def test_a_row_has_the_tokens_of_play_and_trains_what_the_searcher_chose(tokenizer):
+    others = 0
+    for seed in range(8):
+        played = transcript(STYLE, SMALL, seed)
+        row, whole = Encoder(tokenizer).row(played), encode(tokenizer, played.messages)
+        assert row.ids == whole.ids
+        assert [kind in (CHOSEN, OTHER) for kind in row.kinds] == whole.acted
+        actions = [message["content"] for message in played.messages[1::2]]
+        chosen = [action for action, searched in zip(actions, played.searched, strict=True) if searched]
+        text = tokenizer.decode([token for token, kind in zip(row.ids, row.kinds, strict=True) if kind == CHOSEN])
+        assert text == "".join(f"{action}<|im_end|>" for action in chosen)
+        others += len(actions) - len(chosen)
+    assert others
+
+
+def test_known_tokens_keep_their_embeddings(tokenizer):
+    old, model = AutoModelForCausalLM.from_pretrained("assets/tiny"), with_tokenizer("assets/tiny", tokenizer, 0)
+    before, after = (each.get_input_embeddings().weight for each in (old, model))
+    known, ours = AutoTokenizer.from_pretrained("assets/tiny").get_vocab(), tokenizer.get_vocab()
+    assert torch.equal(after[ours["Ġfrom"]], before[known["Ġfrom"]])
+    assert len({tuple(row.tolist()) for row in after.detach()}) == len(tokenizer)
+
+
+def test_the_making_makes_a_model_of_the_shipped_shape(tmp_path):
+    recipe = replace(Recipe(), stages=(SMALL, replace(SMALL, max_places=99)), tokenizer_transcripts=40)
+    assert build(recipe, tmp_path) > 0
+    made, shipped = (AutoModelForCausalLM.from_pretrained(folder) for folder in (tmp_path, ASSET))
+    for name, weight in shipped.model.layers.named_parameters():
+        assert made.model.layers.get_parameter(name).shape == weight.shape
+    assert torch.isfinite(made(torch.tensor([[1, 2, 3]])).logits).all()
