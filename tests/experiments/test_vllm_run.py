@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from importlib.util import find_spec
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import small
@@ -20,6 +19,7 @@ from transformers import AutoModelForCausalLM
 
 from envs.pool import EnvPool
 from envs.registry import make_environment
+from rollouts.chat_settings import ChatSettings
 from rollouts.episode import Episode
 from rollouts.loop import EpisodeSpec
 from rollouts.model_policy import ContextLimit
