@@ -63,6 +63,8 @@ class Eval:
         samples_per_game: times that each game is played; from 2 on, pass@k is reported.
         max_turns: of every evaluation set; None: ``env.max_turns`` on the run's own task, the environment's limit on
             any other.
+        servers: play through rollout servers on all GPUs of the run, or in one process; None: servers where they are vLLM's
+            on GPUs.
     """
 
     tasks: list[str] = field(default_factory=list)
@@ -71,6 +73,7 @@ class Eval:
     temperatures: list[float] = field(default_factory=lambda: [0.4], metadata={"range": (0, 10)})
     samples_per_game: int = number(1, 1, 10**4)
     max_turns: int | None = number(None, *TURNS)
+    servers: bool | None = None
     seed: int = number(0, *SEEDS)
 
 

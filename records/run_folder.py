@@ -41,6 +41,7 @@ OUTPUT_KEYS = (
     "env.workers",
     "env.cache_dir",
     "env.step_deadline_s",
+    "eval.servers",
 )
 SINCE = {  # keys that files of conf/cluster set since names were first made, with the values that names are made of
     "actor_rollout_ref.actor.fsdp_config.fsdp_size": -1,

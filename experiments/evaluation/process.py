@@ -11,24 +11,27 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from omegaconf import DictConfig, OmegaConf
 from transformers.utils.logging import disable_progress_bar
 
+from envs.pool import EnvPool
 from experiments.evaluation.stage import episodes_file, progress_file
 from experiments.evaluation.text_rollouts import Pools, episode_specs
 from records.tracking.stage_run import StageRun
 from rollouts.chat_settings import ChatSettings
 from rollouts.episode import Episode
+from rollouts.loop import EpisodeSpec
 from rollouts.model_policy import ContextLimit
 from rollouts.prompt_forms.registry import prompt_form
 from rollouts.sampling import SamplingParams
 from rollouts.store import write_episodes
 from tasks.evaluation_sets import EvaluationSetting, from_dict
-from verl_plugin.rollout.local_rollouts import LoadedModel, Rules, roll_out_set
+from verl_plugin.rollout.local_rollouts import LoadedModel, Rules
 
 
 def _rules(config: DictConfig, item: EvaluationSetting, env: Mapping[str, Any], context: int) -> Rules:
@@ -37,6 +40,29 @@ def _rules(config: DictConfig, item: EvaluationSetting, env: Mapping[str, Any], 
     response = min(item.evaluation_set.max_response_length, context - prompt)
     params = SamplingParams(item.temperature, max_action_tokens=int(env["max_action_tokens"]))
     return Rules(params, ContextLimit(prompt, response), config.eval.seed)
+
+
+class Model(Protocol):
+    """A checkpoint that is ready to play."""
+
+    @property
+    def context(self) -> int: ...
+
+    async def roll_out(
+        self, specs: Sequence[EpisodeSpec], rules: Rules, pool: EnvPool, done: Callable[[], object]
+    ) -> list[Episode]: ...
+
+
+@asynccontextmanager
+async def _model(config: DictConfig, path: str, chat: ChatSettings, marks: Sequence[str]) -> AsyncIterator[Model]:
+    """In this process, or behind rollout servers on all GPUs of the run."""
+    if not config.run.servers:
+        yield LoadedModel(path, config.run.device, chat, marks)
+        return
+    from verl_plugin.rollout.served_rollouts import served  # verl's imports: not for those who play here
+
+    async with served(config, path, chat, marks) as model:
+        yield model
 
 
 class Evaluation:
@@ -51,21 +77,21 @@ class Evaluation:
         """Load a policy and let it play the settings that it has not played yet."""
         todo = [item for item in self.config.run.settings if not self._file(entry, item).exists()]
         chat: Any = OmegaConf.to_container(entry.chat)
-        marks = self._form.marks
-        model = LoadedModel(entry.path, self.config.run.device, ChatSettings(**chat), marks) if todo else None
-        for node in todo:
-            fields: Any = OmegaConf.to_container(node, resolve=True)
-            env = fields.pop("env")
-            assert model is not None
-            write_episodes(self._file(entry, node), await self._roll_out(model, from_dict(fields), env))
+        if not todo:
+            return
+        async with _model(self.config, entry.path, ChatSettings(**chat), self._form.marks) as model:
+            for node in todo:
+                fields: Any = OmegaConf.to_container(node, resolve=True)
+                env = fields.pop("env")
+                write_episodes(self._file(entry, node), await self._roll_out(model, from_dict(fields), env))
 
     def _file(self, entry: DictConfig, item: DictConfig) -> Path:
         return episodes_file(self.folder, entry.name, item.label)
 
-    async def _roll_out(self, model: LoadedModel, item: EvaluationSetting, env: dict[str, Any]) -> list[Episode]:
+    async def _roll_out(self, model: Model, item: EvaluationSetting, env: dict[str, Any]) -> list[Episode]:
         specs = episode_specs(item, self.config, env)
-        rules = _rules(self.config, item, env, model.generator.context)
-        return await roll_out_set(model, specs, rules, await self._pools.of(env), self._count)
+        rules = _rules(self.config, item, env, model.context)
+        return await model.roll_out(specs, rules, await self._pools.of(env), self._count)
 
     def _count(self) -> None:
         """For the progress bar of the process that started this one."""

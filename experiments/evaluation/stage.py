@@ -109,9 +109,17 @@ def _config(
             "policies": [_policy(config, checkpoint) for checkpoint in checkpoints],
             "settings": [{**as_dict(item), "env": env_node(config, item.evaluation_set.env)} for item in todo],
             "device": config.trainer.device,
+            "servers": through_servers(config),
             "tracking": run.node() if run and run.trackers else None,
         }
     return result
+
+
+def through_servers(config: DictConfig) -> bool:
+    """Whether checkpoints play through rollout servers: unless said, where the run's are vLLM's on GPUs."""
+    if config.eval.servers is not None:
+        return bool(config.eval.servers)
+    return bool(config.trainer.device == "cuda" and config.actor_rollout_ref.rollout.name == "vllm")
 
 
 def _policy(config: DictConfig, checkpoint: Checkpoint) -> dict[str, Any]:

@@ -87,7 +87,7 @@ def evaluation_folder(config: DictConfig) -> Path:
         },
         "turns": [[env, task, turns_of(config, env, task)] for env, task in named],
         "reward": node["turn_reward"],
-        "eval": former(node)["eval"],
+        "eval": {key: value for key, value in former(node)["eval"].items() if key != "servers"},
         "lengths": [node["data"][key] for key in ("max_prompt_length", "max_response_length")],
     }
     what |= {"prompt": told} if (told := unusual(node["prompt"])) else {}

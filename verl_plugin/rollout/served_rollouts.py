@@ -1,0 +1,98 @@
+"""A checkpoint plays games through rollout servers of its own, one a GPU, which verl starts as it does for a training run."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import ray
+from omegaconf import DictConfig, OmegaConf
+from transformers import AutoConfig, AutoTokenizer
+from verl.trainer.constants_ppo import get_ppo_ray_runtime_env
+from verl.workers.rollout.llm_server import LLMServerManager
+
+from envs.pool import EnvPool
+from rollouts.chat_settings import ChatSettings
+from rollouts.episode import Episode
+from rollouts.loop import EpisodeSpec
+from verl_plugin.rollout.llm_client import client_class
+from verl_plugin.rollout.local_rollouts import Rules, play_one
+from verl_plugin.rollout.samplers import ServerSampler
+from verl_plugin.rollout.token_stream import TokenCodec
+
+SHARE = 0.85  # of a GPU's memory, which no trainer needs meanwhile
+
+
+@dataclass(frozen=True)
+class ServedModel:
+    """``at_once``: episodes that are played at the same time. ``context``: tokens that the model can attend to."""
+
+    sampler: ServerSampler
+    codec: TokenCodec
+    context: int
+    at_once: int
+
+    async def roll_out(
+        self, specs: Sequence[EpisodeSpec], rules: Rules, pool: EnvPool, done: Callable[[], object]
+    ) -> list[Episode]:
+        """All plans once, in their order; ``done`` is called after each episode."""
+        gate = asyncio.Semaphore(self.at_once)
+
+        async def play(spec: EpisodeSpec) -> Episode:
+            async with gate:
+                return await play_one(self.codec, spec, self.sampler, rules, pool, done)
+
+        return list(await asyncio.gather(*map(play, specs)))
+
+
+@asynccontextmanager
+async def served(
+    config: DictConfig, path: str, chat: ChatSettings, marks: Sequence[str] = ()
+) -> AsyncIterator[ServedModel]:
+    """Servers of the run's kind on all of its GPUs, in a Ray session that ends with the block."""
+    settings = _settings(config, path)
+    _start_ray(settings)
+    try:
+        manager = await asyncio.to_thread(LLMServerManager.create, settings)
+        client = manager.get_client(client_class(settings.actor_rollout_ref.rollout.name))
+        sampler = ServerSampler(client, seeded=settings.trainer.device == "cpu")
+        yield _model(settings, sampler, path, chat, marks)
+    finally:
+        ray.shutdown()
+
+
+def _settings(config: DictConfig, path: str) -> DictConfig:
+    """The run's config with this model, and servers that have the GPUs for themselves and read the weights."""
+    settings: Any = OmegaConf.create(OmegaConf.to_container(config, resolve=True))
+    settings.actor_rollout_ref.model.path = path
+    rollout, trainer = settings.actor_rollout_ref.rollout, settings.trainer
+    rollout.nnodes, rollout.n_gpus_per_node = trainer.nnodes, trainer.n_gpus_per_node
+    rollout.load_format, rollout.free_cache_engine = "auto", False
+    if trainer.device == "cuda":
+        rollout.gpu_memory_utilization = SHARE
+    return settings
+
+
+def _start_ray(settings: DictConfig) -> None:
+    """As verl's own ``run_ppo`` does."""
+    ours = settings.ray_kwargs.ray_init
+    environment = OmegaConf.merge(get_ppo_ray_runtime_env(settings), ours.get("runtime_env") or {})
+    given: Any = OmegaConf.to_container(OmegaConf.merge(ours, {"runtime_env": environment}))
+    ray.init(**given)
+
+
+def _model(
+    settings: DictConfig, sampler: ServerSampler, path: str, chat: ChatSettings, marks: Sequence[str]
+) -> ServedModel:
+    tokenizer, model, rollout = (
+        AutoTokenizer.from_pretrained(path),
+        AutoConfig.from_pretrained(path),
+        settings.actor_rollout_ref.rollout,
+    )
+    chat.apply(tokenizer)
+    codec = TokenCodec(tokenizer, model.model_type, dict(chat.kwargs), marks)
+    servers = rollout.nnodes * rollout.n_gpus_per_node // rollout.tensor_model_parallel_size
+    return ServedModel(sampler, codec, int(model.max_position_embeddings), servers * int(rollout.max_num_seqs))
