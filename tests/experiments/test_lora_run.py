@@ -107,7 +107,14 @@ def test_a_killed_run_ends_with_the_same_bytes(run: Path, killed: Path) -> None:
 def test_ppo_with_kl_trains_its_critic_whole(tmp_path: Path) -> None:
     """verl leaves in the batch that the actor's adapter is to be left out, and its critic has none."""
     run = small.finish(
-        tmp_path, "algo=ppo", *LORA, "budget=rl_only", "budget.rl_steps=2", "eval.games=2", timeout_s=SECONDS
+        tmp_path,
+        "algo=ppo",
+        *LORA,
+        "budget=rl_only",
+        "budget.sft_share=0",
+        "budget.rl_steps=2",
+        "eval.games=2",
+        timeout_s=SECONDS,
     )
     lines = small.lines(run / "rl" / "metrics.jsonl")
     assert [line["step"] for line in lines] == [1, 2]
