@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from verl_plugin.servers.transformers_server.requests import GenRequest
 
 from config.compose import compose
 from experiments.evaluate import main
 from experiments.evaluation.stage import through_servers
 from records.run_folder import identity
+from rollouts.sampling import SampleRequest
 from verl_plugin.rollout.local_rollouts import generator_on
 
 CLOCKS = ("act_seconds", "env_seconds")
@@ -37,7 +37,7 @@ def test_gpus_with_vllm_play_through_servers(words: list[str], served: bool) -> 
 def test_on_a_cpu_the_process_plays_in_fp32() -> None:
     generator = generator_on("cpu", "assets/tiny")
     assert str(generator.model.dtype) == "torch.float32"
-    (answer,) = generator.generate([GenRequest("0/0/0", (1, 2, 3), max_tokens=3, temperature=0.0, seed=0)])
+    (answer,) = generator.generate([SampleRequest("0/0/0", (1, 2, 3), max_tokens=3, temperature=0.0, seed=0)])
     assert answer.token_ids
 
 
