@@ -186,8 +186,8 @@ LIMITS: dict[str, Limit] = {
     "trainer.max_critic_ckpt_to_keep": optional(COUNT),
     "trainer.ray_wait_register_center_timeout": real(0.1, 10**8),  # seconds
     "trainer.resume_mode": Words(("auto", "disable", "resume_path")),
-    "v1.colocate_async.num_warmup_batches": STEPS,
-    "v1.separate_async.num_warmup_batches": STEPS,
+    "v1.colocate_async.num_warmup_batches": real(0, 10**9),  # verl takes parts of a batch too
+    "v1.separate_async.num_warmup_batches": real(0, 10**9),
     "v1.separate_async.parameter_sync_step": COUNT,
     "v1.sampler.max_off_policy_threshold": COUNT,
     "v1.sampler.max_off_policy_strategy": Words(("wait", "drop")),

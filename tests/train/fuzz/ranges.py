@@ -147,7 +147,7 @@ RANGES = (
     _whole("trainer.critic_warmup", 0, COUNT, fine=("0", "2")),
     _whole("trainer.log_val_generations", 0, COUNT, fine=("0",)),
     _more_than_0("trainer.ray_wait_register_center_timeout", SECONDS),
-    _whole("trainer.v1.*.num_warmup_batches", 0, COUNT),
+    Range("trainer.v1.*.num_warmup_batches", 0, COUNT, fine=("0.5", "1")),
     _whole("trainer.v1.*.parameter_sync_step", 1, COUNT),
     _whole("trainer.v1.sampler.max_off_policy_threshold", 1, COUNT),
     _more_than_0("algorithm.rollout_correction.rollout_is_threshold", inf, fine=("2.0",)),
