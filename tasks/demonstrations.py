@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 from pathlib import Path
 
 from omegaconf import DictConfig
@@ -75,7 +76,8 @@ async def _play_all(config: DictConfig, tasks: list[TaskRef]) -> list[Episode]:
 
 async def _play(config: DictConfig, pool: EnvPool, task: TaskRef, bar: tqdm) -> Episode:
     turns = max(int(config.env.max_turns), len(task.expert_plan))
-    style, form = make_environment(config.env.name, config.env).prompt, prompt_form(config.get("prompt"))
+    style = make_environment(config.env.name, config.env).prompt
+    form = replace(prompt_form(config.get("prompt")), train_thoughts=True)  # they teach to think
     spec = EpisodeSpec(task, style, turns, reward(config.turn_reward.name, config.turn_reward), form=form)
     episode = await run_with_retries(pool.open, lambda session: run_episode(ExpertPolicy(), session, spec, None))
     bar.update()

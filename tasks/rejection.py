@@ -124,7 +124,7 @@ def as_demonstrations(episodes: Sequence[Episode], run: Path, model: str, chat: 
     config = OmegaConf.load(RlFolder(run).config)
     assert isinstance(config, DictConfig)
     keep = same_tokens(model, str(config.actor_rollout_ref.model.path)) and chat == chat_settings(config)
-    named = [replace(episode, policy=f"{episode.policy} of {run.name}") for episode in episodes]
+    named = [replace(e, policy=f"{e.policy} of {run.name}", trains_thoughts=True) for e in episodes]
     return named if keep else [without_ids(episode) for episode in named]
 
 

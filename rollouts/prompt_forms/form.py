@@ -48,7 +48,7 @@ class PromptForm:
         admissible: each message lists the actions that the environment would accept.
         history: None: the episode is one growing conversation. A number: each turn has a prompt, and a row, of its own, which
             tells the goal, that many of the newest turns and the observation.
-        train_thoughts: whether a thought's tokens are learned from, as the action's are.
+        train_thoughts: whether RL learns from a thought's tokens, as from the action's; SFT always does.
 
     ``thinks``: its answers hold a thought. ``calls``: its actions are calls of the environment's functions. ``marks``: what of its instructions may be written like a control token (``<think>``).
     """

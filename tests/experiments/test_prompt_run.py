@@ -28,7 +28,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_demonstrations_think_and_have_a_prompt_a_turn(run: Path) -> None:
     for episode in read_episodes(run / "episodes" / "demonstrations.jsonl"):
-        assert episode.won and not episode.trains_thoughts
+        assert episode.won and episode.trains_thoughts
         assert all(turn.thought.startswith("My plan is to ") and turn.thought_tokens > 5 for turn in episode.turns)
         assert all(turn.prompt_ids and not turn.context_ids for turn in episode.turns[1:])
 
@@ -47,5 +47,6 @@ def test_what_was_learned_from_is_what_was_played_but_for_thoughts(run: Path) ->
         assert all(turn.admissible for episode in episodes for turn in episode.turns)
         assert all(turn.prompt_ids for episode in episodes for turn in episode.turns[1:])
         for episode, credit in zip(episodes, read_credit(run / "rl" / "credit" / f"{step:06d}.jsonl"), strict=True):
+            assert not episode.trains_thoughts
             trained = sum(len(turn.action_ids) - episode.muted(turn) for turn in episode.turns)
             assert credit is not None and len(credit.advantages) == trained
