@@ -230,6 +230,7 @@ OVERRIDDEN = (
         _TRAINER,
         "PPOTrainer",
         {
+            _BALANCE: "earlier episodes in the place of some of this step's, before anything is computed of them",
             "_compute_advantage(self, batch, metrics)": "filters, estimators over turns, credit, loss terms and buffer",
             "_update_critic(self, batch, metrics)": (
                 "none where filters left nothing to learn from; a critic of turns is trained on some of the action tokens only"

@@ -20,7 +20,7 @@ class TaskReplay:
     """The replay buffer of ARPO (arXiv 2505.16282, section 3.3; rules where it is silent: docs/methods.md).
 
     Won episodes with a score above 0 are stored by task. Where no episode of a group is one, the stored one takes the place of
-    that with the lowest score, of equal ones the last, before the baseline: scores 0 0 0 0 are learned from as 0 0 0 1.
+    that with the lowest score, of equal ones the last sample, before the baseline: scores 0 0 0 0 are learned from as 0 0 0 1.
 
     Attributes:
         keep: episodes a task, the newest.
@@ -57,7 +57,8 @@ class TaskReplay:
             groups[group].append(episode)
         won, scores = _succeeded(turns).tolist(), turns.score.tolist()
         failed = (own for own in groups.values() if not any(won[episode] for episode in own))
-        worst = (min(own, key=lambda episode: (scores[episode], -episode)) for own in failed)
+        samples = [int(name.rpartition("_")[2]) for name in turns.episodes]
+        worst = (min(own, key=lambda episode: (scores[episode], -samples[episode])) for own in failed)
         return {episode: held[0] for episode in worst if (held := self._won.get(turns.tasks[episode]))}
 
     def _forget(self, step: int) -> None:

@@ -27,11 +27,6 @@ def _reasons(config: DictConfig) -> Iterator[str]:
             f"prompt.history={prompt.history} and env.window_turns={config.env.window_turns} both say how much of an episode is "
             "seen: choose one"
         )
-    if config.env.max_action_tokens > config.data.max_response_length:
-        yield (
-            f"env.max_action_tokens={config.env.max_action_tokens} is more than data.max_response_length="
-            f"{config.data.max_response_length}, so no turn could be played: lower the one or raise the other"
-        )
 
 
 def not_in_this_environment(config: DictConfig) -> str | None:

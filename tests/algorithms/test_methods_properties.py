@@ -48,11 +48,23 @@ def term(method: Any, turns: Turns) -> dict[str, list[float]]:
 
 def replayed(method: Any, turns: Turns) -> dict[str, list[float]]:
     method.capacity = 1
+    turns = replace(turns, tasks=turns.episodes)
     for step in (1, 2):
         wanted = method.wanted(turns, base(turns), step)
-        episodes = [StoredEpisode([{"name": turns.episodes[e]}], turns.score[e].item(), 0.0, step) for e in wanted]
+        episodes = [
+            StoredEpisode([{"name": turns.episodes[e]}], turns.score[e].item(), 0.0, step, task=turns.tasks[e])
+            for e in wanted
+        ]
         method.offer(step, episodes, turns)
+    if hasattr(method, "replace"):
+        return put_back(method, turns)
     return {f"{episode.rows[0]['name']}-{episode.step}": [episode.advantage] for episode in method.take(3)}
+
+
+def put_back(method: Any, turns: Turns) -> dict[str, list[float]]:
+    """By the episode that makes way, where all failed in the third step, the step of what takes its place."""
+    failed = replace(turns, reward=turns.reward * 0, outcome=turns.outcome * 0 + 1)
+    return {turns.episodes[e]: [float(held.step)] for e, held in method.replace(failed, 3).items()}
 
 
 def hash_of(name: str) -> int:

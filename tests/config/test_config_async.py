@@ -71,7 +71,7 @@ def test_rollouts_beside_the_trainer_on_cpus(composed: Composer) -> None:
 
 def test_rollouts_beside_the_trainer_on_gpus(composed: Composer) -> None:
     config = composed([*ON_GPUS, NCCL, "actor_rollout_ref.rollout.nnodes=1"])
-    assert check(config) == []
+    assert all("change next to nothing" in warning for warning in check(config))  # of the study's SFT
     assert config.trainer.v1.separate_async.parameter_sync_step == 1
     assert config.actor_rollout_ref.hybrid_engine is True
 

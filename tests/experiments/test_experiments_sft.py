@@ -58,7 +58,10 @@ def demonstrations(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def demonstration(index: int) -> Episode:
     texts = [(f"you see door {index}.", "open door"), ("it is open.", f"go {'north' if index % 2 else 'south'}")]
-    pairs = [[{"role": "user", "content": seen}, {"role": "assistant", "content": did}] for seen, did in texts]
+    pairs = [
+        [{"role": "user", "content": f"{seen}\nYour action:"}, {"role": "assistant", "content": did}]
+        for seen, did in texts
+    ]
     return Episode(
         task=f"doors/{index}",
         seed=index,
@@ -80,6 +83,7 @@ def config(seed: int = 0) -> DictConfig:
         "override_config": {"attn_implementation": "sdpa"},
         "enable_gradient_checkpointing": False,
         "use_remove_padding": False,
+        "lora_rank": 0,
     }
     return OmegaConf.create(
         {

@@ -62,7 +62,8 @@ def log(
     config: DictConfig, folder: Path, steps: tuple[int, int], kept: int, finish: bool = True, stage: str = "rl"
 ) -> None:
     run = [StageRun.of(config, folder, stage).node(), *steps, kept, finish]
-    environment = {**os.environ, **FOREIGN, "PYTHONPATH": str(ROOT), **stage_variables(config, folder)}
+    own = {name: value for name, value in os.environ.items() if name != "WANDB_SERVICE"}  # another test's wandb may run
+    environment = {**own, **FOREIGN, "PYTHONPATH": str(ROOT), **stage_variables(config, folder)}
     command = [sys.executable, "-c", LOG, json.dumps(run)]
     ended = subprocess.run(
         command, cwd=folder, env=environment, check=False, capture_output=True, text=True, timeout=300

@@ -79,7 +79,7 @@ def test_a_row_runs_at_the_studys_scale(composed: Composer, row: str, algo: str)
     """Also 200 games with PPO's 256 prompts a step: a game then comes twice in it."""
     server = ["rollout=transformers"] if algo == "arpo" else []  # which tells entropies
     config = composed([f"budget={row}", f"algo={algo}", "model=qwen2.5_1.5b", "cluster=gpu8", *server])
-    assert check(config) == []
+    assert all("change next to nothing" in warning for warning in check(config))  # of the study's SFT
     allocation, (demonstrations, games) = allocate_budget(config), ROWS[row]
     assert (allocation.demonstrations, allocation.games, allocation.units, allocation.unspent) == (
         demonstrations,

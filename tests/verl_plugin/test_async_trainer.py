@@ -21,6 +21,7 @@ from verl.trainer.ppo.v1.trainer_base import PPOTrainer
 from verl.utils import fsdp_utils
 from verl.workers.rollout.replica import TokenOutput
 
+from algorithms.chosen import Chosen
 from config import asynchronous
 from records.resume import RlFolder
 from rollouts.sampling import SampleLost, SampleRequest
@@ -55,7 +56,7 @@ def trainer(tmp_path: Path, queue: dict[str, str], monkeypatch: pytest.MonkeyPat
     )
     made._groups, made._trained = RolloutGroups(rl), []
     made.global_steps, made._first_step, made._prompts_of_step = 1, 0, 0
-    made.replay_buffer = None
+    made.replay_buffer, made._methods = None, Chosen({})
     made.total_training_steps, made.timing_raw = STEPS, {}
     made._save_due = False
 

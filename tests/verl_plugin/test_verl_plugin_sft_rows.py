@@ -35,7 +35,10 @@ def codec() -> TokenCodec:
 
 def demonstration() -> Episode:
     texts = [("a door.", "open door"), ("it is open.", "go north")]
-    pairs = [[{"role": "user", "content": seen}, {"role": "assistant", "content": did}] for seen, did in texts]
+    pairs = [
+        [{"role": "user", "content": f"{seen}\nYour action:"}, {"role": "assistant", "content": did}]
+        for seen, did in texts
+    ]
     return Episode(
         task="doors/1",
         seed=1,
@@ -56,8 +59,8 @@ def as_text(codec: TokenCodec, ids: torch.Tensor) -> str:
 def test_a_row_is_the_chat_with_loss_on_the_actions(codec: TokenCodec) -> None:
     row = EpisodeRows([demonstration()], codec, max_tokens=200)[0]
     assert as_text(codec, row["input_ids"]) == (
-        "<|im_start|>user\na door.<|im_end|>\n<|im_start|>assistant\nopen door<|im_end|>\n"
-        "<|im_start|>user\nit is open.<|im_end|>\n<|im_start|>assistant\ngo north<|im_end|>"
+        "<|im_start|>user\na door.\nYour action:<|im_end|>\n<|im_start|>assistant\nopen door<|im_end|>\n"
+        "<|im_start|>user\nit is open.\nYour action:<|im_end|>\n<|im_start|>assistant\ngo north<|im_end|>"
     )
     assert as_text(codec, row["input_ids"][row["loss_mask"] == 1]) == "open door<|im_end|>go north<|im_end|>"
     assert row["position_ids"].tolist() == list(range(len(row["input_ids"])))
