@@ -19,8 +19,10 @@ PAGE = (Path(__file__).parents[2] / "docs" / "prompt.md").read_text(encoding="ut
 
 
 def test_the_commands_are_accepted() -> None:
-    for command in re.findall(r"^python -m train (.*)$", PAGE, re.MULTILINE):
+    commands = re.findall(r"^python -m train (.*)$", PAGE.replace("\\\n", " "), re.MULTILINE)
+    for command in commands:
         check(compose(shlex.split(command)))
+    assert commands
 
 
 def test_the_tables_name_every_form_and_key() -> None:
