@@ -9,6 +9,7 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
+from config.lora import adapter_parameters
 from config.machine import one_for_cores
 from config.method_settings import has_critic
 from records.models import gpus
@@ -63,7 +64,9 @@ def _importance_weights(*, _root_: DictConfig) -> str | None:
 def _checkpoint_every(usual: int, *, _root_: DictConfig) -> int:
     """Steps between checkpoints, by what one costs."""
     shape = shape_of(_root_.model.path) if _root_.trainer.device == "cuda" else None
-    return steps_between(size(shape.parameters, has_critic(_root_))) if shape else usual
+    return (
+        steps_between(size(shape.parameters, has_critic(_root_), adapter_parameters(_root_, shape))) if shape else usual
+    )
 
 
 def here() -> Gpu | None:

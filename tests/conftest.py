@@ -9,7 +9,6 @@ from collections.abc import Generator
 from functools import cache
 from pathlib import Path
 
-import omegaconf
 import pytest
 from hydra._internal.config_repository import ConfigRepository
 from hydra.core.config_store import ConfigStore
@@ -23,9 +22,8 @@ os.environ.setdefault("VERL_USE_EXTERNAL_MODULES", "verl_plugin")
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 os.environ.setdefault("RAY_worker_niceness", "0")
 
-# Thousands of configs are composed here. For each, OmegaConf parses the same hundred interpolations, and Hydra copies the
-# one store of all schemas and reads the same 25 files and nodes: half of the time.
-omegaconf.base.parse = cache(omegaconf.base.parse)
+# Thousands of configs are composed here. For each, Hydra copies the one store of all schemas and reads the same 25 files
+# and nodes.
 ConfigStore.__deepcopy__ = lambda self, memo: self  # type: ignore[attr-defined]
 _load, _loaded = ConfigRepository.load_config, {}
 

@@ -74,9 +74,9 @@ class TaskReplay:
         return {"episodes": [vars(episode) for held in self._won.values() for episode in held]}
 
     def load(self, state: Mapping[str, Any]) -> None:
-        self._won = defaultdict(list)
+        self._won = {}
         for episode in state["episodes"]:
-            self._won[episode["task"]].append(StoredEpisode(**episode))
+            self._won.setdefault(episode["task"], []).append(StoredEpisode(**episode))
 
 
 def _succeeded(turns: Turns) -> Tensor:

@@ -18,7 +18,6 @@ from rewards.shaping.g_ra import GRa
 from rewards.shaping.view import TRAINED
 from tasks.budget import allocate_budget
 
-REPLAY = "task_replay"  # the buffer
 PAYS_WINS_ALONE = ("sparse", "binary")  # of the rewards
 
 
@@ -37,7 +36,7 @@ def _reasons(config: DictConfig) -> Iterator[str]:
     yield from _rollout_form(config)
     yield from _credit(config)
     yield from _compared(config)
-    yield from _task_replay(config)
+    yield from _replacing(config)
     yield from _masks(config)
     yield from _turn_clip(config)
     yield from _step_level(config)
@@ -179,29 +178,37 @@ def _compared(config: DictConfig) -> Iterator[str]:
         )
 
 
-def _task_replay(config: DictConfig) -> Iterator[str]:
-    """It puts an episode's one row in the place of another's, with the log-probs that it was sampled with."""
-    if REPLAY not in (config.get("buffer") or {}):
-        return
-    correction = config.algorithm.rollout_correction
-    if config.env.window_turns is not None:
-        yield f"buffer={REPLAY} replaces one row by another and env.window_turns={config.env.window_turns} makes several: set it to null"
-    if SAMPLING in (config.get("filter") or {}):
-        yield f"filter=[{SAMPLING}] plays another group in the place of one that buffer={REPLAY} would mend: choose one"
-    for name, form in made(config).of(FORM, 1).items():
-        if form.branches:
-            yield f"rollout_form={name} has episodes share turns, so buffer={REPLAY} cannot replace one: choose rollout_form=linear"
-    if not correction.bypass_mode and correction.rollout_is != "token":
-        yield (
-            f"buffer={REPLAY} learns from episodes of earlier policies, which nothing would correct for: set "
-            "algorithm.rollout_correction.rollout_is=token, or algorithm.rollout_correction.bypass_mode=true"
-        )
+def _replacing(config: DictConfig) -> Iterator[str]:
+    """Of a buffer that puts an episode's one row in the place of another's, with the log-probs that it was sampled with."""
+    correction, forms = config.algorithm.rollout_correction, made(config).of(FORM, 1)
+    for name in _replacers(config):
+        if key := in_windows(config):
+            yield f"buffer={name} replaces one row by another and {key} makes several of an episode: set {key.split('=')[0]} to null"
+        if SAMPLING in (config.get("filter") or {}):
+            yield f"filter=[{SAMPLING}] plays another group in the place of one that buffer={name} would mend: choose one"
+        if branching := next((word for word, form in forms.items() if form.branches), None):
+            yield f"rollout_form={branching} has episodes share turns, so buffer={name} cannot replace one: choose rollout_form=linear"
+        if not correction.bypass_mode and correction.rollout_is != "token":
+            yield (
+                f"buffer={name} learns from episodes of earlier policies, which nothing would correct for: set "
+                "algorithm.rollout_correction.rollout_is=token, or algorithm.rollout_correction.bypass_mode=true"
+            )
+
+
+def _replacers(config: DictConfig) -> list[str]:
+    return [name for name, kind in _kinds(config, "buffer") if hasattr(kind, "replace")]
+
+
+def no_game_comes_again(config: DictConfig) -> str | None:
+    """What such a buffer keeps of a game is of use when the game is played again."""
     bought = allocate_budget(config)
-    if (prompts := bought.steps * int(config.data.train_batch_size)) <= bought.games:
-        yield (
-            f"buffer={REPLAY} waits for a game to be played again and {prompts} prompts of {bought.games} games are each played once: "
-            "lower budget.units, or raise budget.rl_steps"
-        )
+    prompts = bought.steps * int(config.data.train_batch_size)
+    if not (names := _replacers(config)) or prompts > bought.games:
+        return None
+    return (
+        f"buffer={names[0]} waits for a game to be played again and {prompts} prompts of {bought.games} games are each played once: "
+        "lower budget.units, or raise budget.rl_steps"
+    )
 
 
 def _masks(config: DictConfig) -> Iterator[str]:

@@ -46,6 +46,7 @@ CHECKS: tuple[Rule, ...] = (
     Rule("no_demonstration", budget.no_demonstration),
     Rule("budget", budget.buys_too_little),
     Rule("schedules", methods.schedule_out_of_range),
+    Rule("replay", methods.no_game_comes_again),
     Rule("demos", budget.no_such_demonstrations),
     Rule("no_steps", budget.no_steps),
     Rule("mixture", budget.task_without_games),

@@ -116,8 +116,15 @@ class SmallSlurm:
         return done.stdout
 
     def hurry(self, job_id: str) -> None:
-        """Without the two minutes that SLURM lets a job wait that has come back into the queue."""
-        self.command("scontrol", "update", f"JobId={job_id}", "StartTime=now")
+        """Without the two minutes that SLURM lets a job wait that has come back into the queue: as soon as its node is through
+        with the first attempt (a second one beside it would fail), and with time enough for it."""
+        _until(lambda: self._is_back(job_id), 120)
+        self.command("scontrol", "update", f"JobId={job_id}", "TimeLimit=600", "StartTime=now")
+
+    def _is_back(self, job_id: str) -> bool:
+        folders = [(self.root / "spool" / node, node) for node in self.nodes]
+        at_work = [path for folder, node in folders for path in folder.glob(f"{node}_{job_id}.*")]  # a socket a step
+        return not at_work and "PENDING BeginTime" in self.command("squeue", "-h", "-j", job_id, "-o", "%T %r")
 
     def forget(self) -> None:
         """Its controller starts anew and knows of no job."""

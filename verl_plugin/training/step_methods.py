@@ -108,7 +108,8 @@ class Methods(Base):
             layers[name] = matrix = credit(turns, matrix)
         if not credits:
             return tokens
-        self._layers |= by_episode(turns, layers)
+        if self.config.tracking.credit:
+            self._layers |= by_episode(turns, layers)
         spread = turns.spread(matrix).to(tokens.dtype)
         return tokens * spread if scaled else spread
 
