@@ -6,7 +6,6 @@ import gc
 import os
 import pickle
 from collections.abc import Generator
-from functools import cache
 from pathlib import Path
 
 import pytest
