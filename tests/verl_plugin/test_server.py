@@ -183,7 +183,7 @@ def test_verls_replica_serves_and_takes_new_weights(ray_session: None) -> None:
     before, after, single, stats = asyncio.run(scenario())
     assert [answer["token_ids"] for answer in before] == [tokens for tokens, _ in expected(*requests)]
     assert {answer["global_steps"] for answer in before} == {None}
-    results = Generator(model, [2], 0).generate(requests)
+    results = Generator(model, [2]).generate(requests)
     assert [answer["token_ids"] for answer in after] == [result.token_ids for result in results]
     assert [answer["log_probs"] for answer in after] == [pytest.approx(r.log_probs, abs=1e-6) for r in results]
     assert {answer["global_steps"] for answer in after} == {4}

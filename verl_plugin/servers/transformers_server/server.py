@@ -237,7 +237,7 @@ class TransformersServer:
         self._open.set()
 
     async def clear_kv_cache(self, *_: Any, **__: Any) -> None:
-        await self._in_thread(self._generator.prefixes.clear)
+        await self._in_thread(self._generator.memory.clear)
 
     # verl frees the accelerator between rollout and update; here both stay in memory.
     async def wake_up(self, *_: Any, **__: Any) -> None: ...
