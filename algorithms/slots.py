@@ -95,7 +95,10 @@ class Credit(Protocol):
 
 
 class LossForm(Protocol):
-    """The loss of an action token, in place of PPO's clipped one."""
+    """The loss of an action token, in place of PPO's clipped one.
+
+    ``over_turns``, where it is given and true: the update's loss is the mean over turns of means over their tokens.
+    """
 
     def __call__(
         self, old_log_prob: Tensor, log_prob: Tensor, advantages: Tensor, mask: Tensor, turn_ids: Tensor

@@ -8,7 +8,7 @@ from typing import Any, cast
 from omegaconf import DictConfig, OmegaConf
 
 from algorithms.chosen import Method, algorithm, method_class
-from algorithms.registry import ESTIMATORS, FORM, LOSS_MODE, ON_TURNS, ONE, SLOTS, STATES, on_turns
+from algorithms.registry import ESTIMATORS, FORM, LOSS_MODE, OF_TURNS, ON_TURNS, ONE, SLOTS, STATES, on_turns
 from config import asynchronous
 from config.method_settings import SAMPLING, has_critic, made
 from config.prompts import in_windows
@@ -221,15 +221,16 @@ def _masks(config: DictConfig) -> Iterator[str]:
 
 
 def _turn_clip(config: DictConfig) -> Iterator[str]:
-    if "turn_clip" not in (config.get("loss") or {}):
+    name = next(iter(config.get("loss") or {}), "")
+    if name not in OF_TURNS:
         return
     correction = config.algorithm.rollout_correction
     if str(correction.get("rollout_rs") or "").startswith("token"):
-        yield "loss=turn_clip takes a ratio over all tokens of a turn and rollout_correction.rollout_rs drops some: set it to null"
+        yield f"loss={name} takes a ratio over all tokens of a turn and rollout_correction.rollout_rs drops some: set it to null"
     updates = config.data.train_batch_size // config.actor_rollout_ref.actor.ppo_mini_batch_size
     if correction.get("rollout_is") == "token" and updates * config.actor_rollout_ref.actor.ppo_epochs > 1:
         yield (
-            "loss=turn_clip and algorithm.rollout_correction.rollout_is=token would correct the same samples twice over several "
+            f"loss={name} and algorithm.rollout_correction.rollout_is=token would correct the same samples twice over several "
             "updates: set rollout_is=null, or actor_rollout_ref.actor.ppo_mini_batch_size=data.train_batch_size"
         )
 
