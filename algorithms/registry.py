@@ -95,6 +95,7 @@ ESTIMATORS: dict[str, str] = {
     "turn_ppo": "algorithms.estimators.turn_gae:TurnGae",
     "step_ppo": "algorithms.estimators.turn_gae:TurnGae",
     "bi_level_gae": "algorithms.estimators.bi_level_gae:BiLevelGae",
+    "distill": "algorithms.estimators.distill:Distill",
 }
 ON_TURNS = "turngrid_turns"
 
