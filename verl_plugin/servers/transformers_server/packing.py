@@ -84,8 +84,10 @@ class _Alone:
     """A row whose keys and values are read where they stand. ``first``: of its tokens among all of the pass."""
 
     def __init__(self, memory: KeyValues, span: Span, first: int) -> None:
-        positions = torch.arange(span.known, span.width, device=memory.buffer.device)
-        self._mask = None if span.count == 1 else _mask(positions[None], span.width, memory)
+        self._mask = None
+        if span.count > 1:
+            positions = torch.arange(span.known, span.width, device=memory.buffer.device)
+            self._mask = _mask(positions[None], span.width, memory)
         self._queries = first * memory.sharing, span.count * memory.sharing
         self._places = span.start, span.width
 
