@@ -15,6 +15,7 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
+from algorithms.registry import FORM
 from envs.bar import ticking_bar
 from experiments.evaluation.stage import set_evaluation_aside
 from records.files.manifest import seal
@@ -25,7 +26,8 @@ from records.tracking.stage_run import StageRun
 from rollouts.chat_settings import chat_settings
 from rollouts.prompt_forms.registry import prompt_form, unusual
 from rollouts.store import read_episodes
-from rollouts.window import Window, rows_of, window_of
+from rollouts.summaries import Summaries
+from rollouts.window import SUMMARY, Window, rows_of, window_of
 
 __all__ = ["StageFailed", "run", "sft_config"]
 
@@ -54,9 +56,7 @@ def run(config: DictConfig, folder: Path, episodes_file: Path, model: str) -> Pa
     stage.mkdir(parents=True)
     set_evaluation_aside(folder, "sft")
     OmegaConf.save(settings, stage / "config.yaml")
-    with _progress(
-        stage, _steps(config.model.sft, episodes_file, window_of(settings.run, prompt_form(settings.run.get("prompt"))))
-    ) as update:
+    with _progress(stage, _steps(config.model.sft, episodes_file, _window(settings.run))) as update:
         module, arguments = _launch(config)
         run_child(
             module,
@@ -99,6 +99,7 @@ def sft_config(config: DictConfig, folder: Path, episodes_file: Path, model: str
         "window_turns": OmegaConf.select(config, "env.window_turns"),
         "window_keep": OmegaConf.select(config, "env.window_keep"),
         **_prompt(config),
+        **({FORM: {SUMMARY: _plain(forms[SUMMARY])}} if SUMMARY in (forms := config.get(FORM) or {}) else {}),
         "seed": int(config.seed),
         "template_kwargs": dict(chat_settings(config).kwargs),
         "tracking": StageRun.of(config, folder, "sft").node(),
@@ -173,8 +174,12 @@ def _variables(config: DictConfig, folder: Path) -> dict[str, str]:
     return {**stage_variables(config, folder), **rendezvous, "PYTHONSAFEPATH": "1"}
 
 
-def _steps(settings: DictConfig, episodes_file: Path, window: Window | None) -> int:
-    rows = sum(rows_of(len(episode.turns), window) for episode in read_episodes(episodes_file))
+def _window(run: DictConfig) -> Window | Summaries | None:
+    return window_of(run, prompt_form(run.get("prompt")), run.get(FORM))
+
+
+def _steps(settings: DictConfig, episodes_file: Path, window: Window | Summaries | None) -> int:
+    rows = sum(rows_of(len(episode.played_turns), window) for episode in read_episodes(episodes_file))
     return int(settings.epochs) * -(-rows // int(settings.batch_size))
 
 

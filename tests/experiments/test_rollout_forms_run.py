@@ -15,6 +15,7 @@ FORMS = {
     "retry": ("rollout_form=retry",),
     "tree": ("algo=tree_grpo", "rollout_form.tree.nodes=2"),
     "arpo": ("algo=arpo",),
+    "summary": ("rollout_form=summary", "rollout_form.summary.tokens=280", "rollout_form.summary.length=12"),
 }
 OVERRIDES = ("budget=rl_only", "budget.sft_share=0", "budget.units=100", "budget.count=rollouts", "eval.games=4")
 
