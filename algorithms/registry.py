@@ -70,6 +70,7 @@ ALGORITHMS: dict[str, Algorithm] = {
             "spear",
             "tree_grpo",
             "arpo",
+            "aepo",
             "supo",
         ),
         replace(_GRPO, built_on="grpo"),
@@ -111,6 +112,7 @@ SLOTS: dict[str, dict[str, str]] = {
         "arpo": "rollouts.forms.arpo:Arpo",
         "aepo": "rollouts.forms.aepo:Aepo",
         "summary": "rollouts.forms.summary:Summary",
+        "mem1": "rollouts.forms.summary:Mem1",
     },
     "shaping": {
         "g_ra": "rewards.shaping.g_ra:GRa",
@@ -132,6 +134,7 @@ SLOTS: dict[str, dict[str, str]] = {
         "gigpo": "algorithms.credit.gigpo:Gigpo",
         "salt": "algorithms.credit.salt:Salt",
         "aem": "algorithms.credit.aem:Aem",
+        "aepo": "algorithms.credit.aepo:Aepo",
         "hgpo": "algorithms.credit.hgpo:Hgpo",
         "mt_grpo": "algorithms.credit.mt_grpo:MtGrpo",
         "empg": "algorithms.credit.empg:Empg",

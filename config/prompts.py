@@ -10,7 +10,7 @@ from algorithms.registry import FORM
 from config.errors import ConfigError
 from rollouts.prompt_forms.form import PromptForm
 from rollouts.prompt_forms.registry import PLAIN, prompt_form
-from rollouts.window import SUMMARY, window_of
+from rollouts.window import summed_up, window_of
 
 THINKING = "data.apply_chat_template_kwargs.enable_thinking"  # everybody's (``rollouts.chat_settings``)
 FOLLOWING = ("env.max_action_tokens", "data.max_response_length")
@@ -58,7 +58,8 @@ def form_of(config: DictConfig) -> PromptForm:
 
 def several_rows(config: DictConfig) -> str:
     """The setting that makes several rows of an episode; "" where it is one."""
-    return in_windows(config) or (f"{FORM}={SUMMARY}" if SUMMARY in (config.get(FORM) or {}) else "")
+    form = summed_up(config.get(FORM))
+    return in_windows(config) or (f"{FORM}={form}" if form else "")
 
 
 def one_row(setting: str) -> str:

@@ -20,7 +20,7 @@ from rollouts.prompts import Message, assistant, user
 from rollouts.stream import TokenStream
 from rollouts.summaries import Summaries
 
-SUMMARY = "summary"  # of the rollout forms
+SUMMED_UP = ("summary", "mem1")  # rollout forms, whose settings are those of ``Summaries``
 
 
 @dataclass(frozen=True)
@@ -44,12 +44,17 @@ def window_of(
     Raises:
         ValueError: summaries refuse their settings.
     """
-    if forms and SUMMARY in forms:
-        return Summaries(**forms[SUMMARY])
+    if forms and (name := summed_up(forms)):
+        return Summaries(**forms[name])
     if form.history is not None:
         return Window(1, form.history, told=True)
     turns, keep = env.get("window_turns"), env.get("window_keep")
     return None if turns is None else Window(int(turns), int(turns) // 2 if keep is None else int(keep))
+
+
+def summed_up(forms: Mapping[str, Any] | None) -> str:
+    """Which of the chosen rollout forms has summaries; "" where none does."""
+    return next((name for name in SUMMED_UP if name in (forms or {})), "")
 
 
 def rows_of(turns: int, window: Window | Summaries | None) -> int:

@@ -16,7 +16,7 @@ from envs.registry import make_environment
 from rewards.named import NAMED, named_reward
 from rewards.shaping.g_ra import GRa
 from rewards.shaping.view import TRAINED
-from rollouts.window import SUMMARY
+from rollouts.window import SUMMED_UP
 from tasks.budget import allocate_budget
 
 PAYS_WINS_ALONE = ("sparse", "binary")  # of the rewards
@@ -98,8 +98,8 @@ def _shaping(config: DictConfig) -> Iterator[str]:
 def _rollout_form(config: DictConfig) -> Iterator[str]:
     forms, samples = made(config).of(FORM, 1), int(config.actor_rollout_ref.rollout.n)
     for name, form in forms.items():
-        if name == SUMMARY:
-            yield from _summaries(config)
+        if name in SUMMED_UP:
+            yield from _summaries(config, name)
         elif (key := in_windows(config)) and not form.windows:
             yield f"rollout_form={name} replays turns, which a window of {key.split('=')[0]} would leave out: set it to null"
         if (mode := asynchronous.mode(config)) != asynchronous.SYNC:
@@ -118,12 +118,12 @@ def _rollout_form(config: DictConfig) -> Iterator[str]:
             yield f"credit={name} compares the leaves of a tree and no episode branches off: choose rollout_form=tree"
 
 
-def _summaries(config: DictConfig) -> Iterator[str]:
+def _summaries(config: DictConfig, form: str) -> Iterator[str]:
     """Of the form that every episode has, validated and evaluated ones too, and so without a schedule."""
-    place, data = f"{FORM}.{SUMMARY}", config.data
-    settings: Any = OmegaConf.to_container(config[FORM][SUMMARY], resolve=True)
+    place, data = f"{FORM}.{form}", config.data
+    settings: Any = OmegaConf.to_container(config[FORM][form], resolve=True)
     if key := in_windows(config):
-        yield f"rollout_form={SUMMARY} and {key} both say how much of an episode is seen: choose one"
+        yield f"rollout_form={form} and {key} both say how much of an episode is seen: choose one"
     if scheduled := next((name for name, value in settings.items() if isinstance(value, dict)), None):
         yield f"{place}.{scheduled} follows a schedule and evaluation, which has no steps, sums up too: set one number"
         return

@@ -20,7 +20,7 @@ from records.process.exit_codes import Refusal
 from rollouts.chat_policy import Endpoint
 from rollouts.chat_settings import ChatSettings, chat_settings
 from rollouts.prompt_forms.registry import PLAIN, told
-from rollouts.window import SUMMARY
+from rollouts.window import summed_up
 
 SCRIPTED = ("expert", "random")
 WORDS = ("base", *SCRIPTED)
@@ -112,10 +112,9 @@ def _said(trained: DictConfig) -> str:
 def _summaries(config: DictConfig) -> str:
     """How the policy sums up what it did, as it is typed; "" where it does not."""
     forms: Any = OmegaConf.to_container(config.get(FORM) or OmegaConf.create(), resolve=True)
-    settings = forms.get(SUMMARY, {})
-    return (
-        " ".join([f"{FORM}={SUMMARY}", *(f"{FORM}.{SUMMARY}.{k}={v}" for k, v in settings.items())]) if settings else ""
-    )
+    name = summed_up(forms)
+    settings = forms[name] if name else {}
+    return " ".join([f"{FORM}={name}", *(f"{FORM}.{name}.{k}={v}" for k, v in settings.items())]) if name else ""
 
 
 def _label(word: str) -> str:

@@ -35,7 +35,7 @@ from rollouts.policy import Policy
 from rollouts.prompt_forms.registry import prompt_form, unusual
 from rollouts.store import write_episodes
 from rollouts.text_policies import ExpertPolicy, RandomPolicy
-from rollouts.window import SUMMARY
+from rollouts.window import summed_up
 from tasks.evaluation_sets import (
     EvaluationSetting,
     env_node,
@@ -93,7 +93,7 @@ def evaluation_folder(config: DictConfig) -> Path:
         "lengths": [node["data"][key] for key in ("max_prompt_length", "max_response_length")],
     }
     what |= {"prompt": told} if (told := unusual(node["prompt"])) else {}
-    what |= {FORM: {SUMMARY: forms[SUMMARY]}} if SUMMARY in (forms := node.get(FORM) or {}) else {}
+    what |= {FORM: node[FORM]} if summed_up(node.get(FORM)) else {}
     digest = hashlib.sha256(json.dumps(what, sort_keys=True, default=str).encode()).hexdigest()[:8]
     task = named[0][1] if len(named) == 1 else f"{len(named)}-tasks"
     name = file_name(f"{named[0][0]}-{task}-{digest}")

@@ -27,7 +27,7 @@ from rollouts.chat_settings import chat_settings
 from rollouts.prompt_forms.registry import prompt_form, unusual
 from rollouts.store import read_episodes
 from rollouts.summaries import Summaries
-from rollouts.window import SUMMARY, Window, rows_of, window_of
+from rollouts.window import Window, rows_of, summed_up, window_of
 
 __all__ = ["StageFailed", "run", "sft_config"]
 
@@ -99,7 +99,7 @@ def sft_config(config: DictConfig, folder: Path, episodes_file: Path, model: str
         "window_turns": OmegaConf.select(config, "env.window_turns"),
         "window_keep": OmegaConf.select(config, "env.window_keep"),
         **_prompt(config),
-        **({FORM: {SUMMARY: _plain(forms[SUMMARY])}} if SUMMARY in (forms := config.get(FORM) or {}) else {}),
+        **({FORM: _plain(config[FORM])} if summed_up(config.get(FORM)) else {}),
         "seed": int(config.seed),
         "template_kwargs": dict(chat_settings(config).kwargs),
         "tracking": StageRun.of(config, folder, "sft").node(),

@@ -180,7 +180,7 @@ METHODS = {
     "guidance=words must be one of: plan, last_feedback": ["rollout_form=retry", "rollout_form.retry.guidance=words"],
     "rollout_form=arpo asks the rollout server for entropies": ["algo=arpo", "rollout=vllm"],
     "rollout_form=summary and env.window_turns=4 both say": ["algo=supo", "env.window_turns=4"],
-    "rollout_form=summary and prompt.history=2 both say": ["algo=mem1", "prompt.history=2"],
+    "rollout_form=mem1 and prompt.history=2 both say": ["algo=mem1", "prompt.history=2"],
     "rollout_form=summary makes several rows of an episode": ["rollout_form=summary", "loss=gspo"],
     "rollout_form=summary makes several of an episode": ["rollout_form=summary", "buffer=task_replay"],
     "credit=mt_grpo compares turn t of a group's samples and rollout_form=summary": ["algo=supo", "credit=[mt_grpo]"],
