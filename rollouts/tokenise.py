@@ -18,7 +18,7 @@ from rollouts.window import View, Window
 def fill_ids(
     episode: Episode, stream: TokenStream, window: Window | Summaries | None = None, form: PromptForm | None = None
 ) -> Episode:
-    """A copy with prompt, action and context ids; its turns stay marked as not sampled.
+    """A copy with prompt, action and context ids; its turns stay marked as not sampled. Turns before them are part of the prompt.
 
     ``stream`` is fresh. Messages alternate user, assistant, starting with user. ``window``: as a model would see it; where it is to be
     summed up the actions so far are the summary, unless the episode has summaries of its own. ``form``: the one that it was played
@@ -29,11 +29,13 @@ def fill_ids(
         return replace(episode, prompt_ids=stream.start(episode.messages[:1]))
     users = [message["content"] for message in episode.messages[0::2]]
     turns: list[Turn] = []
-    first = _message(form, episode.turns[0])
+    prefix = [replace(turn) for turn in episode.prefix]
+    first = _message(form, [*prefix, *episode.turns][0])
     view = View(form, users[0].removesuffix(first), turns, window, stream)
     view.open(first)
-    opening = view.prompt_ids
-    played = episode.played_turns
+    for turn, content in zip(prefix, users[1:], strict=False):
+        view.replay(turn, content)
+    opening, users, played = view.prompt_ids, users[len(prefix) :], episode.played_turns
     for number, turn in enumerate(played):
         if view.full:
             view.slide(_message(form, turn))
@@ -46,7 +48,7 @@ def fill_ids(
             view.begin_with(window.told(summary), users[number + 1])
         else:
             turns[-1].context_ids = view.show(users[number + 1])
-    return replace(episode, prompt_ids=opening, turns=turns)
+    return replace(episode, prompt_ids=opening, turns=turns, prefix=prefix)
 
 
 def _summary(episode: Episode, number: int, view: View, turns: Sequence[Turn]) -> str | None:

@@ -13,6 +13,8 @@ from test_rollout_forms import SAMPLES, TURNS, Table, table  # noqa: F401 - a fi
 from test_windows import advantages, as_batch, assert_rows_are_what_the_server_saw, end_to_end
 
 from algorithms.credit.gigpo import Gigpo
+from algorithms.credit.graft import Graft
+from algorithms.credit.hgpo import Hgpo
 from algorithms.turns import Turns, turn_table
 from records.ledger_entries import of_episodes
 from records.step_metrics import step_metrics
@@ -244,6 +246,11 @@ def test_all_rows_of_an_episode_share_its_credit(played: Played) -> None:
     for e, episode in enumerate(episodes):
         for number in summaries(episode):
             assert found[e, number].item() == pytest.approx(wanted[e].item())
+            for alone in (
+                Hgpo(),
+                Graft(),
+            ):  # they put something in its place, which a turn without a partner does not have
+                assert alone(turns, found)[e, number].item() == pytest.approx(0.0)
 
 
 # ---- SFT
