@@ -85,7 +85,8 @@ class Credit(Protocol):
 
     ``grains``: what may have an advantage of its own before it acts (``algorithms.registry.Algorithm.grain``); what adds a
     number a turn must not meet advantages that differ from token to token ("token": it only ever multiplies them).
-    ``compares``: it needs several samples a prompt. ``compares_turns``, where it is given: it compares turns with each other.
+    ``compares``: it needs several samples a prompt. ``compares_turns``, where it is given: it compares turns with each other;
+    ``by_number``: turn t with turn t.
     """
 
     needs: ClassVar[Needs]

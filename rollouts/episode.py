@@ -47,6 +47,8 @@ class Turn:
     ``action`` is what the environment was given; ``answer`` is all that was said, where that is more (``rollouts.prompt_forms``):
     ``thought`` and the first ``thought_tokens`` of the ids come before the action. ``admissible``: the actions that the prompt listed.
     ``shared``: the turn was sampled in another episode of the group, from which this one branched off later.
+    ``summary``: no turn of the environment's: the policy summed up what came before (``rollouts.summaries``), and ``action`` is what
+    it said. It has no reward; a turn with ``prompt_ids`` of its own follows.
     """
 
     observation: str
@@ -65,6 +67,7 @@ class Turn:
     prompt_ids: list[int] = field(default_factory=list)
     versions: list[int] = field(default_factory=list)
     shared: bool = False
+    summary: bool = False
     entropies: list[float] = field(default_factory=list)
     answer: str = ""
     thought: str = ""
@@ -140,6 +143,11 @@ class Episode:
         return [turn for turn in self.turns if not turn.shared]
 
     @property
+    def played_turns(self) -> list[Turn]:
+        """Those that the environment answered."""
+        return [turn for turn in self.turns if not turn.summary]
+
+    @property
     def prefix_tokens(self) -> int:
         """Those of the prompt that the replayed turns take, with the messages that answered them."""
         return sum(len(turn.action_ids) + len(turn.context_ids) for turn in self.prefix)
@@ -161,7 +169,7 @@ class Episode:
         """What says nothing is left out, as group, score and versions are in most records."""
         record = asdict(self)
         for turn in (*record["prefix"], *record["turns"]):
-            _without(turn, versions=[], parsed=True, shared=False, entropies=[], **_NO_FORM)
+            _without(turn, versions=[], parsed=True, shared=False, summary=False, entropies=[], **_NO_FORM)
         _without(record, group="", score=None, shaping={}, prefix=[], guidance="", parent=None)
         _without(record, trained=True, trains_thoughts=True)
         return record

@@ -64,6 +64,15 @@ EMPG = [
     [1.15186, 1.09120],
     [-0.48495, -0.54560],
 ]
+AEPO = [
+    [0.80400, 1.00838],
+    [-0.94325, -1.10222, -0.86377],
+    [-0.70481, -1.18170],
+    [0.38989, 0.44667, 0.73053],
+    [-0.58749] * 2,
+    [1.17497] * 2,
+    [-0.58749] * 2,
+]
 # what is chosen -> the base's advantages, and those of each turn
 NUMBERS = {
     "gigpo": (GRPO, GIGPO),
@@ -71,6 +80,7 @@ NUMBERS = {
     "salt": (GRPO, SALT),
     "aem": (GRPO, AEM),
     "empg": (GRPO, EMPG),
+    "aepo": (GRPO, AEPO),
     "hgpo": (GRPO, HGPO),
     f"hgpo {WITHOUT_STD}": (GRPO_WITHOUT_STD, HGPO_MEAN),
     "graft": (GRPO, GRAFT),

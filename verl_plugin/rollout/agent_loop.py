@@ -60,7 +60,7 @@ class TurngridAgentLoop(AgentLoopBase):
         kwargs, marks = dict(self.apply_chat_template_kwargs), self.prompt_form.marks
         self.codec = TokenCodec(self.tokenizer, hf_model_type, kwargs, marks)
         self.pool = pool or pool_of(env, legal=self.prompt_form.admissible)
-        self.window = window_of(env, self.prompt_form)
+        self.window = window_of(env, self.prompt_form, config.get(FORM))
         self.methods, self.on_batch = Chosen(slots_of(config, IN_ROLLOUT)), Chosen(slots_of(config, (*ON_BATCH, ALGO)))
         self.state, self.sent = state_wanted(config, self.on_batch), sorted(self.on_batch.reads())
         read = (self.methods.reads() | self.on_batch.reads()) - {self.reward.name}
@@ -162,7 +162,7 @@ def _output(
         response_mask=row.mask,
         response_logprobs=row.logprobs,
         reward_score=sum(row.rewards),  # not None, so that verl leaves the reward to us
-        num_turns=len(turns),
+        num_turns=sum(not turn.summary for turn in turns),
         metrics=AgentLoopMetrics(
             generate_sequences=sum(turn.act_seconds for turn in turns),
             tool_calls=sum(turn.env_seconds for turn in turns),

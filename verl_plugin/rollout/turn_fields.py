@@ -6,6 +6,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 import torch
@@ -46,18 +47,18 @@ def tree_places(episodes: Sequence[Episode]) -> dict[int, TreePlace]:
 def turn_fields(
     episode: Episode, first: int, last: int, state: str, named: Iterable[str] = (), tree: TreePlace | None = None
 ) -> dict[str, Tensor]:
-    """One entry a turn of the row that holds the turns ``first`` to ``last``; of ``turn_outcome`` and ``turn_tree`` one.
+    """One entry a turn of the row that holds the turns ``first`` to ``last``; of ``turn_outcome`` and ``turn_tree`` one. A summary
+    answers no state that another turn does.
 
     Args:
         state: what makes two states equal, of ``STATES``: the observation, with the goal, or all that happened before.
         named: other rewards than the trained one that are to go with the row; a float each.
     """
-    seen = [turn.observation for turn in episode.turns] + [episode.final_observation]
-    states = _states(episode, seen, state)
+    before, after = _states(episode, state)
     turns = episode.turns[first:last]
     found = {
-        "state": states[first:last],
-        "after": states[first + 1 : last + 1],
+        "state": before[first:last],
+        "after": after[first:last],
         "action": [text_hash(turn.action) for turn in turns],
         "valid": [int(turn.valid) for turn in turns],
         "parsed": [int(turn.parsed) for turn in turns],
@@ -74,12 +75,23 @@ def turn_fields(
     }
 
 
-def _states(episode: Episode, seen: Sequence[str], state: str) -> list[int]:
+def _states(episode: Episode, state: str) -> tuple[list[int], list[int]]:
+    """The state that each turn answered, and the one that followed it."""
+    found = _of_environment(episode, state)
+    places = [0, *accumulate(not turn.summary for turn in episode.turns)]
+    numbered = enumerate(zip(episode.turns, places[:-1], strict=True))
+    before = [text_hash(f"{episode.sample} {n}") if turn.summary else found[place] for n, (turn, place) in numbered]
+    return before, [found[place] for place in places[1:]]
+
+
+def _of_environment(episode: Episode, state: str) -> list[int]:
+    played = episode.played_turns
+    seen = [turn.observation for turn in played] + [episode.final_observation]
     if state == "observation":
         return [text_hash(text) for text in seen]
     if state == "observation+goal":
         return [text_hash(f"{episode.goal}\n{text.strip()}") for text in seen]
-    parts = [part for turn in episode.turns for part in (turn.observation, turn.action)] + [seen[-1]]
+    parts = [part for turn in played for part in (turn.observation, turn.action)] + [seen[-1]]
     return [text_hash("\n".join(part.strip() for part in parts[: 2 * number + 1])) for number in range(len(seen))]
 
 
