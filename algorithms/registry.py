@@ -70,6 +70,7 @@ ALGORITHMS: dict[str, Algorithm] = {
             "spear",
             "tree_grpo",
             "arpo",
+            "rlvmr",
         ),
         replace(_GRPO, built_on="grpo"),
     ),
@@ -95,6 +96,7 @@ ESTIMATORS: dict[str, str] = {
     "turn_ppo": "algorithms.estimators.turn_gae:TurnGae",
     "step_ppo": "algorithms.estimators.turn_gae:TurnGae",
     "bi_level_gae": "algorithms.estimators.bi_level_gae:BiLevelGae",
+    "hiper": "algorithms.estimators.hiper:Hiper",
 }
 ON_TURNS = "turngrid_turns"
 
@@ -116,6 +118,7 @@ SLOTS: dict[str, dict[str, str]] = {
         "invalid_action": "rewards.shaping.penalties:InvalidAction",
         "format": "rewards.shaping.penalties:Format",
         "overlong": "rewards.shaping.overlong:Overlong",
+        "subgoals": "rewards.shaping.subgoals:Subgoals",
     },
     "filter": {
         "void_turns": "algorithms.filters.void_turns:VoidTurns",
@@ -135,6 +138,7 @@ SLOTS: dict[str, dict[str, str]] = {
         "empg": "algorithms.credit.empg:Empg",
         "graft": "algorithms.credit.graft:Graft",
         "tree": "algorithms.credit.tree:Tree",
+        "rlvmr": "algorithms.credit.rlvmr:Rlvmr",
     },
     "loss": {"turn_clip": "algorithms.losses.turn_clip:TurnClip"},
     "terms": {"epo": "algorithms.terms.epo:Epo"},

@@ -76,6 +76,18 @@ AFTER_IMPORT = (
         "loss forms that need turn ids, loss terms, and updates in which every token is muted",
     ),
     Change(
+        "verl.workers.utils.losses",
+        "value_loss(config, model_output, data, dp_group)",
+        "verl_plugin.mends:value_loss",
+        "a critic with several heads has a loss for each, at its own tokens",
+    ),
+    Change(
+        "verl.utils.model",
+        "load_valuehead_model(local_path, torch_dtype, model_config, trust_remote_code)",
+        "verl_plugin.mends:value_heads",
+        "verl's critic has one head whatever its config says",
+    ),
+    Change(
         "verl.trainer.ppo.v1.replay_buffer",
         "ReplayBuffer.__init__(..., poll_interval)",
         "verl_plugin.mends:poll_interval",
@@ -104,6 +116,12 @@ AFTER_IMPORT = (
         "FSDPEngine.forward_backward_batch(self, data, loss_function, forward_only)",
         "verl_plugin.mends:sums_of_terms",
         "a loss term is divided by its weights over all passes and devices, which only the engine sees together",
+    ),
+    Change(
+        _ENGINE,
+        "FSDPEngineWithValueHead.prepare_model_outputs(self, output, output_args, micro_batch, logits_processor_func)",
+        "verl_plugin.mends:value_outputs",
+        "verl takes a critic to say one number a token",
     ),
     Change(
         _ENGINE,
@@ -231,6 +249,7 @@ OVERRIDDEN = (
         "PPOTrainer",
         {
             _BALANCE: "earlier episodes in the place of some of this step's, before anything is computed of them",
+            "_compute_values(self, batch, metrics)": "the values of further heads",
             "_compute_advantage(self, batch, metrics)": "filters, estimators over turns, credit, loss terms and buffer",
             "_update_critic(self, batch, metrics)": (
                 "none where filters left nothing to learn from; a critic of turns is trained on some of the action tokens only"

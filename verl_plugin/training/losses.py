@@ -25,10 +25,10 @@ from verl.workers.utils.padding import no_padding_2_padding
 from algorithms.chosen import Chosen
 from algorithms.registry import LOSS_MODE
 from algorithms.slots import LossView
+from verl_plugin.value_heads import SUMS
 
 IN_WORKERS = "turngrid_methods"  # of a batch's extra_info, and so of the data that a worker gets
 PREFIX = "term_"  # before a term's name and that of one of its numbers
-SUMS = "turngrid_sums"
 
 Loss = Callable[..., tuple[Tensor, dict[str, Any]]]
 _of_pass: ContextVar[Mapping[str, Any]] = ContextVar("what the loss form of this pass needs")
@@ -45,11 +45,11 @@ def made(slots: Mapping[str, Any]) -> Chosen:
 
 
 def with_sums(usual: Callable[..., Any]) -> Callable[..., Any]:
-    """In place of an engine's ``forward_backward_batch``: the sums of the terms' weights over the update's batch on all devices,
-    as verl counts ``batch_num_tokens``, so that passes and devices add up."""
+    """In place of an engine's ``forward_backward_batch``: the sums of the weights of terms and of value heads over the update's batch on
+    all devices, as verl counts ``batch_num_tokens``, so that passes and devices add up."""
 
     def forward_backward_batch(self: Any, data: TensorDict, loss_function: Any, forward_only: bool = False) -> Any:
-        names = sorted(key for key in fields_of(data) if key.startswith(PREFIX) and key.endswith("_weight"))
+        names = sorted(key for key in fields_of(data) if key.endswith("_weight"))
         if names and not forward_only:
             sums = torch.stack([data[name].values().double().sum() for name in names]).to(get_device_id())
             torch.distributed.all_reduce(sums, group=self.get_data_parallel_group())
