@@ -66,7 +66,8 @@ def sum_of_heads(usual: Callable[..., tuple[Tensor, dict[str, Any]]]) -> Callabl
         heads = [head for head in range(MOST) if column("values", head) in model_output]
         if len(heads) == 1:
             return usual(config=config, model_output=model_output, data=data, dp_group=dp_group)
-        losses, metrics = [], {}
+        losses: list[Tensor] = []
+        metrics: dict[str, Any] = {}
         for head in heads:
             values = {"values": model_output[column("values", head)]}
             loss, told = usual(config=config, model_output=values, data=_of_head(data, head), dp_group=dp_group)
