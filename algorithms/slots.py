@@ -39,7 +39,7 @@ class Tokens:
 
 
 class Head(NamedTuple):
-    """What a further head of the critic is to say, (B, T), and the tokens that it is trained on, (B, T) bool."""
+    """What a further head of the critic is to say, (E, K), and the tokens that it is trained on, (B, T) bool."""
 
     returns: Tensor
     targets: Tensor

@@ -115,29 +115,60 @@ class Turns:
         after = torch.nn.functional.pad(self.turn_ids, (0, 1))[:, 1:]
         return (self.turn_ids != after) & (self.place >= 0)
 
-    def offsets(self) -> Tensor:
-        """(B, T) int64: a token's number within its turn, from 0; off the action tokens it says nothing."""
-        number = torch.arange(self.place.shape[1]).expand(self.place.shape)
-        return number - number.where(self.starts(), 0).cummax(dim=1).values
-
-    def inside(self, first: Tensor, last: Tensor) -> Tensor:
-        """(B, T) bool: tokens whose number within their turn is at least ``first`` and below ``last``, (E, K) each."""
-        number = self.offsets()
-        return (self.place >= 0) & (number >= self.spread(first)) & (number < self.spread(last))
-
     def first(self, tokens: Tensor) -> Tensor:
         """(B, T) -> (E, K), float64: what stands at a turn's first token."""
-        return self.at(self.starts(), tokens)
+        return self._at(self.starts(), tokens)
 
     def at_end(self, tokens: Tensor) -> Tensor:
         """(B, T) -> (E, K), float64: what stands at a turn's last token."""
-        return self.at(self.ends(), tokens)
+        return self._at(self.ends(), tokens)
 
-    def at(self, places: Tensor, tokens: Tensor) -> Tensor:
-        """(B, T) -> (E, K), float64: what stands at the one of a turn's tokens that is in ``places``; 0 where none is."""
+    def _at(self, places: Tensor, tokens: Tensor) -> Tensor:
         found = torch.zeros(self.mask.numel(), dtype=torch.float64)
         found[self.place[places]] = tokens[places].double()
         return found.reshape(self.mask.shape)
+
+
+class ActionTokens:
+    """The n action tokens of a table, row by row: a fraction of (B, T), so that a method may look at them often.
+
+    Attributes:
+        places: (B, T) bool, where they stand.
+        turn: (n,) int64, the index of each one's turn into the flattened (E, K) arrays.
+        number: (n,) int64, its number within the turn, from 0.
+    """
+
+    def __init__(self, turns: Turns) -> None:
+        self.places = turns.place >= 0
+        self.turn = turns.place[self.places]
+        self._shape = turns.mask.shape
+        count = torch.arange(len(self.turn))
+        begins = self.turn.diff(prepend=self.turn.new_tensor([-1])) != 0
+        self.number = count - (count * begins).cummax(dim=0).values if len(count) else count
+
+    def of(self, matrix: Tensor) -> Tensor:
+        """(E, K) -> (n,): what stands at each token's turn."""
+        return matrix.flatten()[self.turn]
+
+    def inside(self, span: Tensor) -> Tensor:
+        """(n,) bool, of a span as in ``Turns.spans``."""
+        first, last = span
+        return (self.number >= self.of(first)) & (self.number < self.of(last))
+
+    def at(self, some: Tensor, tokens: Tensor) -> Tensor:
+        """(B, T) -> (E, K), float64: what stands at the one token of each turn that is in ``some``, (n,) bool."""
+        found = torch.zeros(self._shape.numel(), dtype=torch.float64)
+        found[self.turn[some]] = tokens[self.places][some].double()
+        return found.reshape(self._shape)
+
+    def any(self, some: Tensor) -> Tensor:
+        """(n,) bool -> (E, K) bool: turns with such a token."""
+        return torch.bincount(self.turn[some], minlength=self._shape.numel()).reshape(self._shape) > 0
+
+    def back(self, numbers: Tensor) -> Tensor:
+        """(n,) -> (B, T), 0 elsewhere; what is not bool is float32."""
+        numbers = numbers if numbers.dtype == torch.bool else numbers.float()
+        return torch.zeros(self.places.shape, dtype=numbers.dtype).masked_scatter_(self.places, numbers)
 
 
 def turn_ids(loss_mask: Tensor) -> Tensor:

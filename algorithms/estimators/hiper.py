@@ -10,7 +10,7 @@ from torch import Tensor
 
 from algorithms.estimators.turn_gae import CUT_OFF
 from algorithms.slots import Estimate, Head, Needs, Tokens, in_range
-from algorithms.turns import Turns, discounted
+from algorithms.turns import ActionTokens, Turns, discounted
 from rewards.shaping.subgoals import KEEP, SWITCH
 
 EPSILON = 1e-8
@@ -54,20 +54,18 @@ class Hiper:
 
     def __call__(self, turns: Turns, tokens: Tokens) -> Estimate:
         assert tokens.value is not None
-        places = (turns.starts(), _after_subgoal(turns), turns.starts())
-        values = [turns.at(place, head) for place, head in zip(places, (tokens.value, *tokens.heads), strict=True)]
+        acts, begins = ActionTokens(turns), _begins(turns)
+        first, used = acts.number == 0, tokens.mask[acts.places]
+        places = (first, _after_subgoal(turns, acts), first)
+        values = [acts.at(place, head) for place, head in zip(places, (tokens.value, *tokens.heads), strict=True)]
         advantages = self._advantages(turns, *values)
-        begins = _begins(turns)
-        learned = _learned(turns, begins, tokens.mask)
-        spread = torch.zeros(turns.place.shape, dtype=torch.float64)
-        for matrix, where in zip(advantages, learned, strict=True):
-            spread += turns.spread(self._normed(matrix, turns.mean(where) > 0)) * where
-        heads = [
-            Head(turns.spread(matrix + value), place & tokens.mask)
-            for matrix, value, place in zip(advantages, values, places, strict=True)
-        ]
-        at_segments = heads[0].targets & turns.spread(begins)
-        return Estimate(spread, heads[0].returns, at_segments, tuple(heads[1:]))
+        told = torch.zeros(len(acts.turn), dtype=torch.float64)
+        for matrix, some in zip(advantages, _learned(turns, acts, begins), strict=True):
+            told += acts.of(self._normed(matrix, acts.any(some & used))) * (some & used)
+        high, low, term = (matrix + value for matrix, value in zip(advantages, values, strict=True))
+        targets = (first & acts.of(begins) & used, places[1] & used, first & used)
+        of_high, of_low, of_term = map(acts.back, targets)
+        return Estimate(acts.back(told), acts.back(acts.of(high)), of_high, (Head(low, of_low), Head(term, of_term)))
 
     def _advantages(self, turns: Turns, high: Tensor, low: Tensor, term: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """(E, K) each, of high (only where a segment begins), low and term."""
@@ -113,17 +111,16 @@ def _of_segment(matrix: Tensor, begins: Tensor) -> Tensor:
     return matrix.gather(1, number.where(begins, 0).cummax(dim=1).values) if matrix.numel() else matrix
 
 
-def _after_subgoal(turns: Turns) -> Tensor:
-    """(B, T) bool: one token of every turn."""
+def _after_subgoal(turns: Turns, acts: ActionTokens) -> Tensor:
+    """(n,) bool: one token of every turn."""
     switch, subgoal = turns.spans["switch"], turns.spans["subgoal"]
     place = torch.where(subgoal[1] > subgoal[0], subgoal[1], switch[1]).minimum((turns.tokens - 1).clamp(min=0))
-    return turns.inside(place, place + 1)
+    return acts.number == acts.of(place)
 
 
-def _learned(turns: Turns, begins: Tensor, used: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """(B, T) float each: tokens that learn from high, from low and from term."""
+def _learned(turns: Turns, acts: ActionTokens, begins: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """(n,) bool each: tokens that learn from high, from low and from term."""
     switch, subgoal, action = (turns.spans[part] for part in ("switch", "subgoal", "action"))
     whole = torch.stack([torch.zeros_like(turns.tokens), turns.tokens])
     action = action.where(action[1] > action[0], whole)
-    high = turns.inside(*subgoal) & turns.spread(begins)
-    return tuple((found & used).double() for found in (high, turns.inside(*action), turns.inside(*switch)))  # type: ignore[return-value]
+    return acts.inside(subgoal) & acts.of(begins), acts.inside(action), acts.inside(switch)

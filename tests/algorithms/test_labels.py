@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 import torch
 from example_x import GRPO, example_x, spread, table
+from torch import Tensor
 
 from algorithms.credit.rlvmr import TAGS, rule_rewards
 from algorithms.registry import SLOTS
 from algorithms.slots import Estimate, Tokens
-from algorithms.turns import OUTCOMES, Turns
+from algorithms.turns import OUTCOMES, ActionTokens, Turns
 from config.compose import composer
 from config.method_settings import made
 from rewards.shaping.subgoals import KEEP, SWITCH
@@ -62,11 +63,16 @@ def one_episode(
     return turned, Tokens(turned.place >= 0, torch.zeros(turned.place.shape), high, heads=(low, term))
 
 
+def inside_of(turns: Turns, part: str) -> Tensor:
+    acts = ActionTokens(turns)
+    return acts.back(acts.inside(turns.spans[part]))
+
+
 def parts_of(found: Estimate, turns: Turns) -> list[list[float]]:
     """Of high, low and term what their tokens learn, one number a turn that has some."""
     learned = []
     for part in ("subgoal", "action", "switch"):
-        inside = turns.inside(*turns.spans[part])
+        inside = inside_of(turns, part)
         numbers = turns.mean(found.advantages, inside)[turns.mask].tolist()
         assert (turns.spread(turns.mean(found.advantages, inside)) - found.advantages)[inside].abs().sum() < 1e-9
         learned.append(numbers[::2] if part == "subgoal" else numbers)
@@ -96,13 +102,14 @@ def test_each_head_of_hipers_critic_has_its_own_returns_and_places() -> None:
     turns, tokens = one_episode(1.0, "won", windows=True, dead=True)
     found = method("algo", "hiper", "algo=hiper", *FACTORS)(turns, tokens)
     assert found.targets is not None
-    heads = [(found.returns, found.targets), *found.heads]
+    numbers = ActionTokens(turns).back(ActionTokens(turns).number)
+    heads = [(found.returns, found.targets), *((turns.spread(head.returns), head.targets) for head in found.heads)]
     for (returns, targets), said, wanted, at in zip(heads, (HIGH, LOW, TERM), WON, (0, 4, 0), strict=True):
         values = said[::2] if said is HIGH else said
         assert returns[targets].tolist() == pytest.approx(
             [v + a for v, a in zip(values, wanted, strict=True)], abs=1e-5
         )
-        assert turns.offsets()[targets].tolist() == [at] * len(values)
+        assert numbers[targets].tolist() == [at] * len(values)
 
 
 def test_hiper_weighs_each_kind_by_its_own_turns() -> None:

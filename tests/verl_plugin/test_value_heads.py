@@ -72,7 +72,7 @@ def test_what_each_head_learns_reaches_the_update(queue: None, windows: bool, de
     assert tokens.value is not None
     (estimator,) = made._methods.of("algo", 1).values()
     wanted = estimator(turns, replace(tokens, heads=(tokens.value, 2 * tokens.value)))  # as in the rows of the step
-    heads = [(wanted.returns, wanted.targets), *wanted.heads]
+    heads = [(wanted.returns, wanted.targets), *((turns.spread(head.returns), head.targets) for head in wanted.heads)]
     expected = {"advantages": wanted.advantages, "returns": wanted.returns}
     expected |= {column("returns", head): returns for head, (returns, _) in enumerate(heads)}
     expected |= {weight(head): targets for head, (_, targets) in enumerate(heads)}

@@ -105,7 +105,7 @@ class Methods(Base):
                 spread = numbers if estimator.grain == "token" else turns.spread(numbers)
                 columns[name] = spread.where(tokens.mask, 0.0).to(rows.tokens[name].dtype)
             if found.heads:
-                columns |= of_heads(rows, found)
+                columns |= of_heads(rows, turns, found)
             elif found.targets is not None:
                 columns[TARGETS] = found.targets.to(rows.tokens["response_mask"].dtype)
         return columns
@@ -238,11 +238,11 @@ class Methods(Base):
             self._methods.load(torch.load(self._state_file(), weights_only=True))
 
 
-def of_heads(rows: TurnRows, found: Estimate) -> dict[str, Tensor]:
+def of_heads(rows: TurnRows, turns: Turns, found: Estimate) -> dict[str, Tensor]:
     """What each head of a critic is to say, and where. Its values are in the queue since the critic said them."""
     columns = {value_heads.weight(0): found.targets.float()} if found.targets is not None else {}
     for number, head in enumerate(found.heads, start=1):
-        columns[value_heads.column("returns", number)] = head.returns.to(rows.tokens["returns"].dtype)
+        columns[value_heads.column("returns", number)] = turns.spread(head.returns.to(rows.tokens["returns"].dtype))
         columns[value_heads.column("values", number)] = rows.tokens[value_heads.column("values", number)]
         columns[value_heads.weight(number)] = head.targets.float()
     return columns
