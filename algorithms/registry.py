@@ -97,6 +97,7 @@ ESTIMATORS: dict[str, str] = {
     "step_ppo": "algorithms.estimators.turn_gae:TurnGae",
     "bi_level_gae": "algorithms.estimators.bi_level_gae:BiLevelGae",
     "hiper": "algorithms.estimators.hiper:Hiper",
+    "distill": "algorithms.estimators.distill:Distill",
 }
 ON_TURNS = "turngrid_turns"
 
@@ -140,13 +141,18 @@ SLOTS: dict[str, dict[str, str]] = {
         "tree": "algorithms.credit.tree:Tree",
         "rlvmr": "algorithms.credit.rlvmr:Rlvmr",
     },
-    "loss": {"turn_clip": "algorithms.losses.turn_clip:TurnClip"},
+    "loss": {
+        "turn_clip": "algorithms.losses.turn_clip:TurnClip",
+        "step_clip": "algorithms.losses.turn_clip:StepClip",
+    },
     "terms": {"epo": "algorithms.terms.epo:Epo"},
     "buffer": {
         "self_imitation": "algorithms.buffers.self_imitation:SelfImitation",
         "task_replay": "algorithms.buffers.task_replay:TaskReplay",
     },
 }
+
+OF_TURNS = ("turn_clip", "step_clip")  # losses with one ratio a turn
 
 ONE = (FORM, "loss", "buffer")  # slots that hold one method
 

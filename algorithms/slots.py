@@ -16,7 +16,7 @@ from torch import Tensor
 from algorithms.turns import Turns
 from envs.ranges import in_range  # noqa: F401 - methods take it from here
 
-Needs = frozenset[Literal["entropy", "values"]]
+Needs = frozenset[Literal["entropy", "values", "teacher"]]
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,7 @@ class Tokens:
         value: the critic's value before the token; None: there is no critic.
         entropy: nats, of the policy that sampled the token; None: not computed.
         heads: ``value`` of the critic's further heads, where an estimator asks for more than one.
+        kl: what the KL to the reference, or a teacher, adds to the reward; None: nothing.
     """
 
     mask: Tensor
@@ -36,6 +37,7 @@ class Tokens:
     value: Tensor | None = None
     entropy: Tensor | None = None
     heads: tuple[Tensor, ...] = ()
+    kl: Tensor | None = None
 
 
 class Head(NamedTuple):
@@ -64,9 +66,9 @@ class Estimate(NamedTuple):
 class Estimator(Protocol):
     """From rewards to advantages, where turns, values or entropy have a part in it (``algo=``).
 
-    ``needs``: "values" trains a critic beside the policy. ``compares``: it needs several samples a prompt. ``grain``: what has an
-    advantage of its own. Where they are given: ``heads``, how many the critic has; ``labels``, those of the prompt form that it needs
-    (of credit and reward transforms too).
+    ``needs``: "values" trains a critic beside the policy, "teacher" puts ``algo.teacher`` in the reference policy's place.
+    ``compares``: it needs several samples a prompt. ``grain``: what has an advantage of its own. Where they are given: ``heads``, how
+    many the critic has; ``labels``, those of the prompt form that it needs (of credit and reward transforms too).
     """
 
     needs: ClassVar[Needs]
@@ -107,7 +109,10 @@ class Credit(Protocol):
 
 
 class LossForm(Protocol):
-    """The loss of an action token, in place of PPO's clipped one."""
+    """The loss of an action token, in place of PPO's clipped one.
+
+    ``over_turns``, where it is given and true: the update's loss is the mean over turns of means over their tokens.
+    """
 
     def __call__(
         self, old_log_prob: Tensor, log_prob: Tensor, advantages: Tensor, mask: Tensor, turn_ids: Tensor

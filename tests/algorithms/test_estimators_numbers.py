@@ -27,10 +27,10 @@ WHITENED += [[-0.59355, -0.31100], [2.10436, 0.62981], [-0.56250, -0.62460]]
 
 
 def tokens_of(turns: Turns) -> Tokens:
-    """The critic says of every token what it says of its turn's first one, and half of that by its further heads."""
+    """The critic says of every token what it says of its turn's first one, and half of that by its further heads; a teacher as much."""
     assert turns.value is not None
     value = turns.spread(turns.value).float()
-    return Tokens(turns.place >= 0, torch.zeros(turns.place.shape), value, heads=(value / 2, value / 2))
+    return Tokens(turns.place >= 0, torch.zeros(turns.place.shape), value, heads=(value / 2, value / 2), kl=value / 2)
 
 
 def by_turn(matrix: Tensor, turns: Turns) -> list[list[float]]:
@@ -171,14 +171,16 @@ def test_a_batch_without_any_action_is_no_error(name: str) -> None:
     records = {name: [] for name in ("state", "after", "action", "valid", "label", *spans)}
     turns = table([{"episode": "e_0", "group": "e", **row, **records, "outcome": [0]}])
     value = torch.full((1, 2), 0.5)
-    found = estimate(name, turns, Tokens(turns.place >= 0, torch.zeros(1, 2), value, heads=(value, value)))
+    found = estimate(
+        name, turns, Tokens(turns.place >= 0, torch.zeros(1, 2), value, heads=(value, value), kl=value * 0)
+    )
     assert not turns.spread(found.advantages).any() if algorithm(name).grain == "turn" else not found.advantages.any()
 
 
 def test_the_registry_leads_to_estimators() -> None:
     for name in ESTIMATORS:
         assert {"needs", "compares", "grain"} <= set(vars(method_class("algo", name, {})))
-        assert algorithm(name).needs_critic and algorithm(name).estimator == "turngrid_turns"
+        assert algorithm(name).needs_critic == (name != "distill") and algorithm(name).estimator == "turngrid_turns"
 
 
 @pytest.mark.parametrize("settings", [{"gamma": 1.5}, {"lam": -0.1}, {"value_at": "last"}])
