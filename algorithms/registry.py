@@ -72,6 +72,7 @@ ALGORITHMS: dict[str, Algorithm] = {
             "arpo",
             "aepo",
             "supo",
+            "rlvmr",
         ),
         replace(_GRPO, built_on="grpo"),
     ),
@@ -97,6 +98,7 @@ ESTIMATORS: dict[str, str] = {
     "turn_ppo": "algorithms.estimators.turn_gae:TurnGae",
     "step_ppo": "algorithms.estimators.turn_gae:TurnGae",
     "bi_level_gae": "algorithms.estimators.bi_level_gae:BiLevelGae",
+    "hiper": "algorithms.estimators.hiper:Hiper",
     "distill": "algorithms.estimators.distill:Distill",
 }
 ON_TURNS = "turngrid_turns"
@@ -121,6 +123,7 @@ SLOTS: dict[str, dict[str, str]] = {
         "invalid_action": "rewards.shaping.penalties:InvalidAction",
         "format": "rewards.shaping.penalties:Format",
         "overlong": "rewards.shaping.overlong:Overlong",
+        "subgoals": "rewards.shaping.subgoals:Subgoals",
     },
     "filter": {
         "void_turns": "algorithms.filters.void_turns:VoidTurns",
@@ -141,6 +144,7 @@ SLOTS: dict[str, dict[str, str]] = {
         "empg": "algorithms.credit.empg:Empg",
         "graft": "algorithms.credit.graft:Graft",
         "tree": "algorithms.credit.tree:Tree",
+        "rlvmr": "algorithms.credit.rlvmr:Rlvmr",
     },
     "loss": {
         "turn_clip": "algorithms.losses.turn_clip:TurnClip",

@@ -151,6 +151,18 @@ METHODS = {
     "algo.state=words must be one of: observation, observation+goal, history": ["algo=gigpo", "algo.state=words"],
     "levels=[outcome] must name two rewards": ["algo=g_ra", "shaping.g_ra.levels=[{reward: outcome}]"],
     "shaping=[turn_bonus,g_ra]: g_ra pays its levels alone": ["shaping=[turn_bonus,g_ra]"],
+    "algo=hiper tells answers of KEEP, SWITCH apart, which prompt=plain does not read: choose prompt=hiper": [
+        "algo=hiper",
+        "prompt=plain",
+        "shaping=[]",
+    ],
+    "credit=rlvmr tells answers of planning, explore, reflection, monitor apart, which prompt=react does not read: choose "
+    "prompt=rlvmr": ["prompt=react", "credit=[rlvmr]"],
+    "shaping=subgoals tells answers of KEEP, SWITCH apart": ["shaping=[subgoals]"],
+    "value_heads=1 and algo=hiper reads 3 of the critic": [
+        "algo=hiper",
+        "+critic.model.override_config.value_heads=1",
+    ],
     "env=repo_repair does not offer; it offers: outcome, valid, parsed, ratio": ["algo=g_ra", "env=repo_repair"],
     "unknown reward 'outcom'; did you mean outcome?": [
         "algo=g_ra",
