@@ -9,7 +9,7 @@ of the episode only, a turn with ``prompt_ids`` of its own begins another such s
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -177,8 +177,13 @@ class Episode:
         return (min(found), max(found)) if found else (self.policy_version, self.policy_version)
 
     def to_dict(self) -> dict[str, Any]:
-        """What says nothing is left out, as group, score and versions are in most records."""
-        record = asdict(self)
+        """What says nothing is left out, as group, score and versions are in most records. Its lists are the episode's own:
+        ``dataclasses.asdict`` would copy every token."""
+        turns = {
+            "turns": [dict(vars(turn)) for turn in self.turns],
+            "prefix": [dict(vars(turn)) for turn in self.prefix],
+        }
+        record = vars(self) | turns
         for turn in (*record["prefix"], *record["turns"]):
             _without(turn, versions=[], parsed=True, shared=False, summary=False, entropies=[], **_NO_FORM)
         _without(record, group="", score=None, shaping={}, prefix=[], guidance="", parent=None)
