@@ -1,0 +1,121 @@
+"""Methods by the names under which a run chooses them, and what each would have made of the same episodes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from omegaconf import DictConfig
+
+from config.compose import compose
+from config.errors import ConfigError
+from envs.names import meant
+from records.process.exit_codes import Refusal
+from rollouts.episode import Episode
+
+STANDARD = (
+    "grpo",
+    "rloo",
+    "reinforce_plus_plus",
+    "gigpo",
+    "gigpo:state=history",
+    "hgpo",
+    "salt",
+    "mt_grpo",
+    "graft",
+    "graft:backup=mean",
+)
+OTHERWISE = ("shaping", "filter", "buffer")  # slots that change what is learned from, not how it is credited
+
+
+@dataclass(frozen=True)
+class Method:
+    """``label`` is what was typed."""
+
+    label: str
+    config: DictConfig
+
+    def credit(self, groups: Sequence[Sequence[Episode]]) -> np.ndarray:
+        """(N,) over the turns of all episodes in their order."""
+        from verl_plugin.training.offline import turn_advantages  # verl: seconds
+
+        found = turn_advantages(self.config, groups)
+        return np.array([turn for group in found for episode in group for turn in episode])
+
+
+def method(word: str, overrides: Sequence[str]) -> Method:
+    """``ALGO``, ``CREDIT``, or ``ALGO+CREDIT+...``, each with ``:KEY=VALUE``s. Credit alone acts on ``algo=grpo``. A key with a dot is one
+    of the config's, ``state`` is ``algo.state``; any other is the credit method's, or the estimator's.
+
+    Raises:
+        ConfigError: no such method or setting, or what is refused in training too.
+        Refusal: one that needs more than the episodes, or changes more than their credit.
+    """
+    from algorithms.chosen import ALGO, method_class  # torch
+    from algorithms.registry import SLOTS
+
+    del method_class
+    parts = [part.split(":") for part in word.split("+")]
+    names, algos = [part[0] for part in parts], _algos()
+    algo, credits = (names[0], names[1:]) if names[0] in algos else ("grpo", names)
+    for name in credits:
+        if name not in SLOTS["credit"] and ":" not in name and "." not in name:
+            raise Refusal(f"no method {name}{meant(name, [*algos, *SLOTS['credit']])} in methods=")
+    chosen = [f"algo={algo}", *([f"credit=[{','.join(credits)}]"] if credits else [])]
+    settings = [
+        _setting(name, item, algo, bool(credits), SLOTS["credit"], word) for name, *items in parts for item in items
+    ]
+    try:
+        config = compose([*overrides, *chosen, *settings])
+    except ConfigError as error:
+        raise ConfigError(f"methods: {word}: {error}") from error
+    _refuse(word, config, ALGO)
+    return Method(word, config)
+
+
+def _algos() -> list[str]:
+    from algorithms.registry import ALGORITHMS, ESTIMATORS
+
+    return [*ALGORITHMS, *ESTIMATORS]
+
+
+def _setting(name: str, item: str, algo: str, several: bool, credits: dict[str, str], word: str) -> str:
+    key, equals, _ = item.partition("=")
+    if not equals:
+        raise Refusal(f"methods: {word}: {item} must be KEY=VALUE")
+    if "." in key:
+        return item
+    if key == "state":
+        return f"algo.{item}"
+    return f"credit.{name}.{item}" if name in credits else f"algo.{item}"
+
+
+def _refuse(word: str, config: DictConfig, algo: str) -> None:
+    """Before any game is played."""
+    from algorithms.chosen import Chosen, algorithm, slots_of
+    from algorithms.registry import ON_BATCH
+
+    other = next((slot for slot in OTHERWISE if config.get(slot)), None)
+    if other or "linear" not in (config.get("rollout_form") or {"linear": {}}):
+        raise Refusal(
+            f"methods: {word} chooses {other or 'rollout_form'} too, which changes what is learned from: name algo and credit alone"
+        )
+    needs = Chosen(slots_of(config, (*ON_BATCH, algo))).needs() | (
+        {"values"} if algorithm(config.algo.name).needs_critic else set()
+    )
+    if "values" in needs:
+        raise Refusal(f"methods: {word} needs a critic, which this command does not have")
+    if "entropy" in needs:
+        raise Refusal(
+            f"methods: {word} needs the entropy of the policy that sampled, which this command does not compute"
+        )
+    if "tree" in (config.get("credit") or {}):
+        raise Refusal(f"methods: {word} compares branches of a rollout form, and these episodes have none")
+
+
+def methods(words: Sequence[str], overrides: Sequence[str]) -> list[Method]:
+    """Raises: as ``method``; Refusal: one comes twice."""
+    if twice := next((word for word in words if list(words).count(word) > 1), None):
+        raise Refusal(f"methods: {twice} is named twice")
+    return [method(word, overrides) for word in words]
