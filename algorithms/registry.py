@@ -60,6 +60,7 @@ ALGORITHMS: dict[str, Algorithm] = {
             "aem",
             "hgpo",
             "mt_grpo",
+            "graft",
             "dapo",
             "dr_grpo",
             "clip_higher",

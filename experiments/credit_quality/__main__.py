@@ -57,13 +57,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(arguments: list[str]) -> int:
     options = Options()
     words, overrides = own_words(arguments, options, Refusal)
+    _refuse(options)
     policy, overrides, config = asked(words, overrides)
-    _refuse(options, config, policy)
+    _refuse_policy(options, config, policy)
     from experiments.credit_quality.methods import STANDARD, methods
 
     chosen = methods(_listed(options.methods) or list(STANDARD), overrides)
-    if options.samples < 2:
-        raise Refusal("samples=1: methods compare the episodes of a group, so it needs two or more")
     print(_measured(options, config, policy, chosen), flush=True)
     return 0
 
@@ -84,7 +83,9 @@ def _listed(methods: str) -> list[str]:
     return [word.strip() for word in methods.strip("[]").split(",") if word.strip()]
 
 
-def _refuse(options: Options, config: DictConfig, policy: PolicyRef) -> None:
+def _refuse(options: Options) -> None:
+    if options.samples < 2:
+        raise Refusal("samples=1: methods compare the episodes of a group, so it needs two or more")
     if not options.screen.isdigit():
         raise Refusal(f"screen={options.screen} must be a number of 0 or more")
     if options.k < 2:
@@ -95,7 +96,10 @@ def _refuse(options: Options, config: DictConfig, policy: PolicyRef) -> None:
         noise = -1.0
     if not 0 <= noise <= 1:
         raise Refusal(f"noise={options.noise} must be a share from 0 to 1")
-    if noise and policy.kind != "expert":
+
+
+def _refuse_policy(options: Options, config: DictConfig, policy: PolicyRef) -> None:
+    if float(options.noise) and policy.kind != "expert":
         raise Refusal(f"noise={options.noise} is the expert's, and this is {policy.label}")
     if config.eval.tasks:
         raise Refusal("eval.tasks: one task is measured, that of env.task=")

@@ -95,7 +95,9 @@ def wanted_k(reliability: float, k: int, wanted: float) -> int:
         ValueError: nothing reliable was seen, so that no number is enough.
     """
     if not 0 < reliability < 1 or not 0 < wanted < 1:
-        raise ValueError(f"no k is known to give a reliability of {wanted} where {k} give {reliability:.2f}")
+        raise ValueError(
+            f"a reliability of {wanted}: no k is known to give it, where k = {k} shows no advantages but noise"
+        )
     return max(2, int(np.ceil(k * wanted * (1 - reliability) / ((1 - wanted) * reliability) - 1e-9)))
 
 

@@ -24,7 +24,8 @@ STANDARD = (
     "salt",
     "mt_grpo",
     "graft",
-    "graft:backup=mean",
+    "graft:state=history",
+    "grpo+graft:backup=max",
 )
 OTHERWISE = ("shaping", "filter", "buffer")  # slots that change what is learned from, not how it is credited
 

@@ -33,7 +33,7 @@ def summary(found: Results) -> str:
     return (
         f"{about['tasks']} games with {about['samples']} episodes each ({about['won']:.0%} won), {about['turns']} turns, "
         f"{about['k']} continuations of each of {about['prefixes']} prefixes. Reliability of the true advantages "
-        f"{shown(truth['reliability'])}; the best that credit constant in an episode can reach: {truth['ceiling'].estimate:.2f}."
+        f"{shown(truth['reliability'])}; the best that credit constant in an episode can reach: {shown(truth['ceiling'])}."
     )
 
 

@@ -161,7 +161,7 @@ def progress(games: Sequence[MeasuredGame], reward: str, samples: int, k: int) -
     credit = known.score - (np.bincount(task, known.score) / np.bincount(task))[task]
     sums = task_sums(known, np.repeat(credit, counts))
     found, example = of_truth(sums, draws=200)["reliability"], rated({"": sums}, draws=200)["r"][""]
-    return f"reliability {found.estimate:.2f}, r +- {example.half:.2f}"
+    return f"reliability {found.estimate:.2f}, r +- {example.half:.2f}" if math.isfinite(found.estimate) else ""
 
 
 def shown(interval: Interval) -> str:

@@ -64,11 +64,13 @@ class Worker:
 
     def _model(self) -> Player:
         import torch  # it and what follows take seconds to import
+        from transformers.utils.logging import disable_progress_bar
 
         from experiments.credit_quality.model_player import ModelPlayer
         from verl_plugin.rollout.local_rollouts import LoadedModel, Rules
 
         torch.set_num_threads(1)
+        disable_progress_bar()  # "Loading weights": ours says more
         model = LoadedModel(self.job.path, self.config.trainer.device, self.job.chat, self.form.marks)
         rollout, prompt = self.config.actor_rollout_ref.rollout, int(self.config.data.max_prompt_length)
         params = SamplingParams(rollout.temperature, rollout.top_p, rollout.top_k, self.config.env.max_action_tokens)

@@ -83,7 +83,7 @@ def test_what_is_known_of_the_truth_itself() -> None:
     half = of_truth(task_sums(other.truth(0, REPETITIONS * TASKS)[0], other.group), draws=2)["reliability"].estimate
     assert wanted_k(half, 8, found["reliability"].estimate) == 16
     assert wanted_tasks(0.1, 20, 0.05) == 80
-    with pytest.raises(ValueError, match="no k is known"):
+    with pytest.raises(ValueError, match="no advantages but noise"):
         wanted_k(0.0, 16, 0.6)
 
 
