@@ -96,6 +96,7 @@ ESTIMATORS: dict[str, str] = {
     "turn_ppo": "algorithms.estimators.turn_gae:TurnGae",
     "step_ppo": "algorithms.estimators.turn_gae:TurnGae",
     "bi_level_gae": "algorithms.estimators.bi_level_gae:BiLevelGae",
+    "distill": "algorithms.estimators.distill:Distill",
 }
 ON_TURNS = "turngrid_turns"
 
@@ -137,13 +138,18 @@ SLOTS: dict[str, dict[str, str]] = {
         "graft": "algorithms.credit.graft:Graft",
         "tree": "algorithms.credit.tree:Tree",
     },
-    "loss": {"turn_clip": "algorithms.losses.turn_clip:TurnClip"},
+    "loss": {
+        "turn_clip": "algorithms.losses.turn_clip:TurnClip",
+        "step_clip": "algorithms.losses.turn_clip:StepClip",
+    },
     "terms": {"epo": "algorithms.terms.epo:Epo"},
     "buffer": {
         "self_imitation": "algorithms.buffers.self_imitation:SelfImitation",
         "task_replay": "algorithms.buffers.task_replay:TaskReplay",
     },
 }
+
+OF_TURNS = ("turn_clip", "step_clip")  # losses with one ratio a turn
 
 ONE = (FORM, "loss", "buffer")  # slots that hold one method
 

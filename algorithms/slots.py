@@ -16,7 +16,7 @@ from torch import Tensor
 from algorithms.turns import Turns
 from envs.ranges import in_range  # noqa: F401 - methods take it from here
 
-Needs = frozenset[Literal["entropy", "values"]]
+Needs = frozenset[Literal["entropy", "values", "teacher"]]
 
 
 @dataclass(frozen=True)
@@ -28,12 +28,14 @@ class Tokens:
         reward: trained rewards, with the KL to the reference where that is part of them.
         value: the critic's value before the token; None: there is no critic.
         entropy: nats, of the policy that sampled the token; None: not computed.
+        kl: what the KL to the reference, or a teacher, adds to the reward; None: nothing.
     """
 
     mask: Tensor
     reward: Tensor
     value: Tensor | None = None
     entropy: Tensor | None = None
+    kl: Tensor | None = None
 
 
 class Estimate(NamedTuple):
@@ -53,7 +55,7 @@ class Estimate(NamedTuple):
 class Estimator(Protocol):
     """From rewards to advantages, where turns, values or entropy have a part in it (``algo=``).
 
-    ``needs``: "values" trains a critic beside the policy. ``compares``: it needs several samples a prompt. ``grain``: what has an
+    ``needs``: "values" trains a critic beside the policy, "teacher" puts ``algo.teacher`` in the reference policy's place. ``compares``: it needs several samples a prompt. ``grain``: what has an
     advantage of its own.
     """
 
@@ -95,7 +97,10 @@ class Credit(Protocol):
 
 
 class LossForm(Protocol):
-    """The loss of an action token, in place of PPO's clipped one."""
+    """The loss of an action token, in place of PPO's clipped one.
+
+    ``over_turns``, where it is given and true: the update's loss is the mean over turns of means over their tokens.
+    """
 
     def __call__(
         self, old_log_prob: Tensor, log_prob: Tensor, advantages: Tensor, mask: Tensor, turn_ids: Tensor

@@ -16,7 +16,7 @@ from hydra.core.config_store import ConfigStore
 from omegaconf import DictConfig, OmegaConf, open_dict
 
 from algorithms.chosen import ALGO
-from config import asynchronous, cards, lora, machine, prompts
+from config import asynchronous, cards, lora, machine, paper_scale, prompts
 from config.nodes import OPEN
 from config.schema import NODES, Top
 from envs import extensions
@@ -63,6 +63,7 @@ def register() -> None:
     asynchronous.register()
     lora.register()
     prompts.register()
+    paper_scale.register()
     store = ConfigStore.instance()
     store.store(name=BASE, node=verl_tree())
     store.store(name="schema", node=_schema())

@@ -9,6 +9,7 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
+from algorithms.registry import OF_TURNS
 from config.lora import adapter_parameters
 from config.machine import one_for_cores
 from config.method_settings import has_critic
@@ -57,8 +58,9 @@ def _at_least(count: int, there: int | None = None) -> int:
 
 def _importance_weights(*, _root_: DictConfig) -> str | None:
     """On GPUs the server's log-probabilities are bf16 from other kernels than the trainer's, so a token's loss is weighed by
-    min(p_trainer / p_server, 2). Not under ``loss=turn_clip``, which takes its ratio over whole turns."""
-    return "token" if _root_.trainer.device == "cuda" and "turn_clip" not in (_root_.get("loss") or {}) else None
+    min(p_trainer / p_server, 2). Not under losses that take their ratio over whole turns."""
+    of_turns = any(name in OF_TURNS for name in _root_.get("loss") or {})
+    return "token" if _root_.trainer.device == "cuda" and not of_turns else None
 
 
 def _checkpoint_every(usual: int, *, _root_: DictConfig) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from omegaconf import DictConfig, OmegaConf
 
-from config import asynchronous, curriculum_settings, lora, method_settings, prompts
+from config import asynchronous, curriculum_settings, experience, lora, method_settings, prompts
 from config.errors import ConfigError
 from envs.registry import ENVIRONMENTS, environment_class, make_environment, spec
 from envs.types import TaskError
@@ -31,6 +31,7 @@ def finalise(config: DictConfig) -> DictConfig:
     """
     method_settings.made(config)  # a rollout form that refuses its settings cannot say what a step costs
     prompts.fill_in(config)
+    experience.fill_in(config)
     _finalise_tasks(config)
     for key in ("max_prompt_length", "max_response_length"):
         if config.data[key] is None:

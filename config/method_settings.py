@@ -108,13 +108,15 @@ def fill_in(config: DictConfig) -> None:
 
     Entropy of the policy that sampled: verl computes it in a pass of its own, which ``bypass_mode`` leaves out. Entropy with a
     gradient, for a loss term: the update computes it too. Values: a critic, which verl trains by itself for its own ``gae``
-    alone. Dynamic sampling: a replay buffer of ours.
+    alone. A teacher: its log-probs, as verl computes those of a reference policy. Dynamic sampling: a replay buffer of ours.
     """
     if not any(config.get(slot) for slot in SLOTS) and not on_turns(config.algo.name):
         return
     needs = made(config).needs()
     if "values" in needs and config.critic.enable is None:
         config.critic.enable = True
+    if "teacher" in needs:
+        config.algorithm.use_kl_in_reward = True
     if "entropy" in needs:
         config.algorithm.rollout_correction.bypass_mode = False
         config.actor_rollout_ref.actor.calculate_entropy |= bool(config.get("terms"))

@@ -122,6 +122,8 @@ class Budget:
         count: ``games`` charges a distinct game once, ``rollouts`` every episode played.
         rl_steps: training length; None means ``rl_epochs`` passes over the games (``count=games``), or whatever the
             budget pays for (``count=rollouts``).
+        experience_cost: what the alternatives of a demonstration cost (``demos.experience``); None: ``episode_cost`` for each that is
+            drawn at a state.
     """
 
     name: str = MISSING
@@ -132,6 +134,7 @@ class Budget:
     count: str = "games"
     rl_steps: int | None = number(None, 0, 10**9)
     rl_epochs: float | None = number(None, *PRICES)
+    experience_cost: float | None = number(None, 0, 1e12)
 
 
 @dataclass
@@ -144,6 +147,9 @@ class Demos:
         per_game: demonstrations of one game at most.
         max_invalid: actions that the environment did not understand, at most.
         max_turns: actions at most; None means ``env.max_turns``.
+        experience: SFT also learns from the model's own actions at the demonstrations' states: ``world_model`` or ``reflection``.
+        alternatives: actions that are drawn at each state; None: 8, or 3 for ``reflection``.
+        writer: of reflections, a chat endpoint up to and with ``/v1``; ``writer_key_env`` names the variable with its key.
     """
 
     source: str = "expert"
@@ -151,6 +157,11 @@ class Demos:
     per_game: int = number(1, 1, 10**6)
     max_invalid: int = number(0, 0, 10**6)
     max_turns: int | None = number(None, *TURNS)
+    experience: str | None = None
+    alternatives: int | None = number(None, 1, 1024)
+    writer: str | None = None
+    writer_model: str | None = None
+    writer_key_env: str | None = None
 
 
 @dataclass

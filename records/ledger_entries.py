@@ -65,7 +65,7 @@ def read_ledger(path: Path) -> list[Entry]:
 
 def spent(config: DictConfig, entries: Sequence[Entry]) -> dict[str, Any]:
     """The sums, in both ways of counting, whichever of them is charged."""
-    demonstrated = sum(entry.units for entry in entries if entry.kind == "demonstration")
+    demonstrated = sum(entry.units for entry in entries if entry.kind in ("demonstration", "alternative"))
     rl = [entry for entry in entries if entry.kind == "rl_episode"]
     cost = float(config.budget.episode_cost)
     return {

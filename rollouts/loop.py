@@ -40,7 +40,7 @@ async def run_episode(policy: Policy, session: Session, spec: EpisodeSpec, strea
             break
         result = await _step(session, episode)
         observation = result.observation
-        if _ended(episode, result):
+        if _ended(episode, result) or _void(episode, spec.void):
             break
         if index + 1 < spec.max_turns:
             _show(episode, spec, observation, view)
@@ -170,6 +170,14 @@ def _ended(episode: Episode, result: StepResult) -> bool:
     elif result.lost or result.terminated:
         episode.outcome = Outcome.LOST
     return result.won or result.lost or result.terminated or result.truncated
+
+
+def _void(episode: Episode, kind: str) -> bool:
+    turn = episode.turns[-1]
+    if not kind or (turn.parsed and (turn.valid or kind == "unparsed")):
+        return False
+    episode.outcome = Outcome.LOST
+    return True
 
 
 def _show(episode: Episode, spec: EpisodeSpec, observation: Observation, view: View) -> None:

@@ -34,6 +34,7 @@ class EpisodeSpec:
     ``guidance``: a line that the first message has before the goal.
     ``branch``: turns of another sample with which it begins; ``max_turns`` counts them.
     ``named``: further rewards to record, by name.
+    ``void``: a turn of this kind ends it, lost: ``unparsed``, without an action, or ``invalid``, not understood either.
     ``form``: what the policy is told, and how its answers are read.
     """
 
@@ -50,4 +51,5 @@ class EpisodeSpec:
     guidance: str = ""
     branch: Branch | None = None
     named: Mapping[str, Reward] = field(default_factory=dict)
+    void: str = ""
     form: PromptForm = PLAIN_FORM

@@ -15,7 +15,7 @@ from rollouts.window import View, Window
 def fill_ids(
     episode: Episode, stream: TokenStream, window: Window | None = None, form: PromptForm | None = None
 ) -> Episode:
-    """A copy with prompt, action and context ids; its turns stay marked as not sampled.
+    """A copy with prompt, action and context ids; its turns stay marked as not sampled. Turns before them are part of the prompt.
 
     ``stream`` is fresh. Messages alternate user, assistant, starting with user. ``window``: as a model would see it. ``form``:
     the one that it was played with, by default the plain one.
@@ -25,17 +25,20 @@ def fill_ids(
         return replace(episode, prompt_ids=stream.start(episode.messages[:1]))
     users = [message["content"] for message in episode.messages[0::2]]
     turns: list[Turn] = []
-    first = _message(form, episode.turns[0])
+    prefix = [replace(turn) for turn in episode.prefix]
+    first = _message(form, [*prefix, *episode.turns][0])
     view = View(form, users[0].removesuffix(first), turns, window, stream)
     view.open(first)
-    opening = view.prompt_ids
+    for turn, content in zip(prefix, users[1:], strict=False):
+        view.replay(turn, content)
+    opening, users = view.prompt_ids, users[len(prefix) :]
     for number, turn in enumerate(episode.turns):
         if view.full:
             view.slide(_message(form, turn))
         turns.append(_fill(turn, view.begins_with(number), stream, form))
         if number + 1 < len(users):
             turns[-1].context_ids = view.show(users[number + 1])
-    return replace(episode, prompt_ids=opening, turns=turns)
+    return replace(episode, prompt_ids=opening, turns=turns, prefix=prefix)
 
 
 def _message(form: PromptForm, turn: Turn) -> str:

@@ -54,7 +54,7 @@ def allocate_budget(config: DictConfig) -> Allocation:
         return _sft_only(budget, demonstrations)
     prompts, samples = int(config.data.train_batch_size), samples_played(config)
     games, steps, charged = _rl(config, affordable, prompts, samples)
-    units = demonstrations * _exact(budget.demo_cost) + charged * _exact(budget.episode_cost)
+    units = demonstrations * demonstration_price(budget) + charged * _exact(budget.episode_cost)
     unspent = _exact(budget.units) - units
     return Allocation(demonstrations, games, steps, prompts * samples, float(units), float(unspent))
 
@@ -83,9 +83,14 @@ def shares(budget: DictConfig) -> tuple[int, int]:
     if not all(isfinite(price) and price > 0 for price in (budget.units, budget.demo_cost, budget.episode_cost)):
         return 0, 0
     units, share = _exact(budget.units), _exact(budget.sft_share)
-    demonstrations = int(units * share // _exact(budget.demo_cost))
-    left = units - demonstrations * _exact(budget.demo_cost) if share < 1 else Fraction(0)
+    demonstrations = int(units * share // demonstration_price(budget))
+    left = units - demonstrations * demonstration_price(budget) if share < 1 else Fraction(0)
     return demonstrations, int(left // _exact(budget.episode_cost))
+
+
+def demonstration_price(budget: DictConfig) -> Fraction:
+    """With what the model's own actions at its states cost, where there are any (``demos.experience``)."""
+    return _exact(budget.demo_cost) + _exact(budget.get("experience_cost") or 0)
 
 
 def _exact(number: float) -> Fraction:
@@ -96,7 +101,7 @@ def _exact(number: float) -> Fraction:
 def _sft_only(budget: DictConfig, demonstrations: int) -> Allocation:
     if demonstrations == 0:
         raise BudgetError(f"budget.units={budget.units} buys no demonstration at budget.demo_cost={budget.demo_cost}")
-    units = demonstrations * _exact(budget.demo_cost)
+    units = demonstrations * demonstration_price(budget)
     return Allocation(demonstrations, 0, 0, 0, float(units), float(_exact(budget.units) - units))
 
 

@@ -106,6 +106,12 @@ AFTER_IMPORT = (
         "a loss term is divided by its weights over all passes and devices, which only the engine sees together",
     ),
     Change(
+        "verl.workers.engine_workers",
+        "ActorRolloutRefWorker.init_model(self)",
+        "verl_plugin.mends:teacher",
+        "the reference policy is a copy of the policy, and a teacher is another model",
+    ),
+    Change(
         _ENGINE,
         "FSDPEngine._build_module(self)",
         "verl_plugin.mends:whole_models",

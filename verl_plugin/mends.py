@@ -46,6 +46,11 @@ def sums_of_terms(module: ModuleType) -> None:
     )
 
 
+def teacher(module: ModuleType) -> None:
+    worker = module.ActorRolloutRefWorker
+    worker.init_model = importlib.import_module("verl_plugin.training.teacher").with_teacher(worker.init_model)
+
+
 def whole_models(module: ModuleType) -> None:
     engine = module.FSDPEngine
     engine._build_module = importlib.import_module("verl_plugin.whole_models").whole(engine._build_module)

@@ -20,6 +20,7 @@ import torch
 from hydra import compose, initialize_config_dir
 from omegaconf import DictConfig, OmegaConf, open_dict
 from torch.multiprocessing import _prctl_pr_set_pdeathsig  # type: ignore[attr-defined]
+from torch.utils.data import ConcatDataset
 from torchdata.stateful_dataloader import StatefulDataLoader
 from verl.trainer import sft_trainer
 from verl.utils.distributed import destroy_global_process_group, initialize_global_process_group
@@ -27,8 +28,9 @@ from verl.utils.distributed import destroy_global_process_group, initialize_glob
 from records.metric_names import in_families
 from records.metrics import MetricsLog
 from rollouts.prompt_forms.registry import prompt_form
+from tasks.early_experience import WORLD_MODEL
 from verl_plugin.rollout.token_stream import TokenCodec
-from verl_plugin.sft_rows import EpisodeRows, record_ids
+from verl_plugin.sft_rows import EpisodeRows, PredictThenImitate, record_experience, record_ids
 from verl_plugin.training.tracking import RunTracking
 
 
@@ -44,15 +46,23 @@ class EpisodeSFTTrainer(sft_trainer.SFTTrainer):
         marks = prompt_form(self.run.get("prompt")).marks
         codec = TokenCodec(self.model_config.tokenizer, self.model_config.hf_config.model_type, kwargs, marks)
         self.train_dataset = EpisodeRows(record_ids(self.run, codec), codec, self.run.max_tokens)
+        self.predictions = 0
+        if "experience" in self.run and (rows := record_experience(self.run, codec)):
+            self.predictions = len(rows) * (self.run.experience.kind == WORLD_MODEL)
+            self.train_dataset = ConcatDataset([self.train_dataset, EpisodeRows(rows, codec, self.run.max_tokens)])
         self.val_dataset = None
 
     def _build_dataloader(self) -> None:
         """verl's sampler always has seed 0, and its loader drops an epoch's last, smaller batch."""
         super()._build_dataloader()
+        how: dict[str, Any] = {"batch_size": self.train_batch_size_per_dp, "sampler": self.train_sampler}
+        if self.predictions:
+            place = self.engine.get_data_parallel_rank(), self.engine.get_data_parallel_size()
+            shown = len(self.train_dataset) - self.predictions
+            self.train_sampler = PredictThenImitate(shown, self.predictions, self.global_batch_size, *place)
+            how = {"batch_sampler": self.train_sampler}
         self.train_sampler.seed = self.run.seed * 1_000_003  # the sampler adds the epoch: keep runs' orders apart
-        self.train_dataloader = StatefulDataLoader(
-            self.train_dataset, self.train_batch_size_per_dp, sampler=self.train_sampler, collate_fn=self.collate_fn
-        )
+        self.train_dataloader = StatefulDataLoader(self.train_dataset, collate_fn=self.collate_fn, **how)
 
 
 class Tracking(RunTracking):

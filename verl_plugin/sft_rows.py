@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from math import ceil
 from pathlib import Path
 
 import torch
 from omegaconf import DictConfig
 from torch import Tensor
-from torch.utils.data import Dataset
+from torch.utils.data import Dataset, Sampler
 
 from rollouts.episode import Episode
 from rollouts.prompt_forms.form import PromptForm
@@ -17,7 +19,10 @@ from rollouts.row import Row, to_rows
 from rollouts.store import read_episodes, write_episodes
 from rollouts.tokenise import fill_ids
 from rollouts.window import Window, window_of
+from tasks.early_experience import WORLD_MODEL
 from verl_plugin.rollout.token_stream import TokenCodec
+
+SEEN_TOKENS = 256  # of an observation that is predicted, at most
 
 
 class EpisodeRows(Dataset[dict[str, Tensor]]):
@@ -61,6 +66,66 @@ def record_ids(run: DictConfig, codec: TokenCodec) -> list[Episode]:
     episodes = [with_ids(episode, codec, window_of(run, form), form) for episode in read_episodes(path)]
     write_episodes(path, episodes)
     return episodes
+
+
+def record_experience(run: DictConfig, codec: TokenCodec) -> list[Episode]:
+    """The same for the rows in ``run.experience.rows``. What was seen can be long and would swamp the loss: its end is cut off."""
+    path, form = Path(run.experience.rows), prompt_form(run.get("prompt"))
+    whole = [with_ids(episode, codec, form=form) for episode in read_episodes(path)]
+    fitting = [
+        row for row in map(_predicted if run.experience.kind == WORLD_MODEL else _same, whole) if _fits(row, run)
+    ]
+    if len(fitting) < len(whole):
+        print(
+            f"turngrid: {len(whole) - len(fitting)} of {len(whole)} rows have no room in {run.max_tokens} tokens",
+            flush=True,
+        )
+    write_episodes(path, fitting)
+    return fitting
+
+
+def _predicted(row: Episode) -> Episode:
+    return replace(row, turns=[replace(turn, action_ids=turn.action_ids[:SEEN_TOKENS]) for turn in row.turns])
+
+
+def _same(row: Episode) -> Episode:
+    return row
+
+
+def _fits(row: Episode, run: DictConfig) -> bool:
+    return len(row.prompt_ids) + sum(len(turn.action_ids) for turn in row.turns) <= run.max_tokens
+
+
+class PredictThenImitate(Sampler[list[int]]):
+    """Batches of one rank. In epoch 0 all ``predictions``, in as many batches as an epoch of the ``demonstrations`` has; in the
+    others the demonstrations, ``batch`` of them at a time over all ranks. Rows are numbered with the demonstrations first.
+
+    Raises:
+        ValueError: fewer predictions than batches.
+    """
+
+    def __init__(self, demonstrations: int, predictions: int, batch: int, rank: int, ranks: int) -> None:
+        self._demonstrations, self._predictions = demonstrations, predictions
+        self._batch, self._rank, self._ranks = batch // ranks, rank, ranks
+        self.seed = self.epoch = 0
+        if predictions // ranks < len(self):
+            raise ValueError(
+                f"{predictions} alternatives are fewer than the {len(self)} updates of an epoch: the model does as the expert did "
+                "nearly everywhere; raise demos.alternatives, or leave out demos.experience"
+            )
+
+    def __len__(self) -> int:
+        return ceil(self._demonstrations // self._ranks / self._batch)
+
+    def set_epoch(self, epoch: int) -> None:
+        self.epoch = epoch
+
+    def __iter__(self) -> Iterator[list[int]]:
+        rows, first = (self._demonstrations, 0) if self.epoch else (self._predictions, self._demonstrations)
+        order = torch.randperm(rows, generator=torch.Generator().manual_seed(self.seed + self.epoch)) + first
+        mine = order[self._rank : rows // self._ranks * self._ranks : self._ranks]
+        batches = mine.split(self._batch) if self.epoch else mine.tensor_split(len(self))
+        return iter([batch.tolist() for batch in batches])
 
 
 def _row(row: Row) -> dict[str, Tensor]:

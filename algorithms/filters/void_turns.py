@@ -19,12 +19,14 @@ class VoidTurns:
 
     Attributes:
         void: ``unparsed``: no action could be read from the answer; ``invalid``: nor if the environment did not understand it.
+        stop: the episode ends with such a turn, lost, as in the paper; None: it goes on.
 
     Raises:
         ValueError: ``void`` is something else.
     """
 
     void: str = UNPARSED
+    stop: bool | None = None
 
     when: ClassVar[Literal["before", "after"]] = "after"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -39,10 +40,38 @@ class TurnClip:
         return torch.maximum(free, clipped), {"clipped": (clipped > free).float()}
 
 
+@dataclass
+class StepClip(TurnClip):
+    """``TurnClip`` with a bound on what a bad turn may cost, ``-dual A`` where A is negative, and the mean over turns of the means over
+    their tokens, whatever ``loss_agg_mode`` says (StepPO, arXiv 2604.18401: verl's ``gspo`` on one row a turn, ``seq-mean-token-mean``).
+
+    Attributes:
+        dual: x the advantage, at most.
+    """
+
+    dual: float = 10.0
+
+    over_turns: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        in_range(1, dual=self.dual)
+
+    def __call__(
+        self, old_log_prob: Tensor, log_prob: Tensor, advantages: Tensor, mask: Tensor, turn_ids: Tensor
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        losses, found = super().__call__(old_log_prob, log_prob, advantages, mask, turn_ids)
+        bound = torch.where(advantages < 0, -self.dual * advantages, torch.inf)
+        return torch.minimum(losses, bound), {**found, "bounded": (losses > bound).float()}
+
+
 def turn_means(values: Tensor, mask: Tensor, turn_ids: Tensor) -> Tensor:
     """(b, T): on each token the mean of its turn's tokens in ``mask``."""
+    return turn_sums(values, mask, turn_ids) / turn_sums(torch.ones_like(values), mask, turn_ids).clamp(min=1)
+
+
+def turn_sums(values: Tensor, mask: Tensor, turn_ids: Tensor) -> Tensor:
+    """(b, T): on each token the sum over its turn's tokens in ``mask``."""
     width = int(turn_ids.max()) + 1 if turn_ids.numel() else 1
     where = torch.arange(len(turn_ids), device=values.device).unsqueeze(1) * width + turn_ids
-    total = values.new_zeros(len(turn_ids) * width).index_add_(0, where[mask], values[mask])
-    count = values.new_zeros(len(turn_ids) * width).index_add_(0, where[mask], torch.ones_like(values[mask]))
-    return (total / count.clamp(min=1))[where]
+    return values.new_zeros(len(turn_ids) * width).index_add_(0, where[mask], values[mask])[where]

@@ -8,7 +8,7 @@ from omegaconf import DictConfig
 
 from config.values.values import because
 from records import former_keys
-from tasks.budget import BudgetError, allocate_budget
+from tasks.budget import BudgetError, allocate_budget, demonstration_price
 from tasks.mixture import shares, task_weights
 from tasks.rejection import DemosError, draw
 
@@ -41,11 +41,12 @@ def unknown_count(config: DictConfig) -> str | None:
 
 def no_demonstration(config: DictConfig) -> str | None:
     budget = config.budget
-    units = budget.units * budget.sft_share
-    if budget.sft_share == 0 or units >= budget.demo_cost:
+    units, price = budget.units * budget.sft_share, float(demonstration_price(budget))
+    if budget.sft_share == 0 or units >= price:
         return None
+    with_more = f" + budget.experience_cost={budget.experience_cost:g}" if budget.experience_cost else ""
     return (
-        f"budget.units x budget.sft_share = {units:g} units cannot pay a demonstration at budget.demo_cost={budget.demo_cost:g}; "
+        f"budget.units x budget.sft_share = {units:g} units cannot pay a demonstration at budget.demo_cost={budget.demo_cost:g}{with_more}; "
         "raise one, lower the other, or choose budget=rl_only"
     )
 

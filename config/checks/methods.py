@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, cast
 
 from omegaconf import DictConfig, OmegaConf
 
 from algorithms.chosen import Method, algorithm, method_class
-from algorithms.registry import ESTIMATORS, FORM, LOSS_MODE, ON_TURNS, ONE, SLOTS, STATES, on_turns
+from algorithms.registry import ESTIMATORS, FORM, LOSS_MODE, OF_TURNS, ON_TURNS, ONE, SLOTS, STATES, on_turns
 from config import asynchronous
 from config.method_settings import SAMPLING, has_critic, made
 from config.prompts import in_windows
+from envs.catalogue import cache_root
 from envs.registry import make_environment
+from records.models.locate import ModelError, resolve_model
 from rewards.named import NAMED, named_reward
 from rewards.shaping.g_ra import GRa
 from rewards.shaping.view import TRAINED
 from tasks.budget import allocate_budget
+from tasks.rejection import same_tokens
 
 PAYS_WINS_ALONE = ("sparse", "binary")  # of the rewards
 
@@ -57,6 +61,11 @@ def _verls_own(config: DictConfig) -> Iterator[str]:
             f"loss=gspo has one ratio a row and {key} makes several rows of an episode: choose "
             f"loss=turn_clip, or {key.split('=')[0]}=null"
         )
+    if config.distillation.enabled:
+        yield (
+            "distillation.enabled=true asks teacher servers on GPUs of their own, which rollouts here do not ask: choose algo=distill "
+            "algo.teacher=MODEL"
+        )
     if config.algorithm.filter_groups.enable:
         yield (
             "algorithm.filter_groups.enable=true plays on without an end, since verl ignores its max_num_gen_batches: choose "
@@ -73,8 +82,31 @@ def _estimator(config: DictConfig) -> Iterator[str]:
     for key in ("gamma", "lam"):
         if name in ESTIMATORS and verls[key] != 1:
             yield f"algorithm.{key}={verls[key]} is read by estimators over tokens and algo={name} has its own: set algo.{key}"
+    yield from _teacher(config)
     if config.algo.state not in (None, *STATES):
         yield f"algo.state={config.algo.state} must be one of: {', '.join(STATES)}"
+
+
+def _teacher(config: DictConfig) -> Iterator[str]:
+    """Who stands in the reference policy's place, where the estimator needs one."""
+    if "teacher" not in made(config).needs():
+        return
+    asked, path = f"algo={config.algo.name}", config.algo.teacher
+    if not path:
+        yield f"{asked} learns from a teacher: set algo.teacher, to a run folder, a model folder or a Hugging Face name"
+    try:
+        teacher, student = (resolve_model(str(name), cache_root()) for name in (path, config.model.path))
+    except ModelError as error:
+        yield str(error).replace("model.path=", "algo.teacher=", 1)
+        return
+    if all((Path(folder) / "tokenizer.json").exists() for folder in (teacher, student)) and not same_tokens(
+        teacher, student
+    ):
+        yield f"algo.teacher={path} has other tokens or another chat template than model.path={config.model.path}, and judges each token"
+    if config.model.lora_rank:
+        yield f"{asked} has a model of its own for a teacher and model.lora_rank={config.model.lora_rank} makes verl ask the policy's: set it to null"
+    if config.algorithm.kl_penalty not in ("kl", "k1"):
+        yield f"{asked} learns from the difference of log-probs: set algorithm.kl_penalty=kl, not {config.algorithm.kl_penalty}"
 
 
 def _slots(config: DictConfig) -> Iterator[str]:
@@ -221,15 +253,16 @@ def _masks(config: DictConfig) -> Iterator[str]:
 
 
 def _turn_clip(config: DictConfig) -> Iterator[str]:
-    if "turn_clip" not in (config.get("loss") or {}):
+    name = next(iter(config.get("loss") or {}), "")
+    if name not in OF_TURNS:
         return
     correction = config.algorithm.rollout_correction
     if str(correction.get("rollout_rs") or "").startswith("token"):
-        yield "loss=turn_clip takes a ratio over all tokens of a turn and rollout_correction.rollout_rs drops some: set it to null"
+        yield f"loss={name} takes a ratio over all tokens of a turn and rollout_correction.rollout_rs drops some: set it to null"
     updates = config.data.train_batch_size // config.actor_rollout_ref.actor.ppo_mini_batch_size
     if correction.get("rollout_is") == "token" and updates * config.actor_rollout_ref.actor.ppo_epochs > 1:
         yield (
-            "loss=turn_clip and algorithm.rollout_correction.rollout_is=token would correct the same samples twice over several "
+            f"loss={name} and algorithm.rollout_correction.rollout_is=token would correct the same samples twice over several "
             "updates: set rollout_is=null, or actor_rollout_ref.actor.ppo_mini_batch_size=data.train_batch_size"
         )
 

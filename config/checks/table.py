@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from omegaconf import DictConfig
 
-from config import asynchronous, curriculum_settings, lora
+from config import asynchronous, curriculum_settings, experience, lora
 from config.checks import budget, environment, evaluation, folders, methods, model, prompt, training
 
 
@@ -48,6 +48,7 @@ CHECKS: tuple[Rule, ...] = (
     Rule("schedules", methods.schedule_out_of_range),
     Rule("replay", methods.no_game_comes_again),
     Rule("demos", budget.no_such_demonstrations),
+    Rule("experience", experience.refusal),
     Rule("no_steps", budget.no_steps),
     Rule("mixture", budget.task_without_games),
     Rule("curriculum", curriculum_settings.refusal),

@@ -21,7 +21,7 @@ from experiments.evaluation.run_table import plain_text
 from records.models import checkpoint_cost, gpus
 from records.models.shape import Shape, shape_of
 from records.run_folder import run_name
-from tasks.budget import allocate_budget
+from tasks.budget import allocate_budget, demonstration_price
 
 MINUTE, HOUR = 60, 3600
 
@@ -120,7 +120,7 @@ def _amounts(
 
 def _units(config: DictConfig, wanted: Needs) -> str:
     allocation, budget = wanted.allocation, config.budget
-    demonstrated, cost = allocation.demonstrations * budget.demo_cost, float(budget.episode_cost)
+    demonstrated, cost = float(allocation.demonstrations * demonstration_price(budget)), float(budget.episode_cost)
     by = {"games": demonstrated + allocation.games * cost, "rollouts": demonstrated + allocation.episodes * cost}
     both = ", ".join(f"{units:g} counting {way}" for way, units in by.items())
     return f"{allocation.units:g} of {budget.units:g} units, {allocation.unspent:g} left ({both})"
@@ -130,6 +130,9 @@ def _samples(config: DictConfig, wanted: Needs, profile: ThroughputProfile | Non
     allocation = wanted.allocation
     tokens, sampled = (profile.tokens or TOKENS, profile.sampled or SAMPLED) if profile else (TOKENS, SAMPLED)
     rows = [("demonstrations", str(allocation.demonstrations))]
+    if config.demos.experience:
+        drawn = config.demos.alternatives
+        rows.append((config.demos.experience, f"{drawn} actions drawn at each state of a demonstration"))
     if allocation.steps:
         rows += [
             ("RL", f"{allocation.steps} steps x {allocation.episodes_per_step} = {allocation.episodes:,} episodes"),

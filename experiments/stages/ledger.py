@@ -22,7 +22,7 @@ from records.resume import RlFolder
 from records.stages import stage_ended, stage_seconds
 from rollouts.episode import Episode
 from rollouts.store import read_episodes
-from tasks import demonstrations, rejection
+from tasks import demonstrations, early_experience, rejection
 
 TOLD = ("games", "tokens")  # running totals in the metrics
 __all__ = ["Entry", "ledger", "read_ledger", "spent", "write_ledger"]
@@ -31,7 +31,7 @@ __all__ = ["Entry", "ledger", "read_ledger", "spent", "write_ledger"]
 def ledger(config: DictConfig, folder: Path) -> list[Entry]:
     """Every entry in the order in which it was spent."""
     rl = RlFolder(folder)
-    made = [_priors(config), _demonstrations(config, folder), _imitation(config, folder)]
+    made = [_priors(config), _demonstrations(config, folder), _alternatives(config, folder), _sft(config, folder)]
     played = [
         _training(config, rl),
         _stale(config, rl),
@@ -102,14 +102,29 @@ def _demonstrations(config: DictConfig, folder: Path) -> Iterator[Entry]:
         yield of_episodes("demonstration", 0, episodes, units, ended=when, **clocks)
 
 
-def _imitation(config: DictConfig, folder: Path) -> Iterator[Entry]:
-    """SFT reads each demonstration once an epoch; what it costs is the demonstrations, so it is charged nothing."""
-    path = demonstrations.episodes_file(folder)
+def _alternatives(config: DictConfig, folder: Path) -> Iterator[Entry]:
+    """What the model did at the demonstrations' states: a fixed price a demonstration, however many of its actions differed."""
+    path = early_experience.alternatives_file(folder)
+    if path.exists():
+        played = len(list(read_episodes(demonstrations.episodes_file(folder))))
+        clocks = {
+            "wall_seconds": stage_seconds(folder).get("experience"),
+            "ended": stage_ended(folder).get("experience"),
+        }
+        yield of_episodes("alternative", 0, list(read_episodes(path)), played * config.budget.experience_cost, **clocks)
+
+
+def _sft(config: DictConfig, folder: Path) -> Iterator[Entry]:
+    """SFT reads each of its rows once an epoch; what it costs is the demonstrations, so it is charged nothing."""
+    path, more = demonstrations.episodes_file(folder), early_experience.rows_file(folder)
     if (folder / "sft" / "model").exists() and path.exists():
-        episodes, epochs = list(read_episodes(path)), int(config.model.sft.epochs)
-        tokens = epochs * sum(len(turn.action_ids) for episode in episodes for turn in episode.turns)
+        epochs = int(config.model.sft.epochs)
+        read = early_experience.passes(early_experience.kind_of(config), epochs)
+        files = ((path, read.demonstrations), (more, read.others))
+        rows = [(episode, times) for file, times in files if file.exists() for episode in read_episodes(file)]
+        tokens = sum(times * len(turn.action_ids) for episode, times in rows for turn in episode.turns)
         seconds, ended = stage_seconds(folder).get("sft"), stage_ended(folder).get("sft")
-        count = epochs * len(episodes)
+        count = sum(times for _, times in rows)
         yield Entry("sft", 0, count, 0.0, tokens, 0.0, wall_seconds=seconds, ended=ended, note=f"{epochs} epochs")
 
 

@@ -13,11 +13,11 @@ from omegaconf import DictConfig
 from envs.catalogue import cache_root
 from experiments.evaluation.result import RunResult
 from experiments.evaluation.stage import Checkpoint, evaluate
-from experiments.stages import rl, run_summary, sft
+from experiments.stages import experience, rl, run_summary, sft
 from records.models.hub import check_hub
 from records.models.locate import resolve_model
 from records.stages import stage
-from tasks import demonstrations
+from tasks import demonstrations, early_experience
 from tasks.budget import Allocation, allocate_budget
 from tasks.evaluation_sets import prepare_evaluation_sets
 from tasks.splits import prepare_tasks
@@ -48,6 +48,9 @@ def _train(config: DictConfig, allocation: Allocation, folder: Path, base: str) 
         if not shown.exists():
             with stage(folder, "demonstrations"):
                 demonstrations.make_demonstrations(config, folder, base)
+        if early_experience.kind_of(config) and not early_experience.rows_file(folder).exists():
+            with stage(folder, "experience"):
+                experience.make_rows(config, folder, base)
         with stage(folder, "sft"):
             checkpoints.append(Checkpoint("sft", str(sft.run(config, folder, shown, base))))
     if allocation.steps:

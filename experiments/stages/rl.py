@@ -7,10 +7,12 @@ from pathlib import Path
 from omegaconf import DictConfig, OmegaConf, open_dict
 
 from config import lora
+from envs.catalogue import cache_root
 from experiments.evaluation.stage import set_evaluation_aside
 from experiments.stages.no_signal import NoSignal
 from experiments.stages.rl_progress import Progress
 from records.files import inventory
+from records.models.locate import resolve_model
 from records.process.child import StageFailed, run_child
 from records.process.variables import stage_variables
 from records.resume import RlFolder, discard_beyond_checkpoint
@@ -61,6 +63,8 @@ def rl_config(config: DictConfig, allocation: Allocation, folder: Path, model: s
         result.run.tracking = StageRun.of(config, folder, "rl").node()
         result.actor_rollout_ref.model.path = model
         result.critic.model.path = model
+        if teacher := OmegaConf.select(config, "algo.teacher"):
+            result.actor_rollout_ref.teacher = resolve_model(str(teacher), cache_root())
         result.actor_rollout_ref.model.lora.merge = bool(config.model.lora_rank) and lora.merges(config)
         result.data.train_files = str(task_file(folder, "train"))
         result.data.val_files = str(task_file(folder, "validation" if validates(config) else "train"))  # verl wants one

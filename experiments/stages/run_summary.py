@@ -21,8 +21,12 @@ from tasks.evaluation_sets import evaluation_settings
 from tasks.splits import skipped_games
 
 PLOT = "learning_curve.png"
-CHARGED = {"base": (), "sft": ("demonstration",), "rl": ("rl_episode",)}  # which ledger entries made which model
-TIMED = {"base": (), "sft": ("demonstrations", "sft"), "rl": ("rl",)}
+CHARGED = {
+    "base": (),
+    "sft": ("demonstration", "alternative"),
+    "rl": ("rl_episode",),
+}  # which ledger entries made which model
+TIMED = {"base": (), "sft": ("demonstrations", "experience", "sft"), "rl": ("rl",)}
 
 
 def write(config: DictConfig, allocation: Allocation, folder: Path, checkpoints: list[Checkpoint]) -> RunResult:

@@ -25,7 +25,8 @@ from records.tracking.stage_run import StageRun
 from rollouts.chat_settings import chat_settings
 from rollouts.prompt_forms.registry import prompt_form, unusual
 from rollouts.store import read_episodes
-from rollouts.window import Window, rows_of, window_of
+from rollouts.window import rows_of, window_of
+from tasks import early_experience
 
 __all__ = ["StageFailed", "run", "sft_config"]
 
@@ -54,9 +55,7 @@ def run(config: DictConfig, folder: Path, episodes_file: Path, model: str) -> Pa
     stage.mkdir(parents=True)
     set_evaluation_aside(folder, "sft")
     OmegaConf.save(settings, stage / "config.yaml")
-    with _progress(
-        stage, _steps(config.model.sft, episodes_file, window_of(settings.run, prompt_form(settings.run.get("prompt"))))
-    ) as update:
+    with _progress(stage, _steps(config.model.sft, settings.run)) as update:
         module, arguments = _launch(config)
         run_child(
             module,
@@ -99,6 +98,7 @@ def sft_config(config: DictConfig, folder: Path, episodes_file: Path, model: str
         "window_turns": OmegaConf.select(config, "env.window_turns"),
         "window_keep": OmegaConf.select(config, "env.window_keep"),
         **_prompt(config),
+        **_experience(config, folder),
         "seed": int(config.seed),
         "template_kwargs": dict(chat_settings(config).kwargs),
         "tracking": StageRun.of(config, folder, "sft").node(),
@@ -117,6 +117,12 @@ def sft_config(config: DictConfig, folder: Path, episodes_file: Path, model: str
 def _prompt(config: DictConfig) -> dict[str, Any]:
     """Nothing where the form is the plain one."""
     return {"prompt": _plain(config.prompt)} if unusual(config.get("prompt")) else {}
+
+
+def _experience(config: DictConfig, folder: Path) -> dict[str, Any]:
+    """Nothing where there are the demonstrations alone."""
+    kind = early_experience.kind_of(config)
+    return {"experience": {"kind": kind, "rows": str(early_experience.rows_file(folder))}} if kind else {}
 
 
 def _model(settings: DictConfig, path: str) -> dict[str, Any]:
@@ -173,8 +179,11 @@ def _variables(config: DictConfig, folder: Path) -> dict[str, str]:
     return {**stage_variables(config, folder), **rendezvous, "PYTHONSAFEPATH": "1"}
 
 
-def _steps(settings: DictConfig, episodes_file: Path, window: Window | None) -> int:
-    rows = sum(rows_of(len(episode.turns), window) for episode in read_episodes(episodes_file))
+def _steps(settings: DictConfig, run: DictConfig) -> int:
+    window = window_of(run, prompt_form(run.get("prompt")))
+    rows = sum(rows_of(len(episode.turns), window) for episode in read_episodes(Path(run.episodes)))
+    if "experience" in run and run.experience.kind == early_experience.REFLECTION:
+        rows += sum(1 for _ in read_episodes(Path(run.experience.rows)))
     return int(settings.epochs) * -(-rows // int(settings.batch_size))
 
 

@@ -71,6 +71,8 @@ PARTS = (
     Part("tasks/skipped.json", AGAIN, length=Length.ANY),
     Part("tasks/*.jsonl", "the games are listed again", TaskRef, length=Length.ANY),
     Part("episodes/demonstrations.jsonl", "the demonstrations are played again", _Episode, length=Length.GROWS),
+    Part("episodes/alternatives.jsonl", "they are drawn again", _Episode, may_be_empty=True),
+    Part("episodes/experience.jsonl", "its rows are made again", _Episode, length=Length.GROWS, may_be_empty=True),
     Part("episodes/left_out.json", "the count of what was left out is lost"),
     Part("sft/metrics.jsonl", "metrics of other SFT steps are lost", _Step, True, Length.GROWS),
     Part("sft/config.yaml", AGAIN),

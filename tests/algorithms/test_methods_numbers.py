@@ -13,7 +13,7 @@ from algorithms.buffers.self_imitation import SelfImitation
 from algorithms.chosen import Chosen
 from algorithms.credit.gigpo import Gigpo
 from algorithms.filters.void_turns import VoidTurns
-from algorithms.losses.turn_clip import TurnClip
+from algorithms.losses.turn_clip import StepClip, TurnClip
 from algorithms.registry import SLOTS
 from algorithms.schedules import schedule
 from algorithms.slots import LossView, StoredEpisode
@@ -158,6 +158,17 @@ def test_turn_clip(low: float, high: float, loss: float, first: list[float], sec
     assert now.grad[0].tolist() == pytest.approx(first, abs=1.01e-5)
     assert now.grad[1, :2].tolist() == pytest.approx(second, abs=1.01e-5)
     assert (metrics["clipped"] * MASK).sum() == (0 if low == 0.2 else 7)
+
+
+def test_step_clip_bounds_what_a_bad_turn_costs() -> None:
+    """A = -1: ratios e^0.5 and e^2 cost 1.5 at most with dual 1.5; a good turn is bounded by the clip alone."""
+    ratios, mask = torch.tensor([[0.5, 0.0, 2.0, 0.0, 2.0]]), torch.tensor([[1, 0, 1, 0, 1]])
+    advantages = torch.tensor([[-1.0, 0, -1, 0, 1]])
+    losses, metrics = StepClip(0.2, 0.2, dual=1.5)(ratios * 0, ratios, advantages, mask, turn_ids(mask))
+    assert losses[mask.bool()].tolist() == pytest.approx([1.5, 1.5, -1.2])
+    assert metrics["bounded"][mask.bool()].tolist() == [1, 1, 0]
+    plain, _ = TurnClip(0.2, 0.2)(ratios * 0, ratios, advantages, mask, turn_ids(mask))
+    assert plain[mask.bool()].tolist() == pytest.approx([1.64872, 7.38906, -1.2], abs=1e-5)
 
 
 def stored(score: float, step: int = 1) -> StoredEpisode:

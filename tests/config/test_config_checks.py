@@ -59,6 +59,7 @@ REFUSED = {
     "schedules": ["terms=[epo]", "terms.epo.alpha={linear: [1, -1, 10]}"],
     "replay": ["buffer=task_replay"],
     "demos": ["demos.source=episodes"],
+    "experience": ["demos.alternatives=4"],
     "no_steps": ["budget.rl_steps=0"],
     "mixture": ["env.tasks={w2-o3-q4: 1000, w2-o4-q4: 1}"],
     "curriculum": ["curriculum=phases"],

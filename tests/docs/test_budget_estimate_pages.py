@@ -23,7 +23,7 @@ NOT_HERE = {"model", "demos"}  # rules that look for the run folders that the pa
 
 def test_the_commands_compose_and_are_not_refused() -> None:
     commands = COMMAND.findall(BUDGET + ESTIMATE)
-    assert len(commands) == 8
+    assert len(commands) == 10
     with composer() as compose:
         for words in commands:
             for share in ("0", "0.6", "1"):

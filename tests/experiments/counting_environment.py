@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from envs.environment import Environment, GameRecord, PromptStyle
+from envs.functions import Function
 from envs.text_env import RawStep, TextEnv
 from envs.types import Observation, TaskError, TaskRef
 
@@ -33,7 +34,7 @@ class Counting(Environment):
     name = "counting"
     version = "1"
     rewards = ("sparse",)
-    prompt = PromptStyle("You count.", 'Answer with "add".')
+    prompt = PromptStyle("You count.", 'Answer with "add".', functions=(Function("add", "add", "one more"),))
 
     def parse_task(self, task: str) -> dict[str, int]:
         name, _, steps = task.partition("-")

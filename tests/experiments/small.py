@@ -8,7 +8,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +63,10 @@ def launch(
 
 def finish(output: Path, *overrides: str, timeout_s: float = 500, **where: Any) -> Path:
     """Run to the end and return the run folder; ``where`` as for ``launch``."""
-    process = launch(output, *overrides, **where)
+    return end(launch(output, *overrides, **where), output, timeout_s)
+
+
+def end(process: subprocess.Popen[str], output: Path, timeout_s: float = 500) -> Path:
     assert process.wait(timeout=timeout_s) == 0, (output / "stdout.txt").read_text()[-3000:]
     return run_folder(output)
 
@@ -79,6 +83,18 @@ def kill(process: subprocess.Popen[str]) -> None:
     process.wait()
     _gone, alive = psutil.wait_procs(family, timeout=10)
     assert not alive, f"outlived the driver by 10 s: {alive}"
+
+
+@contextmanager
+def stopped(process: subprocess.Popen[str]) -> Iterator[None]:
+    """None of its processes moves."""
+    driver = psutil.Process(process.pid)
+    family = [driver, *driver.children(recursive=True)]
+    for member in family:
+        member.suspend()
+    yield
+    for member in family:
+        member.resume()
 
 
 def wait_for(condition: Callable[[], bool], seconds: float) -> None:

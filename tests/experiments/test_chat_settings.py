@@ -21,6 +21,7 @@ from verl.workers.config import HFModelConfig
 
 from config.base import ROOT
 from config.compose import compose
+from config.prompts import form_of
 from envs.pool import pool_of
 from experiments.evaluation import stage as evaluation
 from experiments.evaluation.policies import PolicyError, policies
@@ -164,7 +165,7 @@ def test_all_four_render_alike(model: Path, tmp_path: Path, overrides: list[str]
         assert rendered[-len(context) :] == context
 
 
-@pytest.mark.parametrize("form", ["think_action", "react prompt.history=1"])
+@pytest.mark.parametrize("form", ["think_action", "react prompt.history=1", "tool_call prompt.history=1"])
 def test_all_four_render_every_prompt_form_alike(model: Path, tmp_path: Path, form: str) -> None:
     """With a history every prompt is rendered anew, by an endpoint as by us; in a growing row the first one is."""
     overrides = [*f"prompt={form}".split(), "prompt.thinking=false", "env.max_action_tokens=16"]
@@ -173,7 +174,7 @@ def test_all_four_render_every_prompt_form_alike(model: Path, tmp_path: Path, fo
     others = [rolled_out(config, item, model, played), imitated(config, model, tmp_path, played)]
     tokenizer: Any = AutoTokenizer.from_pretrained(model)
     words = tokenizer.decode(played.prompt_ids)
-    assert words.endswith("</think>\n\n") and "your thought and action:" in words
+    assert words.endswith("</think>\n\n") and form_of(config).cue.lower() in words
     for other in others:
         assert _prompts(other) == _prompts(played)
     sent = list(asked(config, item, model, played))

@@ -1,5 +1,5 @@
-"""One real run through the front door, looked at from every side; the same run killed, damaged and taken up again; and every file
-of both, damaged in every way."""
+"""One real run through the front door, looked at from every side; a copy of it half-way, damaged and taken up again; and every
+file of both, damaged in every way."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import math
 import shutil
 import time
 from pathlib import Path
-from typing import Any
 
 import damages
 import pytest
@@ -36,8 +35,23 @@ VALIDATED = ("trainer.test_freq=2", "eval.validation_games=5")  # after steps 2 
 
 
 @pytest.fixture(scope="session")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return small.finish(tmp_path_factory.mktemp("whole run"), *VALIDATED)
+def run(half_way: Path) -> Path:
+    return small.run_folder(half_way.parent.parent)
+
+
+@pytest.fixture(scope="session")
+def half_way(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What a kill -9 would have left of it once the checkpoint of its second RL step was whole: a copy that was made while none
+    of its processes moved. That they all die when one is killed is tested by test_child.py, and by the slow tests."""
+    output = tmp_path_factory.mktemp("whole run")
+    process = small.launch(output, *VALIDATED)
+    small.wait_for(lambda: bool(list(output.glob("*/rl/checkpoints/global_step_2/manifest.json"))), 300)
+    with small.stopped(process):
+        folder = small.run_folder(output)
+        assert not list(folder.glob("evaluation/*.jsonl")), "too late to show anything"
+        copy = Path(shutil.copytree(folder, output / "half-way" / folder.name))
+    small.end(process, output)
+    return copy
 
 
 @pytest.fixture(scope="session")
@@ -46,26 +60,9 @@ def first_step(run: Path) -> list[Episode]:
 
 
 @pytest.fixture(scope="session")
-def somewhere(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """The console script, from a folder that holds somebody else's modules under our names."""
-    home = small.somebody_elses(tmp_path_factory.mktemp("else") / "home")
-    return {"program": small.CONSOLE_SCRIPT, "folder": home}
-
-
-@pytest.fixture(scope="session")
-def half_way(somewhere: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same run, killed with -9 once the checkpoint of its second RL step was whole."""
-    output = tmp_path_factory.mktemp("half-way")
-    process = small.launch(output, *VALIDATED, **somewhere)
-    small.wait_for(lambda: bool(list(output.glob("*/rl/checkpoints/global_step_2/manifest.json"))), 300)
-    small.kill(process)
-    assert not list(output.glob("*/evaluation/*.jsonl")), "killed too late to show anything"
-    return small.run_folder(output)
-
-
-@pytest.fixture(scope="session")
-def killed(half_way: Path, somewhere: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Taken up again, after four of its files were damaged as well."""
+def killed(half_way: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Taken up again, after four of its files were damaged as well: by the console script, from a folder that holds somebody
+    else's modules under our names."""
     output = tmp_path_factory.mktemp("killed")
     folder = Path(shutil.copytree(half_way, output / half_way.name))
     for name in DAMAGED[:2]:
@@ -73,7 +70,8 @@ def killed(half_way: Path, somewhere: dict[str, Any], tmp_path_factory: pytest.T
     with (folder / DAMAGED[2]).open("a") as file:
         file.write('rubbish\n{"stage": "rl", "seco')
     (folder / DAMAGED[3]).write_text("99")
-    return small.finish(output, *VALIDATED, **somewhere)
+    home = small.somebody_elses(tmp_path_factory.mktemp("else") / "home")
+    return small.finish(output, *VALIDATED, program=small.CONSOLE_SCRIPT, folder=home)
 
 
 # ---- what the model saw is what is on record

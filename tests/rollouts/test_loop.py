@@ -116,6 +116,16 @@ def test_an_answer_without_an_action_is_not_one_that_was_not_understood(demonstr
         assert turn.rewards == {"sparse": won, "outcome": won, "parsed": turn.parsed, "valid": turn.valid}
 
 
+@pytest.mark.parametrize(("void", "turns"), [("", 8), ("unparsed", 3), ("invalid", 1)])
+def test_a_void_turn_ends_an_episode_and_loses_it(demonstration_games: list[TaskRef], void: str, turns: int) -> None:
+    """Not understood, not understood, no action, and then a win."""
+    texts = ("dance", "quit", " \n", "look", *demonstration_games[0].expert_plan)
+    episode = play(Says(*texts), replace(spec_for(demonstration_games[0]), void=void))
+    assert (len(episode.turns), episode.outcome) == (turns, Outcome.LOST if void else Outcome.WON)
+    assert episode.turns[-1].rewards == {"sparse": float(not void)}
+    assert episode.final_observation and not episode.turns[-1].context_ids
+
+
 class NoRoom:
     name = "no room"
 

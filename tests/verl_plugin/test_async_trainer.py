@@ -23,10 +23,12 @@ from verl.workers.rollout.replica import TokenOutput
 
 from algorithms.chosen import Chosen
 from config import asynchronous
+from config.compose import compose
 from records.resume import RlFolder
 from rollouts.sampling import SampleLost, SampleRequest
 from rollouts.store import write_episodes
 from verl_plugin import weight_transfer
+from verl_plugin.rollout.agent_worker import AgentLoopWorker
 from verl_plugin.rollout.llm_client import client_class
 from verl_plugin.rollout.samplers import ServerSampler
 from verl_plugin.training import async_trainer
@@ -163,6 +165,24 @@ def test_vllm_is_given_no_seed_that_it_would_begin_anew_with() -> None:
     client = Client(global_steps=4)
     asyncio.run(ServerSampler(client, seeded=False).sample(REQUEST))
     assert client.asked[0]["sampling_params"]["seed"] is None
+
+
+@pytest.mark.parametrize(
+    ("words", "seed"),
+    [
+        ("cluster=cpu", 5),
+        ("cluster=cpu rollout=vllm", 5),
+        ("cluster=cpu rollout=vllm trainer.v1.trainer_mode=colocate_async", None),
+        ("cluster=gpu1 rollout=transformers", 5),
+        ("cluster=gpu1 rollout=vllm", None),
+    ],
+)
+def test_who_is_given_a_seed_a_request(words: str, seed: int | None) -> None:
+    """vLLM where answers can repeat, since its sampler pays for it; our own server always."""
+    worker, client = object.__new__(AgentLoopWorker), Client(global_steps=4)
+    worker.config, worker.llm_client = compose(["model=tiny", *words.split()]), client
+    asyncio.run(worker._one_by_one.sample(REQUEST))
+    assert client.asked[0]["sampling_params"]["seed"] == seed
 
 
 def test_a_dead_server_is_revived_before_the_episode_is_played_again() -> None:

@@ -159,6 +159,28 @@ def test_turn_clip_and_a_muted_row_counts_nowhere(
     assert "actor/clipped" in metrics
 
 
+@pytest.mark.parametrize("passes", PASSES)
+@pytest.mark.parametrize(
+    ("low", "high", "wanted", "first", "second"),
+    [
+        (0.2, 0.2, -0.25237, [-0.12280] * 3 + [0, 0.14345, 0.14345], [-0.08544] * 2),
+        (3e-4, 4e-4, -0.16697, [0.0] * 6, [0.0] * 2),
+    ],
+)
+def test_step_clip_is_a_mean_over_turns(
+    actor_node: Any, passes: str, low: float, high: float, wanted: float, first: list[float], second: list[float]
+) -> None:
+    """Three turns are learned from; that of the muted row counts nowhere."""
+    rows = rows_of(RATIOS, MASKS, ADVANTAGES, muted=(2,))
+    asked = {"loss": {"step_clip": {"low": low, "high": high}}, "step": 1}
+    loss, metrics = loss_of(rows, actor_of(actor_node, "turngrid"), asked, passes)
+    assert loss == pytest.approx(wanted, abs=1.01e-5)
+    gradients = [[0.0] * len(row) if row.grad is None else row.grad.tolist() for row in rows.log_probs]
+    for found, numbers in zip(gradients, [first, second, [0.0] * 3], strict=True):
+        assert found == pytest.approx(numbers, abs=1.01e-5)
+    assert metrics["actor/bounded"] == 0
+
+
 CLIP = [-0.15788, -0.12926, 0, 0, 0, 0.17449]
 # an option of loss=, verl's keys besides -> the loss; its gradients by the log-probs of row 1
 WORDS = {
@@ -194,9 +216,10 @@ def test_a_schedule_of_a_loss_form_is_followed(actor_node: Any) -> None:
         assert loss == pytest.approx(wanted, abs=1.01e-5)
 
 
-def test_an_update_that_is_muted_whole_has_a_loss_of_0(actor_node: Any) -> None:
+@pytest.mark.parametrize("form", ["turn_clip", "step_clip"])
+def test_an_update_that_is_muted_whole_has_a_loss_of_0(actor_node: Any, form: str) -> None:
     rows = rows_of(RATIOS, MASKS, ADVANTAGES, muted=(0, 1, 2))
-    loss, _ = loss_of(rows, actor_of(actor_node, "turngrid"), {"loss": {"turn_clip": {}}, "step": 1}, "whole")
+    loss, _ = loss_of(rows, actor_of(actor_node, "turngrid"), {"loss": {form: {}}, "step": 1}, "whole")
     assert loss == 0.0 and not any(row.grad is not None and row.grad.any() for row in rows.log_probs)
 
 

@@ -14,6 +14,8 @@ import pytest
 import torch
 
 from algorithms.registry import ALGORITHMS, QUIRKS
+from config.compose import compose
+from records.process.variables import stage_variables
 from verl_plugin.hooks import HOOKS
 
 ROOT = Path(__file__).parents[2]
@@ -158,6 +160,22 @@ facts = {"late": sorted(set(core_algos.ADV_ESTIMATOR_REGISTRY) - before)}
     assert {name for name in added - allowed if name.split(".")[0] not in ("psutil", "resource")} == set()
     assert not set(HOOKS) - {"verl.plugin.platform.platform_manager"} & set(named["light"])
     assert plain["late"], "estimators are registered although verl had loaded its module before the plugin"
+
+
+@pytest.mark.parametrize(("cluster", "device"), [("cpu", "cpu"), ("gpu1", "cuda")])
+def test_a_processs_platform_is_its_runs(
+    cluster: str, device: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where there is no ``nvidia-smi`` too: verl then asks each platform in turn, and ours is also in processes of a GPU run."""
+    from verl.plugin.platform import platform_manager
+
+    assert platform_manager.PlatformRegistry.get("cpu") is not None
+    monkeypatch.delenv("VERL_PLATFORM", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    for name, value in stage_variables(compose([f"cluster={cluster}", "model=tiny"]), tmp_path).items():
+        monkeypatch.setenv(name, value)
+    found = platform_manager._create_platform(platform_manager._detect_platform_name())
+    assert found.device_name == device
 
 
 def test_the_cpu_stands_in_for_a_device() -> None:

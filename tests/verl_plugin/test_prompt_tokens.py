@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
@@ -14,6 +14,7 @@ from tokenizers_of_families import qwen3
 from transformers import AutoTokenizer
 
 from envs.catalogue import Catalogue
+from envs.environment import Environment
 from envs.pool import EnvPool
 from envs.registry import make_environment
 from envs.types import TaskRef
@@ -25,6 +26,7 @@ from rollouts.prompt_forms.form import PromptForm
 from rollouts.prompt_forms.plain import Plain
 from rollouts.prompt_forms.react import React
 from rollouts.prompt_forms.think_action import ThinkAction
+from rollouts.prompt_forms.tool_call import ToolCall
 from rollouts.prompts import user
 from rollouts.row import Row, to_rows
 from rollouts.sampling import Sample, SampleRequest, SamplingParams
@@ -37,7 +39,7 @@ from verl_plugin.sft_rows import EpisodeRows
 
 PLAN = "my plan is to {plan}."
 FORMS = {"plain": Plain(), "think_action": ThinkAction(demo_thought=PLAN), "react": React(demo_thought=PLAN)}
-TOKENS = 96
+CALLS = ToolCall(demo_thought=PLAN)
 
 
 @dataclass
@@ -60,17 +62,9 @@ def runner() -> Iterator[asyncio.Runner]:
         yield runner
 
 
-@pytest.fixture(scope="module")
-def pool(runner: asyncio.Runner) -> Iterator[EnvPool]:
-    pool = EnvPool("textworld", workers=1, step_deadline_s=60.0, legal=True)
-    runner.run(pool.__aenter__())
-    yield pool
-    runner.run(pool.close())
-
-
-@pytest.fixture(scope="module")
-def game() -> TaskRef:
-    return Catalogue(make_environment("textworld"), None).tasks("w2-o3-q4", "demonstrations", 1, progress=False)[0]
+def codec_of_calls(form: PromptForm) -> TokenCodec:
+    """A token a byte: calls are JSON, for which the tiny model has no words."""
+    return TokenCodec(qwen3(), "qwen3", marks=form.marks)
 
 
 def codec_of(form: PromptForm) -> TokenCodec:
@@ -84,25 +78,29 @@ def _codec(marks: tuple[str, ...]) -> TokenCodec:
 
 @dataclass
 class Table:
+    """A game, and how a model of it reads. ``tokens``: of an answer."""
+
     runner: asyncio.Runner
     pool: EnvPool
+    environment: Environment
     game: TaskRef
+    reward: str = "sparse"
+    codec_of: Callable[[PromptForm], TokenCodec] = codec_of
+    tokens: int = 96
+    room: int = 4096
 
     def play(
-        self, form: PromptForm, texts: Sequence[str], window: Window | None = None, room: int = 4096
+        self, form: PromptForm, texts: Sequence[str], window: Window | None = None, room: int | None = None
     ) -> tuple[Episode, list[SampleRequest]]:
-        codec = codec_of(form)
+        codec, params = self.codec_of(form), SamplingParams(1.0, max_action_tokens=self.tokens)
         server = Says(codec, list(texts))
-        policy = ModelPolicy(
-            server, codec.decode, SamplingParams(1.0, max_action_tokens=TOKENS), ContextLimit(room, 4096), 0
-        )
+        policy = ModelPolicy(server, codec.decode, params, ContextLimit(room or self.room, self.room), 0)
         return self.episode(policy, form, window or window_of({}, form), codec, len(texts)), server.asked
 
     def episode(
         self, policy: Any, form: PromptForm, window: Window | None, codec: TokenCodec | None, turns: int
     ) -> Episode:
-        style = make_environment("textworld").prompt
-        spec = EpisodeSpec(self.game, style, turns, reward("sparse"), window=window, form=form)
+        spec = EpisodeSpec(self.game, self.environment.prompt, turns, reward(self.reward), window=window, form=form)
 
         async def one() -> Episode:
             session = await self.pool.open()
@@ -114,9 +112,25 @@ class Table:
         return self.runner.run(one())
 
 
-@pytest.fixture
-def table(runner: asyncio.Runner, pool: EnvPool, game: TaskRef) -> Table:
-    return Table(runner, pool, game)
+def laid(runner: asyncio.Runner, name: str, task: str, split: str, **settings: Any) -> Iterator[Table]:
+    environment = make_environment(name)
+    (game,) = Catalogue(environment, None).tasks(task, split, 1, progress=False)
+    pool = EnvPool(name, workers=1, step_deadline_s=60.0, legal=True)
+    runner.run(pool.__aenter__())
+    yield Table(runner, pool, environment, game, **settings)
+    runner.run(pool.close())
+
+
+@pytest.fixture(scope="module")
+def table(runner: asyncio.Runner) -> Iterator[Table]:
+    yield from laid(runner, "textworld", "w2-o3-q4", "demonstrations")
+
+
+@pytest.fixture(scope="module")
+def workshop(runner: asyncio.Runner) -> Iterator[Table]:
+    """An environment whose actions are functions."""
+    settings = {"reward": "binary", "codec_of": codec_of_calls, "tokens": 2048, "room": 2**16}
+    yield from laid(runner, "repo_repair", "lines-easy", "train", **settings)
 
 
 def answers(form: PromptForm, game: TaskRef) -> list[str]:
@@ -140,12 +154,32 @@ def test_rows_are_what_the_server_saw(table: Table, name: str, seen: str | int) 
     window = Window(3, 1) if seen == "window" else window_of({}, form)
     episode, asked = table.play(form, answers(form, table.game), window)
     assert episode.won and [turn.parsed for turn in episode.turns][:4] == [True, name == "plain", True, name == "plain"]
-    rows = to_rows(episode, "sparse")
-    assert len(rows) == rows_of(len(episode.turns), window) == (len(asked) if isinstance(seen, int) else len(rows))
+    check_rows(episode, asked, "sparse", rows_of(len(episode.turns), window))
+    assert not isinstance(seen, int) or len(asked) == rows_of(len(episode.turns), window)
+
+
+def check_rows(episode: Episode, asked: Sequence[SampleRequest], named: str, count: int) -> None:
+    """So many rows of a win, with the ids that the server saw and sampled."""
+    rows = to_rows(episode, named)
+    assert len(rows) == count
     assert list(seen_by_server(rows)) == [request.prompt_ids for request in asked]
     sampled = [token for row in rows for token, one in zip(row.response_ids, row.mask, strict=True) if one]
     assert sampled == [token for turn in episode.turns for token in turn.action_ids]
     assert sum(sum(row.rewards) for row in rows) == 1.0
+
+
+@pytest.mark.parametrize("history", [None, 2])
+def test_rows_of_calls_are_what_the_server_saw(workshop: Table, history: int | None) -> None:
+    """Among them answers that call nothing, that no function fits and that are cut off."""
+    form = replace(CALLS, history=history)
+    show, *others = (
+        form.write(action, "so", workshop.environment.prompt.functions) for action in workshop.game.expert_plan
+    )
+    endless = '{"name": "edit", "arguments": {"text": "' + "a " * workshop.tokens
+    episode, asked = workshop.play(form, [show, "what now?", '{"name": "sing"}', endless, *others])
+    assert episode.won and len(episode.turns[3].action_ids) == workshop.tokens
+    assert [turn.parsed for turn in episode.turns] == [True, False, True, False, *[True] * len(others)]
+    check_rows(episode, asked, "binary", 1 if history is None else len(asked))
 
 
 @pytest.mark.parametrize("name", ["think_action", "react"])
@@ -170,20 +204,30 @@ def test_thoughts_are_trained_unless_that_is_turned_off(table: Table, name: str)
 @pytest.mark.parametrize("history", [None, 2])
 @pytest.mark.parametrize("name", FORMS)
 def test_demonstrations_have_the_ids_that_a_model_would_have_had(table: Table, name: str, history: int | None) -> None:
-    form = replace(FORMS[name], history=history)
+    check_demonstration(table, replace(FORMS[name], history=history))
+
+
+@pytest.mark.parametrize("history", [None, 2])
+def test_demonstrated_calls_have_the_ids_that_a_model_would_have_had(workshop: Table, history: int | None) -> None:
+    check_demonstration(workshop, replace(CALLS, history=history))
+
+
+def check_demonstration(table: Table, form: PromptForm) -> None:
+    codec = table.codec_of(form)
     played = table.episode(ExpertPolicy(), form, window_of({}, form), None, 12)
-    filled = fill_ids(Episode.from_dict(played.to_dict()), codec_of(form).stream(), window_of({}, form), form)
+    filled = fill_ids(Episode.from_dict(played.to_dict()), codec.stream(), window_of({}, form), form)
     sampled, _ = table.play(form, [turn.said for turn in played.turns])
-    timeless: dict[str, Any] = {"act_seconds": 0, "env_seconds": 0, "answer": ""}  # capitals: the tokenizer knows none
+    # A grade tells its seconds, and the tiny tokenizer knows no capitals
+    timeless: dict[str, Any] = {"act_seconds": 0, "env_seconds": 0, "info": {}, "answer": ""}
     assert [replace(turn, logprobs=[], sampled=False, **timeless) for turn in sampled.turns] == [
         replace(turn, **timeless) for turn in filled.turns
     ]
     assert filled.prompt_ids == sampled.prompt_ids
-    rows = EpisodeRows([filled], codec_of(form), 4096)
-    assert len(rows) == (1 if history is None else len(played.turns))
+    rows = EpisodeRows([filled], codec, table.room)
+    assert len(rows) == (1 if form.history is None else len(played.turns))
     trained = sum(int(row["loss_mask"].sum()) for row in rows)
     assert trained == sum(len(turn.action_ids) for turn in filled.turns)
-    muted = EpisodeRows([replace(filled, trains_thoughts=False)], codec_of(form), 4096)
+    muted = EpisodeRows([replace(filled, trains_thoughts=False)], codec, table.room)
     thoughts = sum(turn.thought_tokens for turn in filled.turns)
     assert trained - sum(int(row["loss_mask"].sum()) for row in muted) == thoughts and (thoughts > 0) == form.thinks
 

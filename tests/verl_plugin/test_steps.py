@@ -80,9 +80,9 @@ def test_a_step_updates_as_often_as_it_has_mini_batches_and_on_no_padding(
     assert not [name for name, value in metrics.items() if not math.isfinite(value)]
 
 
-def drawn(count: int) -> list[str]:
+def drawn(count: int, seed: int = 16) -> list[str]:
     """Combinations of methods that run, drawn at random: an algorithm, credit, filters, a loss, a term, and windows."""
-    draw, found = random.Random(16), []
+    draw, found = random.Random(seed), []
     while len(found) < count:
         algo, loss = draw.choice(BASES), draw.choice(["", *SLOTS["loss"], *VERLS_LOSSES])
         chosen = {slot: draw.sample(list(SLOTS[slot]), draw.randint(0, 2)) for slot in ("credit", "filter")}
@@ -98,8 +98,20 @@ def drawn(count: int) -> list[str]:
 
 @pytest.mark.parametrize("words", drawn(6))
 def test_methods_drawn_at_random_make_a_step(words: str, model: str, tmp_path: Path) -> None:
+    check_step(words, model, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(100, 114))
+def test_more_methods_drawn_at_random_make_a_step(seed: int, model: str, tmp_path: Path) -> None:
+    (words,) = drawn(1, seed)
+    print(words)  # what failed
+    check_step(words, model, tmp_path)
+
+
+def check_step(words: str, model: str, folder: Path) -> None:
     windows = 1 if "gspo" in words else WINDOWS
-    trainer, metrics, _ = stepped(tmp_path, model, "sync", windows, *words.split())
+    trainer, metrics, _ = stepped(folder, model, "sync", windows, *words.split())
     assert adam_steps(trainer.actor_rollout_wg.worker.actor) == {0 if trainer._dropped_all else UPDATES}
     assert not [name for name, value in metrics.items() if not math.isfinite(value)]
 

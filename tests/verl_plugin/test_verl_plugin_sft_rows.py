@@ -1,20 +1,25 @@
 """SFT rows: the ids of the episode, and loss on the actions alone."""
 
+from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 import pytest
 import torch
+from omegaconf import OmegaConf
 from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast, Qwen3Config
 from verl.utils import model as verl_models
 
 from rollouts.episode import Episode, Outcome, Turn
 from rollouts.row import to_row
+from rollouts.store import write_episodes
 from rollouts.tokenise import fill_ids
+from tasks.early_experience import ASK, world_model_row
 from verl_plugin.cpu.start.fast_start import skip_vision_models
 from verl_plugin.rollout.token_stream import TokenCodec
 from verl_plugin.sft import keep_precision, verl_config
-from verl_plugin.sft_rows import EpisodeRows
+from verl_plugin.sft_rows import EpisodeRows, PredictThenImitate, record_experience
 
 TEMPLATE = (
     "{% for m in messages %}{{ '<|im_start|>' + m['role'] + '\n' + m['content'] + '<|im_end|>\n' }}{% endfor %}"
@@ -75,6 +80,50 @@ def test_sft_and_rl_rows_are_one_tokenisation(codec: TokenCodec) -> None:
     assert row["input_ids"].tolist() == whole[: len(row["input_ids"])]
     assert row["loss_mask"].tolist()[len(rl.prompt_ids) :] == rl.mask[: len(row["loss_mask"]) - len(rl.prompt_ids)]
     assert sum(rl.mask) == int(row["loss_mask"].sum())
+
+
+def test_a_prediction_has_its_loss_on_what_was_seen_alone(codec: TokenCodec, tmp_path: Path) -> None:
+    """Of a turn after a replayed one; what was seen has 300 bytes, 256 of which are learned. A row without room is left out."""
+    shown = demonstration()
+    drawn = replace(shown, prefix=shown.turns[:1], turns=[replace(shown.turns[1], action="jump")])
+    drawn.messages[-1] = {"role": "assistant", "content": "jump"}
+    rows = [world_model_row(replace(drawn, final_observation=seen)) for seen in ("you fall.", "o" * 300)]
+    write_episodes(tmp_path / "rows.jsonl", rows)
+    run = OmegaConf.create(
+        {"experience": {"kind": "world_model", "rows": str(tmp_path / "rows.jsonl")}, "max_tokens": 600}
+    )
+    short, long = EpisodeRows(record_experience(run, codec), codec, 600)
+    assert as_text(codec, short["input_ids"]) == (
+        "<|im_start|>user\na door.\nYour action:<|im_end|>\n<|im_start|>assistant\nopen door<|im_end|>\n"
+        "<|im_start|>user\nit is open.\nYour action:<|im_end|>\n<|im_start|>assistant\njump<|im_end|>\n"
+        f"<|im_start|>user\n{ASK}<|im_end|>\n<|im_start|>assistant\nyou fall.<|im_end|>"
+    )
+    assert as_text(codec, short["input_ids"][short["loss_mask"] == 1]) == "you fall.<|im_end|>"
+    assert as_text(codec, long["input_ids"][long["loss_mask"] == 1]) == "o" * 256
+    assert len(record_experience(OmegaConf.merge(run, {"max_tokens": 300}), codec)) == 1
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_the_first_epoch_predicts_in_as_many_updates_as_the_others_imitate(ranks: int) -> None:
+    """10 demonstrations in batches of 4 and 23 predictions: 3 updates an epoch, every row once."""
+    epochs = []
+    for epoch in (0, 1, 2):
+        samplers = [PredictThenImitate(10, 23, 4, rank, ranks) for rank in range(ranks)]
+        for sampler in samplers:
+            sampler.seed = 5
+            sampler.set_epoch(epoch)
+        assert all(len(sampler) == 3 for sampler in samplers)
+        parts = list(zip(*samplers, strict=True))
+        assert all(len({len(part) for part in batch}) == 1 for batch in parts)
+        epochs.append([list(chain(*batch)) for batch in parts])
+    sizes = [[len(batch) for batch in epoch] for epoch in epochs]
+    assert sizes == ([[8, 8, 7], [4, 4, 2], [4, 4, 2]] if ranks == 1 else [[8, 8, 6], [4, 4, 2], [4, 4, 2]])
+    first, *others = [sorted(chain(*epoch)) for epoch in epochs]
+    assert others == [list(range(10))] * 2
+    assert first == list(range(10, 33)) if ranks == 1 else set(first) < set(range(10, 33))
+    assert epochs[1] != epochs[2]
+    with pytest.raises(ValueError, match="2 alternatives are fewer than the 3 updates"):
+        PredictThenImitate(10, 2, 4, 0, 1)
 
 
 def test_too_long_and_missing_demonstrations_are_refused(codec: TokenCodec) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
 from parity_servers import TINY, Plain
 from step_probe import composed
 from transformers import AutoTokenizer
@@ -192,6 +192,19 @@ SHAPED = (
 )
 
 
+def agent_loop(config: DictConfig, codec: TokenCodec, pool: EnvPool | None) -> TurngridAgentLoop:
+    return TurngridAgentLoop(
+        trainer_config=DictConfigWrap(config),
+        server_manager=None,
+        tokenizer=codec.tokenizer,
+        processor=None,
+        dataset_cls=None,
+        data_config=DictConfigWrap(config.data),
+        hf_model_type="qwen3",
+        pool=pool,
+    )
+
+
 @pytest.mark.parametrize(("step", "validate", "bonus"), [(1, False, 0.07), (2, False, 0.0), (1, True, None)])
 def test_the_agent_loop_shapes_what_is_trained_and_nothing_that_is_validated(
     step: int, validate: bool, bonus: float | None, games: list[TaskRef], codec: TokenCodec, tmp_path: Path
@@ -207,16 +220,7 @@ def test_the_agent_loop_shapes_what_is_trained_and_nothing_that_is_validated(
 
     async def play() -> tuple[Episode, list[RowOutput]]:
         async with EnvPool("textworld", workers=1, step_deadline_s=60.0) as pool:
-            loop = TurngridAgentLoop(
-                trainer_config=DictConfigWrap(config),
-                server_manager=None,
-                tokenizer=codec.tokenizer,
-                processor=None,
-                dataset_cls=None,
-                data_config=DictConfigWrap(config.data),
-                hf_model_type="qwen3",
-                pool=pool,
-            )
+            loop = agent_loop(config, codec, pool)
             sampling = {"temperature": 1.0, "top_p": 1.0, "top_k": -1}
             played = await loop.play(loop.spec(row), sampling, Says(codec, ["dance", "", "look", *expert]))
             return played, to_outputs(played, "sparse", loop.state, loop.sent)
@@ -239,6 +243,20 @@ def test_the_agent_loop_shapes_what_is_trained_and_nothing_that_is_validated(
     else:
         assert torch.cat([one["turn_named_valid"] for one in rows]).tolist() == [0, 0, 1, 1, 1, 1, 1]
         assert torch.cat([one["turn_named_outcome"] for one in rows]).tolist() == [0] * 6 + [1]
+
+
+def test_simpletir_ends_episodes_that_are_trained_on_at_a_void_turn(
+    games: list[TaskRef], codec: TokenCodec, tmp_path: Path
+) -> None:
+    found = {}
+    for stop in ("true", "null"):
+        config = composed(
+            tmp_path, "algo=simpletir", "filter.void_turns.void=invalid", f"filter.void_turns.stop={stop}"
+        )
+        loop = agent_loop(config, codec, None)
+        row = {"task": json.dumps(games[0].to_dict()), "global_steps": 1, "uid": "a"}
+        found[stop] = [loop.spec({**row, "validate": validate}).void for validate in (False, True)]
+    assert found == {"true": ["invalid", ""], "null": ["", ""]}
 
 
 def _last_of_turn(row: Row) -> list[bool]:

@@ -30,6 +30,7 @@ WORDS = {"evaluate": ("base", "expert", "random")}
 CHOICES = {
     "budget.count": ("games", "rollouts"),
     "demos.source": ("expert", "episodes"),
+    "demos.experience": ("world_model", "reflection"),
     "cluster.launcher": ("here", "slurm", "local_parallel"),
     "watch": ("true", "false"),
     "delay": ("0", "0.5", "1"),

@@ -20,7 +20,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig
 
 from config import base
-from config.checks import folders
+from config.checks import budget, folders
 from config.compose import composer, packages, search_path
 from config.errors import ConfigError
 from config.overrides import parse
@@ -98,8 +98,8 @@ def _refuse_typos(overrides: list[str], config_dir: str | None) -> tuple[DictCon
     with composer(config_dir) as composed:
         runs = list(_covering(overrides))
         configs = [composed(run) for run in runs]
-    for config in configs:  # Hydra itself makes folders there
-        if problem := folders.unusable(config):
+    for config in configs:
+        if problem := budget.dry_run_of_one(config) or folders.unusable(config):  # Hydra itself makes folders there
             raise ConfigError(problem)
     chosen = parse([text for run in runs for text in run])
     return configs[0], search_path(packages(chosen, config_dir))

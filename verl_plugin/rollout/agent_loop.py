@@ -61,9 +61,9 @@ class TurngridAgentLoop(AgentLoopBase):
         self.codec = TokenCodec(self.tokenizer, hf_model_type, kwargs, marks)
         self.pool = pool or pool_of(env, legal=self.prompt_form.admissible)
         self.window = window_of(env, self.prompt_form)
-        self.methods, on_batch = Chosen(slots_of(config, IN_ROLLOUT)), Chosen(slots_of(config, (*ON_BATCH, ALGO)))
-        self.state, self.sent = state_wanted(config, on_batch), sorted(on_batch.reads())
-        read = (self.methods.reads() | on_batch.reads()) - {self.reward.name}
+        self.methods, self.on_batch = Chosen(slots_of(config, IN_ROLLOUT)), Chosen(slots_of(config, (*ON_BATCH, ALGO)))
+        self.state, self.sent = state_wanted(config, self.on_batch), sorted(self.on_batch.reads())
+        read = (self.methods.reads() | self.on_batch.reads()) - {self.reward.name}
         self.named = {name: named_reward(name) for name in sorted(read)}
         self.limit = ContextLimit(config.data.max_prompt_length, config.data.max_response_length)
 
@@ -88,6 +88,7 @@ class TurngridAgentLoop(AgentLoopBase):
             grade_unfinished=self.environment.grades_unfinished,
             window=self.window,
             named={} if validate else self.named,
+            void="" if validate else self._void(step),
             form=self.prompt_form,
         )
 
@@ -115,6 +116,11 @@ class TurngridAgentLoop(AgentLoopBase):
 
     def _max_turns(self, step: int) -> int:
         return turns_at(self.config.curriculum.horizon, step, self.config.env.max_turns)
+
+    def _void(self, step: int) -> str:
+        """The kind of turn with which an episode ends, where a filter says so."""
+        filters = self.on_batch.of("filter", step).values()
+        return next((str(method.void) for method in filters if getattr(method, "stop", False)), "")
 
     def _policy(self, sampling: dict[str, Any], sampler: Sampler, entropies: bool) -> ModelPolicy:
         params = SamplingParams(

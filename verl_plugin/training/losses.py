@@ -23,12 +23,14 @@ from verl.utils.metric import AggregationType, Metric
 from verl.workers.utils.padding import no_padding_2_padding
 
 from algorithms.chosen import Chosen
+from algorithms.losses.turn_clip import turn_sums
 from algorithms.registry import LOSS_MODE
 from algorithms.slots import LossView
 
 IN_WORKERS = "turngrid_methods"  # of a batch's extra_info, and so of the data that a worker gets
 PREFIX = "term_"  # before a term's name and that of one of its numbers
 SUMS = "turngrid_sums"
+TURNS = "turns"  # of the update, in SUMS
 
 Loss = Callable[..., tuple[Tensor, dict[str, Any]]]
 _of_pass: ContextVar[Mapping[str, Any]] = ContextVar("what the loss form of this pass needs")
@@ -46,17 +48,33 @@ def made(slots: Mapping[str, Any]) -> Chosen:
 
 def with_sums(usual: Callable[..., Any]) -> Callable[..., Any]:
     """In place of an engine's ``forward_backward_batch``: the sums of the terms' weights over the update's batch on all devices,
-    as verl counts ``batch_num_tokens``, so that passes and devices add up."""
+    as verl counts ``batch_num_tokens``, so that passes and devices add up; and the number of turns, where the loss is over them."""
 
     def forward_backward_batch(self: Any, data: TensorDict, loss_function: Any, forward_only: bool = False) -> Any:
         names = sorted(key for key in fields_of(data) if key.startswith(PREFIX) and key.endswith("_weight"))
-        if names and not forward_only:
-            sums = torch.stack([data[name].values().double().sum() for name in names]).to(get_device_id())
+        numbers = {} if forward_only else {name: data[name].values().double().sum() for name in names}
+        if not forward_only and over_turns(tu.get_non_tensor_data(data, IN_WORKERS, default=None) or {}):
+            numbers[TURNS] = torch.tensor(turns_in(data), dtype=torch.float64)
+        if numbers:
+            sums = torch.stack(list(numbers.values())).to(get_device_id())
             torch.distributed.all_reduce(sums, group=self.get_data_parallel_group())
-            tu.assign_non_tensor(data, **{SUMS: dict(zip(names, sums.tolist(), strict=True))})
+            tu.assign_non_tensor(data, **{SUMS: dict(zip(numbers, sums.tolist(), strict=True))})
         return usual(self, data, loss_function, forward_only)
 
     return forward_backward_batch
+
+
+def over_turns(asked: Mapping[str, Any]) -> bool:
+    """Whether the update's loss is a mean over turns."""
+    forms = made({"loss": asked.get("loss") or {}}).of("loss", asked.get("step", 1)).values()
+    return any(getattr(form, "over_turns", False) for form in forms)
+
+
+def turns_in(data: TensorDict) -> int:
+    """Turns with an action token that is learned from."""
+    alive, ids = data["response_mask"], data["turn_ids"]
+    rows = torch.arange(len(data), device=ids.device).repeat_interleave(ids.offsets().diff())
+    return len(torch.stack([rows, ids.values()])[:, alive.values().bool()].unique(dim=1).T)
 
 
 def with_methods(usual: Loss) -> Loss:
@@ -71,7 +89,9 @@ def with_methods(usual: Loss) -> Loss:
         if not data["batch_num_tokens"]:  # every token of the update is muted: a loss of 0 and not 0 / 0
             tu.assign_non_tensor(data, batch_num_tokens=1)
         own = _own_fields(data)
-        token = _of_pass.set({"turn_ids": own["turn_ids"], **asked})
+        sums = tu.get_non_tensor_data(data, SUMS, default={})
+        scale = float(data["dp_size"]) / max(1.0, sums.get(TURNS, 1.0))
+        token = _of_pass.set({"turn_ids": own["turn_ids"], "turn_scale": scale, **asked})
         try:
             settings = _without_kl(config) if asked.get("replay") else config
             loss, metrics = usual(config=settings, model_output=model_output, data=data, dp_group=dp_group)
@@ -135,7 +155,14 @@ def own_loss_form(
     losses, found = form(old_log_prob, log_prob, advantages, response_mask, asked["turn_ids"])
     if rollout_is_weights is not None:
         losses = losses * rollout_is_weights
-    loss = agg_loss(loss_mat=losses, loss_mask=response_mask, loss_agg_mode=loss_agg_mode, **config.global_batch_info)
+    if getattr(form, "over_turns", False):
+        shares = response_mask / turn_sums(torch.ones_like(losses), response_mask.bool(), asked["turn_ids"]).clamp(
+            min=1
+        )
+        loss = (losses * shares).sum() * asked["turn_scale"]
+    else:
+        told = {"loss_agg_mode": loss_agg_mode, **config.global_batch_info}
+        loss = agg_loss(loss_mat=losses, loss_mask=response_mask, **told)
     kl = verl_F.masked_mean(old_log_prob - log_prob, response_mask)
     shown = {f"actor/{name}": verl_F.masked_mean(value, response_mask).item() for name, value in found.items()}
     return loss, {"actor/ppo_kl": kl.item(), **shown}

@@ -10,6 +10,7 @@ import msgspec
 from omegaconf import DictConfig
 
 from records.metrics import read_metrics
+from tasks.budget import demonstration_price
 from tasks.demonstrations import episodes_file
 
 
@@ -59,7 +60,7 @@ class RunningTotal:
         model sampled."""
         games = len(self._games) + self._lost_games
         charged = games if self._budget.count == "games" else self.episodes
-        units = self.demonstrations * self._budget.demo_cost + charged * self._budget.episode_cost
+        units = float(self.demonstrations * demonstration_price(self._budget)) + charged * self._budget.episode_cost
         return {
             "budget/units": float(units),
             "budget/episodes": float(self.episodes),

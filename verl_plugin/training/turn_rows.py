@@ -61,11 +61,11 @@ class TurnRows:
 
     def of_estimator(self, turns: Turns) -> tuple[Turns, Tokens]:
         """What an estimator sees: rewards with the KL to the reference, where that is part of them."""
-        reward, mask = self.tokens["rm_scores"], self.tokens["response_mask"].bool()
+        reward, mask, kl = self.tokens["rm_scores"], self.tokens["response_mask"].bool(), None
         if KL_IN_REWARD in self.tokens:
-            reward = self.tokens[KL_IN_REWARD]
+            kl, reward = self.tokens[KL_IN_REWARD] - reward, self.tokens[KL_IN_REWARD]
             turns = replace(turns, reward=turns.mean(reward) * turns.tokens)
-        return turns, Tokens(mask, reward, self.tokens.get("values"), self.tokens.get("entropy"))
+        return turns, Tokens(mask, reward, self.tokens.get("values"), self.tokens.get("entropy"), kl)
 
     def put(self, columns: Mapping[str, Tensor]) -> KVBatchMeta:
         """Write numbers a token, (B, T) each. What comes back names them among its fields, so that workers get them too."""

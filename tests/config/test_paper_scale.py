@@ -1,0 +1,74 @@
+"""``scale=paper`` of each ``algo=``: what docs/methods.md says of it, and nothing else."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from omegaconf import OmegaConf
+
+from algorithms.registry import ALGORITHMS
+from config.checks.check import check
+from config.compose import composer
+from config.paper_scale import PAPER
+from records.run_folder import flattened
+
+PAGE = (Path(__file__).parents[2] / "docs" / "methods.md").read_text()
+ROW = re.compile(r"^\| ((?:`algo=\w+`(?:, )?)+) \| ((?:`[\w.]+=\S+`(?:, )?)+) \|", re.MULTILINE)
+WORDS = [name for name, algorithm in ALGORITHMS.items() if algorithm.built_on]
+
+
+def told() -> dict[str, dict[str, Any]]:
+    """By ``algo=``, what its paper sets, as the page has it."""
+    found: dict[str, dict[str, Any]] = {}
+    for names, keys in ROW.findall(PAGE):
+        pairs = [pair.split("=", 1) for pair in re.findall(r"`([\w.]+=\S+)`", keys)]
+        for name in re.findall(r"`algo=(\w+)`", names):
+            found[name] = {key: yaml.safe_load(value) for key, value in pairs}
+    return found
+
+
+Flat = Callable[[str, str], dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def flat() -> Iterator[Flat]:
+    """Of an ``algo=`` at a scale, every key; what is refused is refused here."""
+    with composer() as compose:
+
+        @cache
+        def flat(algo: str, scale: str) -> dict[str, Any]:
+            config = compose([f"algo={algo}", f"scale={scale}", "model.path=asset://tiny"])
+            if scale == PAPER:
+                check(config)
+            return dict(flattened(OmegaConf.to_container(config, resolve=True)))
+
+        yield flat
+
+
+def apart(flat: Flat, algo: str, scale: str) -> dict[str, Any]:
+    """Where the word differs from the algorithm that it is built on."""
+    own, base = flat(algo, scale), flat(ALGORITHMS[algo].built_on, scale)
+    return {key: value for key, value in own.items() if key not in base or base[key] != value}
+
+
+FOLLOWING = ("ppo_mini_batch_size", "micro_batch_size", "rollout_n", "rl_steps")  # from prompts and samples
+
+
+def test_the_page_has_rows_and_knows_their_words() -> None:
+    assert len(told()) >= 7 and set(told()) <= set(WORDS)
+
+
+@pytest.mark.parametrize(
+    "algo", [word if word in told() else pytest.param(word, marks=pytest.mark.slow) for word in WORDS]
+)
+def test_a_word_at_its_papers_scale_differs_as_the_page_says(flat: Flat, algo: str) -> None:
+    here, there = apart(flat, algo, "laptop"), apart(flat, algo, PAPER)
+    moved = {key: value for key, value in there.items() if key not in here or here[key] != value}
+    chosen = {key: value for key, value in moved.items() if not any(part in key for part in FOLLOWING)}
+    assert chosen == told().get(algo, {})

@@ -1,0 +1,203 @@
+"""Early experience: which of the model's actions are kept, what rows they make, what they cost, who writes thoughts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from chat_stub import chat_stub, says
+from omegaconf import OmegaConf
+
+from config.compose import Composer, composer
+from config.experience import refusal
+from envs.types import TaskRef
+from experiments.stages import experience
+from experiments.stages.ledger import ledger
+from records.process.exit_codes import Failure
+from rollouts.episode import Episode, Outcome, Turn
+from rollouts.prompt_forms.registry import prompt_form
+from rollouts.prompts import CUE, assistant, user
+from rollouts.spec import EpisodeSpec
+from rollouts.store import read_episodes, write_episodes
+from tasks.budget import allocate_budget
+from tasks.demonstrations import episodes_file
+from tasks.early_experience import (
+    ASK,
+    NotAgain,
+    alternatives_file,
+    distinct,
+    question,
+    reflection_row,
+    rows_file,
+    specs,
+    world_model_row,
+)
+from tasks.splits import task_file
+
+PLAN = ("take key", "open door", "go north")
+SEEN = ("a room.", "you hold a key.", "a door is open.", "you are out.")
+TASK = TaskRef("doors", "one", {}, 7, "demonstrations", "", "", "leave", PLAN, "", 1.0)
+FORM = prompt_form(OmegaConf.create({"name": "think_action"}))
+
+
+def turns(actions: tuple[str, ...]) -> list[Turn]:
+    return [Turn(seen, action, sampled=False) for seen, action in zip(SEEN, actions, strict=False)]
+
+
+def messages(actions: tuple[str, ...]) -> list[dict[str, str]]:
+    return [said for turn in turns(actions) for said in (user(f"{turn.observation}\n{CUE}"), assistant(turn.action))]
+
+
+DEMONSTRATION = Episode(
+    TASK.key, 7, "demonstrations", "leave", messages(PLAN), [], turns(PLAN), Outcome.WON, final_observation=SEEN[3]
+)
+
+
+def draw(number: int, action: str, seen: str = "nothing happens.") -> Episode:
+    """The model's answer after so many actions of the plan."""
+    before = PLAN[:number]
+    (*prefix, last) = turns((*before, action))
+    sampled = replace(last, sampled=True, action_ids=[5, 6], logprobs=[-1.0, -1.0])
+    return replace(
+        DEMONSTRATION,
+        messages=messages((*before, action)),
+        prefix=prefix,
+        turns=[sampled],
+        outcome=Outcome.OUT_OF_TURNS,
+        final_observation=seen,
+    )
+
+
+def test_the_specs_example_three_states_two_draws_four_rows() -> None:
+    """(b b | expert b | c d): 1 + 1 + 2."""
+    drawn = [draw(0, "b"), draw(0, " b"), draw(1, PLAN[1]), draw(1, "b"), draw(2, "c"), draw(2, "d"), draw(2, " ")]
+    kept = distinct(DEMONSTRATION, drawn)
+    assert [(len(e.prefix), e.turns[0].action) for e in kept] == [(0, "b"), (1, "b"), (2, "c"), (2, "d")]
+    with pytest.raises(NotAgain, match="doors/one/7 does not answer"):
+        distinct(DEMONSTRATION, [replace(draw(0, "b"), turns=[Turn("a cave.", "b")])])
+
+
+def test_every_draw_has_a_seed_of_its_own_and_one_turn() -> None:
+    asked = specs(DEMONSTRATION, EpisodeSpec(TASK, style=None, max_turns=9), 2)  # type: ignore[arg-type]
+    assert [(spec.prefix, spec.sample, spec.max_turns) for spec in asked] == [
+        (PLAN[:turn], 2 * turn + place, 1) for turn in range(3) for place in range(2)
+    ]
+
+
+def test_a_row_of_the_world_model_asks_for_what_was_seen() -> None:
+    row = world_model_row(draw(1, "jump", "you fall."))
+    assert [message["content"] for message in row.messages[2:]] == [f"{SEEN[1]}\n{CUE}", "jump", ASK, "you fall."]
+    assert [turn.said for turn in row.prefix] == [PLAN[0], "jump"]
+    assert [turn.said for turn in row.turns] == ["you fall."]
+    assert not any(turn.action_ids or turn.sampled for turn in [*row.prefix, *row.turns])
+
+
+def test_a_reflection_thinks_and_then_does_as_the_expert() -> None:
+    row = reflection_row(draw(1, "jump"), PLAN[1], "A key\nopens doors.", FORM, ())
+    assert row is not None
+    assert row.messages[-1] == assistant("<think>A key opens doors.</think>\n<action>open door</action>")
+    assert row.messages[:-1] == draw(1, "jump").messages[:-1]
+    assert reflection_row(draw(1, "jump"), PLAN[1], "So</think><action>jump</action>", FORM, ()) is None
+    assert reflection_row(draw(1, "jump"), PLAN[1], "", FORM, ()) is None
+
+
+def test_the_writer_is_told_both_outcomes() -> None:
+    told = question(DEMONSTRATION, draw(2, "sleep", "it is night."))
+    assert all(words in told for words in (*SEEN, *PLAN, "sleep", "it is night.", "Goal: leave"))
+    assert told.index("Another action was: sleep\nAfter it: it is night.") > told.index(f"After it: {SEEN[3]}")
+
+
+# ---- through a composed config
+
+
+@pytest.fixture(scope="module")
+def composed() -> Iterator[Composer]:
+    with composer() as compose:
+        yield compose
+
+
+WORLD = ("demos.experience=world_model", "model.sft.epochs=2")
+
+
+@pytest.mark.parametrize(
+    ("more", "bought", "units"),
+    [
+        (WORLD, (33, 25), 33 * 18 + 400),  # 0.6 x 1000 / (10 + 8 x 1) demonstrations, and 25 steps of 16 games
+        ((*WORLD, "demos.alternatives=2", "budget.episode_cost=0.5"), (54, 25), 54 * 11 + 200),
+        ((*WORLD, "budget.experience_cost=0"), (60, 25), 60 * 10 + 400),
+        ((), (60, 25), 60 * 10 + 400),
+    ],
+)
+def test_a_demonstration_costs_an_episode_more_for_each_draw(
+    composed: Composer, more: tuple[str, ...], bought: tuple[int, int], units: float
+) -> None:
+    plan = allocate_budget(composed(more))
+    assert ((plan.demonstrations, plan.steps), plan.units) == (bought, units)
+    assert plan.unspent == 1000 - units
+
+
+REFUSED = {
+    "must be world_model or reflection; did you mean world_model": ["demos.experience=worldmodel"],
+    "takes the first of model.sft.epochs=1": ["demos.experience=world_model"],
+    "buys none: choose budget=sft_rl": [*WORLD, "budget=rl_only"],
+    "set demos.source=expert": [*WORLD, "demos.source=episodes", "demos.run=runs/NAME"],
+    "set env.window_turns to null": [*WORLD, "env.window_turns=3"],
+    "needs somebody who writes thoughts": ["demos.experience=reflection", "prompt=react"],
+    "choose prompt=think_action": ["demos.experience=reflection"],
+    "needs demos.writer_model=NAME": ["demos.experience=reflection", "prompt=react", "demos.writer=http://host/v1"],
+    "demos.writer=host must be an address": ["demos.experience=reflection", "prompt=react", "demos.writer=host"],
+    "demos.writer_model=m does nothing with demos.experience=world_model": [*WORLD, "demos.writer_model=m"],
+    "demos.alternatives=4 does nothing without demos.experience": ["demos.alternatives=4"],
+}
+
+
+@pytest.mark.parametrize("words", REFUSED)
+def test_what_cannot_be_is_refused(composed: Composer, words: str) -> None:
+    assert words in str(refusal(composed(REFUSED[words])))
+
+
+def test_the_ledger_charges_the_draws_and_counts_passes(composed: Composer, tmp_path: Path) -> None:
+    """One demonstration of 3 actions; two alternatives of 2 sampled tokens; 3 epochs, the first of predictions."""
+    ids = [replace(turn, action_ids=[1, 2, 3]) for turn in DEMONSTRATION.turns]
+    alternatives = [draw(0, "b"), draw(1, "c")]
+    write_episodes(episodes_file(tmp_path), [replace(DEMONSTRATION, turns=ids)])
+    write_episodes(alternatives_file(tmp_path), alternatives)
+    rows = [world_model_row(episode) for episode in alternatives]
+    told = [replace(row, turns=[replace(row.turns[0], action_ids=[4] * 5)]) for row in rows]
+    write_episodes(rows_file(tmp_path), told)
+    (tmp_path / "sft" / "model").mkdir(parents=True)
+    config = composed(["budget=sft_only", "demos.experience=world_model", "model.sft.epochs=3"])
+    lines = {entry.kind: entry for entry in ledger(config, tmp_path)}
+    assert lines["demonstration"].units == 10
+    assert (lines["alternative"].count, lines["alternative"].units, lines["alternative"].tokens) == (2, 8, 4)
+    assert (lines["sft"].count, lines["sft"].tokens) == (2 * 1 + 2, 2 * 9 + 2 * 5)
+
+
+def reflecting(composed: Composer, folder: Path, url: str) -> list[Episode]:
+    more = ["prompt=think_action", "demos.experience=reflection", f"demos.writer={url}", "demos.writer_model=m"]
+    (folder / "tasks").mkdir(parents=True)
+    task_file(folder, "demonstrations").write_text(json.dumps(TASK.to_dict()) + "\n")
+    write_episodes(episodes_file(folder), [DEMONSTRATION])
+    write_episodes(alternatives_file(folder), [draw(0, "b"), draw(2, "c")])
+    experience.make_rows(composed(more), folder, "no model is asked")
+    return list(read_episodes(rows_file(folder)))
+
+
+def test_thoughts_come_from_the_endpoint_each_with_a_seed_of_its_own(composed: Composer, tmp_path: Path) -> None:
+    def answer(body: dict[str, Any]) -> tuple[int, str]:
+        return says("A key opens doors." if "Another action was: b" in body["messages"][0]["content"] else "  ")
+
+    with chat_stub(answer) as stub:
+        (row,) = reflecting(composed, tmp_path, stub.url)
+    assert (row.turns[0].thought, row.turns[0].action) == ("A key opens doors.", PLAN[0])
+    assert len({body["seed"] for _, _, body in stub.seen}) == 2
+
+
+def test_a_writer_that_does_not_know_the_model_ends_the_run_in_one_line(composed: Composer, tmp_path: Path) -> None:
+    with chat_stub(lambda body: (404, "no such model")) as stub, pytest.raises(Failure, match=r"demos.writer: .* 404"):
+        reflecting(composed, tmp_path, stub.url)
+    assert not rows_file(tmp_path).exists()

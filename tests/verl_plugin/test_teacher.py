@@ -1,0 +1,89 @@
+"""On-policy distillation: the specification's numbers, and another model in the reference policy's place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import example_step  # noqa: F401 - finds the next one
+import pytest
+import torch
+from example_x import example_x
+from step_probe import TINY, _worker, composed
+from transformers import AutoModelForCausalLM
+
+from algorithms.chosen import Chosen, slots_of
+from config.checks.check import check
+from config.compose import composer
+from config.errors import ConfigError
+from tasks.rejection import same_tokens
+from verl_plugin.training.teacher import with_teacher
+from verl_plugin.training.turn_rows import KL_IN_REWARD, TurnRows
+
+
+def test_a_tokens_advantage_is_what_the_teacher_thinks_of_it() -> None:
+    """Teacher -.1 -2 -.5, student -.3 -.4 -.5: .2 -1.6 0, with whatever reward."""
+    turns = example_x(dead=True)
+    scores, ids = torch.rand(turns.turn_ids.shape), turns.turn_ids
+    told = torch.zeros_like(scores)
+    told[0, :3] = torch.tensor([-0.1, -2.0, -0.5]) - torch.tensor([-0.3, -0.4, -0.5])
+    rows = object.__new__(TurnRows)
+    rows.tokens = {"rm_scores": scores, "response_mask": ids > 0, KL_IN_REWARD: scores + 1.0 * told}  # with kl_coef 1
+    with composer() as compose:
+        config = compose(["algo=distill", "algo.teacher=asset://tiny", "scale=laptop"])
+    assert config.algorithm.use_kl_in_reward and config.algorithm.kl_ctrl.kl_coef == 1
+    (estimator,) = Chosen(slots_of(config)).of("algo", 1).values()
+    found = estimator(*rows.of_estimator(turns)).advantages
+    assert found[0, :3].tolist() == pytest.approx([0.2, -1.6, 0.0], abs=1e-5)
+    assert not found[1:].abs().gt(1e-6).any()
+
+
+@pytest.fixture
+def teacher(tmp_path: Path) -> Path:
+    """The tiny model with other weights."""
+    folder = tmp_path / "teacher"
+    for file in TINY.iterdir():
+        if file.suffix in (".json", ".jinja"):
+            (tmp_path / "teacher").mkdir(exist_ok=True)
+            (folder / file.name).write_bytes(file.read_bytes())
+    model = AutoModelForCausalLM.from_pretrained(TINY)
+    with torch.no_grad():
+        model.model.norm.weight.mul_(2)
+    model.save_pretrained(folder)
+    return folder
+
+
+def test_the_reference_worker_loads_the_teacher(one_process: None, teacher: Path, tmp_path: Path) -> None:
+    words = ("algo=distill", f"algo.teacher={teacher}", "data.train_batch_size=8")
+    config = composed(tmp_path, *words)
+    assert config.actor_rollout_ref.teacher == str(teacher)
+    assert same_tokens(str(teacher), str(TINY))
+    scale = {}
+    for role in ("actor", "ref"):
+        worker = _worker(config, role)
+        module = (worker.ref if role == "ref" else worker.actor).engine.module
+        scale[role] = module.model.norm.weight.detach().full_tensor()
+    assert torch.equal(scale["ref"], 2 * scale["actor"])
+
+
+def test_verls_own_way_is_left_as_it_is_without_a_teacher() -> None:
+    worker = SimpleNamespace(config={}, ref_worker_cls=dict)
+    assert with_teacher(lambda self: self.ref_worker_cls)(worker) is dict
+
+
+REFUSED = {
+    "set algo.teacher, to a run folder": [],
+    "algo.teacher=asset://nothing": ["algo.teacher=asset://nothing"],
+    "has other tokens": ["algo.teacher=asset://tiny_alfworld"],
+    "model.lora_rank=8 makes verl ask": ["algo.teacher=asset://tiny", "model.lora_rank=8"],
+    "set algorithm.kl_penalty=kl": ["algo.teacher=asset://tiny", "algorithm.kl_penalty=mse"],
+    "choose algo=distill": ["algo=grpo", "distillation.enabled=true"],
+}
+
+
+@pytest.mark.parametrize("words", REFUSED)
+def test_what_cannot_be_is_refused(words: str) -> None:
+    given = REFUSED[words]
+    with composer() as compose, pytest.raises(ConfigError) as caught:
+        check(compose([*([] if "algo=grpo" in given else ["algo=distill"]), *given]))
+    assert words in str(caught.value)
