@@ -167,8 +167,8 @@ ON_BATCH = tuple(slot for slot in SLOTS if slot not in IN_ROLLOUT)  # slots that
 
 LOSS_MODE = "turngrid"  # of verl's actor.policy_loss.loss_mode, where ``loss=`` chooses a form of ours
 
-# What makes two states of a group equal (``algo.state``): the observation, with the goal, or all that was seen and done before.
-STATES = ("observation", "observation+goal", "history")
+# What makes two states of a group equal (``algo.state``): the observation, with the goal, with the turn's number, or all that was seen and done before.
+STATES = ("observation", "observation+goal", "observation+turn", "history")
 
 
 def on_turns(algo: str) -> bool:

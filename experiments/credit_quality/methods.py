@@ -10,6 +10,7 @@ from omegaconf import DictConfig
 
 from config.compose import compose
 from config.errors import ConfigError
+from envs.extensions import installed
 from envs.names import meant
 from records.process.exit_codes import Refusal
 from rollouts.episode import Episode
@@ -53,59 +54,68 @@ def method(word: str, overrides: Sequence[str]) -> Method:
         ConfigError: no such method or setting, or what is refused in training too.
         Refusal: one that needs more than the episodes, or changes more than their credit.
     """
-    from algorithms.chosen import ALGO, method_class  # torch
-    from algorithms.registry import SLOTS
-
-    del method_class
-    parts = [part.split(":") for part in word.split("+")]
-    names, algos = [part[0] for part in parts], _algos()
+    parts, (algos, known) = [part.split(":") for part in _parts(word)], _known()
+    names = [part[0] for part in parts]
     algo, credits = (names[0], names[1:]) if names[0] in algos else ("grpo", names)
-    for name in credits:
-        if name not in SLOTS["credit"] and ":" not in name and "." not in name:
-            raise Refusal(f"no method {name}{meant(name, [*algos, *SLOTS['credit']])} in methods=")
+    if unknown := next((name for name in credits if name not in known), None):
+        raise Refusal(f"no method {unknown}{meant(unknown, [*algos, *known])} in methods=")
     chosen = [f"algo={algo}", *([f"credit=[{','.join(credits)}]"] if credits else [])]
-    settings = [
-        _setting(name, item, algo, bool(credits), SLOTS["credit"], word) for name, *items in parts for item in items
-    ]
+    settings = [_setting(name, item, known, word) for name, *items in parts for item in items]
     try:
         config = compose([*overrides, *chosen, *settings])
     except ConfigError as error:
         raise ConfigError(f"methods: {word}: {error}") from error
-    _refuse(word, config, ALGO)
+    _refuse(word, config)
     return Method(word, config)
 
 
-def _algos() -> list[str]:
-    from algorithms.registry import ALGORITHMS, ESTIMATORS
+def _parts(word: str) -> list[str]:
+    """At each plus sign but one in a setting, as in ``state=observation+turn``."""
+    parts: list[str] = []
+    for part in word.split("+"):
+        if parts and "=" in parts[-1] and f"{parts[-1].rpartition('=')[2]}+{part.split(':')[0]}" in _states():
+            parts[-1] += f"+{part}"
+        else:
+            parts.append(part)
+    return parts
 
-    return [*ALGORITHMS, *ESTIMATORS]
+
+def _states() -> tuple[str, ...]:
+    from algorithms.registry import STATES
+
+    return STATES
 
 
-def _setting(name: str, item: str, algo: str, several: bool, credits: dict[str, str], word: str) -> str:
+def _known() -> tuple[list[str], list[str]]:
+    """Names of algo= and of credit=, those of installed packages too."""
+    from algorithms.registry import ALGORITHMS, ESTIMATORS, SLOTS
+
+    return [*ALGORITHMS, *ESTIMATORS, *installed("algo")], [*SLOTS["credit"], *installed("credit")]
+
+
+def _setting(name: str, item: str, credits: Sequence[str], word: str) -> str:
     key, equals, _ = item.partition("=")
     if not equals:
         raise Refusal(f"methods: {word}: {item} must be KEY=VALUE")
     if "." in key:
         return item
-    if key == "state":
-        return f"algo.{item}"
-    return f"credit.{name}.{item}" if name in credits else f"algo.{item}"
+    return f"credit.{name}.{item}" if name in credits and key != "state" else f"algo.{item}"
 
 
-def _refuse(word: str, config: DictConfig, algo: str) -> None:
+def _refuse(word: str, config: DictConfig) -> None:
     """Before any game is played."""
-    from algorithms.chosen import Chosen, algorithm, slots_of
+    from algorithms.chosen import ALGO, Chosen, algorithm, slots_of  # torch
     from algorithms.registry import ON_BATCH
+    from config.checks.methods import bad_methods
 
     other = next((slot for slot in OTHERWISE if config.get(slot)), None)
-    if other or "linear" not in (config.get("rollout_form") or {"linear": {}}):
+    if other or [*(config.get("rollout_form") or {"linear": {}})] != ["linear"]:
+        changed = other or "rollout_form"
         raise Refusal(
-            f"methods: {word} chooses {other or 'rollout_form'} too, which changes what is learned from: name algo and credit alone"
+            f"methods: {word} chooses {changed} too, which changes what is learned from: name algo and credit alone"
         )
-    needs = Chosen(slots_of(config, (*ON_BATCH, algo))).needs() | (
-        {"values"} if algorithm(config.algo.name).needs_critic else set()
-    )
-    if "values" in needs:
+    needs = set(Chosen(slots_of(config, (*ON_BATCH, ALGO))).needs())
+    if "values" in needs or algorithm(config.algo.name).needs_critic:
         raise Refusal(f"methods: {word} needs a critic, which this command does not have")
     if "entropy" in needs:
         raise Refusal(
@@ -113,6 +123,8 @@ def _refuse(word: str, config: DictConfig, algo: str) -> None:
         )
     if "tree" in (config.get("credit") or {}):
         raise Refusal(f"methods: {word} compares branches of a rollout form, and these episodes have none")
+    if problem := bad_methods(config):
+        raise Refusal(f"methods: {word}: {problem}")
 
 
 def methods(words: Sequence[str], overrides: Sequence[str]) -> list[Method]:

@@ -112,10 +112,6 @@ def test_interrupted_and_extended_it_goes_on_to_the_same_numbers(run: Run, tmp_p
     ("arguments", "answer"),
     [
         (["random", "methods=[gigpp]"], "no method gigpp; did you mean gigpo?"),
-        (["random", "methods=[gigpo:weigth=2]"], "did you mean credit.gigpo.weight?"),
-        (["random", "methods=[ppo]"], "ppo needs a critic"),
-        (["random", "methods=[dapo]"], "chooses filter too"),
-        (["random", "methods=[grpo,grpo]"], "grpo is named twice"),
         (["random", "k=1"], "k=1: the noise"),
         (["random", "samples=1"], "samples=1: methods compare"),
         (["random", "noise=0.5"], "is the expert's"),

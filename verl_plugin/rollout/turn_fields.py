@@ -49,7 +49,7 @@ def turn_fields(
     """One entry a turn of the row that holds the turns ``first`` to ``last``; of ``turn_outcome`` and ``turn_tree`` one.
 
     Args:
-        state: what makes two states equal, of ``STATES``: the observation, with the goal, or all that happened before.
+        state: what makes two states equal, of ``STATES``: the observation, with the goal, with the turn's number, or all that happened before.
         named: other rewards than the trained one that are to go with the row; a float each.
     """
     seen = [turn.observation for turn in episode.turns] + [episode.final_observation]
@@ -77,6 +77,8 @@ def turn_fields(
 def _states(episode: Episode, seen: Sequence[str], state: str) -> list[int]:
     if state == "observation":
         return [text_hash(text) for text in seen]
+    if state == "observation+turn":
+        return [text_hash(f"{number}\n{text.strip()}") for number, text in enumerate(seen)]
     if state == "observation+goal":
         return [text_hash(f"{episode.goal}\n{text.strip()}") for text in seen]
     parts = [part for turn in episode.turns for part in (turn.observation, turn.action)] + [seen[-1]]
