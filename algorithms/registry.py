@@ -60,6 +60,7 @@ ALGORITHMS: dict[str, Algorithm] = {
             "aem",
             "hgpo",
             "mt_grpo",
+            "graft",
             "dapo",
             "dr_grpo",
             "clip_higher",
@@ -175,8 +176,8 @@ ON_BATCH = tuple(slot for slot in SLOTS if slot not in IN_ROLLOUT)  # slots that
 
 LOSS_MODE = "turngrid"  # of verl's actor.policy_loss.loss_mode, where ``loss=`` chooses a form of ours
 
-# What makes two states of a group equal (``algo.state``): the observation, with the goal, or all that was seen and done before.
-STATES = ("observation", "observation+goal", "history")
+# What makes two states of a group equal (``algo.state``): the observation, with the goal, with the turn's number, or all that was seen and done before.
+STATES = ("observation", "observation+goal", "observation+turn", "history")
 
 
 def on_turns(algo: str) -> bool:

@@ -148,7 +148,10 @@ METHODS = {
     "rollout_form=tree has episodes share turns": ["buffer=task_replay", "rollout_form=tree"],
     "which nothing would correct for": ["buffer=task_replay", "algorithm.rollout_correction.bypass_mode=false"],
     "epo: trainer_mode=separate_async": ["terms=[epo]", "trainer.v1.trainer_mode=separate_async"],
-    "algo.state=words must be one of: observation, observation+goal, history": ["algo=gigpo", "algo.state=words"],
+    "algo.state=words must be one of: observation, observation+goal, observation+turn, history": [
+        "algo=gigpo",
+        "algo.state=words",
+    ],
     "levels=[outcome] must name two rewards": ["algo=g_ra", "shaping.g_ra.levels=[{reward: outcome}]"],
     "shaping=[turn_bonus,g_ra]: g_ra pays its levels alone": ["shaping=[turn_bonus,g_ra]"],
     "algo=hiper tells answers of KEEP, SWITCH apart, which prompt=plain does not read: choose prompt=hiper": [

@@ -60,7 +60,7 @@ def turn_fields(
     answers no state that another turn does.
 
     Args:
-        state: what makes two states equal, of ``STATES``: the observation, with the goal, or all that happened before.
+        state: what makes two states equal, of ``STATES``: the observation, with the goal, with the turn's number, or all that happened before.
         named: other rewards than the trained one that are to go with the row; a float each.
         form: how it was played, whose labels and parts go with the row.
     """
@@ -103,6 +103,8 @@ def _of_environment(episode: Episode, state: str) -> list[int]:
     seen = [turn.observation for turn in played] + [episode.final_observation]
     if state == "observation":
         return [text_hash(text) for text in seen]
+    if state == "observation+turn":
+        return [text_hash(f"{number}\n{text.strip()}") for number, text in enumerate(seen)]
     if state == "observation+goal":
         return [text_hash(f"{episode.goal}\n{text.strip()}") for text in seen]
     parts = [part for turn in played for part in (turn.observation, turn.action)] + [seen[-1]]

@@ -16,6 +16,7 @@ from torch import Tensor
 from transfer_queue import KVBatchMeta
 
 from algorithms.chosen import ALGO, Chosen, algorithm, slots_of
+from algorithms.credited import credited
 from algorithms.registry import ON_BATCH
 from algorithms.slots import Estimate
 from algorithms.turns import Turns, repeated_states
@@ -111,19 +112,13 @@ class Methods(Base):
         return columns
 
     def _credited(self, rows: TurnRows, turns: Turns, tokens: Tensor) -> Tensor:
-        """(B, T) advantages. Where they differ inside a turn, credit only ever scales them (``config/checks/methods.py``)."""
-        credits = self._methods.of("credit", self.global_steps)
-        scaled = algorithm(self.config.algo.name).grain == "token"
-        matrix = torch.ones(turns.mask.shape).double() if scaled else turns.mean(tokens, rows.tokens["response_mask"])
-        layers = {} if scaled else {str(self.config.algo.name): matrix}
-        for name, credit in credits.items():
-            layers[name] = matrix = credit(turns, matrix)
-        if not credits:
-            return tokens
-        if self.config.tracking.credit:
+        """(B, T) advantages."""
+        credits, name = self._methods.of("credit", self.global_steps), self.config.algo.name
+        mask, grain = rows.tokens["response_mask"], algorithm(name).grain
+        found, layers = credited(credits, turns, tokens, mask, str(name), grain)
+        if credits and self.config.tracking.credit:
             self._layers |= by_episode(turns, layers)
-        spread = turns.spread(matrix).to(tokens.dtype)
-        return tokens * spread if scaled else spread
+        return found
 
     # ---- filters
 
