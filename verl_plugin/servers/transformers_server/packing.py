@@ -95,9 +95,9 @@ class _Alone:
         self, query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, scale: float | None
     ) -> torch.Tensor:
         """``query`` (key heads, tokens * sharing, head size) of all the pass -> the same of these rows."""
-        own = (part.narrow(1, *self._places)[None] for part in (keys, values))
         query = query.narrow(1, *self._queries)[None]
-        return scaled_dot_product_attention(query, *own, attn_mask=self._mask, scale=scale)[0]
+        keys, values = keys.narrow(1, *self._places)[None], values.narrow(1, *self._places)[None]
+        return scaled_dot_product_attention(query, keys, values, attn_mask=self._mask, scale=scale)[0]
 
 
 class _Together:
@@ -119,9 +119,9 @@ class _Together:
         self, query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, scale: float | None
     ) -> torch.Tensor:
         """As ``_Alone``."""
-        own = (part[:, self._places].transpose(0, 1) for part in (keys, values))
         query = query[:, self._queries].transpose(0, 1)
-        seen = scaled_dot_product_attention(query, *own, attn_mask=self._mask, scale=scale)
+        keys, values = keys[:, self._places].transpose(0, 1), values[:, self._places].transpose(0, 1)
+        seen = scaled_dot_product_attention(query, keys, values, attn_mask=self._mask, scale=scale)
         return seen.transpose(0, 1).flatten(1, 2)[:, self._real]
 
 

@@ -1,6 +1,7 @@
 """Very many answers to few prompts: equal prompts are computed once, and answers share a row for as long as their tokens are equal.
 
-An answer is that of the ``Generator`` to the same request, up to rounding: it depends on prompt, parameters and seed.
+An answer is that of the ``Generator`` to the same request, up to rounding: it depends on prompt, parameters and seed. The model
+must be of a kind that ``LlamaForward`` knows, whose modules keep transformers' own attention.
 """
 
 from __future__ import annotations
@@ -14,10 +15,12 @@ import torch
 
 from rollouts.sampling import RequestTooLong, Sample, SampleRequest
 from verl_plugin.servers.transformers_server.generator import Generator
+from verl_plugin.servers.transformers_server.ragged_cache import RaggedCache
 from verl_plugin.servers.transformers_server.sampling import Rules, draw, uniforms
 
 ANSWERS_AT_ONCE = 128
 PROMPT_BYTES = 512 * 2**20
+PAD = 0  # any id of the vocabulary: what it gives is never seen
 Key = tuple[bytes, int]  # prompt, seed
 
 
@@ -26,6 +29,7 @@ class SharedRows:
 
     def __init__(self, generator: Generator) -> None:
         self.generator = generator
+        self.cache = RaggedCache(generator.model)
         self._answers: dict[Key, Sample] = {}
         self._prompts = _Prompts()
         self.tokens = 0  # fed to the model since the last ``forget``
@@ -138,7 +142,7 @@ class _Batch:
     """One chunk from prompts to answers."""
 
     def __init__(self, owner: SharedRows, prompts: Sequence[_Prompt]) -> None:
-        self.owner, self.model, self.cache = owner, owner.generator.model, owner.generator.cache
+        self.owner, self.model, self.cache = owner, owner.generator.model, owner.cache
         self.prompts = prompts
         self.keys = [(prompt.packed, request.seed) for prompt in prompts for request in prompt.requests]
         self.requests = [request for prompt in prompts for request in prompt.requests]
@@ -174,8 +178,8 @@ class _Batch:
             if prompt.known is not None:
                 self.cache.load(place, prompt.known)
         sizes = torch.tensor([[prompt.new] for prompt in self.prompts])
-        width, pad = int(sizes.max()), self.owner.generator.pad_id
-        ids = torch.tensor([[*prompt.ids[prompt.start :], *[pad] * (width - prompt.new)] for prompt in self.prompts])
+        width = int(sizes.max())
+        ids = torch.tensor([[*prompt.ids[prompt.start :], *[PAD] * (width - prompt.new)] for prompt in self.prompts])
         offsets = torch.arange(width)[None]
         positions = torch.tensor([[prompt.start] for prompt in self.prompts]) + torch.minimum(offsets, sizes - 1)
         logits = self._feed(ids, positions, offsets < sizes, sizes.squeeze(1) - 1)
@@ -245,10 +249,7 @@ class _Batch:
     def _forward(self, rows: Sequence[_Row]) -> torch.Tensor:
         """Feed every row's newest token; what stands in the places of rows that have ended is padding."""
         self.cache.rows = self.used
-        ids, positions = (
-            torch.full((self.used,), self.owner.generator.pad_id),
-            torch.zeros(self.used, dtype=torch.int64),
-        )
+        ids, positions = torch.full((self.used,), PAD), torch.zeros(self.used, dtype=torch.int64)
         real = torch.zeros(self.used, dtype=torch.bool)
         places = torch.tensor([row.place for row in rows])
         ids[places] = torch.tensor([row.token for row in rows])
