@@ -60,6 +60,7 @@ ALGORITHMS: dict[str, Algorithm] = {
             "aem",
             "hgpo",
             "mt_grpo",
+            "graft",
             "dapo",
             "dr_grpo",
             "clip_higher",
@@ -72,6 +73,7 @@ ALGORITHMS: dict[str, Algorithm] = {
             "arpo",
             "aepo",
             "supo",
+            "rlvmr",
         ),
         replace(_GRPO, built_on="grpo"),
     ),
@@ -97,6 +99,7 @@ ESTIMATORS: dict[str, str] = {
     "turn_ppo": "algorithms.estimators.turn_gae:TurnGae",
     "step_ppo": "algorithms.estimators.turn_gae:TurnGae",
     "bi_level_gae": "algorithms.estimators.bi_level_gae:BiLevelGae",
+    "hiper": "algorithms.estimators.hiper:Hiper",
     "distill": "algorithms.estimators.distill:Distill",
 }
 ON_TURNS = "turngrid_turns"
@@ -121,6 +124,7 @@ SLOTS: dict[str, dict[str, str]] = {
         "invalid_action": "rewards.shaping.penalties:InvalidAction",
         "format": "rewards.shaping.penalties:Format",
         "overlong": "rewards.shaping.overlong:Overlong",
+        "subgoals": "rewards.shaping.subgoals:Subgoals",
     },
     "filter": {
         "void_turns": "algorithms.filters.void_turns:VoidTurns",
@@ -141,6 +145,7 @@ SLOTS: dict[str, dict[str, str]] = {
         "empg": "algorithms.credit.empg:Empg",
         "graft": "algorithms.credit.graft:Graft",
         "tree": "algorithms.credit.tree:Tree",
+        "rlvmr": "algorithms.credit.rlvmr:Rlvmr",
     },
     "loss": {
         "turn_clip": "algorithms.losses.turn_clip:TurnClip",
@@ -171,8 +176,8 @@ ON_BATCH = tuple(slot for slot in SLOTS if slot not in IN_ROLLOUT)  # slots that
 
 LOSS_MODE = "turngrid"  # of verl's actor.policy_loss.loss_mode, where ``loss=`` chooses a form of ours
 
-# What makes two states of a group equal (``algo.state``): the observation, with the goal, or all that was seen and done before.
-STATES = ("observation", "observation+goal", "history")
+# What makes two states of a group equal (``algo.state``): the observation, with the goal, with the turn's number, or all that was seen and done before.
+STATES = ("observation", "observation+goal", "observation+turn", "history")
 
 
 def on_turns(algo: str) -> bool:

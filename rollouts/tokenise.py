@@ -76,6 +76,6 @@ def _message(form: PromptForm, turn: Turn) -> str:
 def _fill(turn: Turn, prompt_ids: list[int], stream: TokenStream, form: PromptForm) -> Turn:
     action_ids = stream.encode_action(turn.said)
     stream.add_sampled(action_ids)
-    thought = meaning(form, turn.said, (), action_ids, stream)["thought_tokens"]
-    told = {"action_ids": action_ids, "context_ids": [], "prompt_ids": prompt_ids, "thought_tokens": thought}
-    return replace(turn, sampled=False, **told)
+    meant = meaning(form, turn.said, (), action_ids, stream)
+    told = {"action_ids": action_ids, "context_ids": [], "prompt_ids": prompt_ids}
+    return replace(turn, sampled=False, **told, thought_tokens=meant["thought_tokens"], spans=meant["spans"])

@@ -8,18 +8,19 @@ from typing import Any, cast
 
 from omegaconf import DictConfig, OmegaConf
 
-from algorithms.chosen import Method, algorithm, method_class
+from algorithms.chosen import ALGO, Method, algorithm, method_class
 from algorithms.registry import ESTIMATORS, FORM, LOSS_MODE, OF_TURNS, ON_TURNS, ONE, SLOTS, STATES, on_turns
 from config import asynchronous
-from config.method_settings import SAMPLING, has_critic, made
-from config.prompts import in_windows, one_row, several_rows
+from config.method_settings import HEADS, SAMPLING, has_critic, made
+from config.prompts import form_of, in_windows, one_row, several_rows
 from envs.catalogue import cache_root
 from envs.registry import make_environment
 from records.models.locate import ModelError, resolve_model
 from rewards.named import NAMED, named_reward
 from rewards.shaping.g_ra import GRa
 from rewards.shaping.view import TRAINED
-from rollouts.window import SUMMED_UP
+from rollouts.prompt_forms.registry import PROMPTS, prompt_class
+from rollouts.window import SUMMED_UP, summed_up
 from tasks.budget import allocate_budget
 from tasks.rejection import same_tokens
 
@@ -33,6 +34,7 @@ def bad_methods(config: DictConfig) -> str | None:
 def _reasons(config: DictConfig) -> Iterator[str]:
     yield from _verls_own(config)
     yield from _estimator(config)
+    yield from _labels(config)
     if not any(config.get(slot) for slot in SLOTS):
         return
     yield from _slots(config)
@@ -83,9 +85,29 @@ def _estimator(config: DictConfig) -> Iterator[str]:
     for key in ("gamma", "lam"):
         if name in ESTIMATORS and verls[key] != 1:
             yield f"algorithm.{key}={verls[key]} is read by estimators over tokens and algo={name} has its own: set algo.{key}"
+    heads = made(config).heads()
+    if (given := OmegaConf.select(config, HEADS)) not in (None, heads):
+        yield f"{HEADS}={given} and algo={name} reads {heads} of the critic: leave it out"
     yield from _teacher(config)
     if config.algo.state not in (None, *STATES):
         yield f"algo.state={config.algo.state} must be one of: {', '.join(STATES)}"
+
+
+def _labels(config: DictConfig) -> Iterator[str]:
+    """Of methods that tell kinds of answer apart, which one prompt form alone has."""
+    told = form_of(config).labels
+    named = [(ALGO, config.algo.name)] if on_turns(config.algo.name) else []
+    named += [(slot, name) for slot in ("shaping", "credit") for name in config.get(slot) or {}]
+    for slot, name in named:
+        kind = method_class(slot, str(name), {} if slot == ALGO else config[slot][name])
+        if (wanted := getattr(kind, "labels", told)) != told:
+            fitting = [f"prompt={form}" for form in PROMPTS if prompt_class(form).labels == wanted]
+            yield (
+                f"{slot}={name} tells answers of {', '.join(wanted)} apart, which prompt={config.prompt.name} does not read: choose "
+                f"{' or '.join(fitting) or 'a prompt form with these labels'}"
+            )
+        if getattr(kind, "labels", ()) and (form := summed_up(config.get(FORM))):
+            yield f"{slot}={name} tells kinds of answer apart and a summary of rollout_form={form} is none: choose rollout_form=linear"
 
 
 def _teacher(config: DictConfig) -> Iterator[str]:

@@ -24,6 +24,8 @@ from rollouts.failed_episodes import run_with_retries
 from rollouts.forms.linear import Linear
 from rollouts.loop import EpisodeSpec, run_episode
 from rollouts.model_policy import ContextLimit, ModelPolicy
+from rollouts.prompt_forms.form import PromptForm
+from rollouts.prompt_forms.plain import PLAIN_FORM
 from rollouts.prompt_forms.registry import prompt_form
 from rollouts.row import Row, to_rows, window_starts
 from rollouts.sampling import Sampler, SamplingParams
@@ -71,7 +73,7 @@ class TurngridAgentLoop(AgentLoopBase):
         """Play one sample of one task from its start; its rows (``to_outputs``)."""
         spec = replace(self.spec(row), sample=int(row["session_id"]))
         episode = await self.play(spec, sampling_params, ServerSampler(self.server_manager))
-        return to_outputs(episode, self.reward.name, self.state, self.sent)
+        return to_outputs(episode, self.reward.name, self.state, self.sent, form=self.prompt_form)
 
     def spec(self, row: Mapping[str, Any]) -> EpisodeSpec:
         """Of a group's samples, but for their numbers. ``row`` holds the data set's fields, and ``global_steps``. With ``validate``
@@ -135,9 +137,10 @@ def to_outputs(
     state: str | None = None,
     named: Sequence[str] = (),
     tree: TreePlace | None = None,
+    form: PromptForm = PLAIN_FORM,
 ) -> list[RowOutput]:
     """An episode as verl wants it: one row, or one a window; with ``turn_fields`` where ``state`` says what a state is, and
-    ``tree`` where it stands among the others of its group.
+    ``tree`` where it stands among the others of its group. ``form``: how it was played.
 
     Raises:
         ValueError: no turn was played, so there is nothing to learn from.
@@ -147,7 +150,7 @@ def to_outputs(
     outputs = []
     for row, (first, last) in zip(rows, pairwise(ends), strict=True):
         output = _output(episode, row, episode.turns[first:last], episode.versions(first, last), reward_name)
-        output._turns = turn_fields(episode, first, last, state, named, tree) if state else {}
+        output._turns = turn_fields(episode, first, last, state, named, tree, form) if state else {}
         outputs.append(output)
     return outputs
 
