@@ -20,7 +20,7 @@ from rewards.named import NAMED, named_reward
 from rewards.shaping.g_ra import GRa
 from rewards.shaping.view import TRAINED
 from rollouts.prompt_forms.registry import PROMPTS, prompt_class
-from rollouts.window import SUMMED_UP
+from rollouts.window import SUMMED_UP, summed_up
 from tasks.budget import allocate_budget
 from tasks.rejection import same_tokens
 
@@ -106,6 +106,8 @@ def _labels(config: DictConfig) -> Iterator[str]:
                 f"{slot}={name} tells answers of {', '.join(wanted)} apart, which prompt={config.prompt.name} does not read: choose "
                 f"{' or '.join(fitting) or 'a prompt form with these labels'}"
             )
+        if getattr(kind, "labels", ()) and (form := summed_up(config.get(FORM))):
+            yield f"{slot}={name} tells kinds of answer apart and a summary of rollout_form={form} is none: choose rollout_form=linear"
 
 
 def _teacher(config: DictConfig) -> Iterator[str]:
