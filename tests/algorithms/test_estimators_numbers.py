@@ -27,10 +27,10 @@ WHITENED += [[-0.59355, -0.31100], [2.10436, 0.62981], [-0.56250, -0.62460]]
 
 
 def tokens_of(turns: Turns) -> Tokens:
-    """The critic says of every token what it says of its turn's first one, and half of that by its further heads; a teacher as much."""
+    """The critic says of every token what it says of its turn's first one, and half of that by its further heads; a teacher says as the first."""
     assert turns.value is not None
     value = turns.spread(turns.value).float()
-    return Tokens(turns.place >= 0, torch.zeros(turns.place.shape), value, heads=(value / 2, value / 2), kl=value / 2)
+    return Tokens(turns.place >= 0, torch.zeros(turns.place.shape), value, heads=(value / 2, value / 2), kl=value)
 
 
 def by_turn(matrix: Tensor, turns: Turns) -> list[list[float]]:

@@ -68,6 +68,8 @@ def test_a_word_of_algo_gives_its_numbers_through_the_composed_config(queue: Non
         done = made._compute_advantage(batch_of(f"{algo}-{windows}", windows, dead), {})
         for name, numbers in zip(PATHS, THROUGH_THE_CONFIG[algo], strict=True):
             assert turns_of(done)[name] == pytest.approx(numbers, abs=1.1e-5), name
+    layers = [list(found) for found in made._layers.values()]
+    assert all(found == ["grpo", "gigpo"] for found in layers) and bool(layers) == (algo == "gigpo")
 
 
 def test_returns_of_an_estimator_over_turns_reach_the_critic(queue: None) -> None:

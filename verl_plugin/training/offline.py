@@ -18,6 +18,7 @@ from algorithms.registry import ON_BATCH, STATES
 from algorithms.slots import Tokens
 from algorithms.turns import Turns, turn_table
 from rollouts.episode import Episode
+from rollouts.prompt_forms.registry import prompt_form
 from rollouts.row import to_rows, window_starts
 from verl_plugin.rollout.turn_fields import PREFIX, turn_fields
 from verl_plugin.training.episode_advantages import concat_rows, sessions, split_rows
@@ -51,13 +52,14 @@ def _table(
 ) -> tuple[Turns, Tokens, list[str], list[str]]:
     """The turn table, the tokens, and each row's key and group."""
     state, reward = config.algo.get("state") or STATES[0], str(config.turn_reward.name)
+    form = prompt_form(config.get("prompt"))
     rows, records, keys = [], [], []
     for group, episodes in enumerate(groups):
         for sample, episode in enumerate(episodes):
             parts = pairwise([*window_starts(episode), len(episode.turns)])
             for number, (row, part) in enumerate(zip(to_rows(episode, reward), parts, strict=True)):
                 rows.append(row)
-                records.append(turn_fields(episode, *part, state, named))
+                records.append(turn_fields(episode, *part, state, named, form=form))
                 keys.append(f"{group}_{sample}_{number}")
     mask = pad_sequence([torch.tensor(row.mask) for row in rows], batch_first=True)
     rewards = pad_sequence([torch.tensor(row.rewards, dtype=torch.float32) for row in rows], batch_first=True)

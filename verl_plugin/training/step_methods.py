@@ -113,9 +113,9 @@ class Methods(Base):
 
     def _credited(self, rows: TurnRows, turns: Turns, tokens: Tensor) -> Tensor:
         """(B, T) advantages."""
-        credits, name = self._methods.of("credit", self.global_steps), self.config.algo.name
-        mask, grain = rows.tokens["response_mask"], algorithm(name).grain
-        found, layers = credited(credits, turns, tokens, mask, str(name), grain)
+        credits, name = self._methods.of("credit", self.global_steps), str(self.config.algo.name)
+        mask, base = rows.tokens["response_mask"], algorithm(name)
+        found, layers = credited(credits, turns, tokens, mask, base.built_on or name, base.grain)
         if credits and self.config.tracking.credit:
             self._layers |= by_episode(turns, layers)
         return found
