@@ -8,8 +8,10 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -47,8 +49,9 @@ async def draw(config: DictConfig) -> list[Episode]:
     async with pool_of(config.env, legal=form.admissible) as pool:
         every = [spec for of_one in wanted for spec in of_one]
         drawn = iter(await model.roll_out(every, _rules(config, model.context), pool, lambda: None))
+    name = f"model {_weights(config.run.model)}"
     return [
-        alternative
+        replace(alternative, policy=name)
         for shown, of_one in zip(demonstrations, wanted, strict=True)
         for alternative in distinct(shown, [next(drawn) for _ in of_one])
     ]
@@ -60,6 +63,16 @@ def _bases(config: DictConfig, folder: Path) -> Iterator[EpisodeSpec]:
     earned = reward(config.turn_reward.name, config.turn_reward)
     for task in read_tasks(task_file(folder, "demonstrations")):
         yield EpisodeSpec(task, style, 1, earned, form=form)
+
+
+def _weights(model: str) -> str:
+    """What tells whose actions they are: 8 hex digits of the weights' files, or the name on the hub."""
+    files = sorted(Path(model).glob("*.safetensors"))
+    found = hashlib.sha256()
+    for file in files:
+        with file.open("rb") as opened:
+            found.update(hashlib.file_digest(opened, "sha256").digest())
+    return found.hexdigest()[:8] if files else model
 
 
 def _rules(config: DictConfig, context: int) -> Rules:

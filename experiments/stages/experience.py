@@ -66,7 +66,7 @@ def _draw(config: DictConfig, folder: Path, model: str) -> None:
     OmegaConf.update(settings, "run", {"folder": str(folder), "model": model}, force_add=True)
     file = folder / "episodes" / "alternatives.yaml"
     OmegaConf.save(settings, file)
-    with ticking_bar(desc="alternatives", unit="state"):
+    with ticking_bar(desc="alternatives", bar_format="{desc}: {elapsed}"):
         run_child(
             "experiments.stages.alternatives",
             [str(file)],

@@ -1,0 +1,52 @@
+"""Runs through the front door whose SFT, or whose RL, learns from more than a game's own words: early experience, a teacher."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import small
+
+from rollouts.store import read_episodes
+from tasks.early_experience import ASK
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(3000)]
+SECONDS = 1500  # of a run, on a machine that has others
+EXPERIENCE = ("budget=sft_only", "budget.units=12", "demos.experience=world_model", "demos.alternatives=2")
+SFT = ("model.sft.epochs=3", "budget.episode_cost=0.5")
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """4 demonstrations at 2 + 2 x 0.5 units."""
+    return small.finish(tmp_path_factory.mktemp("experience"), *EXPERIENCE, *SFT, timeout_s=SECONDS)
+
+
+def test_what_the_model_did_in_the_experts_place_is_learned_from(run: Path) -> None:
+    shown = {episode.task: episode for episode in read_episodes(run / "episodes" / "demonstrations.jsonl")}
+    drawn = list(read_episodes(run / "episodes" / "alternatives.jsonl"))
+    assert len(shown) == 4 and drawn
+    for episode in drawn:
+        number, (turn,) = len(episode.prefix), episode.turns
+        expert = shown[episode.task].turns
+        assert [turn.action for turn in episode.prefix] == [turn.action for turn in expert[:number]]
+        assert turn.observation == expert[number].observation and turn.action != expert[number].action
+        assert turn.sampled and turn.action_ids and episode.final_observation
+    rows = list(read_episodes(run / "episodes" / "experience.jsonl"))
+    assert [row.turns[0].action for row in rows] == [episode.final_observation for episode in drawn]
+    assert all(row.turns[0].observation == ASK and row.turns[0].action_ids and row.prompt_ids for row in rows)
+
+
+def test_it_takes_as_many_updates_as_imitation_and_is_charged(run: Path) -> None:
+    assert len(small.lines(run / "sft" / "metrics.jsonl")) == 3  # epochs of 4 rows in batches of 4
+    units = {line["kind"]: line["units"] for line in small.lines(run / "ledger.jsonl")}
+    assert (units["demonstration"], units["alternative"]) == (8, 4)
+
+
+def test_a_teacher_is_another_model_from_the_first_step_on(run: Path, tmp_path: Path) -> None:
+    """The model that was fine-tuned above teaches the one that it began with; a reference policy would be 0 apart at first."""
+    words = ("algo=distill", f"algo.teacher={run}", "rollout_form=tcod", "rollout_form.tcod.every=1", "budget=rl_only")
+    taught = small.finish(tmp_path, *words, "reward=dense", timeout_s=SECONDS)
+    steps = small.lines(taught / "rl" / "metrics.jsonl")
+    assert len(steps) == 3 and all(abs(step["reward/kl_penalty"]) > 1e-4 for step in steps)
+    assert all(abs(step["actor/grad_norm"]) > 0 for step in steps)
