@@ -52,7 +52,7 @@ def test_equal_prompts_and_equal_answers_are_fed_once() -> None:
 
 
 def test_what_does_not_fit_is_an_error_of_its_own() -> None:
-    shared = SharedRows(Generator(make_model(), [1], 0))
+    shared = SharedRows(Generator(make_model(), [1]))
     long, short = shared.generate([SampleRequest("a", [11] * 250, 12), SampleRequest("b", [11] * 5, 2)])
     assert isinstance(long, RequestTooLong) and len(short.token_ids) <= 2
 
