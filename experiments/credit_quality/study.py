@@ -7,6 +7,7 @@ import json
 import multiprocessing
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -20,7 +21,7 @@ from envs.types import TaskRef
 from experiments.credit_quality.measured_game import MeasuredGame
 from experiments.credit_quality.worker import Job, Worker, do, start
 from experiments.evaluation.policies import PolicyRef
-from records.process.exit_codes import Refusal
+from records.process.exit_codes import Failure, Refusal
 from records.run_folder import OUTPUT_KEYS
 from rollouts.prompt_forms.registry import unusual
 from tasks.evaluation_sets import evaluation_settings, prepare_evaluation_sets
@@ -158,5 +159,8 @@ class _Pool:
         while left:
             done, _ = wait(left, return_when=FIRST_COMPLETED)
             for future in done:
-                future.result()
+                try:
+                    future.result()
+                except BrokenProcessPool as error:
+                    raise Failure("a process that played games was killed, for want of memory perhaps") from error
                 yield left.pop(future)

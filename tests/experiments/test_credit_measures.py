@@ -43,7 +43,7 @@ def test_intervals_cover_the_truth_at_their_nominal_rate(maker: Maker) -> None:
     hits = dict.fromkeys(target, 0)
     for first in range(0, REPETITIONS * TASKS, TASKS):
         part, turns = played.truth(first, first + TASKS)
-        found = rated({name: task_sums(part, credit[turns]) for name, credit in credits.items()}, draws=400)
+        found = rated({name: task_sums(part, credit[turns]) for name, credit in credits.items()}, draws=250)
         for (measure, name), value in target.items():
             interval = found[measure][name]
             hits[measure, name] += interval.low - 1e-9 <= value <= interval.high + 1e-9

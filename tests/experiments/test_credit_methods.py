@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -33,9 +34,13 @@ def episode(path: str, rewards: list[int], windows: bool = False) -> Episode:
     return Episode("t", 1, "test", "win", [], [1], turns, outcome, final_observation=words[-1])
 
 
-def credit(word: str, windows: bool = False, **more: str) -> np.ndarray:
-    groups = [[episode(*path, windows=windows) for path in group] for group in PATHS]
-    return method(word, [f"{key}={value}" for key, value in more.items()]).credit(groups)
+@cache
+def made(word: str) -> Method:
+    return method(word, [])
+
+
+def credit(word: str, windows: bool = False) -> np.ndarray:
+    return made(word).credit([[episode(*path, windows=windows) for path in group] for group in PATHS])
 
 
 def every_turn(numbers: np.ndarray) -> np.ndarray:
@@ -80,13 +85,10 @@ def test_graft_is_what_a_turn_changed_in_the_values_of_its_group() -> None:
     ("word", "answer"),
     [
         ("gigpp", "did you mean gigpo?"),
-        ("gigpo:weigth=2", "did you mean credit.gigpo.weight?"),
         ("gigpo:weight", "weight must be KEY=VALUE"),
         ("ppo", "needs a critic"),
-        ("turn_ppo", "needs a critic"),
         ("aem", "needs the entropy"),
         ("dapo", "chooses filter too"),
-        ("tree_grpo", "chooses rollout_form too"),
         ("reinforce_plus_plus+gigpo", "gigpo"),
     ],
 )

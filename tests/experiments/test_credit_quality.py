@@ -125,6 +125,7 @@ def test_refused_before_anything_is_played(run: Run, arguments: list[str], answe
     assert code == 2 and answer in err
 
 
+@pytest.mark.slow
 def test_two_processes_find_what_one_finds(run: Run, tmp_path: Path) -> None:
     small = ["expert", "noise=0.7", *COUNTING, "tasks=3", "samples=3", "k=4", "methods=[grpo]"]
     assert run(*small, "processes=1")[0] == 0

@@ -1,7 +1,6 @@
 """Very many answers to few prompts: equal prompts are computed once, and answers share a row for as long as their tokens are equal.
 
-An answer is that of the ``Generator`` to the same request, up to rounding: it depends on prompt, parameters and seed. The model
-must be of a kind that ``LlamaForward`` knows, whose modules keep transformers' own attention.
+An answer is that of the ``Generator`` to the same request, up to rounding: it depends on prompt, parameters and seed.
 """
 
 from __future__ import annotations
@@ -15,12 +14,12 @@ import torch
 
 from rollouts.sampling import RequestTooLong, Sample, SampleRequest
 from verl_plugin.servers.transformers_server.generator import Generator
-from verl_plugin.servers.transformers_server.ragged_cache import RaggedCache
+from verl_plugin.servers.transformers_server.key_values import KeyValues, Stretch
+from verl_plugin.servers.transformers_server.packing import Packing, Span
 from verl_plugin.servers.transformers_server.sampling import Rules, draw, uniforms
 
-ANSWERS_AT_ONCE = 128
+ANSWERS_AT_ONCE = 64
 PROMPT_BYTES = 512 * 2**20
-PAD = 0  # any id of the vocabulary: what it gives is never seen
 Key = tuple[bytes, int]  # prompt, seed
 
 
@@ -29,7 +28,7 @@ class SharedRows:
 
     def __init__(self, generator: Generator) -> None:
         self.generator = generator
-        self.cache = RaggedCache(generator.model)
+        self.memory = KeyValues(generator.model, 0)  # of one batch
         self._answers: dict[Key, Sample] = {}
         self._prompts = _Prompts()
         self.tokens = 0  # fed to the model since the last ``forget``
@@ -92,7 +91,7 @@ class _Prompt:
 
     @property
     def start(self) -> int:
-        return 0 if self.known is None else self.known.shape[3]
+        return 0 if self.known is None else self.known.shape[2]
 
     @property
     def new(self) -> int:
@@ -100,7 +99,7 @@ class _Prompt:
 
 
 class _Prompts:
-    """Keys and values of prompts, (layer, key or value, head, token, head size); the oldest go."""
+    """Keys and values of prompts, (layer, key or value, token, head, head size); the oldest go."""
 
     def __init__(self) -> None:
         self._states: dict[bytes, torch.Tensor] = {}
@@ -112,7 +111,7 @@ class _Prompts:
         for length in sorted((length for length in self._lengths if length <= len(packed)), reverse=True):
             states = self._states.get(packed[:length])
             if states is not None:
-                return states[:, :, :, :-1] if length == len(packed) else states
+                return states[:, :, :-1] if length == len(packed) else states
         return None
 
     def put(self, packed: bytes, states: torch.Tensor) -> None:
@@ -130,10 +129,10 @@ class _Prompts:
 
 @dataclass(frozen=True)
 class _Row:
-    """Answers with the same tokens so far: ``token`` is the newest, at ``column`` of the cache's row ``place``."""
+    """Answers with the same tokens so far: ``token`` is the newest; ``known`` tokens before it stand in the stretch."""
 
-    place: int
-    column: int
+    stretch: Stretch
+    known: int
     token: int
     members: list[int]
 
@@ -142,70 +141,57 @@ class _Batch:
     """One chunk from prompts to answers."""
 
     def __init__(self, owner: SharedRows, prompts: Sequence[_Prompt]) -> None:
-        self.owner, self.model, self.cache = owner, owner.generator.model, owner.cache
-        self.prompts = prompts
+        self.owner, self.memory, self.prompts = owner, owner.memory, prompts
         self.keys = [(prompt.packed, request.seed) for prompt in prompts for request in prompt.requests]
         self.requests = [request for prompt in prompts for request in prompt.requests]
         self.longest = max(request.max_tokens for request in self.requests)
-        self.uniform = torch.as_tensor(np.stack([uniforms(request.seed, self.longest) for request in self.requests]))
+        self.device = self.memory.buffer.device
+        uniform = np.stack([uniforms(request.seed, self.longest) for request in self.requests])
+        self.uniform = torch.as_tensor(uniform, device=self.device)
         self.eos = set(owner.generator.eos.tolist())
         self.tokens: list[list[int]] = [[] for _ in self.requests]
         self.logprobs: list[list[float]] = [[] for _ in self.requests]
-        self.cache.begin(len(self.requests), max(len(prompt.ids) for prompt in prompts) + self.longest)
 
     def run(self) -> dict[Key, Sample]:
-        logits, rows = self._prefill(), self._first_rows()
+        self.memory.clear()
+        rows, logits = self._read_prompts()
         for step in range(self.longest):
-            rows = self._close_ranks(self._forked(rows, self._draw(rows, logits, step)))
+            rows = self._forked(rows, self._draw(rows, logits, step))
             if not rows:
                 break
-            logits = self._forward(rows)
+            logits = self._forward([row.token for row in rows], [Span(row.stretch.start, row.known, 1) for row in rows])
         samples = (Sample(tuple(ids), tuple(own)) for ids, own in zip(self.tokens, self.logprobs, strict=True))
         return dict(zip(self.keys, samples, strict=True))
 
-    def _first_rows(self) -> list[_Row]:
-        rows, first = [], 0
-        for place, prompt in enumerate(self.prompts):
-            members = list(range(first, first + len(prompt.requests)))
-            rows.append(_Row(place, len(prompt.ids) - 1, -1, members))
-            first += len(members)
-        return rows
-
-    def _prefill(self) -> torch.Tensor:
-        """Feed what is new of the prompts, right-padded; logits (rows, vocabulary) after their last tokens."""
-        self.cache.rows = self.used = len(self.prompts)
-        for place, prompt in enumerate(self.prompts):
+    def _read_prompts(self) -> tuple[list[_Row], torch.Tensor]:
+        """Feed what is new of them; logits (prompts, vocabulary) after their last tokens."""
+        stretches = self.memory.take([prompt.requests[0] for prompt in self.prompts])
+        for prompt, stretch in zip(self.prompts, stretches, strict=True):
             if prompt.known is not None:
-                self.cache.load(place, prompt.known)
-        sizes = torch.tensor([[prompt.new] for prompt in self.prompts])
-        width = int(sizes.max())
-        ids = torch.tensor([[*prompt.ids[prompt.start :], *[PAD] * (width - prompt.new)] for prompt in self.prompts])
-        offsets = torch.arange(width)[None]
-        positions = torch.tensor([[prompt.start] for prompt in self.prompts]) + torch.minimum(offsets, sizes - 1)
-        logits = self._feed(ids, positions, offsets < sizes, sizes.squeeze(1) - 1)
-        for place, prompt in enumerate(self.prompts):
-            self.owner._prompts.put(prompt.packed, self.cache.save(place, len(prompt.ids)))
-        return logits
+                self.memory.buffer[:, :, stretch.start : stretch.start + prompt.start] = prompt.known
+        spans = [Span(own.start, prompt.start, prompt.new) for prompt, own in zip(self.prompts, stretches, strict=True)]
+        logits = self._forward([i for prompt in self.prompts for i in prompt.ids[prompt.start :]], spans)
+        rows, first = [], 0
+        for prompt, stretch in zip(self.prompts, stretches, strict=True):
+            size, members = len(prompt.ids), list(range(first, first + len(prompt.requests)))
+            states = self.memory.buffer[:, :, stretch.start : stretch.start + size]
+            self.owner._prompts.put(prompt.packed, states.clone())
+            rows.append(_Row(stretch, size - 1, prompt.ids[-1], members))
+            first += len(members)
+        return rows, logits
 
-    def _feed(self, ids: torch.Tensor, positions: torch.Tensor, real: torch.Tensor, last: torch.Tensor) -> torch.Tensor:
-        self.owner.tokens += int(real.sum())
-        device = self.model.device
-        hidden = self.model.model(
-            input_ids=ids.to(device),
-            attention_mask=self.cache.aim(positions.to(device), real.to(device)),
-            position_ids=positions.to(device),
-            past_key_values=self.cache,
-            use_cache=True,
-        ).last_hidden_state
-        return self.model.lm_head(hidden[torch.arange(len(ids), device=device), last.to(device)]).cpu()
+    def _forward(self, ids: Sequence[int], spans: Sequence[Span]) -> torch.Tensor:
+        self.owner.tokens += len(ids)
+        return self.owner.generator.forward(torch.tensor(ids, device=self.device), Packing(self.memory, spans))
 
     def _draw(self, rows: Sequence[_Row], logits: torch.Tensor, step: int) -> list[int]:
         """Each answer's next token, in the order of the rows' members; it is written down."""
         members = [member for row in rows for member in row.members]
         asked = [self.requests[member] for member in members]
-        rules = Rules([one.temperature for one in asked], [one.top_p for one in asked], [one.top_k for one in asked])
-        places = torch.tensor([row.place for row in rows for _ in row.members])
-        tokens, logprobs = draw(logits[places], rules, self.uniform[members, step])
+        settings = [[one.temperature for one in asked], [one.top_p for one in asked], [one.top_k for one in asked]]
+        counts = torch.tensor([len(row.members) for row in rows], device=self.device)
+        own = logits.repeat_interleave(counts, dim=0)
+        tokens, logprobs = draw(own, Rules(*settings, self.device), self.uniform[members, step])
         for member, token, logprob in zip(members, tokens.tolist(), logprobs.tolist(), strict=True):
             self.tokens[member].append(token)
             self.logprobs[member].append(logprob)
@@ -221,38 +207,12 @@ class _Batch:
                 if token not in self.eos and len(self.tokens[member]) < self.requests[member].max_tokens:
                     following[token].append(member)
             for number, (token, members) in enumerate(following.items()):
-                place = self._copied(row) if number else row.place
-                after.append(_Row(place, row.column + 1, token, members))
+                stretch = self._copied(row) if number else row.stretch
+                after.append(_Row(stretch, row.known + 1, token, members))
         return after
 
-    def _copied(self, row: _Row) -> int:
-        """A row of its own, with the same columns."""
-        self._move(row.place, self.used, row.column + 1)
-        self.used += 1
-        return self.used - 1
-
-    def _move(self, source: int, target: int, columns: int) -> None:
-        self.cache.buffer[:, :, target, :, :columns] = self.cache.buffer[:, :, source, :, :columns]
-
-    def _close_ranks(self, rows: list[_Row]) -> list[_Row]:
-        """Once at most half of the rows go on, they move to the front."""
-        if len(rows) > self.used // 2:
-            return rows
-        closed = []
-        for place, row in enumerate(sorted(rows, key=lambda row: row.place)):
-            if place != row.place:
-                self._move(row.place, place, row.column)
-            closed.append(_Row(place, row.column, row.token, row.members))
-        self.used = len(closed)
-        return closed
-
-    def _forward(self, rows: Sequence[_Row]) -> torch.Tensor:
-        """Feed every row's newest token; what stands in the places of rows that have ended is padding."""
-        self.cache.rows = self.used
-        ids, positions = torch.full((self.used,), PAD), torch.zeros(self.used, dtype=torch.int64)
-        real = torch.zeros(self.used, dtype=torch.bool)
-        places = torch.tensor([row.place for row in rows])
-        ids[places] = torch.tensor([row.token for row in rows])
-        positions[places] = torch.tensor([row.column for row in rows])
-        real[places] = True
-        return self._feed(ids[:, None], positions[:, None], real[:, None], torch.zeros(self.used, dtype=torch.int64))
+    def _copied(self, row: _Row) -> Stretch:
+        """A stretch of its own, with the same tokens."""
+        (stretch,) = self.memory.take([self.requests[row.members[0]]])
+        self.memory.copy(row.stretch, stretch, 0, row.known + 1)
+        return stretch
