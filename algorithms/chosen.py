@@ -123,6 +123,10 @@ class Chosen:
         """What of the policy has to be known: ``entropy``, ``values``."""
         return frozenset(need for method in self._made() for need in getattr(method, "needs", ()))
 
+    def heads(self) -> int:
+        """Of the critic."""
+        return max((getattr(method, "heads", 1) for method in self._made()), default=1)
+
     def reads(self) -> frozenset[str]:
         """Names of the rewards that they read, besides the trained one."""
         return frozenset(name for method in self._made() for name in getattr(method, "reads", ())) - {TRAINED}

@@ -60,6 +60,7 @@ ALGORITHMS: dict[str, Algorithm] = {
             "aem",
             "hgpo",
             "mt_grpo",
+            "graft",
             "dapo",
             "dr_grpo",
             "clip_higher",
@@ -70,10 +71,13 @@ ALGORITHMS: dict[str, Algorithm] = {
             "spear",
             "tree_grpo",
             "arpo",
+            "aepo",
+            "supo",
+            "rlvmr",
         ),
         replace(_GRPO, built_on="grpo"),
     ),
-    **dict.fromkeys(("epo", "starpo_s"), replace(_PPO, built_on="ppo")),
+    **dict.fromkeys(("epo", "starpo_s", "mem1"), replace(_PPO, built_on="ppo")),
     "rloo": _RLOO,
     "loop": replace(_RLOO, built_on="rloo"),
     "lite_ppo": Algorithm("turngrid_lite_ppo", needs_group=True, grain="episode", function="algorithms.group:lite_ppo"),
@@ -95,6 +99,7 @@ ESTIMATORS: dict[str, str] = {
     "turn_ppo": "algorithms.estimators.turn_gae:TurnGae",
     "step_ppo": "algorithms.estimators.turn_gae:TurnGae",
     "bi_level_gae": "algorithms.estimators.bi_level_gae:BiLevelGae",
+    "hiper": "algorithms.estimators.hiper:Hiper",
     "distill": "algorithms.estimators.distill:Distill",
 }
 ON_TURNS = "turngrid_turns"
@@ -110,6 +115,8 @@ SLOTS: dict[str, dict[str, str]] = {
         "tree": "rollouts.forms.tree:Tree",
         "arpo": "rollouts.forms.arpo:Arpo",
         "aepo": "rollouts.forms.aepo:Aepo",
+        "summary": "rollouts.forms.summary:Summary",
+        "mem1": "rollouts.forms.summary:Mem1",
     },
     "shaping": {
         "g_ra": "rewards.shaping.g_ra:GRa",
@@ -117,6 +124,7 @@ SLOTS: dict[str, dict[str, str]] = {
         "invalid_action": "rewards.shaping.penalties:InvalidAction",
         "format": "rewards.shaping.penalties:Format",
         "overlong": "rewards.shaping.overlong:Overlong",
+        "subgoals": "rewards.shaping.subgoals:Subgoals",
     },
     "filter": {
         "void_turns": "algorithms.filters.void_turns:VoidTurns",
@@ -131,11 +139,13 @@ SLOTS: dict[str, dict[str, str]] = {
         "gigpo": "algorithms.credit.gigpo:Gigpo",
         "salt": "algorithms.credit.salt:Salt",
         "aem": "algorithms.credit.aem:Aem",
+        "aepo": "algorithms.credit.aepo:Aepo",
         "hgpo": "algorithms.credit.hgpo:Hgpo",
         "mt_grpo": "algorithms.credit.mt_grpo:MtGrpo",
         "empg": "algorithms.credit.empg:Empg",
         "graft": "algorithms.credit.graft:Graft",
         "tree": "algorithms.credit.tree:Tree",
+        "rlvmr": "algorithms.credit.rlvmr:Rlvmr",
     },
     "loss": {
         "turn_clip": "algorithms.losses.turn_clip:TurnClip",
@@ -166,8 +176,8 @@ ON_BATCH = tuple(slot for slot in SLOTS if slot not in IN_ROLLOUT)  # slots that
 
 LOSS_MODE = "turngrid"  # of verl's actor.policy_loss.loss_mode, where ``loss=`` chooses a form of ours
 
-# What makes two states of a group equal (``algo.state``): the observation, with the goal, or all that was seen and done before.
-STATES = ("observation", "observation+goal", "history")
+# What makes two states of a group equal (``algo.state``): the observation, with the goal, with the turn's number, or all that was seen and done before.
+STATES = ("observation", "observation+goal", "observation+turn", "history")
 
 
 def on_turns(algo: str) -> bool:

@@ -28,6 +28,7 @@ class Tokens:
         reward: trained rewards, with the KL to the reference where that is part of them.
         value: the critic's value before the token; None: there is no critic.
         entropy: nats, of the policy that sampled the token; None: not computed.
+        heads: ``value`` of the critic's further heads, where an estimator asks for more than one.
         kl: what the KL to the reference, or a teacher, adds to the reward; None: nothing.
     """
 
@@ -35,7 +36,15 @@ class Tokens:
     reward: Tensor
     value: Tensor | None = None
     entropy: Tensor | None = None
+    heads: tuple[Tensor, ...] = ()
     kl: Tensor | None = None
+
+
+class Head(NamedTuple):
+    """What a further head of the critic is to say, (E, K), and the tokens that it is trained on, (B, T) bool."""
+
+    returns: Tensor
+    targets: Tensor
 
 
 class Estimate(NamedTuple):
@@ -44,19 +53,22 @@ class Estimate(NamedTuple):
     Attributes:
         advantages: what stands where there is no action is never read.
         returns: what a critic is to say.
-        targets: (B, T) bool, the action tokens that the critic is trained on; None: all.
+        targets: (B, T) bool, the action tokens that the critic is trained on; None: all, which more than one head does not allow.
+        heads: of the critic's further heads.
     """
 
     advantages: Tensor
     returns: Tensor
     targets: Tensor | None = None
+    heads: tuple[Head, ...] = ()
 
 
 class Estimator(Protocol):
     """From rewards to advantages, where turns, values or entropy have a part in it (``algo=``).
 
-    ``needs``: "values" trains a critic beside the policy, "teacher" puts ``algo.teacher`` in the reference policy's place. ``compares``: it needs several samples a prompt. ``grain``: what has an
-    advantage of its own.
+    ``needs``: "values" trains a critic beside the policy, "teacher" puts ``algo.teacher`` in the reference policy's place.
+    ``compares``: it needs several samples a prompt. ``grain``: what has an advantage of its own. Where they are given: ``heads``, how
+    many the critic has; ``labels``, those of the prompt form that it needs (of credit and reward transforms too).
     """
 
     needs: ClassVar[Needs]
@@ -85,7 +97,8 @@ class Credit(Protocol):
 
     ``grains``: what may have an advantage of its own before it acts (``algorithms.registry.Algorithm.grain``); what adds a
     number a turn must not meet advantages that differ from token to token ("token": it only ever multiplies them).
-    ``compares``: it needs several samples a prompt. ``compares_turns``, where it is given: it compares turns with each other.
+    ``compares``: it needs several samples a prompt. ``compares_turns``, where it is given: it compares turns with each other;
+    ``by_number``: turn t with turn t.
     """
 
     needs: ClassVar[Needs]

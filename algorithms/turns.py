@@ -18,6 +18,7 @@ from algorithms.pools import pools
 OF_ROW = ("outcome", "tree")  # one entry a row, others one a turn
 OUTCOMES = ("won", "lost", "out_of_turns", "out_of_context")
 NAMED = "named_"  # what the records of a reward's name begin with
+SPAN, ENDS = "span_", ("first", "last")  # and those of a part of an answer
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,9 @@ class Turns:
         named: float64, other rewards of the turn by name: those that a chosen method says that it ``reads``.
         tree: (E,) int64, which of its group's trees an episode is a leaf of; None: the rollout form has no branches.
         node: int64, equal where episodes of a group share a turn; None likewise.
+        label: int64, what kind of answer it is: a number in the prompt form's ``labels`` from 1, 0 for none; None: it has none.
+        spans: (2, E, K) int64 by part of an answer (the prompt form's ``parts``): the first of the turn's tokens that is in it and
+            the one after the last; equal where the answer lacks it.
     """
 
     group: Tensor
@@ -68,6 +72,8 @@ class Turns:
     named: Mapping[str, Tensor] = field(default_factory=dict)
     tree: Tensor | None = None
     node: Tensor | None = None
+    label: Tensor | None = None
+    spans: Mapping[str, Tensor] = field(default_factory=dict)
 
     @property
     def score(self) -> Tensor:
@@ -123,6 +129,48 @@ class Turns:
         return found.reshape(self.mask.shape)
 
 
+class ActionTokens:
+    """The n action tokens of a table, row by row: a fraction of (B, T), so that a method may look at them often.
+
+    Attributes:
+        places: (B, T) bool, where they stand.
+        turn: (n,) int64, the index of each one's turn into the flattened (E, K) arrays.
+        number: (n,) int64, its number within the turn, from 0.
+    """
+
+    def __init__(self, turns: Turns) -> None:
+        self.places = turns.place >= 0
+        self.turn = turns.place[self.places]
+        self._shape = turns.mask.shape
+        count = torch.arange(len(self.turn))
+        begins = self.turn.diff(prepend=self.turn.new_tensor([-1])) != 0
+        self.number = count - (count * begins).cummax(dim=0).values if len(count) else count
+
+    def of(self, matrix: Tensor) -> Tensor:
+        """(E, K) -> (n,): what stands at each token's turn."""
+        return matrix.flatten()[self.turn]
+
+    def inside(self, span: Tensor) -> Tensor:
+        """(n,) bool, of a span as in ``Turns.spans``."""
+        first, last = span
+        return (self.number >= self.of(first)) & (self.number < self.of(last))
+
+    def at(self, some: Tensor, tokens: Tensor) -> Tensor:
+        """(B, T) -> (E, K), float64: what stands at the one token of each turn that is in ``some``, (n,) bool."""
+        found = torch.zeros(self._shape.numel(), dtype=torch.float64)
+        found[self.turn[some]] = tokens[self.places][some].double()
+        return found.reshape(self._shape)
+
+    def any(self, some: Tensor) -> Tensor:
+        """(n,) bool -> (E, K) bool: turns with such a token."""
+        return torch.bincount(self.turn[some], minlength=self._shape.numel()).reshape(self._shape) > 0
+
+    def back(self, numbers: Tensor) -> Tensor:
+        """(n,) -> (B, T), 0 elsewhere; what is not bool is float32."""
+        numbers = numbers if numbers.dtype == torch.bool else numbers.float()
+        return torch.zeros(self.places.shape, dtype=numbers.dtype).masked_scatter_(self.places, numbers)
+
+
 def turn_ids(loss_mask: Tensor) -> Tensor:
     """Number each row's turns; a turn is a run of ones, since context tokens follow each turn but the last.
 
@@ -150,7 +198,7 @@ def turn_table(
     Args:
         rows: (B, T) each: ``loss_mask`` and ``reward``; where they are known ``entropy`` (nats) and ``values``.
         turns: for each row a tensor with one entry a turn, under ``state``, ``after``, ``action``, ``valid``, ``parsed``, where
-            they are known ``garbled``, ``node`` and ``named_NAME``; with one entry a row ``outcome`` and, where there are trees,
+            they are known ``garbled``, ``node``, ``label``, ``named_NAME`` and ``span_PART_first``, ``_last``; with one entry a row ``outcome`` and, where there are trees,
             ``tree``.
         members: the numbers of an episode's rows in their order, by the episode's name.
         groups: (B,) the prompt of each row.
@@ -184,8 +232,20 @@ def turn_table(
         named={name.removeprefix(NAMED): table.double() for name, table in known.items() if name.startswith(NAMED)},
         tree=_of_episode(turns["tree"], live) if "tree" in turns else None,
         node=known.get("node"),
+        label=known.get("label"),
+        spans=_spans(known),
     )
     return _with_policy(table, rows)
+
+
+def span_field(part: str, end: str) -> str:
+    return f"{SPAN}{part}_{end}"
+
+
+def _spans(known: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    first = f"_{ENDS[0]}"
+    parts = [name[len(SPAN) : -len(first)] for name in known if name.startswith(SPAN) and name.endswith(first)]
+    return {part: torch.stack([known[span_field(part, end)] for end in ENDS]) for part in parts}
 
 
 def _with_policy(table: Turns, rows: Mapping[str, Tensor]) -> Turns:
@@ -230,11 +290,13 @@ def _table(
     return table
 
 
-def discounted(numbers: Tensor, factor: float) -> Tensor:
-    """(E, K): a turn's number and all later ones, each times ``factor`` for every turn between."""
+def discounted(numbers: Tensor, factor: float | Tensor) -> Tensor:
+    """(E, K): a turn's number and all later ones, each times ``factor`` for every turn between; of shape (E, K) it is that of the
+    step from a turn to the next."""
     sums, running = torch.zeros_like(numbers), numbers.new_zeros(len(numbers))
+    factors = torch.as_tensor(factor, dtype=numbers.dtype).expand(numbers.shape)
     for turn in reversed(range(numbers.shape[1])):
-        running = numbers[:, turn] + factor * running
+        running = numbers[:, turn] + factors[:, turn] * running
         sums[:, turn] = running
     return sums
 

@@ -146,11 +146,11 @@ class NoPasses(TransformersServer):
 
     ANSWER = (17, 23, 42, 5, 2)  # the last one ends a turn
 
-    def _generate(self, requests: list[SampleRequest]) -> tuple[list[GenResult], int | None]:
+    def _generate(self, requests: list[SampleRequest]) -> list[GenResult]:
         self._stats.batches += 1
         self._stats.requests += len(requests)
         self._stats.sampled_tokens += len(requests) * len(self.ANSWER)
-        return [GenResult(list(self.ANSWER), [-1.0] * len(self.ANSWER), "eos") for _ in requests], self._step
+        return [GenResult(list(self.ANSWER), [-1.0] * len(self.ANSWER), "eos", step=self._step) for _ in requests]
 
 
 def start_server(config: DictConfig, passes: bool) -> Any:

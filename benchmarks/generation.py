@@ -63,7 +63,7 @@ def make_turns(episodes: int, turns: int, vocabulary: int) -> list[TurnBatch]:
 
 
 def run_ours(generator: Generator, batches: Sequence[TurnBatch]) -> None:
-    generator.prefixes.clear()
+    generator.memory.clear()
     for turn, batch in enumerate(batches):
         generator.generate(
             [
@@ -125,7 +125,7 @@ def main() -> None:
     model = model.float().eval()
     batches = make_turns(args.episodes, args.turns, model.config.vocab_size)
     # copies, since a generator gives its model an attention of its own
-    ours, forgetful = (Generator(copy.deepcopy(model), [], 0, prefix_bytes=size) for size in (PREFIX_BYTES, 0))
+    ours, forgetful = (Generator(copy.deepcopy(model), [], prefix_bytes=size) for size in (PREFIX_BYTES, 0))
     sides: dict[str, Callable[[], None]] = {
         "ours": lambda: run_ours(ours, batches),
         "without_prefixes": lambda: run_ours(forgetful, batches),

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from omegaconf import DictConfig, OmegaConf
 
-from config.prompts import form_of, in_windows
+from config.prompts import form_of, one_row, several_rows
 from envs.names import meant
 from rollouts.chat_policy import Endpoint, EndpointError
 from tasks.budget import allocate_budget
@@ -58,8 +58,8 @@ def _problems(config: DictConfig) -> Iterator[str]:
         yield f"{asked} begins with demonstrations and budget={config.budget.name} buys none: choose budget=sft_rl"
     if config.demos.source != "expert":
         yield f"{asked} replays expert plans: set demos.source=expert, not {config.demos.source}"
-    if key := in_windows(config):
-        yield f"{asked} replays turns, which a window would leave out: set {key.split('=')[0]} to null, not {key}"
+    if key := several_rows(config):
+        yield f"{asked} replays turns, which a window or a summary would leave out: choose {one_row(key)}, not {key}"
     yield from (_of_reflection if kind == REFLECTION else _of_world_model)(config, asked)
 
 

@@ -22,6 +22,7 @@ from envs.extensions import UnknownName
 from envs.names import nearest
 
 SAMPLING = "dynamic_sampling"  # of the filters, the one that also says what is played
+HEADS = "critic.model.override_config.value_heads"
 SAMPLER = ("pkg://verl_plugin.training.dynamic_sampling", "DynamicSampler")
 
 
@@ -108,11 +109,15 @@ def fill_in(config: DictConfig) -> None:
 
     Entropy of the policy that sampled: verl computes it in a pass of its own, which ``bypass_mode`` leaves out. Entropy with a
     gradient, for a loss term: the update computes it too. Values: a critic, which verl trains by itself for its own ``gae``
-    alone. A teacher: its log-probs, as verl computes those of a reference policy. Dynamic sampling: a replay buffer of ours.
+    alone; and its heads, where they are more than one. A teacher: its log-probs, as verl computes those of a reference policy. Dynamic
+    sampling: a replay buffer of ours.
     """
     if not any(config.get(slot) for slot in SLOTS) and not on_turns(config.algo.name):
         return
-    needs = made(config).needs()
+    chosen = made(config)
+    needs = chosen.needs()
+    if (heads := chosen.heads()) > 1 and OmegaConf.select(config, HEADS) is None:
+        OmegaConf.update(config, HEADS, heads, force_add=True)
     if "values" in needs and config.critic.enable is None:
         config.critic.enable = True
     if "teacher" in needs:

@@ -6,10 +6,11 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
+from algorithms.registry import FORM
 from config.errors import ConfigError
 from rollouts.prompt_forms.form import PromptForm
 from rollouts.prompt_forms.registry import PLAIN, prompt_form
-from rollouts.window import window_of
+from rollouts.window import summed_up, window_of
 
 THINKING = "data.apply_chat_template_kwargs.enable_thinking"  # everybody's (``rollouts.chat_settings``)
 FOLLOWING = ("env.max_action_tokens", "data.max_response_length")
@@ -55,8 +56,19 @@ def form_of(config: DictConfig) -> PromptForm:
         raise ConfigError(f"prompt={config.prompt.name}: prompt.{error}") from error
 
 
-def in_windows(config: DictConfig) -> str:
+def several_rows(config: DictConfig) -> str:
     """The setting that makes several rows of an episode; "" where it is one."""
+    form = summed_up(config.get(FORM))
+    return in_windows(config) or (f"{FORM}={form}" if form else "")
+
+
+def one_row(setting: str) -> str:
+    """What to type instead of such a setting."""
+    return f"{FORM}=linear" if setting.startswith(FORM) else f"{setting.split('=')[0]}=null"
+
+
+def in_windows(config: DictConfig) -> str:
+    """The setting that leaves turns out of what the policy sees; "" where it sees all."""
     if config.prompt.history is not None:
         return f"prompt.history={config.prompt.history}"
     return "" if window_of(config.env, form_of(config)) is None else f"env.window_turns={config.env.window_turns}"

@@ -107,7 +107,7 @@ class Algo:
 
     Attributes:
         state: what makes two states of a group equal for methods that compare states: ``observation`` (None means that),
-            ``observation+goal``, or ``history``: everything that was seen and done before.
+            ``observation+goal``, ``observation+turn`` or ``history``: everything that was seen and done before.
     """
 
     name: str = MISSING

@@ -151,6 +151,14 @@ class TextEnv(abc.ABC):
     def _finish(self) -> RawStep:
         raise NotImplementedError(f"{type(self).__name__} does not grade unfinished episodes")
 
+    def saved(self) -> Any:
+        """The open episode as it stands, for ``restore``; None where it can only be played again from its start."""
+        return None
+
+    def restore(self, saved: Any) -> None:
+        """Go back to what ``saved`` gave, of the same game and this object."""
+        raise NotImplementedError(f"{type(self).__name__} does not save episodes")
+
     def close(self) -> None:
         """Give back what the environment holds. The object is not used again."""
         self._playing = False

@@ -110,6 +110,23 @@ class TextWorldEnv(TextEnv):
         text = observation_text(self._room, [message], self._inventory)
         return Observation(text=text, goal=self._shown.goal, legal=self._shown.legal, expert=self._shown.expert)
 
+    def saved(self) -> Any:
+        """The interpreter's memory and what was read of it. TextWorld's own tracking of facts, from which legal and expert commands
+        come, has no such copy."""
+        if self._infos.admissible_commands or self._infos.policy_commands:
+            return None
+        ours = (self._score, self._playing, self._room, self._moves, self._inventory, self._shown)
+        return self._game.unwrapped._jericho.get_state(), self._game.unwrapped.state, ours
+
+    def restore(self, saved: Any) -> None:
+        memory, state, ours = saved
+        self._game.unwrapped._jericho.set_state(memory)
+        layer = self._game
+        while layer is not None:  # each wrapper keeps the last state, and carries some of it over to the next
+            layer.state = state
+            layer = getattr(layer, "_wrapped_env", None)
+        self._score, self._playing, self._room, self._moves, self._inventory, self._shown = ours
+
     def close(self) -> None:
         super().close()
         if self._game is not None:

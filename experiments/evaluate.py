@@ -50,7 +50,7 @@ def _run(arguments: list[str]) -> int:
     words, options, overrides = split(arguments)
     from config import machine
 
-    config = _composed(words, overrides)
+    config = composed(words, overrides)
     asked = policies(words, _endpoint(options), config)
     if any(policy.kind == "checkpoint" for policy in asked):
         machine.check_gpus(config)
@@ -82,7 +82,7 @@ def _endpoint(options: Options) -> Endpoint | None:
     return None
 
 
-def _composed(words: Sequence[str], overrides: list[str]) -> DictConfig:
+def composed(words: Sequence[str], overrides: list[str]) -> DictConfig:
     """The config, checked for what an evaluation uses.
 
     Raises:

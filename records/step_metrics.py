@@ -28,6 +28,7 @@ def step_metrics(groups: Sequence[Sequence[Episode]], trained: str) -> dict[str,
         **_signal(learned, trained),
         **outcomes,
         **_play(episodes, turns),
+        **_summaries(episodes),
         **_form(episodes),
         **_thoughts(turns),
         **_refused(turns),
@@ -46,7 +47,7 @@ def validation_metrics(episodes: Sequence[Episode], samples: int) -> dict[str, f
         "success/validation": found["successes"] / len(episodes),
         "success/validation/low": found["low"],
         "success/validation/high": found["high"],
-        "rollout/validation/turns": _mean(len(episode.turns) for episode in episodes),
+        "rollout/validation/turns": _mean(len(episode.played_turns) for episode in episodes),
         "rollout/validation/episodes": float(len(episodes)),
     }
     return told if found["mean_score"] is None else {**told, "rollout/validation/score": found["mean_score"]}
@@ -94,9 +95,20 @@ def _thoughts(turns: Sequence[Turn]) -> dict[str, float]:
     return {"rollout/thought_tokens": _mean(turn.thought_tokens for turn in turns)}
 
 
+def _summaries(episodes: Sequence[Episode]) -> dict[str, float]:
+    """Where the policy sums up (``rollout_form=summary``): how often in an episode, and in how many tokens."""
+    said = [turn for episode in episodes for turn in episode.turns if turn.summary]
+    if not said:
+        return {}
+    return {
+        "rollout/summaries": len(said) / len(episodes),
+        "rollout/summary_tokens": _mean(len(turn.action_ids) for turn in said),
+    }
+
+
 def _rewards(episodes: Sequence[Episode]) -> dict[str, float]:
     """Each named reward on average: of a turn, and summed over an episode's turns."""
-    turns = [turn for episode in episodes for turn in episode.turns]
+    turns = [turn for episode in episodes for turn in episode.played_turns]
     found: dict[str, float] = {}
     for name in sorted({name for turn in turns for name in turn.rewards}):
         found[f"reward/{name}/turn"] = _mean(turn.rewards.get(name, 0.0) for turn in turns)
@@ -124,12 +136,13 @@ def _signal(groups: Sequence[Sequence[Episode]], trained: str) -> dict[str, floa
 
 def _play(episodes: Sequence[Episode], turns: Sequence[Turn]) -> dict[str, float]:
     """``entropy`` (nats a token) is the mean surprisal of what was sampled, which estimates it without another pass."""
+    played = [turn for turn in turns if not turn.summary]
     return {
         "rollout/episodes": float(len(episodes)),
-        "rollout/turns": _mean(len(episode.turns) for episode in episodes),
-        "rollout/invalid_actions": _mean(not turn.valid for turn in turns),
-        "rollout/unparsed_actions": _mean(not turn.parsed for turn in turns),
-        "rollout/tokens_per_turn": _mean(len(turn.action_ids) for turn in turns),
+        "rollout/turns": _mean(len(episode.played_turns) for episode in episodes),
+        "rollout/invalid_actions": _mean(not turn.valid for turn in played),
+        "rollout/unparsed_actions": _mean(not turn.parsed for turn in played),
+        "rollout/tokens_per_turn": _mean(len(turn.action_ids) for turn in played),
         "rollout/entropy": -_mean(logprob for turn in turns for logprob in turn.logprobs),
         "rollout/retries": float(sum(episode.retries for episode in episodes)),
         "rollout/sampled_tokens": float(sum(len(turn.action_ids) for turn in turns)),

@@ -29,7 +29,7 @@ def summarise(episodes: Sequence[Episode], samples_per_game: int = 1) -> dict[st
         ValueError: no episode.
     """
     won = [episode for episode in episodes if episode.won]
-    turns = [turn for episode in episodes for turn in episode.turns]
+    turns = [turn for episode in episodes for turn in episode.played_turns]
     tokens = [len(turn.action_ids) for turn in turns if turn.action_ids]
     rows = wins_by_sample(episodes, samples_per_game)
     interval = success_interval(rows)
@@ -40,7 +40,7 @@ def summarise(episodes: Sequence[Episode], samples_per_game: int = 1) -> dict[st
         "low": interval.low,
         "high": interval.high,
         "pass_at": _pass_at(rows),
-        "mean_turns_to_success": fmean(len(episode.turns) for episode in won) if won else None,
+        "mean_turns_to_success": fmean(len(episode.played_turns) for episode in won) if won else None,
         "invalid_share": sum(not turn.valid for turn in turns) / max(len(turns), 1),
         "unparsed_share": sum(not turn.parsed for turn in turns) / max(len(turns), 1),
         "tokens_per_turn": fmean(tokens) if tokens else None,

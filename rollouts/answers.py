@@ -36,4 +36,12 @@ def meaning(
         "thought": answer.thought,
         "thought_tokens": thought_tokens,
         "parsed": answer.parsed,
+        "label": answer.label,
+        "spans": {part: _ids_of(span, said, ids, stream) for part, span in answer.spans.items()} if stream else {},
     }
+
+
+def _ids_of(span: tuple[int, int], said: str, ids: Sequence[int], stream: TokenStream) -> list[int]:
+    """What ends with the answer has its end-of-turn token too."""
+    first, last = (stream.tokens_of(ids, said[:place]) if place else 0 for place in span)
+    return [first, len(ids) if span[1] == len(said) else last]

@@ -78,9 +78,11 @@ def _over(result: StepResult) -> bool:
 
 
 def _take_over(form: PromptForm, branch: Branch, seen: Observation, episode: Episode, view: View) -> None:
-    """Copies of the turns, without what they cost and earned there."""
+    """Copies of the turns, without what they cost and earned there; the window slides where it did there."""
     messages = [*(form.message(turn.observation, turn.admissible) for turn in branch.turns), message(form, seen)]
-    for turn, content in zip(branch.turns, messages[1:], strict=True):
+    for turn, shown, content in zip(branch.turns, messages[:-1], messages[1:], strict=True):
+        while turn.prompt_ids and view.prompt_ids != turn.prompt_ids and view.slide(shown):
+            pass
         taken = replace(turn, shared=True, rewards={}, info=dict(turn.info), act_seconds=0.0, env_seconds=0.0)
         episode.turns.append(taken)
         taken.context_ids = view.take(taken, content)

@@ -9,14 +9,21 @@ of the episode only, a turn with ``prompt_ids`` of its own begins another such s
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
 from envs.types import TASK_TYPE
 from rewards.shaping.view import TRAINED
 
-_NO_FORM: dict[str, Any] = {"answer": "", "thought": "", "thought_tokens": 0, "admissible": []}
+_NO_FORM: dict[str, Any] = {
+    "answer": "",
+    "thought": "",
+    "thought_tokens": 0,
+    "admissible": [],
+    "label": "",
+    "spans": {},
+}
 
 
 class Outcome(StrEnum):
@@ -45,8 +52,12 @@ class Turn:
     that was sampled by several has them; elsewhere the episode's ``policy_version`` stands for all turns.
     ``entropies`` are those of the tokens where a rollout form asked for them (``rollouts.sampling.Sample``).
     ``action`` is what the environment was given; ``answer`` is all that was said, where that is more (``rollouts.prompt_forms``):
-    ``thought`` and the first ``thought_tokens`` of the ids come before the action. ``admissible``: the actions that the prompt listed.
+    ``thought`` and the first ``thought_tokens`` of the ids come before the action. ``label`` is what kind of answer
+    it is; ``spans`` are the first of the ids of each of its parts and the one after the last. ``admissible``: the actions that the
+    prompt listed.
     ``shared``: the turn was sampled in another episode of the group, from which this one branched off later.
+    ``summary``: no turn of the environment's: the policy summed up what came before (``rollouts.summaries``), and ``action`` is what
+    it said. It has no reward; a turn with ``prompt_ids`` of its own follows.
     """
 
     observation: str
@@ -65,11 +76,14 @@ class Turn:
     prompt_ids: list[int] = field(default_factory=list)
     versions: list[int] = field(default_factory=list)
     shared: bool = False
+    summary: bool = False
     entropies: list[float] = field(default_factory=list)
     answer: str = ""
     thought: str = ""
     thought_tokens: int = 0
     admissible: list[str] = field(default_factory=list)
+    label: str = ""
+    spans: dict[str, list[int]] = field(default_factory=dict)
 
     @property
     def said(self) -> str:
@@ -140,6 +154,11 @@ class Episode:
         return [turn for turn in self.turns if not turn.shared]
 
     @property
+    def played_turns(self) -> list[Turn]:
+        """Those that the environment answered."""
+        return [turn for turn in self.turns if not turn.summary]
+
+    @property
     def prefix_tokens(self) -> int:
         """Those of the prompt that the replayed turns take, with the messages that answered them."""
         return sum(len(turn.action_ids) + len(turn.context_ids) for turn in self.prefix)
@@ -158,10 +177,15 @@ class Episode:
         return (min(found), max(found)) if found else (self.policy_version, self.policy_version)
 
     def to_dict(self) -> dict[str, Any]:
-        """What says nothing is left out, as group, score and versions are in most records."""
-        record = asdict(self)
+        """What says nothing is left out, as group, score and versions are in most records. Its lists are the episode's own:
+        ``dataclasses.asdict`` would copy every token."""
+        turns = {
+            "turns": [dict(vars(turn)) for turn in self.turns],
+            "prefix": [dict(vars(turn)) for turn in self.prefix],
+        }
+        record = vars(self) | turns
         for turn in (*record["prefix"], *record["turns"]):
-            _without(turn, versions=[], parsed=True, shared=False, entropies=[], **_NO_FORM)
+            _without(turn, versions=[], parsed=True, shared=False, summary=False, entropies=[], **_NO_FORM)
         _without(record, group="", score=None, shaping={}, prefix=[], guidance="", parent=None)
         _without(record, trained=True, trains_thoughts=True)
         return record

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from typing import Any
 
 from envs.types import Observation, StepResult
 from rewards.reward import one_a_turn
@@ -14,9 +15,10 @@ from rollouts.answers import listed, meaning, message
 from rollouts.begin import Session, begin
 from rollouts.episode import Episode, Outcome, Turn
 from rollouts.policy import Action, Policy, TurnContext
-from rollouts.prompts import assistant
+from rollouts.prompts import assistant, user
 from rollouts.spec import EpisodeSpec
 from rollouts.stream import TokenStream
+from rollouts.summaries import Summaries
 from rollouts.window import View
 
 CUT_OFF = (Outcome.OUT_OF_TURNS, Outcome.OUT_OF_CONTEXT)
@@ -42,8 +44,9 @@ async def run_episode(policy: Policy, session: Session, spec: EpisodeSpec, strea
         observation = result.observation
         if _ended(episode, result) or _void(episode, spec.void):
             break
-        if index + 1 < spec.max_turns:
-            _show(episode, spec, observation, view)
+        if index + 1 < spec.max_turns and not await _show(policy, episode, spec, observation, view, stream):
+            _out_of_context(episode)
+            break
     episode.final_observation = observation.text
     _versions(episode)
     if spec.grade_unfinished and episode.outcome in CUT_OFF:
@@ -98,11 +101,16 @@ async def _act(
 
 
 def _context(
-    episode: Episode, spec: EpisodeSpec, seen: Observation, view: View, stream: TokenStream | None
+    episode: Episode,
+    spec: EpisodeSpec,
+    seen: Observation,
+    view: View,
+    stream: TokenStream | None,
+    max_tokens: int | None = None,
 ) -> TurnContext:
     ids, index, group = stream.ids if stream else [], len(episode.turns), spec.prompt or spec.task.key
     place = (spec.task, seen, index, spec.sample, spec.step, group)
-    return TurnContext(view.messages, ids, *place, prompt_length=len(view.prompt_ids) - episode.prefix_tokens)
+    return TurnContext(view.messages, ids, *place, len(view.prompt_ids) - episode.prefix_tokens, max_tokens)
 
 
 def _turn(action: Action, spec: EpisodeSpec, goal: str, seen: Observation, stream: TokenStream | None) -> Turn:
@@ -117,13 +125,20 @@ def _turn(action: Action, spec: EpisodeSpec, goal: str, seen: Observation, strea
     return Turn(
         observation=seen.text,
         action_ids=ids,
-        logprobs=list(action.logprobs or ()),
+        **_as_sampled(action),
         sampled=sampled,
-        versions=[action.version if action.oldest is None else action.oldest, action.version],
-        entropies=list(action.entropies),
         admissible=listed(spec.form, seen),
         **meaning(spec.form, said, functions, ids, stream),
     )
+
+
+def _as_sampled(action: Action) -> dict[str, Any]:
+    oldest = action.version if action.oldest is None else action.oldest
+    return {
+        "logprobs": list(action.logprobs or ()),
+        "versions": [oldest, action.version],
+        "entropies": list(action.entropies),
+    }
 
 
 async def _step(session: Session, episode: Episode) -> StepResult:
@@ -157,8 +172,10 @@ async def _grade(session: Session, episode: Episode) -> None:
 
 
 def _out_of_context(episode: Episode) -> None:
-    """The row ends with the last action: what came after it is what had no room."""
+    """The row ends with the last action: what came after it is what had no room, or a summary that nothing came of."""
     episode.outcome = Outcome.OUT_OF_CONTEXT
+    if episode.turns and episode.turns[-1].summary:
+        episode.turns.pop()
     if episode.turns:
         episode.turns[-1].context_ids = []
 
@@ -180,9 +197,43 @@ def _void(episode: Episode, kind: str) -> bool:
     return True
 
 
-def _show(episode: Episode, spec: EpisodeSpec, observation: Observation, view: View) -> None:
-    episode.turns[-1].context_ids = view.show(message(spec.form, observation))
-    episode.messages.append(view.messages[-1])
+async def _show(
+    policy: Policy, episode: Episode, spec: EpisodeSpec, seen: Observation, view: View, stream: TokenStream | None
+) -> bool:
+    """What is to be answered next, in a new row where the present one is summed up first. False: that cannot be done."""
+    content = message(spec.form, seen)
+    episode.messages.append(user(content))
+    if (rules := view.to_be_summed_up) is None or stream is None:
+        episode.turns[-1].context_ids = view.show(content)
+        return True
+    if not rules.left(episode.turns) or not await _sum_up(rules, policy, episode, spec, seen, view, stream):
+        return False
+    view.begin_with(rules.told(episode.turns[-1].said), content)
+    return True
+
+
+async def _sum_up(
+    rules: Summaries,
+    policy: Policy,
+    episode: Episode,
+    spec: EpisodeSpec,
+    seen: Observation,
+    view: View,
+    stream: TokenStream,
+) -> bool:
+    """Ask for a summary; False: there is no room for it."""
+    episode.turns[-1].context_ids = view.show(rules.ask(seen.text))
+    start = time.perf_counter()
+    action = await policy.act(_context(episode, spec, seen, view, stream, rules.length))
+    if action.out_of_context:
+        return False
+    ids = list(action.token_ids or ()) or stream.encode_action(action.text)
+    stream.add_sampled(ids)
+    seconds = time.perf_counter() - start
+    told: dict[str, Any] = {"sampled": action.token_ids is not None, **_as_sampled(action), "act_seconds": seconds}
+    episode.turns.append(Turn(seen.text, action.text, ids, summary=True, **told))
+    episode.policy_version = action.version
+    return True
 
 
 def _score(episode: Episode, best: float) -> None:
@@ -194,11 +245,14 @@ def _score(episode: Episode, best: float) -> None:
 
 async def _reward(episode: Episode, spec: EpisodeSpec) -> None:
     chosen = {spec.reward.name: spec.reward} if spec.reward else {}
+    played = episode.played_turns
     for name, reward in {**spec.named, **chosen}.items():
-        asked = (episode.turns, episode.won, spec.task.max_score)
+        asked = (played, episode.won, spec.task.max_score)
         if getattr(reward, "blocking", False):
             values = await asyncio.to_thread(reward.turn_rewards, *asked)
         else:
             values = reward.turn_rewards(*asked)
-        for turn, value in zip(episode.turns, one_a_turn(f"reward={name}", values, len(episode.turns)), strict=True):
+        for turn, value in zip(played, one_a_turn(f"reward={name}", values, len(played)), strict=True):
             turn.rewards[name] = value
+        for turn in episode.turns:
+            turn.rewards.setdefault(name, 0.0)  # a summary's

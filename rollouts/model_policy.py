@@ -32,7 +32,7 @@ class ModelPolicy:
     entropies: bool = False
 
     async def act(self, context: TurnContext) -> Action:
-        if not self._fits(context.prompt_length, len(context.token_ids)):
+        if not self._fits(context):
             return Action(text="", out_of_context=True)
         try:
             sample = await self.sampler.sample(self._request(context))
@@ -46,15 +46,19 @@ class ModelPolicy:
         )
         return Action(text=text, token_ids=ids, logprobs=logprobs, entropies=sample.entropies, **versions)
 
-    def _fits(self, prompt: int, length: int) -> bool:
-        response = length - prompt + self.params.max_action_tokens
+    def _fits(self, context: TurnContext) -> bool:
+        prompt = context.prompt_length
+        response = len(context.token_ids) - prompt + self._max_tokens(context)
         return prompt <= self.limit.prompt and response <= self.limit.response
+
+    def _max_tokens(self, context: TurnContext) -> int:
+        return context.max_tokens or self.params.max_action_tokens
 
     def _request(self, context: TurnContext) -> SampleRequest:
         return SampleRequest(
             request_id=f"{context.step}/{context.prompt}/{context.sample}",
             prompt_ids=tuple(context.token_ids),
-            max_tokens=self.params.max_action_tokens,
+            max_tokens=self._max_tokens(context),
             temperature=self.params.temperature,
             top_p=self.params.top_p,
             top_k=self.params.top_k,

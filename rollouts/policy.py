@@ -14,7 +14,8 @@ class TurnContext:
     """All that a policy may look at. Only scripted policies read ``observation.legal`` and ``observation.expert``.
 
     ``messages`` and ``token_ids`` are what it sees, all of the episode or a window of it, whose prompt has
-    ``prompt_length`` ids. ``prompt`` names the group that ``sample`` is a member of.
+    ``prompt_length`` ids. ``prompt`` names the group that ``sample`` is a member of. ``max_tokens``: of the answer; None: as the
+    policy was told.
     """
 
     messages: Sequence[dict[str, str]]
@@ -26,6 +27,7 @@ class TurnContext:
     step: int
     prompt: str
     prompt_length: int = 0
+    max_tokens: int | None = None
 
 
 @dataclass(frozen=True)

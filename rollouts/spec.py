@@ -11,6 +11,7 @@ from rollouts.episode import Turn
 from rollouts.prompt_forms.form import PromptForm
 from rollouts.prompt_forms.plain import PLAIN_FORM
 from rollouts.prompts import PromptStyle
+from rollouts.summaries import Summaries
 from rollouts.window import Window
 
 
@@ -29,7 +30,7 @@ class EpisodeSpec:
 
     ``prompt`` names the group of samples: the game's key where it is played by one group only.
     ``grade_unfinished``: the environment grades an episode that was cut off (``Environment.grades_unfinished``).
-    ``window``: how much of the episode the policy sees, None for all.
+    ``window``: how much of the episode the policy sees, or when it sums up what came before; None for all.
     ``prefix``: actions that are replayed before the policy's first turn; ``max_turns`` counts its own turns alone.
     ``guidance``: a line that the first message has before the goal.
     ``branch``: turns of another sample with which it begins; ``max_turns`` counts them.
@@ -46,7 +47,7 @@ class EpisodeSpec:
     step: int = 0
     prompt: str = ""
     grade_unfinished: bool = False
-    window: Window | None = None
+    window: Window | Summaries | None = None
     prefix: tuple[str, ...] = ()
     guidance: str = ""
     branch: Branch | None = None

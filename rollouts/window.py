@@ -1,6 +1,6 @@
 """What the policy sees of an episode: all of it, or the newest turns.
 
-With a window an episode becomes several token rows. A row begins with the first message (role, goal, an observation)
+With a window, or with summaries (``rollouts.summaries``), an episode becomes several token rows. A row begins with the first message (role, goal, an observation)
 and the turns that were kept, all of it prompt, and goes on with turns that are sampled in it; so each action is sampled,
 and trained, in one row. A new row begins where the window is full, or has no room for another action.
 
@@ -18,6 +18,9 @@ from rollouts.episode import Turn
 from rollouts.prompt_forms.form import PromptForm
 from rollouts.prompts import Message, assistant, user
 from rollouts.stream import TokenStream
+from rollouts.summaries import Summaries
+
+SUMMED_UP = ("summary", "mem1")  # rollout forms, whose settings are those of ``Summaries``
 
 
 @dataclass(frozen=True)
@@ -32,18 +35,34 @@ class Window:
     told: bool = False
 
 
-def window_of(env: Mapping[str, Any], form: PromptForm) -> Window | None:
-    """The window that an ``env`` node asks for: ``window_turns``, and ``window_keep`` (None: half of it); or a form's history."""
+def window_of(
+    env: Mapping[str, Any], form: PromptForm, forms: Mapping[str, Any] | None = None
+) -> Window | Summaries | None:
+    """The window that an ``env`` node asks for: ``window_turns``, and ``window_keep`` (None: half of it); or a form's history; or the
+    summaries that a node ``rollout_form`` does.
+
+    Raises:
+        ValueError: summaries refuse their settings.
+    """
+    if forms and (name := summed_up(forms)):
+        return Summaries(**forms[name])
     if form.history is not None:
         return Window(1, form.history, told=True)
     turns, keep = env.get("window_turns"), env.get("window_keep")
     return None if turns is None else Window(int(turns), int(turns) // 2 if keep is None else int(keep))
 
 
-def rows_of(turns: int, window: Window | None) -> int:
-    """How many rows an episode of so many turns has, as long as its windows have room for them."""
-    if window is None or turns <= window.turns:
+def summed_up(forms: Mapping[str, Any] | None) -> str:
+    """Which of the chosen rollout forms has summaries; "" where none does."""
+    return next((name for name in SUMMED_UP if name in (forms or {})), "")
+
+
+def rows_of(turns: int, window: Window | Summaries | None) -> int:
+    """How many rows an episode of so many turns has, as long as its windows have room for them; with summaries at least."""
+    if window is None or window.turns is None or turns <= window.turns:
         return 1
+    if isinstance(window, Summaries):
+        return min(ceil(turns / window.turns), (window.most or turns) + 1)
     return turns if window.told else 1 + ceil((turns - window.turns) / (window.turns - window.keep))
 
 
@@ -54,9 +73,16 @@ class View:
     """
 
     def __init__(
-        self, form: PromptForm, head: str, turns: Sequence[Turn], window: Window | None, stream: TokenStream | None
+        self,
+        form: PromptForm,
+        head: str,
+        turns: Sequence[Turn],
+        window: Window | Summaries | None,
+        stream: TokenStream | None,
     ) -> None:
-        self._form, self._head, self._turns, self._window, self._stream = form, head, turns, window, stream
+        self._form, self._head, self._turns, self._stream = form, head, turns, stream
+        self._window = window if isinstance(window, Window) else None
+        self._summaries = window if isinstance(window, Summaries) else None
         self.messages: list[Message] = []
         self.prompt_ids: list[int] = []
         self._first = self._begin = 0  # turns: the oldest that is shown, the oldest that was sampled in this window
@@ -106,6 +132,16 @@ class View:
         first, *rest = [*(self._form.message(turn.observation, turn.admissible) for turn in shown), content]
         self._start([user(self._head + first), *map(user, rest)], shown)
         return True
+
+    @property
+    def to_be_summed_up(self) -> Summaries | None:
+        """The rules of summaries where one is due after the newest turn; never where no ids are kept."""
+        rules, row = self._summaries, len(self._turns) - self._begin
+        return rules if rules and self._stream and rules.due(row, len(self._stream.ids)) else None
+
+    def begin_with(self, summary: str, content: str) -> None:
+        """Begin a new row at ``content``, the present message, with what a summary is told as."""
+        self._start([user(f"{self._head}{summary}{content}")], [])
 
     def _start(self, users: Sequence[Message], kept: Sequence[Turn]) -> None:
         """A row whose prompt is the first of ``users``, then each kept turn with the message that followed it, if that is not told

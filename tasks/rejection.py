@@ -49,7 +49,7 @@ class Standards:
             return "not played from the game's start without help"
         if sum(not turn.valid for turn in episode.turns) > self.max_invalid:
             return f"more than {self.max_invalid} invalid actions"
-        return f"more than {self.max_turns} turns" if len(episode.turns) > self.max_turns else ""
+        return f"more than {self.max_turns} turns" if len(episode.played_turns) > self.max_turns else ""
 
 
 def standards(config: DictConfig) -> Standards:

@@ -76,6 +76,18 @@ AFTER_IMPORT = (
         "loss forms that need turn ids, loss terms, and updates in which every token is muted",
     ),
     Change(
+        "verl.workers.utils.losses",
+        "value_loss(config, model_output, data, dp_group)",
+        "verl_plugin.mends:value_loss",
+        "a critic with several heads has a loss for each, at its own tokens",
+    ),
+    Change(
+        "verl.utils.model",
+        "load_valuehead_model(local_path, torch_dtype, model_config, trust_remote_code)",
+        "verl_plugin.mends:value_heads",
+        "verl's critic has one head whatever its config says",
+    ),
+    Change(
         "verl.trainer.ppo.v1.replay_buffer",
         "ReplayBuffer.__init__(..., poll_interval)",
         "verl_plugin.mends:poll_interval",
@@ -110,6 +122,12 @@ AFTER_IMPORT = (
         "ActorRolloutRefWorker.init_model(self)",
         "verl_plugin.mends:teacher",
         "the reference policy is a copy of the policy, and a teacher is another model",
+    ),
+    Change(
+        _ENGINE,
+        "FSDPEngineWithValueHead.prepare_model_outputs(self, output, output_args, micro_batch, logits_processor_func)",
+        "verl_plugin.mends:value_outputs",
+        "verl takes a critic to say one number a token",
     ),
     Change(
         _ENGINE,
@@ -237,6 +255,7 @@ OVERRIDDEN = (
         "PPOTrainer",
         {
             _BALANCE: "earlier episodes in the place of some of this step's, before anything is computed of them",
+            "_compute_values(self, batch, metrics)": "the values of further heads",
             "_compute_advantage(self, batch, metrics)": "filters, estimators over turns, credit, loss terms and buffer",
             "_update_critic(self, batch, metrics)": (
                 "none where filters left nothing to learn from; a critic of turns is trained on some of the action tokens only"

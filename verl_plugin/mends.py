@@ -20,6 +20,22 @@ def policy_loss(module: ModuleType) -> None:
     module.ppo_loss = importlib.import_module("verl_plugin.training.losses").with_methods(module.ppo_loss)  # type: ignore[attr-defined]
 
 
+def value_loss(module: ModuleType) -> None:
+    module.value_loss = importlib.import_module("verl_plugin.value_heads").sum_of_heads(module.value_loss)  # type: ignore[attr-defined]
+
+
+def value_outputs(module: ModuleType) -> None:
+    engine = module.FSDPEngineWithValueHead
+    engine.prepare_model_outputs = importlib.import_module("verl_plugin.value_heads").each_head(
+        engine.prepare_model_outputs
+    )
+
+
+def value_heads(module: ModuleType) -> None:
+    load = importlib.import_module("verl_plugin.value_heads").with_heads
+    module.load_valuehead_model = load(module.load_valuehead_model)  # type: ignore[attr-defined]
+
+
 def kl_in_reward(module: ModuleType) -> None:
     module.apply_kl_penalty = importlib.import_module("verl_plugin.training.estimators").apply_kl_penalty  # type: ignore[attr-defined]
 

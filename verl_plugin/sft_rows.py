@@ -12,11 +12,13 @@ from omegaconf import DictConfig
 from torch import Tensor
 from torch.utils.data import Dataset, Sampler
 
+from algorithms.registry import FORM
 from rollouts.episode import Episode
 from rollouts.prompt_forms.form import PromptForm
 from rollouts.prompt_forms.registry import prompt_form
 from rollouts.row import Row, to_rows
 from rollouts.store import read_episodes, write_episodes
+from rollouts.summaries import Summaries
 from rollouts.tokenise import fill_ids
 from rollouts.window import Window, window_of
 from tasks.early_experience import WORLD_MODEL
@@ -54,7 +56,7 @@ class EpisodeRows(Dataset[dict[str, Tensor]]):
 
 
 def with_ids(
-    episode: Episode, codec: TokenCodec, window: Window | None = None, form: PromptForm | None = None
+    episode: Episode, codec: TokenCodec, window: Window | Summaries | None = None, form: PromptForm | None = None
 ) -> Episode:
     """The episode itself where it has token ids, else a copy with them."""
     return episode if episode.prompt_ids else fill_ids(episode, codec.stream(), window, form)
@@ -63,7 +65,8 @@ def with_ids(
 def record_ids(run: DictConfig, codec: TokenCodec) -> list[Episode]:
     """Fill in the ids of the demonstrations in ``run.episodes``: the record then shows what was imitated, token for token."""
     path, form = Path(run.episodes), prompt_form(run.get("prompt"))
-    episodes = [with_ids(episode, codec, window_of(run, form), form) for episode in read_episodes(path)]
+    window = window_of(run, form, run.get(FORM))
+    episodes = [with_ids(episode, codec, window, form) for episode in read_episodes(path)]
     write_episodes(path, episodes)
     return episodes
 

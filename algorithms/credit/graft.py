@@ -20,7 +20,7 @@ BACKUPS = ("max", "mean")
 
 @dataclass
 class Graft:
-    """``A_t = r_t + gamma V(s') - V(s)`` in place of the advantage that was there; it is not normalised.
+    """``A_t = r_t + gamma V(s') - V(s)`` in place of the advantage that was there.
 
     Written from one line, without ``r_t``; it is added, since the winning move of a sparse game would have -1 without it. V is
     computed by value iteration over the states and moves of all the group's samples. It is 0 after a move that ended the game,
@@ -31,10 +31,14 @@ class Graft:
         gamma: discount a turn.
         backup: ``max``: V(s) is the largest over the actions seen in s of the mean of r + gamma V(s'); ``mean``: the mean
             over all turns that answered s, which is the value of the policy that sampled them.
+        scale: give the batch's turns the standard deviation of the advantages that were there, so that a learning rate of theirs fits.
+        bootstrap_truncated: false: V is 0 after an episode that was cut off too, as its return was; unless said it goes on.
     """
 
     gamma: float = 0.95
     backup: str = "max"
+    scale: bool | None = None
+    bootstrap_truncated: bool | None = None
 
     needs: ClassVar[Needs] = frozenset()
     grains: ClassVar[frozenset[str]] = frozenset({"turn", "episode"})
@@ -53,10 +57,13 @@ class Graft:
         episode, turn = mask.nonzero()
         reward = turns.reward.numpy()[mask]
         state, after = _nodes(turns.group.numpy()[episode], turns.state.numpy()[mask], turns.after.numpy()[mask])
-        ended = (turn == turns.last.numpy()[episode]) & np.isin(turns.outcome.numpy()[episode], TERMINAL)
+        terminal = np.isin(turns.outcome.numpy()[episode], TERMINAL) | (self.bootstrap_truncated is False)
+        ended = (turn == turns.last.numpy()[episode]) & terminal
         value = _values(state, turns.action.numpy()[mask], after, reward, ~ended, self.gamma, self.backup)
         found = advantages.clone()
         gain = reward + self.gamma * ~ended * value[after] - value[state]
+        if self.scale and gain.std() > TOLERANCE:
+            gain *= advantages[turns.mask].double().numpy().std() / gain.std()
         found[turns.mask] = torch.from_numpy(gain).to(found.dtype)
         return found
 

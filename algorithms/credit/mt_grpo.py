@@ -41,6 +41,7 @@ class MtGrpo:
     grains: ClassVar[frozenset[str]] = frozenset({"episode"})
     compares: ClassVar[bool] = True
     compares_turns: ClassVar[bool] = True
+    by_number: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         in_range(weight=self.weight)

@@ -8,17 +8,19 @@ from typing import Any, cast
 
 from omegaconf import DictConfig, OmegaConf
 
-from algorithms.chosen import Method, algorithm, method_class
+from algorithms.chosen import ALGO, Method, algorithm, method_class
 from algorithms.registry import ESTIMATORS, FORM, LOSS_MODE, OF_TURNS, ON_TURNS, ONE, SLOTS, STATES, on_turns
 from config import asynchronous
-from config.method_settings import SAMPLING, has_critic, made
-from config.prompts import in_windows
+from config.method_settings import HEADS, SAMPLING, has_critic, made
+from config.prompts import form_of, in_windows, one_row, several_rows
 from envs.catalogue import cache_root
 from envs.registry import make_environment
 from records.models.locate import ModelError, resolve_model
 from rewards.named import NAMED, named_reward
 from rewards.shaping.g_ra import GRa
 from rewards.shaping.view import TRAINED
+from rollouts.prompt_forms.registry import PROMPTS, prompt_class
+from rollouts.window import SUMMED_UP
 from tasks.budget import allocate_budget
 from tasks.rejection import same_tokens
 
@@ -32,6 +34,7 @@ def bad_methods(config: DictConfig) -> str | None:
 def _reasons(config: DictConfig) -> Iterator[str]:
     yield from _verls_own(config)
     yield from _estimator(config)
+    yield from _labels(config)
     if not any(config.get(slot) for slot in SLOTS):
         return
     yield from _slots(config)
@@ -56,10 +59,10 @@ def _verls_own(config: DictConfig) -> Iterator[str]:
         yield f"loss={chosen[0]} would do nothing with {key}: set {LOSS_MODE}, or leave out the one or the other"
     if mode == LOSS_MODE and not chosen:
         yield f"{key} stands for a loss of ours: choose one, such as loss=turn_clip"
-    if mode == "gspo" and (key := in_windows(config)):
+    if mode == "gspo" and (key := several_rows(config)):
         yield (
             f"loss=gspo has one ratio a row and {key} makes several rows of an episode: choose "
-            f"loss=turn_clip, or {key.split('=')[0]}=null"
+            f"loss=turn_clip, or {one_row(key)}"
         )
     if config.distillation.enabled:
         yield (
@@ -82,9 +85,27 @@ def _estimator(config: DictConfig) -> Iterator[str]:
     for key in ("gamma", "lam"):
         if name in ESTIMATORS and verls[key] != 1:
             yield f"algorithm.{key}={verls[key]} is read by estimators over tokens and algo={name} has its own: set algo.{key}"
+    heads = made(config).heads()
+    if (given := OmegaConf.select(config, HEADS)) not in (None, heads):
+        yield f"{HEADS}={given} and algo={name} reads {heads} of the critic: leave it out"
     yield from _teacher(config)
     if config.algo.state not in (None, *STATES):
         yield f"algo.state={config.algo.state} must be one of: {', '.join(STATES)}"
+
+
+def _labels(config: DictConfig) -> Iterator[str]:
+    """Of methods that tell kinds of answer apart, which one prompt form alone has."""
+    told = form_of(config).labels
+    named = [(ALGO, config.algo.name)] if on_turns(config.algo.name) else []
+    named += [(slot, name) for slot in ("shaping", "credit") for name in config.get(slot) or {}]
+    for slot, name in named:
+        kind = method_class(slot, str(name), {} if slot == ALGO else config[slot][name])
+        if (wanted := getattr(kind, "labels", told)) != told:
+            fitting = [f"prompt={form}" for form in PROMPTS if prompt_class(form).labels == wanted]
+            yield (
+                f"{slot}={name} tells answers of {', '.join(wanted)} apart, which prompt={config.prompt.name} does not read: choose "
+                f"{' or '.join(fitting) or 'a prompt form with these labels'}"
+            )
 
 
 def _teacher(config: DictConfig) -> Iterator[str]:
@@ -129,7 +150,9 @@ def _shaping(config: DictConfig) -> Iterator[str]:
 def _rollout_form(config: DictConfig) -> Iterator[str]:
     forms, samples = made(config).of(FORM, 1), int(config.actor_rollout_ref.rollout.n)
     for name, form in forms.items():
-        if (key := in_windows(config)) and not form.windows:
+        if name in SUMMED_UP:
+            yield from _summaries(config, name)
+        elif (key := in_windows(config)) and not form.windows:
             yield f"rollout_form={name} replays turns, which a window of {key.split('=')[0]} would leave out: set it to null"
         if (mode := asynchronous.mode(config)) != asynchronous.SYNC:
             yield f"rollout_form={name} is for synchronous steps: choose trainer.v1.trainer_mode=sync, not {mode}"
@@ -147,6 +170,23 @@ def _rollout_form(config: DictConfig) -> Iterator[str]:
             yield f"credit={name} compares the leaves of a tree and no episode branches off: choose rollout_form=tree"
 
 
+def _summaries(config: DictConfig, form: str) -> Iterator[str]:
+    """Of the form that every episode has, validated and evaluated ones too, and so without a schedule."""
+    place, data = f"{FORM}.{form}", config.data
+    settings: Any = OmegaConf.to_container(config[FORM][form], resolve=True)
+    if key := in_windows(config):
+        yield f"rollout_form={form} and {key} both say how much of an episode is seen: choose one"
+    if scheduled := next((name for name, value in settings.items() if isinstance(value, dict)), None):
+        yield f"{place}.{scheduled} follows a schedule and evaluation, which has no steps, sums up too: set one number"
+        return
+    room = int(data.max_prompt_length) + int(data.max_response_length)
+    if (settings["tokens"] or 0) + settings["length"] > room:
+        yield (
+            f"{place}.tokens={settings['tokens']} and a summary of {settings['length']} tokens have no room in data.max_prompt_length "
+            f"+ data.max_response_length = {room}: lower it"
+        )
+
+
 def _credit_of_form(config: DictConfig, name: str, form: Any) -> Iterator[str]:
     for credit, kind in _kinds(config, "credit"):
         of_leaves = getattr(kind, "of_trees", False)
@@ -154,6 +194,11 @@ def _credit_of_form(config: DictConfig, name: str, form: Any) -> Iterator[str]:
             yield (
                 f"credit={credit} compares the turns of a group and rollout_form={name} has some of them replayed or shared: choose "
                 "rollout_form=linear"
+            )
+        if getattr(kind, "by_number", False) and not form.numbered:
+            yield (
+                f"credit={credit} compares turn t of a group's samples and rollout_form={name} has summaries between their turns: choose "
+                "credit=gigpo, or rollout_form=linear"
             )
 
 
@@ -214,8 +259,8 @@ def _replacing(config: DictConfig) -> Iterator[str]:
     """Of a buffer that puts an episode's one row in the place of another's, with the log-probs that it was sampled with."""
     correction, forms = config.algorithm.rollout_correction, made(config).of(FORM, 1)
     for name in _replacers(config):
-        if key := in_windows(config):
-            yield f"buffer={name} replaces one row by another and {key} makes several of an episode: set {key.split('=')[0]} to null"
+        if key := several_rows(config):
+            yield f"buffer={name} replaces one row by another and {key} makes several of an episode: choose {one_row(key)}"
         if SAMPLING in (config.get("filter") or {}):
             yield f"filter=[{SAMPLING}] plays another group in the place of one that buffer={name} would mend: choose one"
         if branching := next((word for word, form in forms.items() if form.branches), None):

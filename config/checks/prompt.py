@@ -49,7 +49,12 @@ def _lacking(config: DictConfig, name: str, environment: Environment) -> Iterato
 def little_room(config: DictConfig) -> str | None:
     """Thoughts in one growing row use up its tokens."""
     env, room = config.env, config.data.max_response_length
-    if not form_of(config).thinks or config.prompt.history is not None or env.max_turns * env.max_action_tokens <= room:
+    form = form_of(config)
+    if (
+        not (form.thinks or form.parts)
+        or config.prompt.history is not None
+        or env.max_turns * env.max_action_tokens <= room
+    ):
         return None
     return (
         f"an answer may have env.max_action_tokens={env.max_action_tokens} tokens and an episode's row holds "

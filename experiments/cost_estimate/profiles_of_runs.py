@@ -50,8 +50,10 @@ def _demonstrations(folder: Path, seconds: dict[str, float], config: DictConfig)
     if "demonstrations" not in seconds or not path.exists():
         return {}
     played = list(read_episodes(path))
-    step = min(turn.env_seconds for episode in played for turn in episode.turns)  # one that waited for no other game
-    each = step * fmean(len(episode.turns) for episode in played) / int(config.env.workers)
+    step = min(
+        turn.env_seconds for episode in played for turn in episode.played_turns
+    )  # one that waited for no other game
+    each = step * fmean(len(episode.played_turns) for episode in played) / int(config.env.workers)
     start = max(0.0, seconds["demonstrations"] - each * len(played))
     return {"demonstrations_seconds": start, "demonstration_seconds": each}
 

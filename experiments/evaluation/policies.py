@@ -7,9 +7,11 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
+from algorithms.registry import FORM
 from envs.catalogue import cache_root
 from envs.names import file_name, meant
 from records.models.hub import check_hub
@@ -18,6 +20,7 @@ from records.process.exit_codes import Refusal
 from rollouts.chat_policy import Endpoint
 from rollouts.chat_settings import ChatSettings, chat_settings
 from rollouts.prompt_forms.registry import PLAIN, told
+from rollouts.window import summed_up
 
 SCRIPTED = ("expert", "random")
 WORDS = ("base", *SCRIPTED)
@@ -94,6 +97,8 @@ def _policy(word: str, config: DictConfig) -> PolicyRef:
     trained = _config_of(word)
     if trained and told(trained.get("prompt")) != told(config.prompt):
         raise PolicyError(f"{word} was trained with {_said(trained)}: evaluate it with the same")
+    if trained and (sight := _summaries(trained)) != _summaries(config):
+        raise PolicyError(f"{word} was trained with {sight or 'rollout_form=linear'}: evaluate it with the same")
     chat = chat_settings(config).over(chat_settings(trained) if trained else ChatSettings())
     return PolicyRef(_label(word), "checkpoint", _contents(path), path, chat=chat)
 
@@ -102,6 +107,14 @@ def _said(trained: DictConfig) -> str:
     """Its prompt settings as they are typed."""
     settings = {"name": PLAIN} | told(trained.get("prompt"))
     return " ".join([f"prompt={settings.pop('name')}", *(f"prompt.{key}={value}" for key, value in settings.items())])
+
+
+def _summaries(config: DictConfig) -> str:
+    """How the policy sums up what it did, as it is typed; "" where it does not."""
+    forms: Any = OmegaConf.to_container(config.get(FORM) or OmegaConf.create(), resolve=True)
+    name = summed_up(forms)
+    settings = forms[name] if name else {}
+    return " ".join([f"{FORM}={name}", *(f"{FORM}.{name}.{k}={v}" for k, v in settings.items())]) if name else ""
 
 
 def _label(word: str) -> str:

@@ -14,6 +14,7 @@ from pathlib import Path
 from omegaconf import DictConfig, OmegaConf
 from tqdm import tqdm
 
+from algorithms.registry import FORM
 from envs.bar import ticking_bar
 from envs.names import file_name
 from envs.registry import make_environment
@@ -34,6 +35,7 @@ from rollouts.policy import Policy
 from rollouts.prompt_forms.registry import prompt_form, unusual
 from rollouts.store import write_episodes
 from rollouts.text_policies import ExpertPolicy, RandomPolicy
+from rollouts.window import summed_up
 from tasks.evaluation_sets import (
     EvaluationSetting,
     env_node,
@@ -91,6 +93,7 @@ def evaluation_folder(config: DictConfig) -> Path:
         "lengths": [node["data"][key] for key in ("max_prompt_length", "max_response_length")],
     }
     what |= {"prompt": told} if (told := unusual(node["prompt"])) else {}
+    what |= {FORM: node[FORM]} if summed_up(node.get(FORM)) else {}
     digest = hashlib.sha256(json.dumps(what, sort_keys=True, default=str).encode()).hexdigest()[:8]
     task = named[0][1] if len(named) == 1 else f"{len(named)}-tasks"
     name = file_name(f"{named[0][0]}-{task}-{digest}")

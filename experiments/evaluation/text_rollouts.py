@@ -11,6 +11,7 @@ from typing import Any, Self
 
 from omegaconf import DictConfig
 
+from algorithms.registry import FORM
 from envs.pool import EnvPool, pool_of
 from envs.registry import make_environment
 from rewards.registry import reward
@@ -37,7 +38,7 @@ def episode_specs(item: EvaluationSetting, config: DictConfig, env: Mapping[str,
             earned,
             sample=sample,
             grade_unfinished=environment.grades_unfinished,
-            window=window_of(env, form),
+            window=window_of(env, form, config.get(FORM)),
             form=form,
         )
         for task in read_tasks(Path(item.evaluation_set.file))

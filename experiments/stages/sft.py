@@ -15,6 +15,7 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
+from algorithms.registry import FORM
 from envs.bar import ticking_bar
 from experiments.evaluation.stage import set_evaluation_aside
 from records.files.manifest import seal
@@ -25,7 +26,7 @@ from records.tracking.stage_run import StageRun
 from rollouts.chat_settings import chat_settings
 from rollouts.prompt_forms.registry import prompt_form, unusual
 from rollouts.store import read_episodes
-from rollouts.window import rows_of, window_of
+from rollouts.window import rows_of, summed_up, window_of
 from tasks import early_experience
 
 __all__ = ["StageFailed", "run", "sft_config"]
@@ -98,6 +99,7 @@ def sft_config(config: DictConfig, folder: Path, episodes_file: Path, model: str
         "window_turns": OmegaConf.select(config, "env.window_turns"),
         "window_keep": OmegaConf.select(config, "env.window_keep"),
         **_prompt(config),
+        **({FORM: _plain(config[FORM])} if summed_up(config.get(FORM)) else {}),
         **_experience(config, folder),
         "seed": int(config.seed),
         "template_kwargs": dict(chat_settings(config).kwargs),
@@ -180,8 +182,8 @@ def _variables(config: DictConfig, folder: Path) -> dict[str, str]:
 
 
 def _steps(settings: DictConfig, run: DictConfig) -> int:
-    window = window_of(run, prompt_form(run.get("prompt")))
-    rows = sum(rows_of(len(episode.turns), window) for episode in read_episodes(Path(run.episodes)))
+    window = window_of(run, prompt_form(run.get("prompt")), run.get(FORM))
+    rows = sum(rows_of(len(episode.played_turns), window) for episode in read_episodes(Path(run.episodes)))
     if "experience" in run and run.experience.kind == early_experience.REFLECTION:
         rows += sum(1 for _ in read_episodes(Path(run.experience.rows)))
     return int(settings.epochs) * -(-rows // int(settings.batch_size))

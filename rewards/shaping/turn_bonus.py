@@ -27,4 +27,5 @@ class TurnBonus:
         in_range(0, 1, a_turn=self.a_turn)
 
     def __call__(self, view: RewardView) -> dict[str, list[float]]:
-        return view.plus_last(self.weight * self.decay * min(1.0, self.a_turn * len(view.episode.turns)))
+        played = sum(not turn.summary for turn in view.episode.turns)
+        return view.plus_last(self.weight * self.decay * min(1.0, self.a_turn * played))

@@ -21,11 +21,15 @@ class PlayedTurn(ScoredTurn, Protocol):
     """The part of ``rollouts.episode.Turn`` that transforms read, besides what rewards do.
 
     ``parsed`` is False where no action could be read from the answer. A turn whose ``prompt_ids`` are not empty begins a row of
-    its own (``env.window_turns``); ``action_ids`` and ``context_ids`` are its tokens there.
+    its own (``env.window_turns``); ``action_ids`` and ``context_ids`` are its tokens there. ``label`` and ``thought`` are what the prompt
+    form read (``rollouts.prompt_forms``). A ``summary`` is none of the environment's.
     """
 
     @property
     def parsed(self) -> bool: ...
+
+    @property
+    def summary(self) -> bool: ...
 
     @property
     def prompt_ids(self) -> Sequence[int]: ...
@@ -35,6 +39,12 @@ class PlayedTurn(ScoredTurn, Protocol):
 
     @property
     def context_ids(self) -> Sequence[int]: ...
+
+    @property
+    def label(self) -> str: ...
+
+    @property
+    def thought(self) -> str: ...
 
 
 class PlayedEpisode(Protocol):

@@ -20,7 +20,8 @@ class Linear:
 
     ``windows``: it goes with ``env.window_turns``. ``compares_turns``: turns of a group may be compared with each other by what
     they answered or by their number. ``whole``: it plays some episodes from the game's start without help, of which success is
-    told. ``entropies``: it reads those of the sampled tokens. ``branches``: its episodes may begin with turns of others.
+    told. ``entropies``: it reads those of the sampled tokens. ``branches``: its episodes may begin with turns of others. ``numbered``:
+    turn t of a sample stands beside turn t of another.
     """
 
     windows: ClassVar[bool] = True
@@ -28,6 +29,7 @@ class Linear:
     whole: ClassVar[bool] = True
     branches: ClassVar[bool] = False
     entropies: ClassVar[bool] = False
+    numbered: ClassVar[bool] = True
 
     def specs(self, base: EpisodeSpec, n: int, rng: Random) -> list[EpisodeSpec]:
         """The first round of ``n`` samples of ``base.task`` in ``base.step``; ``base`` is a sample's spec but for its number.

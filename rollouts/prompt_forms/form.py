@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 
@@ -16,12 +16,15 @@ PLANNED = 2  # actions that the thought of a demonstration tells: a thought is s
 @dataclass(frozen=True)
 class Answer:
     """An answer, read. ``begins``: where in its text the action's part begins; what stands before it is the thought's.
-    ``parsed`` is False where no action could be read: then all of it is nobody's."""
+    ``parsed`` is False where no action could be read: then all of it is nobody's. ``label`` is one of the form's ``labels`` or "",
+    ``spans`` where in the text those of its ``parts`` are that it has, from the first character to the one after the last."""
 
     action: str
     thought: str = ""
     begins: int = 0
     parsed: bool = True
+    label: str = ""
+    spans: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
 
 UNPARSED = Answer("", parsed=False)
@@ -39,6 +42,9 @@ class Shown(Protocol):
     @property
     def parsed(self) -> bool: ...
 
+    @property
+    def thought(self) -> str: ...
+
 
 @dataclass(frozen=True)
 class PromptForm:
@@ -50,7 +56,9 @@ class PromptForm:
             tells the goal, that many of the newest turns and the observation.
         train_thoughts: whether RL learns from a thought's tokens, as from the action's; SFT always does.
 
-    ``thinks``: its answers hold a thought. ``calls``: its actions are calls of the environment's functions. ``marks``: what of its instructions may be written like a control token (``<think>``).
+    ``thinks``: its answers hold a thought. ``calls``: its actions are calls of the environment's functions. ``labels``: words for kinds
+    of answer, and ``parts`` names of parts of one, which methods may tell apart (``algorithms.turns``). ``marks``: what of its
+    instructions may be written like a control token (``<think>``).
     """
 
     admissible: bool = False
@@ -59,6 +67,8 @@ class PromptForm:
 
     thinks: ClassVar[bool] = False
     calls: ClassVar[bool] = False
+    labels: ClassVar[tuple[str, ...]] = ()
+    parts: ClassVar[tuple[str, ...]] = ()
 
     @property
     def marks(self) -> tuple[str, ...]:

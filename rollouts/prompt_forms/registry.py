@@ -16,6 +16,8 @@ PROMPTS: dict[str, str] = {
     "think_action": "rollouts.prompt_forms.think_action:ThinkAction",
     "react": "rollouts.prompt_forms.react:React",
     "tool_call": "rollouts.prompt_forms.tool_call:ToolCall",
+    "hiper": "rollouts.prompt_forms.hiper:Hiper",
+    "rlvmr": "rollouts.prompt_forms.rlvmr:Rlvmr",
 }
 
 

@@ -70,9 +70,25 @@ def episode_rows(name: str, windows: bool, paths: Paths = PATHS) -> list[dict[st
             "valid": [int((name, t) != ("P_1", 1)) for t in range(first, last)],
             "garbled": [int((name, t) == ("Q_6", 1)) for t in range(first, last)],
             "outcome": [outcome],
+            "label": [1 + (len(path) + t) % 2 for t in range(first, last)],
+            **_spans([2 + t % 2 for t in range(first, last)]),
         }
         for first, last in pairwise(cuts)
     ]
+
+
+def _spans(sizes: list[int]) -> dict[str, list[int]]:
+    """The first token says whether the subgoal stays, the last one is the action's, and what there is between names the subgoal."""
+    ends = {
+        "switch": lambda size: (0, 1),
+        "subgoal": lambda size: (1, size - 1),
+        "action": lambda size: (size - 1, size),
+    }
+    return {
+        f"span_{part}_{end}": [of(size)[number] for size in sizes]
+        for part, of in ends.items()
+        for number, end in enumerate(("first", "last"))
+    }
 
 
 def _tokens(turns: list[tuple[int, float, float, float]]) -> dict[str, list[float]]:
@@ -98,8 +114,8 @@ def table(rows: list[dict[str, object]]) -> Turns:
         members.setdefault(str(row["episode"]), []).append(number)
     records = {
         name: [torch.tensor(row[name]) for row in rows]
-        for name in ("state", "after", "action", "valid", "garbled", "outcome", "named_half")
-        if all(name in row for row in rows)
+        for name in rows[0]
+        if name not in ("episode", "group", "mask", "reward", "entropy", "values") and all(name in row for row in rows)
     }
     columns = {"loss_mask": tokens("mask").long(), "reward": tokens("reward")}
     columns |= {"entropy": tokens("entropy"), "values": tokens("values")}

@@ -116,6 +116,22 @@ def test_a_step_without_a_turn() -> None:
     assert (Graft()(empty, torch.ones(empty.mask.shape)) == 1).all()
 
 
+def test_it_takes_the_size_of_the_advantages_that_were_there() -> None:
+    turns = example_x()
+    before = torch.arange(turns.mask.numel(), dtype=torch.float64).reshape(turns.mask.shape)
+    plain, scaled = (Graft(backup="mean", scale=scale)(turns, before)[turns.mask] for scale in (None, True))
+    assert scaled.std() == pytest.approx(before[turns.mask].std().item())
+    assert (scaled / plain)[plain != 0].std() < 1e-9
+    same = Turns(**{**vars(turns), "reward": torch.zeros_like(turns.reward)})
+    assert (Graft(scale=True)(same, before)[turns.mask] == 0).all()
+
+
+def test_where_nothing_follows_an_episode_that_was_cut_off() -> None:
+    turns = table(("P", "A x B", [0], "out_of_turns"), ("P", "A y B z C", [0, 1], "won"))
+    first, second = graft(turns, gamma=0.9, backup="mean", bootstrap_truncated=False)
+    assert first == pytest.approx([0 - 0.45]) and second == pytest.approx([0.45, 0.0])  # V(A) = (0 + 0.9) / 2
+
+
 def test_its_settings() -> None:
     with pytest.raises(ValueError, match=r"gamma=1.5 must lie in \[0, 1\]"):
         Graft(gamma=1.5)

@@ -64,6 +64,15 @@ EMPG = [
     [1.15186, 1.09120],
     [-0.48495, -0.54560],
 ]
+AEPO = [
+    [0.80400, 1.00838],
+    [-0.94325, -1.10222, -0.86377],
+    [-0.70481, -1.18170],
+    [0.38989, 0.44667, 0.73053],
+    [-0.58749] * 2,
+    [1.17497] * 2,
+    [-0.58749] * 2,
+]
 # what is chosen -> the base's advantages, and those of each turn
 NUMBERS = {
     "gigpo": (GRPO, GIGPO),
@@ -71,6 +80,7 @@ NUMBERS = {
     "salt": (GRPO, SALT),
     "aem": (GRPO, AEM),
     "empg": (GRPO, EMPG),
+    "aepo": (GRPO, AEPO),
     "hgpo": (GRPO, HGPO),
     f"hgpo {WITHOUT_STD}": (GRPO_WITHOUT_STD, HGPO_MEAN),
     "graft": (GRPO, GRAFT),
@@ -89,8 +99,8 @@ def chosen() -> Iterator[Callable[..., Any]]:
 
 
 def test_every_credit_method_has_an_example() -> None:
-    """That of trees has its own, in test_tree_credit.py."""
-    assert {words.split()[0] for words in NUMBERS} == set(SLOTS["credit"]) - {"tree"}
+    """That of trees has its own, in test_tree_credit.py, and that of tags, in test_labels.py."""
+    assert {words.split()[0] for words in NUMBERS} == set(SLOTS["credit"]) - {"tree", "rlvmr"}
 
 
 def valid(turns: Turns) -> Turns:

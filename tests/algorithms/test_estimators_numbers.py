@@ -27,10 +27,10 @@ WHITENED += [[-0.59355, -0.31100], [2.10436, 0.62981], [-0.56250, -0.62460]]
 
 
 def tokens_of(turns: Turns) -> Tokens:
-    """The critic says of every token what it says of its turn's first one, and so does a teacher."""
+    """The critic says of every token what it says of its turn's first one, and half of that by its further heads; a teacher as much."""
     assert turns.value is not None
-    values = turns.spread(turns.value).float()
-    return Tokens(turns.place >= 0, torch.zeros(turns.place.shape), values, kl=values)
+    value = turns.spread(turns.value).float()
+    return Tokens(turns.place >= 0, torch.zeros(turns.place.shape), value, heads=(value / 2, value / 2), kl=value / 2)
 
 
 def by_turn(matrix: Tensor, turns: Turns) -> list[list[float]]:
@@ -149,8 +149,8 @@ def test_what_stands_off_the_action_tokens_is_not_read(name: str) -> None:
     turns = example_x(windows=True, padding=2)
     tokens = tokens_of(turns)
     assert tokens.value is not None
-    nowhere = tokens.value.masked_fill(~tokens.mask, torch.nan)
-    odd = replace(tokens, value=nowhere, kl=nowhere)
+    odd = tokens.value.masked_fill(~tokens.mask, torch.nan)
+    odd = replace(tokens, value=odd, heads=(odd / 2, odd / 2), kl=odd / 2)
     for one, two in zip(*(of_tokens(name, estimate(name, turns, t), turns) for t in (tokens, odd)), strict=True):
         assert torch.equal(one, two)
 
@@ -167,10 +167,12 @@ def test_equal_values_and_rewards_teach_nothing(name: str) -> None:
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_a_batch_without_any_action_is_no_error(name: str) -> None:
     row = {"mask": [0, 0], "reward": [0.0, 0.0], "entropy": [0.0, 0.0], "values": [0.5, 0.5]}
-    records = {name: [] for name in ("state", "after", "action", "valid")}
+    spans = [f"span_{part}_{end}" for part in ("switch", "subgoal", "action") for end in ("first", "last")]
+    records = {name: [] for name in ("state", "after", "action", "valid", "label", *spans)}
     turns = table([{"episode": "e_0", "group": "e", **row, **records, "outcome": [0]}])
+    value = torch.full((1, 2), 0.5)
     found = estimate(
-        name, turns, Tokens(turns.place >= 0, torch.zeros(1, 2), torch.full((1, 2), 0.5), kl=torch.zeros(1, 2))
+        name, turns, Tokens(turns.place >= 0, torch.zeros(1, 2), value, heads=(value, value), kl=value * 0)
     )
     assert not turns.spread(found.advantages).any() if algorithm(name).grain == "turn" else not found.advantages.any()
 

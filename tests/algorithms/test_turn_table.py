@@ -8,7 +8,7 @@ import pytest
 import torch
 from example_x import PATHS, episode_rows, example_x, spread, table
 
-from algorithms.turns import Turns, repeated_states, turn_ids
+from algorithms.turns import ActionTokens, Turns, repeated_states, turn_ids
 
 SHAPES = [{}, {"windows": True}, {"dead": True}, {"windows": True, "dead": True, "padding": 5}]
 LAYOUT = ("place", "turn_ids")  # of rows and tokens, which differ
@@ -18,7 +18,7 @@ def assert_equal(found: Turns, wanted: Turns) -> None:
     for item in fields(Turns):
         one, other = getattr(found, item.name), getattr(wanted, item.name)
         if item.name not in LAYOUT:
-            parts = [(one, other)] if item.name != "named" else [(one[name], other[name]) for name in {**one, **other}]
+            parts = [(one[name], other[name]) for name in {**one, **other}] if isinstance(one, dict) else [(one, other)]
             assert all(torch.equal(*p) if isinstance(p[0], torch.Tensor) else p[0] == p[1] for p in parts), item.name
 
 
@@ -52,6 +52,10 @@ def test_a_turns_number_goes_to_its_tokens_and_comes_back(shape: dict) -> None:
     assert torch.equal(tokens != 0, turns.turn_ids > 0)
     assert torch.equal(turns.mean(tokens), numbers * turns.mask)
     assert torch.equal(turns.first(tokens), numbers * turns.mask)
+    acts = ActionTokens(turns)
+    assert torch.equal(acts.back(acts.of(numbers)), tokens.float())
+    assert torch.equal(acts.at(acts.number == 1, tokens), numbers * turns.mask)
+    assert torch.equal(acts.back(acts.inside(turns.spans["action"])), turns.ends())
 
 
 def test_a_mean_leaves_out_tokens_that_a_correction_took_away() -> None:

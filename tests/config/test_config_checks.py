@@ -148,9 +148,24 @@ METHODS = {
     "rollout_form=tree has episodes share turns": ["buffer=task_replay", "rollout_form=tree"],
     "which nothing would correct for": ["buffer=task_replay", "algorithm.rollout_correction.bypass_mode=false"],
     "epo: trainer_mode=separate_async": ["terms=[epo]", "trainer.v1.trainer_mode=separate_async"],
-    "algo.state=words must be one of: observation, observation+goal, history": ["algo=gigpo", "algo.state=words"],
+    "algo.state=words must be one of: observation, observation+goal, observation+turn, history": [
+        "algo=gigpo",
+        "algo.state=words",
+    ],
     "levels=[outcome] must name two rewards": ["algo=g_ra", "shaping.g_ra.levels=[{reward: outcome}]"],
     "shaping=[turn_bonus,g_ra]: g_ra pays its levels alone": ["shaping=[turn_bonus,g_ra]"],
+    "algo=hiper tells answers of KEEP, SWITCH apart, which prompt=plain does not read: choose prompt=hiper": [
+        "algo=hiper",
+        "prompt=plain",
+        "shaping=[]",
+    ],
+    "credit=rlvmr tells answers of planning, explore, reflection, monitor apart, which prompt=react does not read: choose "
+    "prompt=rlvmr": ["prompt=react", "credit=[rlvmr]"],
+    "shaping=subgoals tells answers of KEEP, SWITCH apart": ["shaping=[subgoals]"],
+    "value_heads=1 and algo=hiper reads 3 of the critic": [
+        "algo=hiper",
+        "+critic.model.override_config.value_heads=1",
+    ],
     "env=repo_repair does not offer; it offers: outcome, valid, parsed, ratio": ["algo=g_ra", "env=repo_repair"],
     "unknown reward 'outcom'; did you mean outcome?": [
         "algo=g_ra",
@@ -180,6 +195,15 @@ METHODS = {
     "nodes=0 must be at least 1": ["rollout_form=tree", "rollout_form.tree.nodes=0"],
     "guidance=words must be one of: plan, last_feedback": ["rollout_form=retry", "rollout_form.retry.guidance=words"],
     "rollout_form=arpo asks the rollout server for entropies": ["algo=arpo", "rollout=vllm"],
+    "rollout_form=summary and env.window_turns=4 both say": ["algo=supo", "env.window_turns=4"],
+    "rollout_form=mem1 and prompt.history=2 both say": ["algo=mem1", "prompt.history=2"],
+    "rollout_form=summary makes several rows of an episode": ["rollout_form=summary", "loss=gspo"],
+    "rollout_form=summary makes several of an episode": ["rollout_form=summary", "buffer=task_replay"],
+    "credit=mt_grpo compares turn t of a group's samples and rollout_form=summary": ["algo=supo", "credit=[mt_grpo]"],
+    "rollout_form.summary.most follows a schedule": ["algo=supo", "rollout_form.summary.most={steps:{1:1,9:2}}"],
+    "rollout_form.summary.tokens=1500 and a summary of 64 tokens": ["algo=supo", "rollout_form.summary.tokens=1500"],
+    "nothing says when to sum up": ["algo=supo", "rollout_form.summary.tokens=null"],
+    "rollout_form=summary is for synchronous steps": ["algo=supo", "trainer.v1.trainer_mode=colocate_async"],
     "rollout_form=[prefix,tcod]: choose one": ["rollout_form=[prefix,tcod]"],
     "loss=[turn_clip,mine]: choose one": ["loss=turn_clip", "+loss.mine.target=algorithms.losses.turn_clip:TurnClip"],
 }

@@ -16,7 +16,7 @@ from config.checks.methods import bad_methods
 from config.compose import composer
 
 LOSSES = ("", *SLOTS["loss"], *VERLS_LOSSES)
-A_TURN = set(SLOTS["credit"]) - {"aem"}  # take one advantage a turn; aem multiplies what there is
+A_TURN = set(SLOTS["credit"]) - {"aem", "aepo"}  # take one advantage a turn; these multiply what there is
 BY_TOKEN = ("ppo", "reinforce_plus_plus")
 DIVIDED_BY_EPISODES = ("dr_grpo", "gspo")
 COMPARED = ("gigpo", "hgpo", "mt_grpo", "graft")  # turns with each other

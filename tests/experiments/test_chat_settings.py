@@ -28,7 +28,7 @@ from experiments.evaluation.policies import PolicyError, policies
 from experiments.evaluation.process import evaluate
 from experiments.evaluation.result import RunResult
 from experiments.evaluation.stage import Checkpoint
-from experiments.evaluation.standalone import _policy
+from experiments.evaluation.standalone import _policy, evaluation_folder
 from experiments.evaluation.text_rollouts import Pools, episode_specs, roll_out_in_text
 from experiments.stages.sft import sft_config
 from rollouts.chat_policy import Endpoint
@@ -218,6 +218,13 @@ def test_a_run_is_evaluated_as_it_was_trained(model: Path, tmp_path: Path) -> No
         policies([str(run)], None, plain)
     (found,) = policies([str(run)], None, compose([*COUNTING, "prompt=react", "prompt.history=2"]))
     assert found.kind == "checkpoint"
+    summed: Any = OmegaConf.to_container(compose([*COUNTING, "rollout_form=summary"]).rollout_form)
+    (run / "config.yaml").write_text(json.dumps({"rollout_form": summed}))
+    with pytest.raises(PolicyError, match=r"rollout_form.summary.length=64: evaluate it with the same"):
+        policies([str(run)], None, plain)
+    (found,) = policies([str(run)], None, compose([*COUNTING, "algo=supo"]))
+    folders = {evaluation_folder(compose([*COUNTING, *more])) for more in ([], ["algo=supo"], ["algo=mem1"])}
+    assert found.kind == "checkpoint" and len(folders) == 3, "games are played anew"
 
 
 def test_of_two_settings_the_first_wins() -> None:

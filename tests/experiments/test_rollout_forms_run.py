@@ -15,6 +15,7 @@ FORMS = {
     "retry": ("rollout_form=retry",),
     "tree": ("algo=tree_grpo", "rollout_form.tree.nodes=2"),
     "arpo": ("algo=arpo",),
+    "summary": ("rollout_form=summary", "rollout_form.summary.tokens=280", "rollout_form.summary.length=12"),
 }
 OVERRIDES = ("budget=rl_only", "budget.sft_share=0", "budget.units=100", "budget.count=rollouts", "eval.games=4")
 
@@ -59,9 +60,9 @@ def test_success_says_what_it_is_of(run: Path, form: str) -> None:
             kinds[apart if helped else "train"].append(episode["outcome"] == "won")
         for name, won in kinds.items():
             assert line.get(f"success/{name}") == (pytest.approx(sum(won) / len(won)) if won else None)
-        assert line["reward/trained/mean"] == pytest.approx(
-            sum(t["rewards"]["sparse"] for e in played if e.get("trained", True) for t in e["turns"]) / 16
-        )
+        turns = [turn for episode in played if episode.get("trained", True) for turn in episode["turns"]]
+        rows = 16 + sum(turn.get("summary", False) for turn in turns)  # verl's mean is over rows
+        assert line["reward/trained/mean"] == pytest.approx(sum(turn["rewards"]["sparse"] for turn in turns) / rows)
     for line in small.lines(run / "evaluation" / "rl.jsonl"):
         assert not {"prefix", "guidance", "parent"} & set(line)
 

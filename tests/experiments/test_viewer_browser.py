@@ -125,11 +125,14 @@ def test_mask_colours_follow_who_wrote_the_token(tab: Tab, shown: list[Shown]) -
 def test_a_window_that_moves_on_is_shown_where_it_begins(browser: Browser, tmp_path: Path) -> None:
     windowed = samples.episode(1)
     windowed.turns[0].prompt_ids = windowed.prompt_ids
+    windowed.turns[1].summary = True
     windowed.turns[2].prompt_ids = samples.ids("you are in another room, and remember one box.")
     path = tmp_path / "windows.html"
     path.write_text(page([Shown(windowed, tokenizer=samples.TINY)], "windows"), encoding="utf-8")
     tab = Tab(browser).open(path)
     expect(tab.find(".anew")).to_have_count(1)
+    expect(tab.find("[data-turn='1'] .quiet-group")).to_contain_text("a summary, which the model saw in place of")
+    expect(tab.find("header dl")).to_contain_text(f"turns{len(windowed.turns) - 1}")
     expect(tab.find("[data-turn='2'] .anew")).to_contain_text(f"saw {len(windowed.turns[2].prompt_ids)} prompt tokens")
     tab.page.keyboard.press("v")
     expect(tab.find(".anew")).to_have_count(1)

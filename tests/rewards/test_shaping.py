@@ -57,6 +57,14 @@ def test_an_answer_without_an_action_costs_on_top() -> None:
     assert made.shaping == {"invalid_action": pytest.approx(-0.2), "format": pytest.approx(-0.5)}
 
 
+def test_keeping_a_subgoal_costs_and_changing_it_under_that_name_more() -> None:
+    """Three turns of four keep theirs, of which one names another: 0.3 x 3/4 spread over three, and 0.2."""
+    made = played([0, 0, 0, 1], label=["KEEP", "SWITCH", "KEEP", "KEEP"], thought=["a", "b", "b", "c"])
+    shape(made, "sparse", transforms(subgoals={"changed": 0.2}))
+    assert trained(made) == pytest.approx([-0.075, 0, -0.075, 1 - 0.075 - 0.2])
+    assert made.shaping == {"subgoals": pytest.approx(-0.3 * 3 / 4 - 0.2)}
+
+
 @pytest.mark.parametrize(
     ("step", "bonus"), [(0, 0.7), (50, 0.59749), (100, 0.35), (200, 0.0), (201, 0.0)], ids=lambda value: str(value)
 )

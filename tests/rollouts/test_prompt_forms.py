@@ -11,8 +11,10 @@ import pytest
 from envs.environment import PromptStyle
 from envs.repair.functions import FUNCTIONS
 from rollouts.prompt_forms.form import Answer, PromptForm
+from rollouts.prompt_forms.hiper import Hiper
 from rollouts.prompt_forms.plain import Plain
 from rollouts.prompt_forms.react import React
+from rollouts.prompt_forms.rlvmr import Rlvmr
 from rollouts.prompt_forms.think_action import ThinkAction
 from rollouts.prompt_forms.tool_call import ToolCall
 from rollouts.prompts import first_message, next_message
@@ -140,6 +142,76 @@ def test_functions_take_the_place_of_what_is_said_of_actions() -> None:
     assert "\nshow(file, lines?): a file's lines" in head and head.endswith("\nGoal: a test passes\n")
 
 
+# answer -> action, subgoal, switch, parsed
+SUBGOALS = {
+    "<switch>SWITCH</switch><subgoal>the key</subgoal><action>go east</action>": ("go east", "the key", "SWITCH", True),
+    "<switch> keep </switch>\n<subgoal>the key</subgoal>\n<action> go </action>": ("go", "the key", "KEEP", True),
+    "<switch>new</switch><action>go</action>": ("go", "", "SWITCH", True),
+    "<switch></switch><subgoal>a</subgoal><action>go</action>": ("go", "a", "KEEP", True),
+    "<subgoal>a</subgoal><action>go</action>": ("go", "a", "KEEP", True),
+    "<action>go</action>": ("go", "", "KEEP", True),
+    "<switch>SWITCH<subgoal>a</subgoal><action>go</action>": ("go", "a", "KEEP", True),
+    "go east": ("go east", "", "KEEP", False),
+    "<switch>SWITCH</switch><subgoal>a</subgoal>go": (
+        "<switch>SWITCH</switch><subgoal>a</subgoal>go",
+        "a",
+        "SWITCH",
+        False,
+    ),
+    "": ("", "", "KEEP", False),
+}
+
+
+@pytest.mark.parametrize("text", SUBGOALS)
+def test_subgoals(text: str) -> None:
+    answer = Hiper().read(text)
+    assert (answer.action, answer.thought, answer.label, answer.parsed) == SUBGOALS[text]
+    said = {part: text[slice(*span)] for part, span in answer.spans.items()}
+    assert all(part.startswith(f"<{name}>") for name, part in said.items())
+    assert said.get("action", "").endswith("</action>") == answer.parsed
+    assert text[answer.begins :].startswith("<action>" if answer.parsed else text)
+
+
+def test_demonstrations_say_the_same_of_a_subgoal_in_each_of_its_answers() -> None:
+    plan, form = ["open box", "take key", "go east", "unlock door", "win"], Hiper(demo_actions=2)
+    answers = [form.read(form.demonstrate("win", plan[turn:])) for turn in range(len(plan))]
+    assert [answer.action for answer in answers] == plan
+    assert [answer.thought for answer in answers] == ["open box", "go east", "go east", "win", "win"]
+    assert [answer.label for answer in answers] == ["KEEP", "SWITCH", "KEEP", "SWITCH", "KEEP"]
+    told = form.recalled([Turn("a room", "go", thought="the key")])
+    assert told == "Your last subgoal: the key\nYour last turns:\na room\nAction taken: go\nNow:\n"
+
+
+# answer -> action, thought, tag; None: unparsed
+KINDS = {
+    "<planning>first the key</planning><action>go</action>": ("go", "first the key", "planning"),
+    " <Reflection>that failed</REFLECTION>\n<action> go </action>": ("go", "that failed", "reflection"),
+    "<explore>what is <monitor>there</monitor></explore><action>go</action>": (
+        "go",
+        "what is <monitor>there</monitor>",
+        "explore",
+    ),
+    "<monitor></monitor><action>go</action>": ("go", "", "monitor"),
+    "<planning>a</planning><explore>b</explore><action>go</action>": ("go", "a", "planning"),
+    "<planning>a</planning>": None,
+    "<planning>a</explore><action>go</action>": None,
+    "so: <planning>a</planning><action>go</action>": None,
+    "<think>a</think><action>go</action>": None,
+    "<planning>a</planning><action>go</action><action>look</action>": None,
+    "<action>go</action>": None,
+    "": None,
+}
+
+
+@pytest.mark.parametrize("text", KINDS)
+def test_kinds_of_thought(text: str) -> None:
+    answer = Rlvmr().read(text)
+    found = (answer.action, answer.thought, answer.label) if answer.parsed else None
+    assert found == KINDS[text]
+    assert not answer.parsed or text[answer.begins :].startswith("<action>")
+    assert Rlvmr(require_thought=False).read("so <action>go</action>") == Answer("go", "so", 3)
+
+
 @pytest.mark.parametrize("text", READ)
 def test_tags(text: str) -> None:
     check(TAGS, text, READ[text])
@@ -192,13 +264,14 @@ def test_settings_that_cannot_be(key: str, value: str) -> None:
 def test_nothing_takes_long_to_read() -> None:
     start = time.process_time()
     for text, form in product(
-        ("<think>" * 1000, "</think>" * 1000, "Action:\n" * 1000, "<action>" * 1000), (TAGS, React())
+        ("<think>" * 1000, "</think>" * 1000, "Action:\n" * 1000, "<action>" * 1000, "<planning>" * 1000),
+        (TAGS, React(), Hiper(), Rlvmr()),
     ):
         assert not form.read(text).parsed
     assert time.process_time() - start < 2
 
 
-@pytest.mark.parametrize("form", [TAGS, React(), ThinkAction(think_tag="mull", action_tag="do")])
+@pytest.mark.parametrize("form", [TAGS, React(), ThinkAction(think_tag="mull", action_tag="do"), Rlvmr()])
 def test_what_a_form_writes_it_reads(form: PromptForm) -> None:
     plan = ["open box", "take key", "go east", "win"]
     answer = form.read(form.demonstrate("find the key", plan))
@@ -216,6 +289,7 @@ class Turn:
     observation: str
     action: str
     parsed: bool = True
+    thought: str = ""
 
 
 def test_the_plain_form_says_what_was_always_said() -> None:

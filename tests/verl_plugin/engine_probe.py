@@ -26,8 +26,10 @@ def one_layer(folder: Path) -> str:
     return str(folder)
 
 
-def make_engine(kind: str = "language_model", forward_only: bool = False, path: str = TINY, **model: Any) -> Any:
-    """``model``: more keys of verl's model node."""
+def make_engine(
+    kind: str = "language_model", forward_only: bool = False, path: str = TINY, heads: int = 1, **model: Any
+) -> Any:
+    """``heads``: of a critic; ``model``: more keys of verl's model node."""
     engine = EngineRegistry.new(
         model_type=kind,
         backend="fsdp2",
@@ -36,7 +38,7 @@ def make_engine(kind: str = "language_model", forward_only: bool = False, path: 
             model_type=kind,
             use_remove_padding=False,
             enable_gradient_checkpointing=False,
-            override_config={"attn_implementation": "sdpa"},
+            override_config={"attn_implementation": "sdpa", "value_heads": heads},
             **model,
         ),
         engine_config=FSDPEngineConfig(

@@ -44,7 +44,9 @@ def row_of(record: dict[str, Any], prompt: int) -> dict[str, Any]:
         "multi_modal_inputs": {},
     }
     parsed = {"parsed": [1] * len(record["state"])}
-    names = ("state", "after", "action", "valid", "parsed", "outcome", "named_half")
+    names = ["state", "after", "action", "valid", "parsed", "outcome", "named_half"]
+    names += [name for name in record if name.startswith(("span_", "label"))]
+    fields |= {f"values_{head}": fields["values"] * head for head in (1, 2)}
     return fields | {f"turn_{name}": torch.tensor((record | parsed)[name]) for name in names}
 
 

@@ -112,6 +112,13 @@ def turns_of(sample: int) -> dict[str, Any]:
     seen, odd = [0, 1 + sample % 2, 9], sample % 4 == 3
     told = {"state": seen[:2], "after": seen[1:], "action": [0, sample % 2], "valid": [1, 1 - odd]}
     told |= {"parsed": [1, 1 - odd], "garbled": [0, 0], "outcome": [sample % 4]}
+    told |= {"label": [2, 1], "span_switch_first": [0, 0], "span_switch_last": [1, 1]}
+    told |= {
+        "span_subgoal_first": [1, 1],
+        "span_subgoal_last": [2, 1],
+        "span_action_first": [2, 1],
+        "span_action_last": [3, 2],
+    }
     return {f"turn_{name}": torch.tensor(numbers) for name, numbers in told.items()}
 
 

@@ -158,10 +158,14 @@ def test_a_critics_head_comes_from_the_runs_seed(monkeypatch: pytest.MonkeyPatch
     assert torch.equal(first, again) and not torch.equal(first, other)
 
 
-def test_a_critic_values_every_token(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("heads", [1, 3])
+def test_a_critic_values_every_token(heads: int) -> None:
     batch, _ = played(make_engine())
-    critic = make_engine("value_model")
+    critic = make_engine("value_model", heads=heads)
     with critic.eval_mode():
-        values = critic.infer_batch(batch)["model_output"]["values"]
-    assert [len(row) for row in values.unbind()] == [len(row) for row in batch["input_ids"].unbind()]
-    assert values.values().isfinite().all() and values.values().std() > 0
+        found = critic.infer_batch(batch)["model_output"]
+    assert list(found) == ["values", "values_1", "values_2"][:heads]
+    for values in found.values():
+        assert [len(row) for row in values.unbind()] == [len(row) for row in batch["input_ids"].unbind()]
+        assert values.values().isfinite().all() and values.values().std() > 0
+    assert len({round(values.values().sum().item(), 4) for values in found.values()}) == heads

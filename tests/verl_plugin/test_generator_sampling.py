@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import torch
 
-from verl_plugin.servers.transformers_server.prefix_store import Prefix, PrefixStore, common_length
 from verl_plugin.servers.transformers_server.sampling import Rules, draw, restrict, uniforms
 
 SHARES = [0.5, 0.3, 0.15, 0.05]
@@ -94,47 +93,3 @@ def test_uniforms_of_a_seed_do_not_depend_on_how_many_are_asked_for() -> None:
     assert np.array_equal(uniforms(11, 40)[:7], uniforms(11, 7))
     assert not np.array_equal(uniforms(11, 7), uniforms(12, 7))
     assert uniforms(2**64 - 1, 1)[0] < 1
-
-
-def prefix(*ids: int) -> Prefix:
-    """16 bytes an id."""
-    return Prefix(ids, torch.arange(len(ids), dtype=torch.float32).expand(2, 2, 1, -1)[..., None].clone())
-
-
-def test_the_least_recently_used_prefix_goes_first() -> None:
-    store = PrefixStore(limit_bytes=100)
-    store.put("a", prefix(1, 2))
-    store.put("b", prefix(3, 4))
-    states = store.take("a", [1, 2, 3])
-    assert states is not None
-    store.put("a", Prefix([1, 2], states))
-    store.put("c", prefix(5, 6, 7))
-    assert store.take("b", [3, 4, 5]) is None
-    assert store.take("a", [1, 2, 3]) is not None
-    assert store.nbytes == 48
-
-
-def test_what_is_taken_covers_the_common_beginning_and_leaves_one_id() -> None:
-    store = PrefixStore(limit_bytes=10_000)
-    covered = []
-    for ids in ([1, 2, 3, 4], [1, 2, 3], [1, 9, 3], [1], [9]):
-        store.put("a", prefix(1, 2, 3))
-        states = store.take("a", ids)
-        covered.append(0 if states is None else states.shape[3])
-    assert covered == [3, 2, 1, 0, 0]
-    assert store.nbytes == 0
-
-
-def test_a_prefix_larger_than_the_store_is_not_kept() -> None:
-    store = PrefixStore(limit_bytes=10)
-    store.put("a", prefix(1, 2))
-    assert store.nbytes == 0 and store.take("a", [1, 2, 3]) is None
-
-
-def test_common_length() -> None:
-    assert [common_length(*pair) for pair in (((), ()), ((1, 2), (1, 2, 3)), ((1, 2), (1, 3)), ((4,), (5,)))] == [
-        0,
-        2,
-        1,
-        0,
-    ]

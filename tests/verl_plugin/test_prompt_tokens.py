@@ -19,12 +19,15 @@ from envs.pool import EnvPool
 from envs.registry import make_environment
 from envs.types import TaskRef
 from rewards.registry import reward
+from rollouts.answers import meaning
 from rollouts.episode import Episode
 from rollouts.loop import EpisodeSpec, run_episode
 from rollouts.model_policy import ContextLimit, ModelPolicy
 from rollouts.prompt_forms.form import PromptForm
+from rollouts.prompt_forms.hiper import Hiper
 from rollouts.prompt_forms.plain import Plain
 from rollouts.prompt_forms.react import React
+from rollouts.prompt_forms.rlvmr import Rlvmr
 from rollouts.prompt_forms.think_action import ThinkAction
 from rollouts.prompt_forms.tool_call import ToolCall
 from rollouts.prompts import user
@@ -39,6 +42,7 @@ from verl_plugin.sft_rows import EpisodeRows
 
 PLAN = "my plan is to {plan}."
 FORMS = {"plain": Plain(), "think_action": ThinkAction(demo_thought=PLAN), "react": React(demo_thought=PLAN)}
+FORMS |= {"hiper": Hiper(), "rlvmr": Rlvmr(demo_thought=PLAN)}
 CALLS = ToolCall(demo_thought=PLAN)
 
 
@@ -229,7 +233,9 @@ def check_demonstration(table: Table, form: PromptForm) -> None:
     assert trained == sum(len(turn.action_ids) for turn in filled.turns)
     muted = EpisodeRows([replace(filled, trains_thoughts=False)], codec, table.room)
     thoughts = sum(turn.thought_tokens for turn in filled.turns)
-    assert trained - sum(int(row["loss_mask"].sum()) for row in muted) == thoughts and (thoughts > 0) == form.thinks
+    assert trained - sum(int(row["loss_mask"].sum()) for row in muted) == thoughts and (thoughts > 0) == (
+        form.thinks or bool(form.parts)
+    )
 
 
 def test_a_prompt_that_is_too_long_tells_fewer_turns(table: Table) -> None:
@@ -267,3 +273,30 @@ def test_thousands_of_tokens_of_thought_are_told_from_the_action() -> None:
     text = codec.decode(ids).strip()
     before = codec.stream().tokens_of(ids, text[: form.read(text).begins])
     assert before > 3000 and codec.decode(ids[before:]).strip() == "<action>go east</action>"
+
+
+def test_parts_of_an_answer_are_known_by_their_tokens() -> None:
+    """A token with the end of a part and more belongs to the next one; the end of the answer belongs to its action."""
+    form = FORMS["hiper"]
+    for tokenizer, kind in ((qwen3(), "qwen3"), (AutoTokenizer.from_pretrained(TINY), "qwen3")):
+        codec = TokenCodec(tokenizer, kind, marks=form.marks)
+        ids = [*codec.encode(form.write("go east", "the key")), codec.eos_id]
+        told = meaning(form, codec.decode(ids), (), ids, codec.stream())
+        parts = {name: codec.decode(ids[slice(*span)]).lower() for name, span in told["spans"].items()}
+        assert "switch" in parts["switch"] and "the key" in parts["subgoal"] and "go east</action>" in parts["action"]
+        places = [place for span in told["spans"].values() for place in span]
+        assert places == sorted(places) and places[0] == 0 and places[-1] == len(ids)
+        assert told["label"] == "SWITCH" and told["thought"] == "the key"
+
+
+def test_labels_and_parts_go_with_the_row(table: Table) -> None:
+    form = FORMS["hiper"]
+    episode, _ = table.play(form, answers(form, table.game))
+    fields = turn_fields(episode, 0, len(episode.turns), "observation", form=form)
+    assert fields["turn_label"].tolist() == [1 + (turn.label == "SWITCH") for turn in episode.turns]
+    assert set(fields["turn_label"].tolist()) == {1, 2} and episode.turns[0].spans
+    for part in form.parts:
+        found = zip(fields[f"turn_span_{part}_first"].tolist(), fields[f"turn_span_{part}_last"].tolist(), strict=True)
+        assert [list(span) for span in found] == [turn.spans.get(part, [0, 0]) for turn in episode.turns]
+    plain = turn_fields(episode, 0, len(episode.turns), "observation")
+    assert not [name for name in plain if "span" in name or "label" in name]

@@ -55,14 +55,15 @@ class Table:
         style = make_environment("textworld").prompt
         return EpisodeSpec(self.game, style, TURNS, reward(REWARD), step=1, prompt="000001-0000")
 
-    def play(self, form: Linear, spec: EpisodeSpec | None = None, prompt: int = 1024) -> Played:
-        """A group, and what the server was asked for each sample. ``prompt``: tokens that the first message may have."""
+    def play(self, form: Linear, spec: EpisodeSpec | None = None, prompt: int = 1024, response: int = 1024) -> Played:
+        """A group, and what the server was asked for each sample. ``prompt``: tokens that the first message may have, ``response``:
+        all that follows it."""
         asked: dict[int, list[SampleRequest]] = {}
 
         async def one(spec: EpisodeSpec) -> Episode:
             sampler = Recording(self.generator)
             asked[spec.sample] = sampler.asked
-            limit, params = ContextLimit(prompt, 1024), SamplingParams(1.0, max_action_tokens=6)
+            limit, params = ContextLimit(prompt, response), SamplingParams(1.0, max_action_tokens=6)
             policy = ModelPolicy(sampler, self.codec.decode, params, limit, run_seed=0, entropies=form.entropies)
             return await run_with_retries(
                 self.pool.open, lambda session: run_episode(policy, session, spec, self.codec.stream()), 0

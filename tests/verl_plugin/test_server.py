@@ -14,7 +14,7 @@ from transformers import AutoModelForCausalLM
 from verl.workers.config import RolloutConfig
 from verl.workers.rollout.replica import TokenOutput
 
-from verl_plugin.servers.transformers_server.generator import Generator, RequestTooLong, SampleRequest
+from verl_plugin.servers.transformers_server.generator import Generator, GenResult, RequestTooLong, SampleRequest
 from verl_plugin.servers.transformers_server.replica import TransformersReplica, WeightSync, server_name
 from verl_plugin.servers.transformers_server.server import TransformersServer, seed_of
 
@@ -85,14 +85,13 @@ def test_without_a_seed_the_request_itself_is_the_seed() -> None:
 def test_generate_batch_runs_that_list_in_that_order() -> None:
     requests = [SampleRequest(f"r{i}", PROMPT[: 1 + i % 5], 1 + i % 4, temperature=1.0, seed=i) for i in range(70)]
 
-    async def scenario(server: TransformersServer) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    async def scenario(server: TransformersServer) -> tuple[list[GenResult], dict[str, Any]]:
         answers = await server.generate_batch(requests)
         return answers, await server.stats()
 
     answers, stats = serve(scenario, max_batch=8)
     assert stats["batches"] == 1, "whatever max_batch says"
-    assert [(answer["token_ids"], answer["log_probs"]) for answer in answers] == expected(*requests)
-    assert set(answers[0]) == {"token_ids", "log_probs", "stop_reason", "entropies", "global_steps"}
+    assert [(answer.token_ids, answer.log_probs) for answer in answers] == expected(*requests)
 
 
 def test_what_cannot_be_done_is_refused_and_the_server_goes_on() -> None:
@@ -102,8 +101,8 @@ def test_what_cannot_be_done_is_refused_and_the_server_goes_on() -> None:
             await server.generate("long", prompt_ids=[5] * context, sampling_params={"max_tokens": 1})
         batch = [SampleRequest("good", PROMPT, 7, seed=1), SampleRequest("long", [5], 9000)]
         fits, long = await server.generate_batch(batch)
-        assert (long["token_ids"], long["stop_reason"]) == ([], "too_long")
-        assert fits["token_ids"] == expected(batch[0])[0][0]
+        assert (long.token_ids, long.stop_reason) == ([], "too_long")
+        assert fits.token_ids == expected(batch[0])[0][0]
         with pytest.raises(ValueError, match="text only"):
             await server.generate("seen", prompt_ids=PROMPT, sampling_params={}, image_data=["a picture"])
         with pytest.raises(ValueError, match="at most 0 more"):
@@ -165,7 +164,7 @@ def test_verls_replica_serves_and_takes_new_weights(ray_session: None) -> None:
             parameter.mul_(0.9)
     requests = [SampleRequest(f"r{i}", PROMPT[: i + 1], 6, temperature=1.0, seed=i) for i in range(6)]
 
-    async def scenario() -> tuple[list[dict[str, Any]], list[dict[str, Any]], TokenOutput, dict[str, Any]]:
+    async def scenario() -> tuple[list[GenResult], list[GenResult], TokenOutput, dict[str, Any]]:
         await replica.launch_servers()
         server = ray.get_actor(server_name(0))
         assert server == replica.server_handle
@@ -181,12 +180,12 @@ def test_verls_replica_serves_and_takes_new_weights(ray_session: None) -> None:
         return before, after, single, await server.stats.remote()
 
     before, after, single, stats = asyncio.run(scenario())
-    assert [answer["token_ids"] for answer in before] == [tokens for tokens, _ in expected(*requests)]
-    assert {answer["global_steps"] for answer in before} == {None}
-    results = Generator(model, [2], 0).generate(requests)
-    assert [answer["token_ids"] for answer in after] == [result.token_ids for result in results]
-    assert [answer["log_probs"] for answer in after] == [pytest.approx(r.log_probs, abs=1e-6) for r in results]
-    assert {answer["global_steps"] for answer in after} == {4}
+    assert [answer.token_ids for answer in before] == [tokens for tokens, _ in expected(*requests)]
+    assert {answer.step for answer in before} == {None}
+    results = Generator(model, [2]).generate(requests)
+    assert [answer.token_ids for answer in after] == [result.token_ids for result in results]
+    assert [answer.log_probs for answer in after] == [pytest.approx(r.log_probs, abs=1e-6) for r in results]
+    assert {answer.step for answer in after} == {4}
     assert single.extra_fields["global_steps"] == 4
     assert stats["weight_updates"] == 1
 

@@ -119,7 +119,7 @@ async def test_each_answer_comes_from_the_weights_that_it_names(server: ActorHan
     waiting = iter(batches.values())
     for answer in answers:
         if isinstance(answer, list):
-            seen += [(r, a["token_ids"], a["global_steps"]) for r, a in zip(next(waiting), answer, strict=True)]
+            seen += [(r, a.token_ids, a.step) for r, a in zip(next(waiting), answer, strict=True)]
         elif answer is not None:
             seen.append((next(rest), answer.token_ids, answer.extra_fields["global_steps"]))
     assert len(seen) == 12 * 8 + 24
@@ -160,7 +160,7 @@ async def test_an_abort_answers_who_waits_and_the_server_goes_on(server: ActorHa
     batch = await running
     await server.resume_generation.remote()
     answers = await asyncio.gather(*asked)
-    assert all(answer["token_ids"] for answer in batch), "what runs comes to its end"
+    assert all(answer.token_ids for answer in batch), "what runs comes to its end"
     aborted = [answer for answer in answers if answer.stop_reason == "aborted"]
     assert aborted and all(answer.token_ids == [] and answer.log_probs == [] for answer in aborted)
     assert (await late).token_ids == generator.generate([requests[0]])[0].token_ids

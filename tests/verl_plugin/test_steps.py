@@ -31,6 +31,7 @@ SIZES = (
 KL = ("actor_rollout_ref.actor.use_kl_loss=true",)
 CASES = [*((mode, "ppo") for mode in MODES), ("sync", "grpo"), ("colocate_async", "rloo"), ("separate_async", "grpo")]
 CASES += [("sync", "bi_level_gae"), *((mode, "turn_ppo algo.value_at=first") for mode in MODES)]
+CASES += [("sync", "hiper")]
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +70,7 @@ def test_a_step_updates_as_often_as_it_has_mini_batches_and_on_no_padding(
 ) -> None:
     trainer, metrics, padding = stepped(tmp_path, model, mode, windows, *f"algo={algo}".split(), *KL)
     assert adam_steps(trainer.actor_rollout_wg.worker.actor) == {UPDATES}
-    assert trainer.use_critic == (algo.split()[0] in ("ppo", "bi_level_gae", "turn_ppo"))
+    assert trainer.use_critic == (algo.split()[0] in ("ppo", "bi_level_gae", "turn_ppo", "hiper"))
     if trainer.use_critic:
         assert adam_steps(trainer.critic_wg.worker) == {UPDATES}
     sizes = {int(row.sum()) for one in given for row in one["loss_mask"].unbind()}

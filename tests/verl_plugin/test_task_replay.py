@@ -56,12 +56,14 @@ def test_a_failed_group_learns_from_a_stored_win(made: TurngridTrainer) -> None:
     )  # the last of the worst: three turns of its own, two of the win
     assert turns["Q_5"] == pytest.approx([1.15470] * 2, abs=1e-5)
     assert metrics["buffer/task_replay/replaced"] == 1
-    won, row = tokens("first", "P_0_0"), tokens("second", "P_3_0")
-    assert torch.equal(row, won) and done.tags[done.keys.index("P_3_0")]["response_len"] == len(won)
+    for field in ("responses", "loss_mask", "response_mask"):  # the loss is divided by the tokens that are learned from
+        assert torch.equal(tokens("second", "P_3_0", field), tokens("first", "P_0_0", field)), field
+    won = tokens("first", "P_0_0")
+    assert done.tags[done.keys.index("P_3_0")]["response_len"] == len(won)
 
 
-def tokens(partition: str, key: str) -> torch.Tensor:
-    return tq.kv_batch_get(keys=[key], partition_id=partition, select_fields=["responses"])["responses"][0]
+def tokens(partition: str, key: str, field: str = "responses") -> torch.Tensor:
+    return tq.kv_batch_get(keys=[key], partition_id=partition, select_fields=[field])[field][0]
 
 
 def test_what_is_replayed_is_neither_logged_nor_stored_again(made: TurngridTrainer) -> None:

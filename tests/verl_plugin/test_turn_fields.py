@@ -65,3 +65,6 @@ def test_what_a_state_is() -> None:
     with_goal = turn_fields(EPISODE, 0, 3, "observation+goal")["turn_state"].tolist()
     assert len(set(history)) == 3 and history[0] == text_hash("a room")
     assert with_goal[0] == with_goal[2] != text_hash("a room")
+    fields = turn_fields(EPISODE, 0, 3, "observation+turn")
+    numbered = fields["turn_state"].tolist()
+    assert numbered[0] != numbered[2] and fields["turn_after"].tolist()[:2] == numbered[1:]

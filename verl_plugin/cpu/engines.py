@@ -18,6 +18,7 @@ from records.models.loading import load_whole
 from verl_plugin.cpu import micro_batches
 from verl_plugin.cpu.action_logits import ActionLogits
 from verl_plugin.replaced import replaced
+from verl_plugin.value_heads import with_heads
 
 
 class _OnCpu:
@@ -55,7 +56,7 @@ class CpuLanguageModel(ActionLogits, _OnCpu, transformer_impl.FSDPEngineWithLMHe
 class CpuValueModel(_OnCpu, transformer_impl.FSDPEngineWithValueHead):
     def _build_module(self) -> Any:
         torch.manual_seed(int(os.environ.get("TURNGRID_SEED", "0")))  # the head's weights are drawn here
-        with replaced(verl.utils.model, "load_valuehead_model", load_value_model):
+        with replaced(verl.utils.model, "load_valuehead_model", with_heads(load_value_model)):
             return super()._build_module()
 
 

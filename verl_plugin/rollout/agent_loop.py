@@ -24,6 +24,8 @@ from rollouts.failed_episodes import run_with_retries
 from rollouts.forms.linear import Linear
 from rollouts.loop import EpisodeSpec, run_episode
 from rollouts.model_policy import ContextLimit, ModelPolicy
+from rollouts.prompt_forms.form import PromptForm
+from rollouts.prompt_forms.plain import PLAIN_FORM
 from rollouts.prompt_forms.registry import prompt_form
 from rollouts.row import Row, to_rows, window_starts
 from rollouts.sampling import Sampler, SamplingParams
@@ -60,7 +62,7 @@ class TurngridAgentLoop(AgentLoopBase):
         kwargs, marks = dict(self.apply_chat_template_kwargs), self.prompt_form.marks
         self.codec = TokenCodec(self.tokenizer, hf_model_type, kwargs, marks)
         self.pool = pool or pool_of(env, legal=self.prompt_form.admissible)
-        self.window = window_of(env, self.prompt_form)
+        self.window = window_of(env, self.prompt_form, config.get(FORM))
         self.methods, self.on_batch = Chosen(slots_of(config, IN_ROLLOUT)), Chosen(slots_of(config, (*ON_BATCH, ALGO)))
         self.state, self.sent = state_wanted(config, self.on_batch), sorted(self.on_batch.reads())
         read = (self.methods.reads() | self.on_batch.reads()) - {self.reward.name}
@@ -71,7 +73,7 @@ class TurngridAgentLoop(AgentLoopBase):
         """Play one sample of one task from its start; its rows (``to_outputs``)."""
         spec = replace(self.spec(row), sample=int(row["session_id"]))
         episode = await self.play(spec, sampling_params, ServerSampler(self.server_manager))
-        return to_outputs(episode, self.reward.name, self.state, self.sent)
+        return to_outputs(episode, self.reward.name, self.state, self.sent, form=self.prompt_form)
 
     def spec(self, row: Mapping[str, Any]) -> EpisodeSpec:
         """Of a group's samples, but for their numbers. ``row`` holds the data set's fields, and ``global_steps``. With ``validate``
@@ -135,9 +137,10 @@ def to_outputs(
     state: str | None = None,
     named: Sequence[str] = (),
     tree: TreePlace | None = None,
+    form: PromptForm = PLAIN_FORM,
 ) -> list[RowOutput]:
     """An episode as verl wants it: one row, or one a window; with ``turn_fields`` where ``state`` says what a state is, and
-    ``tree`` where it stands among the others of its group.
+    ``tree`` where it stands among the others of its group. ``form``: how it was played.
 
     Raises:
         ValueError: no turn was played, so there is nothing to learn from.
@@ -147,7 +150,7 @@ def to_outputs(
     outputs = []
     for row, (first, last) in zip(rows, pairwise(ends), strict=True):
         output = _output(episode, row, episode.turns[first:last], episode.versions(first, last), reward_name)
-        output._turns = turn_fields(episode, first, last, state, named, tree) if state else {}
+        output._turns = turn_fields(episode, first, last, state, named, tree, form) if state else {}
         outputs.append(output)
     return outputs
 
@@ -162,7 +165,7 @@ def _output(
         response_mask=row.mask,
         response_logprobs=row.logprobs,
         reward_score=sum(row.rewards),  # not None, so that verl leaves the reward to us
-        num_turns=len(turns),
+        num_turns=sum(not turn.summary for turn in turns),
         metrics=AgentLoopMetrics(
             generate_sequences=sum(turn.act_seconds for turn in turns),
             tool_calls=sum(turn.env_seconds for turn in turns),

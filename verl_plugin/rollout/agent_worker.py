@@ -161,7 +161,8 @@ class AgentLoopWorker(VerlWorker):
         branches = partition == "train" and loop.form(int(prompt["global_steps"])).branches
         trees = tree_places(episodes) if branches else {}
         for sample, episode in enumerate(episode for episode in episodes if episode.trained):
-            outputs = to_outputs(episode, loop.reward.name, loop.state, loop.sent, trees.get(episode.sample))
+            tree = trees.get(episode.sample)
+            outputs = to_outputs(episode, loop.reward.name, loop.state, loop.sent, tree, loop.prompt_form)
             for index, output in enumerate(outputs):
                 keys.append(f"{prompt['uid']}_{sample}_{index}")
                 fields.append(self._fields(output, {**prompt, "session_id": sample}))

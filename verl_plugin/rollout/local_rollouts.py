@@ -20,6 +20,7 @@ from rollouts.model_policy import ContextLimit, ModelPolicy
 from rollouts.sampling import Sample, Sampler, SampleRequest, SamplingParams
 from verl_plugin.rollout.token_stream import TokenCodec
 from verl_plugin.servers.transformers_server.generator import Generator
+from verl_plugin.servers.transformers_server.key_values import KeyValues
 
 LOCKSTEP_SIZE = 64  # episodes in the model at once; two lockstep batches alternate
 
@@ -29,7 +30,7 @@ def generator_on(device: str, path: str) -> Generator:
     if device == "cpu":
         return Generator.from_pretrained(path)
     generator = Generator.from_pretrained(path, device=device, dtype=torch.bfloat16)
-    generator.prefixes.limit_bytes = torch.cuda.mem_get_info()[0] // 2
+    generator.memory = KeyValues(generator.model, torch.cuda.mem_get_info()[0] // 2)
     return generator
 
 

@@ -13,6 +13,7 @@ from ray.exceptions import RayActorError
 
 from rollouts.sampling import RequestTooLong, Sample, SampleLost, SampleRequest
 from verl_plugin.servers.transformers_server.launch import server_name
+from verl_plugin.servers.transformers_server.results import GenResult
 from verl_plugin.servers.transformers_server.server import TOO_LONG
 from verl_plugin.servers.transformers_server.spare_weights import revive
 
@@ -112,12 +113,8 @@ def _found(replica: int) -> Any:
         raise SampleLost(f"rollout server {replica} died for good") from error
 
 
-def _sample(request: SampleRequest, answer: dict[str, Any]) -> Sample | Exception:
-    if answer["stop_reason"] == TOO_LONG:
+def _sample(request: SampleRequest, answer: GenResult) -> Sample | Exception:
+    if answer.stop_reason == TOO_LONG:
         return RequestTooLong(f"{request.request_id}: {len(request.prompt_ids)} + {request.max_tokens} tokens")
-    return Sample(
-        tuple(answer["token_ids"]),
-        tuple(answer["log_probs"]),
-        answer.get("global_steps") or 0,
-        entropies=tuple(answer.get("entropies", ())),
-    )
+    entropies = tuple(answer.entropies)
+    return Sample(tuple(answer.token_ids), tuple(answer.log_probs), answer.step or 0, entropies=entropies)

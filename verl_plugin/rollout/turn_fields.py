@@ -6,6 +6,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate, product
 from typing import Any
 
 import torch
@@ -13,13 +14,16 @@ from torch import Tensor
 
 from algorithms.chosen import Chosen
 from algorithms.registry import STATES
-from algorithms.turns import NAMED, OUTCOMES
+from algorithms.turns import ENDS, NAMED, OUTCOMES, span_field
 from rollouts.episode import Episode, Turn
 from rollouts.forms.tree import roots_of, samplers_of
+from rollouts.prompt_forms.form import PromptForm
+from rollouts.prompt_forms.plain import PLAIN_FORM
 
 PREFIX = "turn_"
 MOST_TURNS = 10**7  # of an episode (config.schema.TURNS), so that a turn of a group has a number
 REPEATED, TIMES = 20, 10  # tokens in a row, so often in one answer: the model babbles (SPEAR's released numbers)
+NO_SPAN = (0, 0)
 UNDECODABLE = "\N{REPLACEMENT CHARACTER}"
 
 
@@ -44,20 +48,27 @@ def tree_places(episodes: Sequence[Episode]) -> dict[int, TreePlace]:
 
 
 def turn_fields(
-    episode: Episode, first: int, last: int, state: str, named: Iterable[str] = (), tree: TreePlace | None = None
+    episode: Episode,
+    first: int,
+    last: int,
+    state: str,
+    named: Iterable[str] = (),
+    tree: TreePlace | None = None,
+    form: PromptForm = PLAIN_FORM,
 ) -> dict[str, Tensor]:
-    """One entry a turn of the row that holds the turns ``first`` to ``last``; of ``turn_outcome`` and ``turn_tree`` one.
+    """One entry a turn of the row that holds the turns ``first`` to ``last``; of ``turn_outcome`` and ``turn_tree`` one. A summary
+    answers no state that another turn does.
 
     Args:
-        state: what makes two states equal, of ``STATES``: the observation, with the goal, or all that happened before.
+        state: what makes two states equal, of ``STATES``: the observation, with the goal, with the turn's number, or all that happened before.
         named: other rewards than the trained one that are to go with the row; a float each.
+        form: how it was played, whose labels and parts go with the row.
     """
-    seen = [turn.observation for turn in episode.turns] + [episode.final_observation]
-    states = _states(episode, seen, state)
+    before, after = _states(episode, state)
     turns = episode.turns[first:last]
     found = {
-        "state": states[first:last],
-        "after": states[first + 1 : last + 1],
+        "state": before[first:last],
+        "after": after[first:last],
         "action": [text_hash(turn.action) for turn in turns],
         "valid": [int(turn.valid) for turn in turns],
         "parsed": [int(turn.parsed) for turn in turns],
@@ -67,6 +78,10 @@ def turn_fields(
     if tree:
         nodes = [sampler * MOST_TURNS + number for number, sampler in enumerate(tree.samplers)]
         found |= {"node": nodes[first:last], "tree": [tree.root]}
+    if form.labels:
+        found["label"] = [form.labels.index(turn.label) + 1 if turn.label else 0 for turn in turns]
+    for part, (number, end) in product(form.parts, enumerate(ENDS)):
+        found[span_field(part, end)] = [turn.spans.get(part, NO_SPAN)[number] for turn in turns]
     rewards = {f"{NAMED}{name}": [turn.rewards.get(name, 0.0) for turn in turns] for name in named}
     return {
         **{f"{PREFIX}{name}": torch.tensor(numbers, dtype=torch.int64) for name, numbers in found.items()},
@@ -74,12 +89,25 @@ def turn_fields(
     }
 
 
-def _states(episode: Episode, seen: Sequence[str], state: str) -> list[int]:
+def _states(episode: Episode, state: str) -> tuple[list[int], list[int]]:
+    """The state that each turn answered, and the one that followed it."""
+    found = _of_environment(episode, state)
+    places = [0, *accumulate(not turn.summary for turn in episode.turns)]
+    numbered = enumerate(zip(episode.turns, places[:-1], strict=True))
+    before = [text_hash(f"{episode.sample} {n}") if turn.summary else found[place] for n, (turn, place) in numbered]
+    return before, [found[place] for place in places[1:]]
+
+
+def _of_environment(episode: Episode, state: str) -> list[int]:
+    played = episode.played_turns
+    seen = [turn.observation for turn in played] + [episode.final_observation]
     if state == "observation":
         return [text_hash(text) for text in seen]
+    if state == "observation+turn":
+        return [text_hash(f"{number}\n{text.strip()}") for number, text in enumerate(seen)]
     if state == "observation+goal":
         return [text_hash(f"{episode.goal}\n{text.strip()}") for text in seen]
-    parts = [part for turn in episode.turns for part in (turn.observation, turn.action)] + [seen[-1]]
+    parts = [part for turn in played for part in (turn.observation, turn.action)] + [seen[-1]]
     return [text_hash("\n".join(part.strip() for part in parts[: 2 * number + 1])) for number in range(len(seen))]
 
 

@@ -26,10 +26,10 @@ from algorithms.chosen import Chosen
 from algorithms.losses.turn_clip import turn_sums
 from algorithms.registry import LOSS_MODE
 from algorithms.slots import LossView
+from verl_plugin.value_heads import SUMS
 
 IN_WORKERS = "turngrid_methods"  # of a batch's extra_info, and so of the data that a worker gets
 PREFIX = "term_"  # before a term's name and that of one of its numbers
-SUMS = "turngrid_sums"
 TURNS = "turns"  # of the update, in SUMS
 
 Loss = Callable[..., tuple[Tensor, dict[str, Any]]]
@@ -47,11 +47,12 @@ def made(slots: Mapping[str, Any]) -> Chosen:
 
 
 def with_sums(usual: Callable[..., Any]) -> Callable[..., Any]:
-    """In place of an engine's ``forward_backward_batch``: the sums of the terms' weights over the update's batch on all devices,
-    as verl counts ``batch_num_tokens``, so that passes and devices add up; and the number of turns, where the loss is over them."""
+    """In place of an engine's ``forward_backward_batch``: the sums of the weights of terms and of value heads over the update's batch on
+    all devices, as verl counts ``batch_num_tokens``, so that passes and devices add up; and the number of turns, where the loss is
+    over them."""
 
     def forward_backward_batch(self: Any, data: TensorDict, loss_function: Any, forward_only: bool = False) -> Any:
-        names = sorted(key for key in fields_of(data) if key.startswith(PREFIX) and key.endswith("_weight"))
+        names = sorted(key for key in fields_of(data) if key.endswith("_weight"))
         numbers = {} if forward_only else {name: data[name].values().double().sum() for name in names}
         if not forward_only and over_turns(tu.get_non_tensor_data(data, IN_WORKERS, default=None) or {}):
             numbers[TURNS] = torch.tensor(turns_in(data), dtype=torch.float64)

@@ -16,12 +16,16 @@ from torch import Tensor
 from transfer_queue import KVBatchMeta
 
 from algorithms.chosen import ALGO, Chosen, algorithm, slots_of
+from algorithms.credited import credited
 from algorithms.registry import ON_BATCH
+from algorithms.slots import Estimate
 from algorithms.turns import Turns, repeated_states
+from rollouts.prompt_forms.registry import prompt_form
+from verl_plugin import value_heads
 from verl_plugin.training import replay
 from verl_plugin.training.credit_log import rounded
 from verl_plugin.training.losses import IN_WORKERS, PREFIX
-from verl_plugin.training.turn_rows import MASKS, TARGETS, TurnRows, targets_alone
+from verl_plugin.training.turn_rows import MASKS, TARGETS, TurnRows, of_responses, targets_alone
 
 if TYPE_CHECKING:
     from verl.trainer.ppo.v1.trainer_base import PPOTrainer as Base
@@ -29,6 +33,7 @@ else:
     Base = object
 
 STATE = "methods.pt"
+TRAINED_ON = {TARGETS, *map(value_heads.weight, range(value_heads.MOST))}
 
 
 class Methods(Base):
@@ -56,6 +61,12 @@ class Methods(Base):
                 metrics |= {f"buffer/{name}/replaced": float(len(found))}
         return super()._balance_batch(batch, metrics, **kwargs)
 
+    def _compute_values(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
+        batch = super()._compute_values(batch, metrics)
+        if (heads := self._methods.heads()) > 1:
+            of_responses(batch, heads)
+        return batch
+
     # ---- between estimator and update
 
     def _compute_advantage(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
@@ -68,7 +79,7 @@ class Methods(Base):
         return self._apply(self._rows(batch), metrics)
 
     def _rows(self, batch: KVBatchMeta) -> TurnRows:
-        return TurnRows(batch, self._methods.reads())
+        return TurnRows(batch, self._methods.reads(), prompt_form(self.config.get("prompt")).parts)
 
     def _apply(self, rows: TurnRows, metrics: dict[str, Any]) -> KVBatchMeta:
         turns = rows.turns()
@@ -77,8 +88,8 @@ class Methods(Base):
         keep = self._kept(turns, self._filters("after"), metrics)
         columns |= self._muted(rows, turns, keep)
         advantages = advantages * columns["response_mask"] * (not self._dropped_all)
-        if TARGETS in columns:
-            columns[TARGETS] = columns[TARGETS] * columns["response_mask"]
+        for name in columns.keys() & TRAINED_ON:
+            columns[name] = columns[name] * columns["response_mask"]
         self._remember(rows, turns, turns.mean(advantages, rows.tokens["response_mask"]), metrics)
         columns["advantages"] = advantages
         columns |= self._prepared(rows, turns, keep, metrics)
@@ -94,24 +105,20 @@ class Methods(Base):
             for name, numbers in (("advantages", found.advantages), ("returns", found.returns)):
                 spread = numbers if estimator.grain == "token" else turns.spread(numbers)
                 columns[name] = spread.where(tokens.mask, 0.0).to(rows.tokens[name].dtype)
-            if found.targets is not None:
+            if found.heads:
+                columns |= of_heads(rows, turns, found)
+            elif found.targets is not None:
                 columns[TARGETS] = found.targets.to(rows.tokens["response_mask"].dtype)
         return columns
 
     def _credited(self, rows: TurnRows, turns: Turns, tokens: Tensor) -> Tensor:
-        """(B, T) advantages. Where they differ inside a turn, credit only ever scales them (``config/checks/methods.py``)."""
-        credits = self._methods.of("credit", self.global_steps)
-        scaled = algorithm(self.config.algo.name).grain == "token"
-        matrix = torch.ones(turns.mask.shape).double() if scaled else turns.mean(tokens, rows.tokens["response_mask"])
-        layers = {} if scaled else {str(self.config.algo.name): matrix}
-        for name, credit in credits.items():
-            layers[name] = matrix = credit(turns, matrix)
-        if not credits:
-            return tokens
-        if self.config.tracking.credit:
+        """(B, T) advantages."""
+        credits, name = self._methods.of("credit", self.global_steps), self.config.algo.name
+        mask, grain = rows.tokens["response_mask"], algorithm(name).grain
+        found, layers = credited(credits, turns, tokens, mask, str(name), grain)
+        if credits and self.config.tracking.credit:
             self._layers |= by_episode(turns, layers)
-        spread = turns.spread(matrix).to(tokens.dtype)
-        return tokens * spread if scaled else spread
+        return found
 
     # ---- filters
 
@@ -224,6 +231,16 @@ class Methods(Base):
         super()._load_checkpoint()
         if self.global_steps and self._methods.state():
             self._methods.load(torch.load(self._state_file(), weights_only=True))
+
+
+def of_heads(rows: TurnRows, turns: Turns, found: Estimate) -> dict[str, Tensor]:
+    """What each head of a critic is to say, and where. Its values are in the queue since the critic said them."""
+    columns = {value_heads.weight(0): found.targets.float()} if found.targets is not None else {}
+    for number, head in enumerate(found.heads, start=1):
+        columns[value_heads.column("returns", number)] = turns.spread(head.returns.to(rows.tokens["returns"].dtype))
+        columns[value_heads.column("values", number)] = rows.tokens[value_heads.column("values", number)]
+        columns[value_heads.weight(number)] = head.targets.float()
+    return columns
 
 
 def by_episode(turns: Turns, layers: Mapping[str, Tensor]) -> dict[str, dict[str, list[float]]]:

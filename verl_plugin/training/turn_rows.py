@@ -11,18 +11,21 @@ import transfer_queue as tq
 from tensordict import TensorDict
 from torch import Tensor
 from transfer_queue import KVBatchMeta
+from verl.workers.utils.padding import response_from_nested
 
 from algorithms.slots import Tokens
-from algorithms.turns import NAMED, Turns, turn_table
+from algorithms.turns import ENDS, NAMED, Turns, span_field, turn_table
+from verl_plugin import value_heads
 from verl_plugin.rollout.turn_fields import PREFIX
 from verl_plugin.training.episode_advantages import sessions
 
 MASKS = ("loss_mask", "response_mask")
 KL_IN_REWARD = "token_level_rewards"  # there only where the KL is part of the reward
 TOKENS = (*MASKS, "rm_scores", KL_IN_REWARD, "advantages", "returns", "values", "entropy")
+MORE_VALUES = tuple(value_heads.column("values", head) for head in range(1, value_heads.MOST))
 TARGETS = "critic_targets"  # the mask of a critic that is not trained on all action tokens
 RECORDS = ("state", "after", "action", "valid", "parsed", "garbled", "outcome")
-OF_TREES = ("node", "tree")  # where a rollout form branches
+IF_ANY = ("node", "tree", "label")  # where a rollout form branches; where a prompt form has labels
 GAME = "task"
 
 
@@ -32,16 +35,18 @@ class TurnRows:
     Args:
         batch: the rows' keys.
         named: other rewards than the trained one that a method reads.
+        parts: of an answer, that the prompt form knows.
     """
 
-    def __init__(self, batch: KVBatchMeta, named: Iterable[str] = ()) -> None:
+    def __init__(self, batch: KVBatchMeta, named: Iterable[str] = (), parts: Iterable[str] = ()) -> None:
         self.batch = batch
-        records = [*RECORDS, *OF_TREES, *(f"{NAMED}{name}" for name in named)]
-        wanted = [*TOKENS, "uid", GAME, *(f"{PREFIX}{name}" for name in records)]
+        spans = [span_field(part, end) for part in parts for end in ENDS]
+        records = [*RECORDS, *IF_ANY, *(f"{NAMED}{name}" for name in named), *spans]
+        wanted = [*TOKENS, *MORE_VALUES, "uid", GAME, *(f"{PREFIX}{name}" for name in records)]
         data = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=wanted)
         known = set(data.keys())
         self._lengths = [len(row) for row in data["loss_mask"].unbind()]
-        self.tokens = {name: padded(data[name]) for name in TOKENS if name in known}
+        self.tokens = {name: padded(data[name]) for name in (*TOKENS, *MORE_VALUES) if name in known}
         self._records = {name: list(data[f"{PREFIX}{name}"].unbind()) for name in records if f"{PREFIX}{name}" in known}
         self._groups = [str(uid) for uid in data["uid"]]
         self._games = [str(game) for game in data[GAME]] if GAME in known else []
@@ -65,7 +70,8 @@ class TurnRows:
         if KL_IN_REWARD in self.tokens:
             kl, reward = self.tokens[KL_IN_REWARD] - reward, self.tokens[KL_IN_REWARD]
             turns = replace(turns, reward=turns.mean(reward) * turns.tokens)
-        return turns, Tokens(mask, reward, self.tokens.get("values"), self.tokens.get("entropy"), kl)
+        heads = tuple(self.tokens[name] for name in MORE_VALUES if name in self.tokens)
+        return turns, Tokens(mask, reward, self.tokens.get("values"), self.tokens.get("entropy"), heads, kl)
 
     def put(self, columns: Mapping[str, Tensor]) -> KVBatchMeta:
         """Write numbers a token, (B, T) each. What comes back names them among its fields, so that workers get them too."""
@@ -83,6 +89,15 @@ class TurnRows:
         self.tokens |= columns
         self.batch = written
         return written
+
+
+def of_responses(batch: KVBatchMeta, heads: int) -> None:
+    """Cut what a critic's further heads said of whole rows down to the responses, as verl does with the first's."""
+    names = MORE_VALUES[: heads - 1]
+    data = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=[*names, "response_mask"])
+    found = {name: response_from_nested(data[name], data["response_mask"]) for name in names}
+    fields = TensorDict(found, batch_size=len(batch))
+    tq.kv_batch_put(keys=batch.keys, partition_id=batch.partition_id, fields=fields)
 
 
 def members(keys: list[str]) -> dict[str, list[int]]:

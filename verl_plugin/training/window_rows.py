@@ -12,6 +12,7 @@ from omegaconf import DictConfig, open_dict
 from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.v1.trainer_base import TRAINER_REGISTRY
 
+from algorithms.registry import FORM
 from rollouts.prompt_forms.registry import prompt_form
 from rollouts.window import window_of
 
@@ -90,6 +91,6 @@ def spread(padding: Sequence[bool], parts: int) -> list[int]:
 
 def install(config: DictConfig) -> None:
     """Give the trainer what windows need, where the config has some."""
-    if window_of(config.env, prompt_form(config.get("prompt"))) is not None:
+    if window_of(config.env, prompt_form(config.get("prompt")), config.get(FORM)) is not None:
         mode = config.trainer.v1.trainer_mode
         TRAINER_REGISTRY[mode] = type("WindowTrainer", (WindowRows, TRAINER_REGISTRY[mode]), {})

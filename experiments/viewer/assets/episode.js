@@ -114,6 +114,7 @@ class EpisodeView {
         el("p", { class: "seen" }, this.marked(turn.seen)),
         this.action(turn, number),
         turn.shared && el("span", { class: "quiet-group" }, "sampled in another episode of this group"),
+        turn.summary && el("span", { class: "quiet-group" }, "a summary, which the model saw in place of its earlier turns from here on"),
         this.numbers(turn, number)));
   }
 

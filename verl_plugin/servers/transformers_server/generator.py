@@ -14,10 +14,10 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from records.models.loading import load_whole
 from rollouts.sampling import RequestTooLong, SampleRequest
-from verl_plugin.servers.transformers_server.attention import GROUPED
 from verl_plugin.servers.transformers_server.batch import Batch
-from verl_plugin.servers.transformers_server.prefix_store import PrefixStore
-from verl_plugin.servers.transformers_server.ragged_cache import RaggedCache
+from verl_plugin.servers.transformers_server.key_values import KeyValues
+from verl_plugin.servers.transformers_server.llama_forward import KINDS, LlamaForward
+from verl_plugin.servers.transformers_server.module_forward import ModuleForward
 from verl_plugin.servers.transformers_server.results import GenResult
 
 PREFIX_BYTES = 512 * 2**20
@@ -29,23 +29,21 @@ class Generator:
     Args:
         model: a causal language model of transformers with full attention in all layers.
         eos_ids: tokens that end an answer.
-        pad_id: any id of the vocabulary; what it gives is never seen.
         prefix_bytes: how much memory prefixes may take, the batch's own working memory not counted.
 
     Raises:
         ValueError: the model has layers with another attention, such as a sliding window.
     """
 
-    def __init__(self, model: Any, eos_ids: Iterable[int], pad_id: int, prefix_bytes: int = PREFIX_BYTES) -> None:
-        other = set(getattr(model.config, "layer_types", None) or ()) - {"full_attention"}
+    def __init__(self, model: Any, eos_ids: Iterable[int], prefix_bytes: int = PREFIX_BYTES) -> None:
+        window = "sliding_attention" if getattr(model.config, "sliding_window", None) else "full_attention"
+        other = set(getattr(model.config, "layer_types", None) or {window}) - {"full_attention"}
         if other:
             raise ValueError(f"rollout=transformers needs full attention in all layers, the model has {sorted(other)}")
         self.model = model.eval()
-        self.model.set_attn_implementation(GROUPED)
+        self.forward = LlamaForward(model) if model.config.model_type in KINDS else ModuleForward(model)
         self.eos = torch.tensor(sorted(set(eos_ids)), device=model.device)
-        self.pad_id = pad_id
-        self.prefixes = PrefixStore(prefix_bytes)
-        self.cache = RaggedCache(model)
+        self.memory = KeyValues(model, prefix_bytes)
         self.context = int(model.config.max_position_embeddings)
 
     @classmethod
@@ -59,7 +57,7 @@ class Generator:
         tokenizer = AutoTokenizer.from_pretrained(path)
         also = model.generation_config.eos_token_id
         eos_ids = {tokenizer.eos_token_id, *(also if isinstance(also, list) else [also])} - {None}
-        return cls(model.to(device), eos_ids, tokenizer.pad_token_id or 0)
+        return cls(model.to(device), eos_ids)
 
     def load_weights(self, weights: Iterable[tuple[str, torch.Tensor]]) -> None:
         """Take new weights; every prefix was computed with the old ones and goes.
@@ -76,7 +74,7 @@ class Generator:
             raise ValueError(f"weights do not fit: missing {missing[:3]}, unexpected {unexpected[:3]}")
         self.model.load_state_dict(state, strict=False)
         self.model.tie_weights()
-        self.prefixes.clear()
+        self.memory.clear()
 
     @torch.inference_mode()
     def generate(self, requests: Sequence[SampleRequest]) -> list[GenResult]:
@@ -90,17 +88,13 @@ class Generator:
             return []
         for request in requests:
             self.check(request)
+        order = sorted(range(len(requests)), key=lambda index: len(requests[index].prompt_ids))
         try:
-            answers = Batch(self, requests).run()
-        except FloatingPointError:
-            self.prefixes.clear()
-            self.cache.release()
+            answers = Batch(self.forward, self.memory, self.eos, [requests[index] for index in order]).run()
+        except Exception:
+            self.memory.clear()
             raise
-        eos = set(self.eos.tolist())
-        return [
-            GenResult(ids, logprobs, "eos" if ids[-1] in eos else "length", entropies)
-            for ids, logprobs, entropies in answers
-        ]
+        return [answer for _, answer in sorted(zip(order, answers, strict=True), key=lambda pair: pair[0])]
 
     def check(self, request: SampleRequest) -> None:
         """Raises: RequestTooLong where prompt and answer do not fit; ValueError where there is nothing to do, or ids are

@@ -11,10 +11,12 @@ class GenResult:
     """``log_probs`` in nats at the request's temperature (1 where it is 0), of the distribution before top-p and top-k.
 
     ``entropies`` are ``sampling.top_entropies``, none where they were not asked for.
-    ``stop_reason`` is "eos" (the last token ends the turn) or "length"; "too_long" in ``generate_batch``, without tokens.
+    ``stop_reason`` is "eos" (the last token ends the turn) or "length"; from a server also "too_long" or "aborted", without
+    tokens. ``step`` is the training step of the weights that a server sampled with, None where none were sent to it.
     """
 
     token_ids: list[int]
     log_probs: list[float]
     stop_reason: str
     entropies: Sequence[float] = ()
+    step: int | None = None

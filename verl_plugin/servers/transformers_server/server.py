@@ -12,7 +12,7 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import torch
     from verl.workers.rollout.replica import TokenOutput
 
-TOO_LONG = "too_long"
+TOO_LONG, ABORTED = "too_long", "aborted"
 GATHER_SECONDS = 0.003  # single requests that come in this close together share a batch
 
 
@@ -42,20 +42,12 @@ class Stats:
     peak_memory_bytes: int = 0
 
 
-@dataclass(frozen=True)
-class _Answer:
-    """A result, None where the request was aborted, and the training step whose weights gave it: none gave nothing."""
-
-    result: GenResult | None
-    step: int | None
-
-
 @dataclass
 class _Waiting:
     """A request in the queue."""
 
     request: SampleRequest
-    answer: asyncio.Future[_Answer]
+    answer: asyncio.Future[GenResult]
 
 
 class TransformersServer:
@@ -119,20 +111,16 @@ class TransformersServer:
         request = self._request(request_id, prompt_ids, sampling_params)
         self._generator.check(request)
         await self._loaded.wait()
-        answer = await self._in_turn(request)
-        result = answer.result
+        result = await self._in_turn(request)
         return TokenOutput(
-            token_ids=result.token_ids if result else [],
-            log_probs=result.log_probs if result else [],
-            stop_reason=("completed" if result.stop_reason == "eos" else "length") if result else "aborted",
-            extra_fields={"global_steps": answer.step},
+            token_ids=result.token_ids,
+            log_probs=result.log_probs,
+            stop_reason="completed" if result.stop_reason == "eos" else result.stop_reason,
+            extra_fields={"global_steps": result.step},
         )
 
-    async def generate_batch(self, requests: Sequence[SampleRequest]) -> list[dict[str, Any]]:
+    async def generate_batch(self, requests: Sequence[SampleRequest]) -> list[GenResult]:
         """Exactly these requests as one batch, in this order, without those that do not fit.
-
-        Returns:
-            For each of them ``GenResult``'s fields and ``global_steps``, the training step of the weights.
 
         Raises:
             ValueError: a request that says nothing or has ids beyond the vocabulary.
@@ -140,10 +128,8 @@ class TransformersServer:
         await self._loaded.wait()
         fits = [self._fits(request) for request in requests]
         wanted = [request for request, fit in zip(requests, fits, strict=True) if fit]
-        answered, step = await self._in_thread(self._generate, wanted)
-        rest = iter(answered)
-        results = [next(rest) if fit else GenResult([], [], TOO_LONG) for fit in fits]
-        return [{**asdict(result), "global_steps": step} for result in results]
+        results = iter(await self._in_thread(self._generate, wanted))
+        return [next(results) if fit else GenResult([], [], TOO_LONG) for fit in fits]
 
     def _fits(self, request: SampleRequest) -> bool:
         try:
@@ -183,10 +169,10 @@ class TransformersServer:
             seed=seed_of(request_id, len(prompt_ids)) if seed is None else int(seed),
         )
 
-    async def _in_turn(self, request: SampleRequest) -> _Answer:
+    async def _in_turn(self, request: SampleRequest) -> GenResult:
         while not self._open.is_set():
             if self._rejecting:
-                return _Answer(None, None)
+                return GenResult([], [], ABORTED)
             await self._open.wait()
         if self._serving is None:
             self._serving = asyncio.create_task(self._serve())
@@ -202,14 +188,14 @@ class TransformersServer:
                 batch.append(self._queue.get_nowait())
             batch = [waiting for waiting in batch if not waiting.answer.done()]
             try:
-                results, step = await self._in_thread(self._generate, [waiting.request for waiting in batch])
-                answers: Sequence[_Answer | Exception] = [_Answer(result, step) for result in results]
+                asked = [waiting.request for waiting in batch]
+                answers: Sequence[GenResult | Exception] = await self._in_thread(self._generate, asked)
             except Exception as error:  # noqa: BLE001 - those who wait must hear of it, and the server goes on
                 answers = [error] * len(batch)
             for waiting, answer in zip(batch, answers, strict=True):
                 settle(waiting.answer, answer)
 
-    def _generate(self, requests: list[SampleRequest]) -> tuple[list[GenResult], int | None]:
+    def _generate(self, requests: list[SampleRequest]) -> list[GenResult]:
         """The step is read here, in the thread: by the time that the loop hears of it, it may be another."""
         start = time.perf_counter()
         results = self._generator.generate(requests)
@@ -217,7 +203,7 @@ class TransformersServer:
         self._stats.requests += len(requests)
         self._stats.sampled_tokens += sum(len(result.token_ids) for result in results)
         self._stats.generation_seconds += time.perf_counter() - start
-        return results, self._step
+        return [replace(result, step=self._step) for result in results]
 
     async def _in_thread(self, function: Callable[..., Any], *args: Any) -> Any:
         return await asyncio.get_running_loop().run_in_executor(self._thread, function, *args)
@@ -230,14 +216,14 @@ class TransformersServer:
         self._open.clear()
         self._rejecting = reject_request
         while not self._queue.empty():
-            settle(self._queue.get_nowait().answer, _Answer(None, None))
+            settle(self._queue.get_nowait().answer, GenResult([], [], ABORTED))
 
     async def resume_generation(self, *_: Any, **__: Any) -> None:
         self._rejecting = False
         self._open.set()
 
     async def clear_kv_cache(self, *_: Any, **__: Any) -> None:
-        await self._in_thread(self._generator.prefixes.clear)
+        await self._in_thread(self._generator.memory.clear)
 
     # verl frees the accelerator between rollout and update; here both stay in memory.
     async def wake_up(self, *_: Any, **__: Any) -> None: ...

@@ -1,0 +1,126 @@
+"""GAE on the levels of an answer: whether the subgoal stays, the subgoal, the action."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from algorithms.estimators.turn_gae import CUT_OFF
+from algorithms.slots import Estimate, Head, Needs, Tokens, in_range
+from algorithms.turns import ActionTokens, Turns, discounted
+from rewards.shaping.subgoals import KEEP, SWITCH
+
+EPSILON = 1e-8
+LABELS = (KEEP, SWITCH)
+
+
+@dataclass
+class Hiper:
+    """HiPER (arXiv 2602.16165, released code). A segment is a run of turns with one subgoal: an episode's first turn begins one, and
+    so does every SWITCH. Three heads of one critic: V_high and V_term at a turn's first token, V_low at the first one after the
+    subgoal (without one after the switch, else the first). With V' = V_high of the next segment, 0 after the last:
+
+    - low: ``delta_t = r_t + gamma V_low,t+1 - V_low,t``, with V' at a segment's end; ``A_t = delta_t + gamma lam A_{t+1}`` within it;
+    - term: ``U_t - V_term,t``, U_t the discounted rewards from t to the segment's end and V' after it;
+    - high, of a segment of d turns: ``A = U - V_high + gamma^d lam_segment A'``.
+
+    Tokens of the action learn from low (all tokens where it lacks its tags), those of a segment's first subgoal from high, those of
+    the switch from term, others from nothing.
+
+    Attributes:
+        gamma, lam: discount and GAE's lambda, a turn.
+        lam_segment: GAE's lambda, a segment.
+        norm_adv: each kind of advantage less its mean, over its biased deviation, both over the turns that have such tokens.
+        bootstrap_truncated: an episode that was cut off goes on with its last V_low and its last segment's V_high, and not with 0.
+    """
+
+    gamma: float = 1.0
+    lam: float = 1.0
+    lam_segment: float = 0.95
+    norm_adv: bool = True
+    bootstrap_truncated: bool = False
+
+    needs: ClassVar[Needs] = frozenset({"values"})
+    heads: ClassVar[int] = 3  # high, low, term
+    labels: ClassVar[tuple[str, ...]] = LABELS
+    compares: ClassVar[bool] = False
+    grain: ClassVar[str] = "token"
+
+    def __post_init__(self) -> None:
+        in_range(0, 1, gamma=self.gamma, lam=self.lam, lam_segment=self.lam_segment)
+
+    def __call__(self, turns: Turns, tokens: Tokens) -> Estimate:
+        assert tokens.value is not None
+        acts, begins = ActionTokens(turns), _begins(turns)
+        first, used = acts.number == 0, tokens.mask[acts.places]
+        places = (first, _after_subgoal(turns, acts), first)
+        values = [acts.at(place, head) for place, head in zip(places, (tokens.value, *tokens.heads), strict=True)]
+        advantages = self._advantages(turns, *values)
+        told = torch.zeros(len(acts.turn), dtype=torch.float64)
+        for matrix, some in zip(advantages, _learned(turns, acts, begins), strict=True):
+            told += acts.of(self._normed(matrix, acts.any(some & used))) * (some & used)
+        high, low, term = (matrix + value for matrix, value in zip(advantages, values, strict=True))
+        targets = (first & acts.of(begins) & used, places[1] & used, first & used)
+        of_high, of_low, of_term = map(acts.back, targets)
+        return Estimate(acts.back(told), acts.back(acts.of(high)), of_high, (Head(low, of_low), Head(term, of_term)))
+
+    def _advantages(self, turns: Turns, high: Tensor, low: Tensor, term: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """(E, K) each, of high (only where a segment begins), low and term."""
+        begins, last = _begins(turns), _last(turns)
+        ends = last | (_next(begins.double()) > 0)
+        goes_on = (~ends).double()
+        cut = torch.isin(turns.outcome, torch.tensor(CUT_OFF)).unsqueeze(1) & last & self.bootstrap_truncated
+        after_high = torch.where(cut, _of_segment(high, begins), _next(high))
+        after_low = torch.where(cut, low, torch.where(ends, _next(high), _next(low)))
+        deltas = (turns.reward + self.gamma * after_low - low) * turns.mask
+        of_actions = discounted(deltas, self.gamma * self.lam * goes_on)
+        inside = discounted(turns.reward * turns.mask + self.gamma * after_high * ends, self.gamma * goes_on)
+        a_segment = self.gamma * (goes_on + self.lam_segment * ends)
+        of_segments = discounted((inside - high) * begins, a_segment)
+        return of_segments * begins, of_actions, inside - term
+
+    def _normed(self, advantages: Tensor, has: Tensor) -> Tensor:
+        if not self.norm_adv or not has.any():
+            return advantages
+        found = advantages[has]
+        return (advantages - found.mean()) / (found.std(correction=0) + EPSILON)
+
+
+def _begins(turns: Turns) -> Tensor:
+    """(E, K) bool: turns with which a segment begins."""
+    assert turns.label is not None
+    first = torch.arange(turns.mask.shape[1]) == 0
+    return turns.mask & (first | (turns.label == LABELS.index(SWITCH) + 1))
+
+
+def _last(turns: Turns) -> Tensor:
+    return torch.arange(turns.mask.shape[1]) == turns.last.unsqueeze(1)
+
+
+def _next(matrix: Tensor) -> Tensor:
+    """(E, K): what stands at the following turn, 0 after the last."""
+    return torch.nn.functional.pad(matrix, (0, 1))[:, 1:]
+
+
+def _of_segment(matrix: Tensor, begins: Tensor) -> Tensor:
+    """(E, K): what stands at the first turn of a turn's segment."""
+    number = torch.arange(matrix.shape[1]).expand(matrix.shape)
+    return matrix.gather(1, number.where(begins, 0).cummax(dim=1).values) if matrix.numel() else matrix
+
+
+def _after_subgoal(turns: Turns, acts: ActionTokens) -> Tensor:
+    """(n,) bool: one token of every turn."""
+    switch, subgoal = turns.spans["switch"], turns.spans["subgoal"]
+    place = torch.where(subgoal[1] > subgoal[0], subgoal[1], switch[1]).minimum((turns.tokens - 1).clamp(min=0))
+    return acts.number == acts.of(place)
+
+
+def _learned(turns: Turns, acts: ActionTokens, begins: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """(n,) bool each: tokens that learn from high, from low and from term."""
+    switch, subgoal, action = (turns.spans[part] for part in ("switch", "subgoal", "action"))
+    whole = torch.stack([torch.zeros_like(turns.tokens), turns.tokens])
+    action = action.where(action[1] > action[0], whole)
+    return acts.inside(subgoal) & acts.of(begins), acts.inside(action), acts.inside(switch)

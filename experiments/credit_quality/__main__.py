@@ -1,0 +1,133 @@
+"""How well each method's credit agrees with the true advantages of turns, for one policy on one task.
+
+    python -m experiments.credit_quality RUN_OR_MODEL [KEY=VALUE ...]
+    python -m experiments.credit_quality tiny env.task=w2-o3-q4
+    python -m experiments.credit_quality runs/NAME methods=[grpo,gigpo:weight=0.5,graft:backup=mean] k=32
+    python -m experiments.credit_quality expert noise=0.3 env=alfworld tasks=10
+
+RUN_OR_MODEL  a run folder (its last checkpoint), a model folder, a name of model=, expert, random
+methods=      what is rated: an algo=, a credit method on algo=grpo, or ALGO+CREDIT; settings follow as :KEY=VALUE, state= is
+              algo.state, a key with a dot is one of the config's. The others are compared with the first.
+tasks=20      games that are taken: of screen=8 other plays, a tenth to nine tenths were won; screen=0 takes the first games
+samples=8     episodes a game, as a group of a step has them
+k=16          continuations of every prefix
+noise=0.0     share of random actions of expert
+processes=2   processes that play
+KEY=VALUE     as for `python -m train`: env=, env.task=, reward=, model=, eval.games= (games to choose from), seed=, output_dir=
+
+Results, table and page go to output_dir/credit_quality/. What was measured is not measured again, so that more methods, samples or
+continuations cost only what is new. docs/credit_quality.md says what is measured, and what it does not say."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from omegaconf import DictConfig
+
+from config.base import CONF
+from envs.whole import write_whole
+from experiments.evaluate import composed
+from experiments.evaluation.policies import PolicyRef, policies
+from records.process.exit_codes import Refusal, answered, own_words, say
+
+PAGE, TABLE = "credit_quality.html", "table.md"
+
+
+@dataclass
+class Options:
+    """What only this command takes."""
+
+    methods: str = ""
+    tasks: int = 20
+    samples: int = 8
+    k: int = 16
+    screen: str = "8"
+    noise: str = "0"
+    processes: int = 2
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The exit code; every foreseen error is one line on stderr."""
+    return answered(arguments, __doc__, _run)
+
+
+def _run(arguments: list[str]) -> int:
+    options = Options()
+    words, overrides = own_words(arguments, options, Refusal)
+    _refuse(options)
+    policy, overrides, config = asked(words, overrides)
+    _refuse_policy(options, config, policy)
+    from experiments.credit_quality.methods import STANDARD, methods
+
+    chosen = methods(_listed(options.methods) or list(STANDARD), overrides)
+    print(_measured(options, config, policy, chosen), flush=True)
+    return 0
+
+
+def asked(words: Sequence[str], overrides: list[str]) -> tuple[PolicyRef, list[str], DictConfig]:
+    """The policy, with a name of ``model=`` as that model."""
+    if len(words) != 1:
+        raise Refusal(
+            f"one policy, not {len(words)}: name a run folder, a model folder, a name of model=, expert or random"
+        )
+    if (CONF / "model" / f"{words[0]}.yaml").exists():
+        words, overrides = ["base"], [*overrides, f"model={words[0]}"]
+    config = composed(words, overrides)
+    return policies(words, None, config)[0], overrides, config
+
+
+def _listed(methods: str) -> list[str]:
+    return [word.strip() for word in methods.strip("[]").split(",") if word.strip()]
+
+
+def _refuse(options: Options) -> None:
+    if options.samples < 2:
+        raise Refusal("samples=1: methods compare the episodes of a group, so it needs two or more")
+    if not options.screen.isdigit():
+        raise Refusal(f"screen={options.screen} must be a number of 0 or more")
+    if options.k < 2:
+        raise Refusal("k=1: the noise of the truth is known from 2 continuations on")
+    try:
+        noise = float(options.noise)
+    except ValueError:
+        noise = -1.0
+    if not 0 <= noise <= 1:
+        raise Refusal(f"noise={options.noise} must be a share from 0 to 1")
+
+
+def _refuse_policy(options: Options, config: DictConfig, policy: PolicyRef) -> None:
+    if float(options.noise) and policy.kind != "expert":
+        raise Refusal(f"noise={options.noise} is the expert's, and this is {policy.label}")
+    if config.eval.tasks:
+        raise Refusal("eval.tasks: one task is measured, that of env.task=")
+
+
+def _measured(options: Options, config: DictConfig, policy: PolicyRef, chosen: Sequence[object]) -> str:
+    from experiments.credit_quality.page import html, summary
+    from experiments.credit_quality.results import markdown, progress, results
+    from experiments.credit_quality.study import Size, games_of, job_of, measured
+    from records.run_folder import held
+
+    size = Size(options.tasks, options.samples, options.k, int(options.screen))
+    job, reward = job_of(config, policy, float(options.noise)), str(config.turn_reward.name)
+    folder = Path(job.folder)
+    with held(folder):
+        say(f"credit quality folder {folder}")
+        games = games_of(config, folder)
+        told = lambda done: progress(done, reward, size.samples, size.k)
+        taken = measured(job, games, size, options.processes, told)
+        about = {"env": str(config.env.name), "task": str(config.env.task), "policy": policy.label, "reward": reward}
+        about |= {name: getattr(size, name) for name in ("tasks", "samples", "k", "screen")}
+        found = results(taken, chosen, reward, size.samples, size.k, about)
+        found.write(folder)
+        write_whole(folder / TABLE, markdown(found))
+        write_whole(folder / PAGE, html(found))
+    plan = "".join(f"{line}\n" for line in found.plan)
+    return f"{summary(found)}\n\n{markdown(found)}\n{plan}page: {folder / PAGE}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,97 @@
+"""One game: its group, and the value of every prefix. Kept in a file, which grows where more samples or continuations are asked for."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from envs.text_env import TextEnv
+from envs.whole import write_whole
+from experiments.credit_quality.game_tree import GameTree
+from experiments.credit_quality.players import Player
+from experiments.credit_quality.prefixes import keys, prefixes, wanted
+from rollouts.episode import Episode
+from rollouts.loop import EpisodeSpec
+
+SCREENED = "screened"  # the group's name of episodes that only say how hard a game is
+
+
+@dataclass
+class MeasuredGame:
+    """``screened``: returns of the episodes that said how hard it is; ``values``: of continuations, by prefix. ``seconds`` of CPU and
+    ``steps`` of the environment are what the truth took."""
+
+    key: str
+    screened: list[bool] = field(default_factory=list)
+    episodes: list[Episode] = field(default_factory=list)
+    values: dict[str, list[float]] = field(default_factory=dict)
+    seconds: float = 0.0
+    steps: int = 0
+
+    @classmethod
+    def read(cls, file: Path, key: str) -> MeasuredGame:
+        if not file.exists():
+            return cls(key)
+        data: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        return cls(**{**data, "episodes": [Episode.from_dict(episode) for episode in data["episodes"]]})
+
+    def write(self, file: Path) -> None:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        data = {**asdict(self), "episodes": [episode.to_dict() for episode in self.episodes]}
+        write_whole(file, json.dumps(data, sort_keys=True) + "\n")
+
+    def known(self, samples: int, k: int) -> bool:
+        """Whether the first ``samples`` episodes have the first ``k`` continuations of all their prefixes."""
+        there = self.episodes[:samples]
+        return len(there) == samples and not wanted(prefixes(there), self.values, k)
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """How a game is measured. ``spec``: of its episodes, but for their numbers; ``reward``: the name of the trained one."""
+
+    player: Player
+    make: Callable[[], TextEnv]
+    spec: EpisodeSpec
+    reward: str
+
+    async def screen(self, game: MeasuredGame, samples: int) -> None:
+        """Play it with random numbers of their own; only who won is kept."""
+        left = range(len(game.screened), samples)
+        tree = GameTree(self.make, self.spec.task)
+        try:
+            played = await self.player.play([self._spec(SCREENED, number) for number in left], tree)
+        finally:
+            tree.close()
+        game.screened += [episode.won for episode in played]
+
+    async def measure(self, game: MeasuredGame, samples: int, k: int) -> None:
+        """Raises: NotReplayed: the environment is not the same twice. EnvError: it failed."""
+        start, tree = time.process_time(), GameTree(self.make, self.spec.task)
+        try:
+            left = range(len(game.episodes), samples)
+            game.episodes += await self.player.play([replace(self.spec, sample=number) for number in left], tree)
+            for actions in {tuple(turn.action for turn in game.episodes[number].turns) for number in left}:
+                tree.check(actions)
+            await self._value(game, tree, samples, k)
+        finally:
+            tree.close()
+        game.seconds += time.process_time() - start
+        game.steps += tree.steps
+
+    async def _value(self, game: MeasuredGame, tree: GameTree, samples: int, k: int) -> None:
+        left = wanted(prefixes(game.episodes[:samples]), game.values, k)
+        played = await self.player.play([prefix.spec(self.spec, number) for prefix, number in left], tree)
+        for (prefix, number), episode in zip(left, played, strict=True):
+            if keys(episode)[: prefix.turns + 1] != keys(prefix.episode)[: prefix.turns + 1]:
+                raise RuntimeError(f"{game.key}: a continuation does not begin with its prefix")
+            values = game.values.setdefault(prefix.key, [])
+            assert len(values) == number
+            values.append(sum(turn.trained(self.reward) for turn in episode.turns))
+
+    def _spec(self, group: str, number: int) -> EpisodeSpec:
+        return replace(self.spec, sample=number, prompt=f"{self.spec.task.key} {group}")

@@ -1,0 +1,134 @@
+"""Methods by the names under which a run chooses them, and what each would have made of the same episodes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from omegaconf import DictConfig
+
+from config.compose import compose
+from config.errors import ConfigError
+from envs.extensions import installed
+from envs.names import meant
+from records.process.exit_codes import Refusal
+from rollouts.episode import Episode
+
+STANDARD = (
+    "grpo",
+    "rloo",
+    "reinforce_plus_plus",
+    "gigpo",
+    "gigpo:state=history",
+    "hgpo",
+    "salt",
+    "mt_grpo",
+    "graft",
+    "graft:state=history",
+    "grpo+graft:backup=max",
+)
+OTHERWISE = ("shaping", "filter", "buffer")  # slots that change what is learned from, not how it is credited
+
+
+@dataclass(frozen=True)
+class Method:
+    """``label`` is what was typed."""
+
+    label: str
+    config: DictConfig
+
+    def credit(self, groups: Sequence[Sequence[Episode]]) -> np.ndarray:
+        """(N,) over the turns of all episodes in their order."""
+        from verl_plugin.training.offline import turn_advantages  # verl: seconds
+
+        found = turn_advantages(self.config, groups)
+        return np.array([turn for group in found for episode in group for turn in episode])
+
+
+def method(word: str, overrides: Sequence[str]) -> Method:
+    """``ALGO``, ``CREDIT``, or ``ALGO+CREDIT+...``, each with ``:KEY=VALUE``s. Credit alone acts on ``algo=grpo``. A key with a dot is one
+    of the config's, ``state`` is ``algo.state``; any other is the credit method's, or the estimator's.
+
+    Raises:
+        ConfigError: no such method or setting, or what is refused in training too.
+        Refusal: one that needs more than the episodes, or changes more than their credit.
+    """
+    parts, (algos, known) = [part.split(":") for part in _parts(word)], _known()
+    names = [part[0] for part in parts]
+    algo, credits = (names[0], names[1:]) if names[0] in algos else ("grpo", names)
+    if unknown := next((name for name in credits if name not in known), None):
+        raise Refusal(f"no method {unknown}{meant(unknown, [*algos, *known])} in methods=")
+    chosen = [f"algo={algo}", *([f"credit=[{','.join(credits)}]"] if credits else [])]
+    settings = [_setting(name, item, known, word) for name, *items in parts for item in items]
+    try:
+        config = compose([*overrides, *chosen, *settings])
+    except ConfigError as error:
+        raise ConfigError(f"methods: {word}: {error}") from error
+    _refuse(word, config)
+    return Method(word, config)
+
+
+def _parts(word: str) -> list[str]:
+    """At each plus sign but one in a setting, as in ``state=observation+turn``."""
+    parts: list[str] = []
+    for part in word.split("+"):
+        if parts and "=" in parts[-1] and f"{parts[-1].rpartition('=')[2]}+{part.split(':')[0]}" in _states():
+            parts[-1] += f"+{part}"
+        else:
+            parts.append(part)
+    return parts
+
+
+def _states() -> tuple[str, ...]:
+    from algorithms.registry import STATES
+
+    return STATES
+
+
+def _known() -> tuple[list[str], list[str]]:
+    """Names of algo= and of credit=, those of installed packages too."""
+    from algorithms.registry import ALGORITHMS, ESTIMATORS, SLOTS
+
+    return [*ALGORITHMS, *ESTIMATORS, *installed("algo")], [*SLOTS["credit"], *installed("credit")]
+
+
+def _setting(name: str, item: str, credits: Sequence[str], word: str) -> str:
+    key, equals, _ = item.partition("=")
+    if not equals:
+        raise Refusal(f"methods: {word}: {item} must be KEY=VALUE")
+    if "." in key:
+        return item
+    return f"credit.{name}.{item}" if name in credits and key != "state" else f"algo.{item}"
+
+
+def _refuse(word: str, config: DictConfig) -> None:
+    """Before any game is played."""
+    from algorithms.chosen import ALGO, Chosen, algorithm, slots_of  # torch
+    from algorithms.registry import ON_BATCH
+    from config.checks.methods import bad_methods
+
+    other = next((slot for slot in OTHERWISE if config.get(slot)), None)
+    if other or [*(config.get("rollout_form") or {"linear": {}})] != ["linear"]:
+        changed = other or "rollout_form"
+        raise Refusal(
+            f"methods: {word} chooses {changed} too, which changes what is learned from: name algo and credit alone"
+        )
+    needs = set(Chosen(slots_of(config, (*ON_BATCH, ALGO))).needs())
+    if "values" in needs or algorithm(config.algo.name).needs_critic:
+        raise Refusal(f"methods: {word} needs a critic, which this command does not have")
+    if "entropy" in needs:
+        raise Refusal(
+            f"methods: {word} needs the entropy of the policy that sampled, which this command does not compute"
+        )
+    if "tree" in (config.get("credit") or {}):
+        raise Refusal(f"methods: {word} compares branches of a rollout form, and these episodes have none")
+    if problem := bad_methods(config):
+        raise Refusal(f"methods: {word}: {problem}")
+
+
+def methods(words: Sequence[str], overrides: Sequence[str]) -> list[Method]:
+    """Raises: as ``method``; Refusal: one comes twice."""
+    if twice := next((word for word in words if list(words).count(word) > 1), None):
+        raise Refusal(f"methods: {twice} is named twice")
+    return [method(word, overrides) for word in words]

@@ -1,0 +1,55 @@
+"""Who plays the episodes of one game. Here: policies that answer in text."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from envs.types import EnvError
+from experiments.credit_quality.game_tree import GameTree
+from rollouts.episode import Episode
+from rollouts.loop import EpisodeSpec, run_episode
+from rollouts.policy import Action, Policy, TurnContext
+from rollouts.seeds import request_seed
+
+
+class Player(Protocol):
+    async def play(self, specs: Sequence[EpisodeSpec], tree: GameTree) -> list[Episode]:
+        """Episodes of one game, in the order of the specs. Raises: EnvError: the environment failed."""
+
+
+@dataclass
+class TextPlayer:
+    policy: Policy
+
+    async def play(self, specs: Sequence[EpisodeSpec], tree: GameTree) -> list[Episode]:
+        return [_one_token_a_turn(await run_episode(self.policy, await tree.open(), spec, None)) for spec in specs]
+
+
+def _one_token_a_turn(episode: Episode) -> Episode:
+    """Methods need tokens to place advantages on, and one between two turns; nobody sampled any here."""
+    episode.turns = [replace(turn, action_ids=[0], context_ids=[0]) for turn in episode.turns]
+    return episode
+
+
+@dataclass(frozen=True)
+class NoisyExpert:
+    """Follows what the environment knows of the expert's plan from here, else the game's own plan at this turn; with a chance of
+    ``noise``, or where there is neither, it draws from the legal commands."""
+
+    noise: float
+    run_seed: int
+    name: str = "expert"
+
+    async def act(self, context: TurnContext) -> Action:
+        plan = context.observation.expert or context.task.expert_plan[context.turn :]
+        draw = random.Random(request_seed(self.run_seed, context.step, context.prompt, context.sample, context.turn))
+        if draw.random() >= self.noise and plan:
+            return Action(text=plan[0], plan=plan)
+        legal = sorted(context.observation.legal)
+        if not legal:
+            raise EnvError(f"{context.task.key}: the environment lists no legal commands")
+        text = draw.choice(legal)
+        return Action(text=text, plan=(text,))

@@ -1,0 +1,187 @@
+"""From measured games to figures: the truth, each method's rating, and differences between methods."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from envs.whole import write_whole
+from experiments.credit_quality.intervals import Interval, differences, of_truth, rated, wanted_k, wanted_tasks
+from experiments.credit_quality.measured_game import MeasuredGame
+from experiments.credit_quality.measures import MEASURES, task_sums
+from experiments.credit_quality.methods import Method
+from experiments.credit_quality.prefixes import keys
+from experiments.credit_quality.truth import Truth, truth
+from rollouts.episode import Episode
+
+FILE = "results.json"
+WANTED_RELIABILITY, WANTED_HALF = 0.6, 0.05
+Table = Mapping[str, Mapping[str, Interval]]
+
+
+@dataclass(frozen=True)
+class Results:
+    """``about``: what was measured, in words and numbers. ``truth``: by name. ``methods``: {measure: {method: interval}}; ``differences``: the
+    same, each method less ``against``. ``plan``: lines that say how much more precision would cost."""
+
+    about: Mapping[str, Any]
+    truth: Mapping[str, Interval]
+    methods: Table
+    against: str
+    differences: Table
+    plan: Sequence[str]
+
+    def write(self, folder: Path) -> None:
+        text = json.dumps(_rounded(asdict(self)), indent=1, sort_keys=False)
+        write_whole(folder / FILE, text + "\n")
+
+    @classmethod
+    def read(cls, file: Path) -> Results:
+        data = json.loads(file.read_text(encoding="utf-8"))
+        table = {name: _table(data[name]) for name in ("methods", "differences")}
+        return cls(**{**data, **table, "truth": _row(data["truth"])})
+
+
+def _rounded(value: Any) -> Any:
+    """Four digits; null where a figure is not defined."""
+    if isinstance(value, dict):
+        return {key: _rounded(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_rounded(item) for item in value]
+    return (round(value, 4) if math.isfinite(value) else None) if isinstance(value, float) else value
+
+
+def _row(row: Mapping[str, Mapping[str, float | None]]) -> dict[str, Interval]:
+    return {
+        name: Interval(**{key: math.nan if item is None else item for key, item in found.items()})
+        for name, found in row.items()
+    }
+
+
+def _table(table: Mapping[str, Any]) -> dict[str, dict[str, Interval]]:
+    return {measure: _row(row) for measure, row in table.items()}
+
+
+def results(
+    games: Sequence[MeasuredGame],
+    methods: Sequence[Method],
+    reward: str,
+    samples: int,
+    k: int,
+    about: Mapping[str, Any],
+) -> Results:
+    """Raises: ValueError: an episode's advantages do not add up to R - V(s0)."""
+    groups = [[episode for episode in game.episodes[:samples] if episode.turns] for game in games]
+    known = true_advantages(games, groups, reward, k)
+    sums = {
+        method.label: task_sums(known, method.credit(groups), without_one(method, groups, samples))
+        for method in methods
+    }
+    against = next(iter(sums))
+    found = of_truth(sums[against])
+    ratings = rated(sums)
+    counts = {
+        "games": [game.key for game in games],
+        "episodes": sum(map(len, groups)),
+        "turns": len(known.advantage),
+        "prefixes": len(
+            {(number, key) for number, group in enumerate(groups) for episode in group for key in keys(episode)}
+        ),
+        "won": float(np.mean([episode.won for group in groups for episode in group])),
+        "cpu_seconds": round(sum(game.seconds for game in games)),
+    }
+    lines = plan(found["reliability"], ratings["r"][against], k, len(games), counts["cpu_seconds"])
+    return Results({**about, **counts}, found, ratings, against, differences(sums, against), lines)
+
+
+def true_advantages(games: Sequence[MeasuredGame], groups: Sequence[Sequence[Episode]], reward: str, k: int) -> Truth:
+    """From the first ``k`` continuations of every prefix."""
+    return truth(
+        [
+            (
+                number,
+                [np.array(game.values[key][:k]) for key in keys(episode)],
+                sum(turn.trained(reward) for turn in episode.turns),
+            )
+            for number, (game, group) in enumerate(zip(games, groups, strict=True))
+            for episode in group
+        ]
+    )
+
+
+def without_one(method: Method, groups: Sequence[Sequence[Episode]], samples: int) -> np.ndarray | None:
+    """(samples, N): the credit where sample i of every group was left out, NaN on its own turns; None for groups too small for it."""
+    if min(map(len, groups)) < 3:
+        return None
+    found = []
+    for left in range(samples):
+        own = [[number == left for number in range(len(group)) for _ in group[number].turns] for group in groups]
+        mask = np.array([turn for group in own for turn in group])
+        row = np.full(len(mask), np.nan)
+        row[~mask] = method.credit([[*group[:left], *group[left + 1 :]] for group in groups])
+        found.append(row)
+    return np.stack(found)
+
+
+def plan(reliability: Interval, r: Interval, k: int, tasks: int, cpu_seconds: float) -> list[str]:
+    """What a reliability of .6, and intervals of +- .05, would take."""
+    lines = []
+    each = cpu_seconds / max(tasks, 1)
+    try:
+        enough = wanted_k(reliability.estimate, k, WANTED_RELIABILITY)
+        lines.append(
+            f"a reliability of {WANTED_RELIABILITY} takes k = {enough}: {_minutes(each * enough / k)} of CPU a game"
+        )
+    except ValueError as error:
+        lines.append(str(error))
+    if math.isfinite(r.half) and r.half > 0:
+        many = wanted_tasks(r.half, tasks, WANTED_HALF)
+        lines.append(f"an interval of +- {WANTED_HALF} for r takes {many} tasks: {_minutes(each * many)} of CPU in all")
+    return lines
+
+
+def _minutes(seconds: float) -> str:
+    return f"{seconds / 60:.0f} minutes" if seconds >= 90 else f"{seconds:.0f} s"
+
+
+def progress(games: Sequence[MeasuredGame], reward: str, samples: int, k: int) -> str:
+    """The precision so far, with the score less its group's mean as an example of a method."""
+    if len(games) < 2:
+        return ""
+    groups = [[episode for episode in game.episodes[:samples] if episode.turns] for game in games]
+    known = true_advantages(games, groups, reward, k)
+    counts = np.bincount(known.episode)
+    task = known.task[np.cumsum(counts) - 1]
+    credit = known.score - (np.bincount(task, known.score) / np.bincount(task))[task]
+    sums = task_sums(known, np.repeat(credit, counts))
+    found, example = of_truth(sums, draws=200)["reliability"], rated({"": sums}, draws=200)["r"][""]
+    return f"reliability {found.estimate:.2f}, r +- {example.half:.2f}" if math.isfinite(found.estimate) else ""
+
+
+def shown(interval: Interval) -> str:
+    if not math.isfinite(interval.estimate):
+        return "-"
+    bounds = f" ({interval.low:.2f} to {interval.high:.2f})" if math.isfinite(interval.low) else ""
+    return f"{interval.estimate:.2f}{bounds}".replace("-0.00", "0.00")
+
+
+def markdown(found: Results) -> str:
+    """The table of measures, best correlation first, and the paired differences of r."""
+    names = sorted(found.methods["r"], key=lambda name: -np.nan_to_num(found.methods["r"][name].estimate, nan=-9))
+    head = ["method", *MEASURES, f"r less that of {found.against}"]
+    rows = [head, ["---"] * len(head)]
+    for name in names:
+        rows.append(
+            [
+                f"`{name}`",
+                *(shown(found.methods[measure][name]) for measure in MEASURES),
+                shown(found.differences["r"][name]),
+            ]
+        )
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)

@@ -1,0 +1,62 @@
+"""RLVMR's answers (arXiv 2507.22844): a thought in a tag that says what kind of thought it is, and the action."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from envs.functions import Function
+from rollouts.prompt_forms.form import PLANNED, UNPARSED, Answer, Thinking
+from rollouts.prompt_forms.tags import between, pair, tagged
+
+TAGS = ("planning", "explore", "reflection", "monitor")
+_TAGGED = re.compile(rf"\s*<({'|'.join(TAGS)})>(.*?)</\1>", re.IGNORECASE | re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Rlvmr(Thinking):
+    """``<planning>...</planning><action>...</action>``, or with another of ``TAGS``. The first tag counts; with ``require_thought`` an answer
+    that does not begin with one is unparsed.
+
+    Demonstrations plan at every second action and monitor in between, since the expert plan knows of nothing else.
+    """
+
+    labels: ClassVar[tuple[str, ...]] = TAGS
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        return tuple(mark for tag in (*TAGS, "action") for mark in pair(tag))
+
+    @property
+    def instructions(self) -> str:
+        kinds = ", ".join(tagged(tag, "") for tag in TAGS)
+        return f"First think inside one of {kinds}, then put your answer inside {tagged('action', '')}."
+
+    @property
+    def cue(self) -> str:
+        return "Your thought and action:"
+
+    def read(self, text: str) -> Answer:
+        kind = _TAGGED.match(text)
+        if kind is None and self.require_thought:
+            return UNPARSED
+        begins = kind.end() if kind else 0
+        actions = list(between("action").finditer(text, begins))
+        if len(actions) != 1:
+            return UNPARSED
+        label, thought = (kind[1].lower(), kind[2].strip()) if kind else ("", text[: actions[0].start()].strip())
+        return Answer(actions[0][1].strip(), thought, actions[0].start(), label=label)
+
+    def write(self, action: str, thought: str) -> str:
+        return self._written("planning", thought, action)
+
+    def demonstrate(self, goal: str, plan: Sequence[str], functions: Sequence[Function] = ()) -> str:
+        """Counted from the end of the plan."""
+        tag = "monitor" if len(plan) % PLANNED else "planning"
+        return self._written(tag, self.thought(goal, plan), plan[0])
+
+    @staticmethod
+    def _written(tag: str, thought: str, action: str) -> str:
+        return f"{tagged(tag, thought)}{tagged('action', action)}"

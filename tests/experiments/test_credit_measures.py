@@ -1,0 +1,126 @@
+"""The measures of experiments/credit_quality in environments whose values are known."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+from known_values import Maker, Played, corridor, graph, play
+
+from experiments.credit_quality.intervals import differences, of_truth, rated, wanted_k, wanted_tasks
+from experiments.credit_quality.measures import task_sums
+from experiments.credit_quality.truth import Truth, demeaned, truth
+
+REPETITIONS, TASKS = 200, 40
+MEASURED = ("r", "r_inside", "sign", "neutral", "bias")
+
+
+@cache
+def episodes(maker: Maker) -> Played:
+    return play(maker, REPETITIONS * TASKS, seed=0)
+
+
+def credits_of(played: Played) -> dict[str, np.ndarray]:
+    noise = np.random.default_rng(1).standard_normal(len(played.exact))
+    return {"truth": played.exact, "noise": noise, "group": played.group, "mixed": played.exact + 0.1 * noise + 0.05}
+
+
+def estimates(made: Truth, credits: dict[str, np.ndarray]) -> dict[tuple[str, str], float]:
+    found = rated({name: task_sums(made, credit) for name, credit in credits.items()}, draws=2)
+    return {(measure, name): found[measure][name].estimate for measure in MEASURED for name in credits}
+
+
+@pytest.mark.parametrize("maker", [corridor, graph])
+def test_intervals_cover_the_truth_at_their_nominal_rate(maker: Maker) -> None:
+    """Correlations: that with the exact advantages. What depends on which turns are significant: the estimate over all 4,000 tasks."""
+    played = episodes(maker)
+    credits = credits_of(played)
+    target = estimates(played.truth(0, REPETITIONS * TASKS)[0], credits)
+    exact = estimates(played.exact_truth(), credits)
+    target |= {key: value for key, value in exact.items() if key[0] in ("r", "r_inside")}
+    assert target["r", "truth"] == pytest.approx(1) == target["r_inside", "truth"]
+    hits = dict.fromkeys(target, 0)
+    for first in range(0, REPETITIONS * TASKS, TASKS):
+        part, turns = played.truth(first, first + TASKS)
+        found = rated({name: task_sums(part, credit[turns]) for name, credit in credits.items()}, draws=400)
+        for (measure, name), value in target.items():
+            interval = found[measure][name]
+            hits[measure, name] += interval.low - 1e-9 <= value <= interval.high + 1e-9
+    rare = {("sign", "truth"), ("sign", "mixed")}  # nearly all right: the few tasks with a mistake make the interval
+    wrong = {key: count for key, count in hits.items() if key not in rare and count < 0.9 * REPETITIONS}
+    assert not wrong
+    assert sum(hits.values()) / len(hits) < 0.985 * REPETITIONS  # nor are they wider than they say
+
+
+def test_noise_and_constant_credit_are_rated_as_the_docs_say() -> None:
+    played = episodes(corridor)
+    exact, credits = played.exact_truth(), credits_of(played)
+    found = estimates(exact, credits)
+    assert found["r", "noise"] == pytest.approx(0, abs=0.02) and found["r_inside", "noise"] == pytest.approx(
+        0, abs=0.02
+    )
+    assert found["sign", "noise"] == pytest.approx(0.5, abs=0.01) and found["neutral", "noise"] == pytest.approx(
+        1, abs=0.02
+    )
+    assert found["r_inside", "group"] == 0 == found["bias", "noise"].__round__(1)
+    constant = played.score[played.episode] - played.value[np.searchsorted(played.episode, played.episode)]  # R - V(s0)
+    sums = task_sums(exact, constant / np.bincount(played.episode)[played.episode])
+    assert rated({"best": sums}, draws=2)["r"]["best"].estimate == pytest.approx(
+        of_truth(sums, draws=2)["ceiling"].estimate, abs=1e-9
+    )
+
+
+def test_what_is_known_of_the_truth_itself() -> None:
+    """A task's noise is Bernoulli's; reliability is the correlation of two estimates, and its k what Spearman and Brown say."""
+    played, other = episodes(corridor), play(corridor, REPETITIONS * TASKS, seed=0, k=8)
+    made, _ = played.truth(0, REPETITIONS * TASKS)
+    found = of_truth(task_sums(made, played.group), draws=2)
+    assert found["sd"].estimate == pytest.approx(played.exact.std(), rel=0.02)
+    assert found["reliability"].estimate == pytest.approx(
+        np.corrcoef(made.advantage, played.exact)[0, 1] ** 2, abs=0.01
+    )
+    half = of_truth(task_sums(other.truth(0, REPETITIONS * TASKS)[0], other.group), draws=2)["reliability"].estimate
+    assert wanted_k(half, 8, found["reliability"].estimate) == 16
+    assert wanted_tasks(0.1, 20, 0.05) == 80
+    with pytest.raises(ValueError, match="no advantages but noise"):
+        wanted_k(0.0, 16, 0.6)
+
+
+def test_paired_differences_are_narrower_than_the_methods_own_intervals() -> None:
+    made, turns = episodes(corridor).truth(0, TASKS)
+    sums = {name: task_sums(made, credit[turns]) for name, credit in credits_of(episodes(corridor)).items()}
+    sums["also"] = task_sums(made, episodes(corridor).exact[turns] + 1e-3)
+    found, alone = differences(sums, "truth")["r"]["also"], rated(sums)["r"]["also"]
+    assert abs(found.estimate) < 1e-9 and found.half < 1e-9 < alone.half
+    assert differences(sums, "noise")["r"]["truth"].low > 0.8
+
+
+def test_the_share_of_other_samples_luck_of_a_leave_one_out_baseline() -> None:
+    """x = R - mean of 7 others: the baseline's variance is s^2 / 7, which the jackknife over the 7 finds without bias."""
+    draw = np.random.default_rng(0)
+    score = (draw.random((500, 8)) < 0.4).astype(float)
+    total = score.sum(1, keepdims=True)
+    credit = score - (total - score) / 7
+    without = np.stack([score - (total - score - score[:, [left]]) / 6 for left in range(8)])
+    without[np.arange(8), :, np.arange(8)] = np.nan
+    task = np.repeat(np.arange(500), 8)
+    exact = np.zeros((4000, 2))
+    after = np.tile(score.reshape(-1, 1), 2)
+    sums = task_sums(
+        Truth(task, np.arange(4000), exact, after, score.reshape(-1)), credit.reshape(-1), without.reshape(8, -1)
+    )
+    assert rated({"rloo": sums})["variance"]["rloo"].estimate == pytest.approx(
+        1 / 8, abs=0.01
+    )  # (s^2/7) / (s^2 + s^2/7)
+
+
+def test_advantages_that_do_not_add_up_are_refused() -> None:
+    values = [np.array([0.0, 1.0]), np.array([1.0, 1.0])]
+    made = truth([(0, values, 1.0), (0, values[:1], 0.0)])
+    assert made.advantage.tolist() == [0.5, 0.0, -0.5]
+    with pytest.raises(ValueError, match="do not add up"):
+        Truth(made.task, made.episode, made.before[[1, 0, 2]], made.after, made.score)
+    with pytest.raises(ValueError, match="k=1"):
+        truth([(0, [np.zeros(1)], 0.0)])
+    assert demeaned(np.array([1.0, 3.0, 5.0]), np.array([0, 0, 1])).tolist() == [-1, 1, 0]

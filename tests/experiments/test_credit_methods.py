@@ -1,0 +1,101 @@
+"""Methods by name: what is composed, what is refused, and that the same numbers come out as in a step of training."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from config.errors import ConfigError
+from experiments.credit_quality.methods import Method, method, methods
+from records.process.exit_codes import Refusal
+from rollouts.episode import Episode, Outcome, Turn
+
+PATHS = [  # of two groups: what was seen and done, and the rewards
+    [("A x B y C", [0, 1]), ("A x B z D x E", [0, 0, 0]), ("A y D x E", [0, 0]), ("A x B y C", [0, 1])],
+    [("A x B y C", [0, 0]), ("A x B z D x E", [0, 0, 1]), ("A y D x E", [0, 0]), ("A y D", [0])],
+]
+SCORES = np.array([[1, 0, 0, 1], [0, 1, 0, 0]], dtype=float)
+TURNS = np.array([[2, 3, 2, 2], [2, 3, 2, 1]])
+
+
+def episode(path: str, rewards: list[int], windows: bool = False) -> Episode:
+    words = path.split()
+    turns = [
+        Turn(words[2 * t], words[2 * t + 1], action_ids=[5, 6], context_ids=[7], rewards={"sparse": float(reward)})
+        for t, reward in enumerate(rewards)
+    ]
+    if windows:
+        turns = [turns[0], *(replace(turn, prompt_ids=[1, 2]) for turn in turns[1:])]
+        turns = [replace(turn, context_ids=[]) for turn in turns]
+    outcome = Outcome.WON if sum(rewards) else Outcome.LOST
+    return Episode("t", 1, "test", "win", [], [1], turns, outcome, final_observation=words[-1])
+
+
+def credit(word: str, windows: bool = False, **more: str) -> np.ndarray:
+    groups = [[episode(*path, windows=windows) for path in group] for group in PATHS]
+    return method(word, [f"{key}={value}" for key, value in more.items()]).credit(groups)
+
+
+def every_turn(numbers: np.ndarray) -> np.ndarray:
+    return np.repeat(numbers.reshape(-1), TURNS.reshape(-1))
+
+
+def test_episodes_are_credited_as_the_algorithms_say() -> None:
+    centred = SCORES - SCORES.mean(1, keepdims=True)
+    assert credit("grpo") == pytest.approx(every_turn(centred / (SCORES.std(1, ddof=1, keepdims=True) + 1e-6)))
+    assert credit("grpo:algorithm.norm_adv_by_std_in_grpo=false") == pytest.approx(every_turn(centred))
+    assert credit("rloo") == pytest.approx(every_turn(centred * 4 / 3))
+    returns = np.repeat(every_turn(SCORES), 2)  # a turn has two tokens
+    whitened = (every_turn(SCORES) - returns.mean()) / returns.std(ddof=1)
+    assert credit("reinforce_plus_plus") == pytest.approx(whitened, abs=1e-5)
+
+
+def test_credit_compares_what_a_state_is_said_to_be() -> None:
+    """D is met at different turns in the second group; lone turns get nothing."""
+    plain, word = credit("rloo"), "rloo+gigpo:std=false"
+    step = {state: credit(f"{word}:state={state}") - plain for state in ("observation", "observation+turn")}
+    place = TURNS[0].sum() + 2 + 2  # the second episode of the second group in D
+    assert step["observation"][place] == pytest.approx(0.5) and step["observation+turn"][place] == pytest.approx(0)
+    assert credit(f"{word}:weight=0.5") - plain == pytest.approx(step["observation"] / 2, abs=1e-6)
+
+
+@pytest.mark.parametrize("word", ["grpo", "gigpo"])
+def test_an_episode_of_several_rows_is_one_episode(word: str) -> None:
+    assert credit(word, windows=True) == pytest.approx(credit(word), abs=1e-6)
+
+
+def test_graft_is_what_a_turn_changed_in_the_values_of_its_group() -> None:
+    """V(B) = (1 + 0 + 1) / 3, V(D) = 0, V(A) = .95 V(B) 3 / 4: exact but for the scale."""
+    found = credit("graft")[: TURNS[0].sum()]
+    b = 2 / 3
+    a = 0.75 * 0.95 * b
+    wanted = [0.95 * b - a, 1 - b, 0.95 * b - a, -b, 0, -a, 0, 0.95 * b - a, 1 - b]
+    assert found / np.abs(found).max() == pytest.approx(np.array(wanted) / np.abs(wanted).max(), abs=1e-6)
+    assert credit("graft").std() == pytest.approx(credit("grpo").std())
+
+
+@pytest.mark.parametrize(
+    ("word", "answer"),
+    [
+        ("gigpp", "did you mean gigpo?"),
+        ("gigpo:weigth=2", "did you mean credit.gigpo.weight?"),
+        ("gigpo:weight", "weight must be KEY=VALUE"),
+        ("ppo", "needs a critic"),
+        ("turn_ppo", "needs a critic"),
+        ("aem", "needs the entropy"),
+        ("dapo", "chooses filter too"),
+        ("tree_grpo", "chooses rollout_form too"),
+        ("reinforce_plus_plus+gigpo", "gigpo"),
+    ],
+)
+def test_refused(word: str, answer: str) -> None:
+    with pytest.raises((Refusal, ConfigError), match=answer.replace("?", r"\?")):
+        method(word, [])
+
+
+def test_a_method_comes_once() -> None:
+    with pytest.raises(Refusal, match="grpo is named twice"):
+        methods(["grpo", "grpo"], [])
+    assert [type(one) for one in methods(["salt:state=history"], [])] == [Method]

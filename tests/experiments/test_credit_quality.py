@@ -1,0 +1,146 @@
+"""``python -m experiments.credit_quality`` on games that cost nothing and whose values are known."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import counting_environment
+import numpy as np
+import pytest
+
+from config.base import ROOT
+from experiments.credit_quality.__main__ import main
+from experiments.credit_quality.measured_game import MeasuredGame
+from experiments.credit_quality.prefixes import keys
+from experiments.credit_quality.results import Results, true_advantages
+
+COUNTING = ["env.name=counting_environment:Counting", "env.task=count-2", "eval.games=40", "env.workers=1"]
+SMALL = ["tasks=6", "samples=4", "k=32", "processes=1", "methods=[grpo,rloo,gigpo,graft:backup=mean]"]
+TURNS = 6
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
+    monkeypatch.setenv("PYTHONPATH", f"{Path(counting_environment.__file__).parent}{os.pathsep}{ROOT}")
+
+    def command(*arguments: str) -> tuple[int, str, str]:
+        code = main([*arguments, f"output_dir={tmp_path / 'out'}", f"env.cache_dir={tmp_path / 'cache'}"])
+        return code, *capfd.readouterr()
+
+    return command
+
+
+@cache
+def value(left: int, turns: int) -> float:
+    """Of the random policy: it says add, drop or wait."""
+    if not left:
+        return 1.0
+    return (value(left - 1, turns - 1) + value(left, turns - 1)) / 3 if turns else 0.0
+
+
+def games(folder: Path) -> list[MeasuredGame]:
+    found = [MeasuredGame.read(file, "") for file in sorted(folder.glob("out/credit_quality/*/games/*.json"))]
+    return [game for game in found if game.values]
+
+
+def test_values_are_those_of_the_policy_and_methods_are_rated(run: Run, tmp_path: Path) -> None:
+    code, out, err = run("random", *COUNTING, *SMALL, "screen=0")
+    assert code == 0, err
+    errors, exact = [], []
+    for game in games(tmp_path):
+        for episode in game.episodes:
+            adds = np.cumsum([0, *(turn.action == "add" for turn in episode.turns)])
+            for turn, key in enumerate(keys(episode)):
+                exact.append(value(2 - adds[turn], TURNS - turn))
+                errors.append(np.mean(game.values[key]) - exact[-1])
+            assert len(episode.turns) <= TURNS
+    spread = np.sqrt(np.mean([v * (1 - v) for v in exact]) / 32)
+    assert np.std(errors) == pytest.approx(spread, rel=0.3) and abs(np.mean(errors)) < spread
+    assert any(len(episode.turns) == 1 for game in games(tmp_path) for episode in game.episodes)  # dropped at once
+    (file,) = tmp_path.glob("out/credit_quality/*/results.json")
+    found = Results.read(file)
+    assert found.about["tasks"] == 6 and found.about["episodes"] == 24
+    assert found.methods["r"]["grpo"].estimate > 0.2 < found.methods["r"]["gigpo"].estimate
+    assert found.differences["r"]["grpo"].estimate == 0 == found.methods["r_inside"]["rloo"].estimate
+    assert found.methods["r_inside"]["graft:backup=mean"].estimate > 0.2
+    assert f"| `gigpo` | {found.methods['r']['gigpo'].estimate:.2f}" in out
+    page = file.with_name("credit_quality.html").read_text()
+    assert "<svg" in page and "graft:backup=mean" in page
+
+
+def test_equal_prefixes_share_their_continuations(run: Run, tmp_path: Path) -> None:
+    assert run("random", *COUNTING, *SMALL, "screen=0")[0] == 0
+    game = games(tmp_path)[0]
+    assert len({keys(episode)[0] for episode in game.episodes}) == 1
+    assert len(game.values) == len({key for episode in game.episodes for key in keys(episode)})
+    known = true_advantages([game], [game.episodes], "sparse", 32)
+    score = [episode.won for episode in game.episodes]
+    assert np.bincount(known.episode, known.advantage) == pytest.approx(
+        np.array(score) - np.mean(game.values[keys(game.episodes[0])[0]])
+    )
+
+
+def test_interrupted_and_extended_it_goes_on_to_the_same_numbers(run: Run, tmp_path: Path) -> None:
+    small = ["random", *COUNTING, "tasks=4", "samples=4", "k=8", "processes=1", "methods=[grpo]"]
+    assert run(*small)[0] == 0
+    (file,) = tmp_path.glob("out/credit_quality/*/results.json")
+    whole = json.loads(file.read_text())
+    folder = file.parent / "games"
+    measured = [path for path in sorted(folder.iterdir()) if json.loads(path.read_text())["values"]]
+    for path in measured[1:3]:
+        path.unlink()  # as a kill leaves them: not there, since a game's file is written whole
+    half = json.loads(measured[3].read_text())
+    measured[3].write_text(json.dumps(half | {"episodes": [], "values": {}}))  # screened only
+    assert run(*small)[0] == 0
+    again = json.loads(file.read_text())
+    assert {**again["about"], "cpu_seconds": 0} == {**whole["about"], "cpu_seconds": 0}
+    assert again["methods"] == whole["methods"] and again["truth"] == whole["truth"]
+    before = games(tmp_path)
+    assert run(*small, "k=16", "samples=6")[0] == 0
+    after = games(tmp_path)
+    for old, new in zip(before, after, strict=True):
+        assert [episode.to_dict() for episode in new.episodes[:4]] == [episode.to_dict() for episode in old.episodes]
+        assert all(new.values[key][:8] == values for key, values in old.values.items())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "answer"),
+    [
+        (["random", "methods=[gigpp]"], "no method gigpp; did you mean gigpo?"),
+        (["random", "k=1"], "k=1: the noise"),
+        (["random", "samples=1"], "samples=1: methods compare"),
+        (["random", "noise=0.5"], "is the expert's"),
+        (["expert", "noise=2"], "must be a share"),
+        (["random", "screen=few"], "screen=few must be a number"),
+        (["random", "base"], "one policy, not 2"),
+    ],
+)
+def test_refused_before_anything_is_played(run: Run, arguments: list[str], answer: str) -> None:
+    code, _, err = run(*arguments, *COUNTING)
+    assert code == 2 and answer in err
+
+
+def test_two_processes_find_what_one_finds(run: Run, tmp_path: Path) -> None:
+    small = ["expert", "noise=0.7", *COUNTING, "tasks=3", "samples=3", "k=4", "methods=[grpo]"]
+    assert run(*small, "processes=1")[0] == 0
+    (file,) = tmp_path.glob("out/credit_quality/*/results.json")
+    one = json.loads(file.read_text())
+    for path in file.parent.glob("games/*"):
+        path.unlink()
+    assert run(*small, "processes=2")[0] == 0
+    two = json.loads(file.read_text())
+    assert (two["methods"], two["truth"], two["about"]["games"]) == (
+        one["methods"],
+        one["truth"],
+        one["about"]["games"],
+    )
+
+
+def test_too_few_games_of_middling_difficulty(run: Run) -> None:
+    code, _, err = run("expert", *COUNTING, "tasks=2", "processes=1", "eval.games=4")
+    assert code == 2 and "won in 10% to 90% of 8 plays" in err

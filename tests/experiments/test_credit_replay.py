@@ -1,0 +1,123 @@
+"""Going back to a prefix: games are what they were there, and a model sees what it saw."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from config.base import ROOT
+from envs.catalogue import Catalogue
+from envs.registry import make_environment
+from envs.text_env import TextEnv
+from envs.types import TaskRef
+from experiments.credit_quality.game_tree import GameTree, NotReplayed
+from experiments.credit_quality.measured_game import MeasuredGame, Measurement
+from experiments.credit_quality.model_player import ModelPlayer
+from experiments.credit_quality.prefixes import Prefix, keys, prefixes
+from rewards.registry import reward
+from rollouts.chat_settings import ChatSettings
+from rollouts.model_policy import ContextLimit
+from rollouts.sampling import SamplingParams
+from rollouts.spec import EpisodeSpec
+from rollouts.window import Window
+from verl_plugin.rollout.local_rollouts import LoadedModel, Rules
+
+TEXTWORLD = make_environment("textworld")
+
+
+@pytest.fixture(scope="module")
+def games() -> list[TaskRef]:
+    return Catalogue(TEXTWORLD, None).tasks("w2-o3-q4", "demonstrations", 4, progress=False)
+
+
+@pytest.fixture(scope="module")
+def player() -> ModelPlayer:
+    model = LoadedModel(str(ROOT / "assets" / "tiny"), "cpu", ChatSettings())
+    return ModelPlayer(model, Rules(SamplingParams(0.7, max_action_tokens=16), ContextLimit(512, 1024), seed=3))
+
+
+def spec_of(task: TaskRef, **more: object) -> EpisodeSpec:
+    return EpisodeSpec(task, TEXTWORLD.prompt, 6, reward("sparse", None), **more)
+
+
+@pytest.mark.parametrize("window", [None, Window(3, 1), Window(2, 1), Window(1, 2, told=True)])
+def test_a_continuation_with_the_same_random_numbers_is_the_same_episode(
+    player: ModelPlayer, games: list[TaskRef], window: Window | None
+) -> None:
+    """Token for token, from every turn on: prompts, windows and game are restored exactly."""
+    spec, tree = spec_of(games[0], window=window), GameTree(TEXTWORLD.env, games[0])
+    (episode,) = asyncio.run(player.play([replace(spec, sample=5)], tree))
+    assert len(episode.turns) == 6
+    again = [replace(Prefix("", episode, turn).spec(spec, 5), prompt="", sample=5) for turn in range(6)]
+    steps = tree.steps
+    for number, other in enumerate(asyncio.run(player.play(again, tree))):
+        assert [turn.action_ids for turn in other.turns] == [turn.action_ids for turn in episode.turns]
+        assert [turn.prompt_ids for turn in other.turns] == [turn.prompt_ids for turn in episode.turns]
+        assert [turn.context_ids for turn in other.turns] == [turn.context_ids for turn in episode.turns]
+        assert [turn.shared for turn in other.turns] == [place < number for place in range(6)]
+        assert (other.outcome, other.final_observation) == (episode.outcome, episode.final_observation)
+    assert tree.steps == steps  # nothing was played twice
+    tree.check([turn.action for turn in episode.turns])
+
+
+def test_textworld_goes_back_to_any_state(games: list[TaskRef]) -> None:
+    """Along the plan and aside from it, in any order, it answers as a fresh game does."""
+    plan, tree = list(games[1].expert_plan), GameTree(TEXTWORLD.env, games[1])
+    paths = [
+        [*plan[:length], aside]
+        for length in range(len(plan))
+        for aside in ("look", "inventory", "go east", plan[length])
+    ]
+    for path in [*reversed(paths), *paths]:
+        node = tree.root
+        for action in path:
+            node = tree.child(node, action)
+    assert node.result and node.result.won
+    for path in paths[::3]:
+        tree.check(path)
+    tree.close()
+
+
+def test_equal_prefixes_of_several_samples_are_one(player: ModelPlayer, games: list[TaskRef]) -> None:
+    game = MeasuredGame(games[2].key)
+    measurement = Measurement(player, TEXTWORLD.env, spec_of(games[2]), "sparse")
+    asyncio.run(measurement.measure(game, samples=3, k=2))
+    known = prefixes(game.episodes)
+    assert set(game.values) == set(known) and all(len(values) == 2 for values in game.values.values())
+    assert len({keys(episode)[0] for episode in game.episodes}) == 1 and len(known) < sum(
+        len(e.turns) for e in game.episodes
+    )
+    assert game.known(3, 2) and game.known(2, 1) and not game.known(3, 3) and not game.known(4, 2)
+
+
+class Forgetful(TextEnv):
+    """ScienceWorld's kind: what an action does depends on how often the game was played."""
+
+    def __init__(self, inner: TextEnv, plays: list[int]) -> None:
+        super().__init__()
+        self.inner, self.plays = inner, plays
+
+    def reset(self, task: TaskRef, seed: int):
+        self.plays[0] += 1
+        return self.inner.reset(task, seed)
+
+    def step(self, action: str):
+        result = self.inner.step(action)
+        seen = result.observation
+        return replace(result, observation=replace(seen, text=f"{seen.text} ({self.plays[0]})"))
+
+    def _reset(self, task: TaskRef, seed: int): ...
+
+    def _step(self, command: str): ...
+
+    def close(self) -> None:
+        self.inner.close()
+
+
+def test_an_environment_that_does_not_replay_is_refused(player: ModelPlayer, games: list[TaskRef]) -> None:
+    plays = [0]
+    measurement = Measurement(player, lambda: Forgetful(TEXTWORLD.env(), plays), spec_of(games[3]), "sparse")
+    with pytest.raises(NotReplayed, match="is answered otherwise .* must replay exactly"):
+        asyncio.run(measurement.measure(MeasuredGame(games[3].key), samples=2, k=2))

@@ -1,0 +1,88 @@
+"""Where keys and values stand, who loses them first, and that nobody reads another's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+import torch
+from transformers import Qwen3Config, Qwen3ForCausalLM
+
+from rollouts.sampling import SampleRequest
+from verl_plugin.servers.transformers_server.key_values import BLOCK, KeyValues, Stretch, common_length
+
+
+@pytest.fixture(scope="module")
+def model() -> Qwen3ForCausalLM:
+    sizes = {
+        "hidden_size": 8,
+        "num_attention_heads": 2,
+        "num_key_value_heads": 1,
+        "head_dim": 4,
+        "intermediate_size": 8,
+    }
+    return Qwen3ForCausalLM(Qwen3Config(vocab_size=16, num_hidden_layers=2, **sizes))
+
+
+def memory_for(model: Qwen3ForCausalLM, blocks: int) -> KeyValues:
+    return KeyValues(model, blocks * BLOCK * 2 * 2 * 1 * 4 * 4)  # layers, key or value, heads, head size, bytes
+
+
+def take(memory: KeyValues, name: str, ids: Sequence[int], more: int = 1) -> Stretch:
+    [stretch] = memory.take([SampleRequest(name, ids, more)])
+    return stretch
+
+
+def keep(memory: KeyValues, name: str, ids: Sequence[int]) -> Stretch:
+    stretch = take(memory, name, ids)
+    memory.put(name, stretch, ids)
+    return stretch
+
+
+def test_the_least_recently_used_goes_first(model: Qwen3ForCausalLM) -> None:
+    memory = memory_for(model, blocks=2)
+    for name in ("a", "b", "a", "c"):  # a is used again before c needs room
+        keep(memory, name, [1, 2, 3])
+    assert len(memory) == 2 and memory.nbytes == memory.limit_bytes
+    assert [len(take(memory, name, [1, 2, 3, 4]).ids) for name in ("a", "b")] == [3, 0]
+
+
+def test_what_is_taken_covers_the_common_beginning_and_leaves_one_id(model: Qwen3ForCausalLM) -> None:
+    memory, covered = memory_for(model, blocks=4), []
+    for ids in ([1, 2, 3, 4], [1, 2, 3], [1, 9, 3], [1], [9]):
+        keep(memory, "a", [1, 2, 3])
+        covered.append(len(take(memory, "a", ids).ids))
+        memory.clear()
+    assert covered == [3, 2, 1, 0, 0]
+
+
+def test_an_episode_that_outgrows_its_stretch_takes_what_it_knows_along(model: Qwen3ForCausalLM) -> None:
+    memory = memory_for(model, blocks=4)
+    first = keep(memory, "a", [5] * 100)
+    known = torch.randn(2, 2, 100, 1, 4)
+    memory.buffer[:, :, first.start : first.start + 100] = known
+    longer = take(memory, "a", [5] * 100 + [6], more=BLOCK)
+    assert (longer.size, len(longer.ids)) == (2 * BLOCK, 100) and longer.start != first.start
+    assert torch.equal(memory.buffer[:, :, longer.start : longer.start + 100], known)
+    memory.put("a", longer, longer.ids)
+    assert take(memory, "b", [7]).start == first.start, "what it left is free again"
+
+
+def test_no_two_requests_of_a_batch_share_a_place_even_beyond_the_limit(model: Qwen3ForCausalLM) -> None:
+    memory = memory_for(model, blocks=2)
+    keep(memory, "old", [1, 2])
+    sizes = [1, BLOCK, 3 * BLOCK, 5]
+    stretches = memory.take([SampleRequest("twice", [1] * size, 1) for size in sizes])
+    places = [place for one in stretches for place in range(one.start, one.start + one.size)]
+    assert len(set(places)) == len(places) and max(places) < memory.buffer.shape[2]
+    assert [one.size for one in stretches] == [BLOCK, 2 * BLOCK, 4 * BLOCK, BLOCK]
+    for stretch, size in zip(stretches, sizes, strict=True):
+        memory.put("twice", stretch, [1] * size)
+    assert len(memory) == 1 and memory.nbytes <= memory.limit_bytes, (
+        "one name, one stretch; what is too large is not kept"
+    )
+
+
+def test_common_length() -> None:
+    pairs = (((), ()), ((1, 2), (1, 2, 3)), ((1, 2), (1, 3)), ((4,), (5,)))
+    assert [common_length(*pair) for pair in pairs] == [0, 2, 1, 0]

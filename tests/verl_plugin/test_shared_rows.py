@@ -1,0 +1,67 @@
+"""Answers that share rows are those of the generator, and nothing is computed twice."""
+
+from __future__ import annotations
+
+import pytest
+from test_generator import make_generator, make_model, prompts, requests_for
+
+from rollouts.sampling import RequestTooLong, SampleRequest
+from verl_plugin.servers.transformers_server import shared_rows
+from verl_plugin.servers.transformers_server.generator import Generator
+from verl_plugin.servers.transformers_server.shared_rows import SharedRows
+
+
+def asked(rows: list[list[int]], answers: int, **kwargs: object) -> list[SampleRequest]:
+    return [
+        request
+        for seed in range(answers)
+        for request in requests_for(rows, temperature=0.4, max_tokens=12, **kwargs)
+        for request in [SampleRequest(**{**vars(request), "seed": seed, "request_id": f"{seed} {request.request_id}"})]
+    ]
+
+
+@pytest.mark.parametrize("at_once", [16, 128])
+def test_answers_are_the_generators(monkeypatch: pytest.MonkeyPatch, at_once: int) -> None:
+    monkeypatch.setattr(shared_rows, "ANSWERS_AT_ONCE", at_once)
+    first = prompts(5) + [[11] * 30]
+    shared, generator = SharedRows(make_generator()), make_generator()
+    for rows in (
+        first,
+        [[*row, 12, 13, 14] for row in first] + first[:2],
+    ):  # what follows begins with what was asked before
+        requests = asked(rows, 20)
+        expected = generator.generate(requests)
+        got = shared.generate([*requests, requests[0]])
+        for one, other in zip(expected, got, strict=False):
+            assert tuple(one.token_ids) == other.token_ids
+            assert other.logprobs == pytest.approx(one.log_probs, abs=1e-4)
+        assert got[-1] is got[0]
+
+
+def test_equal_prompts_and_equal_answers_are_fed_once() -> None:
+    shared, rows = SharedRows(make_generator()), [[11] * 20]
+    greedy = [SampleRequest(str(seed), rows[0], 6, temperature=0, seed=seed) for seed in range(50)]
+    answer = shared.generate(greedy)[0]
+    assert shared.tokens == 20 + len(answer.token_ids) - 1
+    shared.generate(greedy)
+    assert shared.tokens == 20 + len(answer.token_ids) - 1
+    shared.generate([SampleRequest("next", (*rows[0], *range(20, 30)), 1)])
+    assert shared.tokens == 20 + len(answer.token_ids) - 1 + 10
+    shared.forget()
+    assert shared.tokens == 0
+
+
+def test_what_does_not_fit_is_an_error_of_its_own() -> None:
+    shared = SharedRows(Generator(make_model(), [1], 0))
+    long, short = shared.generate([SampleRequest("a", [11] * 250, 12), SampleRequest("b", [11] * 5, 2)])
+    assert isinstance(long, RequestTooLong) and len(short.token_ids) <= 2
+
+
+def test_old_prompts_make_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared_rows, "PROMPT_BYTES", 1)
+    shared, generator = SharedRows(make_generator()), make_generator()
+    for rows in ([[11] * 9, [12] * 9], [[11] * 12, [12] * 12]):
+        requests = asked(rows, 3)
+        assert [a.token_ids for a in shared.generate(requests)] == [
+            tuple(a.token_ids) for a in generator.generate(requests)
+        ]

@@ -1,0 +1,274 @@
+"""Episodes that the policy sums up as it goes: real games, the tiny model, and what is trained of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import pytest
+import torch
+from parity_servers import Plain
+from test_rollout_forms import SAMPLES, TURNS, Table, table  # noqa: F401 - a fixture
+from test_windows import advantages, as_batch, assert_rows_are_what_the_server_saw, end_to_end
+
+from algorithms.credit.gigpo import Gigpo
+from algorithms.credit.graft import Graft
+from algorithms.credit.hgpo import Hgpo
+from algorithms.turns import Turns, turn_table
+from records.ledger_entries import of_episodes
+from records.step_metrics import step_metrics
+from records.success import summarise
+from rewards.shaping.turn_bonus import TurnBonus
+from rewards.shaping.view import TRAINED, RewardView
+from rollouts.episode import Episode, Outcome
+from rollouts.forms.linear import Linear
+from rollouts.loop import run_episode
+from rollouts.policy import Action, TurnContext
+from rollouts.row import to_rows
+from rollouts.sampling import SampleRequest
+from rollouts.summaries import ASK, Summaries
+from rollouts.tokenise import fill_ids
+from rollouts.window import rows_of
+from tasks.rejection import Standards, without_ids
+from verl_plugin.rollout.agent_loop import to_outputs
+from verl_plugin.rollout.turn_fields import turn_fields
+from verl_plugin.sft_rows import EpisodeRows
+
+REWARD, LENGTH = "dense", 5
+BY_TURNS = Summaries(tokens=None, turns=2, most=None, length=LENGTH)
+Played = tuple[list[Episode], dict[int, list[SampleRequest]]]
+
+
+def play(table: Table, rules: Summaries, response: int = 1024, prompt: int = 1024) -> Played:  # noqa: F811
+    return table.play(Linear(), replace(table.base, window=rules), prompt, response)
+
+
+@pytest.fixture(scope="module")
+def played(table: Table) -> Played:  # noqa: F811
+    return play(table, BY_TURNS)
+
+
+def summaries(episode: Episode) -> list[int]:
+    return [number for number, turn in enumerate(episode.turns) if turn.summary]
+
+
+def test_rows_are_what_the_server_saw_and_summaries_are_trained(played: Played) -> None:
+    episodes, asked = played
+    for episode in episodes:
+        assert_rows_are_what_the_server_saw(episode, asked[episode.sample])
+        rows = to_rows(episode, REWARD)
+        assert sum(sum(row.mask) for row in rows) == sum(len(turn.action_ids) for turn in episode.turns)
+        assert len(rows) == 1 + len(summaries(episode)) == rows_of(len(episode.played_turns), BY_TURNS)
+        for turn, request in zip(episode.turns, asked[episode.sample], strict=True):
+            assert request.max_tokens == (LENGTH if turn.summary else 6)
+        for row in rows:
+            expected = Plain().log_probs(row.prompt_ids, row.response_ids) * torch.tensor(row.mask)
+            torch.testing.assert_close(torch.tensor(row.logprobs), expected, atol=1e-4, rtol=0)
+    assert len({request.seed for requests in asked.values() for request in requests}) == sum(map(len, asked.values()))
+
+
+def test_a_row_begins_with_the_goal_the_summary_and_what_is_seen(played: Played, table: Table) -> None:  # noqa: F811
+    (episode, *_) = played[0]
+    assert len(episode.played_turns) == TURNS, "choose an episode that goes on to its last turn"
+    assert summaries(episode) == [2, 5], "after the second turn and the fourth, and not after the last"
+    head = episode.messages[0]["content"].removesuffix(f"{episode.turns[0].observation}\nYour action:")
+    for number in summaries(episode):
+        said, following = episode.turns[number], episode.turns[number + 1]
+        first = f"{head}Your summary so far:\n{said.said}\nNow:\n{following.observation}\nYour action:"
+        assert following.prompt_ids == table.codec.stream().start([{"role": "user", "content": first}])
+        stream, asking = table.codec.stream(), episode.turns[number - 1]
+        stream.ids = list(asking.action_ids)
+        assert asking.context_ids == stream.add_context([user(f"{following.observation}\n{ASK}")])
+        assert said.context_ids == [] and said.prompt_ids == []
+    assert [message["role"] for message in episode.messages] == ["user", "assistant"] * TURNS
+    assert Episode.from_dict(episode.to_dict()) == episode
+
+
+def user(content: str) -> dict[str, str]:
+    return {"role": "user", "content": content}
+
+
+def test_a_summary_is_no_turn_of_the_environment(played: Played) -> None:
+    episodes, _ = played
+    for episode in episodes:
+        assert all(turn.rewards == {REWARD: 0.0} for turn in episode.turns if turn.summary)
+        assert sum(sum(row.rewards) for row in to_rows(episode, REWARD)) == pytest.approx(
+            sum(turn.score_delta for turn in episode.played_turns)
+        )
+        assert not episode.turns[-1].summary and not episode.turns[0].summary
+        outputs = to_outputs(episode, REWARD)
+        assert [output.num_turns for output in outputs][:-1] == [2] * (len(outputs) - 1)
+        bonus = TurnBonus(weight=1.0)(RewardView(episode, {TRAINED: [0.0] * len(episode.turns)}, 1))
+        assert sum(bonus[TRAINED]) == pytest.approx(0.1 * len(episode.played_turns))
+        assert Standards(max_turns=TURNS).objection(episode) in ("not won", "")
+    told, tokens = step_metrics([episodes], REWARD), sum(len(t.action_ids) for e in episodes for t in e.turns)
+    said = [turn for episode in episodes for turn in episode.turns if turn.summary]
+    assert told["rollout/turns"] == sum(len(e.turns) for e in episodes) / SAMPLES - len(said) / SAMPLES
+    assert told["rollout/sampled_tokens"] == tokens == of_episodes("rl_episode", 1, episodes, SAMPLES).tokens
+    assert (told["rollout/summaries"], told["rollout/episodes"]) == (len(said) / SAMPLES, SAMPLES)
+    assert told["rollout/summary_tokens"] == sum(len(turn.action_ids) for turn in said) / len(said) <= LENGTH
+    won = sum(episode.won for episode in episodes)
+    assert told["success/train"] == won / SAMPLES, "an episode counts once, whatever its rows"
+    found = summarise([replace(episode, outcome=Outcome.WON) for episode in episodes])
+    assert found["mean_turns_to_success"] == told["rollout/turns"] and found["successes"] == SAMPLES
+
+
+@pytest.mark.parametrize("tokens", [250, 280])
+def test_a_row_is_summed_up_once_it_is_long(table: Table, tokens: int) -> None:  # noqa: F811
+    rules = Summaries(tokens=tokens, most=None, length=LENGTH)
+    episodes, asked = play(table, rules)
+    assert any(summaries(episode) for episode in episodes)
+    for episode in episodes:
+        assert_rows_are_what_the_server_saw(episode, asked[episode.sample])
+        for row in to_rows(episode, REWARD)[:-1]:
+            ends = [
+                place + 1
+                for place, (now, then) in enumerate(zip(row.mask, [*row.mask[1:], 0], strict=True))
+                if now > then
+            ]
+            sizes = [len(row.prompt_ids) + end for end in ends[:-1]]  # up to each of the row's actions
+            assert sizes[-1] >= tokens and all(size < tokens for size in sizes[:-1])
+
+
+def test_no_more_summaries_than_may_be(table: Table) -> None:  # noqa: F811
+    episodes, asked = play(table, replace(BY_TURNS, most=1))
+    cut = [episode for episode in episodes if episode.outcome is Outcome.OUT_OF_CONTEXT]
+    assert cut, "an episode of four turns needs a second one"
+    for episode in cut:
+        assert (len(episode.played_turns), summaries(episode)) == (4, [2])
+        assert episode.turns[-1].context_ids == []
+        assert_rows_are_what_the_server_saw(episode, asked[episode.sample])
+
+
+def test_where_a_summary_has_no_room_the_row_ends_with_the_action(table: Table, played: Played) -> None:  # noqa: F811
+    row = to_rows(played[0][0], REWARD)[0]
+    asked_with = len(row.mask) - row.mask[::-1].index(0)
+    (episode, *_), asked = play(table, BY_TURNS, response=asked_with + LENGTH - 1)
+    assert_ends_before_its_summary(episode, played[0][0], 2)
+    assert len(asked[0]) == 2
+
+
+@dataclass
+class Talker:
+    """Looks around and sums up at length, until a row's prompt has more than ``room`` tokens."""
+
+    room: int
+    name: str = "talker"
+
+    async def act(self, context: TurnContext) -> Action:
+        if context.prompt_length > self.room:
+            return Action("", out_of_context=True)
+        return Action("I looked. " * 100 if context.max_tokens else "look")
+
+
+@pytest.mark.parametrize(("room", "turns"), [(400, 2), (5000, TURNS)])
+def test_a_summary_that_no_turn_follows_is_not_learned_from(table: Table, room: int, turns: int) -> None:  # noqa: F811
+    async def one() -> Episode:
+        spec = replace(table.base, window=BY_TURNS)
+        return await run_episode(Talker(room), await table.pool.open(), spec, table.codec.stream())
+
+    episode = table.runner.run(one())
+    assert episode.outcome is (Outcome.OUT_OF_CONTEXT if turns < TURNS else Outcome.OUT_OF_TURNS)
+    assert (len(episode.played_turns), len(summaries(episode))) == (turns, turns // 2 - 1)
+    assert not episode.turns[-1].summary and episode.turns[-1].context_ids == []
+
+
+def assert_ends_before_its_summary(episode: Episode, like: Episode, turns: int) -> None:
+    assert episode.outcome is Outcome.OUT_OF_CONTEXT and len(episode.turns) == turns and not summaries(episode)
+    assert [len(turn.context_ids) > 0 for turn in episode.turns] == [*[True] * (turns - 1), False]
+    assert [turn.action_ids for turn in episode.turns] == [turn.action_ids for turn in like.turns[:turns]]
+
+
+# ---- what the trainer makes of the rows
+
+
+def table_of(episodes: Sequence[Episode]) -> tuple[Turns, torch.Tensor]:
+    """The turn table of one group, and its rewards (B, T)."""
+    names, masks, rewards, fields, members = [], [], [], [], {}
+    for episode in episodes:
+        starts = [0, *(n for n, turn in enumerate(episode.turns) if n and turn.prompt_ids), len(episode.turns)]
+        name = f"g_{episode.sample}"
+        members[name] = list(range(len(masks), len(masks) + len(starts) - 1))
+        for row, (first, last) in zip(to_rows(episode, REWARD), pairwise(starts), strict=True):
+            names.append("g")
+            masks.append(torch.tensor(row.mask))
+            rewards.append(torch.tensor(row.rewards, dtype=torch.float64))
+            fields.append(turn_fields(episode, first, last, "observation"))
+    pad: Callable[..., torch.Tensor] = torch.nn.utils.rnn.pad_sequence
+    rows = {"loss_mask": pad(masks, batch_first=True), "reward": pad(rewards, batch_first=True)}
+    records = {name.removeprefix("turn_"): [field[name] for field in fields] for name in fields[0]}
+    return turn_table(rows, records, members, names), rows["reward"]
+
+
+def test_a_summary_answers_a_state_of_its_own(played: Played) -> None:
+    episodes, _ = played
+    turns, _ = table_of(episodes)
+    plain, _ = table_of([replace(e, turns=e.played_turns) for e in map(whole_row, episodes)])
+    for e, episode in enumerate(episodes):
+        own = [not turn.summary for turn in episode.turns]
+        width = len(own)
+        assert turns.mask[e].sum() == width
+        for name in ("state", "action", "valid", "reward"):
+            seen = getattr(turns, name)[e, :width][own]
+            assert torch.equal(seen, getattr(plain, name)[e, : sum(own)]), name
+        for number in summaries(episode):
+            assert (turns.state == turns.state[e, number]).sum() == 1
+            assert turns.after[e, number] == turns.after[e, number - 1] == turns.state[e, number + 1]
+
+
+def whole_row(episode: Episode) -> Episode:
+    """As if it had been played in one row without summaries; of its tokens it does not matter which."""
+    turns = [replace(turn, prompt_ids=[], context_ids=[0]) for turn in episode.turns]
+    return replace(episode, turns=turns)
+
+
+def test_all_rows_of_an_episode_share_its_credit(played: Played) -> None:
+    """GRPO's advantages by hand, those of verl's way with several rows, and GiGPO's, which finds no partner for a summary."""
+    episodes, _ = played
+    for number, episode in enumerate(episodes):
+        episode.turns[0].rewards[REWARD] += 0.5 * number
+    scores = torch.tensor([sum(turn.rewards[REWARD] for turn in e.turns) for e in episodes], dtype=torch.float64)
+    wanted = (scores - scores.mean()) / (scores.std() + 1e-6)
+    rows = [to_rows(episode, REWARD) for episode in episodes]
+    groups = ["g"] * SAMPLES
+    several, single = (
+        advantages(*as_batch(rows, groups), "grpo"),
+        advantages(*as_batch([end_to_end(row) for row in rows], groups), "grpo"),
+    )
+    tokens = [sum(sum(row.mask) for row in own) for own in rows]
+    expected = torch.cat([torch.full((count,), value.item()) for count, value in zip(tokens, wanted, strict=True)])
+    torch.testing.assert_close(several["advantages"], expected, atol=1e-5, rtol=0)
+    torch.testing.assert_close(single["advantages"], expected, atol=1e-5, rtol=0)
+    turns, _ = table_of(episodes)
+    found = Gigpo()(turns, wanted.unsqueeze(1).expand(turns.mask.shape))
+    assert torch.equal(turns.score, scores) and (found - wanted.unsqueeze(1))[turns.mask].abs().max() > 0
+    for e, episode in enumerate(episodes):
+        for number in summaries(episode):
+            assert found[e, number].item() == pytest.approx(wanted[e].item())
+            for alone in (
+                Hgpo(),
+                Graft(),
+            ):  # they put something in its place, which a turn without a partner does not have
+                assert alone(turns, found)[e, number].item() == pytest.approx(0.0)
+
+
+# ---- SFT
+
+
+def test_demonstrations_are_summed_up_in_the_same_rows(table: Table) -> None:  # noqa: F811
+    bare = without_ids(table.demonstrated())
+    plan = list(table.game.expert_plan)
+    assert len(plan) == 4
+    filled = fill_ids(bare, table.codec.stream(), BY_TURNS)
+    assert [turn.action for turn in filled.turns] == [*plan[:2], f"Done so far: {', '.join(plan[:2])}.", *plan[2:]]
+    rows = EpisodeRows([filled], table.codec, max_tokens=1024)
+    learned = [rows[n]["input_ids"][rows[n]["loss_mask"].bool()].tolist() for n in range(len(rows))]
+    ids = [turn.action_ids for turn in filled.turns]
+    assert learned == [ids[0] + ids[1] + ids[2], ids[3] + ids[4]]
+    assert fill_ids(bare, table.codec.stream(), replace(BY_TURNS, turns=4)).turns[-1].action == plan[-1]
+    own = replace(filled, turns=[replace(t, action="I began.") if t.summary else t for t in filled.turns])
+    again = fill_ids(without_ids(own), table.codec.stream(), replace(BY_TURNS, turns=1))
+    assert [turn.action for turn in again.turns if turn.summary] == ["I began."], "its own, where it made it"
+    without = fill_ids(without_ids(own), table.codec.stream(), None)
+    assert [turn.action_ids for turn in without.turns] == [ids[0], ids[1], ids[3], ids[4]]

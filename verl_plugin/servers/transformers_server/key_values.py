@@ -1,0 +1,135 @@
+"""Keys and values of what the model has read, kept from turn to turn: one buffer, in which each episode has a stretch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from rollouts.sampling import SampleRequest
+
+BLOCK = 256  # tokens: stretches are multiples of it, so that an episode seldom outgrows its own
+
+
+@dataclass
+class Stretch:
+    """Places ``start`` to ``start + size`` of the buffer. The first ``len(ids)`` of them hold keys and values of ``ids``."""
+
+    start: int
+    size: int
+    ids: Sequence[int] = field(default=(), repr=False)
+
+
+class KeyValues:
+    """Stretches by request id; where room is short, the least recently used go.
+
+    ``buffer`` is (layer, key or value, place, head, head size). It may hold rubbish wherever nothing was written since a
+    stretch began, so nothing else is ever read.
+
+    Args:
+        model: a causal language model of transformers.
+        limit_bytes: how much memory what is kept may take. A batch that needs more gets more.
+
+    Attributes:
+        sharing: query heads that share a key head.
+    """
+
+    def __init__(self, model: Any, limit_bytes: int) -> None:
+        self._config = config = model.config
+        self.sharing = config.num_attention_heads // config.num_key_value_heads
+        self.buffer = next(model.parameters()).new_empty(self._shape(0))
+        self.limit_bytes = limit_bytes
+        self.clear()
+
+    def _shape(self, places: int) -> tuple[int, ...]:
+        config = self._config
+        head_size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+        return config.num_hidden_layers, 2, places, config.num_key_value_heads, head_size
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def clear(self) -> None:
+        """Forget all. The buffer stays, but what fits into it does not depend on what it was used for before."""
+        self._kept: dict[str, Stretch] = {}
+        self._taken = bytearray(self.limit_bytes // self._block_bytes)  # 1 where a block belongs to a stretch
+
+    @property
+    def nbytes(self) -> int:
+        """What kept stretches take, the room at their ends included."""
+        return sum(stretch.size for stretch in self._kept.values()) * self.token_bytes
+
+    @property
+    def token_bytes(self) -> int:
+        return math.prod(self._shape(1)) * self.buffer.element_size()
+
+    @property
+    def _block_bytes(self) -> int:
+        return BLOCK * self.token_bytes
+
+    def take(self, requests: Sequence[SampleRequest]) -> list[Stretch]:
+        """A stretch for each request, with room for its prompt and answer; ``ids`` is what it holds of the prompt, whose last id
+        is always left over. Nobody else has it until it is ``put`` back."""
+        found = [self._kept.pop(request.request_id, None) for request in requests]
+        return [self._fitted(stretch, request) for stretch, request in zip(found, requests, strict=True)]
+
+    def put(self, request_id: str, stretch: Stretch, ids: Sequence[int]) -> None:
+        """Keep a stretch that now holds ``ids``, unless that is more than may be kept."""
+        if old := self._kept.pop(request_id, None):
+            self._free(old)
+        stretch.ids = ids
+        self._kept[request_id] = stretch
+        while len(self._taken) * self._block_bytes > self.limit_bytes < self.nbytes:  # a large batch was given more
+            self._evict()
+
+    def copy(self, source: Stretch, target: Stretch, first: int, last: int) -> None:
+        """Ids number ``first`` to ``last`` of both are the same."""
+        start, end = source.start + first, source.start + last
+        self.buffer[:, :, target.start + first : target.start + last] = self.buffer[:, :, start:end]
+
+    def _fitted(self, stretch: Stretch | None, request: SampleRequest) -> Stretch:
+        need = len(request.prompt_ids) + request.max_tokens
+        if stretch is None:
+            return self._new(need)
+        known = min(common_length(stretch.ids, request.prompt_ids), len(request.prompt_ids) - 1)
+        if stretch.size < need:
+            small, stretch = stretch, self._new(need)
+            self.copy(small, stretch, 0, known)
+            self._free(small)
+        stretch.ids = request.prompt_ids[:known]
+        return stretch
+
+    def _new(self, tokens: int) -> Stretch:
+        blocks = -(-tokens // BLOCK)
+        while (first := self._taken.find(bytes(blocks))) < 0:
+            if self._kept:
+                self._evict()
+            else:
+                self._taken.extend(bytes(blocks))
+        self._taken[first : first + blocks] = b"\1" * blocks
+        self._fill(len(self._taken) * BLOCK)
+        return Stretch(first * BLOCK, blocks * BLOCK)
+
+    def _fill(self, places: int) -> None:
+        """Memory that is never written costs nothing on a CPU, so all that may be needed is asked for at once."""
+        have = self.buffer.shape[2]
+        if places > have:
+            more = max(places, have + have // 4)  # each of many rows may ask for a little
+            old, self.buffer = self.buffer, self.buffer.new_empty(self._shape(more))
+            self.buffer[:, :, :have] = old
+
+    def _evict(self) -> None:
+        self._free(self._kept.pop(next(iter(self._kept))))
+
+    def _free(self, stretch: Stretch) -> None:
+        first, blocks = stretch.start // BLOCK, stretch.size // BLOCK
+        self._taken[first : first + blocks] = bytes(blocks)
+
+
+def common_length(a: Sequence[int], b: Sequence[int]) -> int:
+    """The length of the longest common beginning."""
+    n = min(len(a), len(b))
+    if list(a[:n]) == list(b[:n]):
+        return n
+    return next(i for i in range(n) if a[i] != b[i])

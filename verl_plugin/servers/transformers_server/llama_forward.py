@@ -1,0 +1,67 @@
+"""A forward pass over packed tokens for models of the Llama kind: transformers' modules in fewer and smaller calls."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.nn.functional import rms_norm
+
+from verl_plugin.servers.transformers_server.packing import Packing
+
+KINDS = ("llama", "qwen2", "qwen3")  # ``model_type``; SmolLM2 is a llama
+Turn = tuple[torch.Tensor, torch.Tensor]  # cosines and sines of the rotary embedding, each (tokens, 1, head size)
+
+
+class LlamaForward:
+    """Ids (tokens,) and where they stand -> logits (rows, vocabulary) after each row's last one.
+
+    Args:
+        model: a causal language model of transformers whose ``model_type`` is one of ``KINDS``.
+    """
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+
+    def __call__(self, ids: torch.Tensor, packing: Packing) -> torch.Tensor:
+        inner = self._model.model
+        hidden = inner.embed_tokens(ids)
+        cos, sin = inner.rotary_emb(hidden, packing.positions[None])
+        turn = cos[0, :, None], sin[0, :, None]
+        *layers, final = inner.layers
+        for layer in layers:
+            normed = _write(layer, hidden, turn, packing)
+            hidden = _look(layer, hidden, normed, turn, packing)
+        # After the final layer nothing looks at a token but each row's last
+        normed, last = _write(final, hidden, turn, packing), packing.last
+        hidden = _look(final, hidden[last], normed[last], (turn[0][last], turn[1][last]), packing.ends)
+        return self._model.lm_head(_norm(inner.norm, hidden))
+
+
+def _write(layer: Any, hidden: torch.Tensor, turn: Turn, packing: Packing) -> torch.Tensor:
+    """Put away the keys and values of ``hidden`` (tokens, size); the normed input of the layer's attention."""
+    attention, normed = layer.self_attn, _norm(layer.input_layernorm, hidden)
+    value = attention.v_proj(normed).unflatten(1, (-1, attention.head_dim))
+    packing.write(attention.layer_idx, _turned(attention, "k", normed, turn), value)
+    return normed
+
+
+def _look(layer: Any, hidden: torch.Tensor, normed: torch.Tensor, turn: Turn, packing: Packing) -> torch.Tensor:
+    """The layer's output for the tokens of ``packing``, whose rows are written."""
+    attention = layer.self_attn
+    seen = packing.attend(attention.layer_idx, _turned(attention, "q", normed, turn))
+    hidden = hidden + attention.o_proj(seen.flatten(1))
+    return hidden + layer.mlp(_norm(layer.post_attention_layernorm, hidden))
+
+
+def _turned(attention: Any, name: str, normed: torch.Tensor, turn: Turn) -> torch.Tensor:
+    """Queries ("q") or keys ("k") with their rotary embedding, (tokens, heads, head size); Qwen3 has a norm before that."""
+    heads = getattr(attention, f"{name}_proj")(normed).unflatten(1, (-1, attention.head_dim))
+    norm = getattr(attention, f"{name}_norm", None)
+    heads = heads if norm is None else _norm(norm, heads)
+    first, second = heads.chunk(2, dim=-1)
+    return heads * turn[0] + torch.cat([-second, first], dim=-1) * turn[1]
+
+
+def _norm(module: Any, hidden: torch.Tensor) -> torch.Tensor:
+    return rms_norm(hidden, module.weight.shape, module.weight, module.variance_epsilon)

@@ -1,0 +1,89 @@
+"""A critic with several value heads (``algorithms.slots.Estimator.heads``), where verl's has one.
+
+``critic.model.override_config.value_heads`` says how many. The first head's values are ``values``, as verl's; others have a number:
+``values_1``. Each head has its own returns, and is trained at its own tokens (``weight``): its loss is their mean, and the critic's
+the sum over heads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import SimpleNamespace
+from typing import Any
+
+from tensordict import TensorDict
+from torch import Tensor
+from verl.utils import tensordict_utils as tu
+
+MOST = 3  # heads of an estimator
+SUMS = "turngrid_sums"  # of weights, by column
+KEY = "value_heads"  # of the model's config
+
+
+def column(name: str, head: int) -> str:
+    return f"{name}_{head}" if head else name
+
+
+def weight(head: int) -> str:
+    """The column of tokens that a head is trained on, 1 or 0; ``losses.with_sums`` counts them over the update's batch."""
+    return f"head_{head}_weight"
+
+
+def with_heads(load: Callable[..., Any]) -> Callable[..., Any]:
+    """In place of ``load_valuehead_model``, for which verl has just asked for one head."""
+
+    def load_model(local_path: str, torch_dtype: Any, model_config: Any, trust_remote_code: bool) -> Any:
+        model_config.num_labels = getattr(model_config, KEY, 1)
+        return load(local_path, torch_dtype, model_config, trust_remote_code)
+
+    return load_model
+
+
+def each_head(usual: Callable[..., dict[str, Tensor]]) -> Callable[..., dict[str, Tensor]]:
+    """In place of ``FSDPEngineWithValueHead.prepare_model_outputs``, which takes a model to say one number a token."""
+
+    def prepare_model_outputs(
+        self: Any, output: Any, output_args: Any, micro_batch: TensorDict, logits_processor_func: Any
+    ) -> dict[str, Tensor]:
+        def of(said: Any) -> dict[str, Tensor]:
+            return usual(self, said, output_args, micro_batch, logits_processor_func)
+
+        heads = getattr(self.model_config.hf_config, KEY, 1)
+        if heads == 1:
+            return of(output)
+        found = [of(SimpleNamespace(logits=output.logits[..., head : head + 1])) for head in range(heads)]
+        return {column("values", head): said["values"] for head, said in enumerate(found)}
+
+    return prepare_model_outputs
+
+
+def sum_of_heads(usual: Callable[..., tuple[Tensor, dict[str, Any]]]) -> Callable[..., tuple[Tensor, dict[str, Any]]]:
+    """In place of verl's ``value_loss``. Metrics of further heads end in their number."""
+
+    def value_loss(
+        config: Any, model_output: Mapping[str, Tensor], data: TensorDict, dp_group: Any = None
+    ) -> tuple[Tensor, dict[str, Any]]:
+        heads = [head for head in range(MOST) if column("values", head) in model_output]
+        if len(heads) == 1:
+            return usual(config=config, model_output=model_output, data=data, dp_group=dp_group)
+        losses: list[Tensor] = []
+        metrics: dict[str, Any] = {}
+        for head in heads:
+            values = {"values": model_output[column("values", head)]}
+            loss, told = usual(config=config, model_output=values, data=_of_head(data, head), dp_group=dp_group)
+            losses.append(loss)
+            metrics |= {column(name, head): value for name, value in told.items()}
+        return sum(losses[1:], losses[0]), metrics
+
+    return value_loss
+
+
+def _of_head(data: TensorDict, head: int) -> TensorDict:
+    """The pass as it would be if there were this head alone."""
+    part = data.copy()
+    for name in ("values", "returns"):
+        part[name] = data[column(name, head)]
+    part["response_mask"] = data[weight(head)]
+    count = tu.get_non_tensor_data(data, SUMS, default={})[weight(head)]
+    tu.assign_non_tensor(part, batch_num_tokens=count or 1)  # where it learns nothing: 0 and not 0 / 0
+    return part
