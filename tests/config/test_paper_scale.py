@@ -57,7 +57,13 @@ def apart(flat: Flat, algo: str, scale: str) -> dict[str, Any]:
     return {key: value for key, value in own.items() if key not in base or base[key] != value}
 
 
-FOLLOWING = ("ppo_mini_batch_size", "micro_batch_size", "rollout_n", "rl_steps")  # from prompts and samples
+FOLLOWING = (
+    "ppo_mini_batch_size",
+    "micro_batch_size",
+    "rollout_n",
+    "rl_steps",
+    "max_action_tokens",
+)  # from sizes and prompt
 
 
 def test_the_page_has_rows_and_knows_their_words() -> None:

@@ -117,6 +117,17 @@ def check_step(words: str, model: str, folder: Path) -> None:
     assert not [name for name, value in metrics.items() if not math.isfinite(value)]
 
 
+def test_a_teacher_judges_each_token(model: str, tmp_path: Path) -> None:
+    """One that is the policy itself has nothing to teach."""
+    again = "algorithm.rollout_correction.bypass_mode=false"
+    kl, norm = {}, {}
+    for teacher in (model, "asset://tiny"):
+        _, metrics, _ = stepped(tmp_path, model, "sync", 1, "algo=distill", f"algo.teacher={teacher}", again)
+        kl[teacher], norm[teacher] = abs(metrics["actor/reward_kl_penalty"]), metrics["actor/grad_norm"]
+    assert kl[model] < 1e-5 and kl["asset://tiny"] > 0.01
+    assert norm["asset://tiny"] > 100 * norm[model]
+
+
 def test_a_step_of_which_filters_leave_nothing(model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ("algo=ppo", "filter=[difficulty]", "filter.difficulty.low=5", "filter.difficulty.high=6")
     trainer, metrics, _ = stepped(tmp_path, model, "sync", 1, *words)
