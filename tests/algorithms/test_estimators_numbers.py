@@ -150,7 +150,7 @@ def test_what_stands_off_the_action_tokens_is_not_read(name: str) -> None:
     tokens = tokens_of(turns)
     assert tokens.value is not None
     odd = tokens.value.masked_fill(~tokens.mask, torch.nan)
-    odd = replace(tokens, value=odd, heads=(odd / 2, odd / 2), kl=odd / 2)
+    odd = replace(tokens, value=odd, heads=(odd / 2, odd / 2), kl=odd)
     for one, two in zip(*(of_tokens(name, estimate(name, turns, t), turns) for t in (tokens, odd)), strict=True):
         assert torch.equal(one, two)
 
