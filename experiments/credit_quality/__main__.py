@@ -107,7 +107,7 @@ def _refuse_policy(options: Options, config: DictConfig, policy: PolicyRef) -> N
 
 def _measured(options: Options, config: DictConfig, policy: PolicyRef, chosen: Sequence[object]) -> str:
     from experiments.credit_quality.page import html, summary
-    from experiments.credit_quality.results import markdown, progress, results
+    from experiments.credit_quality.results import FILE, Results, markdown, progress, results
     from experiments.credit_quality.study import Size, games_of, job_of, measured
     from records.run_folder import held
 
@@ -121,8 +121,8 @@ def _measured(options: Options, config: DictConfig, policy: PolicyRef, chosen: S
         taken = measured(job, games, size, options.processes, told)
         about = {"env": str(config.env.name), "task": str(config.env.task), "policy": policy.label, "reward": reward}
         about |= {name: getattr(size, name) for name in ("tasks", "samples", "k", "screen")}
-        found = results(taken, chosen, reward, size.samples, size.k, about)
-        found.write(folder)
+        results(taken, chosen, reward, size.samples, size.k, about).write(folder)
+        found = Results.read(folder / FILE)  # rounded, so that all places show the same
         write_whole(folder / TABLE, markdown(found))
         write_whole(folder / PAGE, html(found))
     plan = "".join(f"{line}\n" for line in found.plan)
