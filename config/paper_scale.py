@@ -1,4 +1,5 @@
-"""What a method's paper sets where we set something else: files of ``conf/`` name both, and ``scale=paper`` takes the paper's.
+"""What an ``algo=`` word sets of the methods that it chooses, and what its paper sets where we set something else: the methods' files in
+``conf/`` name both, so that no option names a method that the command line may have left out.
 
 What ``scale=laptop`` and ``scale=first`` set by themselves, as numbers of prompts and samples, stands in ``conf/algo/`` as the paper has it.
 """
@@ -13,8 +14,14 @@ PAPER = "paper"
 
 
 def register() -> None:
-    """The resolver ``${in_paper:OURS,THEIRS}``; with words after it, in the papers of these ``algo=`` alone."""
+    """The resolvers ``${in_algo:OURS,THEIRS,WORDS}``, with these ``algo=`` words, and ``${in_paper:OURS,THEIRS}``, at
+    ``scale=paper``; with words after it, in the papers of these alone."""
+    OmegaConf.register_new_resolver("in_algo", _in_algo, replace=True)
     OmegaConf.register_new_resolver("in_paper", _in_paper, replace=True)
+
+
+def _in_algo(ours: Any, theirs: Any, *words: str, _root_: DictConfig) -> Any:
+    return theirs if _root_.algo.name in words else ours
 
 
 def _in_paper(ours: Any, theirs: Any, *words: str, _root_: DictConfig) -> Any:

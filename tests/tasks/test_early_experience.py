@@ -145,7 +145,7 @@ REFUSED = {
     "takes the first of model.sft.epochs=1": ["demos.experience=world_model"],
     "buys none: choose budget=sft_rl": [*WORLD, "budget=rl_only"],
     "set demos.source=expert": [*WORLD, "demos.source=episodes", "demos.run=runs/NAME"],
-    "set env.window_turns to null": [*WORLD, "env.window_turns=3"],
+    "choose env.window_turns=null": [*WORLD, "env.window_turns=3"],
     "needs somebody who writes thoughts": ["demos.experience=reflection", "prompt=react"],
     "choose prompt=think_action": ["demos.experience=reflection"],
     "needs demos.writer_model=NAME": ["demos.experience=reflection", "prompt=react", "demos.writer=http://host/v1"],

@@ -33,8 +33,12 @@ QUERY = [sys.executable, "-P", "-m", "train.completion", "query"]
 LINES = {
     "turngrid-train al": ["algo.", "algo=", "algorithm."],
     "turngrid-train algo=": [f"algo={name}" for name in suggest.groups()["algo"]],
-    "turngrid-train -m algo=ppo,r": ["algo=ppo,reinforce_plus_plus", "algo=ppo,rloo"],
-    "turngrid-train -m algo=ppo,grpo,r": ["algo=ppo,grpo,reinforce_plus_plus", "algo=ppo,grpo,rloo"],
+    "turngrid-train -m algo=ppo,r": ["algo=ppo,reinforce_plus_plus", "algo=ppo,rloo", "algo=ppo,rlvmr"],
+    "turngrid-train -m algo=ppo,grpo,r": [
+        "algo=ppo,grpo,reinforce_plus_plus",
+        "algo=ppo,grpo,rloo",
+        "algo=ppo,grpo,rlvmr",
+    ],
     "turngrid-train actor_rollout_ref.rollout.n": [
         "actor_rollout_ref.rollout.n=",
         "actor_rollout_ref.rollout.n_gpus_per_node=",
@@ -93,7 +97,7 @@ def test_every_sweep_and_recipe_is_offered() -> None:
 
 
 def test_letters_at_which_the_shell_parts_words_are_left_out() -> None:
-    assert completions("turngrid-train algo=ppo,gr", "\"'><=;|&(:") == ["ppo,grpo"]
+    assert completions("turngrid-train algo=ppo,grp", "\"'><=;|&(:") == ["ppo,grpo"]
 
 
 def test_what_is_offered_exists() -> None:
@@ -163,7 +167,7 @@ STARTS = {
     "zsh": (["zsh", "-f", "-i"], "autoload -Uz compinit && compinit -u -D; . {file}\n"),
 }
 TYPED = {  # up to the TAB -> the whole line after it
-    "turngrid-train algo=gr": "turngrid-train algo=grpo",
+    "turngrid-train algo=grp": "turngrid-train algo=grpo",
     "turngrid-train seed=0 recip": "turngrid-train seed=0 recipe=",
     "turngrid-train -m sweep=table1_": "turngrid-train -m sweep=table1_complexity",
     "python -m train trainer.save_f": "python -m train trainer.save_freq=",

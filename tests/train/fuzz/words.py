@@ -153,5 +153,5 @@ GROUP_FORMS = (
 NODE_FORMS = (
     "{n}={v}", "{n}={{nope: 1}}", "{n}={{}}", "~{n}", "+{n}={v}", "++{n}={v}", "{n}=[1]", "{n}=null",
 )
-NEEDS_OTHERS = frozenset({"critic.ppo_mini_batch_size"})  # sound only together with other keys
+NEEDS_OTHERS = frozenset({"critic.ppo_mini_batch_size", "budget.experience_cost", "demos.alternatives"})  # sound only together with other keys
 # fmt: on
