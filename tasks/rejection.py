@@ -11,16 +11,18 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from omegaconf import DictConfig, OmegaConf
 
+from algorithms.registry import FORM
 from records.process.exit_codes import Refusal
 from records.resume import RlFolder
 from rollouts.chat_settings import ChatSettings, chat_settings
 from rollouts.episode import Episode
 from rollouts.prompt_forms.registry import PLAIN, told
 from rollouts.store import read_episodes
+from rollouts.window import summed_up
 
 
 class DemosError(Refusal):
@@ -68,7 +70,10 @@ def source(config: DictConfig) -> Path:
     run = Path(config.demos.run.removeprefix("run://")).expanduser().absolute()
     if not any(RlFolder(run).episodes.glob("*.jsonl")):
         raise DemosError(f"demos.run={run} holds no training episodes (rl/episodes/*.jsonl)")
-    theirs = OmegaConf.select(OmegaConf.load(RlFolder(run).config), "prompt")
+    played = cast(DictConfig, OmegaConf.load(RlFolder(run).config))
+    theirs = OmegaConf.select(played, "prompt")
+    if (form := summed_up(played.get(FORM))) != summed_up(config.get(FORM)):
+        raise DemosError(f"demos.run={run} was played with rollout_form={form or 'linear'}: choose it too")
     if told(theirs) != told(config.prompt):
         raise DemosError(
             f"demos.run={run} was played with prompt={theirs.name if theirs else PLAIN}: choose its prompt settings too"
@@ -84,7 +89,7 @@ def select(played: Iterable[Episode], wanted: int, rules: Standards) -> tuple[li
         if reason := rules.objection(episode):
             left_out[reason] += 1
             continue
-        words = tuple(turn.action for turn in episode.turns)
+        words = tuple(turn.action for turn in episode.played_turns)
         if words in games[episode.task]:
             left_out["the same actions as another"] += 1
         games[episode.task][words] = min(games[episode.task].get(words, episode), episode, key=_rank)
@@ -95,7 +100,7 @@ def select(played: Iterable[Episode], wanted: int, rules: Standards) -> tuple[li
 
 
 def _rank(episode: Episode) -> tuple[int, int, int, int]:
-    return (sum(not turn.valid for turn in episode.turns), len(episode.turns), -episode.step, episode.sample)
+    return (sum(not turn.valid for turn in episode.turns), len(episode.played_turns), -episode.step, episode.sample)
 
 
 def draw(config: DictConfig, wanted: int) -> tuple[list[Episode], Counter[str]]:

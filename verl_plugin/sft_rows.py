@@ -78,6 +78,8 @@ def record_experience(run: DictConfig, codec: TokenCodec) -> list[Episode]:
     fitting = [
         row for row in map(_predicted if run.experience.kind == WORLD_MODEL else _same, whole) if _fits(row, run)
     ]
+    if not fitting:
+        raise ValueError("demos.experience gave no row to learn from: raise demos.alternatives, or leave it out")
     if len(fitting) < len(whole):
         print(
             f"turngrid: {len(whole) - len(fitting)} of {len(whole)} rows have no room in {run.max_tokens} tokens",

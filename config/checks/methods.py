@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
@@ -22,7 +23,6 @@ from rewards.shaping.view import TRAINED
 from rollouts.prompt_forms.registry import PROMPTS, prompt_class
 from rollouts.window import SUMMED_UP, summed_up
 from tasks.budget import allocate_budget
-from tasks.rejection import same_tokens
 
 PAYS_WINS_ALONE = ("sparse", "binary")  # of the rewards
 
@@ -118,18 +118,28 @@ def _teacher(config: DictConfig) -> Iterator[str]:
     if not path:
         yield f"{asked} learns from a teacher: set algo.teacher, to a run folder, a model folder or a Hugging Face name"
     try:
-        teacher, student = (resolve_model(str(name), cache_root()) for name in (path, config.model.path))
+        teacher = resolve_model(str(path), cache_root())
     except ModelError as error:
         yield str(error).replace("model.path=", "algo.teacher=", 1)
         return
-    if all((Path(folder) / "tokenizer.json").exists() for folder in (teacher, student)) and not same_tokens(
-        teacher, student
-    ):
-        yield f"algo.teacher={path} has other tokens or another chat template than model.path={config.model.path}, and judges each token"
+    if _other_tokens(teacher, str(config.model.path)):
+        yield f"algo.teacher={path} has other tokens than model.path={config.model.path}, and judges each token"
     if config.model.lora_rank:
         yield f"{asked} has a model of its own for a teacher and model.lora_rank={config.model.lora_rank} makes verl ask the policy's: set it to null"
     if config.algorithm.kl_penalty not in ("kl", "k1"):
         yield f"{asked} learns from the difference of log-probs: set algorithm.kl_penalty=kl, not {config.algorithm.kl_penalty}"
+
+
+def _other_tokens(teacher: str, policy: str) -> bool:
+    """As far as both can be had on this disk; a policy that cannot has a check of its own."""
+    try:
+        files = [Path(folder) / "tokenizer.json" for folder in (teacher, resolve_model(policy, cache_root()))]
+    except ModelError:
+        return False
+    if not all(file.exists() for file in files):
+        return False
+    ours, theirs = (json.loads(file.read_text(encoding="utf-8")) for file in files)
+    return bool(ours != theirs)
 
 
 def _slots(config: DictConfig) -> Iterator[str]:

@@ -117,6 +117,8 @@ def _refuse(word: str, config: DictConfig) -> None:
     needs = set(Chosen(slots_of(config, (*ON_BATCH, ALGO))).needs())
     if "values" in needs or algorithm(config.algo.name).needs_critic:
         raise Refusal(f"methods: {word} needs a critic, which this command does not have")
+    if "teacher" in needs:
+        raise Refusal(f"methods: {word} learns from a teacher's log-probs, which this command does not compute")
     if "entropy" in needs:
         raise Refusal(
             f"methods: {word} needs the entropy of the policy that sampled, which this command does not compute"

@@ -114,7 +114,8 @@ def _summaries(config: DictConfig) -> str:
     forms: Any = OmegaConf.to_container(config.get(FORM) or OmegaConf.create(), resolve=True)
     name = summed_up(forms)
     settings = forms[name] if name else {}
-    return " ".join([f"{FORM}={name}", *(f"{FORM}.{name}.{k}={v}" for k, v in settings.items())]) if name else ""
+    said = [f"{FORM}.{name}.{key}={'null' if value is None else value}" for key, value in settings.items()]
+    return " ".join([f"{FORM}={name}", *said]) if name else ""
 
 
 def _label(word: str) -> str:

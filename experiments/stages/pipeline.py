@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
 from envs.catalogue import cache_root
 from experiments.evaluation.result import RunResult
@@ -33,6 +33,8 @@ def run(config: DictConfig, folder: Path) -> RunResult:
     allocation = allocate_budget(config)
     base = resolve_model(config.model.path, cache_root())
     check_hub(base)
+    if teacher := OmegaConf.select(config, "algo.teacher"):
+        check_hub(resolve_model(str(teacher), cache_root()))
     with stage(folder, "games"):
         allocation = prepare_tasks(config, allocation, folder, avoid=prepare_evaluation_sets(config, folder))
     checkpoints = _train(config, allocation, folder, base)
