@@ -83,13 +83,19 @@ def lines(output: Path) -> int:
     return files[0].read_bytes().count(b"\n") if files else 0
 
 
+def variables(checkout: Path) -> dict[str, str]:
+    """Another commit has games of its own, since it may not read the records of ours."""
+    cache = {} if checkout == ROOT else {"TURNGRID_CACHE": str(checkout.parent / "cache")}
+    return {"PYTHONPATH": str(checkout), **cache}
+
+
 def measured(checkout: Path, overrides: list[str]) -> Figures:
     """Raises SystemExit where the run fails."""
     with tempfile.TemporaryDirectory() as output:
         command = [sys.executable, "-m", "train", f"output_dir={output}", *SHORT, *overrides]
         begin = time.perf_counter()
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        process = subprocess.Popen(command, cwd=checkout, env=os.environ | {"PYTHONPATH": str(checkout)}, **quiet)
+        process = subprocess.Popen(command, cwd=checkout, env=os.environ | variables(checkout), **quiet)
         watched, ends = Watched(process.pid), []
         while process.poll() is None:
             cpu = watched.sample()

@@ -8,6 +8,7 @@ from functools import cache
 import numpy as np
 import pytest
 
+from config.base import CONF
 from config.errors import ConfigError
 from experiments.credit_quality.methods import Method, method, methods
 from records.process.exit_codes import Refusal
@@ -88,6 +89,7 @@ def test_graft_is_what_a_turn_changed_in_the_values_of_its_group() -> None:
         ("gigpo:weight", "weight must be KEY=VALUE"),
         ("ppo", "needs a critic"),
         ("aem", "needs the entropy"),
+        (f"distill:teacher={CONF.parent / 'assets' / 'tiny'}", "learns from a teacher"),
         ("dapo", "chooses filter too"),
         ("reinforce_plus_plus+gigpo", "gigpo"),
     ],

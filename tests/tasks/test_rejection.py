@@ -102,6 +102,11 @@ def test_a_run_that_holds_too_few_is_refused_with_the_reasons(run: Path) -> None
     assert check(asked(run)) == []
 
 
+def test_rows_of_another_form_are_refused(run: Path) -> None:
+    with pytest.raises(ConfigError, match="was played with rollout_form=linear: choose it too"):
+        check(asked(run, "rollout_form=summary"))
+
+
 @pytest.mark.parametrize(
     ("overrides", "words"),
     [

@@ -75,10 +75,18 @@ REFUSED = {
     "set algo.teacher, to a run folder": [],
     "algo.teacher=asset://nothing": ["algo.teacher=asset://nothing"],
     "has other tokens": ["algo.teacher=asset://tiny_alfworld"],
+    "model.path=/nowhere": ["algo.teacher=asset://tiny", "model.path=/nowhere"],
     "model.lora_rank=8 makes verl ask": ["algo.teacher=asset://tiny", "model.lora_rank=8"],
     "set algorithm.kl_penalty=kl": ["algo.teacher=asset://tiny", "algorithm.kl_penalty=mse"],
     "choose algo=distill": ["algo=grpo", "distillation.enabled=true"],
 }
+
+
+def test_a_teacher_may_have_another_chat_template(teacher: Path) -> None:
+    """It judges tokens and renders nothing."""
+    (teacher / "chat_template.jinja").unlink()
+    with composer() as compose:
+        check(compose(["algo=distill", f"algo.teacher={teacher}"]))
 
 
 @pytest.mark.parametrize("words", REFUSED)
