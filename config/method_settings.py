@@ -7,7 +7,7 @@ Only a config that chooses a method pays for importing it, and torch with it.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
@@ -39,6 +39,12 @@ def give_types(config: DictConfig) -> None:
     name = str(config.algo.get("name"))
     kind = merged(Algo, _estimator(name)) if on_turns(name) else Algo
     config.algo = _typed(kind, config.algo, ALGO)
+
+
+def kinds(config: DictConfig, slot: str) -> Iterator[tuple[str, Any]]:
+    """The chosen methods of a slot by name, each as its class."""
+    for name, node in (config.get(slot) or {}).items():
+        yield str(name), method_class(slot, str(name), node)
 
 
 def _class(slot: str, name: str, settings: Any) -> Any:

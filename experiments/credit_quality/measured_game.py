@@ -12,8 +12,8 @@ from typing import Any
 from envs.text_env import TextEnv
 from envs.whole import write_whole
 from experiments.credit_quality.game_tree import GameTree
-from experiments.credit_quality.players import Player
 from experiments.credit_quality.prefixes import keys, prefixes, wanted
+from experiments.credit_quality.rollouts import Rollouts
 from rollouts.episode import Episode
 from rollouts.loop import EpisodeSpec
 
@@ -54,7 +54,7 @@ class MeasuredGame:
 class Measurement:
     """How a game is measured. ``spec``: of its episodes, but for their numbers; ``reward``: the name of the trained one."""
 
-    player: Player
+    rollouts: Rollouts
     make: Callable[[], TextEnv]
     spec: EpisodeSpec
     reward: str
@@ -64,7 +64,7 @@ class Measurement:
         left = range(len(game.screened), samples)
         tree = GameTree(self.make, self.spec.task)
         try:
-            played = await self.player.play([self._spec(SCREENED, number) for number in left], tree)
+            played = await self.rollouts.roll_out([self._spec(SCREENED, number) for number in left], tree)
         finally:
             tree.close()
         game.screened += [episode.won for episode in played]
@@ -74,7 +74,7 @@ class Measurement:
         start, tree = time.process_time(), GameTree(self.make, self.spec.task)
         try:
             left = range(len(game.episodes), samples)
-            game.episodes += await self.player.play([replace(self.spec, sample=number) for number in left], tree)
+            game.episodes += await self.rollouts.roll_out([replace(self.spec, sample=number) for number in left], tree)
             for actions in {tuple(turn.action for turn in game.episodes[number].turns) for number in left}:
                 tree.check(actions)
             await self._value(game, tree, samples, k)
@@ -85,7 +85,7 @@ class Measurement:
 
     async def _value(self, game: MeasuredGame, tree: GameTree, samples: int, k: int) -> None:
         left = wanted(prefixes(game.episodes[:samples]), game.values, k)
-        played = await self.player.play([prefix.spec(self.spec, number) for prefix, number in left], tree)
+        played = await self.rollouts.roll_out([prefix.spec(self.spec, number) for prefix, number in left], tree)
         for (prefix, number), episode in zip(left, played, strict=True):
             if keys(episode)[: prefix.turns + 1] != keys(prefix.episode)[: prefix.turns + 1]:
                 raise RuntimeError(f"{game.key}: a continuation does not begin with its prefix")

@@ -38,11 +38,11 @@ def summary(found: Results) -> str:
 
 
 def forest(found: Results, names: list[str]) -> str:
-    """One panel a measure, the methods in the same rows."""
+    """One column a measure, the methods in the same rows."""
     with style("forest"):
         made = figure(13, 1.2 + 0.3 * len(names), "forest")
-        panels = made.subplots(1, len(MEASURES), sharey=True)
-        for axes, (measure, what) in zip(panels, MEASURES.items(), strict=True):
+        columns = made.subplots(1, len(MEASURES), sharey=True)
+        for axes, (measure, what) in zip(columns, MEASURES.items(), strict=True):
             for place, name in enumerate(reversed(names)):
                 interval = found.methods[measure][name]
                 if math.isfinite(interval.low):
@@ -53,7 +53,7 @@ def forest(found: Results, names: list[str]) -> str:
             axes.set_title("\n".join(_wrapped(what.label)), fontsize=8)
             axes.grid(axis="x", linewidth=0.7)
             axes.tick_params(axis="y", length=0)
-        panels[0].set_yticks(range(len(names)), names[::-1])
+        columns[0].set_yticks(range(len(names)), names[::-1])
         return inline(made, "Methods against the true advantages")
 
 

@@ -15,7 +15,7 @@ from envs.registry import make_environment
 from envs.text_env import TextEnv
 from envs.types import TaskRef
 from experiments.credit_quality.measured_game import MeasuredGame, Measurement
-from experiments.credit_quality.players import NoisyExpert, Player, TextPlayer
+from experiments.credit_quality.rollouts import NoisyExpert, Rollouts, TextRollouts
 from rewards.registry import reward
 from rollouts.chat_settings import ChatSettings
 from rollouts.loop import EpisodeSpec
@@ -54,19 +54,19 @@ class Worker:
         self.job, self.config = job, config
         self.environment, self.form = make_environment(config.env.name, config.env), prompt_form(config.get("prompt"))
         self.reward = reward(config.turn_reward.name, config.turn_reward)
-        self.player = self._player()
+        self.rollouts = self._rollouts()
 
-    def _player(self) -> Player:
+    def _rollouts(self) -> Rollouts:
         if self.job.kind == CHECKPOINT:
             return self._model()
         seed = int(self.config.seed)
-        return TextPlayer(NoisyExpert(self.job.noise, seed) if self.job.kind == "expert" else RandomPolicy(seed))
+        return TextRollouts(NoisyExpert(self.job.noise, seed) if self.job.kind == "expert" else RandomPolicy(seed))
 
-    def _model(self) -> Player:
+    def _model(self) -> Rollouts:
         import torch  # it and what follows take seconds to import
         from transformers.utils.logging import disable_progress_bar
 
-        from experiments.credit_quality.model_player import ModelPlayer
+        from experiments.credit_quality.model_rollouts import ModelRollouts
         from verl_plugin.rollout.local_rollouts import LoadedModel, Rules
 
         torch.set_num_threads(1)
@@ -75,7 +75,7 @@ class Worker:
         rollout, prompt = self.config.actor_rollout_ref.rollout, int(self.config.data.max_prompt_length)
         params = SamplingParams(rollout.temperature, rollout.top_p, rollout.top_k, self.config.env.max_action_tokens)
         response = min(int(self.config.data.max_response_length), model.context - prompt)
-        return ModelPlayer(model, Rules(params, ContextLimit(prompt, response), int(self.config.seed)))
+        return ModelRollouts(model, Rules(params, ContextLimit(prompt, response), int(self.config.seed)))
 
     def measurement(self, task: TaskRef) -> Measurement:
         env = self.config.env
@@ -88,7 +88,7 @@ class Worker:
             window=window_of(env, self.form),
             form=self.form,
         )
-        return Measurement(self.player, self._make, spec, self.reward.name)
+        return Measurement(self.rollouts, self._make, spec, self.reward.name)
 
     def _make(self) -> TextEnv:
         text = self.job.kind != CHECKPOINT

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
-import counting_environment
 import numpy as np
 import pytest
+from counting_command import Run, command
 
-from config.base import ROOT
 from experiments.credit_quality.__main__ import main
 from experiments.credit_quality.measured_game import MeasuredGame
 from experiments.credit_quality.prefixes import keys
@@ -21,18 +18,11 @@ from experiments.credit_quality.results import Results, true_advantages
 COUNTING = ["env.name=counting_environment:Counting", "env.task=count-2", "eval.games=40", "env.workers=1"]
 SMALL = ["tasks=6", "samples=4", "k=32", "processes=1", "methods=[grpo,rloo,gigpo,graft:backup=mean]"]
 TURNS = 6
-Run = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
-    monkeypatch.setenv("PYTHONPATH", f"{Path(counting_environment.__file__).parent}{os.pathsep}{ROOT}")
-
-    def command(*arguments: str) -> tuple[int, str, str]:
-        code = main([*arguments, f"output_dir={tmp_path / 'out'}", f"env.cache_dir={tmp_path / 'cache'}"])
-        return code, *capfd.readouterr()
-
-    return command
+    return command(main, tmp_path, monkeypatch, capfd)
 
 
 @cache

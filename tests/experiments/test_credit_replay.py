@@ -14,7 +14,7 @@ from envs.text_env import TextEnv
 from envs.types import TaskRef
 from experiments.credit_quality.game_tree import GameTree, NotReplayed
 from experiments.credit_quality.measured_game import MeasuredGame, Measurement
-from experiments.credit_quality.model_player import ModelPlayer
+from experiments.credit_quality.model_rollouts import ModelRollouts
 from experiments.credit_quality.prefixes import Prefix, keys, prefixes
 from rewards.registry import reward
 from rollouts.chat_settings import ChatSettings
@@ -33,9 +33,9 @@ def games() -> list[TaskRef]:
 
 
 @pytest.fixture(scope="module")
-def player() -> ModelPlayer:
+def rollouts() -> ModelRollouts:
     model = LoadedModel(str(ROOT / "assets" / "tiny"), "cpu", ChatSettings())
-    return ModelPlayer(model, Rules(SamplingParams(0.7, max_action_tokens=16), ContextLimit(512, 1024), seed=3))
+    return ModelRollouts(model, Rules(SamplingParams(0.7, max_action_tokens=16), ContextLimit(512, 1024), seed=3))
 
 
 def spec_of(task: TaskRef, **more: object) -> EpisodeSpec:
@@ -44,15 +44,15 @@ def spec_of(task: TaskRef, **more: object) -> EpisodeSpec:
 
 @pytest.mark.parametrize("window", [None, Window(3, 1), Window(2, 1), Window(1, 2, told=True)])
 def test_a_continuation_with_the_same_random_numbers_is_the_same_episode(
-    player: ModelPlayer, games: list[TaskRef], window: Window | None
+    rollouts: ModelRollouts, games: list[TaskRef], window: Window | None
 ) -> None:
     """Token for token, from every turn on: prompts, windows and game are restored exactly."""
     spec, tree = spec_of(games[0], window=window), GameTree(TEXTWORLD.env, games[0])
-    (episode,) = asyncio.run(player.play([replace(spec, sample=5)], tree))
+    (episode,) = asyncio.run(rollouts.roll_out([replace(spec, sample=5)], tree))
     assert len(episode.turns) == 6
     again = [replace(Prefix("", episode, turn).spec(spec, 5), prompt="", sample=5) for turn in range(6)]
     steps = tree.steps
-    for number, other in enumerate(asyncio.run(player.play(again, tree))):
+    for number, other in enumerate(asyncio.run(rollouts.roll_out(again, tree))):
         assert [turn.action_ids for turn in other.turns] == [turn.action_ids for turn in episode.turns]
         assert [turn.prompt_ids for turn in other.turns] == [turn.prompt_ids for turn in episode.turns]
         assert [turn.context_ids for turn in other.turns] == [turn.context_ids for turn in episode.turns]
@@ -80,9 +80,9 @@ def test_textworld_goes_back_to_any_state(games: list[TaskRef]) -> None:
     tree.close()
 
 
-def test_equal_prefixes_of_several_samples_are_one(player: ModelPlayer, games: list[TaskRef]) -> None:
+def test_equal_prefixes_of_several_samples_are_one(rollouts: ModelRollouts, games: list[TaskRef]) -> None:
     game = MeasuredGame(games[2].key)
-    measurement = Measurement(player, TEXTWORLD.env, spec_of(games[2]), "sparse")
+    measurement = Measurement(rollouts, TEXTWORLD.env, spec_of(games[2]), "sparse")
     asyncio.run(measurement.measure(game, samples=3, k=2))
     known = prefixes(game.episodes)
     assert set(game.values) == set(known) and all(len(values) == 2 for values in game.values.values())
@@ -116,8 +116,8 @@ class Forgetful(TextEnv):
         self.inner.close()
 
 
-def test_an_environment_that_does_not_replay_is_refused(player: ModelPlayer, games: list[TaskRef]) -> None:
+def test_an_environment_that_does_not_replay_is_refused(rollouts: ModelRollouts, games: list[TaskRef]) -> None:
     plays = [0]
-    measurement = Measurement(player, lambda: Forgetful(TEXTWORLD.env(), plays), spec_of(games[3]), "sparse")
+    measurement = Measurement(rollouts, lambda: Forgetful(TEXTWORLD.env(), plays), spec_of(games[3]), "sparse")
     with pytest.raises(NotReplayed, match="is answered otherwise .* must replay exactly"):
         asyncio.run(measurement.measure(MeasuredGame(games[3].key), samples=2, k=2))

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import counting_environment
 import pytest
+from counting_command import Run, command
 
 from config.base import ROOT
 from config.compose import compose
@@ -23,19 +23,11 @@ from rollouts.policy import Action, TurnContext
 from tasks.evaluation_sets import EvaluationSetting, env_node, evaluation_settings, prepare_evaluation_sets
 
 COUNTING = ["env.name=counting_environment:Counting", "env.task=count-2", "eval.games=5", "env.workers=1"]
-Run = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
-    """The command, with its results under ``tmp_path``: (exit code, stdout, stderr)."""
-    monkeypatch.setenv("PYTHONPATH", f"{Path(counting_environment.__file__).parent}{os.pathsep}{ROOT}")
-
-    def command(*arguments: str) -> tuple[int, str, str]:
-        code = main([*arguments, f"output_dir={tmp_path / 'out'}", f"env.cache_dir={tmp_path / 'cache'}"])
-        return code, *capfd.readouterr()
-
-    return command
+    return command(main, tmp_path, monkeypatch, capfd)
 
 
 def results(folder: Path) -> list[dict]:

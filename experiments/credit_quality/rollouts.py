@@ -1,4 +1,4 @@
-"""Who plays the episodes of one game. Here: policies that answer in text."""
+"""How the episodes of one game are rolled out. Here: by policies that answer in text."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from rollouts.policy import Action, Policy, TurnContext
 from rollouts.seeds import request_seed
 
 
-class Player(Protocol):
-    async def play(self, specs: Sequence[EpisodeSpec], tree: GameTree) -> list[Episode]:
+class Rollouts(Protocol):
+    async def roll_out(self, specs: Sequence[EpisodeSpec], tree: GameTree) -> list[Episode]:
         """Episodes of one game, in the order of the specs. Raises: EnvError: the environment failed."""
 
 
 @dataclass
-class TextPlayer:
+class TextRollouts:
     policy: Policy
 
-    async def play(self, specs: Sequence[EpisodeSpec], tree: GameTree) -> list[Episode]:
+    async def roll_out(self, specs: Sequence[EpisodeSpec], tree: GameTree) -> list[Episode]:
         return [_one_token_a_turn(await run_episode(self.policy, await tree.open(), spec, None)) for spec in specs]
 
 

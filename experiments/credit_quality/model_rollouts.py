@@ -15,7 +15,7 @@ from verl_plugin.rollout.local_rollouts import LoadedModel, Rules, play_one
 from verl_plugin.servers.transformers_server.shared_rows import SharedRows
 
 
-class ModelPlayer:
+class ModelRollouts:
     """Every request is seeded by what it is for, and what a batch holds depends on the game alone: so the same numbers come out in
     whichever process, whatever was played before."""
 
@@ -23,7 +23,7 @@ class ModelPlayer:
         self.model, self.rules = model, rules
         self.rows = SharedRows(model.generator)
 
-    async def play(self, specs: Sequence[EpisodeSpec], tree: GameTree) -> list[Episode]:
+    async def roll_out(self, specs: Sequence[EpisodeSpec], tree: GameTree) -> list[Episode]:
         self.rows.forget()
         lockstep = LockstepBatch(len(specs), self._answer)
         slots = [lockstep.slot(place) for place in range(len(specs))]
