@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from experiments.credit_quality.insight import Insight
     from experiments.credit_quality.methods import Method
 
-PAGE, TABLE = "credit_quality.html", "table.md"
+PAGE, EPISODES, TABLE = "credit_quality.html", "episodes.html", "table.md"
 
 
 @dataclass
@@ -122,6 +122,7 @@ def _refuse_policy(options: Options, config: DictConfig, policy: PolicyRef) -> N
 
 
 def _measured(options: Options, config: DictConfig, policy: PolicyRef, chosen: Sequence[Method]) -> str:
+    from experiments.credit_quality.episodes_page import episodes_page
     from experiments.credit_quality.page import html, summary
     from experiments.credit_quality.results import FILE, Results, markdown, progress, results
     from experiments.credit_quality.study import Size, games_of, job_of, measured
@@ -138,12 +139,14 @@ def _measured(options: Options, config: DictConfig, policy: PolicyRef, chosen: S
         about = {"env": str(config.env.name), "task": str(config.env.task), "policy": policy.label, "reward": reward}
         about |= {name: getattr(size, name) for name in ("tasks", "samples", "k", "screen")}
         insight = _insight(config, policy, options.processes)
-        results(taken, chosen, reward, size.samples, size.k, about, insight).write(folder)
+        rated = results(taken, chosen, reward, size.samples, size.k, about, insight)
+        rated.results.write(folder)
         found = Results.read(folder / FILE)  # rounded, so that all places show the same
         write_whole(folder / TABLE, markdown(found))
         write_whole(folder / PAGE, html(found))
+        write_whole(folder / EPISODES, episodes_page(rated, reward, policy.path))
     plan = "".join(f"{line}\n" for line in found.plan)
-    return f"{summary(found)}\n\n{markdown(found)}\n{plan}page: {folder / PAGE}"
+    return f"{summary(found)}\n\n{markdown(found)}\n{plan}page: {folder / PAGE}\nepisodes: {folder / EPISODES}"
 
 
 def _insight(config: DictConfig, policy: PolicyRef, threads: int) -> Insight:

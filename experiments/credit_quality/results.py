@@ -17,7 +17,7 @@ from experiments.credit_quality.insight import Insight
 from experiments.credit_quality.intervals import Interval, differences, of_truth, rated, wanted_k, wanted_tasks
 from experiments.credit_quality.measured_game import MeasuredGame
 from experiments.credit_quality.measures import task_sums
-from experiments.credit_quality.methods import Batch, Method
+from experiments.credit_quality.methods import Batch, Groups, Method
 from experiments.credit_quality.prefixes import keys
 from experiments.credit_quality.study import Measured
 from experiments.credit_quality.truth import Truth, truth
@@ -71,6 +71,16 @@ def _table(table: Mapping[str, Any]) -> dict[str, dict[str, Interval]]:
     return {measure: _row(row) for measure, row in table.items()}
 
 
+@dataclass(frozen=True)
+class Rated:
+    """``credits``: (N,) of each method over all turns, by its label; ``groups``: the episodes, in the same order."""
+
+    results: Results
+    truth: Truth
+    credits: Mapping[str, np.ndarray]
+    groups: Groups
+
+
 def results(
     games: Measured,
     methods: Sequence[Method],
@@ -79,7 +89,7 @@ def results(
     k: int,
     about: Mapping[str, Any],
     policy: Insight,
-) -> Results:
+) -> Rated:
     """Raises: ValueError: an episode's advantages do not add up to R - V(s0)."""
     groups = [[episode for episode in game.episodes[:samples] if episode.turns] for game in games.taken]
     known = true_advantages(games.taken, groups, reward, k)
@@ -108,7 +118,8 @@ def results(
         "cpu_seconds": round(sum(game.seconds for game in games.taken)),
     }
     lines = plan(found["reliability"], ratings["r"][against], k, len(groups), counts["cpu_seconds"])
-    return Results({**about, **counts}, found, ratings, against, less, lines)
+    made = Results({**about, **counts}, found, ratings, against, less, lines)
+    return Rated(made, known, {name: credit.turns for name, credit in credits.items()}, groups)
 
 
 def true_advantages(games: Sequence[MeasuredGame], groups: Sequence[Sequence[Episode]], reward: str, k: int) -> Truth:

@@ -175,6 +175,10 @@ def _by_turn(shown: Shown) -> Iterator[dict[str, Any]]:
     for place, turn in enumerate(turns):
         muted = shown.episode.muted(turn)
         end = start + len(turn.action_ids) - muted
-        told = {name: pack_runs([None] * muted + list(line[start:end])) for name, line in series.items() if line}
-        yield told | ({"layers": {name: _short(layer[place]) for name, layer in layers.items()}} if layers else {})
+        told: dict[str, Any] = {
+            name: pack_runs([None] * muted + list(line[start:end])) for name, line in series.items() if line
+        }
+        for name, rows in (("layers", layers), ("compared", shown.compared)):
+            told |= {name: {key: _short(row[place]) for key, row in rows.items()}} if rows else {}
+        yield told
         start = end

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache, cached_property
 from itertools import chain, islice
 from pathlib import Path
@@ -37,7 +37,8 @@ class Shown:
 
     ``run`` is the run folder's name, empty outside one; ``stage`` says when it was played (``training``,
     ``demonstrations``, ``evaluation/rl``); ``place`` is file and line inside the run, which makes its address.
-    ``tokenizer``: the folder of the tokenizer that its ids are of. ``reward``: the name of the run's chosen reward.
+    ``tokenizer``: the folder of the tokenizer that its ids are of. ``reward``: the name of the run's chosen reward. ``compared``: numbers
+    to be shown side by side, by name, one entry a turn.
     """
 
     episode: Episode
@@ -47,6 +48,7 @@ class Shown:
     credit: Credit | None = None
     tokenizer: Path | None = None
     reward: str = ""
+    compared: Mapping[str, Sequence[float]] = field(default_factory=dict)
 
     @property
     def address(self) -> str:
