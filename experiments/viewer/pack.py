@@ -125,6 +125,8 @@ def _episode(shown: Shown) -> dict[str, Any]:
         "prefix": [{"seen": printable(turn.observation), "action": printable(turn.action)} for turn in episode.prefix],
         "guidance": printable(episode.guidance),
         "learned": episode.trained,
+        "again": [[step, None if number is None else _short(number)] for step, number in shown.again],
+        "replaced": shown.replaced,
         "shaping": {printable(name): _short(number) for name, number in episode.shaping.items()},
     }
 
