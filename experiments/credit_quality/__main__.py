@@ -138,7 +138,7 @@ def _measured(options: Options, config: DictConfig, policy: PolicyRef, chosen: S
         taken = measured(job, games, size, options.processes, told)
         about = {"env": str(config.env.name), "task": str(config.env.task), "policy": policy.label, "reward": reward}
         about |= {name: getattr(size, name) for name in ("tasks", "samples", "k", "screen")}
-        insight = _insight(config, policy, options.processes)
+        insight = _insight(config, policy)
         rated = results(taken, chosen, reward, size.samples, size.k, about, insight)
         rated.results.write(folder)
         found = Results.read(folder / FILE)  # rounded, so that all places show the same
@@ -149,7 +149,7 @@ def _measured(options: Options, config: DictConfig, policy: PolicyRef, chosen: S
     return f"{summary(found)}\n\n{markdown(found)}\n{plan}page: {folder / PAGE}\nepisodes: {folder / EPISODES}"
 
 
-def _insight(config: DictConfig, policy: PolicyRef, threads: int) -> Insight:
+def _insight(config: DictConfig, policy: PolicyRef) -> Insight:
     from experiments.credit_quality.insight import Insight
 
     if policy.kind != "checkpoint":
@@ -160,7 +160,7 @@ def _insight(config: DictConfig, policy: PolicyRef, threads: int) -> Insight:
     from experiments.credit_quality.policy_model import PolicyModel
     from experiments.credit_quality.run_critic import RunCritic, critic_file
 
-    torch.set_num_threads(threads)
+    torch.set_num_threads(1)  # small models gain nothing from more, and a busy machine loses
     temperature = float(config.actor_rollout_ref.rollout.temperature)
     file = critic_file(policy.path)
     return Insight(PolicyModel(policy.path, temperature, str(config.trainer.device)), file and RunCritic(file))

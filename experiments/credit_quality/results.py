@@ -194,16 +194,17 @@ def shown(interval: Interval) -> str:
     return f"{interval.estimate:.2f}{bounds}".replace("-0.00", "0.00")
 
 
-def markdown(found: Results) -> str:
-    """The table of measures, best correlation first, and the paired differences of r."""
+def markdown(found: Results, only: Sequence[str] = ()) -> str:
+    """The table of measures, or of some only, best correlation first, and the paired differences of r."""
+    measures = [name for name in found.methods if not only or name in only]
     names = sorted(found.methods["r"], key=lambda name: -np.nan_to_num(found.methods["r"][name].estimate, nan=-9))
-    head = ["method", *found.methods, f"r less that of {found.against}"]
+    head = ["method", *measures, f"r less that of {found.against}"]
     rows = [head, ["---"] * len(head)]
     for name in names:
         rows.append(
             [
                 f"`{name}`",
-                *(shown(found.methods[measure][name]) for measure in found.methods),
+                *(shown(found.methods[measure][name]) for measure in measures),
                 shown(found.differences["r"][name]),
             ]
         )
