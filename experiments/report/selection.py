@@ -107,7 +107,7 @@ def _measured(taken: Sequence[Run], choice: Choice) -> list[Wins]:
         no_model = all(run.stage(choice.stage) is None for run in finished)
         raise Unfilled(f"no model {stage_name(choice.stage)}" if no_model else f"not played on {choice.evaluation_set}")
     if any(item.mean is None for item in wins):
-        raise Unfilled("a run of an older version kept no scores; fresh=true makes it anew")
+        raise Unfilled("nobody knows the best score of these games")
     return wins
 
 
