@@ -53,11 +53,7 @@ def little_room(config: DictConfig) -> str | None:
     """Thoughts in one growing row use up its tokens."""
     env, room = config.env, config.data.max_response_length
     form = form_of(config)
-    if (
-        not (form.thinks or form.parts)
-        or several_rows(config)
-        or env.max_turns * env.max_action_tokens <= room
-    ):
+    if not (form.thinks or form.parts) or several_rows(config) or env.max_turns * env.max_action_tokens <= room:
         return None
     return (
         f"an answer may have env.max_action_tokens={env.max_action_tokens} tokens and an episode's row holds "
