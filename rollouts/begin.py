@@ -51,7 +51,8 @@ async def _after_prefix(
             count = f"{len(episode.prefix) + 1} of the {len(spec.prefix)}"
             raise EnvError(f"{episode.task}: the game ended at action {count} that were replayed: {action}")
         told: dict[str, Any] = {"valid": result.valid, "score_delta": result.score_delta, "info": dict(result.info)}
-        said = spec.form.demonstrate(episode.goal, spec.prefix[number:], spec.style.functions)
+        telling = spec.form.demonstrate(episode.goal, spec.prefix[number:], spec.style.functions)
+        said = spec.said[number] if spec.said else telling
         told |= meaning(spec.form, said, spec.style.functions) | {"admissible": listed(spec.form, seen)}
         turn, seen = Turn(seen.text, sampled=False, **told), result.observation
         view.replay(turn, message(spec.form, seen))
