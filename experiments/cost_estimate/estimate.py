@@ -109,11 +109,8 @@ def _amounts(
     for row in _samples(config, wanted, profile):
         table.add_row(*row)
     for headroom in headrooms:
-        table.add_row(
-            headroom.what,
-            f"{headroom.needed / GIB:.2f} GiB"
-            + f" of {headroom.free / GIB:.0f} in {headroom.place}" * bool(not config.estimate_gpu),
-        )
+        free = "" if config.estimate_gpu else f" of {headroom.free / GIB:.0f} in {headroom.place}"
+        table.add_row(headroom.what, f"{headroom.needed / GIB:.2f} GiB{free}")
     return table
 
 

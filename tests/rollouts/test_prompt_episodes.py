@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -33,17 +33,8 @@ FORMS = [Plain(), ThinkAction(), React()]
 
 
 @pytest.fixture(scope="module")
-def runner() -> Iterator[asyncio.Runner]:
-    with asyncio.Runner() as runner:
-        yield runner
-
-
-@pytest.fixture(scope="module")
-def pool(runner: asyncio.Runner) -> Iterator[EnvPool]:
-    pool = EnvPool("textworld", workers=1, step_deadline_s=60.0, legal=True)
-    runner.run(pool.__aenter__())
-    yield pool
-    runner.run(pool.close())
+def pool(one_process: Callable[[str], EnvPool]) -> EnvPool:
+    return one_process("textworld")
 
 
 @pytest.fixture
