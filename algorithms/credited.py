@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from algorithms import lazy_torch as torch
+import torch
+from torch import Tensor
+
 from algorithms.turns import Turns
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 def credited(

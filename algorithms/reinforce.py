@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import torch
+from torch import Tensor
 
-from algorithms import lazy_torch as torch
 from algorithms.masked import whiten
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 @torch.no_grad()

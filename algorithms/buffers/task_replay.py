@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
+
+from torch import Tensor
 
 from algorithms.slots import StoredEpisode, in_range
 from algorithms.turns import OUTCOMES, Turns
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 WON = OUTCOMES.index("won")
 

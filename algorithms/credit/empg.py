@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
-from algorithms import lazy_torch as torch
+import torch
+from torch import Tensor
+
 from algorithms.credit.aem import scaled
 from algorithms.slots import Needs, in_range
 from algorithms.turns import Turns
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 EPSILON = 1e-8  # beside the range of the entropies
 

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
-from algorithms import lazy_torch as torch
+import torch
+from torch import Tensor
+
 from algorithms.credit.gigpo import returns_to_go
 from algorithms.pools import EPSILON, compared, pools
 from algorithms.slots import Needs, in_range
 from algorithms.turns import Turns
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 @dataclass

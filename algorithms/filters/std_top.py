@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
-from algorithms import lazy_torch as torch
+import torch
+from torch import Tensor
+
 from algorithms.pools import deviations
 from algorithms.slots import in_range
 from algorithms.turns import Turns
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 DIGITS = 9  # of a deviation: what is nearer than that is equal, in whatever order it was summed
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
+
+from torch import Tensor
 
 from algorithms.slots import LossView, Needs, in_range
 from algorithms.turns import Turns
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 @dataclass

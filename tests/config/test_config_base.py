@@ -42,11 +42,10 @@ def test_the_base_is_what_verls_files_make() -> None:
     assert OmegaConf.to_container(verl_tree()) == made
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["--cfg", "job", "algo=gigpo", "filter=[zero_std]", "terms=[epo]"]])
+@pytest.mark.parametrize("arguments", [["--help"], ["--cfg", "job"]])
 def test_answers_without_torch_or_verl(arguments: list[str], tmp_path: Path) -> None:
     code = (
-        "import algorithms, importlib, json, pkgutil, sys, time; from train.app import main; code = main(sys.argv[1:]);"
-        "[importlib.import_module(one.name) for one in pkgutil.walk_packages(algorithms.__path__, 'algorithms.')];"
+        "import json, sys, time; from train.app import main; code = main(sys.argv[1:]);"
         "heavy = [name for name in ('torch', 'verl', 'ray', 'transformers', 'textworld') if name in sys.modules];"
         "print(json.dumps({'code': code, 'heavy': heavy, 'seconds': time.process_time()}), file=sys.stderr)"
     )
