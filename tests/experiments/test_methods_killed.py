@@ -8,9 +8,9 @@ it was written, and the same command goes on from the fifth step.
 
 from __future__ import annotations
 
-import json
 import math
 import shutil
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ import pytest
 import small
 import torch
 from safetensors.torch import load_file, save_file
+from test_kill_matrix import same
 
 from config.base import CONF
 from records.files.manifest import MANIFEST
@@ -54,7 +55,7 @@ SLOT = {  # options that no algo= chooses, those without a state several at once
     "prefix": ("algo=rloo", PRICES, "rollout_form=prefix"),
     "tcod": ("algo=grpo", PRICES, "rollout_form=tcod", "rollout_form.tcod.every=3"),
     "retry": ("algo=grpo", PRICES, "rollout_form=retry"),
-    "task_replay": ("algo=grpo", PRICES, "buffer=task_replay", "budget.units=8"),
+    "task_replay": ("algo=grpo", PRICES, "buffer=task_replay", "budget.units=8", "env.task=w2-o3-q2"),
     "credits": ("algo=grpo", PRICES, "credit=[mt_grpo,empg,aem]", "credit.aem.sharpness={linear:[0.5,1,10]}"),
     "filters": ("algo=grpo", "shaping=[invalid_action,overlong]", "filter=[zero_std,difficulty,over_turns]"),
     "turn_clip": ("algo=grpo", PRICES, "credit=[salt]", "loss=turn_clip", "terms=[epo]"),
@@ -105,13 +106,25 @@ def _finite(value: Any) -> bool:
 
 def _learned(rl: Path) -> bool:
     """Else equal bits would show nothing."""
-    first, last = (_files(rl, step)["actor/huggingface/model.safetensors"] for step in (SAVED, STEPS))
+    first, last = (_content(_checkpoint(rl, step) / "actor/huggingface/model.safetensors") for step in (SAVED, STEPS))
     return first != last
 
 
-def _files(rl: Path, step: int) -> dict[str, Any]:
-    """Size and sha256 of each file of a checkpoint."""
-    return json.loads((rl / "checkpoints" / f"global_step_{step}" / MANIFEST).read_text())["files"]
+def _checkpoint(rl: Path, step: int) -> Path:
+    return rl / "checkpoints" / f"global_step_{step}"
+
+
+def _content(file: Path) -> Any:
+    """Bytes; of what torch saved those of each tensor, since the pickle beside them holds hashes that each process salts anew."""
+    if not zipfile.is_zipfile(file):
+        return file.read_bytes()
+    with zipfile.ZipFile(file) as parts:
+        return {name: parts.read(name) for name in parts.namelist() if "/data/" in name}
+
+
+def _contents(folder: Path) -> dict[str, Any]:
+    files = [file for file in folder.rglob("*") if file.is_file() and file.name != MANIFEST]
+    return {file.relative_to(folder).as_posix(): _content(file) for file in files}
 
 
 def assert_same(ours: Path, theirs: Path) -> None:
@@ -120,4 +133,8 @@ def assert_same(ours: Path, theirs: Path) -> None:
         assert small.without_clocks(ours / name) == small.without_clocks(theirs / name), name
     told, wanted = (small.comparable(small.lines(rl / "metrics.jsonl")) for rl in (ours, theirs))
     assert told == wanted
-    assert _files(ours, STEPS) == _files(theirs, STEPS)
+    found, saved = (_contents(_checkpoint(rl, STEPS)) for rl in (ours, theirs))
+    assert found.keys() == saved.keys() and not [file for file in found if found[file] != saved[file]]
+    states = [folder / "methods.pt" for folder in (_checkpoint(ours, STEPS), _checkpoint(theirs, STEPS))]
+    if states[0].exists():
+        assert same(*(torch.load(state, weights_only=True) for state in states))
