@@ -39,7 +39,6 @@ class Turns:
         parsed: bool, an action could be read from the answer at all.
         outcome: (E,) int64, an index into ``OUTCOMES``.
         place: (B, T) int32, a token's index into the flattened (E, K) arrays; -1 where it is no action token.
-        turn_ids: (B, T) int32, 1 on the tokens of a row's first turn, 2 on those of its second ...; 0 elsewhere.
         episodes: (E,) names ``<prompt>_<sample>``.
         tasks: (E,) what each is an episode of; equal where the game is.
         entropy: float64, nats: mean over the turn's tokens of the entropy of the policy that sampled them; None: not computed.
@@ -64,7 +63,6 @@ class Turns:
     parsed: Tensor
     outcome: Tensor
     place: Tensor
-    turn_ids: Tensor
     episodes: tuple[str, ...] = ()
     tasks: tuple[str, ...] = ()
     entropy: Tensor | None = None
@@ -85,6 +83,15 @@ class Turns:
     def last(self) -> Tensor:
         """(E,) int64: the number of an episode's last turn, from 0."""
         return self.mask.sum(dim=1) - 1
+
+    @property
+    def turn_ids(self) -> Tensor:
+        """(B, T) int32: 1 on the tokens of a row's first turn, 2 on those of its second ...; 0 elsewhere."""
+        found = torch.zeros_like(self.place)
+        for into, place in pieces(found, self.place):
+            first = place.where(place >= 0, self.mask.numel()).amin(dim=1, keepdim=True) if place.numel() else 0
+            into.copy_((place - first + 1).where(place >= 0, 0))
+        return found
 
     def flat(self) -> tuple[Tensor, Tensor]:
         """Episode and turn number of every turn there is, each of shape (turns,)."""
@@ -110,13 +117,13 @@ class Turns:
     def starts(self) -> Tensor:
         """(B, T) bool: the first token of every turn."""
         found = self.place >= 0
-        found[:, 1:] &= self.turn_ids[:, 1:] != self.turn_ids[:, :-1]
+        found[:, 1:] &= self.place[:, 1:] != self.place[:, :-1]
         return found
 
     def ends(self) -> Tensor:
         """(B, T) bool: the last token of every turn."""
         found = self.place >= 0
-        found[:, :-1] &= self.turn_ids[:, :-1] != self.turn_ids[:, 1:]
+        found[:, :-1] &= self.place[:, :-1] != self.place[:, 1:]
         return found
 
     def first(self, tokens: Tensor) -> Tensor:
@@ -261,7 +268,6 @@ def turn_table(
         parsed=known["parsed"].bool(),
         outcome=_of_episode(turns["outcome"], live),
         place=place,
-        turn_ids=ids,
         episodes=tuple(live),
         garbled=known["garbled"].bool() if "garbled" in known else None,
         named={name.removeprefix(NAMED): table.double() for name, table in known.items() if name.startswith(NAMED)},
@@ -309,11 +315,12 @@ def _mask(lengths: Sequence[int]) -> Tensor:
 
 
 def _place(ids: Tensor, live: Mapping[str, Sequence[int]], counts: Sequence[int], width: int) -> Tensor:
-    place = torch.full_like(ids, -1)
+    """Made out of ``ids``, which are no more."""
+    place = ids.sub_(1)
     for episode, own in enumerate(live.values()):
         turn = episode * width
         for row in own:
-            place[row] = torch.where(ids[row] > 0, turn + ids[row] - 1, -1)
+            place[row] += turn * (place[row] >= 0)
             turn += counts[row]
     return place
 

@@ -11,7 +11,7 @@ from example_x import PATHS, episode_rows, example_x, spread, table
 from algorithms.turns import ActionTokens, Turns, repeated_states, turn_ids
 
 SHAPES = [{}, {"windows": True}, {"dead": True}, {"windows": True, "dead": True, "padding": 5}]
-LAYOUT = ("place", "turn_ids")  # of rows and tokens, which differ
+LAYOUT = ("place",)  # of rows and tokens, which differ
 
 
 def assert_equal(found: Turns, wanted: Turns) -> None:
