@@ -20,7 +20,9 @@ import torch
 from safetensors.torch import load_file, save_file
 from test_kill_matrix import same
 
-from config.base import CONF
+from algorithms.chosen import slots_of
+from algorithms.registry import ALGORITHMS, BASES, ESTIMATORS, SLOTS, VERLS_LOSSES
+from config.compose import composer
 from records.files.manifest import MANIFEST
 
 pytestmark = pytest.mark.slow
@@ -34,42 +36,52 @@ OVERRIDES = (
     "actor_rollout_ref.actor.ppo_mini_batch_size=4",
     "eval.games=2",
 )
+AEM = "credit.aem.sharpness={linear:[0.5,1,10]}"
 PRICES = "shaping=[invalid_action]"  # or most groups of the small model would have equal scores
-ALGO = {  # words beside algo=NAME
-    "spear": (
-        "filter=[void_turns]",
-        "filter.void_turns.void=invalid",
-        "terms=[epo]",
-        "buffer.self_imitation.capacity=4",
-    ),
-    "dapo": (PRICES, "filter.dynamic_sampling.batches=2"),
-    "distill": ("algo.teacher={teacher}",),
-    "tree_grpo": (PRICES, "rollout_form.tree.nodes=2"),
-    "supo": (PRICES, "rollout_form.summary.tokens=280", "rollout_form.summary.length=12"),
-    "mem1": (PRICES, "rollout_form.mem1.length=12"),
-    "g_ra": ("shaping.g_ra.levels=[{reward: parsed, gate: 1}, {reward: valid}]",),
-    "loop": (PRICES, "actor_rollout_ref.actor.ppo_mini_batch_size=2"),
-    **dict.fromkeys(("hiper", "rlvmr", "gigpo"), ()),
-}
-SLOT = {  # options that no algo= chooses, those without a state several at once
-    "prefix": ("algo=rloo", PRICES, "rollout_form=prefix"),
-    "tcod": ("algo=grpo", PRICES, "rollout_form=tcod", "rollout_form.tcod.every=3"),
-    "retry": ("algo=grpo", PRICES, "rollout_form=retry"),
+CASES = {  # options that have no state share a run
+    "spear": ("algo=spear", "filter=[std_top,dr_bot,void_turns]", "filter.void_turns.void=invalid", "terms=[epo]"),
+    "dapo": ("algo=dapo", "shaping=[invalid_action,overlong]", "credit=[mt_grpo,empg,aem]", AEM),
+    "graft": ("algo=graft", PRICES, "credit=[graft,salt]", "filter=[zero_std,difficulty]", "loss=turn_clip"),
+    "hiper": ("algo=hiper",),
+    "rlvmr": ("algo=rlvmr", "loss=cispo"),
+    "supo": ("algo=supo", PRICES, "rollout_form.summary.tokens=280", "rollout_form.summary.length=12"),
+    "mem1": ("algo=mem1", PRICES, "rollout_form.mem1.length=12"),
+    "tcod": ("algo=distill", "algo.teacher=TEACHER", "rollout_form=tcod", "rollout_form.tcod.every=3"),
+    "retry": ("algo=lite_ppo", PRICES, "rollout_form=retry"),
+    "prefix": ("algo=loop", PRICES, "rollout_form=prefix", "actor_rollout_ref.actor.ppo_mini_batch_size=2"),
+    "tree": ("algo=tree_grpo", PRICES, "rollout_form.tree.nodes=2"),
+    "arpo": ("algo=arpo", PRICES, "loss=dr_grpo"),
+    "aepo": ("algo=aepo", PRICES),
+    "turn_ppo": ("algo=turn_ppo", PRICES, "algo.value_at=first"),
+    "step_ppo": ("algo=step_ppo", PRICES),
+    "bi_level_gae": ("algo=bi_level_gae", PRICES),
     "task_replay": ("algo=grpo", PRICES, "buffer=task_replay", "budget.units=8", "env.task=w2-o3-q2"),
-    "credits": ("algo=grpo", PRICES, "credit=[mt_grpo,empg,aem]", "credit.aem.sharpness={linear:[0.5,1,10]}"),
-    "filters": ("algo=grpo", "shaping=[invalid_action,overlong]", "filter=[zero_std,difficulty,over_turns]"),
-    "turn_clip": ("algo=grpo", PRICES, "credit=[salt]", "loss=turn_clip", "terms=[epo]"),
+    "hgpo": ("algo=hgpo", PRICES, "loss=gspo"),
+    "g_ra": ("algo=g_ra", "shaping.g_ra.levels=[{reward: parsed, gate: 1}, {reward: valid}]"),
+    "starpo_s": ("algo=starpo_s", PRICES, "terms=[epo]"),
+    "reinforce_plus_plus": ("algo=reinforce_plus_plus", PRICES),
 }
-CASES = {
-    **{path.stem: (f"algo={path.stem}", *ALGO.get(path.stem, (PRICES,))) for path in sorted(CONF.glob("algo/*.yaml"))},
-    **SLOT,
-}
+
+
+def test_every_method_has_a_case() -> None:
+    found: dict[str, set[str]] = {slot: {"linear"} for slot in SLOTS} | {"algo": set()}
+    with composer() as compose:
+        for words in CASES.values():
+            config = compose([*small.OVERRIDES, *OVERRIDES, *words])
+            name = config.algo.name
+            found["algo"].add(ALGORITHMS[name].built_on or name if name in ALGORITHMS else name)
+            for slot, methods in slots_of(config, SLOTS).items():
+                found[slot] |= set(methods)
+            found["loss"].add(config.actor_rollout_ref.actor.policy_loss.loss_mode)
+    assert found["algo"] == {*BASES, *ESTIMATORS}
+    assert not [(slot, set(known) - found[slot]) for slot, known in SLOTS.items() if set(known) - found[slot]]
+    assert {*VERLS_LOSSES.values()} <= found["loss"]
 
 
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.timeout(1200)
 def test_a_method_trains_and_a_killed_run_ends_as_an_unbroken_one(name: str, tmp_path: Path) -> None:
-    words = (*OVERRIDES, *(word.replace("{teacher}", str(_teacher(tmp_path))) for word in CASES[name]))
+    words = (*OVERRIDES, *(word.replace("TEACHER", str(_teacher(tmp_path))) for word in CASES[name]))
     whole = _killed_after_the_last_step(tmp_path, words)
     kept = Path(shutil.copytree(whole, tmp_path / "unbroken"))
     metrics = small.lines(kept / "metrics.jsonl")
