@@ -108,8 +108,8 @@ def _context(
     stream: TokenStream | None,
     max_tokens: int | None = None,
 ) -> TurnContext:
-    ids, index, group = stream.ids if stream else [], len(episode.turns), spec.prompt or spec.task.key
-    place = (spec.task, seen, index, spec.sample, spec.step, group)
+    ids = stream.ids if stream else []
+    place = (spec.task, seen, len(episode.turns), spec.sample, spec.step, spec.group)
     return TurnContext(view.messages, ids, *place, len(view.prompt_ids) - episode.prefix_tokens, max_tokens)
 
 

@@ -12,6 +12,7 @@ import ray
 from ray.exceptions import RayActorError
 
 from rollouts.sampling import RequestTooLong, Sample, SampleLost, SampleRequest
+from verl_plugin.rollout.llm_client import KeptRoutes
 from verl_plugin.servers.transformers_server.launch import server_name
 from verl_plugin.servers.transformers_server.results import GenResult
 from verl_plugin.servers.transformers_server.server import TOO_LONG
@@ -53,6 +54,7 @@ class ServerSampler:
     client: Any
     seeded: bool = True
     reviver: Reviver | None = None
+    _ids: dict[int, int] = field(default_factory=dict, repr=False)  # one object an id: 28 bytes a token less to hold
 
     async def sample(self, request: SampleRequest) -> Sample:
         asked_at = time.monotonic()
@@ -66,7 +68,13 @@ class ServerSampler:
             raise SampleLost(f"{request.request_id}: the server answered nothing ({output.stop_reason})")
         version = output.extra_fields.get("global_steps") or 0
         oldest = output.extra_fields.get("min_global_steps")
-        return Sample(tuple(output.token_ids), tuple(output.log_probs), version, oldest)
+        ids = tuple(map(self._ids.setdefault, output.token_ids, output.token_ids))
+        return Sample(ids, tuple(output.log_probs), version, oldest)
+
+    def leave(self, request_id: str) -> None:
+        """The episode asks no more."""
+        if isinstance(self.client, KeptRoutes):
+            self.client.leave(request_id)
 
     async def _generate(self, request: SampleRequest) -> Any:
         return await self.client.generate(
