@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,16 @@ from envs.types import Observation, TaskRef
 
 SEEN = "You are in a kitchen. There is a chest here. It is closed. You see a red door to the north. You carry a key and a lamp."
 COMMANDS = ("look", "inventory", "go north", "go south", "go east", "go west")  # none of them ends a game
+
+
+@dataclass
+class Answer:
+    """What verl's ``TokenOutput`` says, without the import of verl in the server's process."""
+
+    token_ids: list[int]
+    log_probs: list[float]
+    stop_reason: str = "completed"
+    extra_fields: dict[str, int] = field(default_factory=lambda: {"global_steps": 1})
 
 
 class StubServer:
@@ -28,20 +39,15 @@ class StubServer:
         self._logprobs = [-0.01 * (number % 300) - 1e-3 for number in range(max(map(len, answers)))]
         self.begin(latency=0.0)
 
-    async def generate(self, request_id: str, prompt_ids: list[int], sampling_params: dict[str, Any], **_: Any) -> Any:
-        from verl.workers.rollout.replica import TokenOutput
-
+    async def generate(
+        self, request_id: str, prompt_ids: list[int], sampling_params: dict[str, Any], **_: Any
+    ) -> Answer:
         start = time.perf_counter()
         await asyncio.sleep(self._latency)
         answer = self._answers[len(prompt_ids) % len(self._answers)]
         self.answered += 1
         self.waited += time.perf_counter() - start
-        return TokenOutput(
-            token_ids=answer,
-            log_probs=self._logprobs[: len(answer)],
-            stop_reason="completed",
-            extra_fields={"global_steps": 1},
-        )
+        return Answer(answer, self._logprobs[: len(answer)])
 
     def begin(self, latency: float) -> None:
         """Count from here, with another latency."""

@@ -57,7 +57,7 @@ class ModelPolicy:
     def _request(self, context: TurnContext) -> SampleRequest:
         return SampleRequest(
             request_id=request_id(context.step, context.prompt, context.sample),
-            prompt_ids=tuple(context.token_ids),
+            prompt_ids=context.token_ids[:],  # a copy: the episode goes on
             max_tokens=self._max_tokens(context),
             temperature=self.params.temperature,
             top_p=self.params.top_p,

@@ -8,7 +8,9 @@ from typing import Any
 
 from verl_plugin.servers.transformers_server import spare_weights
 
-COLLECTED_AFTER = 50_000  # objects more than before; by Python's 700 a fifth of the time with 192 episodes went into looking
+COLLECTED_AFTER = (
+    50_000  # objects more than before; by Python's 700 a fifth of the time with 192 episodes went into looking
+)
 
 
 class AgentShell:

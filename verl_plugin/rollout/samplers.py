@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
 import ray
 from ray.exceptions import RayActorError
 
@@ -79,7 +80,7 @@ class ServerSampler:
     async def _generate(self, request: SampleRequest) -> Any:
         return await self.client.generate(
             request_id=request.request_id,
-            prompt_ids=list(request.prompt_ids),
+            prompt_ids=np.array(request.prompt_ids, dtype=np.int32),  # which vLLM's server makes a list of
             sampling_params={
                 "temperature": request.temperature,
                 "top_p": request.top_p,
@@ -107,11 +108,16 @@ class BatchSampler:
         """Raises: SampleLost: the server died; if it could be started again, that has been done."""
         self._server = self._server or _found(self.replica)
         try:
-            answers = await self._server.generate_batch.remote(requests)
+            answers = await self._server.generate_batch.remote(listed(requests))
         except RayActorError as error:
             await revive(self._server, self.replica)
             raise SampleLost("the rollout server died; it was started again with the step's weights") from error
         return [_sample(request, answer) for request, answer in zip(requests, answers, strict=True)]
+
+
+def listed(requests: Sequence[SampleRequest]) -> list[SampleRequest]:
+    """With ids as our own server compares them."""
+    return [replace(request, prompt_ids=tuple(request.prompt_ids)) for request in requests]
 
 
 def _found(replica: int) -> Any:
