@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import os
 import pickle
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 from hydra._internal.config_repository import ConfigRepository
 from hydra.core.config_store import ConfigStore
 from hydra.core.object_type import ObjectType
+
+from envs.pool import EnvPool
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
@@ -104,3 +108,24 @@ def game_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     mine = tmp_path_factory.getbasetemp()
     session = mine.parent if "PYTEST_XDIST_WORKER" in os.environ else mine
     return Path(os.environ.get("TURNGRID_CACHE") or session / "turngrid cache")
+
+
+@pytest.fixture(scope="module")
+def runner() -> Iterator[asyncio.Runner]:
+    """The event loop of a module's pools."""
+    with asyncio.Runner() as runner:
+        yield runner
+
+
+@pytest.fixture(scope="module")
+def one_process(runner: asyncio.Runner) -> Iterator[Callable[[str], EnvPool]]:
+    """A pool of one process for an environment, which lists what it would accept; it ends with the module's tests."""
+    with ExitStack() as stack:
+
+        def pool(environment: str) -> EnvPool:
+            made = EnvPool(environment, workers=1, step_deadline_s=60.0, legal=True)
+            runner.run(made.__aenter__())
+            stack.callback(lambda: runner.run(made.close()))
+            return made
+
+        yield pool

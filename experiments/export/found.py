@@ -76,7 +76,8 @@ def find(asked: str) -> Exported:
     _check(model)
     config = OmegaConf.load(run / "config.yaml")
     assert isinstance(config, DictConfig)
-    stage = _stage(run, model)
+    rl = RlFolder(run)
+    stage = {run / "sft" / "model": "sft", rl.model(rl.saved_step()): "rl"}.get(model, "")
     return Exported(run, model, stage, config, RunResult.read(run), last_attempt(run), _first_messages(run, stage))
 
 
@@ -98,11 +99,6 @@ def _tensors(file: Path) -> list[str]:
 
     with safe_open(file, framework="numpy") as tensors:
         return list(tensors.keys())
-
-
-def _stage(run: Path, model: Path) -> str:
-    rl = RlFolder(run)
-    return {run / "sft" / "model": "sft", rl.model(rl.saved_step()): "rl"}.get(model, "")
 
 
 def _first_messages(run: Path, stage: str) -> list[dict[str, str]]:

@@ -13,7 +13,6 @@ from experiments.evaluation.result import RunResult, StageResult
 from experiments.report.curve import curve_of
 from experiments.report.runs import Run
 from experiments.sweep.status import State
-from records import former_keys
 from records.provenance import Attempt
 from records.run_folder import flattened
 from records.statistics import wilson
@@ -43,9 +42,7 @@ def read_wandb(folder: Path) -> Run:
     found = read_runs(folder)
     lines = {stage: [line for run in found for line in run.stage(stage)] for stage in STAGES}
     config = next((run.config for run in found if run.config), {})
-    settings = former_keys.current(
-        dict(flattened({name: node for name, node in config.items() if name not in BESIDES}))
-    )
+    settings = dict(flattened({name: node for name, node in config.items() if name not in BESIDES}))
     evaluations = [evaluation for run in found if run.stage("evaluation") for evaluation in _evaluations(run)]
     told = ", ".join(stage for stage, logged in lines.items() if logged)
     seed = int(settings.get("seed", 0))

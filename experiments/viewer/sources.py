@@ -127,7 +127,8 @@ def _files(path: Path) -> list[EpisodeFile]:
     if path.is_file():
         return [EpisodeFile(path, _run_around(path))]
     if not path.is_dir():
-        raise SourceError(f"{path} does not exist{_nearest(path)}")
+        names = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
+        raise SourceError(f"{path} does not exist{meant(path.name, names, f'{path.parent}/', cutoff=0.3)}")
     sweep = record.read(path)
     folders = [path.parents[1] / run.folder for run in sweep.runs] if sweep else [path]
     found = [file for folder in folders for pattern in PATTERNS for file in sorted(folder.glob(pattern))]
@@ -148,8 +149,3 @@ def _run_around(path: Path) -> Path | None:
 def _runs_in(path: Path) -> str:
     runs = sorted(mark.parent.name for mark in path.glob(f"*/{RUN_MARK}"))
     return f"; name a run in it, such as {path / runs[0]}" if runs else f" (no {', no '.join(PATTERNS)})"
-
-
-def _nearest(path: Path) -> str:
-    names = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
-    return meant(path.name, names, f"{path.parent}/", cutoff=0.3)

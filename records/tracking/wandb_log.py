@@ -42,7 +42,6 @@ class WandbRun:
     project: str = ""
     name: str = ""
     group: str = ""
-    job_type: str = ""
     tags: list[str] = field(default_factory=list)
     config: dict[str, Any] = field(default_factory=dict)
     history: list[dict[str, Any]] = field(default_factory=list)
@@ -52,10 +51,7 @@ class WandbRun:
     ended: int | None = None
 
     def stage(self, name: str) -> list[dict[str, Any]]:
-        """What a stage logged, each line with its own ``step``. Older versions had a W&B run a stage, with the stage as its job
-        type."""
-        if self.job_type == name:
-            return [{**line, "step": line["_step"]} for line in self.history]
+        """What a stage logged, each line with its own ``step``."""
         return [{**line, "step": line[f"{name}/step"]} for line in self.history if f"{name}/step" in line]
 
     def table(self, name: str) -> dict[str, Any]:
@@ -114,7 +110,7 @@ def _take(run: WandbRun, record: Any) -> None:
     if kind == "run":
         told = record.run
         run.id, run.project, run.name = told.run_id, told.project, told.display_name
-        run.group, run.job_type, run.tags = told.run_group, told.job_type, list(told.tags)
+        run.group, run.tags = told.run_group, list(told.tags)
         run.config |= _values(told.config.update)
         run.config.pop("_wandb", None)  # W&B's own notes
     elif kind == "config":

@@ -214,6 +214,7 @@ WARNED = {
     "short_horizon": ["curriculum=horizon", "curriculum.horizon={1: 2, 5: 3, 9: 8}"],
     "hidden_credit": ["filter=[over_turns]", "reward=dense", "env=tw_simple", "model=smollm2_135m"],
     "little_room": ["prompt=react", "env.max_turns=20"],
+    "few_summaries": ["algo=supo", "rollout_form.summary.turns=5", "rollout_form.summary.most=1"],
     "useless_samples": ["eval.samples_per_game=2", "eval.temperatures=[0.4,0]"],
     "sft_of_nothing": ["model=qwen2.5_0.5b", "cluster=gpu1"],
     "large_on_cpu": ["model=qwen2.5_0.5b", "budget=rl_only"],

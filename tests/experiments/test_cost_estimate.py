@@ -175,7 +175,7 @@ def test_profiles_are_read_off_a_run(composed: Composer, folder: Path) -> None:
     assert (profile.sft_step, profile.sft_start) == (0.5, 10.5)
     assert (profile.rl_step, profile.rl_save) == (6.5, 1.5)  # the first step's other 1.5 s belong to the start
     assert profile.rl_start == 60 - (36 - 20) - 6.5
-    assert (profile.tokens, profile.sampled, profile.turns) == (18, 6, 2)
+    assert (profile.tokens, profile.sampled) == (18, 6)
     assert (profile.checkpoint_bytes, profile.model_bytes) == (1000, 100)
     assert (profile.evaluation_sample, profile.evaluation_start) == (2.0, 6.0)  # 8 s a model of 4 plays; 30 - 3 x 8
 

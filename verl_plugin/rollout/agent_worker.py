@@ -33,7 +33,7 @@ from rollouts.rounds import Rounds
 from rollouts.store import write_episodes
 from verl_plugin.rollout.agent_loop import RowOutput, TurngridAgentLoop, to_outputs
 from verl_plugin.rollout.samplers import BatchSampler, Reviver, ServerSampler
-from verl_plugin.rollout.turn_fields import tree_places
+from verl_plugin.rollout.turn_fields import lengths, tree_places
 from verl_plugin.servers.replicas import replicas
 
 logger = logging.getLogger(__name__)
@@ -128,7 +128,9 @@ class AgentLoopWorker(VerlWorker):
             status = "failure"
             logger.error("group %s dropped: %s", uid, error)
             if not validate:  # a game that is not validated is no group that the step lacks
-                self._record_failure(prompt, error.first if isinstance(error, GroupFailed) else error)
+                first, folder = error.first if isinstance(error, GroupFailed) else error, self._folder(prompt)
+                folder.mkdir(parents=True, exist_ok=True)
+                (folder / f"{uid}.failed").write_text(f"{type(first).__name__}: {first}\n", encoding="utf-8")
         await tq.async_kv_put(key=uid, partition_id=partition, tag={"status": status})
 
     async def _play_group(self, prompt: dict[str, Any], sampling: dict[str, Any], validate: bool) -> list[Episode]:
@@ -206,11 +208,6 @@ class AgentLoopWorker(VerlWorker):
         folder = Path(self.config.run.validation) / f"{int(prompt['global_steps']):06d}"
         write_episodes(folder / f"{int(prompt['index']):06d}.jsonl", episodes)
 
-    def _record_failure(self, prompt: dict[str, Any], error: BaseException) -> None:
-        folder = self._folder(prompt)
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / f"{prompt['uid']}.failed").write_text(f"{type(error).__name__}: {error}\n", encoding="utf-8")
-
 
 class NoRoom(RuntimeError):
     """The first prompt leaves no room for an action."""
@@ -231,14 +228,5 @@ def playable(episode: Episode) -> Episode:
 
 
 def _tag(field: dict[str, Any], step: int) -> dict[str, Any]:
-    prompt, response = len(field["prompts"]), len(field["responses"])
-    extra = field["extra_fields"]
-    return {
-        "status": "success",
-        "prompt_len": prompt,
-        "response_len": response,
-        "seq_len": prompt + response,
-        "global_steps": step,
-        "min_global_steps": extra["min_global_steps"],
-        "max_global_steps": extra["max_global_steps"],
-    }
+    sampled_at = {name: field["extra_fields"][name] for name in ("min_global_steps", "max_global_steps")}
+    return {"status": "success", **lengths(field), "global_steps": step, **sampled_at}

@@ -78,18 +78,14 @@ async def roll_out_set(
         async with gate:
             lockstep = LockstepBatch(len(chunk), model)
             slots = [lockstep.slot(place) for place in range(len(chunk))]
-            samples = [_in_slot(model, spec, slot, rules, pool, done) for spec, slot in zip(chunk, slots, strict=True)]
-            return list(await asyncio.gather(*samples))
+            return list(await asyncio.gather(*(in_slot(*pair) for pair in zip(chunk, slots, strict=True))))
+
+    async def in_slot(spec: EpisodeSpec, slot: Slot) -> Episode:
+        async with slot:
+            return await play_one(model.codec, spec, slot, rules, pool, done)
 
     groups = await asyncio.gather(*(run_chunk(chunk) for chunk in chunks))
     return [episode for group in groups for episode in group]
-
-
-async def _in_slot(
-    model: LoadedModel, spec: EpisodeSpec, slot: Slot, rules: Rules, pool: EnvPool, done: Callable[[], object]
-) -> Episode:
-    async with slot:
-        return await play_one(model.codec, spec, slot, rules, pool, done)
 
 
 async def play_one(
