@@ -23,6 +23,8 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from itertools import product
+from math import ceil
 from pathlib import Path
 from typing import Any, Self
 
@@ -62,11 +64,29 @@ SEEN_TOKENS = 64  # of a turn's observation, about
 POLL_SECONDS = 0.5
 MIB = 2**20
 IDLE = "benchmarks.scale_parts:Idle"
+GPU_TOKENS = 15_220  # a second that an H100 samples of Llama 3.1 8B, 1,000 in and 1,000 out (NVIDIA, docs/cluster.md)
+BUSY = 0.7  # of a core: a process that is asked for more makes GPUs wait
+GPUS, ANSWERS = (8, 64, 512), (256, 32)
 
 
 def limit(episodes: int, turns: int, latency: float) -> float:
     """Episodes a second where every turn takes ``latency`` seconds and nothing else takes any."""
     return episodes / (turns * latency)
+
+
+def processes(gpus: int, answer: int, cpu_ms: float) -> int:
+    """Of one core each, that keep so many GPUs busy where a turn samples ``answer`` tokens and takes ``cpu_ms`` of them."""
+    return ceil(gpus * GPU_TOKENS / answer * cpu_ms / 1e3 / BUSY)
+
+
+def needs(agent_ms: float, environment_ms: float) -> Iterator[str]:
+    """A table's rows: agent-loop workers and environment processes."""
+    yield "| GPUs | tokens sampled a turn | turns/s | agent-loop workers | environment processes |"
+    yield "|---|---|---|---|---|"
+    for gpus, answer in product(GPUS, ANSWERS):
+        counts = (processes(gpus, answer, cpu) for cpu in (agent_ms, environment_ms))
+        turns = gpus * GPU_TOKENS / answer
+        yield "| " + " | ".join(f"{number:,.0f}" for number in (gpus, answer, turns, *counts)) + " |"
 
 
 @dataclass(frozen=True)
@@ -101,6 +121,10 @@ class Figures:
     latency: float
     tokens: float
     seconds: float
+
+    @property
+    def cpu(self) -> tuple[float, float]:
+        return self.agent_cpu_ms, self.environment_cpu_ms
 
 
 class Part:
@@ -321,6 +345,7 @@ def main() -> None:
             load = Load(*size, *shape)
             found.append((load, measure(load)))
             print(row(*found[-1]), flush=True)
+    print("\nBy arithmetic from the last row, never run on GPUs:", *needs(*found[-1][1].cpu), sep="\n")
     if args.out:
         rows = [asdict(load) | asdict(figures) for load, figures in found]
         told = {"rows": rows, "cores": os.cpu_count(), "machine_load": os.getloadavg()}

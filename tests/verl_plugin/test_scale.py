@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from benchmarks.scale import Load, Part, limit, local_ray, measure, row
+from benchmarks.scale import Load, Part, limit, local_ray, measure, needs, processes, row
 
 LOAD = Load("idle", episodes=8, workers=1, turns=3, tokens=600, latency=0.5)
 
@@ -15,6 +16,16 @@ def test_the_limit_by_hand() -> None:
     """1,024 episodes of 16 turns of 4 s: all end after 64 s."""
     assert limit(1024, turns=16, latency=4.0) == 16.0
     assert replace(LOAD, episodes=12).limit == 8.0
+
+
+def test_processes_by_hand() -> None:
+    """8 GPUs of 15,220 tokens/s at 256 a turn: 475.6 turns/s, which take 1.62 cores of 3.4 ms each, of which 0.7 may be busy."""
+    assert processes(8, 256, 3.4) == 3 and processes(64, 32, 3.4) == 148
+
+
+def test_the_page_shows_what_the_arithmetic_gives() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "cluster.md").read_text(encoding="utf-8")
+    assert "\n".join(needs(agent_ms=3.4, environment_ms=2.5)) in page
 
 
 def test_a_part_counts_from_its_beginning() -> None:
