@@ -340,6 +340,21 @@ OVERRIDDEN = (
         {"_vllm_request_id(self, request_id)": "one request id an episode"},
     ),
     *_overridden(
+        "verl_plugin.rollout.llm_client:KeptRoutes",
+        "verl.workers.rollout.llm_server",
+        "LLMServerClient",
+        {
+            "_acquire_server(self, request_id, extra)": "the load balancer is asked once an episode, not twice a turn",
+            "_release_server(self, server_id, request_id)": "the same",
+        },
+    ),
+    *_overridden(
+        "verl_plugin.training.trainer:TurngridTrainer",
+        _TRAINER,
+        "PPOTrainer",
+        {"get_llm_client(self)": "the same"},
+    ),
+    *_overridden(
         "verl_plugin.sft:EpisodeSFTTrainer",
         "verl.trainer.sft_trainer",
         "SFTTrainer",
