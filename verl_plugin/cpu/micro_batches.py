@@ -1,8 +1,8 @@
 """Passes on a CPU that compute nothing in vain.
 
-verl cuts a batch into passes in the order of its rows and pads each pass to its longest row. Here rows with the same prompt
-share a pass where it is computed once for all of them (``shared_prompts``), else rows of like length, and two kinds of rows are
-left out:
+verl cuts a batch into passes in the order of its rows and pads each pass to its longest row. Here rows that begin alike
+share a pass where that is computed once for all of them (``shared_prefixes``), else rows of like length, and two kinds of rows
+are left out:
 
 - rows without an action token, as verl pads a batch with: no loss and no metric reads what a model says of them;
 - in an update of the policy, where nothing speaks against it (``zero_advantages``), rows whose advantage is 0 everywhere, as in
@@ -21,11 +21,11 @@ from tensordict import TensorDict
 from torch import Tensor
 from verl.utils import tensordict_utils as tu
 
-from verl_plugin.cpu.shared_prompts import prompts_of
+from verl_plugin.cpu.shared_prefixes import ids_of
 from verl_plugin.training import zero_advantages
 
 Passes = tuple[list[TensorDict], Any]
-BY_PROMPT = "passes_by_prompt"  # said of a batch: prompts are shared in a pass
+BY_IDS = "passes_by_ids"  # said of a batch: what rows of a pass begin with is computed once
 
 
 def prepare(data: TensorDict, verls: Callable[..., Passes], **settings: Any) -> Passes:
@@ -62,22 +62,15 @@ def in_order(outputs: dict[str, Tensor], data: TensorDict) -> dict[str, Tensor]:
 
 
 def order_of_rows(data: TensorDict) -> list[int]:
-    """The rows that have a pass, as they come out of the passes: where we make them by prompt, shortest first; as they were where
-    verl does."""
+    """The rows that have a pass, as they come out of the passes: where we make them in the order of their ids or lengths, as they
+    were where verl does."""
     rows = rows_of_passes(data)
     if _dynamic(data):
         return rows
-    lengths, groups = data["input_ids"].offsets().diff().tolist(), _groups(data)
-    return sorted(rows, key=lambda row: (groups[row], lengths[row], row))
-
-
-def _groups(data: TensorDict) -> list[int]:
-    """The first row that has the same prompt as each, where passes share prompts."""
-    if "response_mask" not in data or not tu.get_non_tensor_data(data, BY_PROMPT, default=False):
-        return [0] * len(data)
-    first: dict[tuple[int, ...], int] = {}
-    prompts = prompts_of(data["input_ids"], data["response_mask"])
-    return [first.setdefault(prompt, row) for row, prompt in enumerate(prompts)]
+    if tu.get_non_tensor_data(data, BY_IDS, default=False):
+        return sorted(rows, key=ids_of(data["input_ids"]).__getitem__)
+    lengths = data["input_ids"].offsets().diff().tolist()
+    return sorted(rows, key=lambda row: (lengths[row], row))
 
 
 def rows_of_passes(data: TensorDict) -> list[int]:

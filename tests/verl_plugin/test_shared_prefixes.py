@@ -1,4 +1,4 @@
-"""A prompt that several rows begin with, computed once: the same log-probabilities, values and gradients as padded rows."""
+"""What several rows begin with, computed once: the same log-probabilities, values and gradients as padded rows."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ from verl.workers.engine.fsdp.transformer_impl import FSDPEngineWithLMHead, FSDP
 
 from verl_plugin.cpu import micro_batches
 from verl_plugin.cpu.action_logits import ActionLogits
-from verl_plugin.cpu.shared_prompts import Layout, SharedPrompts
+from verl_plugin.cpu.shared_prefixes import Layout, SharedPrefixes, ids_of
 
 FIRST, SECOND = [5, 6, 7, 8], [9, 10]
-# prompt, response, mask: two groups whose rows alternate, a row as verl pads a batch with, one that is a prompt and one action
+# prompt, response, mask: rows of two groups; two that go on alike; a row as verl pads a batch with, its ids those of another;
+# a row that is the beginning of another
 ROWS = [
     (FIRST, [11, 12, 13], [1, 0, 1]),
     (SECOND, [14, 15], [1, 1]),
-    (FIRST, [16, 17, 18, 19, 20], [1, 1, 0, 0, 1]),
-    (FIRST, [21, 22], [0, 0]),
-    (SECOND, [23], [1]),
+    (FIRST, [11, 12, 18, 19, 20], [1, 1, 0, 0, 1]),
+    (FIRST, [11, 12, 13], [0, 0, 0]),
+    (SECOND, [14], [1]),
 ]
 SIZES = {
     "vocab_size": 32,
@@ -38,13 +39,13 @@ SIZES = {
 
 
 def test_a_layout_by_hand():
-    layout = Layout.of(*_ids_and_mask())
-    assert layout.sizes == [4, 3, 2, 2, 5, 2, 1]  # FIRST, row 0, SECOND, row 1, row 2, row 3, row 4
-    assert layout.rows == [(0, 1), (2, 3), (0, 4), (0, 5), (2, 6)]
-    assert layout.places[1].tolist() == [7, 8, 9, 10] + 5 * [0]
-    assert layout.places[2].tolist() == [0, 1, 2, 3, 11, 12, 13, 14, 15]
+    layout = Layout.of(ids_of(_ids_and_mask()[0]))
+    assert layout.sizes == [0, 6, 1, 3, 3, 1]  # nothing; FIRST 11 12; 13; 18 19 20; SECOND 14; 15
+    assert layout.paths == [[0, 1, 2], [0, 4, 5], [0, 1, 3], [0, 1, 2], [0, 4]]
+    assert layout.places[1].tolist() == [10, 11, 12, 13] + 5 * [0]
+    assert layout.places[2].tolist() == [0, 1, 2, 3, 4, 5, 7, 8, 9]
     padded = torch.nested.to_padded_tensor(_ids_and_mask()[0], padding=0)
-    assert layout.packed(padded).tolist() == [[*FIRST, 11, 12, 13, *SECOND, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23]]
+    assert layout.packed(padded).tolist() == [[*FIRST, 11, 12, 13, 18, 19, 20, *SECOND, 14, 15]]
 
 
 class Bare:
@@ -60,10 +61,10 @@ class Policy(Bare, FSDPEngineWithLMHead): ...
 class Critic(Bare, FSDPEngineWithValueHead): ...
 
 
-class OurPolicy(ActionLogits, SharedPrompts, Policy): ...
+class OurPolicy(ActionLogits, SharedPrefixes, Policy): ...
 
 
-class OurCritic(SharedPrompts, Critic): ...
+class OurCritic(SharedPrefixes, Critic): ...
 
 
 def _ids_and_mask() -> tuple[torch.Tensor, torch.Tensor]:
@@ -148,9 +149,9 @@ def test_a_window_of_attention_is_left_to_verl():
     same_as_verls(Policy, OurPolicy, model("qwen3", AutoModelForCausalLM, **window), shared=False)
 
 
-def test_passes_hold_rows_of_a_prompt():
+def test_passes_hold_rows_that_begin_alike():
     batch = _batch()
     tu.assign_non_tensor(batch, use_dynamic_bsz=False, micro_batch_size_per_gpu=2)
     assert micro_batches.order_of_rows(batch) == [4, 1, 0, 2]  # by length; row 3 has nothing to learn
-    tu.assign_non_tensor(batch, **{micro_batches.BY_PROMPT: True})
+    tu.assign_non_tensor(batch, **{micro_batches.BY_IDS: True})
     assert micro_batches.order_of_rows(batch) == [0, 2, 4, 1]

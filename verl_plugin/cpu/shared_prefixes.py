@@ -1,7 +1,7 @@
-"""A pass over rows laid end to end, without padding, in which a prompt that several rows begin with stands once.
+"""A pass over rows laid end to end, without padding, in which what several rows begin with stands once.
 
-The samples of a group differ after their prompt only, so what a model computes of a prompt's tokens one by one (projections,
-norms, the MLP) is the same for all of them. Attention is transformers' own, a row at a time.
+The samples of a group have their prompt in common, and often their first turns, so what a model computes of those tokens one by
+one (projections, norms, the MLP) is the same for all of them. Attention is transformers' own, a row at a time.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import groupby
 from typing import Any
 
 import torch
@@ -20,6 +21,7 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 from verl.utils import tensordict_utils as tu
 
+from verl_plugin.servers.transformers_server.key_values import common_length
 from verl_plugin.servers.transformers_server.llama_forward import KINDS
 
 BY_ROWS = "turngrid_rows"  # the name that transformers knows our attention by
@@ -32,48 +34,48 @@ def knows(config: Any) -> bool:
     return config.model_type in KINDS and full and config._attn_implementation == "sdpa"
 
 
-def prompts_of(input_ids: Tensor, response_mask: Tensor) -> list[tuple[int, ...]]:
-    """What stands before each row's response. Both are jagged (rows, tokens)."""
-    lengths = response_mask.offsets().diff().tolist()
-    return [tuple(ids[: len(ids) - length].tolist()) for ids, length in zip(input_ids.unbind(), lengths, strict=True)]
-
-
-@dataclass(frozen=True)
+@dataclass
 class Layout:
     """Where the tokens of a pass stand.
 
     Attributes:
-        sizes: of the parts, end to end: a prompt, what its first row goes on with, its second row, ...
-        rows: of each row, the number of the part that is its prompt, and of the one that is its own.
+        sizes: of the parts, end to end.
+        paths: of each row, its parts in their order.
     """
 
-    sizes: Sequence[int]
-    rows: Sequence[tuple[int, int]]
+    sizes: list[int]
+    paths: list[list[int]]
 
     @classmethod
-    def of(cls, input_ids: Tensor, response_mask: Tensor) -> Layout:
-        sizes: list[int] = []
-        rows: list[tuple[int, int]] = []
-        begun: dict[tuple[int, ...], int] = {}
-        own = response_mask.offsets().diff().tolist()
-        for prompt, length in zip(prompts_of(input_ids, response_mask), own, strict=True):
-            if prompt not in begun:
-                begun[prompt] = len(sizes)
-                sizes.append(len(prompt))
-            rows.append((begun[prompt], len(sizes)))
-            sizes.append(length)
-        return cls(sizes, rows)
+    def of(cls, rows: Sequence[list[int]]) -> Layout:
+        """From the ids of each row."""
+        layout = cls([], [[] for _ in rows])
+        layout._lay(rows, sorted(range(len(rows)), key=rows.__getitem__), 0)
+        return layout
+
+    def _lay(self, rows: Sequence[list[int]], chosen: Sequence[int], start: int) -> None:
+        """What these rows, in the order of their ids, have in common from place ``start`` on, then each one's further parts."""
+        end = common_length(rows[chosen[0]], rows[chosen[-1]])
+        for row in chosen:
+            self.paths[row].append(len(self.sizes))
+        self.sizes.append(end - start)
+        for next_id, branch in groupby(chosen, key=lambda row: rows[row][end : end + 1]):
+            if next_id:
+                self._lay(rows, list(branch), end)
+
+    def sizes_of(self, path: Sequence[int]) -> list[int]:
+        return [self.sizes[part] for part in path]
 
     @cached_property
     def lengths(self) -> Tensor:
-        """Of each row, its prompt included."""
-        return torch.tensor([self.sizes[prompt] + self.sizes[own] for prompt, own in self.rows])
+        """Of each row."""
+        return torch.tensor([sum(self.sizes_of(path)) for path in self.paths])
 
     @cached_property
     def places(self) -> Tensor:
         """Of each row's tokens in the pass, (rows, most tokens); a short row ends with 0."""
-        parts = torch.arange(sum(self.sizes)).split(list(self.sizes))
-        return pad_sequence([torch.cat([parts[prompt], parts[own]]) for prompt, own in self.rows], batch_first=True)
+        parts = torch.arange(sum(self.sizes)).split(self.sizes)
+        return pad_sequence([torch.cat([parts[part] for part in path]) for path in self.paths], batch_first=True)
 
     def packed(self, padded: Tensor) -> Tensor:
         """(rows, most tokens) -> (1, tokens of the pass)."""
@@ -83,7 +85,12 @@ class Layout:
         return found
 
 
-class SharedPrompts:
+def ids_of(input_ids: Tensor) -> list[list[int]]:
+    """Jagged (rows, tokens) -> a list a row."""
+    return [row.tolist() for row in input_ids.unbind()]
+
+
+class SharedPrefixes:
     """Mixed into an FSDP engine; leaves models and passes of another kind to it.
 
     Attributes:
@@ -119,7 +126,7 @@ class SharedPrompts:
         other = any(tu.get_non_tensor_data(data=micro_batch, key=key, default=False) for key in NOT_PADDED)
         if other or not self.by_rows or mask is None or not mask.is_nested:
             return None
-        return Layout.of(micro_batch["input_ids"], mask)
+        return Layout.of(ids_of(micro_batch["input_ids"]))
 
     def prepare_model_outputs(self, output: Any, *args: Any, **kwargs: Any) -> dict[str, Tensor]:
         """From the logits (rows, most tokens, anything) that verl expects."""
@@ -142,14 +149,14 @@ def attention(
     ``layout`` it is "sdpa"."""
     if layout is None:
         return sdpa_attention_forward(module, query, key, value, attention_mask, **settings)
-    parts = [tensor.split(list(layout.sizes), dim=2) for tensor in (query, key, value)]
+    parts = [tensor.split(layout.sizes, dim=2) for tensor in (query, key, value)]
     seen: dict[int, Tensor] = {}
-    for prompt, own in layout.rows:
-        queries, keys, values = (torch.cat([part[prompt], part[own]], dim=2) for part in parts)
+    for path in layout.paths:
+        queries, keys, values = (torch.cat([own[part] for part in path], dim=2) for own in parts)
         found, _ = sdpa_attention_forward(module, queries, keys, values, None, **settings)
-        of_prompt, seen[own] = found.split([layout.sizes[prompt], layout.sizes[own]], dim=1)
-        seen.setdefault(prompt, of_prompt)
-    return torch.cat([seen[part] for part in range(len(seen))], dim=1), None
+        for part, piece in zip(path, found.split(layout.sizes_of(path), dim=1), strict=True):
+            seen.setdefault(part, piece)
+    return torch.cat([seen[part] for part in range(len(layout.sizes))], dim=1), None
 
 
 AttentionInterface.register(BY_ROWS, attention)
