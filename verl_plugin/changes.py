@@ -211,7 +211,7 @@ REPLACED = (
         "prepare_micro_batches"
         "(data, dp_group, num_batches_divided_by, same_micro_num_in_dp, min_num_micro_batch, use_dynamic_bsz_balance)",
         "verl_plugin.cpu.micro_batches:prepare",
-        "on CPUs: rows of like length share a pass, rows without a gradient have none",
+        "on CPUs: rows that begin alike share a pass, and rows without a gradient have none",
     ),
     Change(
         _ENGINE,
@@ -381,6 +381,16 @@ OVERRIDDEN = (
             "_build_fsdp_module(self, module)": "logits of action tokens only",
             "prepare_model_inputs(self, micro_batch)": "logits of action tokens only",
             "prepare_model_outputs(self, output, output_args, micro_batch, logits_processor_func)": "logits of action tokens only",
+        },
+    ),
+    *_overridden(
+        "verl_plugin.cpu.shared_prefixes:SharedPrefixes",
+        _ENGINE,
+        "FSDPEngineWithLMHead",
+        {
+            "_build_fsdp_module(self, module)": "attention by rows in a pass without padding, where what rows begin with stands once",
+            "prepare_model_inputs(self, micro_batch)": "the same",
+            "prepare_model_outputs(self, output, output_args, micro_batch, logits_processor_func)": "the same",
         },
     ),
     *_overridden(
