@@ -25,6 +25,7 @@ class RlFolder:
         self.checkpoints = self.root / "checkpoints"
         self.episodes = self.root / "episodes"
         self.credit = self.root / "credit"
+        self.replayed = self.root / "replayed"
         self.validation = self.root / "validation"
         self.metrics = self.root / "metrics.jsonl"
         self.groups = self.root / "groups"  # asynchronous trainers only, as is the next
@@ -52,7 +53,7 @@ def discard_beyond_checkpoint(rl: RlFolder) -> int:
     step = rl.saved_step()
     for begun in [path for path in _entries(rl.episodes) if path.is_dir() and not _entries(path)]:
         begun.rmdir()  # a step of which nothing was played is nothing to discard
-    late = {folder: _late(folder, step) for folder in (rl.episodes, rl.credit, rl.validation)}
+    late = {folder: _late(folder, step) for folder in (rl.episodes, rl.credit, rl.replayed, rl.validation)}
     lines = list(read_metrics(rl.metrics))
     if any(late.values()) or any(line["step"] > step for line in lines):
         attempt = rl.new_attempt()

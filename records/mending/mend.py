@@ -25,7 +25,7 @@ from records.resume import RlFolder
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # forty times as fast, where PyYAML has libyaml
 PNG_BEGIN, PNG_END = b"\x89PNG\r\n", b"IEND\xaeB`\x82"
 METRICS = "rl/metrics.jsonl"
-BY_STEP = re.compile(r"rl/(?:episodes|credit|validation)/(\d+)[./]")
+BY_STEP = re.compile(r"rl/(?:episodes|credit|replayed|validation)/(\d+)[./]")
 
 
 def mend(folder: Path, reward: str) -> list[str]:
