@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
-from torch import Tensor
-
+from algorithms import lazy_torch as torch
 from algorithms.turns import Turns
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 def credited(

@@ -10,11 +10,13 @@ difference to learn from, of one sign for all, which GRPO divides by next to not
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor
-
+from algorithms import lazy_torch as torch
 from algorithms.masked import live_rows
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @torch.no_grad()

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING
+
+from algorithms import lazy_torch as torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
 
 EPSILON = 1e-6  # beside a standard deviation; of the estimators too
 

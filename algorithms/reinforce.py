@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING
 
+from algorithms import lazy_torch as torch
 from algorithms.masked import whiten
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @torch.no_grad()

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol
-
-from torch import Tensor
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol
 
 from algorithms.turns import Turns
 from envs.ranges import in_range  # noqa: F401 - methods take it from here
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Needs = frozenset[Literal["entropy", "values", "teacher"]]
 

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor
-
+from algorithms import lazy_torch as torch
 from algorithms.group import group_ids
 from algorithms.pools import pools
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 OF_ROW = ("outcome", "tree")  # one entry a row, others one a turn
 OUTCOMES = ("won", "lost", "out_of_turns", "out_of_context")

@@ -309,7 +309,7 @@ OVERRIDDEN = (
             "_add_prompts_to_generate(self, num_prompts)": "no more prompts than will be trained on",
             "on_step_begin(self)": "records which groups a step trains on",
             _BALANCE: "records which groups a step trains on",
-            "_load_checkpoint(self)": "resumes with groups played and not yet trained on",
+            "_load_checkpoint(self)": "resumes with groups sampled and not yet trained on",
         },
     ),
     *_overridden(

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
-from typing import Any, ClassVar
-
-from torch import Tensor
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from algorithms.masked import group_statistics
 from algorithms.slots import StoredEpisode, in_range
 from algorithms.turns import Turns
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 EPSILON = 1e-6
 MOST_GROUPS = 10_240  # whose means and deviations the medians are taken over

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
-
-from torch import Tensor
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from algorithms.slots import StoredEpisode, in_range
 from algorithms.turns import OUTCOMES, Turns
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 WON = OUTCOMES.index("won")
 

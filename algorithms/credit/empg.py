@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-import torch
-from torch import Tensor
-
+from algorithms import lazy_torch as torch
 from algorithms.credit.aem import scaled
 from algorithms.slots import Needs, in_range
 from algorithms.turns import Turns
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 EPSILON = 1e-8  # beside the range of the entropies
 

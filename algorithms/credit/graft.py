@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-import torch
-from torch import Tensor
 
+from algorithms import lazy_torch as torch
 from algorithms.slots import Needs, in_range
 from algorithms.turns import OUTCOMES, Turns
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 TOLERANCE = 1e-9
 SWEEPS = 1000  # bound what cycles with a reward take where gamma is near 1

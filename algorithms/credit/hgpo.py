@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-import torch
-from torch import Tensor
-
+from algorithms import lazy_torch as torch
 from algorithms.credit.gigpo import returns_to_go
 from algorithms.pools import EPSILON, compared, pools
 from algorithms.slots import Needs, in_range
 from algorithms.turns import Turns
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass

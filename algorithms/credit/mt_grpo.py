@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
-
-from torch import Tensor
+from typing import TYPE_CHECKING, ClassVar
 
 from algorithms.pools import compared, pools
 from algorithms.slots import Needs, in_range
 from algorithms.turns import OUTCOMES, Turns
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 REWARDS = ("valid", "parsed", "reward")  # of a turn
 OUTCOME = ("reward", "won")  # of an episode

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
-
-from torch import Tensor
+from typing import TYPE_CHECKING, ClassVar
 
 from algorithms.pools import means, pools
 from algorithms.slots import Needs
 from algorithms.turns import Turns
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass

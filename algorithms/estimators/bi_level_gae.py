@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-import torch
-from torch import Tensor
-
+from algorithms import lazy_torch as torch
 from algorithms.estimators.turn_gae import turn_advantages
 from algorithms.masked import whiten
 from algorithms.slots import Estimate, Needs, Tokens, in_range
 from algorithms.turns import Turns
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-import torch
-from torch import Tensor
-
+from algorithms import lazy_torch as torch
 from algorithms.estimators.turn_gae import CUT_OFF
 from algorithms.slots import Estimate, Head, Needs, Tokens, in_range
 from algorithms.turns import ActionTokens, Turns, discounted
 from rewards.shaping.subgoals import KEEP, SWITCH
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 EPSILON = 1e-8
 LABELS = (KEEP, SWITCH)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-import torch
-from torch import Tensor
-
+from algorithms import lazy_torch as torch
 from algorithms.masked import whiten
 from algorithms.slots import Estimate, Needs, Tokens, in_range
 from algorithms.turns import OUTCOMES, Turns, discounted
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 CUT_OFF = (OUTCOMES.index("out_of_turns"), OUTCOMES.index("out_of_context"))
 PLACES = ("all", "first")

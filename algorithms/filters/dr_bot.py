@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
-
-from torch import Tensor
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from algorithms.turns import OUTCOMES, Turns
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
-import torch
-from torch import Tensor
-
+from algorithms import lazy_torch as torch
 from algorithms.pools import deviations
 from algorithms.slots import in_range
 from algorithms.turns import Turns
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 DIGITS = 9  # of a deviation: what is nearer than that is equal, in whatever order it was summed
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
-
-from torch import Tensor
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from algorithms.pools import bounds
 from algorithms.slots import in_range
 from algorithms.turns import Turns
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 EQUAL = 1e-6  # scores that are no further apart: rewards are float32
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-import torch
-from torch import Tensor
-
+from algorithms import lazy_torch as torch
 from algorithms.slots import in_range
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 LARGEST = 10.0  # of a log-ratio, so that one odd turn cannot overflow
 

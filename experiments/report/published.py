@@ -81,11 +81,6 @@ def note(table: str) -> str:
     return _table(table).get("note", "")
 
 
-def source() -> str:
-    """Where the figures are from."""
-    return _data()["source"]
-
-
 def table_name(table: str) -> str:
     """In words: ``table 10`` for ``table10_algorithms``, ``released recipes``. Raises: PublishedError: no such table."""
     _table(table)

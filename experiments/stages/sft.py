@@ -85,7 +85,7 @@ def sft_config(config: DictConfig, folder: Path, episodes_file: Path, model: str
         "max_tokens": context,
         "window_turns": OmegaConf.select(config, "env.window_turns"),
         "window_keep": OmegaConf.select(config, "env.window_keep"),
-        **_prompt(config),
+        **({"prompt": _plain(config.prompt)} if unusual(config.get("prompt")) else {}),
         **({FORM: _plain(config[FORM])} if summed_up(config.get(FORM)) else {}),
         **_experience(config, folder),
         "seed": int(config.seed),
@@ -103,11 +103,6 @@ def sft_config(config: DictConfig, folder: Path, episodes_file: Path, model: str
     return OmegaConf.create({"run": run_node, "verl": verl_node})
 
 
-def _prompt(config: DictConfig) -> dict[str, Any]:
-    """Nothing where the form is the plain one."""
-    return {"prompt": _plain(config.prompt)} if unusual(config.get("prompt")) else {}
-
-
 def _experience(config: DictConfig, folder: Path) -> dict[str, Any]:
     """Nothing where there are the demonstrations alone."""
     kind = early_experience.kind_of(config)
@@ -115,13 +110,8 @@ def _experience(config: DictConfig, folder: Path) -> dict[str, Any]:
 
 
 def _model(settings: DictConfig, path: str) -> dict[str, Any]:
-    keys = (
-        "trust_remote_code",
-        "override_config",
-        "enable_gradient_checkpointing",
-        "use_remove_padding",
-        "custom_chat_template",
-    )
+    keys = ("trust_remote_code", "override_config", "custom_chat_template")
+    keys += ("enable_gradient_checkpointing", "use_remove_padding")
     keys += ("lora_rank", "lora_alpha", "target_modules") if settings.lora_rank else ()
     return {"path": path, **{key: value for key, value in _plain(settings).items() if key in keys}}
 

@@ -32,7 +32,6 @@ class WandbRun:
     Attributes:
         history: what was logged, one mapping a step with ``_step``, in order; a step that two attempts logged counts once,
             as the first one logged it (so does W&B's server).
-        summary: what W&B keeps of the run as a whole.
         axes: over which other metric a metric is drawn.
         folders: of the attempts, in order; tables lie under ``files/`` there.
         ended: exit code of the last attempt; None where it was killed.
@@ -45,7 +44,6 @@ class WandbRun:
     tags: list[str] = field(default_factory=list)
     config: dict[str, Any] = field(default_factory=dict)
     history: list[dict[str, Any]] = field(default_factory=list)
-    summary: dict[str, Any] = field(default_factory=dict)
     axes: dict[str, str] = field(default_factory=dict)
     folders: list[Path] = field(default_factory=list)
     ended: int | None = None
@@ -121,8 +119,6 @@ def _take(run: WandbRun, record: Any) -> None:
             run.history.append(line)
     elif kind == "metric" and record.metric.name:
         run.axes[record.metric.name] = record.metric.step_metric
-    elif kind == "summary":
-        run.summary |= _values(record.summary.update)
     elif kind == "exit":
         run.ended = record.exit.exit_code
 

@@ -29,7 +29,7 @@ from rollouts.episode import Episode, Outcome
 from rollouts.loop import EpisodeSpec, run_episode
 from rollouts.model_policy import ContextLimit, ModelPolicy
 from rollouts.prompts import first_message, next_message, user
-from rollouts.row import Row, to_row, to_rows
+from rollouts.row import Row, to_rows
 from rollouts.sampling import Sample, SampleRequest, SamplingParams
 from rollouts.text_policies import ExpertPolicy
 from rollouts.tokenise import fill_ids
@@ -301,7 +301,7 @@ def test_demonstrations_are_cut_into_the_same_windows(games: list[TaskRef], code
     assert [turn.action_ids for turn in cut.turns] == [turn.action_ids for turn in whole.turns]
     rows = EpisodeRows([cut], codec, max_tokens=1024)
     assert len(rows) == 2
-    assert sum(int(rows[number]["loss_mask"].sum()) for number in range(2)) == sum(to_row(whole, REWARD).mask)
+    assert sum(int(rows[number]["loss_mask"].sum()) for number in range(2)) == sum(to_rows(whole, REWARD)[0].mask)
 
 
 # ---- what the trainer makes of the rows
