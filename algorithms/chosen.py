@@ -21,7 +21,9 @@ KNOWN = {**SLOTS, ALGO: {**dict.fromkeys(ALGORITHMS, ""), **ESTIMATORS}}
 
 def slots_of(config: DictConfig, slots: Iterable[str] = (*SLOTS, ALGO)) -> dict[str, Any]:
     """The nodes of these slots as plain settings, for ``Chosen``."""
-    return {slot: OmegaConf.to_container(config.get(slot) or OmegaConf.create(), resolve=True) for slot in slots}
+    chosen = {*config}  # OmegaConf takes long to say that a key is not there
+    nodes = {slot: config.get(slot) if slot in chosen else None for slot in slots}
+    return {slot: OmegaConf.to_container(node, resolve=True) if node else {} for slot, node in nodes.items()}
 
 
 class Method:

@@ -11,12 +11,11 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from hydra import compose, initialize_config_dir
 from hydra.core.config_store import ConfigStore
-from omegaconf import DictConfig, OmegaConf, open_dict
+from omegaconf import DictConfig, OmegaConf
 
 from algorithms.chosen import ALGO
-from config import asynchronous, cards, lora, machine, paper_scale, prompts
+from config import asynchronous, cards, lora, machine, paper_scale, prompts, quick
 from config.nodes import OPEN
 from config.schema import NODES, Top
 from envs import extensions
@@ -46,18 +45,15 @@ def verl_folder() -> Path:
 
 @cache
 def verl_tree() -> DictConfig:
-    """verl's ``ppo_trainer`` with its own defaults, unresolved. Nobody may change it."""
-    with initialize_config_dir(str(verl_folder()), version_base=None):
-        tree = compose("ppo_trainer")
-    OmegaConf.set_struct(tree, False)
-    with open_dict(tree):
-        tree.pop("model_engine", None)  # steers verl's defaults list, which has been followed by now
-    return tree
+    """verl's ``ppo_trainer`` with its own defaults, unresolved, as verl's own script has written it out. Nobody may change it."""
+    quick.install()
+    return OmegaConf.load(verl_folder() / "_generated_ppo_trainer.yaml")
 
 
 @cache
 def register() -> None:
     """Put the base, the types and the recipes into Hydra's ConfigStore."""
+    quick.install()
     machine.register()
     cards.register()
     asynchronous.register()

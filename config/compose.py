@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 
-import omegaconf
 from hydra import compose as hydra_compose
 from hydra import initialize_config_dir
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
@@ -17,7 +16,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from algorithms.registry import SLOTS
-from config import base, machine, method_settings, suggest
+from config import base, machine, method_settings, quick, suggest
 from config import overrides as given
 from config.errors import ConfigError
 from config.finalise import finalise
@@ -27,13 +26,9 @@ from envs import extensions
 
 Composer = Callable[[Sequence[str]], DictConfig]
 KEPT = 64  # choices of options
-PARSED = 4096  # interpolations
 
 NOT_COMPOSED = (HydraException, OmegaConfBaseException, AttributeError, TypeError, ValueError)
 
-omegaconf.base.parse = lru_cache(PARSED)(
-    omegaconf.base.parse
-)  # the same few hundred interpolations, at each look at any of them
 _sound: set[tuple[str, ...]] = set()  # those whose interpolations all lead somewhere
 
 
@@ -56,7 +51,7 @@ def compose(overrides: Sequence[str], config_dir: str | None = None) -> DictConf
 def composer(config_dir: str | None = None) -> Iterator[Composer]:
     """Compose several configs for the price of one start."""
     base.register()
-    with initialize_config_dir(str(base.CONF), version_base="1.3"):
+    with quick.rare_collections(), initialize_config_dir(str(base.CONF), version_base="1.3"):
         yield lambda overrides: finalise(_explained(overrides, config_dir))
 
 

@@ -14,12 +14,14 @@ from rollouts.window import summed_up, window_of
 
 THINKING = "data.apply_chat_template_kwargs.enable_thinking"  # everybody's (``rollouts.chat_settings``)
 FOLLOWING = ("env.max_action_tokens", "data.max_response_length")
+ANSWERS = 12  # of the longest, for which a row that is summed up has room
 
 
 def register() -> None:
     """The resolvers of ``conf/prompt/`` and of what has to make room for a form."""
     OmegaConf.register_new_resolver("of_scale", _of_scale, replace=True)
     OmegaConf.register_new_resolver("of_prompt", _of_prompt, replace=True)
+    OmegaConf.register_new_resolver("of_answers", _of_answers, replace=True)
 
 
 def _of_scale(laptop: int, paper: int, *, _root_: DictConfig) -> int:
@@ -28,6 +30,12 @@ def _of_scale(laptop: int, paper: int, *, _root_: DictConfig) -> int:
 
 def _of_prompt(plain: Any, other: Any, *, _root_: DictConfig) -> Any:
     return plain if _root_.prompt.name == PLAIN else other
+
+
+def _of_answers(least: int, *, _root_: DictConfig) -> int:
+    """Tokens of a row: ``ANSWERS`` answers, as far as what is left of the row holds one more observation and a summary."""
+    asked = ANSWERS * int(_root_.env.max_action_tokens)
+    return max(least, min(asked, int(_root_.data.max_response_length or asked)))
 
 
 def fill_in(config: DictConfig) -> None:

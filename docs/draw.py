@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import tomllib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -97,20 +97,51 @@ def picture() -> str:
 
 PAGE = """# What is changed in verl
 
-verl is a dependency and never a copy. What it offers for others to fill in (registries, abstract methods, class names in its
-config) is used as it is; this page lists what is changed beyond that when it runs, and why. The table in the code is
-[`verl_plugin/changes.py`](../verl_plugin/changes.py); `python docs/draw.py` writes this page from it. With a new version of verl,
-`tests/verl_plugin/test_verl_changes.py` names the entries whose module, name or parameters are no longer there. Not verl's, but
-changed too: vLLM's CPU build keeps a layer's weights (`verl_plugin/servers/vllm_cpu.py`).
+verl is a dependency, never a copy. This page lists what is changed in it when it runs, beyond what it offers for others to fill in
+(registries, abstract methods, class names in its config). `python docs/draw.py` writes it from
+[`verl_plugin/changes.py`](../verl_plugin/changes.py); `tests/verl_plugin/test_verl_changes.py` names the entries that a new version
+of verl breaks. Not verl's, but changed too: vLLM's CPU build keeps a layer's weights (`verl_plugin/servers/vllm_cpu.py`).
 
 """
 
 
-def table(title: str, changes: Iterable[Change]) -> str:
-    rows = [
-        f"| `{change.module}`: `{change.name.split('(')[0]}` | {change.why} | `{place(change)}` |" for change in changes
-    ]
-    return "\n".join([f"## {title}", "", "| in verl | why | by |", "|---|---|---|", *rows, "", ""])
+def section(title: str, changes: Iterable[Change]) -> str:
+    """A list for each module of verl: what is changed, by what of ours, and why."""
+    return f"## {title}\n\n" + "".join(
+        part(f"`{module}`", [(f"`{name(change)}` (`{place(change)}`)", change.why) for change in found])
+        for module, found in grouped(changes, lambda change: change.module)
+    )
+
+
+def overridden(changes: Iterable[Change]) -> str:
+    """A list for each class of ours."""
+    return "## Overridden in a class of ours\n\n" + "".join(
+        part(
+            f"`{place(found[0])}` over `{name(found[0]).split('.')[0]}` of `{found[0].module}`",
+            [(f"`{name(change).split('.')[1]}`", change.why) for change in found],
+        )
+        for _, found in grouped(changes, lambda change: (change.by, change.module))
+    )
+
+
+def grouped(changes: Iterable[Change], key: Callable[[Change], Any]) -> Iterable[tuple[Any, list[Change]]]:
+    """By ``key``, in the order in which each is first seen."""
+    found: dict[Any, list[Change]] = {}
+    for change in changes:
+        found.setdefault(key(change), []).append(change)
+    return found.items()
+
+
+def part(title: str, entries: Iterable[tuple[str, str]]) -> str:
+    """Names that are changed for one reason share a line."""
+    names: dict[str, list[str]] = {}
+    for entry, why in entries:
+        names.setdefault(why, []).append(entry)
+    return "\n".join([f"{title}:", "", *(f"- {', '.join(shared)}: {why}" for why, shared in names.items()), "", ""])
+
+
+def name(change: Change) -> str:
+    return change.name.split("(")[0]
 
 
 def place(change: Change) -> str:
@@ -121,10 +152,10 @@ def place(change: Change) -> str:
 def page() -> str:
     return (
         PAGE
-        + table("In every process, right after verl imports the module", AFTER_IMPORT)
-        + table("By assignment, in the process that needs it", REPLACED)
-        + table("Overridden in a class of ours", OVERRIDDEN)
-        + table("Only to start sooner on CPUs: `verl_plugin/cpu/start/` can be deleted", quick_start.changes())
+        + section("In every process, right after verl imports the module", AFTER_IMPORT)
+        + section("By assignment, in the process that needs it", REPLACED)
+        + overridden(OVERRIDDEN)
+        + section("Only to start sooner on CPUs: `verl_plugin/cpu/start/` can be deleted", quick_start.changes())
     ).rstrip() + "\n"
 
 

@@ -52,7 +52,8 @@ class GameCache:
         except (OSError, ValueError, KeyError, TypeError):
             entry = None
         if entry is None:
-            self._discard(folder)
+            with self.building() as rubbish, suppress(FileNotFoundError):  # another process was quicker
+                folder.rename(rubbish / "changed")
         return entry
 
     def _read(self, folder: Path) -> Entry | None:
@@ -66,13 +67,9 @@ class GameCache:
     def publish(self, made: Path, params: Params, seed: int, outcome: dict[str, Any]) -> None:
         """Move what was made in ``made`` to its address. Whoever comes second keeps what is there."""
         folder = self._folder(params, seed)
-        about = {
-            "environment": self._environment.name,
-            "version": self._environment.version,
-            "params": dict(params),
-            "seed": seed,
-        }
-        (made / _ENTRY).write_text(json.dumps({**outcome, **about, "files": _stamps(made)}))
+        about = {"environment": self._environment.name, "version": self._environment.version, "seed": seed}
+        text = json.dumps({**outcome, **about, "params": dict(params), "files": _stamps(made)})
+        (made / _ENTRY).write_text(text)
         folder.parent.mkdir(parents=True, exist_ok=True)
         try:
             made.rename(folder)
@@ -111,10 +108,6 @@ class GameCache:
             return _stamps(folder) == stamps or self._environment.game_sha256(folder / record.file) == record.sha256
         except FileNotFoundError:
             return False
-
-    def _discard(self, folder: Path) -> None:
-        with self.building() as rubbish, suppress(FileNotFoundError):  # another process was quicker
-            folder.rename(rubbish / "changed")
 
 
 def _stamps(folder: Path) -> dict[str, list[int]]:

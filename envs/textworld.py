@@ -4,37 +4,23 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from envs.environment import Environment, GameRecord, Params, PromptStyle, Rejected
+from envs.environment import GameRecord, Params, Rejected
 from envs.names import nearest
+from envs.tw_games import TextWorldGames
 from envs.types import TaskError
-
-if TYPE_CHECKING:
-    from envs.text_env import TextEnv
 
 _TASK = re.compile(r"w([1-9]\d?)-o([1-9]\d?)-q([1-9]\d?)")
 _PAPER = ("w2-o3-q4", "w4-o3-q4", "w2-o6-q4", "w4-o6-q8", "w8-o12-q16")
-PROMPT = PromptStyle(
-    role="You are playing a text adventure game.",
-    action_form='Answer with one action, a verb phrase such as "open box".',
-)
 
 
-class TextWorldCustom(Environment):
+class TextWorldCustom(TextWorldGames):
     """Any size from w1-o1-q1; sizes that no seed can fill are refused by the catalogue after many rejections."""
 
     name = "textworld"
     rewards = ("sparse", "dense")
-    prompt = PROMPT
     examples = _PAPER
-    lists_actions = True
-
-    @property
-    def version(self) -> str:
-        from envs.tw_making import VERSION
-
-        return VERSION
 
     def parse_task(self, task: str) -> dict[str, Any]:
         match = _TASK.fullmatch(str(task))
@@ -64,16 +50,6 @@ class TextWorldCustom(Environment):
         if steps != params["quest"]:  # before the compilers run: they take most of the time
             raise Rejected(f"the expert plan has {steps} steps")
         return tw_making.finish(game, opts, folder)
-
-    def env(self, *, legal: bool = False, expert: bool = False) -> TextEnv:
-        from envs.tw_env import TextWorldEnv
-
-        return TextWorldEnv(legal=legal, expert=expert)
-
-    def game_sha256(self, game_file: Path) -> str:
-        from envs.tw_env import game_sha256
-
-        return game_sha256(game_file)
 
     def scores_only_at_end(self, params: Params) -> bool:
         return True

@@ -7,32 +7,21 @@ the three densities (tested); only the points differ: 1 for sparse, 3-4 balanced
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from envs.environment import Environment, GameRecord, Params
-from envs.textworld import PROMPT
+from envs.environment import GameRecord, Params
+from envs.tw_games import TextWorldGames
 from envs.types import TaskError
-
-if TYPE_CHECKING:
-    from envs.text_env import TextEnv
 
 TASK = "tw-simple"
 
 
-class TwSimple(Environment):
+class TwSimple(TextWorldGames):
     """Detailed goals, the training distribution of foods."""
 
     name = "tw_simple"
     rewards = ("sparse", "balanced", "dense")
-    prompt = PROMPT
     examples = (TASK,)
-    lists_actions = True
-
-    @property
-    def version(self) -> str:
-        from envs.tw_making import VERSION
-
-        return VERSION
 
     def parse_task(self, task: str) -> dict[str, Any]:
         if str(task).replace("_", "-") != TASK:
@@ -59,13 +48,3 @@ class TwSimple(Environment):
         with tw_making.shared_knowledge():
             game = CHALLENGES[TASK][1](settings=dict(params), options=opts)
         return tw_making.finish(game, opts, folder)
-
-    def env(self, *, legal: bool = False, expert: bool = False) -> TextEnv:
-        from envs.tw_env import TextWorldEnv
-
-        return TextWorldEnv(legal=legal, expert=expert)
-
-    def game_sha256(self, game_file: Path) -> str:
-        from envs.tw_env import game_sha256
-
-        return game_sha256(game_file)

@@ -92,3 +92,8 @@ class StepResult:
     valid: bool
     info: Mapping[str, Any] = field(default_factory=dict)
     parsed: bool = True
+
+    @property
+    def over(self) -> bool:
+        """No further action will be played."""
+        return self.won or self.lost or self.terminated or self.truncated

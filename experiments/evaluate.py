@@ -6,8 +6,7 @@
 
 POLICY      a run folder (its last checkpoint), a model folder, base (of model=), expert, random
 KEY=VALUE   as for `python -m train`: env=, env.task=, eval.tasks=[...], eval.games=, eval.temperatures=[...],
-eval.samples_per_game=,
-            eval.max_turns=, model=, cluster=, output_dir=, fresh=true
+            eval.samples_per_game=, eval.max_turns=, model=, cluster=, output_dir=, fresh=true
 endpoint=   address of an OpenAI-compatible server, up to and with /v1; endpoint_model= names its model, key_env= the
             environment variable with the key (none: no key), at_once= how many games it plays at a time (16)
 
@@ -94,9 +93,7 @@ def composed(words: Sequence[str], overrides: list[str]) -> DictConfig:
 
     config = compose(overrides)
     if config.env.get("tasks") and not config.eval.tasks:
-        config.eval.tasks = list(
-            config.env.tasks
-        )  # a mixture is for training: each of its tasks is an evaluation set here
+        config.eval.tasks = list(config.env.tasks)  # a mixture is for training: each task is an evaluation set here
     for rule in CHECKS:
         if rule.name in RULES and (message := rule.applies(config)):
             raise ConfigError(message)

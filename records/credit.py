@@ -35,7 +35,7 @@ class Credit:
 
 def write_credit(path: Path, credits: Iterable[Credit | None]) -> None:
     """Write all or nothing, one line an episode."""
-    write_whole(path, "".join(_line(credit) for credit in credits))
+    write_whole(path, "".join(json.dumps(_packed(credit), separators=(",", ":")) + "\n" for credit in credits))
 
 
 def read_credit(path: Path) -> list[Credit | None]:
@@ -43,16 +43,16 @@ def read_credit(path: Path) -> list[Credit | None]:
     return [_credit(json.loads(line)) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-def _line(credit: Credit | None) -> str:
-    found = None if credit is None else asdict(credit)
-    if found is not None:
-        layers = found.pop("layers")
-        found = {name: pack_runs(numbers) for name, numbers in found.items()} | ({"layers": layers} if layers else {})
-    return json.dumps(found, separators=(",", ":")) + "\n"
+def _packed(credit: Credit | None) -> dict[str, Any] | None:
+    if credit is None:
+        return None
+    found = asdict(credit)
+    layers = found.pop("layers")
+    return {name: pack_runs(numbers) for name, numbers in found.items()} | ({"layers": layers} if layers else {})
 
 
 def _credit(found: dict[str, Any] | None) -> Credit | None:
-    if found is None or not found["advantages"]:  # what a filter dropped, as older versions wrote it
+    if found is None:
         return None
     layers = found.pop("layers", {})
     return Credit(**{name: unpack_runs(numbers) for name, numbers in found.items()}, layers=layers)

@@ -24,14 +24,10 @@ def answer(key: str) -> str | None:
     return f"unknown key {key}; it is called {KEYS[key]} now" if key in KEYS else None
 
 
-def current(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Dotted keys and their values by today's names."""
-    return {KEYS.get(key, key): _known(VALUES.get(key, {}), value) for key, value in settings.items()}
-
-
 def former_value(key: str, value: Any) -> Any:
     """What the value of a dotted key was called at first."""
-    return _known({now: former for former, now in VALUES.get(key, {}).items()}, value)
+    names = {now: former for former, now in VALUES.get(key, {}).items()}
+    return names.get(value, value) if isinstance(value, str) else value
 
 
 def former(node: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -43,7 +39,3 @@ def former(node: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
         below = former(value, f"{key}.") if isinstance(value, Mapping) else former_value(key, value)
         found[names.get(key, name)] = below
     return found
-
-
-def _known(names: Mapping[str, str], value: Any) -> Any:
-    return names.get(value, value) if isinstance(value, str) else value

@@ -52,10 +52,6 @@ RENAMED: Mapping[str, str] = {
     "train/grad_norm": "sft/grad_norm",
     "train/lr": "sft/lr",
     "train/global_tokens": "sft/tokens",
-    "success_by_task/": "success/by_task/",
-    "reward_by_task/": "reward/by_task/",
-    "turns_by_task/": "rollout/turns_by_task/",
-    "episodes_by_task/": "rollout/episodes_by_task/",
 }
 
 
@@ -72,8 +68,6 @@ def family_name(name: str) -> str:
 def verl_name(name: str) -> str:
     """What verl calls a metric of that name of ours; of one that is not verl's, our own."""
     for verls, ours in RENAMED.items():
-        if verls.split("/")[0].endswith("_by_task"):  # ours, as older logs have it
-            continue
         if name == ours or (ours.endswith("/") and name.startswith(ours)):
             return verls + name.removeprefix(ours)
     return name.removeprefix(OTHERS)

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from records.files.json_lines import read_lines
-from records.metric_names import in_families
 
 
 class MetricsLog:
@@ -32,10 +31,9 @@ class MetricsLog:
 
 
 def read_metrics(path: Path) -> Iterator[dict[str, Any]]:
-    """Whole lines only: the last one may have been cut by a kill, and ``records.mending.mend`` has named any other. Lines of older
-    runs, which hold verl's names, come out under ours."""
+    """Whole lines only: the last one may have been cut by a kill, and ``records.mending.mend`` has named any other."""
     for line in read_lines(path).whole.values():
-        yield in_families(json.loads(line))
+        yield json.loads(line)
 
 
 def plain(metrics: Mapping[str, Any]) -> dict[str, Any]:

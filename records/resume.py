@@ -25,6 +25,7 @@ class RlFolder:
         self.checkpoints = self.root / "checkpoints"
         self.episodes = self.root / "episodes"
         self.credit = self.root / "credit"
+        self.replayed = self.root / "replayed"
         self.validation = self.root / "validation"
         self.metrics = self.root / "metrics.jsonl"
         self.groups = self.root / "groups"  # asynchronous trainers only, as is the next
@@ -52,12 +53,14 @@ def discard_beyond_checkpoint(rl: RlFolder) -> int:
     step = rl.saved_step()
     for begun in [path for path in _entries(rl.episodes) if path.is_dir() and not _entries(path)]:
         begun.rmdir()  # a step of which nothing was played is nothing to discard
-    late = {folder: _late(folder, step) for folder in (rl.episodes, rl.credit, rl.validation)}
+    late = {folder: _late(folder, step) for folder in (rl.episodes, rl.credit, rl.replayed, rl.validation)}
     lines = list(read_metrics(rl.metrics))
     if any(late.values()) or any(line["step"] > step for line in lines):
         attempt = rl.new_attempt()
         for folder, paths in late.items():
-            _move(paths, attempt / folder.name)
+            (attempt / folder.name).mkdir(parents=True, exist_ok=True)
+            for path in paths:
+                shutil.move(path, attempt / folder.name / path.name)
         if dropped := [line for line in lines if line["step"] > step]:
             (attempt / "metrics.jsonl").write_text(_jsonl(dropped), encoding="utf-8")
             write_whole(rl.metrics, _jsonl([line for line in lines if line["step"] <= step]))
@@ -72,12 +75,6 @@ def _late(folder: Path, step: int) -> list[Path]:
     """Of a later step, or the drafts of one. What was damaged stays beside what is left of it."""
     entries = [path for path in _entries(folder) if not is_aside(Path(path.name))]
     return [path for path in entries if not path.stem.isdigit() or int(path.stem) > step or path.is_dir()]
-
-
-def _move(paths: list[Path], target: Path) -> None:
-    target.mkdir(parents=True, exist_ok=True)
-    for path in paths:
-        shutil.move(path, target / path.name)
 
 
 def _jsonl(lines: list[dict]) -> str:

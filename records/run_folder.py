@@ -25,6 +25,7 @@ from envs.whole import write_whole
 from records.files import inventory
 from records.former_keys import former, former_value
 from records.mending.mend import mend
+from records.plain_config import Plain, plain, resolved
 from records.process.exit_codes import Refusal
 from records.provenance import ATTEMPTS, Attempt
 from rollouts.prompt_forms.registry import unusual
@@ -53,8 +54,6 @@ SINCE = {  # keys that files of conf/cluster set since names were first made, wi
 CORRECTION = "algorithm.rollout_correction.rollout_is"
 OLD = ".old"
 FAILURE = "failure.json"
-KEPT = 64  # configs that differ in more than their seed
-_made: dict[str, DictConfig] = {}
 
 
 class RunFolderBusy(Refusal):
@@ -102,7 +101,7 @@ def identity(config: DictConfig) -> str:
     that was renamed counts by its first name. Methods act in the order of their slot's list, and one without settings is a
     method all the same.
     """
-    whole: Any = OmegaConf.to_container(_blanked(config), resolve=True)
+    whole = resolved(_blanked(config))
     whole["prompt"] = unusual(whole.get("prompt"))  # a prompt form's usual settings are no part of a run's name
     said = former(_without_nulls(whole))
     for slot in SLOTS:
@@ -112,21 +111,24 @@ def identity(config: DictConfig) -> str:
     return hashlib.sha256(json.dumps(said, sort_keys=True, default=str).encode()).hexdigest()[:8]
 
 
-def _blanked(config: DictConfig) -> DictConfig:
-    """The config without what is outside the identity; untyped, so that any key can be blanked. Making one takes longer than all
-    else, and a grid asks for each of its seeds: one made for another seed serves again."""
-    plain: Any = OmegaConf.to_container(config)
-    others = json.dumps({**plain, "seed": None}, default=str)
-    if others not in _made:
-        if len(_made) == KEPT:
-            _made.clear()
-        _made[others] = made = OmegaConf.create(plain)
-        for key in outside_identity():
-            OmegaConf.update(made, key, SINCE.get(key), force_add=True)
-        if _turned_off(config):
-            OmegaConf.update(made, CORRECTION, "none")
-    _made[others].seed = plain.get("seed")
-    return _made[others]
+def _blanked(config: DictConfig) -> Plain:
+    """The config without what is outside the identity."""
+    whole = plain(config)
+    for key in outside_identity():
+        _put(whole, key, SINCE.get(key))
+    if _turned_off(config):
+        _put(whole, CORRECTION, "none")
+    return whole
+
+
+def _put(node: Plain, key: str, value: Any) -> None:
+    """Nodes that are not there are made."""
+    *above, last = key.split(".")
+    for name in above:
+        if not isinstance(node.get(name), dict):
+            node[name] = {}
+        node = node[name]
+    node[last] = value
 
 
 def _turned_off(config: DictConfig) -> bool:

@@ -47,11 +47,12 @@ async def _after_prefix(
 ) -> Observation:
     for number, action in enumerate(spec.prefix):
         result = await session.step(action)
-        if _over(result):
+        if result.over:
             count = f"{len(episode.prefix) + 1} of the {len(spec.prefix)}"
             raise EnvError(f"{episode.task}: the game ended at action {count} that were replayed: {action}")
         told: dict[str, Any] = {"valid": result.valid, "score_delta": result.score_delta, "info": dict(result.info)}
-        said = spec.form.demonstrate(episode.goal, spec.prefix[number:], spec.style.functions)
+        telling = spec.form.demonstrate(episode.goal, spec.prefix[number:], spec.style.functions)
+        said = spec.said[number] if spec.said else telling
         told |= meaning(spec.form, said, spec.style.functions) | {"admissible": listed(spec.form, seen)}
         turn, seen = Turn(seen.text, sampled=False, **told), result.observation
         view.replay(turn, message(spec.form, seen))
@@ -67,14 +68,10 @@ async def _retraced(session: Session, branch: Branch, seen: Observation) -> Obse
         if seen.text != turn.observation:
             return None
         result = await session.step(turn.action)
-        if _over(result):
+        if result.over:
             return None
         seen = result.observation
     return seen if seen.text == branch.seen else None
-
-
-def _over(result: StepResult) -> bool:
-    return result.won or result.lost or result.terminated or result.truncated
 
 
 def _take_over(form: PromptForm, branch: Branch, seen: Observation, episode: Episode, view: View) -> None:

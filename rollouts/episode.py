@@ -9,20 +9,19 @@ of the episode only, a turn with ``prompt_ids`` of its own begins another such s
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass, field, fields
 from enum import StrEnum
+from functools import cache
 from typing import Any
 
 from envs.types import TASK_TYPE
 from rewards.shaping.view import TRAINED
 
-_NO_FORM: dict[str, Any] = {
-    "answer": "",
-    "thought": "",
-    "thought_tokens": 0,
-    "admissible": [],
-    "label": "",
-    "spans": {},
+# Left out of a record where they are as usual, as they are in most.
+_QUIET = {
+    *("parsed", "versions", "shared", "summary", "entropies"),
+    *("answer", "thought", "thought_tokens", "admissible", "label", "spans"),
+    *("group", "score", "shaping", "prefix", "guidance", "parent", "trained", "trains_thoughts"),
 }
 
 
@@ -177,18 +176,10 @@ class Episode:
         return (min(found), max(found)) if found else (self.policy_version, self.policy_version)
 
     def to_dict(self) -> dict[str, Any]:
-        """What says nothing is left out, as group, score and versions are in most records. Its lists are the episode's own:
-        ``dataclasses.asdict`` would copy every token."""
-        turns = {
-            "turns": [dict(vars(turn)) for turn in self.turns],
-            "prefix": [dict(vars(turn)) for turn in self.prefix],
-        }
-        record = vars(self) | turns
-        for turn in (*record["prefix"], *record["turns"]):
-            _without(turn, versions=[], parsed=True, shared=False, summary=False, entropies=[], **_NO_FORM)
-        _without(record, group="", score=None, shaping={}, prefix=[], guidance="", parent=None)
-        _without(record, trained=True, trains_thoughts=True)
-        return record
+        """Its lists are the episode's own: ``dataclasses.asdict`` would copy every token."""
+        record = _told(self)
+        turns = {name: [_told(turn) for turn in record[name]] for name in ("turns", "prefix") if name in record}
+        return record | turns
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Episode:
@@ -196,8 +187,12 @@ class Episode:
         return cls(**{**data, **turns, "outcome": Outcome(data["outcome"])})
 
 
-def _without(record: dict[str, Any], **usual: Any) -> None:
-    """Leave out keys that have their usual value."""
-    for key, value in usual.items():
-        if record[key] == value:
-            del record[key]
+@cache
+def _usual(kind: type) -> dict[str, Any]:
+    quiet = [item for item in fields(kind) if item.name in _QUIET]
+    return {item.name: item.default if item.default_factory is MISSING else item.default_factory() for item in quiet}
+
+
+def _told(item: Turn | Episode) -> dict[str, Any]:
+    usual = _usual(type(item))
+    return {name: value for name, value in vars(item).items() if name not in usual or value != usual[name]}

@@ -36,17 +36,13 @@ class LockstepBatch:
         self._fire_when_complete()
         try:
             return await future
-        finally:
-            self._withdraw(place, future)
+        finally:  # an episode that was cancelled while others were still to ask is in no batch
+            if self._waiting.get(place, (None, None))[1] is future:
+                del self._waiting[place]
 
     def leave(self) -> None:
         self._playing -= 1
         self._fire_when_complete()
-
-    def _withdraw(self, place: int, future: asyncio.Future[Sample]) -> None:
-        """An episode that was cancelled while others were still to ask is in no batch."""
-        if self._waiting.get(place, (None, None))[1] is future:
-            del self._waiting[place]
 
     def _fire_when_complete(self) -> None:
         if not self._waiting or len(self._waiting) < self._playing:

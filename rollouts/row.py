@@ -24,16 +24,6 @@ class Row:
     rewards: list[float]
 
 
-def to_row(episode: Episode, reward: str) -> Row:
-    """The only row of an episode that was played without a window.
-
-    Raises:
-        ValueError: as ``to_rows``, and where there are several rows.
-    """
-    (row,) = to_rows(episode, reward)
-    return row
-
-
 def to_rows(episode: Episode, reward: str) -> list[Row]:
     """Lay the turns end to end, in a row of its own from each that begins a window; ``reward`` is the name of the
     chosen reward (``Turn.trained``). Each turn is in one row.

@@ -11,6 +11,7 @@ from rollouts.episode import Turn
 from rollouts.prompt_forms.form import PromptForm
 from rollouts.prompt_forms.plain import PLAIN_FORM
 from rollouts.prompts import PromptStyle
+from rollouts.sampling import request_id
 from rollouts.summaries import Summaries
 from rollouts.window import Window
 
@@ -31,7 +32,8 @@ class EpisodeSpec:
     ``prompt`` names the group of samples: the game's key where it is played by one group only.
     ``grade_unfinished``: the environment grades an episode that was cut off (``Environment.grades_unfinished``).
     ``window``: how much of the episode the policy sees, or when it sums up what came before; None for all.
-    ``prefix``: actions that are replayed before the policy's first turn; ``max_turns`` counts its own turns alone.
+    ``prefix``: actions that are replayed before the policy's first turn; ``max_turns`` counts its own turns alone. ``said``: the whole
+    answers in which these actions were given; () tells them as a demonstration that ends with them, so that no later action shows.
     ``guidance``: a line that the first message has before the goal.
     ``branch``: turns of another sample with which it begins; ``max_turns`` counts them.
     ``named``: further rewards to record, by name.
@@ -49,8 +51,18 @@ class EpisodeSpec:
     grade_unfinished: bool = False
     window: Window | Summaries | None = None
     prefix: tuple[str, ...] = ()
+    said: tuple[str, ...] = ()
     guidance: str = ""
     branch: Branch | None = None
     named: Mapping[str, Reward] = field(default_factory=dict)
     void: str = ""
     form: PromptForm = PLAIN_FORM
+
+    @property
+    def group(self) -> str:
+        return self.prompt or self.task.key
+
+    @property
+    def request_id(self) -> str:
+        """Under which rollout servers know the episode."""
+        return request_id(self.step, self.group, self.sample)

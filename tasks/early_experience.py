@@ -68,12 +68,12 @@ def rows_file(folder: Path) -> Path:
 
 
 def specs(demonstration: Episode, base: EpisodeSpec, count: int) -> list[EpisodeSpec]:
-    """``count`` draws at each state. ``base`` is of the demonstration's game; a sample's number tells its turn and its place there,
-    and so its seed."""
-    actions = tuple(turn.action for turn in demonstration.turns)
+    """``count`` draws at each state, which is told as the demonstration tells it, thoughts included. ``base`` is of the
+    demonstration's game; a sample's number tells its turn and its place there, and so its seed."""
+    actions, said = (tuple(getattr(turn, part) for turn in demonstration.turns) for part in ("action", "said"))
     one = replace(base, max_turns=1, prompt=base.task.key)
     places = [(turn, turn * count + place) for turn in range(len(actions)) for place in range(count)]
-    return [replace(one, prefix=actions[:turn], sample=sample) for turn, sample in places]
+    return [replace(one, prefix=actions[:turn], said=said[:turn], sample=sample) for turn, sample in places]
 
 
 def distinct(demonstration: Episode, drawn: Sequence[Episode]) -> list[Episode]:

@@ -3,6 +3,7 @@ that task."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -73,18 +74,18 @@ def tested(config: DictConfig) -> list[tuple[str, str]]:
 
     ``ENV/TASK`` is a task of another environment; any other name is one of the run's own.
     """
-    return [_split(config, str(name)) for name in config.eval.tasks] or [own(config)]
+
+    def named(name: str) -> tuple[str, str]:
+        env, _, task = name.partition("/")
+        return (env, task) if task and known(env) else (str(config.env.name), name)
+
+    return [named(str(name)) for name in config.eval.tasks] or [own(config)]
 
 
 def own(config: DictConfig) -> tuple[str, str]:
     """What the run trains on: a task, or the name of its mixture, whose evaluation set holds the tasks in
     proportion."""
     return str(config.env.name), str(config.env.task)
-
-
-def _split(config: DictConfig, name: str) -> tuple[str, str]:
-    env, _, task = name.partition("/")
-    return (env, task) if task and known(env) else (str(config.env.name), name)
 
 
 def env_node(config: DictConfig, name: str) -> dict[str, Any]:
@@ -131,22 +132,12 @@ def response_length(config: DictConfig, turns: int) -> int:
 def evaluation_settings(config: DictConfig, folder: Path) -> list[EvaluationSetting]:
     """Every evaluation set at every temperature, once ``prepare_evaluation_sets`` and ``prepare_tasks`` have listed
     the games."""
-    evaluation_sets = [_evaluation_set(config, folder, *names) for names in tested(config)]
-    pairs = [
-        (evaluation_set, float(temperature))
-        for evaluation_set in evaluation_sets
-        for temperature in config.eval.temperatures
-    ]
-    samples_per_game = int(config.eval.samples_per_game)
-    return [
-        EvaluationSetting(
-            label(config.env.name, evaluation_set.env, evaluation_set.task, temperature) if i else "",
-            evaluation_set,
-            temperature,
-            samples_per_game,
-        )
-        for i, (evaluation_set, temperature) in enumerate(pairs)
-    ]
+    sets = [_evaluation_set(config, folder, *names) for names in tested(config)]
+    settings: list[EvaluationSetting] = []
+    for one, temperature in itertools.product(sets, map(float, config.eval.temperatures)):
+        name = label(config.env.name, one.env, one.task, temperature) if settings else ""
+        settings.append(EvaluationSetting(name, one, temperature, int(config.eval.samples_per_game)))
+    return settings
 
 
 def label(own_env: str, env: str, task: str, temperature: float) -> str:

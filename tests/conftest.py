@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import os
-import pickle
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from hydra._internal.config_repository import ConfigRepository
-from hydra.core.config_store import ConfigStore
-from hydra.core.object_type import ObjectType
+
+from envs.pool import EnvPool
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
@@ -20,28 +20,6 @@ os.environ.setdefault("VERL_PLATFORM", "cpu")
 os.environ.setdefault("VERL_USE_EXTERNAL_MODULES", "verl_plugin")
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 os.environ.setdefault("RAY_worker_niceness", "0")
-
-# Thousands of configs are composed here. For each, Hydra copies the one store of all schemas and reads the same 25 files
-# and nodes.
-ConfigStore.__deepcopy__ = lambda self, memo: self  # type: ignore[attr-defined]
-_load, _loaded = ConfigRepository.load_config, {}
-
-
-def _load_once(repository: ConfigRepository, config_path: str) -> object:
-    """As the first time, unless a file was written or a node was stored since."""
-    source = repository._find_object_source(config_path, ObjectType.CONFIG)
-    if source is None:
-        return None
-    name, scheme = source._normalize_file_name(config_path), source.scheme()
-    node = ConfigStore.instance()._load(name) if scheme == "structured" else None
-    written = Path(source.path, name).stat().st_mtime_ns if scheme == "file" else 0
-    key = (scheme, source.path, source.provider, name, written, id(node))
-    if key not in _loaded:
-        _loaded[key] = (node, pickle.dumps(_load(repository, config_path)))  # the node, so that its id stays its own
-    return pickle.loads(_loaded[key][1])
-
-
-ConfigRepository.load_config = _load_once
 
 
 @pytest.hookimpl(wrapper=True)
@@ -104,3 +82,24 @@ def game_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     mine = tmp_path_factory.getbasetemp()
     session = mine.parent if "PYTEST_XDIST_WORKER" in os.environ else mine
     return Path(os.environ.get("TURNGRID_CACHE") or session / "turngrid cache")
+
+
+@pytest.fixture(scope="module")
+def runner() -> Iterator[asyncio.Runner]:
+    """The event loop of a module's pools."""
+    with asyncio.Runner() as runner:
+        yield runner
+
+
+@pytest.fixture(scope="module")
+def one_process(runner: asyncio.Runner) -> Iterator[Callable[[str], EnvPool]]:
+    """A pool of one process for an environment, which lists what it would accept; it ends with the module's tests."""
+    with ExitStack() as stack:
+
+        def pool(environment: str) -> EnvPool:
+            made = EnvPool(environment, workers=1, step_deadline_s=60.0, legal=True)
+            runner.run(made.__aenter__())
+            stack.callback(lambda: runner.run(made.close()))
+            return made
+
+        yield pool

@@ -75,5 +75,4 @@ def _built_on(names: Sequence[str]) -> dict[str, list[str]]:
 
 
 def _shipped(group: str, folder: str) -> str:
-    names = sorted(path.stem for path in (ROOT / folder).glob("*.yaml"))
-    return f"  {group + '=':<11}" + (" | ".join(names) or "none shipped yet")
+    return f"  {group + '=':<11}" + " | ".join(sorted(path.stem for path in (ROOT / folder).glob("*.yaml")))

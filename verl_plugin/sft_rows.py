@@ -75,30 +75,18 @@ def record_experience(run: DictConfig, codec: TokenCodec) -> list[Episode]:
     """The same for the rows in ``run.experience.rows``. What was seen can be long and would swamp the loss: its end is cut off."""
     path, form = Path(run.experience.rows), prompt_form(run.get("prompt"))
     whole = [with_ids(episode, codec, form=form) for episode in read_episodes(path)]
-    fitting = [
-        row for row in map(_predicted if run.experience.kind == WORLD_MODEL else _same, whole) if _fits(row, run)
-    ]
+    if run.experience.kind == WORLD_MODEL:
+        cut = ([replace(turn, action_ids=turn.action_ids[:SEEN_TOKENS]) for turn in row.turns] for row in whole)
+        whole = [replace(row, turns=turns) for row, turns in zip(whole, cut, strict=True)]
+    lengths = (len(row.prompt_ids) + sum(len(turn.action_ids) for turn in row.turns) for row in whole)
+    fitting = [row for row, length in zip(whole, lengths, strict=True) if length <= run.max_tokens]
     if not fitting:
         raise ValueError("demos.experience gave no row to learn from: raise demos.alternatives, or leave it out")
     if len(fitting) < len(whole):
-        print(
-            f"turngrid: {len(whole) - len(fitting)} of {len(whole)} rows have no room in {run.max_tokens} tokens",
-            flush=True,
-        )
+        left_out = f"{len(whole) - len(fitting)} of {len(whole)} rows"
+        print(f"turngrid: {left_out} have no room in {run.max_tokens} tokens", flush=True)
     write_episodes(path, fitting)
     return fitting
-
-
-def _predicted(row: Episode) -> Episode:
-    return replace(row, turns=[replace(turn, action_ids=turn.action_ids[:SEEN_TOKENS]) for turn in row.turns])
-
-
-def _same(row: Episode) -> Episode:
-    return row
-
-
-def _fits(row: Episode, run: DictConfig) -> bool:
-    return len(row.prompt_ids) + sum(len(turn.action_ids) for turn in row.turns) <= run.max_tokens
 
 
 class PredictThenImitate(Sampler[list[int]]):

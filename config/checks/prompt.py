@@ -6,9 +6,12 @@ from collections.abc import Iterator
 
 from omegaconf import DictConfig
 
-from config.prompts import form_of
+from algorithms.registry import FORM
+from config.prompts import form_of, several_rows
 from envs.environment import Environment
 from envs.registry import make_environment
+from rollouts.summaries import Summaries
+from rollouts.window import summed_up, window_of
 from tasks.evaluation_sets import env_node, tested
 
 
@@ -50,14 +53,26 @@ def little_room(config: DictConfig) -> str | None:
     """Thoughts in one growing row use up its tokens."""
     env, room = config.env, config.data.max_response_length
     form = form_of(config)
-    if (
-        not (form.thinks or form.parts)
-        or config.prompt.history is not None
-        or env.max_turns * env.max_action_tokens <= room
-    ):
+    if not (form.thinks or form.parts) or several_rows(config) or env.max_turns * env.max_action_tokens <= room:
         return None
     return (
         f"an answer may have env.max_action_tokens={env.max_action_tokens} tokens and an episode's row holds "
         f"data.max_response_length={room}: if all are used, an episode ends out of context after {room // env.max_action_tokens} of "
         f"{env.max_turns} turns; prompt.history=2 gives each turn a row of its own"
+    )
+
+
+def few_summaries(config: DictConfig) -> str | None:
+    """So many answers in a row, in so many rows, are fewer than the turns."""
+    env, place = config.env, f"{FORM}.{summed_up(config.get(FORM))}"
+    rules = window_of(env, form_of(config), config.get(FORM))
+    if not isinstance(rules, Summaries) or rules.most is None:
+        return None
+    by_tokens = rules.tokens and max(1, rules.tokens // env.max_action_tokens)
+    a_row = min(answers for answers in (rules.turns, by_tokens) if answers)
+    if (turns := a_row * (rules.most + 1)) >= env.max_turns:
+        return None
+    return (
+        f"a row of {a_row} answers of env.max_action_tokens={env.max_action_tokens} is summed up, at most {place}.most={rules.most} times: "
+        f"if all are used, an episode ends out of context after {turns} of {env.max_turns} turns; raise {place}.most"
     )

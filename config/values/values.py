@@ -18,6 +18,7 @@ from config.values import verl_limits
 from config.values.limits import MISSING, TYPES, Limit, Range, Types, Words
 from config.values.verl_types import verl_keys
 from envs.names import meant
+from records.plain_config import plain
 
 Limits = Mapping[str, Limit]
 SHOWN = 60  # letters of a value that a message repeats
@@ -36,7 +37,8 @@ def check(config: DictConfig, settings: Mapping[str, type], *, resolve: bool = F
         OmegaConfBaseException: an interpolation to nowhere.
     """
     limits = limits_of(*settings.items())
-    for key, value in _walk(OmegaConf.to_container(config, resolve=resolve)):
+    whole = OmegaConf.to_container(config, resolve=True) if resolve else plain(config)
+    for key, value in _walk(whole):
         if problem := _problem(key, value, limits):
             raise ConfigError(f"{key}={shown(value)} {problem}{because(config, key)}")
         if isinstance(value, dict) and (unknown := _unknown(key, value)):

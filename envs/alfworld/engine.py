@@ -96,23 +96,16 @@ class Engine:
         """The commands that apply now, each with the planner's number of its operator."""
         if self._commands is None:
             self._commands = {}
-            for number in self._applicable():
-                self._commands.setdefault(self._written[number][1], number)
+            count = self._library.get_applicable_operators_count()
+            if count > len(self._buffer):
+                self._buffer = (fast_downward.Operator * (2 * count))()
+            self._library.get_applicable_operators(self._buffer)
+            for operator in self._buffer[:count]:
+                self._effects[operator.id] = operator.nb_effect_atoms
+                if operator.id not in self._written:
+                    self._written[operator.id] = self._read(operator.name)
+                self._commands.setdefault(self._written[operator.id][1], operator.id)
         return self._commands
-
-    def _applicable(self) -> list[int]:
-        count = self._library.get_applicable_operators_count()
-        if count > len(self._buffer):
-            self._buffer = (fast_downward.Operator * (2 * count))()
-        self._library.get_applicable_operators(self._buffer)
-        return [self._known(self._buffer[place]) for place in range(count)]
-
-    def _known(self, operator: Any) -> int:
-        number = operator.id
-        self._effects[number] = operator.nb_effect_atoms
-        if number not in self._written:
-            self._written[number] = self._read(operator.name)
-        return number
 
     def _read(self, operator: str) -> tuple[str, str, Bindings]:
         """Action, command and bindings of an operator, which the planner names by its action and its arguments.

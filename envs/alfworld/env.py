@@ -47,7 +47,7 @@ class AlfWorldEnv(TextEnv):
         won = self._engine.won
         met = self._met(won)
         self._best = max(self._best, met)
-        self._follow(command)
+        self._plan = self._plan[1:] if self._plan[:1] == (command,) else ()  # as long as the agent keeps to it
         self._shown = self._see(NOTHING if answer is None else answer, self._shown.goal)
         info = {"goal_conditions": met, "goal_conditions_total": self._goal.total, TASK_TYPE: self._goal.task_type}
         score = float(self._best - self._at_first)
@@ -56,10 +56,6 @@ class AlfWorldEnv(TextEnv):
     def _met(self, won: bool) -> int:
         """All conditions exactly where the engine says that the game is won."""
         return self._goal.total if won else min(self._goal.met(self._engine.facts), self._goal.total - 1)
-
-    def _follow(self, command: str) -> None:
-        """The rest of the expert's plan, as long as the agent keeps to it."""
-        self._plan = self._plan[1:] if self._plan[:1] == (command,) else ()
 
     def _see(self, text: str, goal: str) -> Observation:
         legal = tuple(sorted(self._engine.commands)) if self._legal else ()

@@ -64,7 +64,9 @@ def _searched(engine: Engine, introduction: str, limit: int) -> list[str]:
 
 def _handcoded(engine: Engine, introduction: str, goal: Goal, seed: int, limit: int) -> list[str]:
     with tempfile.TemporaryDirectory() as folder, _drawing_from(seed):
-        Path(folder, "traj_data.json").write_text(json.dumps(_trajectory(goal)))
+        params = {"object_target": goal.target, "parent_target": goal.receptacle, "toggle_target": goal.lamp}
+        told = {"task_type": goal.task_type, "pddl_params": {**params, "mrecep_target": "", "object_sliced": False}}
+        Path(folder, "traj_data.json").write_text(json.dumps(told))
         with data_folder_kept():
             from alfworld.agents.expert import HandCodedTWAgent
         agent = HandCodedTWAgent(max_steps=limit + 1)
@@ -94,18 +96,6 @@ def _facts(engine: Engine) -> list[NamedFact]:
     shown = engine.names
     held = ((name, things) for name, found in sorted(engine.facts.items()) for things in sorted(found))
     return [NamedFact(name, tuple(shown.get(thing, thing) for thing in things)) for name, things in held]
-
-
-def _trajectory(goal: Goal) -> dict[str, Any]:
-    """What the expert reads of ALFRED's trajectory files."""
-    params = {
-        "object_target": goal.target,
-        "parent_target": goal.receptacle,
-        "toggle_target": goal.lamp,
-        "mrecep_target": "",
-        "object_sliced": False,
-    }
-    return {"task_type": goal.task_type, "pddl_params": params}
 
 
 @contextlib.contextmanager

@@ -77,7 +77,9 @@ def _draft(rng: random.Random, task_type: str, layout: FloorPlan) -> Draft | Non
         return None
     target, goal = rng.choice(candidates)
     draft = Draft(task_type, layout, target, goal, start="")
-    _place_targets(rng, draft)
+    places = _elsewhere(layout, target, goal)
+    for _ in range((2 if task_type == TWO else 1) + rng.randrange(2)):
+        draft.targets.append(draft.add(rng, target, rng.choice(places)))
     if task_type == LIGHT:
         draft.lamp = draft.add(rng, LAMP, rng.choice(_lamp_places(layout)))
     _place_clutter(rng, draft)
@@ -112,13 +114,6 @@ def _elsewhere(layout: FloorPlan, thing: str, kind: str) -> list[str]:
 
 def _lamp_places(layout: FloorPlan) -> list[str]:
     return [name for kind in _LAMP_PLACES for name in layout.of_type(kind)]
-
-
-def _place_targets(rng: random.Random, draft: Draft) -> None:
-    fewest = 2 if draft.task_type == TWO else 1
-    places = _elsewhere(draft.layout, draft.target, draft.goal)
-    for _ in range(fewest + rng.randrange(2)):
-        draft.targets.append(draft.add(rng, draft.target, rng.choice(places)))
 
 
 def _place_clutter(rng: random.Random, draft: Draft) -> None:

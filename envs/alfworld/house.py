@@ -44,13 +44,14 @@ class House:
             found.append(f"{'close' if place in self._open else 'open'} {place}")
         kind = floor_plan.receptacle_type(self.places[place])
         found += [f"use {thing}" for thing in self._in(place) if self._able(thing, "toggle")]
-        found += [f"{verb} {self._held} with {place}" for verb in self._treatments(kind)]
+        if self._held:
+            able = [verb for verb, tool in TOOLS.values() if tool == kind and self._able(self._held, verb)]
+            found += [f"{verb} {self._held} with {place}" for verb in able]
         if self._shut(place):
             return found
         if not self._held:
-            return found + [
-                f"take {thing} from {place}" for thing in self._in(place) if self.things[thing] in carried()
-            ]
+            takes = [thing for thing in self._in(place) if self.things[thing] in carried()]
+            return found + [f"take {thing} from {place}" for thing in takes]
         return found + [f"move {self._held} to {place}"] * (self.things[self._held] in floor_plan.holds(kind))
 
     def _in(self, place: str) -> list[str]:
@@ -62,9 +63,6 @@ class House:
 
     def _able(self, thing: str, verb: str) -> bool:
         return self.things[thing] in wheel.constants().VAL_ACTION_OBJECTS[f"{verb.title()}able"]
-
-    def _treatments(self, kind: str) -> list[str]:
-        return [verb for verb, tool in TOOLS.values() if self._held and tool == kind and self._able(self._held, verb)]
 
     def step(self, command: str) -> str:
         """The game's answer; ``won`` says afterwards whether that was it."""

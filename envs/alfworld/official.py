@@ -114,12 +114,7 @@ def modern(data: Mapping[str, Any]) -> dict[str, Any]:
     told = _TASK.search(data["grammar"])
     if told is None:
         raise Rejected("its grammar does not tell the task")
-    grammar = wheel.grammar().replace("UNKNOWN GOAL", told.group(1))
-    return {**data, "pddl_domain": wheel.domain(), "grammar": grammar, "walkthrough": _moved(data.get("walkthrough"))}
-
-
-def _moved(expert_plan: Any) -> Any:
-    """An old plan in today's words; most old files have none."""
-    if not isinstance(expert_plan, list):
-        return None
-    return [_OLD_PUT.sub(r"move \1 to \2", str(command)) for command in expert_plan]
+    grammar, plan = wheel.grammar().replace("UNKNOWN GOAL", told.group(1)), data.get("walkthrough")
+    if isinstance(plan, list):  # most old files have none
+        plan = [_OLD_PUT.sub(r"move \1 to \2", str(command)) for command in plan]
+    return {**data, "pddl_domain": wheel.domain(), "grammar": grammar, "walkthrough": plan}

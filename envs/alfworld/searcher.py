@@ -80,7 +80,9 @@ class Searcher:
         verb, *words = command.split()
         match verb:
             case "go" | "open" | "examine" if "you see" in answer:
-                self._look(" ".join(words[-2:]), answer)
+                place = " ".join(words[-2:])
+                self.seen |= {name: place for name in _NAMED.findall(answer)}
+                self._left = [other for other in self._left if other != place]
             case "take" if answer.startswith("You pick up"):
                 self.held = " ".join(words[:2])
                 self.seen.pop(self.held, None)
@@ -88,10 +90,6 @@ class Searcher:
                 self._put(" ".join(words[:2]), " ".join(words[-2:]))
             case "clean" | "heat" | "cool" if answer.startswith(f"You {verb}"):
                 self._treated.add(" ".join(words[:2]))
-
-    def _look(self, place: str, answer: str) -> None:
-        self.seen |= {name: place for name in _NAMED.findall(answer)}
-        self._left = [other for other in self._left if other != place]
 
     def _put(self, thing: str, place: str) -> None:
         self.held, self.seen[thing] = "", place
@@ -171,9 +169,4 @@ def may_hold(place: str, thing: str) -> bool:
 
 def shut(place: str) -> bool:
     """Whether such a place has to be opened before one sees what is in it."""
-    return place in _openable()
-
-
-@functools.cache
-def _openable() -> frozenset[str]:
-    return frozenset(name.lower() for name in wheel.constants().OPENABLE_CLASS_SET)
+    return place in map(str.lower, wheel.constants().OPENABLE_CLASS_SET)

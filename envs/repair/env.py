@@ -70,7 +70,8 @@ class RepairEnv(TextEnv):
         return commands.clean(action)
 
     def _step(self, command: str) -> RawStep:
-        self._follow(command)
+        on_plan = command in self._expert_plan[self._followed : self._followed + 1]
+        self._followed = self._followed + 1 if on_plan else len(self._expert_plan)
         parsed = commands.parse(command)
         if parsed.verb == "submit":
             return self._graded()
@@ -143,10 +144,6 @@ class RepairEnv(TextEnv):
         stayed = len(instance.PASS_TO_PASS)
         counts = Counts(0, len(instance.FAIL_TO_PASS), stayed, stayed)
         return Grade(counts, Outcome.FINISHED, "nothing was changed", sandbox.level(self._setup.options.mode), 0.0)
-
-    def _follow(self, command: str) -> None:
-        on_plan = self._followed < len(self._expert_plan) and command == self._expert_plan[self._followed]
-        self._followed = self._followed + 1 if on_plan else len(self._expert_plan)
 
     def _observe(self, message: str) -> Observation:
         """``legal`` are commands that always work: edits are without number."""

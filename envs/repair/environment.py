@@ -6,7 +6,7 @@ import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from envs.environment import GameRecord, Params, PromptStyle
 from envs.names import nearest
@@ -14,9 +14,6 @@ from envs.repair.commands import FORM
 from envs.repair.functions import FUNCTIONS
 from envs.repair.repairs import RepairEnvironment, refuse
 from envs.types import TaskError
-
-if TYPE_CHECKING:
-    from envs.repair.env import Setup
 
 _LEVELS = ("easy", "medium", "hard")
 _TURNS = {"easy": 12, "medium": 16, "hard": 24}
@@ -66,12 +63,9 @@ class RepoRepair(RepairEnvironment):
             raise TaskError(
                 f"unknown task {task!r} of repo_repair; did you mean {nearest(task, [*_TASKS, *libraries.TESTS])}?"
             )
-        return {
-            "lines": level if kind == "lines" else "",
-            "tests": level if kind == "tests" else "",
-            "library": task if task in libraries.TESTS else "",
-            "test_split": self.settings.test_split,
-        }
+        sizes = {name: level if kind == name else "" for name in ("lines", "tests")}
+        library = task if task in libraries.TESTS else ""
+        return {**sizes, "library": library, "test_split": self.settings.test_split}
 
     def for_split(self, params: Params, split: str) -> dict[str, Any]:
         """Libraries of a split, and which share of their bugs is its own."""
@@ -104,16 +98,8 @@ class RepoRepair(RepairEnvironment):
 
         return make(params, seed, folder, self._setup(), self.name)
 
-    def _setup(self) -> Setup:
-        from envs.repair.commands import Shape
-        from envs.repair.env import Setup
-        from envs.repair.grading import Options
-        from envs.sandbox.types import Limits
-
-        told = self.settings
-        limits = Limits(told.tests_deadline_s, min(told.tests_deadline_s, _CPU_S), told.memory_mib)
-        shape = Shape(told.show_lines, told.show_chars)
-        return Setup(options=Options(mode=told.sandbox, limits=limits), shape=shape)
+    def cpu_s(self, deadline_s: float) -> float:
+        return min(deadline_s, _CPU_S)
 
 
 def _libraries(tests: str, *, unseen: bool) -> list[str]:

@@ -79,17 +79,11 @@ class GitMirror:
         """The clone of ``owner/name``. Raises ``ProviderError`` where there is none."""
         flat = repo.replace("/", "__")
         names = [f"{flat}.git", flat, f"{repo}.git", repo]
-        found = next(
-            (
-                self.folder / name
-                for name in names
-                if (self.folder / name / "HEAD").is_file() or (self.folder / name / ".git").exists()
-            ),
-            None,
-        )
-        if ".." in repo.split("/") or found is None:
+        folders = [self.folder / name for name in names]
+        found = [place for place in folders if (place / "HEAD").is_file() or (place / ".git").exists()]
+        if ".." in repo.split("/") or not found:
             raise ProviderError(f"no mirror of {repo} in {self.folder} (looked for {', '.join(names)})")
-        return found
+        return found[0]
 
     def checkout(self, instance: Instance, folder: Path) -> None:
         clone, commit = self.clone(instance.repo), instance.base_commit

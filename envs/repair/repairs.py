@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import sys
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from envs.environment import Environment, Params
@@ -10,6 +11,8 @@ from envs.types import TaskError
 
 if TYPE_CHECKING:
     from envs.repair.env import Setup
+    from envs.repair.instance import Instance
+    from envs.repair.providers import RepoProvider
     from envs.text_env import TextEnv
 
 _POSITIVE = ("tests_deadline_s", "memory_mib", "show_lines", "show_chars")
@@ -39,8 +42,27 @@ class RepairEnvironment(Environment):
     def scores_only_at_end(self, params: Params) -> bool:
         return True
 
+    def _setup(self) -> Setup:
+        """Whose tests run where: the user's interpreter is another one where the settings name it (``python``)."""
+        from envs.repair.commands import Shape
+        from envs.repair.env import Setup
+        from envs.repair.grading import Options
+        from envs.sandbox.types import Limits
+
+        told = self.settings
+        limits = Limits(told.tests_deadline_s, self.cpu_s(told.tests_deadline_s), told.memory_mib)
+        options = Options(told.sandbox, getattr(told, "python", "") or sys.executable, limits)
+        return Setup(self.provider, options, Shape(told.show_lines, told.show_chars))
+
     @abc.abstractmethod
-    def _setup(self) -> Setup: ...
+    def cpu_s(self, deadline_s: float) -> float:
+        """Seconds of a processor that a run of tests may take within ``deadline_s``."""
+
+    def provider(self, instance: Instance) -> RepoProvider:
+        """Where an instance's repository comes from: the instance itself, which holds its files."""
+        from envs.repair.providers import InlineFiles
+
+        return InlineFiles()
 
 
 def refuse(settings: Any) -> None:

@@ -18,7 +18,6 @@ from envs.repair.repairs import RepairEnvironment, refuse
 from envs.types import TaskError
 
 if TYPE_CHECKING:
-    from envs.repair.env import Setup
     from envs.repair.instance import Instance
     from envs.repair.providers import RepoProvider
     from envs.repair.rows import Row
@@ -64,7 +63,10 @@ class SweGym(RepairEnvironment):
     def parse_task(self, task: str) -> dict[str, Any]:
         match = _TASK.fullmatch(str(task))
         if not match or match["level"] not in (None, *LEVELS):
-            raise TaskError(f"unknown task {task!r} of swegym; did you mean {_nearest(str(task))}?")
+            names = ["all", *PAPER_REPOS, *(repo.split("/")[-1] for repo in PAPER_REPOS)]
+            sized = [f"{name}-{measure}-{level}" for name in names for measure in BINS for level in LEVELS]
+            near = nearest(str(task), [*names, *sized])
+            raise TaskError(f"unknown task {task!r} of swegym; did you mean {near}?")
         _refuse(self.settings)
         return {**match.groupdict(), "checked_with": _environment(self.settings)}
 
@@ -111,33 +113,21 @@ class SweGym(RepairEnvironment):
             low, high = told.test_share, validated
         return [row for row in rows(told.instances) if low <= row.place < high]
 
-    def _setup(self) -> Setup:
-        import sys
+    def cpu_s(self, deadline_s: float) -> float:
+        return 4 * deadline_s
 
-        from envs.repair.commands import Shape
-        from envs.repair.env import Setup
-        from envs.repair.grading import Options
-        from envs.sandbox.types import Limits
+    def provider(self, instance: Instance) -> RepoProvider:
+        """``auto``: the instance's own files, else a mirror, else an image."""
+        from envs.repair.container import ContainerImage
+        from envs.repair.providers import GitMirror
 
         told = self.settings
-        limits = Limits(wall_s=told.tests_deadline_s, cpu_s=4 * told.tests_deadline_s, memory_mib=told.memory_mib)
-        options = Options(told.sandbox, told.python or sys.executable, limits)
-        return Setup(lambda instance: provider(instance, told), options, Shape(told.show_lines, told.show_chars))
-
-
-def provider(instance: Instance, settings: Settings) -> RepoProvider:
-    """Where this instance's repository comes from; ``auto``: its own files, else a mirror, else an image."""
-    from envs.repair.container import ContainerImage
-    from envs.repair.providers import GitMirror, InlineFiles
-
-    kind = settings.provider
-    if kind == "auto":
-        kind = "inline" if instance.files else "git" if settings.mirror_dir else "container"
-    if kind == "inline":
-        return InlineFiles()
-    if kind == "git":
-        return GitMirror(Path(settings.mirror_dir).expanduser())
-    return ContainerImage(settings.container_image)
+        kind = told.provider
+        if kind == "auto":
+            kind = "inline" if instance.files else "git" if told.mirror_dir else "container"
+        if kind == "inline":
+            return super().provider(instance)
+        return GitMirror(Path(told.mirror_dir).expanduser()) if kind == "git" else ContainerImage(told.container_image)
 
 
 def _refuse(settings: Settings) -> None:
@@ -162,9 +152,8 @@ def _refuse(settings: Settings) -> None:
 def _environment(settings: Settings) -> str:
     """A hash of what an instance is checked with: another interpreter or another mirror may accept other instances."""
     folder = Path(settings.mirror_dir).expanduser() if settings.mirror_dir else None
-    clones = (
-        sorted(f"{path.parent.name}/{path.name}" for path in [*folder.glob("*"), *folder.glob("*/*")]) if folder else []
-    )
+    paths = [*folder.glob("*"), *folder.glob("*/*")] if folder else []
+    clones = sorted(f"{path.parent.name}/{path.name}" for path in paths)
     what = [settings.provider, settings.container_image, settings.python, settings.tests_deadline_s, clones]
     return hashlib.sha256(json.dumps(what).encode()).hexdigest()[:16]
 
@@ -187,9 +176,3 @@ def _no_instances(params: Params, split: str, found: Sequence[Row]) -> str:
     wanted = params["repo"] + (f"-{params['measure']}-{params['level']}" if params["measure"] else "")
     there = ", ".join(repos[:12]) or "none"
     return f"env.task={wanted}: split {split} has no such instance among {len(found)} rows (repositories: {there})"
-
-
-def _nearest(task: str) -> str:
-    names = ["all", *PAPER_REPOS, *(repo.split("/")[-1] for repo in PAPER_REPOS)]
-    sized = [f"{name}-{measure}-{level}" for name in names for measure in BINS for level in LEVELS]
-    return nearest(task, [*names, *sized])

@@ -107,7 +107,8 @@ class Workspace:
         is_folder = any(known.startswith(f"{path}/") for known in self.paths)
         if not is_plain_path(path) or above.intersection(self.paths) or is_folder:
             raise ValueError(f"{path} cannot be a file of this repository")
-        if path not in self._known and not self._texts and _leads_out(self.base, path):
+        links = ((self.base / part).is_symlink() for part in (path, *Path(path).parents))  # which may lead anywhere
+        if path not in self._known and not self._texts and any(links):
             raise ValueError(f"{path} leaves the repository")
         if len(text) > _TOO_BIG:
             raise ValueError(f"{path} would be longer than {_TOO_BIG} characters")
@@ -196,8 +197,3 @@ def _files_below(folder: Path) -> Iterator[str]:
             path = Path(above) / name
             if path.is_file() and not path.is_symlink():
                 yield path.relative_to(folder).as_posix()
-
-
-def _leads_out(base: Path, path: str) -> bool:
-    """True where a link of the repository stands in the way."""
-    return (base / path).is_symlink() or any((base / above).is_symlink() for above in Path(path).parents)

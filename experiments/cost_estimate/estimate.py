@@ -13,7 +13,6 @@ from config.lora import adapter_parameters
 from config.method_settings import has_critic
 from experiments.cost_estimate import calibrate, duration, gpu, gpu_time
 from experiments.cost_estimate.duration import Forecast
-from experiments.cost_estimate.gpu_time import SAMPLED, TOKENS
 from experiments.cost_estimate.memory import GIB, Headroom, disk, memory
 from experiments.cost_estimate.needs import Needs, needs
 from experiments.cost_estimate.throughput import ThroughputProfile, machine
@@ -110,11 +109,8 @@ def _amounts(
     for row in _samples(config, wanted, profile):
         table.add_row(*row)
     for headroom in headrooms:
-        table.add_row(
-            headroom.what,
-            f"{headroom.needed / GIB:.2f} GiB"
-            + f" of {headroom.free / GIB:.0f} in {headroom.place}" * bool(not config.estimate_gpu),
-        )
+        free = "" if config.estimate_gpu else f" of {headroom.free / GIB:.0f} in {headroom.place}"
+        table.add_row(headroom.what, f"{headroom.needed / GIB:.2f} GiB{free}")
     return table
 
 
@@ -128,7 +124,9 @@ def _units(config: DictConfig, wanted: Needs) -> str:
 
 def _samples(config: DictConfig, wanted: Needs, profile: ThroughputProfile | None) -> list[tuple[str, str]]:
     allocation = wanted.allocation
-    tokens, sampled = (profile.tokens or TOKENS, profile.sampled or SAMPLED) if profile else (TOKENS, SAMPLED)
+    tokens, sampled = gpu_time.tokens(config)
+    if profile:
+        tokens, sampled = profile.tokens or tokens, profile.sampled or sampled
     rows = [("demonstrations", str(allocation.demonstrations))]
     if config.demos.experience:
         drawn = config.demos.alternatives

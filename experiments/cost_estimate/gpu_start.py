@@ -31,16 +31,13 @@ def check(config: DictConfig, say: Callable[[str], None]) -> None:
         return
     number = int(config.trainer.n_gpus_per_node) * int(config.trainer.nnodes)
     card = cards.name_of(config), number
-    if found := [*gpu.problems(config, card, shape), *_host(config, gpu.host_bytes(config, shape))]:
+    found, needed = gpu.problems(config, card, shape), gpu.host_bytes(config, shape)
+    if needed > 0.95 * (there := psutil.virtual_memory().total * int(config.trainer.nnodes)):
+        words = f"offload_policy keeps {needed / GB:.0f} GB in the machine's memory"
+        found.append(f"{words}, which has {there / GB:.0f}")
+    if found:
         raise ConfigError(f"this does not fit: {'; '.join(found)}")
     say(f"{gpu.memory_bytes(config, card, shape) / GB:.0f} of a GPU's {card[0]} needed{_time(config, shape, number)}")
-
-
-def _host(config: DictConfig, needed: float) -> list[str]:
-    there = psutil.virtual_memory().total * int(config.trainer.nnodes)
-    if needed <= 0.95 * there:
-        return []
-    return [f"offload_policy keeps {needed / GB:.0f} GB in the machine's memory, which has {there / GB:.0f}"]
 
 
 def _time(config: DictConfig, shape: Shape, number: int) -> str:

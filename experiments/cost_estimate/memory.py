@@ -43,15 +43,15 @@ class Headroom:
 def disk(config: DictConfig, needs: Needs, shape: Shape | None, profile: ThroughputProfile | None) -> list[Headroom]:
     cache, output = cache_dir(config) or cache_root(), Path(config.output_dir).expanduser().absolute()
     games = needs.to_make * (profile.game_bytes if profile else GAME_BYTES)
+    run = _run_bytes(config, needs, shape, profile)
+
+    def free(folder: Path) -> int:
+        return shutil.disk_usage(next(place for place in (folder, *folder.parents) if place.exists())).free
+
     return [
-        _headroom("disk for games", cache, games),
-        _headroom("disk for the run", output, _run_bytes(config, needs, shape, profile)),
+        Headroom("disk for games", str(cache), games, free(cache)),
+        Headroom("disk for the run", str(output), run, free(output)),
     ]
-
-
-def _headroom(what: str, folder: Path, needed: float) -> Headroom:
-    there = next(place for place in (folder, *folder.parents) if place.exists())
-    return Headroom(what, str(folder), needed, shutil.disk_usage(there).free)
 
 
 def _run_bytes(config: DictConfig, needs: Needs, shape: Shape | None, profile: ThroughputProfile | None) -> float:

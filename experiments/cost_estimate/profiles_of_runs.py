@@ -24,16 +24,9 @@ from tasks.splits import read_tasks
 def measure(config: DictConfig, folder: Path, source: str) -> ThroughputProfile:
     """The rates of a run that ended and was never interrupted."""
     seconds = stage_seconds(folder)
-    parts = (
-        _games(folder, seconds),
-        _demonstrations(folder, seconds, config),
-        _sft(folder, seconds),
-        _rl(folder, seconds),
-    )
-    evaluation = _evaluation(folder, seconds["evaluation"])
-    return ThroughputProfile(
-        source, time.time(), os.getloadavg()[0], **evaluation, **{k: v for part in parts for k, v in part.items()}
-    )
+    made = _games(folder, seconds) | _demonstrations(folder, seconds, config) | _sft(folder, seconds)
+    rates = {**made, **_rl(folder, seconds), **_evaluation(folder, seconds["evaluation"])}
+    return ThroughputProfile(source, time.time(), os.getloadavg()[0], **rates)
 
 
 def _games(folder: Path, seconds: dict[str, float]) -> dict[str, float | None]:
@@ -97,12 +90,7 @@ def _episodes(episodes: Sequence[Episode]) -> dict[str, float]:
     actions = [sum(len(turn.action_ids) for turn in episode.turns) for episode in episodes]
     context = [sum(len(turn.context_ids) for turn in episode.turns) for episode in episodes]
     prompts = [len(episode.prompt_ids) for episode in episodes]
-    turns = fmean(len(episode.turns) for episode in episodes)
-    return {
-        "tokens": fmean(map(sum, zip(prompts, actions, context, strict=True))),
-        "sampled": fmean(actions),
-        "turns": turns,
-    }
+    return {"tokens": fmean(map(sum, zip(prompts, actions, context, strict=True))), "sampled": fmean(actions)}
 
 
 def _size(folder: Path) -> int:

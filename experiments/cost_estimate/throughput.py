@@ -43,7 +43,7 @@ class ThroughputProfile:
         sft_start, sft_step: seconds before and after the steps, and of one step.
         rl_start, rl_step, rl_save: the same, and of one checkpoint.
         evaluation_start, evaluation_sample: the same, and of one game played by one model.
-        tokens, sampled, turns: of an RL episode, on average (tokens: prompt, actions and observations).
+        tokens, sampled: of an RL episode, on average (tokens: prompt, actions and observations).
         episode_bytes, checkpoint_bytes, model_bytes: on disk.
     """
 
@@ -63,7 +63,6 @@ class ThroughputProfile:
     rl_save: float | None = None
     tokens: float | None = None
     sampled: float | None = None
-    turns: float | None = None
     episode_bytes: float = 0.0
     checkpoint_bytes: float = 0.0
     model_bytes: float = 0.0
@@ -85,19 +84,15 @@ def kind(config: DictConfig) -> str:
     said: Any = OmegaConf.to_container(config)
     known = json.dumps({**said, "seed": 0}, sort_keys=True, default=str)
     if known not in _kinds:
-        _kinds[known] = _kind(config)
+        plain = OmegaConf.create(OmegaConf.to_container(config, resolve=True))
+        for key, value in NORMAL.items():
+            OmegaConf.update(plain, key, value, force_add=True)
+        text = json.dumps([machine(), identity(plain), config.cluster.name, config.env.workers], sort_keys=True)
+        _kinds[known] = hashlib.sha256(text.encode()).hexdigest()[:8]
     return _kinds[known]
 
 
 _kinds: dict[str, str] = {}  # a sweep asks for each of its seeds
-
-
-def _kind(config: DictConfig) -> str:
-    plain = OmegaConf.create(OmegaConf.to_container(config, resolve=True))
-    for key, value in NORMAL.items():
-        OmegaConf.update(plain, key, value, force_add=True)
-    text = json.dumps([machine(), identity(plain), config.cluster.name, config.env.workers], sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
 def profile_file(config: DictConfig, cache_root: Path) -> Path:

@@ -24,6 +24,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from omegaconf import DictConfig
 
@@ -33,7 +34,11 @@ from experiments.evaluate import composed
 from experiments.evaluation.policies import PolicyRef, policies
 from records.process.exit_codes import Refusal, answered, own_words, say
 
-PAGE, TABLE = "credit_quality.html", "table.md"
+if TYPE_CHECKING:
+    from experiments.credit_quality.insight import Insight
+    from experiments.credit_quality.methods import Method
+
+PAGE, EPISODES, TABLE = "credit_quality.html", "episodes.html", "table.md"
 
 
 @dataclass
@@ -60,11 +65,22 @@ def _run(arguments: list[str]) -> int:
     _refuse(options)
     policy, overrides, config = asked(words, overrides)
     _refuse_policy(options, config, policy)
+    print(_measured(options, config, policy, _chosen(options, overrides, policy)), flush=True)
+    return 0
+
+
+def _chosen(options: Options, overrides: list[str], policy: PolicyRef) -> list[Method]:
+    """Before any game is played."""
     from experiments.credit_quality.methods import STANDARD, methods
 
-    chosen = methods(_listed(options.methods) or list(STANDARD), overrides)
-    print(_measured(options, config, policy, chosen), flush=True)
-    return 0
+    named = _listed(options.methods)
+    found = methods(named or list(STANDARD), overrides)
+    if policy.kind == "checkpoint":
+        return found
+    if bad := next((method for method in found if method.needs and named), None):
+        needs = " and ".join(sorted(bad.needs))
+        raise Refusal(f"methods: {bad.label} needs {needs}, and {policy.label} is no model that has any")
+    return [method for method in found if not method.needs]
 
 
 def asked(words: Sequence[str], overrides: list[str]) -> tuple[PolicyRef, list[str], DictConfig]:
@@ -105,7 +121,8 @@ def _refuse_policy(options: Options, config: DictConfig, policy: PolicyRef) -> N
         raise Refusal("eval.tasks: one task is measured, that of env.task=")
 
 
-def _measured(options: Options, config: DictConfig, policy: PolicyRef, chosen: Sequence[object]) -> str:
+def _measured(options: Options, config: DictConfig, policy: PolicyRef, chosen: Sequence[Method]) -> str:
+    from experiments.credit_quality.episodes_page import episodes_page
     from experiments.credit_quality.page import html, summary
     from experiments.credit_quality.results import FILE, Results, markdown, progress, results
     from experiments.credit_quality.study import Size, games_of, job_of, measured
@@ -121,12 +138,32 @@ def _measured(options: Options, config: DictConfig, policy: PolicyRef, chosen: S
         taken = measured(job, games, size, options.processes, told)
         about = {"env": str(config.env.name), "task": str(config.env.task), "policy": policy.label, "reward": reward}
         about |= {name: getattr(size, name) for name in ("tasks", "samples", "k", "screen")}
-        results(taken, chosen, reward, size.samples, size.k, about).write(folder)
+        insight = _insight(config, policy)
+        rated = results(taken, chosen, reward, size.samples, size.k, about, insight)
+        rated.results.write(folder)
         found = Results.read(folder / FILE)  # rounded, so that all places show the same
         write_whole(folder / TABLE, markdown(found))
         write_whole(folder / PAGE, html(found))
+        write_whole(folder / EPISODES, episodes_page(rated, reward, policy.path))
     plan = "".join(f"{line}\n" for line in found.plan)
-    return f"{summary(found)}\n\n{markdown(found)}\n{plan}page: {folder / PAGE}"
+    return f"{summary(found)}\n\n{markdown(found)}\n{plan}page: {folder / PAGE}\nepisodes: {folder / EPISODES}"
+
+
+def _insight(config: DictConfig, policy: PolicyRef) -> Insight:
+    from experiments.credit_quality.insight import Insight
+
+    if policy.kind != "checkpoint":
+        say(f"no gradients: {policy.label} is no model")
+        return Insight()
+    import torch
+
+    from experiments.credit_quality.policy_model import PolicyModel
+    from experiments.credit_quality.run_critic import RunCritic, critic_file
+
+    torch.set_num_threads(1)  # small models gain nothing from more, and a busy machine loses
+    temperature = float(config.actor_rollout_ref.rollout.temperature)
+    file = critic_file(policy.path)
+    return Insight(PolicyModel(policy.path, temperature, str(config.trainer.device)), file and RunCritic(file))
 
 
 if __name__ == "__main__":

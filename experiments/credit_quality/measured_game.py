@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +17,17 @@ from experiments.credit_quality.rollouts import Rollouts
 from rollouts.episode import Episode
 from rollouts.loop import EpisodeSpec
 
+PLAYED = ("screened", "episodes")  # fields that hold episodes
 SCREENED = "screened"  # the group's name of episodes that only say how hard a game is
 
 
 @dataclass
 class MeasuredGame:
-    """``screened``: returns of the episodes that said how hard it is; ``values``: of continuations, by prefix. ``seconds`` of CPU and
+    """``screened``: the episodes that said how hard it is; ``values``: of continuations, by prefix. ``seconds`` of CPU and
     ``steps`` of the environment are what the truth took."""
 
     key: str
-    screened: list[bool] = field(default_factory=list)
+    screened: list[Episode] = field(default_factory=list)
     episodes: list[Episode] = field(default_factory=list)
     values: dict[str, list[float]] = field(default_factory=dict)
     seconds: float = 0.0
@@ -37,11 +38,11 @@ class MeasuredGame:
         if not file.exists():
             return cls(key)
         data: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-        return cls(**{**data, "episodes": [Episode.from_dict(episode) for episode in data["episodes"]]})
+        return cls(**{**data, **{name: [Episode.from_dict(one) for one in data[name]] for name in PLAYED}})
 
     def write(self, file: Path) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
-        data = {**asdict(self), "episodes": [episode.to_dict() for episode in self.episodes]}
+        data = {**vars(self), **{name: [episode.to_dict() for episode in getattr(self, name)] for name in PLAYED}}
         write_whole(file, json.dumps(data, sort_keys=True) + "\n")
 
     def known(self, samples: int, k: int) -> bool:
@@ -60,14 +61,14 @@ class Measurement:
     reward: str
 
     async def screen(self, game: MeasuredGame, samples: int) -> None:
-        """Play it with random numbers of their own; only who won is kept."""
+        """Play it with random numbers of their own."""
         left = range(len(game.screened), samples)
         tree = GameTree(self.make, self.spec.task)
         try:
             played = await self.rollouts.roll_out([self._spec(SCREENED, number) for number in left], tree)
         finally:
             tree.close()
-        game.screened += [episode.won for episode in played]
+        game.screened += played
 
     async def measure(self, game: MeasuredGame, samples: int, k: int) -> None:
         """Raises: NotReplayed: the environment is not the same twice. EnvError: it failed."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from omegaconf import DictConfig
@@ -14,6 +15,10 @@ from envs.extensions import installed
 from envs.names import meant
 from records.process.exit_codes import Refusal
 from rollouts.episode import Episode
+
+if TYPE_CHECKING:
+    from algorithms.chosen import Chosen
+    from verl_plugin.training.offline import Credited
 
 STANDARD = (
     "grpo",
@@ -27,8 +32,32 @@ STANDARD = (
     "graft",
     "graft:state=history",
     "grpo+graft:backup=max",
+    "aem",
+    "ppo",
+    "turn_ppo",
+    "bi_level_gae",
 )
 OTHERWISE = ("shaping", "filter", "buffer")  # slots that change what is learned from, not how it is credited
+
+
+Groups = Sequence[Sequence[Episode]]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What methods see: groups of episodes, and of each episode's action tokens, (tokens,), what else is ``known`` by name: ``values`` of
+    a critic, ``entropy`` (nats)."""
+
+    groups: Groups
+    known: Mapping[str, Sequence[Sequence[np.ndarray]]] = field(default_factory=dict)
+
+    def without(self, sample: int) -> Batch:
+        """Each group without that one."""
+        return Batch(_without(self.groups, sample), {name: _without(own, sample) for name, own in self.known.items()})
+
+
+def _without(groups: Sequence[Sequence[Any]], sample: int) -> list[list[Any]]:
+    return [[*group[:sample], *group[sample + 1 :]] for group in groups]
 
 
 @dataclass(frozen=True)
@@ -38,12 +67,20 @@ class Method:
     label: str
     config: DictConfig
 
-    def credit(self, groups: Sequence[Sequence[Episode]]) -> np.ndarray:
-        """(N,) over the turns of all episodes in their order."""
-        from verl_plugin.training.offline import turn_advantages  # verl: seconds
+    @property
+    def needs(self) -> frozenset[str]:
+        """Of ``values`` and ``entropy``."""
+        from algorithms.chosen import algorithm
 
-        found = turn_advantages(self.config, groups)
-        return np.array([turn for group in found for episode in group for turn in episode])
+        chosen = _chosen(self.config).needs()
+        return chosen | {"values"} if algorithm(self.config.algo.name).needs_critic else chosen
+
+    def credit(self, batch: Batch) -> Credited:
+        """Raises: KeyError: the batch lacks what it needs."""
+        from verl_plugin.training.offline import credited_episodes  # verl: seconds
+
+        known = {name: [tokens for group in batch.known[name] for tokens in group] for name in self.needs}
+        return credited_episodes(self.config, batch.groups, {name: np.concatenate(own) for name, own in known.items()})
 
 
 def method(word: str, overrides: Sequence[str]) -> Method:
@@ -102,10 +139,15 @@ def _setting(name: str, item: str, credits: Sequence[str], word: str) -> str:
     return f"credit.{name}.{item}" if name in credits and key != "state" else f"algo.{item}"
 
 
+def _chosen(config: DictConfig) -> Chosen:
+    from algorithms.chosen import ALGO, Chosen, slots_of  # torch
+    from algorithms.registry import ON_BATCH
+
+    return Chosen(slots_of(config, (*ON_BATCH, ALGO)))
+
+
 def _refuse(word: str, config: DictConfig) -> None:
     """Before any game is played."""
-    from algorithms.chosen import ALGO, Chosen, algorithm, slots_of  # torch
-    from algorithms.registry import ON_BATCH
     from config.checks.methods import bad_methods
 
     other = next((slot for slot in OTHERWISE if config.get(slot)), None)
@@ -114,15 +156,11 @@ def _refuse(word: str, config: DictConfig) -> None:
         raise Refusal(
             f"methods: {word} chooses {changed} too, which changes what is learned from: name algo and credit alone"
         )
-    needs = set(Chosen(slots_of(config, (*ON_BATCH, ALGO))).needs())
-    if "values" in needs or algorithm(config.algo.name).needs_critic:
-        raise Refusal(f"methods: {word} needs a critic, which this command does not have")
-    if "teacher" in needs:
+    chosen = _chosen(config)
+    if chosen.heads() > 1:
+        raise Refusal(f"methods: {word} needs a critic with {chosen.heads()} heads, and here it has one")
+    if "teacher" in chosen.needs():
         raise Refusal(f"methods: {word} learns from a teacher's log-probs, which this command does not compute")
-    if "entropy" in needs:
-        raise Refusal(
-            f"methods: {word} needs the entropy of the policy that sampled, which this command does not compute"
-        )
     if "tree" in (config.get("credit") or {}):
         raise Refusal(f"methods: {word} compares branches of a rollout form, and these episodes have none")
     if problem := bad_methods(config):

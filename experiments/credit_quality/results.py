@@ -12,11 +12,14 @@ from typing import Any
 import numpy as np
 
 from envs.whole import write_whole
+from experiments.credit_quality.gradients import cosines
+from experiments.credit_quality.insight import Insight
 from experiments.credit_quality.intervals import Interval, differences, of_truth, rated, wanted_k, wanted_tasks
 from experiments.credit_quality.measured_game import MeasuredGame
-from experiments.credit_quality.measures import MEASURES, task_sums
-from experiments.credit_quality.methods import Method
+from experiments.credit_quality.measures import task_sums
+from experiments.credit_quality.methods import Batch, Groups, Method
 from experiments.credit_quality.prefixes import keys
+from experiments.credit_quality.study import Measured
 from experiments.credit_quality.truth import Truth, truth
 from rollouts.episode import Episode
 
@@ -68,36 +71,55 @@ def _table(table: Mapping[str, Any]) -> dict[str, dict[str, Interval]]:
     return {measure: _row(row) for measure, row in table.items()}
 
 
+@dataclass(frozen=True)
+class Rated:
+    """``credits``: (N,) of each method over all turns, by its label; ``groups``: the episodes, in the same order."""
+
+    results: Results
+    truth: Truth
+    credits: Mapping[str, np.ndarray]
+    groups: Groups
+
+
 def results(
-    games: Sequence[MeasuredGame],
+    games: Measured,
     methods: Sequence[Method],
     reward: str,
     samples: int,
     k: int,
     about: Mapping[str, Any],
-) -> Results:
+    policy: Insight,
+) -> Rated:
     """Raises: ValueError: an episode's advantages do not add up to R - V(s0)."""
-    groups = [[episode for episode in game.episodes[:samples] if episode.turns] for game in games]
-    known = true_advantages(games, groups, reward, k)
+    groups = [[episode for episode in game.episodes[:samples] if episode.turns] for game in games.taken]
+    known = true_advantages(games.taken, groups, reward, k)
+    batch, told = policy.batch(methods, games, groups, reward, k)
+    credits = {method.label: method.credit(batch) for method in methods}
     sums = {
-        method.label: task_sums(known, method.credit(groups), without_one(method, groups, samples))
+        method.label: task_sums(known, credits[method.label].turns, without_one(method, batch, samples))
         for method in methods
     }
     against = next(iter(sums))
     found = of_truth(sums[against])
-    ratings = rated(sums)
+    ratings, less = rated(sums), differences(sums, against)
+    tokens = {name: credit.tokens for name, credit in credits.items()}
+    if gradients := policy.gradients(groups, tokens, known):
+        of_gradients = cosines(*gradients, against)
+        ratings, less = ratings | of_gradients[0], less | of_gradients[1]
     counts = {
-        "games": [game.key for game in games],
+        **told,
+        "games": [game.key for game in games.taken],
         "episodes": sum(map(len, groups)),
         "turns": len(known.advantage),
         "prefixes": len(
             {(number, key) for number, group in enumerate(groups) for episode in group for key in keys(episode)}
         ),
         "won": float(np.mean([episode.won for group in groups for episode in group])),
-        "cpu_seconds": round(sum(game.seconds for game in games)),
+        "cpu_seconds": round(sum(game.seconds for game in games.taken)),
     }
-    lines = plan(found["reliability"], ratings["r"][against], k, len(games), counts["cpu_seconds"])
-    return Results({**about, **counts}, found, ratings, against, differences(sums, against), lines)
+    lines = plan(found["reliability"], ratings["r"][against], k, len(groups), counts["cpu_seconds"])
+    made = Results({**about, **counts}, found, ratings, against, less, lines)
+    return Rated(made, known, {name: credit.turns for name, credit in credits.items()}, groups)
 
 
 def true_advantages(games: Sequence[MeasuredGame], groups: Sequence[Sequence[Episode]], reward: str, k: int) -> Truth:
@@ -115,8 +137,9 @@ def true_advantages(games: Sequence[MeasuredGame], groups: Sequence[Sequence[Epi
     )
 
 
-def without_one(method: Method, groups: Sequence[Sequence[Episode]], samples: int) -> np.ndarray | None:
+def without_one(method: Method, batch: Batch, samples: int) -> np.ndarray | None:
     """(samples, N): the credit where sample i of every group was left out, NaN on its own turns; None for groups too small for it."""
+    groups = batch.groups
     if min(map(len, groups)) < 3:
         return None
     found = []
@@ -124,7 +147,7 @@ def without_one(method: Method, groups: Sequence[Sequence[Episode]], samples: in
         own = [[number == left for number in range(len(group)) for _ in group[number].turns] for group in groups]
         mask = np.array([turn for group in own for turn in group])
         row = np.full(len(mask), np.nan)
-        row[~mask] = method.credit([[*group[:left], *group[left + 1 :]] for group in groups])
+        row[~mask] = method.credit(batch.without(left)).turns
         found.append(row)
     return np.stack(found)
 
@@ -171,16 +194,17 @@ def shown(interval: Interval) -> str:
     return f"{interval.estimate:.2f}{bounds}".replace("-0.00", "0.00")
 
 
-def markdown(found: Results) -> str:
-    """The table of measures, best correlation first, and the paired differences of r."""
+def markdown(found: Results, only: Sequence[str] = ()) -> str:
+    """The table of measures, or of some only, best correlation first, and the paired differences of r."""
+    measures = [name for name in found.methods if not only or name in only]
     names = sorted(found.methods["r"], key=lambda name: -np.nan_to_num(found.methods["r"][name].estimate, nan=-9))
-    head = ["method", *MEASURES, f"r less that of {found.against}"]
+    head = ["method", *measures, f"r less that of {found.against}"]
     rows = [head, ["---"] * len(head)]
     for name in names:
         rows.append(
             [
                 f"`{name}`",
-                *(shown(found.methods[measure][name]) for measure in MEASURES),
+                *(shown(found.methods[measure][name]) for measure in measures),
                 shown(found.differences["r"][name]),
             ]
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import multiprocessing
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -21,13 +22,14 @@ from envs.types import TaskRef
 from experiments.credit_quality.measured_game import MeasuredGame
 from experiments.credit_quality.worker import Job, Worker, do, start
 from experiments.evaluation.policies import PolicyRef
-from records.process.exit_codes import Failure, Refusal
+from records.process.exit_codes import Failure, Refusal, say
 from records.run_folder import OUTPUT_KEYS
 from rollouts.prompt_forms.registry import unusual
 from tasks.evaluation_sets import evaluation_settings, prepare_evaluation_sets
 from tasks.splits import read_tasks
 
 PLACE = "credit_quality"
+CALIBRATION = 2  # games that say what the others will take
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,7 @@ class Size:
     high: float = 0.9
 
     def takes(self, game: MeasuredGame) -> bool:
-        won = game.screened[: self.screen]
+        won = [episode.won for episode in game.screened[: self.screen]]
         return not self.screen or (len(won) == self.screen and self.low <= sum(won) / len(won) <= self.high)
 
 
@@ -77,32 +79,48 @@ def games_of(config: DictConfig, folder: Path) -> list[TaskRef]:
     return read_tasks(Path(evaluation_settings(config, folder)[0].evaluation_set.file))
 
 
-def measured(
-    job: Job, games: Sequence[TaskRef], size: Size, processes: int, told: Callable[[Sequence[MeasuredGame]], str]
-) -> list[MeasuredGame]:
-    """The games that are taken, measured; in their order, so that which they are depends on no clock.
+@dataclass(frozen=True)
+class Measured:
+    """``taken``: the games that are rated, in their order, so that which they are depends on no clock; ``seen``: all that were screened."""
 
-    Args:
+    taken: list[MeasuredGame]
+    seen: list[MeasuredGame]
+
+
+def measured(
+    job: Job,
+    games: Sequence[TaskRef],
+    size: Size,
+    processes: int,
+    told: Callable[[Sequence[MeasuredGame]], str],
+) -> Measured:
+    """Args:
         told: what the progress bar says of the games that are done.
 
     Raises:
         Refusal: too few games are neither too hard nor too easy; the environment does not replay exactly.
     """
     with _Pool(job, processes) as pool:
-        taken = _screened(job, games, size, pool)
-        left = [task for task in taken if not job.read(task).known(size.samples, size.k)]
-        done = [job.read(task) for task in taken if task not in left]
-        with ticking_bar(total=len(taken), initial=len(done), desc="games", unit="game") as bar:
+        tasks, seen = _screened(job, games, size, pool)
+        left = [task for task in tasks if not job.read(task).known(size.samples, size.k)]
+        done = [job.read(task) for task in tasks if task not in left]
+        if left:
+            say(expected([job.read(task) for task in seen], len(left), size))
+        with ticking_bar(total=len(tasks), initial=len(done), desc="games", unit="game") as bar:
             bar.set_postfix_str(told(done))
-            for task in pool.each("measure", left, size.samples, size.k):
+            for number, task in enumerate(pool.each("measure", left, size.samples, size.k), 1):
                 done.append(job.read(task))
                 bar.update()
                 bar.set_postfix_str(told(done))
-    return [job.read(task) for task in taken]
+                if number == CALIBRATION < len(left):
+                    bar.write(
+                        calibrated(done[-CALIBRATION:], len(left) - CALIBRATION, size, processes), file=sys.stderr
+                    )
+    return Measured([job.read(task) for task in tasks], [job.read(task) for task in seen])
 
 
-def _screened(job: Job, games: Sequence[TaskRef], size: Size, pool: _Pool) -> list[TaskRef]:
-    """The first games that the size takes."""
+def _screened(job: Job, games: Sequence[TaskRef], size: Size, pool: _Pool) -> tuple[list[TaskRef], Sequence[TaskRef]]:
+    """The first games that the size takes, and those that were looked at for it."""
     step, taken = 4 * size.tasks if size.screen else size.tasks, []
     for first in range(0, len(games), step):
         part = games[first : first + step]
@@ -112,10 +130,30 @@ def _screened(job: Job, games: Sequence[TaskRef], size: Size, pool: _Pool) -> li
                 bar.update()
         taken += [task for task in part if size.takes(job.read(task))]
         if len(taken) >= size.tasks:
-            return taken[: size.tasks]
+            return taken[: size.tasks], games[: first + step]
     raise Refusal(
         f"tasks={size.tasks}: of {len(games)} games only {len(taken)} were won in {size.low:.0%} to {size.high:.0%} of "
         f"{size.screen} plays; ask for fewer, for more games with eval.games=, or take any with screen=0"
+    )
+
+
+def expected(seen: Sequence[MeasuredGame], left: int, size: Size) -> str:
+    """The plan before anything is measured, from the screening episodes."""
+    turns = [len(episode.turns) for game in seen for episode in game.screened]
+    asked = f"plan: {left} games x {size.samples} samples, {size.k} continuations of each prefix"
+    if not turns:
+        return asked
+    most = round(left * size.samples * sum(turns) / len(turns))
+    return f"{asked}: at most {most:,} prefixes and {most * size.k:,} continuations (what samples share counts once)"
+
+
+def calibrated(done: Sequence[MeasuredGame], left: int, size: Size, processes: int) -> str:
+    """The plan once some games are done."""
+    prefixes = left * sum(len(game.values) for game in done) / len(done)
+    seconds = left * sum(game.seconds for game in done) / len(done)
+    return (
+        f"plan: {left} games more, about {prefixes:,.0f} prefixes and {prefixes * size.k:,.0f} continuations: "
+        f"{seconds:,.0f} s of CPU, {seconds / processes / 60:.1f} minutes of {processes} processes"
     )
 
 

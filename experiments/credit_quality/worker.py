@@ -16,6 +16,7 @@ from envs.text_env import TextEnv
 from envs.types import TaskRef
 from experiments.credit_quality.measured_game import MeasuredGame, Measurement
 from experiments.credit_quality.rollouts import NoisyExpert, Rollouts, TextRollouts
+from records.process.child import die_with_parent
 from rewards.registry import reward
 from rollouts.chat_settings import ChatSettings
 from rollouts.loop import EpisodeSpec
@@ -111,6 +112,7 @@ _worker: list[Worker] = []  # of a process that another one started
 def start(job: Job) -> None:
     """An interrupt is the parent's affair."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    die_with_parent()
     _worker.append(Worker(job))
 
 

@@ -4,7 +4,7 @@ every two policies of a setting."""
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -107,6 +107,19 @@ class PairedComparison:
     gained: int
     lost: int
     p: float
+
+
+def results_of(
+    settings: Sequence[EvaluationSetting], played: Callable[[EvaluationSetting], Mapping[str, Sequence[Episode]]]
+) -> tuple[list[EvaluationResult], list[PairedComparison]]:
+    """Setting by setting, so that the first results are those of the first setting. ``played``: a setting's episodes by policy."""
+    evaluations: list[EvaluationResult] = []
+    paired: list[PairedComparison] = []
+    for item in settings:
+        episodes = played(item)
+        evaluations += evaluations_of(item, episodes)
+        paired += paired_comparisons(item, episodes)
+    return evaluations, paired
 
 
 def evaluations_of(item: EvaluationSetting, played: Mapping[str, Sequence[Episode]]) -> list[EvaluationResult]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from rich.table import Table
 
@@ -31,7 +32,9 @@ def success_table(evaluations: Sequence[EvaluationResult]) -> Table:
     table.add_column("model", footer="evaluation set\ngames x samples\nturns / plan", overflow="fold")
     for column in columns:
         first = next(evaluation for evaluation in evaluations if evaluation.column == column)
-        table.add_column(heading(first, evaluations), footer=_footer(first), justify="right")
+        games = f"{first.games_hash[:SHOWN_HEX]}\n{first.games} x {first.samples_per_game}"
+        turns = f"{first.max_turns}" + (f" / {first.optimal_turns:.3g}" if first.optimal_turns else "")
+        table.add_column(heading(first, evaluations), footer=f"{games}\n{turns}", justify="right")
     for policy in dict.fromkeys(evaluation.policy for evaluation in evaluations):
         own = {evaluation.column: evaluation for evaluation in evaluations if evaluation.policy == policy}
         table.add_row(
@@ -45,11 +48,6 @@ def heading(evaluation: EvaluationResult, evaluations: Sequence[EvaluationResult
     env = f"{evaluation.env}/" if len({other.env for other in evaluations}) > 1 else ""
     temperature = f" t={evaluation.temperature:g}" if len({other.temperature for other in evaluations}) > 1 else ""
     return f"{env}{evaluation.task}{temperature}"
-
-
-def _footer(evaluation: EvaluationResult) -> str:
-    plan = f" / {evaluation.optimal_turns:.3g}" if evaluation.optimal_turns else ""
-    return f"{evaluation.games_hash[:SHOWN_HEX]}\n{evaluation.games} x {evaluation.samples_per_game}\n{evaluation.max_turns}{plan}"
 
 
 def manner_table(evaluations: Sequence[EvaluationResult]) -> Table:
@@ -112,28 +110,22 @@ def comparisons_table(comparisons: Sequence[PairedComparison]) -> list[Table]:
     table.add_column("models", overflow="fold")
     for title in ("task", "gain, points [95 %]", "better in", "worse in", "p"):
         table.add_column(title, justify="left" if title == "task" else "right")
+    several = len({comparison.temperature for comparison in comparisons}) > 1
     for comparison in shown:
         gain = f"{100 * comparison.gain:+.1f} [{100 * comparison.low:.1f}, {100 * comparison.high:.1f}]"
         games = (f"{count} games" for count in (comparison.gained, comparison.lost))
         names = f"{stage_name(comparison.after)} - {stage_name(comparison.before)}"
-        table.add_row(names, _evaluation_set(comparison, comparisons), gain, *games, p_value(comparison.p))
+        where = comparison.task + f" t={comparison.temperature:g}" * several
+        table.add_row(names, where, gain, *games, p_value(comparison.p))
     return [table]
-
-
-def _evaluation_set(comparison: PairedComparison, comparisons: Sequence[PairedComparison]) -> str:
-    temperature = f" t={comparison.temperature:g}" if len({other.temperature for other in comparisons}) > 1 else ""
-    return f"{comparison.task}{temperature}"
 
 
 def _shown(comparisons: Sequence[PairedComparison]) -> list[PairedComparison]:
     policies = list(dict.fromkeys(name for comparison in comparisons for name in (comparison.before, comparison.after)))
     if len(policies) <= MANY_POLICIES:
         return list(comparisons)
-    return [
-        comparison
-        for comparison in comparisons
-        if policies.index(comparison.after) - policies.index(comparison.before) == 1
-    ]
+    neighbours = list(pairwise(policies))
+    return [comparison for comparison in comparisons if (comparison.before, comparison.after) in neighbours]
 
 
 def p_value(p: float) -> str:

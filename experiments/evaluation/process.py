@@ -83,15 +83,13 @@ class Evaluation:
             for node in todo:
                 fields: Any = OmegaConf.to_container(node, resolve=True)
                 env = fields.pop("env")
-                write_episodes(self._file(entry, node), await self._roll_out(model, from_dict(fields), env))
+                item = from_dict(fields)
+                specs, rules = episode_specs(item, self.config, env), _rules(self.config, item, env, model.context)
+                episodes = await model.roll_out(specs, rules, await self._pools.of(env), self._count)
+                write_episodes(self._file(entry, node), episodes)
 
     def _file(self, entry: DictConfig, item: DictConfig) -> Path:
         return episodes_file(self.folder, entry.name, item.label)
-
-    async def _roll_out(self, model: Model, item: EvaluationSetting, env: dict[str, Any]) -> list[Episode]:
-        specs = episode_specs(item, self.config, env)
-        rules = _rules(self.config, item, env, model.context)
-        return await model.roll_out(specs, rules, await self._pools.of(env), self._count)
 
     def _count(self) -> None:
         """For the progress bar of the process that started this one."""

@@ -25,7 +25,8 @@ def summary_table(result: RunResult) -> str:
     for stage in result.stages:
         table.add_row(*_row(stage))
     tables = [table, *matrix_tables(result.matrix), *comparisons_table(result.comparisons)]
-    return f"{plain_text(tables)}{_places(result)}{_no_signal(result)}"
+    flat = result.notes.get("no_signal")
+    return f"{plain_text(tables)}{_places(result)}" + (f"no signal:      {flat}\n" if flat else "")
 
 
 def plain_text(tables: list[Table], width: int = WIDTH) -> str:
@@ -73,8 +74,3 @@ def _places(result: RunResult) -> str:
     """Outside the table, so that no line break falls into a path."""
     places = f"run folder:     {result.folder}\n"
     return places + (f"learning curve: {Path(result.folder) / result.plot}\n" if result.plot else "")
-
-
-def _no_signal(result: RunResult) -> str:
-    found = result.notes.get("no_signal")
-    return f"no signal:      {found}\n" if found else ""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +14,8 @@ from tqdm import tqdm
 
 from envs.bar import ticking_bar
 from records.files.damage import OUTDATED, set_aside
-from records.process.child import run_child
 from records.process.exit_codes import say
-from records.process.variables import stage_variables
+from records.process.variables import run_stage
 from records.tracking.stage_run import StageRun
 from rollouts.chat_settings import ChatSettings, chat_settings
 from rollouts.episode import Episode
@@ -53,14 +54,8 @@ def evaluate(config: DictConfig, folder: Path, checkpoints: Sequence[Checkpoint]
     OmegaConf.save(_config(config, folder, checkpoints, todo, run), path)
     progress_file(folder).unlink(missing_ok=True)  # a killed evaluation's
     with ticking_bar(total=left, desc="evaluation", unit="game") as bar:
-        run_child(
-            "experiments.evaluation.process",
-            [str(path)],
-            folder=folder,
-            log=folder / "logs" / "evaluation.log",
-            variables=stage_variables(config, folder),
-            on_poll=lambda: _show(bar, _progress(folder)),
-        )
+        update = partial(_show, bar, folder)
+        run_stage(config, folder, "evaluation", "experiments.evaluation.process", [str(path)], update)
     progress_file(folder).unlink(missing_ok=True)
 
 
@@ -82,16 +77,9 @@ def progress_file(folder: Path) -> Path:
     return folder / "evaluation" / ".progress"
 
 
-def _show(bar: tqdm, games: int) -> None:
-    if games > bar.n:
-        bar.update(games - bar.n)
-
-
-def _progress(folder: Path) -> int:
-    try:
-        return int(progress_file(folder).read_text())
-    except (FileNotFoundError, ValueError):  # not there yet, or being written
-        return 0
+def _show(bar: tqdm, folder: Path) -> None:
+    with suppress(FileNotFoundError, ValueError):  # not there yet, or being written
+        bar.update(max(0, int(progress_file(folder).read_text()) - bar.n))
 
 
 def _config(

@@ -19,7 +19,7 @@ from envs.bar import ticking_bar
 from envs.names import file_name
 from envs.registry import make_environment
 from envs.whole import write_whole
-from experiments.evaluation.matrix import EvaluationResult, PairedComparison, evaluations_of, paired_comparisons
+from experiments.evaluation.matrix import EvaluationResult, PairedComparison, results_of
 from experiments.evaluation.matrix_table import comparisons_table, manner_table, success_table
 from experiments.evaluation.policies import PolicyError, PolicyRef
 from experiments.evaluation.run_table import plain_text
@@ -122,16 +122,10 @@ def _hold(config: DictConfig, folder: Path, asked: Sequence[PolicyRef], at_once:
 
 
 def _report(folder: Path, asked: Sequence[PolicyRef], todo: Sequence[EvaluationSetting]) -> str:
-    evaluations: list[EvaluationResult] = []
-    paired: list[PairedComparison] = []
-    for item in todo:
-        episodes = {candidate.label: played(folder, candidate.name, item.label) for candidate in asked}
-        evaluations += evaluations_of(item, episodes)
-        paired += paired_comparisons(item, episodes)
-    rows = [
-        {"label": candidate.label, "kind": candidate.kind, "name": candidate.name, "path": candidate.path}
-        for candidate in asked
-    ]
+    evaluations, paired = results_of(
+        todo, lambda item: {candidate.label: played(folder, candidate.name, item.label) for candidate in asked}
+    )
+    rows = [{name: getattr(candidate, name) for name in ("label", "kind", "name", "path")} for candidate in asked]
     StandaloneEvaluation(str(folder), rows, evaluations, paired).write()
     tables = [success_table(evaluations), manner_table(evaluations), *comparisons_table(paired)]
     return f"{plain_text(tables)}result: {folder / 'result.json'}"

@@ -51,13 +51,15 @@ def card(found: Exported, name: str) -> str:
     """Markdown with the front matter that hubs read."""
     config, base = found.config, str(found.config.model.path)
     on_hub = local_folder(base) is None and not base.startswith((ASSET, PACKAGED, RUN))
+    first = json.dumps(found.first_messages, indent=2, ensure_ascii=False)
+    begins = f" Its first game began with\n\n```json\n{first}\n```"
     return CARD.format(
         name=name,
         base_model=f"base_model: {base}\n" if on_hub else "",
         tags=", ".join(["turngrid", "reinforcement-learning", str(config.env.name), str(config.algo.name)]),
         what=_what(found, base if on_hub else str(config.model.name)),
         figures=_figures(found),
-        begins=_begins(found),
+        begins=begins if found.first_messages else "",
         training="\n".join(f"- {line}" for line in _training(found)),
     )
 
@@ -88,14 +90,6 @@ def _row(item: EvaluationResult, found: Exported) -> str:
     seeds = "none" if item.policy == "base" else f"1 (seed {found.config.seed})"
     cells = [who, item.env, f"`{item.task}`", f"{item.temperature:g}", item.interval.percent(), games, seeds]
     return f"| {' | '.join(cells)} |"
-
-
-def _begins(found: Exported) -> str:
-    if not found.first_messages:
-        return ""
-    return (
-        f" Its first game began with\n\n```json\n{json.dumps(found.first_messages, indent=2, ensure_ascii=False)}\n```"
-    )
 
 
 def _training(found: Exported) -> list[str]:

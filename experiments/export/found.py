@@ -12,6 +12,7 @@ from experiments.evaluation.result import RunResult
 from experiments.evaluation.stage import episodes_file
 from records.files.checkpoints import MODEL
 from records.files.manifest import flaw_in
+from records.models.linears import tensors_in
 from records.models.locate import ModelError, checkpoint, local_folder, run_of
 from records.process.exit_codes import Refusal
 from records.provenance import Attempt, last_attempt
@@ -76,7 +77,8 @@ def find(asked: str) -> Exported:
     _check(model)
     config = OmegaConf.load(run / "config.yaml")
     assert isinstance(config, DictConfig)
-    stage = _stage(run, model)
+    rl = RlFolder(run)
+    stage = {run / "sft" / "model": "sft", rl.model(rl.saved_step()): "rl"}.get(model, "")
     return Exported(run, model, stage, config, RunResult.read(run), last_attempt(run), _first_messages(run, stage))
 
 
@@ -86,23 +88,11 @@ def _check(model: Path) -> None:
     flaw = flaw_in(sealed, content=True, inside=MODEL if sealed != model else "")
     if flaw and not flaw.unsealed:
         raise ExportError(f"{flaw.path} {flaw.wrong}; name another checkpoint of the run")
-    names = [name for file in sorted(model.glob("*.safetensors")) for name in _tensors(file)]
+    names = [name for name, _ in tensors_in(model)]
     if not names:
         raise ExportError(f"{model} has no weights (*.safetensors)")
     if adapter := next((name for name in names if any(part in name for part in UNMERGED)), None):
         raise ExportError(f"{model}: the weights are not merged (there is {adapter})")
-
-
-def _tensors(file: Path) -> list[str]:
-    from safetensors import safe_open
-
-    with safe_open(file, framework="numpy") as tensors:
-        return list(tensors.keys())
-
-
-def _stage(run: Path, model: Path) -> str:
-    rl = RlFolder(run)
-    return {run / "sft" / "model": "sft", rl.model(rl.saved_step()): "rl"}.get(model, "")
 
 
 def _first_messages(run: Path, stage: str) -> list[dict[str, str]]:

@@ -125,14 +125,7 @@ def heat_map(rows: Sequence[str], columns: Sequence[str], values: np.ndarray) ->
         mesh = axes.pcolormesh(100 * values[::-1], cmap=shades, vmin=0, vmax=top)
         for (row, column), value in np.ndenumerate(values[::-1]):
             if not np.isnan(value):
-                axes.text(
-                    column + 0.5,
-                    row + 0.5,
-                    f"{100 * value:.1f}",
-                    ha="center",
-                    va="center",
-                    color=INK,
-                )
+                axes.text(column + 0.5, row + 0.5, f"{100 * value:.1f}", ha="center", va="center", color=INK)
         axes.set_xticks(np.arange(len(columns)) + 0.5, columns, rotation=0 if len(columns) < 6 else 25)
         axes.set_yticks(np.arange(len(rows)) + 0.5, rows[::-1])
         axes.set_xlabel("tested on")
@@ -180,13 +173,10 @@ def profiles(found: Reliability) -> str:
             )
         axes.set_xlabel("success rate τ, % of games")
         axes.set_ylabel("runs with more than τ, %")
-        axes.set_xlim(0, 100 * min(1.0, _reach(found) + 0.05))
+        reach = max(float(method.scores.max()) for method in found.methods)
+        axes.set_xlim(0, 100 * min(1.0, reach + 0.05))
         axes.set_ylim(0, 103)
         axes.grid(linewidth=0.7)
         if len(found.profiles) > 1:
             made.legend(loc="outside lower center", ncols=3)
         return inline(made, "performance profiles")
-
-
-def _reach(found: Reliability) -> float:
-    return max(float(method.scores.max()) for method in found.methods)

@@ -11,7 +11,7 @@ from functools import cached_property
 from experiments.report import published
 from experiments.report.cells import TableCell, table_cells
 from experiments.report.charts import Chart
-from experiments.report.costs import Cost, Origin, costs, origins, several_attempts
+from experiments.report.costs import Cost, Origin, costs, origins
 from experiments.report.drawing import drawn
 from experiments.report.gather import Subject
 from experiments.report.methods import Reliability, reliability
@@ -65,7 +65,7 @@ class Contents:
     @property
     def restarted(self) -> int:
         """Runs that were started more than once."""
-        return several_attempts(self.runs)
+        return sum(len(run.attempts) > 1 for run in self.runs)
 
     @property
     def counts(self) -> Mapping[State, int]:

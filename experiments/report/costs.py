@@ -83,8 +83,3 @@ def origins(runs: Sequence[Run]) -> list[Origin]:
             versions = ", ".join(f"{name} {version}" for name, version in attempt.versions.items())
             counts[commit, versions] = counts.get((commit, versions), 0) + 1
     return [Origin(commit, versions, count) for (commit, versions), count in counts.items()]
-
-
-def several_attempts(runs: Sequence[Run]) -> int:
-    """Runs that were started more than once."""
-    return sum(len(run.attempts) > 1 for run in runs)

@@ -19,7 +19,7 @@ Task = tuple[str, str]
 
 
 def drawn(runs: Sequence[Run], found: Reliability | None) -> Mapping[str, Sequence[Chart]]:
-    """Charts by section: ``curves``, ``training``, ``heat`` and ``reliability``, each empty where there is nothing to draw."""
+    """Charts by section, each empty where there is nothing to draw."""
     whole = _reliability(found) if found else []
     return {"curves": _curves(runs), "training": _training(runs), "heat": _heat(runs), "reliability": whole}
 

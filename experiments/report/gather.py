@@ -131,17 +131,9 @@ def _columns(runs: Sequence[Run]) -> dict[str, Selector]:
     if not several:
         return {stage: {"stage": stage} for stage in stages}
     shown = stages if len(stages) * len(evaluation_sets) <= MOST_COLUMNS else ["last"]
-    names = {
-        evaluation_set: f"{evaluation_set[0]}/{evaluation_set[1]}"
-        if len({env for env, _ in evaluation_sets}) > 1
-        else evaluation_set[1]
-        for evaluation_set in evaluation_sets
-    }
+    environments = len({env for env, _ in evaluation_sets}) > 1
     return {
-        f"{stage} on {names[evaluation_set]}": {
-            "stage": stage,
-            "evaluation_set": f"{evaluation_set[0]}/{evaluation_set[1]}",
-        }
-        for evaluation_set in evaluation_sets
+        f"{stage} on {f'{env}/{task}' if environments else task}": {"stage": stage, "evaluation_set": f"{env}/{task}"}
+        for env, task in evaluation_sets
         for stage in shown
     }

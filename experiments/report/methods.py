@@ -54,6 +54,8 @@ def reliability(runs: Sequence[Run]) -> Reliability | None:
     found = [method for method in found if len(method.seeds) >= FEWEST]
     if not found:
         return None
+    ranked = sorted(found, key=lambda method: -float(iqm(method.scores)))  # of a pair the better one comes first
+    pairs = list(itertools.combinations(ranked, 2))
     return Reliability(
         methods=found,
         tasks=tasks,
@@ -61,16 +63,10 @@ def reliability(runs: Sequence[Run]) -> Reliability | None:
         profiles={method.name: estimated(lambda s: profile(s, THRESHOLDS), method.scores) for method in found},
         improvements=[
             Improvement(first.name, second.name, estimated(improvement, first.scores, second.scores)[0])
-            for first, second in _pairs(found)
+            for first, second in pairs
+            if len(found) <= MOST_PAIRED or first is ranked[0]
         ],
     )
-
-
-def _pairs(found: Sequence[Method]) -> list[tuple[Method, Method]]:
-    """The better one first."""
-    ranked = sorted(found, key=lambda method: -float(iqm(method.scores)))
-    pairs = list(itertools.combinations(ranked, 2))
-    return pairs if len(found) <= MOST_PAIRED else [pair for pair in pairs if pair[0] is ranked[0]]
 
 
 def methods(runs: Sequence[Run]) -> tuple[list[Method], list[str]]:
@@ -100,10 +96,9 @@ def _last(run: Run) -> list[EvaluationResult]:
 
 def task_axes(runs: Sequence[Run]) -> list[str]:
     """Axes along which, with all others fixed, the games of the test change."""
-    axes = dict.fromkeys(axis for run in runs for axis in run.coordinates)
-    return [axis for axis in axes if _changes_sets(runs, axis)]
 
+    def changes_sets(axis: str) -> bool:
+        groups = apart(runs, lambda run: tuple(item for item in run.coordinates.items() if item[0] != axis))
+        return any(len({tuple(run.evaluation_sets) for run in group}) > 1 for group in groups.values())
 
-def _changes_sets(runs: Sequence[Run], axis: str) -> bool:
-    groups = apart(runs, lambda run: tuple(item for item in run.coordinates.items() if item[0] != axis))
-    return any(len({tuple(run.evaluation_sets) for run in group}) > 1 for group in groups.values())
+    return [axis for axis in dict.fromkeys(axis for run in runs for axis in run.coordinates) if changes_sets(axis)]

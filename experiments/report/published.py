@@ -56,7 +56,11 @@ def rows(table: str) -> Rows:
     node, names = _table(table), columns(table)
     listed = node["rows"]
     if isinstance(listed, list):
-        return MappingProxyType({_settings(node, row): {names[-1]: row[-1]} for row in listed})
+        keys = node["columns"][:-1]  # rows without a name are called by their settings, as YAML and Hydra write numbers
+        named = (
+            (",".join(f"{key}={value!r}" for key, value in zip(keys, row[:-1], strict=True)), row) for row in listed
+        )
+        return MappingProxyType({name: {names[-1]: row[-1]} for name, row in named})
     return MappingProxyType({name: dict(zip(names, row, strict=True)) for name, row in listed.items()})
 
 
@@ -75,11 +79,6 @@ def protocol(table: str) -> Mapping[str, Any]:
 def note(table: str) -> str:
     """What to know before comparing with it; "" for nothing. Raises: PublishedError: no such table."""
     return _table(table).get("note", "")
-
-
-def source() -> str:
-    """Where the figures are from."""
-    return _data()["source"]
 
 
 def table_name(table: str) -> str:
@@ -112,11 +111,6 @@ def _table(name: str) -> dict[str, Any]:
 @cache
 def _data() -> dict[str, Any]:
     return yaml.safe_load(FILE.read_text(encoding="utf-8"))
-
-
-def _settings(node: Mapping[str, Any], row: list[float]) -> str:
-    """The name of a row that has none; numbers as YAML and Hydra write them."""
-    return ",".join(f"{key}={value!r}" for key, value in zip(node["columns"][:-1], row[:-1], strict=True))
 
 
 def _known(what: str, name: str, choices: Iterable[str]) -> str:

@@ -16,7 +16,6 @@ from experiments.evaluation.result import FILE as RESULT
 from experiments.evaluation.result import RunResult
 from experiments.report.curve import Curve, read_curve
 from experiments.sweep.status import State, state
-from records import former_keys
 from records.provenance import ATTEMPTS, Attempt, read_attempts
 from records.run_folder import flattened, read_failure
 
@@ -153,4 +152,4 @@ def read_settings(path: Path) -> dict[str, Any]:
     """A config file as dotted keys; {} where there is none."""
     if not path.exists():
         return {}
-    return former_keys.current(dict(flattened(yaml.load(path.read_text(encoding="utf-8"), Loader=LOADER))))
+    return dict(flattened(yaml.load(path.read_text(encoding="utf-8"), Loader=LOADER)))

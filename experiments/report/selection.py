@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -87,7 +87,8 @@ def sample(runs: Sequence[Run], choice: Choice) -> Sample:
     if found[0].evaluation.policy == BASE:
         return _base(found)
     if len({tuple(wins.run.coordinates.items()) for wins in found}) > 1:
-        raise Unfilled(f"several settings at once: {_settings(found)}")
+        settings = (" ".join(f"{axis}={value}" for axis, value in wins.run.coordinates.items()) for wins in found)
+        raise Unfilled(f"several settings at once: {'; '.join(dict.fromkeys(settings))}")
     by_seed = {wins.run.seed: wins for wins in found}
     seeds = tuple(sorted(by_seed))
     return _sample(seeds, len({run.seed for run in taken}), [by_seed[seed] for seed in seeds])
@@ -98,29 +99,16 @@ def _measured(taken: Sequence[Run], choice: Choice) -> list[Wins]:
         raise Unfilled("no such run in the sweep")
     finished = [run for run in taken if run.result]
     if not finished:
-        raise Unfilled(_unfinished(taken))
+        counts = Counter(run.state for run in taken)
+        raise Unfilled(", ".join(f"{counts[state]} {state}" for state in State if counts[state]))
     found = [(run, run.evaluation(choice.stage, choice.evaluation_set)) for run in finished]
     wins = [wins_of(run, evaluation, choice.measure) for run, evaluation in found if evaluation]
     if not wins:
-        raise Unfilled(_missing(finished, choice))
+        no_model = all(run.stage(choice.stage) is None for run in finished)
+        raise Unfilled(f"no model {stage_name(choice.stage)}" if no_model else f"not played on {choice.evaluation_set}")
     if any(item.mean is None for item in wins):
-        raise Unfilled("a run of an older version kept no scores; fresh=true makes it anew")
+        raise Unfilled("nobody knows the best score of these games")
     return wins
-
-
-def _unfinished(runs: Sequence[Run]) -> str:
-    counts = Counter(run.state for run in runs)
-    return ", ".join(f"{counts[state]} {state}" for state in State if counts[state])
-
-
-def _missing(runs: Sequence[Run], choice: Choice) -> str:
-    if all(run.stage(choice.stage) is None for run in runs):
-        return f"no model {stage_name(choice.stage)}"
-    return f"not played on {choice.evaluation_set}"
-
-
-def _settings(found: Sequence[Wins]) -> str:
-    return "; ".join(dict.fromkeys(" ".join(f"{a}={v}" for a, v in wins.run.coordinates.items()) for wins in found))
 
 
 def _base(found: Sequence[Wins]) -> Sample:
@@ -138,16 +126,7 @@ def _base(found: Sequence[Wins]) -> Sample:
         raise Unfilled("several base models at once")
     whole = _sample((), 1, found)
     shares = None if whole.shares is None else whole.shares.mean(axis=0, keepdims=True)
-    return Sample(
-        (),
-        1,
-        whole.means.mean(keepdims=True),
-        shares,
-        whole.evaluation_set,
-        whole.games,
-        whole.samples_per_game,
-        found[:1],
-    )
+    return replace(whole, means=whole.means.mean(keepdims=True), shares=shares, wins=found[:1])
 
 
 def _sample(seeds: tuple[int, ...], expected: int, rows: Sequence[Wins]) -> Sample:

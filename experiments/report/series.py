@@ -67,16 +67,15 @@ def one_series(name: str, runs: Sequence[Run], metric: str = "") -> Series:
     """Of success, or of another ``metric`` that all of ``runs`` have. Finished runs alone where there are any: a run that stopped
     early would cut the others short."""
     chosen = [run for run in runs if run.result] or list(runs)
-    values = [_values(run, metric) for run in chosen]
+    values: list[Mapping[int, float]] = [
+        run.curve.others[metric] if metric else dict(zip(run.curve.steps, run.curve.shares, strict=True))
+        for run in chosen
+    ]
     steps = sorted(set.intersection(*map(set, values)))
     rows = np.array([[value[step] for step in steps] for value in values])
     first = chosen[0].curve
     played = np.array([first.episodes[first.steps.index(step)] for step in steps])
     return Series(name, len(chosen), np.array(steps), played, rows.mean(axis=0), rows.min(axis=0), rows.max(axis=0))
-
-
-def _values(run: Run, metric: str) -> Mapping[int, float]:
-    return run.curve.others[metric] if metric else dict(zip(run.curve.steps, run.curve.shares, strict=True))
 
 
 @dataclass(frozen=True)

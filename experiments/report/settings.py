@@ -64,12 +64,9 @@ def varying(runs: Sequence[Run]) -> list[str]:
     keys = {key for run in runs for key in run.settings}
     moving = {key for key in keys if len({repr(run.settings.get(key)) for run in runs}) > 1}
     seeds = {key for key in moving if all(run.settings.get(key) == run.seed for run in runs)}
-    found = sorted(key for key in moving - seeds if not _outside(key))
+    outside = tuple(f"{key}." for key in outside_identity())
+    found = sorted(key for key in moving - seeds if not f"{key}.".startswith(outside))
     return [key for key in SHOWN if key in found] + [key for key in found if key not in SHOWN]
-
-
-def _outside(key: str) -> bool:
-    return any(key == other or key.startswith(f"{other}.") for other in outside_identity())
 
 
 def _values(runs: Sequence[Run], key: str) -> list[str]:

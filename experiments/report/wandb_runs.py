@@ -13,7 +13,6 @@ from experiments.evaluation.result import RunResult, StageResult
 from experiments.report.curve import curve_of
 from experiments.report.runs import Run
 from experiments.sweep.status import State
-from records import former_keys
 from records.provenance import Attempt
 from records.run_folder import flattened
 from records.statistics import wilson
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
 MATRIX = "evaluation/matrix"
 STAGES = ("sft", "rl", "evaluation")
 BESIDES = ("run", "provenance")  # what records.tracking puts beside a run's config
-SHARED = {field.name for field in fields(EvaluationResult)} & {field.name for field in fields(StageResult)}
 
 
 def is_wandb(folder: Path) -> bool:
@@ -43,9 +41,7 @@ def read_wandb(folder: Path) -> Run:
     found = read_runs(folder)
     lines = {stage: [line for run in found for line in run.stage(stage)] for stage in STAGES}
     config = next((run.config for run in found if run.config), {})
-    settings = former_keys.current(
-        dict(flattened({name: node for name, node in config.items() if name not in BESIDES}))
-    )
+    settings = dict(flattened({name: node for name, node in config.items() if name not in BESIDES}))
     evaluations = [evaluation for run in found if run.stage("evaluation") for evaluation in _evaluations(run)]
     told = ", ".join(stage for stage, logged in lines.items() if logged)
     seed = int(settings.get("seed", 0))
@@ -68,8 +64,7 @@ def _evaluations(run: WandbRun) -> list[EvaluationResult]:
         table = run.table(MATRIX)
     except (KeyError, ValueError):
         return []
-    rows = [dict(zip(table["columns"], row, strict=True)) for row in table["data"]]
-    return [_evaluation(row) for row in rows]
+    return [_evaluation(dict(zip(table["columns"], row, strict=True))) for row in table["data"]]
 
 
 def _evaluation(row: Mapping[str, Any]) -> EvaluationResult:
@@ -89,9 +84,5 @@ def _evaluation(row: Mapping[str, Any]) -> EvaluationResult:
 
 def _result(folder: Path, seed: int, evaluations: Sequence[EvaluationResult]) -> RunResult:
     first = [evaluation for evaluation in evaluations if evaluation.column == evaluations[0].column]
-    shared = [{name: getattr(evaluation, name) for name in SHARED} for evaluation in first]
-    stages = [
-        StageResult(name=evaluation.policy, checkpoint="", **values)
-        for evaluation, values in zip(first, shared, strict=True)
-    ]
+    stages = [StageResult(name=evaluation.policy, checkpoint="", **evaluation.measures()) for evaluation in first]
     return RunResult(folder.name, str(folder), seed, stages, units=0.0, matrix=evaluations)

@@ -13,9 +13,8 @@ from config.experience import writer
 from envs.bar import ticking_bar
 from envs.registry import make_environment
 from envs.types import Observation, TaskRef
-from records.process.child import run_child
 from records.process.exit_codes import Failure, say
-from records.process.variables import stage_variables
+from records.process.variables import run_stage
 from rollouts.chat_policy import ChatPolicy, EndpointError
 from rollouts.episode import Episode
 from rollouts.policy import TurnContext
@@ -67,13 +66,7 @@ def _draw(config: DictConfig, folder: Path, model: str) -> None:
     file = folder / "episodes" / "alternatives.yaml"
     OmegaConf.save(settings, file)
     with ticking_bar(desc="alternatives", bar_format="{desc}: {elapsed}"):
-        run_child(
-            "experiments.stages.alternatives",
-            [str(file)],
-            folder=folder,
-            log=folder / "logs" / "alternatives.log",
-            variables=stage_variables(config, folder),
-        )
+        run_stage(config, folder, "alternatives", "experiments.stages.alternatives", [str(file)])
     file.unlink()
 
 

@@ -59,18 +59,15 @@ class NoSignal:
         """Steps without signal, row by row; the last row is empty where the last step had signal. A line that does not say, such
         as that of a validation before the first step, is passed over."""
         streaks: list[list[int]] = [[]]
+        told = (SHARE,) if self.of_groups else (LOW, HIGH)
         for line in lines:
-            flat = self._flat(line)
-            if flat:
+            if not all(name in line for name in told):
+                continue
+            if line[SHARE] == 1 if self.of_groups else line[LOW] == line[HIGH]:
                 streaks[-1].append(line["step"])
-            elif flat is False:
+            else:
                 streaks.append([])
         return streaks
-
-    def _flat(self, line: Line) -> bool | None:
-        if self.of_groups:
-            return line[SHARE] == 1 if SHARE in line else None
-        return line[LOW] == line[HIGH] if LOW in line and HIGH in line else None
 
 
 def _advice(config: DictConfig, of_groups: bool) -> str:
@@ -78,12 +75,7 @@ def _advice(config: DictConfig, of_groups: bool) -> str:
     if of_groups:
         words.append("a larger actor_rollout_ref.rollout.n")
     words += ["more demonstrations for SFT (budget.sft_share)", "another reward"]
-    if of_groups and _may_sample(config):
-        words.append(f"filter=[{SAMPLING}]")
+    taken, mode = SAMPLING in (config.get("filter") or {}), asynchronous.mode(config)
+    if of_groups and not taken and mode == asynchronous.SYNC and config.budget.count == "games":
+        words.append(f"filter=[{SAMPLING}]")  # elsewhere ``config.checks.methods`` refuses it
     return f"{', '.join(words[:-1])} or {words[-1]}"
-
-
-def _may_sample(config: DictConfig) -> bool:
-    """Whether dynamic sampling could be added; ``config.checks.methods`` refuses it elsewhere."""
-    taken = SAMPLING in (config.get("filter") or {})
-    return not taken and asynchronous.mode(config) == asynchronous.SYNC and config.budget.count == "games"

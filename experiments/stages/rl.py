@@ -13,8 +13,8 @@ from experiments.stages.no_signal import NoSignal
 from experiments.stages.rl_progress import Progress
 from records.files import inventory
 from records.models.locate import resolve_model
-from records.process.child import StageFailed, run_child
-from records.process.variables import stage_variables
+from records.process.child import StageFailed
+from records.process.variables import run_stage
 from records.resume import RlFolder, discard_beyond_checkpoint
 from records.tracking.stage_run import StageRun
 from tasks.budget import Allocation
@@ -37,14 +37,7 @@ def train(config: DictConfig, allocation: Allocation, folder: Path, model: str) 
         set_evaluation_aside(folder, "rl")
         prompts, samples = int(config.data.train_batch_size), int(config.actor_rollout_ref.rollout.n)
         bar = Progress(rl, allocation.steps, done, prompts, samples, NoSignal.of(config))
-        run_child(
-            "verl_plugin.rl",
-            [str(rl.config)],
-            folder=folder,
-            log=folder / "logs" / "rl.log",
-            variables=stage_variables(config, folder),
-            on_poll=bar.update,
-        )
+        run_stage(config, folder, "rl", "verl_plugin.rl", [str(rl.config)], bar.update)
         bar.close()
     if rl.saved_step() < allocation.steps:
         raise StageFailed(

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping
-from typing import Any
 
 from tqdm import tqdm
 
@@ -67,7 +65,11 @@ class Progress:
             return
         self._size = size
         lines = list(read_metrics(metrics))
-        shares = [(line["step"], share) for line in lines for share in _success(line)]
+        # of a step's episodes that were won: of those from the start, or where there are none of the others
+        named = (
+            (line, next((name for name in sorted(line) if name.startswith("success/train")), "")) for line in lines
+        )
+        shares = [(line["step"], line[name]) for line, name in named if name]
         if shares:
             step, share = shares[-1]
             self._won = f"won {share:.0%} in step {step}"
@@ -81,9 +83,3 @@ class Progress:
     def close(self) -> None:
         self._bar.set_postfix_str(", ".join(filter(None, [self._won, self._flat])))
         self._bar.close()
-
-
-def _success(line: Mapping[str, Any]) -> list[float]:
-    """The share of a step's episodes that were won: of those from the start, or where there are none of the others."""
-    found = [line[name] for name in sorted(line) if name.startswith("success/train")]
-    return found[:1]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from omegaconf import DictConfig
 
-from experiments.evaluation.matrix import EvaluationResult, PairedComparison, evaluations_of, paired_comparisons
+from experiments.evaluation.matrix import EvaluationResult, results_of
 from experiments.evaluation.result import RunResult, StageResult
 from experiments.evaluation.stage import Checkpoint, played
 from experiments.stages.ledger import Entry, ledger, spent, write_ledger
@@ -21,11 +21,8 @@ from tasks.evaluation_sets import evaluation_settings
 from tasks.splits import skipped_games
 
 PLOT = "learning_curve.png"
-CHARGED = {
-    "base": (),
-    "sft": ("demonstration", "alternative"),
-    "rl": ("rl_episode",),
-}  # which ledger entries made which model
+# Which ledger entries made which model.
+CHARGED = {"base": (), "sft": ("demonstration", "alternative"), "rl": ("rl_episode",)}
 TIMED = {"base": (), "sft": ("demonstrations", "experience", "sft"), "rl": ("rl",)}
 
 
@@ -34,7 +31,10 @@ def write(config: DictConfig, allocation: Allocation, folder: Path, checkpoints:
     entries, seconds = ledger(config, folder), stage_seconds(folder)
     metrics = list(read_metrics(RlFolder(folder).metrics))
     write_ledger(folder / "ledger.jsonl", entries)
-    matrix, paired = _matrix(config, folder, checkpoints)
+    matrix, paired = results_of(
+        evaluation_settings(config, folder),
+        lambda item: {made.name: played(folder, made.name, item.label) for made in checkpoints},
+    )
     stages = [_stage(*made, entries, seconds) for made in zip(checkpoints, matrix, strict=False)]
     units = sum(entry.units for entry in entries)
     result = RunResult(
@@ -59,18 +59,6 @@ def write(config: DictConfig, allocation: Allocation, folder: Path, checkpoints:
     result.write(folder)
     inventory.take(folder)
     return result
-
-
-def _matrix(
-    config: DictConfig, folder: Path, checkpoints: list[Checkpoint]
-) -> tuple[list[EvaluationResult], list[PairedComparison]]:
-    """Setting by setting, so that the first results are those of the first setting."""
-    evaluations, paired = [], []
-    for item in evaluation_settings(config, folder):
-        episodes = {checkpoint.name: played(folder, checkpoint.name, item.label) for checkpoint in checkpoints}
-        evaluations += evaluations_of(item, episodes)
-        paired += paired_comparisons(item, episodes)
-    return evaluations, paired
 
 
 def _stage(

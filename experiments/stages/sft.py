@@ -20,8 +20,7 @@ from envs.bar import ticking_bar
 from experiments.evaluation.stage import set_evaluation_aside
 from records.files.manifest import seal
 from records.metrics import read_metrics
-from records.process.child import StageFailed, run_child
-from records.process.variables import stage_variables
+from records.process.variables import run_stage
 from records.tracking.stage_run import StageRun
 from rollouts.chat_settings import chat_settings
 from rollouts.prompt_forms.registry import prompt_form, unusual
@@ -29,7 +28,7 @@ from rollouts.store import read_episodes
 from rollouts.window import rows_of, summed_up, window_of
 from tasks import early_experience
 
-__all__ = ["StageFailed", "run", "sft_config"]
+ALONE = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}
 
 
 def run(config: DictConfig, folder: Path, episodes_file: Path, model: str) -> Path:
@@ -58,14 +57,8 @@ def run(config: DictConfig, folder: Path, episodes_file: Path, model: str) -> Pa
     OmegaConf.save(settings, stage / "config.yaml")
     with _progress(stage, _steps(config.model.sft, settings.run)) as update:
         module, arguments = _launch(config)
-        run_child(
-            module,
-            [*arguments, str(stage / "config.yaml")],
-            folder=folder,
-            log=folder / "logs" / "sft.log",
-            variables=_variables(config, folder),
-            on_poll=update,
-        )
+        arguments.append(str(stage / "config.yaml"))
+        run_stage(config, folder, "sft", module, arguments, update, PYTHONSAFEPATH="1", **ALONE)
     return _publish(stage)
 
 
@@ -76,13 +69,7 @@ def _complete(config: DictConfig, folder: Path, settings: DictConfig) -> None:
     if without_ids or not file.exists():
         OmegaConf.save(settings, file)
     if without_ids:
-        run_child(
-            "verl_plugin.demonstration_ids",
-            [str(file)],
-            folder=folder,
-            log=folder / "logs" / "sft.log",
-            variables=stage_variables(config, folder),
-        )
+        run_stage(config, folder, "sft", "verl_plugin.demonstration_ids", [str(file)])
 
 
 def sft_config(config: DictConfig, folder: Path, episodes_file: Path, model: str) -> DictConfig:
@@ -98,7 +85,7 @@ def sft_config(config: DictConfig, folder: Path, episodes_file: Path, model: str
         "max_tokens": context,
         "window_turns": OmegaConf.select(config, "env.window_turns"),
         "window_keep": OmegaConf.select(config, "env.window_keep"),
-        **_prompt(config),
+        **({"prompt": _plain(config.prompt)} if unusual(config.get("prompt")) else {}),
         **({FORM: _plain(config[FORM])} if summed_up(config.get(FORM)) else {}),
         **_experience(config, folder),
         "seed": int(config.seed),
@@ -116,11 +103,6 @@ def sft_config(config: DictConfig, folder: Path, episodes_file: Path, model: str
     return OmegaConf.create({"run": run_node, "verl": verl_node})
 
 
-def _prompt(config: DictConfig) -> dict[str, Any]:
-    """Nothing where the form is the plain one."""
-    return {"prompt": _plain(config.prompt)} if unusual(config.get("prompt")) else {}
-
-
 def _experience(config: DictConfig, folder: Path) -> dict[str, Any]:
     """Nothing where there are the demonstrations alone."""
     kind = early_experience.kind_of(config)
@@ -128,13 +110,8 @@ def _experience(config: DictConfig, folder: Path) -> dict[str, Any]:
 
 
 def _model(settings: DictConfig, path: str) -> dict[str, Any]:
-    keys = (
-        "trust_remote_code",
-        "override_config",
-        "enable_gradient_checkpointing",
-        "use_remove_padding",
-        "custom_chat_template",
-    )
+    keys = ("trust_remote_code", "override_config", "custom_chat_template")
+    keys += ("enable_gradient_checkpointing", "use_remove_padding")
     keys += ("lora_rank", "lora_alpha", "target_modules") if settings.lora_rank else ()
     return {"path": path, **{key: value for key, value in _plain(settings).items() if key in keys}}
 
@@ -174,11 +151,6 @@ def _launch(config: DictConfig) -> tuple[str, list[str]]:
     if ranks == 1:
         return "verl_plugin.sft", []
     return "torch.distributed.run", ["--standalone", f"--nproc-per-node={ranks}", "-m", "verl_plugin.sft"]
-
-
-def _variables(config: DictConfig, folder: Path) -> dict[str, str]:
-    rendezvous = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}
-    return {**stage_variables(config, folder), **rendezvous, "PYTHONSAFEPATH": "1"}
 
 
 def _steps(settings: DictConfig, run: DictConfig) -> int:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from transformers import AutoModelForCausalLM
 
-from experiments.tiny_alfworld.recipe import Recipe, Stage
+from experiments.tiny_alfworld.recipe import Recipe
 from records.statistics import Interval
 
 CARD = """\
@@ -46,19 +46,19 @@ Validation games of `one_type`, 24 turns, one play a game, {games} games, Wilson
 def card(recipe: Recipe, folder: Path, measured: Mapping[float, Interval], games: int, train_seconds: float) -> str:
     """The page for the model in ``folder``; ``measured`` maps a temperature (0: greedy) to its success."""
     model = AutoModelForCausalLM.from_pretrained(folder)
+    stages = [
+        f"| {stage.name} | {stage.max_places if stage.max_places < 99 else 'any number'} | {stage.max_turns} | {stage.steps} "
+        f"| {stage.batches * stage.batch_tokens:,} |"
+        for stage in recipe.stages
+    ]
     rows = (f"| {temperature or 'greedy'} | {interval.percent()} |" for temperature, interval in measured.items())
     return CARD.format(
         parameters=model.num_parameters(),
         vocabulary=model.config.vocab_size,
         share=recipe.stages[0].first_type,
-        stages="\n".join(map(_row, recipe.stages)),
+        stages="\n".join(stages),
         stage=recipe.stages[0],
         minutes=train_seconds / 60,
         games=games,
         rows="\n".join(rows),
     )
-
-
-def _row(stage: Stage) -> str:
-    places = stage.max_places if stage.max_places < 99 else "any number"
-    return f"| {stage.name} | {places} | {stage.max_turns} | {stage.steps} | {stage.batches * stage.batch_tokens:,} |"

@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
-import torch.nn.functional as F
 from tqdm import tqdm
 from transformers import PreTrainedTokenizerFast, Qwen3ForCausalLM
 
 from envs.environment import PromptStyle
 from experiments.tiny_alfworld.play import Transcript, transcript
 from experiments.tiny_alfworld.recipe import Stage
+from experiments.tiny_model.train import losses, padded
 
 SEEN, CHOSEN, OTHER = range(3)
 POOL = 64  # transcripts sorted by length together, so that a batch pads little
@@ -99,12 +99,6 @@ def _packed(rows: list[Row], limit: int) -> list[list[Row]]:
 
 
 def _loss(model: Qwen3ForCausalLM, batch: list[Row], observation_weight: float) -> torch.Tensor:
-    """Rows are padded on the right, so causal attention needs no mask."""
-    width = max(len(row.ids) for row in batch)
-    ids = torch.tensor([row.ids + [0] * (width - len(row.ids)) for row in batch])
-    kinds = torch.tensor([row.kinds + [OTHER] * (width - len(row.kinds)) for row in batch])[:, 1:]
-    hidden = model.model(input_ids=ids, use_cache=False).last_hidden_state[:, :-1]
-    chosen, seen = (
-        F.cross_entropy(model.lm_head(hidden[kinds == kind]), ids[:, 1:][kinds == kind]) for kind in (CHOSEN, SEEN)
-    )
+    ids, kinds = padded([row.ids for row in batch]), padded([row.kinds for row in batch], OTHER)[:, 1:]
+    chosen, seen = losses(model, ids, kinds == CHOSEN, kinds == SEEN)
     return chosen + observation_weight * seen

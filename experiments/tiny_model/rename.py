@@ -55,21 +55,10 @@ def thing_words(messages: Sequence[Message]) -> set[str]:
 
 
 def rename(
-    messages: Sequence[Message],
-    words: Iterable[str],
-    names: Sequence[str],
-    chance: float,
-    rng: random.Random,
+    messages: Sequence[Message], words: Iterable[str], names: Sequence[str], chance: float, rng: random.Random
 ) -> list[Message]:
     """A lower-case copy in which each of ``words`` was, with ``chance``, exchanged for one of ``names`` throughout."""
     new = {word: rng.choice(names) for word in sorted(words) if rng.random() < chance}
-    if not new:
-        return [{**message, "content": message["content"].lower()} for message in messages]
-    pattern = re.compile(r"\b(" + "|".join(map(re.escape, new)) + r")\b")
-    return [
-        {
-            **message,
-            "content": pattern.sub(lambda found: new[found.group(0)], message["content"].lower()),
-        }
-        for message in messages
-    ]
+    pattern = re.compile(r"\b(" + "|".join(map(re.escape, new)) + r")\b" if new else r"(?!)")
+    texts = (pattern.sub(lambda found: new[found.group(0)], message["content"].lower()) for message in messages)
+    return [{**message, "content": text} for message, text in zip(messages, texts, strict=True)]

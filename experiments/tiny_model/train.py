@@ -124,10 +124,11 @@ def _step(
     model: Qwen3ForCausalLM, optimiser: torch.optim.Optimizer, batch: list[Encoded], observation_weight: float
 ) -> float:
     """One update; returns the loss on actions."""
-    ids, acted, seen = _targets(batch)
-    hidden = model.model(input_ids=ids, use_cache=False).last_hidden_state[:, :-1]
-    action_loss = F.cross_entropy(model.lm_head(hidden[acted]), ids[:, 1:][acted])
-    loss = action_loss + observation_weight * F.cross_entropy(model.lm_head(hidden[seen]), ids[:, 1:][seen])
+    ids = padded([row.ids for row in batch])
+    acted = padded([row.acted for row in batch])[:, 1:].bool()
+    real = torch.arange(1, ids.shape[1]) < torch.tensor([[len(row.ids)] for row in batch])
+    action_loss, observation_loss = losses(model, ids, acted, real & ~acted)
+    loss = action_loss + observation_weight * observation_loss
     optimiser.zero_grad()
     loss.backward()
     torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -135,13 +136,13 @@ def _step(
     return action_loss.item()
 
 
-def _targets(batch: list[Encoded]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Ids (rows, width), and which of the next tokens (rows, width - 1) were acted and which were observed.
+def padded(rows: Sequence[Sequence[int]], filler: int = 0) -> torch.Tensor:
+    """(rows, width), filled on the right, so that causal attention needs no mask."""
+    width = max(map(len, rows))
+    return torch.tensor([[*row, *[filler] * (width - len(row))] for row in rows])
 
-    Rows are padded on the right, so causal attention needs no mask.
-    """
-    width = max(len(row.ids) for row in batch)
-    ids = torch.tensor([row.ids + [0] * (width - len(row.ids)) for row in batch])
-    acted = torch.tensor([row.acted + [False] * (width - len(row.ids)) for row in batch])[:, 1:]
-    real = torch.arange(1, width) < torch.tensor([[len(row.ids)] for row in batch])
-    return ids, acted, real & ~acted
+
+def losses(model: Qwen3ForCausalLM, ids: torch.Tensor, *chosen: torch.Tensor) -> list[torch.Tensor]:
+    """The mean next-token loss (nats) over each choice of the next tokens, bool of shape (rows, width - 1)."""
+    hidden = model.model(input_ids=ids, use_cache=False).last_hidden_state[:, :-1]
+    return [F.cross_entropy(model.lm_head(hidden[mask]), ids[:, 1:][mask]) for mask in chosen]

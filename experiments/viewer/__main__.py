@@ -23,7 +23,7 @@ from pathlib import Path
 from envs.names import nearest
 from envs.whole import write_whole
 from experiments.viewer.page import LIMIT, page
-from experiments.viewer.sources import RUN_MARK, EpisodeFile, SourceError, episode_files
+from experiments.viewer.sources import RUN_MARK, SourceError, episode_files
 from experiments.viewer.thinning import thin
 from records.process.exit_codes import answered, own_words
 
@@ -72,7 +72,9 @@ def _write(paths: Sequence[Path], options: Options) -> str:
     start = time.perf_counter()
     files, note = thin(episode_files(paths), options.limit)
     shown = (item for file in files for item in file.shown())
-    text = page(shown, options.title or _title(files), limit=options.limit, note=note)
+    names = list(dict.fromkeys(file.run.name if file.run else file.path.name for file in files))
+    title = f"{names[0]} and {len(names) - 1} more" if len(names) > 3 else ", ".join(names)
+    text = page(shown, options.title or title, limit=options.limit, note=note)
     # a run's page lies in its folder, where the report of its sweep links to it
     alone = len(paths) == 1 and (paths[0] / RUN_MARK).exists()
     output = Path(options.output).expanduser() if options.output else (paths[0] if alone else Path()) / PAGE
@@ -81,11 +83,6 @@ def _write(paths: Sequence[Path], options: Options) -> str:
     lines = [note] if note else []
     lines.append(f"{output}: {episodes:,} episodes, {len(text) / 1e6:.1f} MB, {time.perf_counter() - start:.1f} s")
     return "\n".join(lines)
-
-
-def _title(files: Sequence[EpisodeFile]) -> str:
-    names = list(dict.fromkeys(file.run.name if file.run else file.path.name for file in files))
-    return f"{names[0]} and {len(names) - 1} more" if len(names) > 3 else ", ".join(names)
 
 
 if __name__ == "__main__":

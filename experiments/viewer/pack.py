@@ -125,6 +125,8 @@ def _episode(shown: Shown) -> dict[str, Any]:
         "prefix": [{"seen": printable(turn.observation), "action": printable(turn.action)} for turn in episode.prefix],
         "guidance": printable(episode.guidance),
         "learned": episode.trained,
+        "again": [[step, None if number is None else _short(number)] for step, number in shown.again],
+        "replaced": shown.replaced,
         "shaping": {printable(name): _short(number) for name, number in episode.shaping.items()},
     }
 
@@ -175,6 +177,10 @@ def _by_turn(shown: Shown) -> Iterator[dict[str, Any]]:
     for place, turn in enumerate(turns):
         muted = shown.episode.muted(turn)
         end = start + len(turn.action_ids) - muted
-        told = {name: pack_runs([None] * muted + list(line[start:end])) for name, line in series.items() if line}
-        yield told | ({"layers": {name: _short(layer[place]) for name, layer in layers.items()}} if layers else {})
+        told: dict[str, Any] = {
+            name: pack_runs([None] * muted + list(line[start:end])) for name, line in series.items() if line
+        }
+        for name, rows in (("layers", layers), ("compared", shown.compared)):
+            told |= {name: {key: _short(row[place]) for key, row in rows.items()}} if rows else {}
+        yield told
         start = end

@@ -16,17 +16,7 @@ from experiments.viewer.pack import Packer
 from experiments.viewer.sources import Shown
 
 LIMIT = 5000  # episodes
-SCRIPTS = (
-    "store.js",
-    "colour.js",
-    "filters.js",
-    "list.js",
-    "tokens.js",
-    "strip.js",
-    "graph.js",
-    "episode.js",
-    "viewer.js",
-)
+SCRIPTS = ("store", "colour", "filters", "list", "tokens", "strip", "graph", "episode", "viewer")
 
 
 def fragment(episodes: Iterable[Shown], *, limit: int = LIMIT, note: str = "") -> str:
@@ -38,7 +28,7 @@ def fragment(episodes: Iterable[Shown], *, limit: int = LIMIT, note: str = "") -
     """
     packer = Packer(islice(episodes, limit))
     blocks = "\n".join(f'<script type="application/gzip" class="block">{block}</script>' for block in packer.blocks)
-    program = "\n".join(asset(name) for name in SCRIPTS)
+    program = "\n".join(asset(f"{name}.js") for name in SCRIPTS)
     return f"""<div class="turngrid-viewer" data-note="{html.escape(note)}">
 <noscript>The trajectory viewer needs JavaScript.</noscript>
 <script type="application/gzip" class="index">{packer.index()}</script>

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache, cached_property
 from itertools import chain, islice
 from pathlib import Path
@@ -16,7 +17,10 @@ from experiments.sweep import record
 from experiments.viewer.tokenizer import tokenizer_of
 from records.credit import Credit, read_credit
 from records.process.exit_codes import Refusal
+from records.replayed import read_replayed, tokens_of
+from records.resume import RlFolder
 from rollouts.episode import Episode
+from rollouts.row import to_rows
 from rollouts.store import DamagedEpisodes, read_episodes
 
 TRAINING = "training"
@@ -37,7 +41,9 @@ class Shown:
 
     ``run`` is the run folder's name, empty outside one; ``stage`` says when it was played (``training``,
     ``demonstrations``, ``evaluation/rl``); ``place`` is file and line inside the run, which makes its address.
-    ``tokenizer``: the folder of the tokenizer that its ids are of. ``reward``: the name of the run's chosen reward.
+    ``tokenizer``: the folder of the tokenizer that its ids are of. ``reward``: the name of the run's chosen reward. ``compared``: numbers
+    to be shown side by side, by name, one entry a turn. ``again``: later steps that learned from it once more, with the advantage that they gave it;
+    ``replaced``: the step of the episode that was learned from in its place.
     """
 
     episode: Episode
@@ -47,6 +53,9 @@ class Shown:
     credit: Credit | None = None
     tokenizer: Path | None = None
     reward: str = ""
+    compared: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    again: Sequence[tuple[int, float | None]] = ()
+    replaced: int | None = None
 
     @property
     def address(self) -> str:
@@ -92,7 +101,18 @@ class EpisodeFile:
         for line, episode in enumerate(islice(self._episodes(), self.first)):
             credit = credits[line] if line < len(credits) else None
             _check(episode, credit, f"{self.path}, line {line + 1}")
-            yield Shown(episode, run, self.stage, f"{self.relative.as_posix()}:{line}", credit, tokenizer, reward)
+            place = f"{self.relative.as_posix()}:{line}"
+            again, replaced = self._replays.of(self.step, line, episode)
+            yield Shown(episode, run, self.stage, place, credit, tokenizer, reward, {}, again, replaced)
+
+    @property
+    def step(self) -> int:
+        """0 outside training."""
+        return int(self.path.stem) if self.stage == TRAINING else 0
+
+    @property
+    def _replays(self) -> Replays:
+        return replays(self.run) if self.run and self.step else Replays({}, {})
 
     def _episodes(self) -> Iterator[Episode]:
         try:
@@ -103,6 +123,33 @@ class EpisodeFile:
     def _credit(self) -> Sequence[Credit | None]:
         path = self.path.parent.parent / "credit" / self.path.name
         return read_credit(path) if self.stage == TRAINING and path.exists() else []
+
+
+@dataclass(frozen=True)
+class Replays:
+    """Of a run. ``again``: steps and advantages by the step in which an episode was played and by its tokens; ``instead``: the step of the
+    episode that took the place of a step's, by step and line."""
+
+    again: Mapping[tuple[int, str], Sequence[tuple[int, float | None]]]
+    instead: Mapping[tuple[int, int], int]
+
+    def of(self, step: int, line: int, episode: Episode) -> tuple[Sequence[tuple[int, float | None]], int | None]:
+        if not any(played == step for played, _ in self.again) or not episode.turns:
+            return (), self.instead.get((step, line))
+        tokens = tokens_of([(row.prompt_ids, row.response_ids) for row in to_rows(episode, "")])
+        return self.again.get((step, tokens), ()), self.instead.get((step, line))
+
+
+@cache
+def replays(run: Path) -> Replays:
+    again: dict[tuple[int, str], list[tuple[int, float | None]]] = defaultdict(list)
+    instead = {}
+    for path in sorted(RlFolder(run).replayed.glob("*.jsonl")):
+        for one in read_replayed(path):
+            again[one.played, one.tokens].append((int(path.stem), one.advantage))
+            if one.instead is not None:
+                instead[int(path.stem), one.instead] = one.played
+    return Replays(dict(again), instead)
 
 
 @cache
@@ -127,7 +174,8 @@ def _files(path: Path) -> list[EpisodeFile]:
     if path.is_file():
         return [EpisodeFile(path, _run_around(path))]
     if not path.is_dir():
-        raise SourceError(f"{path} does not exist{_nearest(path)}")
+        names = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
+        raise SourceError(f"{path} does not exist{meant(path.name, names, f'{path.parent}/', cutoff=0.3)}")
     sweep = record.read(path)
     folders = [path.parents[1] / run.folder for run in sweep.runs] if sweep else [path]
     found = [file for folder in folders for pattern in PATTERNS for file in sorted(folder.glob(pattern))]
@@ -148,8 +196,3 @@ def _run_around(path: Path) -> Path | None:
 def _runs_in(path: Path) -> str:
     runs = sorted(mark.parent.name for mark in path.glob(f"*/{RUN_MARK}"))
     return f"; name a run in it, such as {path / runs[0]}" if runs else f" (no {', no '.join(PATTERNS)})"
-
-
-def _nearest(path: Path) -> str:
-    names = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
-    return meant(path.name, names, f"{path.parent}/", cutoff=0.3)

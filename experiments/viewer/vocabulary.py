@@ -33,9 +33,7 @@ class Vocabularies:
         vocabulary = self._all[self._numbers[folder]]
         vocabulary.use(episode.prompt_ids)
         for turn in episode.turns:
-            vocabulary.use(turn.prompt_ids)
-            vocabulary.use(turn.action_ids)
-            vocabulary.use(turn.context_ids)
+            vocabulary.use(turn.prompt_ids + turn.action_ids + turn.context_ids)
         return self._numbers[folder]
 
     def words(self) -> list[dict[int, str]]:

@@ -23,7 +23,8 @@ def fill_in(folder: Path, last: int, reward: str) -> str:
     if made:
         lines = dict(sorted({**there, **made}.items()))
         write_whole(rl.metrics, "".join(json.dumps(line) + "\n" for line in lines.values()))
-    return f"of step {_listed(lost)} {'only ' if made else 'not even '}what its episodes tell is left" if lost else ""
+    listed = ", ".join(map(str, lost[:5])) + (", ..." if len(lost) > 5 else "")
+    return f"of step {listed} {'only ' if made else 'not even '}what its episodes tell is left" if lost else ""
 
 
 def _read_off(path: Path, step: int, reward: str) -> dict[str, object]:
@@ -41,7 +42,3 @@ def _groups(episodes: Sequence[Episode]) -> list[list[Episode]]:
             groups.append([])
         groups[-1].append(episode)
     return groups
-
-
-def _listed(steps: Sequence[int]) -> str:
-    return ", ".join(map(str, steps[:5])) + (", ..." if len(steps) > 5 else "")

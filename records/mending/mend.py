@@ -7,8 +7,9 @@ touched: what is damaged is named, and the result stands.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 import yaml
 
@@ -24,7 +25,7 @@ from records.resume import RlFolder
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # forty times as fast, where PyYAML has libyaml
 PNG_BEGIN, PNG_END = b"\x89PNG\r\n", b"IEND\xaeB`\x82"
 METRICS = "rl/metrics.jsonl"
-BY_STEP = ("episodes", "credit", "validation")
+BY_STEP = re.compile(r"rl/(?:episodes|credit|replayed|validation)/(\d+)[./]")
 
 
 def mend(folder: Path, reward: str) -> list[str]:
@@ -76,8 +77,7 @@ def _found(folder: Path, known: Mapping[str, int]) -> Iterator[str]:
     models = [flaw for _, flaw in saved.flaws]
     if imitated.parent.exists() and (flaw := flaw_in(imitated, content=is_small(imitated))):
         models.append(flaw)
-    sealed = [flaw for flaw in models if known or not flaw.unsealed]  # older versions sealed nothing
-    yield from (f"{flaw.path.relative_to(folder)} {flaw.wrong}" for flaw in sealed)
+    yield from (f"{flaw.path.relative_to(folder)} {flaw.wrong}" for flaw in models)
     for name in _names(folder, known):
         if wrong := _wrong(folder / name, name, known.get(name)):
             yield f"{name} {wrong}"
@@ -94,15 +94,9 @@ def _names(folder: Path, known: Mapping[str, int]) -> list[str]:
 
 
 def _size(name: str, known: Mapping[str, int], step: int) -> int | None:
-    """What the inventory says, but for steps beyond the checkpoint, which are played again."""
-    return None if _step_of(name) > step else known.get(name)
-
-
-def _step_of(name: str) -> int:
-    """Of a step's own file; 0 of any other."""
-    parts = PurePosixPath(name).parts
-    number = parts[2].partition(".")[0] if len(parts) > 2 and parts[0] == "rl" and parts[1] in BY_STEP else ""
-    return int(number) if number.isdecimal() else 0
+    """What the inventory says, but for the files of steps beyond the checkpoint, which are played again."""
+    of_step = BY_STEP.match(name)
+    return None if of_step and int(of_step[1]) > step else known.get(name)
 
 
 def _wrong(path: Path, name: str, size: int | None) -> str:

@@ -11,6 +11,7 @@ import msgspec
 
 from envs.types import TaskRef
 from records.provenance import Attempt
+from records.replayed import Replayed
 
 
 class Length(Enum):
@@ -80,10 +81,12 @@ PARTS = (
     Part("rl/metrics.jsonl", "", _Step, True, Length.GROWS),  # records.mending.mend says more
     Part("rl/episodes/*.jsonl", "the step is charged by its metrics", _Episode, True),
     Part("rl/credit/*.jsonl", "the step has no credit to show", _Credit | None),
+    Part("rl/replayed/*.jsonl", "which episodes it learned from again is not known", Replayed),
     Part("rl/validation/*.jsonl", "other episodes are lost", _Episode, True, may_be_empty=True),
     Part("rl/stale/*.jsonl", "other episodes are lost", _Episode, True),
     Part("rl/groups/*.jsonl", "the group is played again", _Episode),
     Part("rl/discarded/*/credit/*.jsonl", "the episodes beside it stay", _Credit | None, length=Length.ANY),
+    Part("rl/discarded/*/replayed/*.jsonl", "the episodes beside it stay", Replayed, length=Length.ANY),
     Part("rl/discarded/*/metrics.jsonl", "other lines are lost", _Step, True, Length.ANY),
     Part("rl/discarded/*.jsonl", "other episodes are lost", _Episode, True, Length.ANY, may_be_empty=True),
     Part("evaluation/*.jsonl", "its games are played again", _Episode),

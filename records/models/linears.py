@@ -23,7 +23,7 @@ def linears(path: str) -> dict[str, int] | None:
     if path in PUBLISHED:
         return _of_llama(PUBLISHED[path])
     found: Counter[str] = Counter()
-    for name, shape in _tensors(Path(resolve_model(path, Path()))):
+    for name, shape in tensors_in(Path(resolve_model(path, Path()))):
         if len(shape) == 2 and (block := IN_A_BLOCK.search(name)):
             found[block["name"]] += sum(shape)
     return dict(found) or None
@@ -45,7 +45,7 @@ def _of_llama(settings: Mapping[str, Any]) -> dict[str, int]:
     return {name: layers * ends for name, ends in each.items()}
 
 
-def _tensors(folder: Path) -> Iterator[tuple[str, list[int]]]:
+def tensors_in(folder: Path) -> Iterator[tuple[str, list[int]]]:
     """Names and shapes in a folder's safetensors files, whose headers are JSON after eight bytes with their length."""
     for path in sorted(folder.glob("*.safetensors")):
         with path.open("rb") as file:

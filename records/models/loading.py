@@ -31,14 +31,9 @@ def load_whole(kind: Any, path: str, head: tuple[str, ...] = (), **settings: Any
 
 
 def _misfit(told: Mapping[str, Iterable[str]], head: tuple[str, ...]) -> str:
-    named = {
-        what: sorted(name for name in told[what] if not name.startswith(head))
-        for what in ("missing_keys", "unexpected_keys")
-    }
-    words = (("lacks", named["missing_keys"]), ("has unknown", named["unexpected_keys"]))
-    return " and ".join(f"{verb} {_listed(names)}" for verb, names in words if names)
-
-
-def _listed(names: list[str]) -> str:
-    more = f" and {len(names) - SHOWN} more weights" if len(names) > SHOWN else ""
-    return ", ".join(names[:SHOWN]) + more
+    words = []
+    for verb, what in (("lacks", "missing_keys"), ("has unknown", "unexpected_keys")):
+        if names := sorted(name for name in told[what] if not name.startswith(head)):
+            more = f" and {len(names) - SHOWN} more weights" if len(names) > SHOWN else ""
+            words.append(f"{verb} {', '.join(names[:SHOWN])}{more}")
+    return " and ".join(words)

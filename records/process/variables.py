@@ -1,12 +1,15 @@
-"""Environment variables of the stages' processes: threads, plugin, where trackio keeps its dashboard."""
+"""The stages' processes, and their environment variables: threads, plugin, where trackio keeps its dashboard."""
 
 from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
+
+from records.process.child import run_child
 
 VLLM_ON_CPU = {
     "VLLM_CPU_OMP_THREADS_BIND": "nobind",  # bound to a core, as is its way, its thread fights with whoever works there
@@ -14,6 +17,21 @@ VLLM_ON_CPU = {
     "VLLM_NO_USAGE_STATS": "1",
     "VLLM_LOGGING_LEVEL": "WARNING",
 }
+
+
+def run_stage(
+    config: DictConfig,
+    folder: Path,
+    log: str,
+    module: str,
+    arguments: Sequence[str],
+    on_poll: Callable[[], None] = lambda: None,
+    **variables: str,
+) -> None:
+    """``run_child`` from the run's folder, with the stages' variables and ``variables``; its log is ``logs/LOG.log``."""
+    place = folder / "logs" / f"{log}.log"
+    told = {**stage_variables(config, folder), **variables}
+    run_child(module, arguments, folder=folder, log=place, variables=told, on_poll=on_poll)
 
 
 def stage_variables(config: DictConfig, folder: Path) -> dict[str, str]:

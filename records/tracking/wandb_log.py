@@ -32,7 +32,6 @@ class WandbRun:
     Attributes:
         history: what was logged, one mapping a step with ``_step``, in order; a step that two attempts logged counts once,
             as the first one logged it (so does W&B's server).
-        summary: what W&B keeps of the run as a whole.
         axes: over which other metric a metric is drawn.
         folders: of the attempts, in order; tables lie under ``files/`` there.
         ended: exit code of the last attempt; None where it was killed.
@@ -42,20 +41,15 @@ class WandbRun:
     project: str = ""
     name: str = ""
     group: str = ""
-    job_type: str = ""
     tags: list[str] = field(default_factory=list)
     config: dict[str, Any] = field(default_factory=dict)
     history: list[dict[str, Any]] = field(default_factory=list)
-    summary: dict[str, Any] = field(default_factory=dict)
     axes: dict[str, str] = field(default_factory=dict)
     folders: list[Path] = field(default_factory=list)
     ended: int | None = None
 
     def stage(self, name: str) -> list[dict[str, Any]]:
-        """What a stage logged, each line with its own ``step``. Older versions had a W&B run a stage, with the stage as its job
-        type."""
-        if self.job_type == name:
-            return [{**line, "step": line["_step"]} for line in self.history]
+        """What a stage logged, each line with its own ``step``."""
         return [{**line, "step": line[f"{name}/step"]} for line in self.history if f"{name}/step" in line]
 
     def table(self, name: str) -> dict[str, Any]:
@@ -114,7 +108,7 @@ def _take(run: WandbRun, record: Any) -> None:
     if kind == "run":
         told = record.run
         run.id, run.project, run.name = told.run_id, told.project, told.display_name
-        run.group, run.job_type, run.tags = told.run_group, told.job_type, list(told.tags)
+        run.group, run.tags = told.run_group, list(told.tags)
         run.config |= _values(told.config.update)
         run.config.pop("_wandb", None)  # W&B's own notes
     elif kind == "config":
@@ -125,8 +119,6 @@ def _take(run: WandbRun, record: Any) -> None:
             run.history.append(line)
     elif kind == "metric" and record.metric.name:
         run.axes[record.metric.name] = record.metric.step_metric
-    elif kind == "summary":
-        run.summary |= _values(record.summary.update)
     elif kind == "exit":
         run.ended = record.exit.exit_code
 

@@ -27,7 +27,7 @@ def prompt_class(name: str) -> Any:
 
 
 def prompt_form(node: Mapping[str, Any] | None) -> PromptForm:
-    """The form that the ``prompt`` node of a config describes; a config of an earlier version has none.
+    """The form that the ``prompt`` node of a config describes.
 
     Raises:
         UnknownName: there is no such form.

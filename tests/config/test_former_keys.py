@@ -60,11 +60,3 @@ def test_a_run_is_hashed_and_named_by_the_first_names() -> None:
 
 def test_an_estimate_is_no_part_of_the_identity() -> None:
     assert {"estimate", "estimate_gpu"} <= set(outside_identity())
-
-
-def test_flat_settings_of_an_earlier_version_have_todays_names() -> None:
-    assert former_keys.current({"eval.plays": 2, "curriculum.name": "stages", "eval.games": 5}) == {
-        "eval.samples_per_game": 2,
-        "curriculum.name": "phases",
-        "eval.games": 5,
-    }

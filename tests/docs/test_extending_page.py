@@ -110,11 +110,12 @@ def run(python: Path, folder: Path, *arguments: str, **more: str) -> subprocess.
 
 
 @pytest.fixture(scope="module")
-def found(python: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def found(python: Path, game_cache: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What one process in an empty folder says: verl's tree, torch and the package's list are read once."""
     commands = json.dumps([[name, *shlex.split(rest)] for name, rest in COMMAND.findall(PAGE)])
     folder = tmp_path_factory.mktemp("elsewhere")
-    done = run(python, folder, "-c", USE, commands, PYTHONPATH=str(ROOT / "tests" / "algorithms"))
+    paths = {"PYTHONPATH": str(ROOT / "tests" / "algorithms"), "TURNGRID_CACHE": str(game_cache)}
+    done = run(python, folder, "-c", USE, commands, **paths)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
 

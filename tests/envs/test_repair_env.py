@@ -24,6 +24,7 @@ from envs.sandbox.types import Limits
 from envs.types import EnvError
 
 FIX = "edit shop/calc.py 5-5\n    return a + b"
+NO_REPLACE = "replace takes FILE: OLD => NEW, on one line."
 
 
 @pytest.fixture
@@ -43,36 +44,15 @@ def test_the_first_observation_and_the_goal(tmp_path):
     env = RepairEnv(legal=True, expert=True)
     seen = env.reset(task(tmp_path, instance, ("submit",)), 0)
     assert seen.text == "The repository shop/calc has: README.md  shop/  tests/"
-    assert seen.legal == (
-        "ls",
-        "test",
-        "show shop/__init__.py",
-        "show shop/calc.py",
-        "show tests/test_calc.py",
-        "submit",
-    )
+    files = ("shop/__init__.py", "shop/calc.py", "tests/test_calc.py")
+    assert seen.legal == ("ls", "test", *(f"show {file}" for file in files), "submit")
     assert seen.expert == ("submit",)
     assert goal_text(instance) == "add gives the difference of its arguments.\n\nIt should give their sum."
     env.close()
 
 
 HOSTILE = (
-    " ",
-    "\u2003",
-    "=>",
-    " =>",
-    ": ",
-    "9",
-    "9-",
-    " 9",
-    "a",
-    ". ",
-    "```",
-    '"',
-    "(",
-    "lines ",
-    "\n",
-    "shop/calc.py: ",
+    *(" ", "\u2003", "=>", " =>", ": ", "9", "9-", " 9", "a", ". ", "```", '"', "(", "lines ", "\n", "shop/calc.py: "),
 )
 
 
@@ -122,12 +102,10 @@ def test_looking(env):
         (f"edit shop/calc.py 9-{'9' * 12}\nx", "shop/calc.py has 9 lines; 9-999999999 is not among them."),
         ("edit shop/new.py 3-4\nx = 1", "There is no file shop/new.py; a new one begins with edit shop/new.py 1-0."),
         ("replace shop/calc.py: return => x", "return stands 2 times in shop/calc.py; it must be there once."),
-        ("replace shop/calc.py", "replace takes FILE: OLD => NEW, on one line."),
-        ("replace", "replace takes FILE: OLD => NEW, on one line."),
-        pytest.param(
-            f"replace shop/calc.py:{' ' * 5_000}b", "replace takes FILE: OLD => NEW, on one line.", id="many spaces"
-        ),
-        ("replace shop/calc.py: => b", "replace takes FILE: OLD => NEW, on one line."),
+        ("replace shop/calc.py", NO_REPLACE),
+        ("replace", NO_REPLACE),
+        pytest.param(f"replace shop/calc.py:{' ' * 5_000}b", NO_REPLACE, id="many spaces"),
+        ("replace shop/calc.py: => b", NO_REPLACE),
         ("replace shop/calc.py: a =>  => b", "a stands 5 times in shop/calc.py; it must be there once."),
         ("test tests/test_none.py", "There is no test file tests/test_none.py."),
         ("search", "search takes a text to look for."),
@@ -326,13 +304,8 @@ def test_observations_are_short(tmp_path):
     files = {**row()["files"], "long.py": long, "wide.py": "x" * 50_000}
     env = RepairEnv(Setup(shape=Shape(lines=20, chars=1000)))
     env.reset(task(tmp_path, Instance.from_dict(row(files=files))), 0)
-    for action in (
-        "show long.py",
-        "show long.py 1-400",
-        "search line_",
-        "show wide.py",
-        "edit long.py 1-1\n" + "y\n" * 400,
-    ):
+    looks = ("show long.py", "show long.py 1-400", "search line_", "show wide.py")
+    for action in (*looks, "edit long.py 1-1\n" + "y\n" * 400):
         shown = env.step(action).observation.text
         assert len(shown) < 1020
         assert len(shown.splitlines()) < 26
@@ -376,39 +349,24 @@ def open_files():
     return len(os.listdir("/proc/self/fd"))
 
 
-def test_a_thousand_resets_leave_nothing_behind(tmp_path):
+@pytest.mark.parametrize(
+    ("commands", "warm", "times"),
+    [(("show shop/calc.py", FIX), 100, 1000), ((FIX, "submit"), 2, 8)],  # each grading starts and ends a sandbox
+    ids=["edits", "gradings"],
+)
+def test_many_episodes_leave_nothing_behind(tmp_path, commands, warm, times):
     before, env = folders(), RepairEnv()
     ref = task(tmp_path, Instance.from_dict(row()))
 
     def play(times):
         for _ in range(times):
             env.reset(ref, 0)
-            env.step("show shop/calc.py")
-            env.step("edit shop/calc.py 5-5\n    return a + b")
+            results = [env.step(command) for command in commands]
+            assert results[-1].won or "submit" not in commands
 
-    play(100)
+    play(warm)
     memory, files = resident_mib(), open_files()
-    play(1000)
-    assert resident_mib() < 1.1 * memory
-    assert open_files() == files
-    env.close()
-    assert folders() == before
-
-
-def test_gradings_leave_nothing_behind(tmp_path):
-    """Each of them starts and ends a sandbox."""
-    before, env = folders(), RepairEnv()
-    ref = task(tmp_path, Instance.from_dict(row()))
-
-    def play(times):
-        for _ in range(times):
-            env.reset(ref, 0)
-            env.step(FIX)
-            assert env.step("submit").won
-
-    play(2)
-    memory, files = resident_mib(), open_files()
-    play(8)
+    play(times)
     assert resident_mib() < 1.1 * memory
     assert open_files() == files
     env.close()

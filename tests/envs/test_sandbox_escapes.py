@@ -215,26 +215,39 @@ def test_one_process_gets_no_more_memory(way):
     assert (done.outcome, done.stdout) == (Outcome.FINISHED, b"MemoryError\n")
 
 
+# What takes too much -> its limits, how it is ended, and the seconds that it may take until then.
+TOO_MUCH = {
+    "for _ in range(6):\n    if os.fork() == 0: block = bytearray(b'x' * (150 << 20)); break\ntime.sleep(10)": (
+        QUICK, Outcome.OUT_OF_MEMORY, 9
+    ),
+    "for number in range(150_000): open(f'{number}', 'w').close()": (
+        dataclasses.replace(QUICK, files=2_000), Outcome.TOO_MANY_FILES, 20
+    ),
+    # what is held open counts for all processes: each socket may have hundreds of KiB of the kernel's memory in it
+    "for _ in range(5):\n    if os.fork() == 0: held = [socket.socketpair() for _ in range(200)]; break\ntime.sleep(15)": (
+        QUICK, Outcome.TOO_MANY_FILES, 15
+    ),
+    "time.sleep(60)": (Limits(wall_s=1.0), Outcome.TIMED_OUT, 3),
+    "while True: pass": (Limits(wall_s=20.0, cpu_s=1.0), Outcome.OUT_OF_CPU_TIME, 15),
+    "while True: print('x' * 10000)": (QUICK, Outcome.TOO_MUCH_OUTPUT, 20),
+}  # fmt: skip
+
+
 @everywhere
-def test_many_processes_get_no_more_memory(way):
-    code = """
-    import os, time
-    for _ in range(6):
-        if os.fork() == 0:
-            block = bytearray(b"x" * (150 << 20))
-            time.sleep(10)
-            os._exit(0)
-    time.sleep(10)
+@pytest.mark.parametrize("code", TOO_MUCH)
+def test_a_command_that_takes_too_much_is_ended(way, repo, code):
+    limits, outcome, seconds = TOO_MUCH[code]
+    done = play(way, f"import os, socket, time\n{code}", repo, limits)
+    assert done.outcome is outcome
+    assert done.code == -1 or outcome is Outcome.OUT_OF_CPU_TIME  # the kernel's own signal
+    assert done.seconds < seconds
+    assert len(done.stdout) < 4 << 20
+
+
+# What is tried in the walls' folder, and what comes of it.
+ANYWHERE = {
+    # of 1.6 GiB where 512 MiB are allowed, nothing is left that no process is seen to have; memory of one's own still is
     """
-    done = play(way, code)
-    assert (done.outcome, done.code) == (Outcome.OUT_OF_MEMORY, -1)
-    assert done.seconds < 9
-
-
-@everywhere
-def test_memory_that_no_process_is_seen_to_have_is_refused(way):
-    """Of 1.6 GiB where 512 MiB are allowed, nothing is left to be taken; memory of one's own still is."""
-    lines = """
     import ctypes, mmap, os
     libc = ctypes.CDLL(None)
     def segment(call, *arguments):
@@ -245,43 +258,9 @@ def test_memory_that_no_process_is_seen_to_have_is_refused(way):
     attempt(lambda: segment("msgget"))
     attempt(lambda: mmap.mmap(-1, 1 << 20))
     attempt(lambda: mmap.mmap(-1, 1 << 20, mmap.MAP_PRIVATE))
+    """: ["OSError"] * 4 + ["PermissionError", "done"],
+    # sockets' buffers could hold megabytes each, in the kernel; programs that ask are told that it is done
     """
-    assert attempts(way, textwrap.dedent(lines)) == ["OSError"] * 4 + ["PermissionError", "done"]
-
-
-@behind_walls
-def test_devices_hold_no_memory(way):
-    """A shared mapping of /dev/zero is one of no file; /dev itself would be a disk without a limit."""
-    lines = "attempt(lambda: open('/dev/zero', 'rb'))\nattempt(lambda: open('/dev/file', 'w'))"
-    assert "done" not in attempts(way, lines)
-
-
-@everywhere
-def test_many_empty_files_are_ended(way, repo):
-    code = "for number in range(150_000): open(f'{number}', 'w').close()"
-    done = play(way, code, repo, dataclasses.replace(QUICK, files=2_000))
-    assert (done.outcome, done.code) == (Outcome.TOO_MANY_FILES, -1)
-
-
-@everywhere
-def test_what_is_held_open_is_counted_for_all_processes(way):
-    """Each socket may have hundreds of KiB of the kernel's memory in it."""
-    code = """
-    import os, socket, time
-    for _ in range(5):
-        if os.fork() == 0:
-            held = [socket.socketpair() for _ in range(200)]
-            time.sleep(15)
-            os._exit(0)
-    time.sleep(15)
-    """
-    assert play(way, code).outcome is Outcome.TOO_MANY_FILES
-
-
-@everywhere
-def test_the_buffers_of_sockets_stay_as_they_are(way):
-    """Asked for more they could hold megabytes each, in the kernel; programs that ask are told that it is done."""
-    lines = """
     import socket
     one, _ = socket.socketpair()
     before = one.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF), one.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
@@ -291,47 +270,66 @@ def test_the_buffers_of_sockets_stay_as_they_are(way):
     print(before == after)
     one.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     print(one.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE))
+    """: ["True", "1"],
+    "attempt(lambda: open('big', 'wb').write(b'x' * (8 << 20)))": ["OSError"],
+}
+# No user namespace gives rights inside it, by each of the three calls that make one; 56 and 435 are clone and clone3,
+# which takes its flags from memory. The numbers are those of x86_64.
+NAMESPACES = """
+    import ctypes, subprocess
+    libc = ctypes.CDLL(None)
+    def made(number):
+        if number < 0: raise PermissionError
+    attempt(lambda: made(libc.unshare(0x10000000)))
+    attempt(lambda: made(libc.syscall(56, 0x10000000 | 17, 0, 0, 0, 0)))
+    attempt(lambda: made(libc.syscall(435, (ctypes.c_uint64 * 11)(0x10000000, 0, 0, 0, 17), 88)))
+    command = ["unshare", "--user", "--map-root-user", "--mount", "mount", "-t", "tmpfs", "none", "/tmp"]
+    print(subprocess.run(command, stderr=subprocess.DEVNULL).returncode)
+"""
+ANYWHERE |= {NAMESPACES: ["PermissionError"] * 3 + ["1"]} if platform.machine() == "x86_64" else {}
+WITHIN_WALLS = {
     """
-    assert attempts(way, textwrap.dedent(lines)) == ["True", "1"]
-
-
-@everywhere
-def test_a_slow_command_is_ended(way):
-    done = play(way, "import time; time.sleep(60)", limits=Limits(wall_s=1.0))
-    assert (done.outcome, done.code) == (Outcome.TIMED_OUT, -1)
-    assert done.seconds < 3
-
-
-@everywhere
-def test_a_busy_command_is_ended(way):
-    done = play(way, "while True: pass", limits=Limits(wall_s=20.0, cpu_s=1.0))
-    assert done.outcome is Outcome.OUT_OF_CPU_TIME
-    assert done.seconds < 15
-
-
-@everywhere
-def test_huge_output_is_ended(way):
-    done = play(way, "while True: print('x' * 10000)")
-    assert (done.outcome, done.code) == (Outcome.TOO_MUCH_OUTPUT, -1)
-    assert len(done.stdout) < 4 << 20
-
-
-@everywhere
-def test_a_huge_file_is_refused(way, repo):
-    lines = "attempt(lambda: open('big', 'wb').write(b'x' * (8 << 20)))"
-    assert attempts(way, lines, repo) == ["OSError"]
-
-
-@behind_walls
-def test_many_files_fill_no_disk_but_their_own(way, repo):
-    lines = """
     def fill():
         for number in range(64):
             for folder in (".", "/tmp", "/dev/shm"):
                 open(f"{folder}/{number}", "wb").write(b"x" * (1 << 20))
     attempt(fill)
+    """: ["OSError"],
     """
-    assert attempts(way, textwrap.dedent(lines), repo) == ["OSError"]
+    import ctypes, os
+    libc = ctypes.CDLL(None, use_errno=True)
+    def mount():
+        if libc.mount(b"none", b"/tmp", b"tmpfs", 0, None): raise PermissionError
+    attempt(mount)
+    def chroot(): os.chroot("/tmp")
+    attempt(chroot)
+    attempt(lambda: os.mknod("/tmp/disk", 0o60600, os.makedev(8, 0)))
+    attempt(lambda: os.sethostname(b"x")) if hasattr(os, "sethostname") else print("PermissionError")
+    caps = [line.split()[1] for line in open("/proc/self/status") if line.startswith(("CapEff", "CapPrm", "CapBnd"))]
+    print("none" if set(caps) == {"0" * 16} else caps)
+    """: ["PermissionError"] * 4 + ["none"],
+}
+
+
+@everywhere
+@pytest.mark.parametrize(
+    ("lines", "answers"), ANYWHERE.items(), ids=["memory", "buffers", "file", "namespace"][: len(ANYWHERE)]
+)
+def test_what_is_refused_anywhere(way, repo, lines, answers):
+    assert attempts(way, lines, repo) == answers
+
+
+@behind_walls
+@pytest.mark.parametrize(("lines", "answers"), WITHIN_WALLS.items(), ids=["disk", "privileges"])
+def test_what_is_refused_behind_walls(way, repo, lines, answers):
+    assert attempts(way, lines, repo) == answers
+
+
+@behind_walls
+def test_devices_hold_no_memory(way):
+    """A shared mapping of /dev/zero is one of no file; /dev itself would be a disk without a limit."""
+    lines = "attempt(lambda: open('/dev/zero', 'rb'))\nattempt(lambda: open('/dev/file', 'w'))"
+    assert "done" not in attempts(way, lines)
 
 
 @everywhere
@@ -360,42 +358,6 @@ def test_nothing_of_our_environment_is_inherited(way, monkeypatch):
     assert "HF_TOKEN" not in names
     assert "PYTHONPATH" not in names
     assert int(files) <= 4  # the three streams, and the folder being listed
-
-
-@behind_walls
-def test_privileges_cannot_be_had(way):
-    lines = """
-    import ctypes, os
-    libc = ctypes.CDLL(None, use_errno=True)
-    def mount():
-        if libc.mount(b"none", b"/tmp", b"tmpfs", 0, None): raise PermissionError
-    attempt(mount)
-    def chroot(): os.chroot("/tmp")
-    attempt(chroot)
-    attempt(lambda: os.mknod("/tmp/disk", 0o60600, os.makedev(8, 0)))
-    attempt(lambda: os.sethostname(b"x")) if hasattr(os, "sethostname") else print("PermissionError")
-    caps = [line.split()[1] for line in open("/proc/self/status") if line.startswith(("CapEff", "CapPrm", "CapBnd"))]
-    print("none" if set(caps) == {"0" * 16} else caps)
-    """
-    assert attempts(way, textwrap.dedent(lines)) == ["PermissionError"] * 4 + ["none"]
-
-
-@pytest.mark.skipif(platform.machine() != "x86_64", reason="the numbers of the calls are x86_64's")
-@everywhere
-def test_no_user_namespace_gives_rights_inside_it(way):
-    """By each of the three calls that make one; 56 and 435 are clone and clone3, which takes its flags from memory."""
-    lines = """
-    import ctypes, subprocess
-    libc = ctypes.CDLL(None)
-    def made(number):
-        if number < 0: raise PermissionError
-    attempt(lambda: made(libc.unshare(0x10000000)))
-    attempt(lambda: made(libc.syscall(56, 0x10000000 | 17, 0, 0, 0, 0)))
-    attempt(lambda: made(libc.syscall(435, (ctypes.c_uint64 * 11)(0x10000000, 0, 0, 0, 17), 88)))
-    command = ["unshare", "--user", "--map-root-user", "--mount", "mount", "-t", "tmpfs", "none", "/tmp"]
-    print(subprocess.run(command, stderr=subprocess.DEVNULL).returncode)
-    """
-    assert attempts(way, textwrap.dedent(lines)) == ["PermissionError"] * 3 + ["1"]
 
 
 @behind_walls

@@ -16,7 +16,7 @@ from envs.registry import make_environment
 from envs.repair.container import ContainerImage, engine
 from envs.repair.instance import Instance
 from envs.repair.providers import GitMirror, ProviderError
-from envs.repair.swegym import Settings, difficulty, provider
+from envs.repair.swegym import Settings, SweGym, difficulty
 from envs.repair.workspace import Workspace
 from envs.types import EnvError, TaskError
 
@@ -288,14 +288,16 @@ def test_settings_that_cannot_work_are_answered_at_once(settings, problem):
 
 def test_which_provider_is_taken():
     inline, bare = Instance.from_dict(row()), Instance.from_dict(row(files={}))
-    names = [provider(one, told).name for one in (inline, bare) for told in (Settings(), Settings(mirror_dir="/x"))]
+    names = [
+        SweGym(told).provider(one).name for one in (inline, bare) for told in (Settings(), Settings(mirror_dir="/x"))
+    ]
     assert names == ["inline", "inline", "container", "git"]
-    assert provider(inline, Settings(provider="git", mirror_dir="/x")).name == "git"
+    assert SweGym(Settings(provider="git", mirror_dir="/x")).provider(inline).name == "git"
 
 
 def test_images_are_called_as_they_are_published():
     instance = Instance.from_dict(row(instance_id="getmoto__moto-7365"))
-    assert provider(instance, Settings(provider="container")).image_of(instance) == (
+    assert SweGym(Settings(provider="container")).provider(instance).image_of(instance) == (
         "xingyaoww/sweb.eval.x86_64.getmoto_s_moto-7365"
     )
     assert ContainerImage("here/{repo}:{instance_id}").image_of(instance) == "here/shop/calc:getmoto__moto-7365"

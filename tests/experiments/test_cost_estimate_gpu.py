@@ -101,6 +101,11 @@ def test_one_step_by_hand(composed: Composer) -> None:
     assert seconds == pytest.approx(14e9 * 128 * 610 / 30e12 + 7)
     critic = composed([*HALF, "algo=ppo", "estimate_gpu=RTX4090"])
     assert gpu_time.step_seconds(critic, 128, BILLION, 100e12) == pytest.approx(24e9 * 128 * 610 / 30e12 + 7)
+    thinking = composed(["model=qwen2.5_1.5b", "cluster=gpu1", "prompt=think_action", "env.max_turns=10"])
+    thought = 10 * 512 / 4  # tokens of an episode, each a hundredth of a second
+    work = 14e9 * 128 * (610 + thought) / 30e12
+    assert gpu_time.step_seconds(thinking, 128, BILLION, 100e12) == pytest.approx(work + thought / 100 + 7)
+    assert gpu_time.tokens(thinking) == (610 + thought, 43 + thought)
 
 
 def test_all_that_is_offloaded_lies_elsewhere(composed: Composer) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from known_values import Maker, Played, corridor, graph, play
 
+from experiments.credit_quality.gradients import LABELS, cosines, products, rated_cosines
 from experiments.credit_quality.intervals import differences, of_truth, rated, wanted_k, wanted_tasks
 from experiments.credit_quality.measures import task_sums
 from experiments.credit_quality.truth import Truth, demeaned, truth
@@ -94,6 +95,35 @@ def test_paired_differences_are_narrower_than_the_methods_own_intervals() -> Non
     found, alone = differences(sums, "truth")["r"]["also"], rated(sums)["r"]["also"]
     assert abs(found.estimate) < 1e-9 and found.half < 1e-9 < alone.half
     assert differences(sums, "noise")["r"]["truth"].low > 0.8
+
+
+def test_intervals_of_cosines_cover_that_of_many_batches() -> None:
+    """Gradients of a game are the mean gradient and its own; the truth's are known with noise, that of each part of its continuations."""
+    draw, games, size = np.random.default_rng(0), 20, 40
+    mean = 0.15 * draw.standard_normal(size)
+    batches = []
+    for _ in range(REPETITIONS):
+        true = mean + draw.standard_normal((games, size))
+        parts = true[:, None] + 1.5 * draw.standard_normal((games, 4, size))
+        noise = draw.standard_normal((games, size))
+        batches.append((true, parts, {"truth": true, "noise": noise, "mixed": true + noise}))
+    for name in ("truth", "noise", "mixed"):
+        pairs = [(made[name].sum(0), true.sum(0)) for true, _, made in batches]
+        cross, own, of_true = (np.mean([pair[i] @ pair[j] for pair in pairs]) for i, j in ((0, 1), (0, 0), (1, 1)))
+        target = cross / np.sqrt(own * of_true)
+        found = [
+            rated_cosines({name: products(made[name], parts)}, name, draws=250)[0][name] for _, parts, made in batches
+        ]
+        assert np.mean([one.low <= target <= one.high for one in found]) > 0.9
+        assert np.median([one.estimate for one in found]) == pytest.approx(target, abs=0.05)
+    assert cosines({"mixed": batches[0][2]["mixed"]}, batches[0][1], "mixed")[1]["adam"]["mixed"].estimate == 0
+
+
+def test_adams_scale_makes_parameters_with_small_gradients_count() -> None:
+    true = np.random.default_rng(0).standard_normal((10, 1, 4)) * np.array([100, 1, 1, 1])
+    half = true[:, 0] * np.array([1, 0, 0, 0])  # right in the large one, nothing in the others
+    plain, scaled = (cosines({"half": half}, np.repeat(true, 2, axis=1), "half")[0][name]["half"] for name in LABELS)
+    assert plain.estimate > 0.99 and scaled.estimate < 0.9
 
 
 def test_the_share_of_other_samples_luck_of_a_leave_one_out_baseline() -> None:

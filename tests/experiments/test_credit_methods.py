@@ -10,7 +10,7 @@ import pytest
 
 from config.base import CONF
 from config.errors import ConfigError
-from experiments.credit_quality.methods import Method, method, methods
+from experiments.credit_quality.methods import Batch, Method, method, methods
 from records.process.exit_codes import Refusal
 from rollouts.episode import Episode, Outcome, Turn
 
@@ -41,7 +41,18 @@ def made(word: str) -> Method:
 
 
 def credit(word: str, windows: bool = False) -> np.ndarray:
-    return made(word).credit([[episode(*path, windows=windows) for path in group] for group in PATHS])
+    return made(word).credit(Batch(groups(windows))).turns
+
+
+def groups(windows: bool = False) -> list[list[Episode]]:
+    return [[episode(*path, windows=windows) for path in group] for group in PATHS]
+
+
+def with_values(word: str, windows: bool = False) -> tuple[np.ndarray, np.ndarray]:
+    """Credit a turn, whose first token has the value V(t) = t / 4 and whose second has V(t) + 1; and credit a token."""
+    values = [[np.ravel([[t / 4, t / 4 + 1] for t in range(count)]) for count in group] for group in TURNS]
+    found = made(word).credit(Batch(groups(windows), {"values": values}))
+    return found.turns, found.tokens
 
 
 def every_turn(numbers: np.ndarray) -> np.ndarray:
@@ -82,13 +93,38 @@ def test_graft_is_what_a_turn_changed_in_the_values_of_its_group() -> None:
     assert credit("graft").std() == pytest.approx(credit("grpo").std())
 
 
+def whitened(numbers: np.ndarray) -> np.ndarray:
+    return (numbers - numbers.mean()) / (numbers.std(ddof=1) + 1e-8)
+
+
+@pytest.mark.parametrize("windows", [False, True])
+def test_estimators_see_the_values_of_a_critic(windows: bool) -> None:
+    """With lambda 0 a turn's advantage is r + V' - V, and a token's is what the next token's value, or the reward, adds."""
+    number = np.concatenate([np.arange(count) for count in TURNS.reshape(-1)])
+    last = np.r_[number[1:] == 0, True]
+    reward = last * every_turn(SCORES)
+    following = np.where(last, 0, (number + 1) / 4)
+    turns, tokens = with_values("turn_ppo:gamma=1:lam=0", windows)
+    assert turns == pytest.approx(whitened(reward + following - number / 4), abs=1e-5)
+    assert tokens == pytest.approx(np.repeat(turns, 2), abs=1e-6)
+    second = reward + following - number / 4 - 1
+    wanted = whitened(np.ravel(np.stack([np.ones(len(second)), second], axis=1)))
+    turns, tokens = with_values("ppo:algorithm.lam=0:algorithm.gamma=1", windows)
+    assert tokens == pytest.approx(wanted, abs=1e-5)
+    assert turns == pytest.approx(wanted.reshape(-1, 2).mean(axis=1), abs=1e-5)
+
+
+def test_a_sample_that_is_left_out_takes_its_values_along() -> None:
+    batch = Batch([["a", "b", "c"]], {"values": [[np.zeros(1), np.ones(2), np.ones(3)]]}).without(1)
+    assert batch.groups == [["a", "c"]] and [len(own) for own in batch.known["values"][0]] == [1, 3]
+
+
 @pytest.mark.parametrize(
     ("word", "answer"),
     [
         ("gigpp", "did you mean gigpo?"),
         ("gigpo:weight", "weight must be KEY=VALUE"),
-        ("ppo", "needs a critic"),
-        ("aem", "needs the entropy"),
+        ("hiper", "chooses shaping too"),
         (f"distill:teacher={CONF.parent / 'assets' / 'tiny'}", "learns from a teacher"),
         ("dapo", "chooses filter too"),
         ("reinforce_plus_plus+gigpo", "gigpo"),

@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
 import json
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import psutil
 import pytest
 from counting_command import Run, command
 
+from config.base import ROOT
 from experiments.credit_quality.__main__ import main
 from experiments.credit_quality.measured_game import MeasuredGame
 from experiments.credit_quality.prefixes import keys
 from experiments.credit_quality.results import Results, true_advantages
+from records.credit import unpack_runs
 
 COUNTING = ["env.name=counting_environment:Counting", "env.task=count-2", "eval.games=40", "env.workers=1"]
 SMALL = ["tasks=6", "samples=4", "k=32", "processes=1", "methods=[grpo,rloo,gigpo,graft:backup=mean]"]
@@ -61,6 +73,20 @@ def test_values_are_those_of_the_policy_and_methods_are_rated(run: Run, tmp_path
     assert f"| `gigpo` | {found.methods['r']['gigpo'].estimate:.2f}" in out
     page = file.with_name("credit_quality.html").read_text()
     assert "<svg" in page and "graft:backup=mean" in page
+    (shown, *_), truth = told_of_turns(file.with_name("episodes.html")), true_of_first_turn(games(tmp_path)[0])
+    assert list(shown["compared"]) == ["true advantage", "grpo", "rloo", "gigpo", "graft:backup=mean"]
+    assert unpack_runs(shown["advantages"]) == pytest.approx([truth])
+
+
+def told_of_turns(page: Path) -> list[dict[str, Any]]:
+    blocks = re.findall(r'class="block">([^<]*)<', page.read_text())
+    episodes = [one for block in blocks for one in json.loads(gzip.decompress(base64.b64decode(block)))]
+    return [turn for one in episodes for turn in one["turns"]]
+
+
+def true_of_first_turn(game: MeasuredGame) -> float:
+    first, *after = [float(np.mean(game.values[key])) for key in keys(game.episodes[0])]
+    return (after[0] if after else float(game.episodes[0].won)) - first
 
 
 def test_equal_prefixes_share_their_continuations(run: Run, tmp_path: Path) -> None:
@@ -102,6 +128,7 @@ def test_interrupted_and_extended_it_goes_on_to_the_same_numbers(run: Run, tmp_p
     ("arguments", "answer"),
     [
         (["random", "methods=[gigpp]"], "no method gigpp; did you mean gigpo?"),
+        (["random", "methods=[turn_ppo]"], "turn_ppo needs values, and random is no model that has any"),
         (["random", "k=1"], "k=1: the noise"),
         (["random", "samples=1"], "samples=1: methods compare"),
         (["random", "noise=0.5"], "is the expert's"),
@@ -130,6 +157,47 @@ def test_two_processes_find_what_one_finds(run: Run, tmp_path: Path) -> None:
         one["truth"],
         one["about"]["games"],
     )
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_killed_it_goes_on_to_the_same_numbers(tmp_path: Path) -> None:
+    """kill -9 of the command while two processes measure games with a model: they end too, and nothing that was measured is lost."""
+    command = [sys.executable, "-m", "experiments.credit_quality", "tiny", "env.task=w2-o3-q4"]
+    command += ["tasks=4", "samples=2", "k=2", "screen=0", "methods=[grpo,turn_ppo]"]
+    killed = subprocess.Popen([*command, f"output_dir={tmp_path / 'killed'}"], cwd=ROOT, stderr=subprocess.DEVNULL)
+    family = set()
+    while not measured_in(tmp_path / "killed"):
+        assert killed.poll() is None
+        family |= {child.pid for child in psutil.Process(killed.pid).children(recursive=True)}
+        time.sleep(0.05)
+    before = measured_in(tmp_path / "killed")
+    killed.send_signal(signal.SIGKILL)
+    killed.wait()
+    assert len(before) < 4 and len(family) >= 2
+    wait_until(lambda: not any(map(psutil.pid_exists, family)))
+    for folder in ("killed", "whole"):
+        subprocess.run([*command, f"output_dir={tmp_path / folder}"], cwd=ROOT, check=True)
+    found = {folder: next((tmp_path / folder).glob("**/results.json")) for folder in ("killed", "whole")}
+    killed_found, whole_found = (json.loads(found[folder].read_text()) for folder in ("killed", "whole"))
+    for each in (killed_found, whole_found):
+        each["about"].pop("cpu_seconds"), each.pop("plan")
+    assert killed_found == whole_found
+    after = measured_in(tmp_path / "killed")
+    assert all(after[name] == seconds for name, seconds in before.items())  # what was there was not measured again
+
+
+def measured_in(folder: Path) -> dict[str, float]:
+    """The CPU seconds of each game that is done."""
+    files = {file.name: json.loads(file.read_text()) for file in folder.glob("**/games/*.json")}
+    return {name: data["seconds"] for name, data in files.items() if data["values"]}
+
+
+def wait_until(done: Callable[[], bool], seconds: float = 10) -> None:
+    end = time.monotonic() + seconds
+    while not done():
+        assert time.monotonic() < end
+        time.sleep(0.1)
 
 
 def test_too_few_games_of_middling_difficulty(run: Run) -> None:

@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
+from transformers import AutoConfig, AutoModelForTokenClassification
 
 from config.base import ROOT
 from envs.catalogue import Catalogue
 from envs.registry import make_environment
 from envs.text_env import TextEnv
 from envs.types import TaskRef
+from experiments.credit_quality.critic import trained_values
 from experiments.credit_quality.game_tree import GameTree, NotReplayed
 from experiments.credit_quality.measured_game import MeasuredGame, Measurement
 from experiments.credit_quality.model_rollouts import ModelRollouts
+from experiments.credit_quality.policy_model import PolicyModel, rows
 from experiments.credit_quality.prefixes import Prefix, keys, prefixes
+from experiments.credit_quality.run_critic import WEIGHTS, RunCritic, critic_file
+from experiments.credit_quality.study import Measured
 from rewards.registry import reward
 from rollouts.chat_settings import ChatSettings
 from rollouts.model_policy import ContextLimit
@@ -121,3 +129,67 @@ def test_an_environment_that_does_not_replay_is_refused(rollouts: ModelRollouts,
     measurement = Measurement(rollouts, lambda: Forgetful(TEXTWORLD.env(), plays), spec_of(games[3]), "sparse")
     with pytest.raises(NotReplayed, match="is answered otherwise .* must replay exactly"):
         asyncio.run(measurement.measure(MeasuredGame(games[3].key), samples=2, k=2))
+
+
+@pytest.fixture(scope="module")
+def played(rollouts: ModelRollouts, games: list[TaskRef]) -> list[MeasuredGame]:
+    found = [MeasuredGame(task.key) for task in games[:3]]
+    for game, task in zip(found, games, strict=False):
+        measurement = Measurement(rollouts, TEXTWORLD.env, spec_of(task), "sparse")
+        asyncio.run(measurement.screen(game, 2))
+        asyncio.run(measurement.measure(game, samples=2, k=2))
+    return found
+
+
+@pytest.fixture(scope="module")
+def model() -> PolicyModel:
+    return PolicyModel(str(ROOT / "assets" / "tiny"), temperature=0.7)
+
+
+def test_gradients_are_those_of_the_log_probabilities_that_were_sampled(
+    model: PolicyModel, played: list[MeasuredGame]
+) -> None:
+    """A small step along a gradient changes the sum by the step times its squared length; columns do not mix."""
+    episodes = played[0].episodes
+    sampled = np.concatenate([turn.logprobs for episode in episodes for turn in episode.turns])
+    credit = np.random.default_rng(0).standard_normal((2, len(sampled)))
+    logprobs = lambda: np.concatenate([model.logprobs(row).detach().numpy() for row in rows(episodes)])
+    assert logprobs() == pytest.approx(sampled, abs=1e-4)
+    found, before = model.gradients(episodes, credit), logprobs()
+    step = torch.as_tensor(found[1] * 1e-3 / np.linalg.norm(found[1]))
+    with torch.no_grad():
+        for parameter, part in zip(model.model.parameters(), step.split([p.numel() for p in model.model.parameters()])):
+            parameter += part.view_as(parameter)
+        changed = credit @ (logprobs() - before) / 1e-3
+        for parameter, part in zip(model.model.parameters(), step.split([p.numel() for p in model.model.parameters()])):
+            parameter -= part.view_as(parameter)
+    length = np.linalg.norm(found[1])
+    assert changed == pytest.approx([found[0] @ found[1] / length, length], rel=0.02)
+
+
+def test_a_games_values_come_from_a_head_that_never_saw_it(model: PolicyModel, played: list[MeasuredGame]) -> None:
+    groups = [game.episodes for game in played]
+    before = trained_values(model, Measured(played, played), groups, "sparse", 2).values
+    other = replace(played[0], values={key: [1.0, 1.0] for key in played[0].values}, screened=[])
+    changed = [other, *played[1:]]
+    after = trained_values(model, Measured(changed, changed), groups, "sparse", 2).values
+    assert all(np.array_equal(one, two) for one, two in zip(before[0], after[0], strict=True))
+    assert any(not np.array_equal(one, two) for one, two in zip(before[1], after[1], strict=True))
+    assert [len(one) for one in after[0]] == [sum(len(t.action_ids) for t in e.turns) for e in groups[0]]
+
+
+def test_the_critic_of_a_checkpoint_is_read(tmp_path: Path, played: list[MeasuredGame]) -> None:
+    """verl's files: weights by their names, beside the config of the policy."""
+    folder = tmp_path / "global_step_5" / "critic"
+    config = AutoConfig.from_pretrained(ROOT / "assets" / "tiny", num_labels=1)
+    critic = AutoModelForTokenClassification.from_config(config).eval()
+    config.save_pretrained(folder / "huggingface")
+    policy = tmp_path / "global_step_5" / "actor" / "huggingface"
+    assert critic_file(str(policy)) is None
+    torch.save(critic.state_dict(), folder / WEIGHTS)
+    file, episode = critic_file(str(policy)), played[0].episodes[0]
+    assert file
+    ids = torch.tensor([episode.prompt_ids + [i for t in episode.turns for i in t.action_ids + t.context_ids]])
+    with torch.no_grad():
+        wanted = critic(input_ids=ids).logits[0, len(episode.prompt_ids) - 1, 0].item()
+    assert RunCritic(file).values(episode)[0] == pytest.approx(wanted, abs=1e-6)

@@ -68,7 +68,7 @@ def test_every_table_of_the_paper_is_there_under_its_name() -> None:
     names = {published.table_name(table) for table in published.tables()}
     assert names == {*(f"table {number}" for number in range(1, 14)), "released recipes"}
     assert published.table_name("table4_exploration_budget.swegym") == "table 4"
-    assert published.source() == "arXiv 2510.01132v2"
+    assert published._data()["source"] == "arXiv 2510.01132v2"
     assert published.protocol("table13_hyperparameters")["epochs"] == 30
     assert "standard error" in published.note("table9_sft_rl_budget")
 

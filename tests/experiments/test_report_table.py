@@ -69,7 +69,7 @@ def test_without_scores_an_evaluation_says_so(maker: SweepMaker) -> None:
     text = (folder / "result.json").read_text()
     (folder / "result.json").write_text(text.replace('"mean_score": 0.5', '"mean_score": null'))
     found = cells(maker.subject(ROWS, {"scored": {"measure": "score"}}))["scored"]
-    assert (found.estimate, found.why) == (None, "a run of an older version kept no scores; fresh=true makes it anew")
+    assert (found.estimate, found.why) == (None, "nobody knows the best score of these games")
 
 
 def test_the_base_model_is_one_measurement_however_many_runs_have_it(maker: SweepMaker) -> None:

@@ -46,10 +46,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @contextmanager
-def begun(folder: Path, stage: str = "") -> Iterator[wandb.Run]:
-    """``stage``: as older versions had it, a W&B run a stage."""
+def begun(folder: Path) -> Iterator[wandb.Run]:
     settings = wandb.Settings(console="off", silent=True, x_disable_stats=True)
-    names = {"project": "turngrid", "name": "ppo seed=4", "job_type": stage or None, "id": f"a-run{stage}"}
+    names = {"project": "turngrid", "name": "ppo seed=4", "id": "a-run"}
     with wandb.init(mode="offline", dir=folder, config=CONFIG, settings=settings, **names) as run:
         yield run
     wait_for(lambda: read_runs(folder)[-1].ended == 0, 30)  # W&B's own process writes the end a little after finish()
@@ -93,8 +92,8 @@ def test_the_table_is_filled_with_wilsons_intervals(folder: Path) -> None:
 
 
 def test_a_run_that_was_not_evaluated_is_unfinished(tmp_path: Path) -> None:
-    with begun(tmp_path, "rl") as run:
-        run.log({"success/train": 0.2, "rollout/episodes": 128.0}, step=1)
+    with begun(tmp_path) as run:
+        run.log({"rl/step": 1, "success/train": 0.2, "rollout/episodes": 128.0}, step=1)
     ((found,),) = [subject.runs for subject in subjects([tmp_path])]
     assert (found.state, found.curve.steps) == (State.UNFINISHED, (1,))
     assert found.reason == "only W&B logs, of rl, and no evaluation among them"

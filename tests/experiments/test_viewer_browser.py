@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import viewer_samples as samples
@@ -69,6 +70,9 @@ class Tab:
         self.page.screenshot(path=folder / f"{name}.png")
 
 
+Open = Callable[..., Tab]  # of a page, or of episodes
+
+
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory: pytest.TempPathFactory) -> list[Shown]:
     return [
@@ -86,13 +90,29 @@ def file(shown: list[Shown], tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def tab(browser: Browser, file: Path, shown: list[Shown]) -> Iterator[Tab]:
+def opened(browser: Browser, tmp_path: Path) -> Iterator[Open]:
+    """Opens a page, or one of these episodes; the browser must not complain of it."""
+    tabs: list[Tab] = []
+
+    def open_one(what: Path | list[Shown], target: str = "", **look: Any) -> Tab:
+        path = what if isinstance(what, Path) else tmp_path / "episodes.html"
+        if not isinstance(what, Path):
+            path.write_text(page(what, "episodes"), encoding="utf-8")
+        tabs.append(Tab(browser, **look).open(path, target))
+        return tabs[-1]
+
+    yield open_one
+    for tab in tabs:
+        assert tab.complaints == []
+        tab.page.context.close()
+
+
+@pytest.fixture
+def tab(opened: Open, file: Path, shown: list[Shown]) -> Iterator[Tab]:
     """At the first episode, a demonstration."""
-    opened = Tab(browser).open(file, f"#{shown[0].address}")
-    yield opened
-    assert opened.complaints == []
-    assert opened.asked == [opened.page.url.split("#")[0]]  # the file, and nothing else
-    opened.page.context.close()
+    tab = opened(file, f"#{shown[0].address}")
+    yield tab
+    assert tab.asked == [tab.page.url.split("#")[0]]  # the file, and nothing else
 
 
 # ---- reading
@@ -122,14 +142,12 @@ def test_mask_colours_follow_who_wrote_the_token(tab: Tab, shown: list[Shown]) -
     expect(tab.find(".sequence .given")).to_have_count(3 * len(episode.turns[0].action_ids))  # nobody sampled these
 
 
-def test_a_window_that_moves_on_is_shown_where_it_begins(browser: Browser, tmp_path: Path) -> None:
+def test_a_window_that_moves_on_is_shown_where_it_begins(opened: Open) -> None:
     windowed = samples.episode(1)
     windowed.turns[0].prompt_ids = windowed.prompt_ids
     windowed.turns[1].summary = True
     windowed.turns[2].prompt_ids = samples.ids("you are in another room, and remember one box.")
-    path = tmp_path / "windows.html"
-    path.write_text(page([Shown(windowed, tokenizer=samples.TINY)], "windows"), encoding="utf-8")
-    tab = Tab(browser).open(path)
+    tab = opened([Shown(windowed, tokenizer=samples.TINY)])
     expect(tab.find(".anew")).to_have_count(1)
     expect(tab.find("[data-turn='1'] .quiet-group")).to_contain_text("a summary, which the model saw in place of")
     expect(tab.find("header dl")).to_contain_text(f"turns{len(windowed.turns) - 1}")
@@ -141,23 +159,19 @@ def test_a_window_that_moves_on_is_shown_where_it_begins(browser: Browser, tmp_p
     for number, turn in enumerate(windowed.turns):
         wanted += [*(turn.prompt_ids if number else []), *turn.action_ids, *turn.context_ids]
     assert shown == wanted
-    assert tab.complaints == []
 
 
-def test_an_answer_without_an_action_and_what_shaping_added_are_told(browser: Browser, tmp_path: Path) -> None:
+def test_an_answer_without_an_action_and_what_shaping_added_are_told(opened: Open) -> None:
     shaped = samples.episode(1, shaping={"format": -0.25})
     shaped.turns[0].valid, shaped.turns[1].valid, shaped.turns[1].parsed = False, False, False
     for turn in shaped.turns:
         turn.rewards["trained"] = -0.25 * (not turn.parsed)
-    path = tmp_path / "shaped.html"
-    path.write_text(page([Shown(shaped, tokenizer=samples.TINY)], "shaped"), encoding="utf-8")
-    tab = Tab(browser).open(path)
+    tab = opened([Shown(shaped, tokenizer=samples.TINY)])
     assert tab.find(".flag").all_text_contents() == ["not understood", "no action"]
     facts = tab.find("header dl").inner_text().split()
     for words in ("without an action 1", "reward sparse 0", "reward trained \u22120.25", "shaping format \u22120.25"):
         assert words in " ".join(facts)
     expect(tab.find(".strip button").nth(1)).to_have_attribute("title", "turn 2\nreward \u22120.25\nno action")
-    assert tab.complaints == []
 
 
 def test_a_token_tells_its_own_numbers(tab: Tab, shown: list[Shown]) -> None:
@@ -281,14 +295,13 @@ def test_keys_lead_from_one_to_the_next(tab: Tab) -> None:
     expect(tab.find("dialog")).to_be_visible()
 
 
-def test_an_address_opens_its_episode(browser: Browser, file: Path, shown: list[Shown]) -> None:
-    tab = Tab(browser).open(file, f"#{shown[20].address}")
+def test_an_address_opens_its_episode(opened: Open, file: Path, shown: list[Shown]) -> None:
+    tab = opened(file, f"#{shown[20].address}")
     expect(tab.find(".row[aria-selected=true]")).to_have_attribute("data-number", "20")
     expect(tab.find("h2 .link")).to_have_text(f"#{shown[20].address}")
     tab.page.keyboard.press("j")
     expect(tab.find(".row[aria-selected=true]")).to_have_attribute("data-number", "21")
     assert tab.page.url.endswith(f"#{shown[21].address}")
-    assert tab.complaints == []
 
 
 def test_samples_of_a_game_and_the_game_elsewhere_are_one_click_away(tab: Tab) -> None:
@@ -306,22 +319,19 @@ def test_samples_of_a_game_and_the_game_elsewhere_are_one_click_away(tab: Tab) -
     expect(tab.find("dl")).to_contain_text("step1sample0")
 
 
-def test_the_page_opens_on_training_where_there_is_any(browser: Browser, file: Path) -> None:
-    tab = Tab(browser).open(file)
+def test_the_page_opens_on_training_where_there_is_any(opened: Open, file: Path) -> None:
+    tab = opened(file)
     expect(tab.find(".row[aria-selected=true]")).to_contain_text("step 3")
-    assert tab.complaints == []
 
 
-def test_two_checkpoints_on_one_game_side_by_side(browser: Browser, tmp_path: Path) -> None:
+def test_two_checkpoints_on_one_game_side_by_side(opened: Open) -> None:
     """And the choice stays, for the next game."""
     played = [(game, stage) for stage in ("base", "rl") for game in (1, 2)]
-    path = tmp_path / "two.html"
     shown = [
         Shown(samples.episode(game, turns=2 + (stage == "rl")), "a-run", f"evaluation/{stage}", f"{stage}:{game}")
         for game, stage in played
     ]
-    path.write_text(page(shown, "two"), encoding="utf-8")
-    tab = Tab(browser).open(path)
+    tab = opened(shown)
     expect(tab.find(".episode")).to_have_count(1)
     tab.find("select[name=beside]").select_option(label="evaluation/rl")
     expect(tab.find(".episode")).to_have_count(2)
@@ -330,7 +340,6 @@ def test_two_checkpoints_on_one_game_side_by_side(browser: Browser, tmp_path: Pa
     expect(tab.find("h2 em")).to_have_text(["2", "2"])
     tab.find("select[name=beside]").select_option("")
     expect(tab.find(".episode")).to_have_count(1)
-    assert tab.complaints == []
 
 
 @pytest.fixture(scope="module")
@@ -359,8 +368,8 @@ def told(episode: Episode) -> Credit:
     return replace(samples.credit(episode), layers=layers)
 
 
-def test_groups_without_signal_and_turns_without_an_action_can_be_chosen(browser: Browser, group: Path) -> None:
-    tab = Tab(browser).open(group)
+def test_groups_without_signal_and_turns_without_an_action_can_be_chosen(opened: Open, group: Path) -> None:
+    tab = opened(group)
     expect(tab.find("h2 em")).to_have_text("2")  # the first with something to learn from
     expect(tab.find("[data-flaw]")).to_have_count(2)
     tab.find("[data-flaw=flat]").click()
@@ -370,16 +379,15 @@ def test_groups_without_signal_and_turns_without_an_action_can_be_chosen(browser
     tab.shows("0 of 6 episodes, 0 won")
     tab.find("[data-flaw=flat]").click()
     tab.shows("1 of 6 episodes, 0 won", first="3")
-    assert tab.complaints == []
 
 
-def test_a_turn_tells_what_each_method_added(browser: Browser, group: Path) -> None:
-    tab = Tab(browser).open(group)
+def test_a_turn_tells_what_each_method_added(opened: Open, group: Path) -> None:
+    tab = opened(group)
     expect(tab.find(".turn[data-turn='2'] .numbers summary")).to_contain_text("credit grpo +0.5, gigpo \u22120.25")
 
 
-def test_equal_observations_are_one_state(browser: Browser, group: Path, tmp_path: Path) -> None:
-    tab = Tab(browser).open(group)
+def test_equal_observations_are_one_state(opened: Open, group: Path, tmp_path: Path) -> None:
+    tab = opened(group)
     tab.find(".row").last.click()
     tab.find(".group summary").click()
     expect(tab.find(".group .state")).to_have_count(4)  # three boxes, and the end that both came to
@@ -390,11 +398,10 @@ def test_equal_observations_are_one_state(browser: Browser, group: Path, tmp_pat
     tab.keep("viewer-states", tmp_path)
     tab.find(".group .state").nth(2).click()
     expect(tab.find(".turn.here")).to_have_attribute("data-turn", "2")
-    assert tab.complaints == []
 
 
-def test_branches_part_where_they_were_sampled_apart(browser: Browser, group: Path) -> None:
-    tab = Tab(browser).open(group)
+def test_branches_part_where_they_were_sampled_apart(opened: Open, group: Path) -> None:
+    tab = opened(group)
     tab.find(".group summary").click()
     expect(tab.find(".group summary")).to_have_text("The tree of these samples")
     expect(tab.find(".group .state")).to_have_count(2 + 2 * 2)  # the root and the turn they share, then two of each
@@ -403,17 +410,14 @@ def test_branches_part_where_they_were_sampled_apart(browser: Browser, group: Pa
     tab.page.keyboard.press("]")
     expect(tab.find("dl")).to_contain_text("branched off from sample0")
     expect(tab.find(".turn[data-turn='0']")).to_contain_text("sampled in another episode of this group")
-    assert tab.complaints == []
 
 
 # ---- size, safety, company
 
 
-def test_of_thousands_only_those_in_sight_are_drawn(browser: Browser, tmp_path: Path) -> None:
+def test_of_thousands_only_those_in_sight_are_drawn(opened: Open) -> None:
     many = [Shown(samples.episode(game, won=game % 2 == 0, step=1 + game // 100, turns=1)) for game in range(5000)]
-    path = tmp_path / "many.html"
-    path.write_text(page(many, "many"), encoding="utf-8")
-    tab = Tab(browser).open(path)
+    tab = opened(many)
     tab.shows("5,000 episodes, 2,500 won")
     assert tab.find(".row").count() < 40
     tab.find(".list").evaluate("list => { list.scrollTop = list.scrollHeight; }")
@@ -421,10 +425,9 @@ def test_of_thousands_only_those_in_sight_are_drawn(browser: Browser, tmp_path: 
     assert tab.find(".row").count() < 40
     tab.find(".row").last.click()
     expect(tab.find("h2 em")).to_have_text("4999")
-    assert tab.complaints == []
 
 
-def test_what_models_and_environments_say_is_text(browser: Browser, tmp_path: Path) -> None:
+def test_what_models_and_environments_say_is_text(opened: Open, tmp_path: Path) -> None:
     attacked = samples.episode(1, goal=samples.ATTACK, final_observation=samples.ATTACK, error=samples.ATTACK)
     attacked.messages[0]["content"] = samples.ATTACK
     attacked.task = f"textworld/{samples.ATTACK}/{samples.ATTACK}"
@@ -436,7 +439,7 @@ def test_what_models_and_environments_say_is_text(browser: Browser, tmp_path: Pa
     path.write_text(
         page([Shown(attacked, run=samples.ATTACK, stage=samples.ATTACK)] * 2, samples.ATTACK, note=samples.ATTACK)
     )
-    tab = Tab(browser).open(path)
+    tab = opened(path)
     expect(tab.find(".turn[data-turn='0'] .seen")).to_have_text(samples.ATTACK)
     tab.find(".numbers summary").first.click()
     tab.find(".told summary").click()
@@ -444,28 +447,24 @@ def test_what_models_and_environments_say_is_text(browser: Browser, tmp_path: Pa
         tab.page.keyboard.press(key)
     assert tab.page.evaluate("window.attacked") is None
     assert tab.find("img, aside script, main script").count() == 0
-    assert (tab.complaints, tab.page.title()) == ([], samples.ATTACK)
+    assert tab.page.title() == samples.ATTACK
 
 
-def test_fragments_live_in_a_foreign_page_and_leave_it_alone(
-    browser: Browser, shown: list[Shown], tmp_path: Path
-) -> None:
+def test_fragments_live_in_a_foreign_page_and_leave_it_alone(opened: Open, shown: list[Shown], tmp_path: Path) -> None:
     path = tmp_path / "report.html"
     path.write_text(FOREIGN.format(first=fragment(shown, limit=7), second=fragment(shown[7:])), encoding="utf-8")
-    tab = Tab(browser).open(path, "#top")
+    tab = opened(path, "#top")
     expect(tab.find(".turngrid-viewer[data-ready]")).to_have_count(2)
     assert tab.find(".total span").all_text_contents() == ["7 episodes, 5 won", "24 episodes, 12 won"]
     expect(tab.find(".turn .seen").first).to_be_visible()
     assert tab.page.url.endswith("#top")
     assert tab.page.evaluate("getComputedStyle(document.querySelector('h1')).color") == "rgb(255, 0, 0)"
-    assert tab.complaints == []
 
 
-def test_dark_is_dark_and_narrow_is_readable(browser: Browser, file: Path, tmp_path: Path) -> None:
-    tab = Tab(browser, scheme="dark", width=420).open(file)
+def test_dark_is_dark_and_narrow_is_readable(opened: Open, file: Path, tmp_path: Path) -> None:
+    tab = opened(file, scheme="dark", width=420)
     light = tab.find(".viewer").evaluate("node => getComputedStyle(node).backgroundColor.match(/\\d+/g).map(Number)")
     assert max(light) < 60
     assert tab.find(".episode").evaluate("node => node.scrollWidth <= node.clientWidth")
     assert tab.find(".list").evaluate("node => node.clientHeight > 100")
     tab.keep("viewer-dark-narrow", tmp_path)
-    assert tab.complaints == []

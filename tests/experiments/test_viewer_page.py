@@ -26,7 +26,9 @@ from experiments.viewer.sources import Shown, SourceError, episode_files
 from experiments.viewer.thinning import thin
 from experiments.viewer.vocabulary import Vocabulary
 from records.credit import Credit, unpack_runs, write_credit
-from rollouts.store import write_episodes
+from records.replayed import Replayed, tokens_of, write_replayed
+from rollouts.row import to_rows
+from rollouts.store import read_episodes, write_episodes
 
 SQUEEZED = re.compile(r'<script type="application/gzip" class="(index|block)">([^<]*)</script>')
 
@@ -48,6 +50,26 @@ def unpacked(text: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
 
 
 # ---- what is shown
+
+
+def test_episodes_that_a_later_step_learned_from_again_say_so(run: Path) -> None:
+    """By their tokens, in the step that played them; ``instead`` is a line of the later step."""
+    first = next(iter(read_episodes(run / "rl/episodes/000001.jsonl")))
+    (row,) = to_rows(first, "sparse")
+    tokens = tokens_of([(row.prompt_ids, row.response_ids)])
+    told = [Replayed(1, tokens, 0.5), Replayed(1, tokens, None, instead=2), Replayed(2, tokens, 1.0)]
+    write_replayed(run / "rl/replayed/000003.jsonl", told)
+    training = {item.place: item for item in shown_episodes([run]) if item.stage == "training"}
+    same = [place for place, item in training.items() if item.again]
+    assert all(
+        training[place].again == [(3, 0.5), (3, None)] for place in same if place.startswith("rl/episodes/000001")
+    )
+    assert "rl/episodes/000001.jsonl:0" in same
+    assert {place: item.replaced for place, item in training.items() if item.replaced} == {
+        "rl/episodes/000003.jsonl:2": 1
+    }
+    _, episodes = unpacked(page([training["rl/episodes/000001.jsonl:0"]], "a run"))
+    assert episodes[0]["again"] == [[3, 0.5], [3, None]] and episodes[0]["replaced"] is None
 
 
 def test_a_run_shows_demonstrations_evaluation_and_training(run: Path) -> None:

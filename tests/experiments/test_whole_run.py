@@ -20,7 +20,7 @@ from experiments.evaluation.result import RunResult
 from records.mending.mend import mend
 from records.resume import RlFolder
 from rollouts.episode import Episode
-from rollouts.row import to_row
+from rollouts.row import to_rows
 from rollouts.store import read_episodes
 from verl_plugin.rollout.token_stream import TokenCodec
 
@@ -131,7 +131,7 @@ def test_actions_are_the_sampled_tokens_and_nothing_is_encoded_again(run: Path, 
 
 def test_rows_mask_and_reward_positions(first_step: list[Episode]):
     for episode in first_step:
-        row = to_row(episode, "sparse")
+        row = to_rows(episode, "sparse")[0]
         assert row.prompt_ids + row.response_ids == sequence(episode)[0]
         assert row.mask == [int(flag) for flag in sequence(episode)[1][len(row.prompt_ids) :]]
         last = max(i for i, flag in enumerate(row.mask) if flag)

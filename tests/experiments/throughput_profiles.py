@@ -21,7 +21,6 @@ PROFILE = ThroughputProfile(
     rl_save=0.4,
     tokens=600.0,
     sampled=40.0,
-    turns=9.0,
     episode_bytes=10_000.0,
     checkpoint_bytes=5e6,
     model_bytes=1e6,

@@ -16,7 +16,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from config.base import ROOT
 from config.compose import Composer, composer
-from records import run_folder
+from records import plain_config
 from records.process.exit_codes import Refusal
 from records.provenance import Attempt
 from records.run_folder import RunFolderBusy, identity, open_run, outside_identity, run_name
@@ -206,7 +206,7 @@ def test_a_config_made_for_another_seed_gives_the_same_identity(
     shared = [identity(config) for config in configs]
     alone = []
     for config in configs:
-        monkeypatch.setattr(run_folder, "_made", {})
+        monkeypatch.setattr(plain_config, "_last", None)
         alone.append(identity(config))
     assert shared == alone
     assert len(set(shared)) == 4

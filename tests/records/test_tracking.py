@@ -156,7 +156,7 @@ def test_a_killed_run_goes_on_under_its_id_with_each_step_once(offline: tuple[Pa
 def test_it_carries_what_a_user_looks_for(offline: tuple[Path, WandbRun]) -> None:
     """And nothing of the environment that the process was started in."""
     folder, run = offline
-    assert (run.project, run.group, run.name, run.job_type) == ("turngrid", "a-sweep", "textworld-ppo-s3", "")
+    assert (run.project, run.group, run.name) == ("turngrid", "a-sweep", "textworld-ppo-s3")
     assert run.tags == StageRun.of(settings(), folder, "rl").tags
     assert run.config["curriculum"] == {"name": "horizon", "horizon": {"1": 2, "4": 5}}
     assert run.config["env"] == {"name": "textworld", "task": "w2-o3-q4"}

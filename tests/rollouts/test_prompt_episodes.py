@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -19,42 +19,35 @@ from rollouts.episode import Episode
 from rollouts.loop import EpisodeSpec, run_episode
 from rollouts.policy import Policy
 from rollouts.prompt_forms.form import PromptForm
+from rollouts.prompt_forms.hiper import Hiper
 from rollouts.prompt_forms.plain import Plain
 from rollouts.prompt_forms.react import React
 from rollouts.prompt_forms.think_action import ThinkAction
 from rollouts.prompt_forms.tool_call import ToolCall
 from rollouts.text_policies import ExpertPolicy, RandomPolicy
 from rollouts.window import window_of
+from tasks.early_experience import specs
 
 STYLE = make_environment("textworld").prompt
 FORMS = [Plain(), ThinkAction(), React()]
 
 
 @pytest.fixture(scope="module")
-def runner() -> Iterator[asyncio.Runner]:
-    with asyncio.Runner() as runner:
-        yield runner
-
-
-@pytest.fixture(scope="module")
-def pool(runner: asyncio.Runner) -> Iterator[EnvPool]:
-    pool = EnvPool("textworld", workers=1, step_deadline_s=60.0, legal=True)
-    runner.run(pool.__aenter__())
-    yield pool
-    runner.run(pool.close())
+def pool(one_process: Callable[[str], EnvPool]) -> EnvPool:
+    return one_process("textworld")
 
 
 @pytest.fixture
 def play(runner: asyncio.Runner, pool: EnvPool) -> Any:
-    async def one(policy: Policy, task: TaskRef, form: PromptForm) -> Episode:
-        spec = EpisodeSpec(task, STYLE, 12, reward("sparse"), window=window_of({}, form), form=form)
+    async def one(policy: Policy, task: TaskRef, form: PromptForm, **more: Any) -> Episode:
+        spec = EpisodeSpec(task, STYLE, 12, reward("sparse"), window=window_of({}, form), form=form, **more)
         session = await pool.open()
         try:
             return await run_episode(policy, session, spec, None)
         finally:
             await session.close()
 
-    return lambda policy, task, form: runner.run(one(policy, task, form))
+    return lambda policy, task, form, **more: runner.run(one(policy, task, form, **more))
 
 
 @pytest.fixture
@@ -116,6 +109,21 @@ def test_the_expert_thinks_aloud_and_wins(play: Any, demonstration_games: list[T
     thoughts = [f"My plan is to {plan}." for plan in plans] if form.thinks else [""] * len(plans)
     assert [turn.thought for turn in episode.turns] == thoughts
     assert [message["content"] for message in episode.messages[1::2]] == [turn.said for turn in episode.turns]
+
+
+@pytest.mark.parametrize("form", [ThinkAction(), Hiper(demo_actions=2)], ids=type)
+def test_a_replayed_answer_shows_what_it_said_or_no_later_action(
+    play: Any, demonstration_games: list[TaskRef], form: PromptForm
+) -> None:
+    """Early experience sees the demonstration's own words; after a prefix of three actions, nothing names the fourth."""
+    task = demonstration_games[1]
+    shown = play(ExpertPolicy(), task, form)
+    (spec,) = [one for one in specs(shown, EpisodeSpec(task, STYLE, 1, form=form), 1) if len(one.prefix) == 3]
+    told = play(RandomPolicy(), task, form, prefix=spec.prefix, said=spec.said)
+    assert told.messages[:7] == shown.messages[:7] and len(told.prefix) == 3
+    untold = play(RandomPolicy(), task, form, prefix=spec.prefix)
+    assert untold.messages[:7] != shown.messages[:7]
+    assert not any(task.expert_plan[3] in message["content"] for message in untold.messages[1:6:2])
 
 
 @pytest.mark.parametrize("history", [None, 1])

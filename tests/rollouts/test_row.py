@@ -3,7 +3,7 @@
 import pytest
 
 from rollouts.episode import Episode, Outcome, Turn
-from rollouts.row import to_row
+from rollouts.row import to_rows
 
 
 def episode(turns: list[Turn]) -> Episode:
@@ -15,7 +15,7 @@ def test_rewards_stand_on_each_turns_last_sampled_token():
         Turn("a", "go", [10, 11], [-0.1, -0.2], [90, 91], rewards={"dense": 0.25}),
         Turn("b", "eat", [12], [-0.3], [], rewards={"dense": 0.75}),
     ]
-    row = to_row(episode(turns), "dense")
+    row = to_rows(episode(turns), "dense")[0]
     assert row.prompt_ids == [1, 2, 3]
     assert row.response_ids == [10, 11, 90, 91, 12]
     assert row.mask == [1, 1, 0, 0, 1]
@@ -24,11 +24,11 @@ def test_rewards_stand_on_each_turns_last_sampled_token():
 
 
 def test_text_turns_have_no_behaviour_logprobs():
-    row = to_row(episode([Turn("a", "go", [10, 11], [], [], sampled=False)]), "sparse")
+    row = to_rows(episode([Turn("a", "go", [10, 11], [], [], sampled=False)]), "sparse")[0]
     assert row.logprobs == [0.0, 0.0]
 
 
 @pytest.mark.parametrize("turns", [[], [Turn("a", "go")]])
 def test_nothing_to_learn_from_is_refused(turns: list[Turn]):
     with pytest.raises(ValueError, match="gives no row"):
-        to_row(episode(turns), "sparse")
+        to_rows(episode(turns), "sparse")[0]

@@ -54,7 +54,7 @@ def test_equal_numbers_in_a_row_are_written_once() -> None:
 
 def test_credit_of_steps_beyond_the_checkpoint_is_discarded_with_their_episodes(tmp_path: Path) -> None:
     rl = RlFolder(tmp_path)
-    for folder in (rl.episodes, rl.credit):
+    for folder in (rl.episodes, rl.credit, rl.replayed):
         folder.mkdir(parents=True)
         for name in ("000001.jsonl", "000002.jsonl", ".000002.jsonl.77"):
             (folder / name).write_text("{}\n")
@@ -62,7 +62,7 @@ def test_credit_of_steps_beyond_the_checkpoint_is_discarded_with_their_episodes(
     (rl.checkpoints / "latest_checkpointed_iteration.txt").write_text("1")
     rl.metrics.write_text('{"step": 1}\n{"step": 2}\n')
     assert discard_beyond_checkpoint(rl) == 1
-    for folder in (rl.episodes, rl.credit):
+    for folder in (rl.episodes, rl.credit, rl.replayed):
         assert [path.name for path in folder.iterdir()] == ["000001.jsonl"]
         gone = rl.discarded / "000" / folder.name
         assert sorted(path.name for path in gone.iterdir()) == [".000002.jsonl.77", "000002.jsonl"]

@@ -60,12 +60,6 @@ class Says:
         return Sample(tuple(ids), tuple([-1.0] * len(ids)))
 
 
-@pytest.fixture(scope="module")
-def runner() -> Iterator[asyncio.Runner]:
-    with asyncio.Runner() as runner:
-        yield runner
-
-
 def codec_of_calls(form: PromptForm) -> TokenCodec:
     """A token a byte: calls are JSON, for which the tiny model has no words."""
     return TokenCodec(qwen3(), "qwen3", marks=form.marks)
@@ -116,25 +110,22 @@ class Table:
         return self.runner.run(one())
 
 
-def laid(runner: asyncio.Runner, name: str, task: str, split: str, **settings: Any) -> Iterator[Table]:
+def laid(runner: asyncio.Runner, pool: EnvPool, name: str, task: str, split: str, **settings: Any) -> Table:
     environment = make_environment(name)
     (game,) = Catalogue(environment, None).tasks(task, split, 1, progress=False)
-    pool = EnvPool(name, workers=1, step_deadline_s=60.0, legal=True)
-    runner.run(pool.__aenter__())
-    yield Table(runner, pool, environment, game, **settings)
-    runner.run(pool.close())
+    return Table(runner, pool, environment, game, **settings)
 
 
 @pytest.fixture(scope="module")
-def table(runner: asyncio.Runner) -> Iterator[Table]:
-    yield from laid(runner, "textworld", "w2-o3-q4", "demonstrations")
+def table(runner: asyncio.Runner, one_process: Callable[[str], EnvPool]) -> Table:
+    return laid(runner, one_process("textworld"), "textworld", "w2-o3-q4", "demonstrations")
 
 
 @pytest.fixture(scope="module")
-def workshop(runner: asyncio.Runner) -> Iterator[Table]:
+def workshop(runner: asyncio.Runner, one_process: Callable[[str], EnvPool]) -> Table:
     """An environment whose actions are functions."""
     settings = {"reward": "binary", "codec_of": codec_of_calls, "tokens": 2048, "room": 2**16}
-    yield from laid(runner, "repo_repair", "lines-easy", "train", **settings)
+    return laid(runner, one_process("repo_repair"), "repo_repair", "lines-easy", "train", **settings)
 
 
 def answers(form: PromptForm, game: TaskRef) -> list[str]:
@@ -166,7 +157,7 @@ def check_rows(episode: Episode, asked: Sequence[SampleRequest], named: str, cou
     """So many rows of a win, with the ids that the server saw and sampled."""
     rows = to_rows(episode, named)
     assert len(rows) == count
-    assert list(seen_by_server(rows)) == [request.prompt_ids for request in asked]
+    assert list(seen_by_server(rows)) == [tuple(request.prompt_ids) for request in asked]
     sampled = [token for row in rows for token, one in zip(row.response_ids, row.mask, strict=True) if one]
     assert sampled == [token for turn in episode.turns for token in turn.action_ids]
     assert sum(sum(row.rewards) for row in rows) == 1.0

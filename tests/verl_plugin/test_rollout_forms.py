@@ -29,7 +29,7 @@ from rollouts.forms.retry import Retry
 from rollouts.forms.tree import Tree
 from rollouts.loop import EpisodeSpec, run_episode
 from rollouts.model_policy import ContextLimit, ModelPolicy
-from rollouts.row import to_row
+from rollouts.row import to_rows
 from rollouts.sampling import SampleRequest, SamplingParams
 from rollouts.spec import Branch
 from rollouts.text_policies import ExpertPolicy
@@ -97,7 +97,7 @@ def table() -> Iterator[Table]:
 
 def assert_trained_as_sampled(episode: Episode, asked: Sequence[SampleRequest]) -> None:
     """The row, cut at the turns, is what the server saw and produced."""
-    row = to_row(episode, REWARD)
+    row = to_rows(episode, REWARD)[0]
     assert row.prompt_ids == episode.prompt_ids
     ids, at = row.prompt_ids + row.response_ids, len(row.prompt_ids)
     for turn, request in zip(episode.turns, asked, strict=True):
@@ -118,7 +118,7 @@ def test_a_prefix_is_the_experts_tokens_and_carries_no_loss(table: Table) -> Non
         assert [turn.action for turn in episode.prefix] == list(table.game.expert_plan[:2])
         assert 1 <= len(episode.turns) <= TURNS
         assert_trained_as_sampled(episode, asked[episode.sample])
-        assert sum(to_row(episode, REWARD).rewards) == sum(turn.rewards[REWARD] for turn in episode.turns)
+        assert sum(to_rows(episode, REWARD)[0].rewards) == sum(turn.rewards[REWARD] for turn in episode.turns)
         assert not any(turn.rewards for turn in episode.prefix)
         assert episode.turns[0].observation == expert.turns[2].observation
         assert Episode.from_dict(episode.to_dict()) == episode
@@ -164,7 +164,7 @@ def test_a_branch_begins_with_the_tokens_of_its_parent(table: Table) -> None:
         for ours, theirs in zip(episode.turns[:shared], parent.turns, strict=False):
             for name in ("observation", "action", "action_ids", "logprobs", "context_ids", "score_delta", "valid"):
                 assert getattr(ours, name) == getattr(theirs, name), name
-        row = to_row(episode, REWARD)
+        row = to_rows(episode, REWARD)[0]
         ids = row.prompt_ids + row.response_ids
         for turn, request in zip(episode.turns[shared:], asked[episode.sample], strict=True):
             at = len(row.prompt_ids) + sum(len(t.action_ids) + len(t.context_ids) for t in before(episode, turn))

@@ -12,7 +12,7 @@ from transformers import PreTrainedTokenizerFast, Qwen3Config
 from verl.utils import model as verl_models
 
 from rollouts.episode import Episode, Outcome, Turn
-from rollouts.row import to_row
+from rollouts.row import to_rows
 from rollouts.store import write_episodes
 from rollouts.tokenise import fill_ids
 from tasks.early_experience import ASK, world_model_row
@@ -75,7 +75,7 @@ def test_sft_and_rl_rows_are_one_tokenisation(codec: TokenCodec) -> None:
     """Ids that an episode carries already are taken as they are: here a token that no text would give."""
     episode = fill_ids(demonstration(), codec.stream())
     episode.turns[0].action_ids[0] = codec.tokenizer.convert_tokens_to_ids("<|endoftext|>")
-    rl, row = to_row(episode, reward=""), EpisodeRows([episode], codec, max_tokens=200)[0]
+    rl, row = to_rows(episode, reward="")[0], EpisodeRows([episode], codec, max_tokens=200)[0]
     whole = rl.prompt_ids + rl.response_ids
     assert row["input_ids"].tolist() == whole[: len(row["input_ids"])]
     assert row["loss_mask"].tolist()[len(rl.prompt_ids) :] == rl.mask[: len(row["loss_mask"]) - len(rl.prompt_ids)]

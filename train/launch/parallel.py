@@ -43,13 +43,10 @@ class Launch:
             try:
                 return list(pool.map(self._one, runs))
             except KeyboardInterrupt:
-                self._stop()
+                self._stopped = True
+                for process in list(self._at_work.values()):
+                    process.terminate()
                 raise
-
-    def _stop(self) -> None:
-        self._stopped = True
-        for process in list(self._at_work.values()):
-            process.terminate()
 
     def _one(self, run: Run) -> int:
         if self._stopped:

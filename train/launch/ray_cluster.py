@@ -59,7 +59,8 @@ class Cluster:
             RayClusterFailed: they have not within ten minutes.
         """
         self.place.mkdir(mode=0o700, parents=True, exist_ok=True)
-        address, port = node_address(), _free_port()
+        with socket.create_server(("", 0)) as server:  # a free port
+            address, port = node_address(), int(server.getsockname()[1])
         token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
         place = {"RAY_TMPDIR": str(temporary_folder())}  # of the same name on every node, as Ray wants it
         variables = {**QUIET, **token, **place, "RAY_ADDRESS": f"{address}:{port}"}
@@ -95,7 +96,9 @@ class Cluster:
         self, arguments: Sequence[str], address: str, variables: Mapping[str, str]
     ) -> Iterator[subprocess.Popen[bytes]]:
         Path(variables["RAY_TMPDIR"]).mkdir(mode=0o700, exist_ok=True)
-        resources = [f"--num-cpus={self._cpus()}", *([] if self.gpus is None else [f"--num-gpus={self.gpus}"])]
+        told = os.environ.get("SLURM_CPUS_PER_TASK") or os.environ.get("SLURM_CPUS_ON_NODE")
+        cpus = self.cpus or int(told or len(os.sched_getaffinity(0)))
+        resources = [f"--num-cpus={cpus}", *([] if self.gpus is None else [f"--num-gpus={self.gpus}"])]
         words = ["start", *arguments, f"--node-ip-address={address}", *resources, "--block", "--disable-usage-stats"]
         # The command `ray` lies where pip put it; the module is where this Python is.
         node = subprocess.Popen(
@@ -109,10 +112,6 @@ class Cluster:
             yield node
         finally:
             _stop(node)
-
-    def _cpus(self) -> int:
-        told = os.environ.get("SLURM_CPUS_PER_TASK") or os.environ.get("SLURM_CPUS_ON_NODE")
-        return self.cpus or int(told or len(os.sched_getaffinity(0)))
 
     def _meet(self) -> dict[str, str]:
         end = time.monotonic() + MEETING_SECONDS
@@ -180,11 +179,6 @@ def _connected(ray: ModuleType) -> bool:
         print(f"the head of Ray's does not answer yet: {error}", flush=True)
         return False
     return True
-
-
-def _free_port() -> int:
-    with socket.create_server(("", 0)) as server:
-        return int(server.getsockname()[1])
 
 
 def _stop(node: subprocess.Popen[bytes]) -> None:

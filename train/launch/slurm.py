@@ -54,8 +54,9 @@ def submit(params: Mapping[str, Any], folder: Path, runs: Sequence[Run]) -> list
         return []
     jobs = start(params, folder, [command(run, params["config_dir"]) for run in runs])
     waiting = [Waiting(run, job) for run, job in zip(runs, jobs, strict=True)]
-    _record(folder, waiting)
     array = jobs[0].job_id.split("_")[0]
+    lines = {item.job_id: item.run.what for item in waiting}  # for a later launch of the same runs
+    (folder / f"{array}_{RECORD}").write_text(json.dumps(lines, indent=2) + "\n", encoding="utf-8")
     limit = f", at most {params['array_parallelism']} at once" if params["array_parallelism"] < len(runs) else ""
     say(f"submitted SLURM job {array}: {len(runs)} run{'s' * (len(runs) > 1)}{limit}, {params['timeout_min']} min each")
     for item in waiting:
@@ -102,13 +103,6 @@ def _own_setup() -> list[str]:
         # since 22.05 srun does not take a job's cores by itself
         '[ -z "$SLURM_CPUS_PER_TASK" ] || export SRUN_CPUS_PER_TASK="$SLURM_CPUS_PER_TASK"',
     ]
-
-
-def _record(folder: Path, waiting: Sequence[Waiting]) -> None:
-    """For a later launch of the same runs."""
-    array = waiting[0].job_id.split("_")[0]
-    lines = {item.job_id: item.run.what for item in waiting}
-    (folder / f"{array}_{RECORD}").write_text(json.dumps(lines, indent=2) + "\n", encoding="utf-8")
 
 
 def still_there(folder: Path, runs: Sequence[Run]) -> list[Waiting]:

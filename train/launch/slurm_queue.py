@@ -48,8 +48,7 @@ def _squeue(array: str) -> dict[str, JobState]:
     done = _ask(["squeue", "--noheader", "--array", "--states=all", f"--jobs={array}", "--format=%i|%T|%R|%j"])
     if done.returncode and UNKNOWN_JOB not in done.stderr:
         raise SlurmSilent(" ".join(done.stderr.split()) or f"squeue ended with exit code {done.returncode}")
-    lines = [line.split("|", 3) for line in done.stdout.splitlines() if line.count("|") >= 3]
-    return {job_id: JobState(state, where.strip("()"), name) for job_id, state, where, name in lines}
+    return {job_id: JobState(state, where.strip("()"), name) for job_id, state, where, name in _lines(done.stdout)}
 
 
 def _sacct(arrays: Sequence[str]) -> dict[str, JobState]:
@@ -59,8 +58,11 @@ def _sacct(arrays: Sequence[str]) -> dict[str, JobState]:
         done = _ask(["sacct", "--noheader", "--parsable2", "--allocations", f"--jobs={','.join(arrays)}", fields])
     except SlurmSilent:
         return {}
-    lines = [line.split("|", 3) for line in done.stdout.splitlines() if line.count("|") >= 3]
-    return {job_id: JobState(state.split(" ")[0], where, name) for job_id, state, where, name in lines}
+    return {job_id: JobState(state.split(" ")[0], where, name) for job_id, state, where, name in _lines(done.stdout)}
+
+
+def _lines(text: str) -> list[list[str]]:
+    return [line.split("|", 3) for line in text.splitlines() if line.count("|") >= 3]
 
 
 def _ask(command: Sequence[str]) -> subprocess.CompletedProcess[str]:

@@ -134,11 +134,9 @@ def _outcome(item: Waiting) -> tuple[int, str]:
     try:
         code = int(item.job.result())
     except (submitit.core.utils.UncompletedJobError, EOFError) as error:
-        out_of_time = CLOCK_OUT in str(error)
-        return (
-            1,
-            "ran out of time too often (cluster.slurm.max_num_timeout)" if out_of_time else "could not start its run",
-        )
+        if CLOCK_OUT in str(error):
+            return 1, "ran out of time too often (cluster.slurm.max_num_timeout)"
+        return 1, "could not start its run"
     if code == 0:
         return 0, "ended well"
     return code, f"failed with exit code {code}" if code > 0 else f"was ended by {signal.Signals(-code).name}"

@@ -40,17 +40,15 @@ class ShownSession:
         return seen
 
     async def step(self, action: str) -> StepResult:
-        return self._shown(await self.session.step(action), action)
-
-    async def finish(self) -> StepResult:
-        self.screen.show("Cut off, and graded as it stands.", "dim")
-        return await self.session.finish()
-
-    def _shown(self, result: StepResult, action: str) -> StepResult:
+        result = await self.session.step(action)
         self.results.append(result)
         self.actions.append(action)
         self.screen.state(result.observation, self._status())
         return result
+
+    async def finish(self) -> StepResult:
+        self.screen.show("Cut off, and graded as it stands.", "dim")
+        return await self.session.finish()
 
     def followed(self) -> tuple[int, bool]:
         """Steps of the expert plan that were played in its order, and whether anything else was done in between."""

@@ -79,11 +79,12 @@ class TurngridAgentLoop(AgentLoopBase):
         """Of a group's samples, but for their numbers. ``row`` holds the data set's fields, and ``global_steps``. With ``validate``
         the game is played as at the last step of a curriculum, and seeded by its name: verl's ids of validated prompts are
         random."""
-        step, validate = int(row["global_steps"]), row.get("validate")
+        step, validate, config = int(row["global_steps"]), row.get("validate"), self.config
+        turns = config.env.max_turns
         return EpisodeSpec(
             TaskRef.from_dict(json.loads(row["task"])),
             self.environment.prompt,
-            self.config.env.max_turns if validate else self._max_turns(step),
+            turns if validate else turns_at(config.curriculum.horizon, step, turns),
             self.reward,
             step=step,
             prompt="" if validate else str(row.get("uid", "")),
@@ -115,9 +116,6 @@ class TurngridAgentLoop(AgentLoopBase):
         if episode.turns and spec.prompt and (transforms or spec.named):
             shape(episode, self.reward.name, transforms)
         return episode
-
-    def _max_turns(self, step: int) -> int:
-        return turns_at(self.config.curriculum.horizon, step, self.config.env.max_turns)
 
     def _void(self, step: int) -> str:
         """The kind of turn with which an episode ends, where a filter says so."""

@@ -33,10 +33,11 @@ from rollouts.rounds import Rounds
 from rollouts.store import write_episodes
 from verl_plugin.rollout.agent_loop import RowOutput, TurngridAgentLoop, to_outputs
 from verl_plugin.rollout.samplers import BatchSampler, Reviver, ServerSampler
-from verl_plugin.rollout.turn_fields import tree_places
+from verl_plugin.rollout.turn_fields import lengths, tree_places
 from verl_plugin.servers.replicas import replicas
 
 logger = logging.getLogger(__name__)
+PUBLISHED_AT_ONCE = 4  # groups: their rows take twice the memory of their episodes, and many end together
 LOCKSTEP_BATCHES = 2  # one is in the model while the other is in its games
 VerlWorker = AgentLoopWorkerTQ.__ray_metadata__.modified_class
 
@@ -48,6 +49,7 @@ class AgentLoopWorker(VerlWorker):
         super().__init__(*args, **kwargs)
         self._loop: TurngridAgentLoop | None = None
         self.pool: EnvPool | None = None  # the games' processes, where they were started before
+        self._publishing = asyncio.Semaphore(PUBLISHED_AT_ONCE)
         self._batches_made = 0
         self._rounds: dict[str, Rounds] = {}  # of prompts that have not begun
 
@@ -118,13 +120,17 @@ class AgentLoopWorker(VerlWorker):
         await tq.async_kv_put(key=uid, partition_id=partition, tag={"status": "running"})
         prompt.pop("agent_name", None)
         try:
-            await self._publish(prompt, await self._play_group(prompt, sampling_params, validate), partition)
+            episodes = await self._play_group(prompt, sampling_params, validate)
+            async with self._publishing:
+                await self._publish(prompt, episodes, partition)
             status = "finished"
         except Exception as error:  # noqa: BLE001 - whatever it is, verl must hear that the group has come to its end
             status = "failure"
             logger.error("group %s dropped: %s", uid, error)
             if not validate:  # a game that is not validated is no group that the step lacks
-                self._record_failure(prompt, error.first if isinstance(error, GroupFailed) else error)
+                first, folder = error.first if isinstance(error, GroupFailed) else error, self._folder(prompt)
+                folder.mkdir(parents=True, exist_ok=True)
+                (folder / f"{uid}.failed").write_text(f"{type(first).__name__}: {first}\n", encoding="utf-8")
         await tq.async_kv_put(key=uid, partition_id=partition, tag={"status": status})
 
     async def _play_group(self, prompt: dict[str, Any], sampling: dict[str, Any], validate: bool) -> list[Episode]:
@@ -150,12 +156,16 @@ class AgentLoopWorker(VerlWorker):
     async def _play(self, spec: EpisodeSpec, sampling: dict[str, Any], slot: Slot | None, entropies: bool) -> Episode:
         loop = self._agent_loop()
         if slot is None:
-            return playable(await loop.play(spec, sampling, self._one_by_one, entropies))
+            try:
+                return playable(await loop.play(spec, sampling, self._one_by_one, entropies))
+            finally:
+                self._one_by_one.leave(spec.request_id)
         async with slot:
             return playable(await loop.play(spec, sampling, slot, entropies))
 
     async def _publish(self, prompt: dict[str, Any], episodes: list[Episode], partition: str) -> None:
-        (self._record if partition == "train" else self._record_validation)(episodes, prompt)
+        record = self._record if partition == "train" else self._record_validation
+        await asyncio.to_thread(record, episodes, prompt)  # waits for the disk
         keys, fields = [], []
         loop = self._agent_loop()
         branches = partition == "train" and loop.form(int(prompt["global_steps"])).branches
@@ -198,11 +208,6 @@ class AgentLoopWorker(VerlWorker):
         folder = Path(self.config.run.validation) / f"{int(prompt['global_steps']):06d}"
         write_episodes(folder / f"{int(prompt['index']):06d}.jsonl", episodes)
 
-    def _record_failure(self, prompt: dict[str, Any], error: BaseException) -> None:
-        folder = self._folder(prompt)
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / f"{prompt['uid']}.failed").write_text(f"{type(error).__name__}: {error}\n", encoding="utf-8")
-
 
 class NoRoom(RuntimeError):
     """The first prompt leaves no room for an action."""
@@ -223,14 +228,5 @@ def playable(episode: Episode) -> Episode:
 
 
 def _tag(field: dict[str, Any], step: int) -> dict[str, Any]:
-    prompt, response = len(field["prompts"]), len(field["responses"])
-    extra = field["extra_fields"]
-    return {
-        "status": "success",
-        "prompt_len": prompt,
-        "response_len": response,
-        "seq_len": prompt + response,
-        "global_steps": step,
-        "min_global_steps": extra["min_global_steps"],
-        "max_global_steps": extra["max_global_steps"],
-    }
+    sampled_at = {name: field["extra_fields"][name] for name in ("min_global_steps", "max_global_steps")}
+    return {"status": "success", **lengths(field), "global_steps": step, **sampled_at}

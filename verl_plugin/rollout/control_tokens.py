@@ -28,7 +28,8 @@ class ControlTokens:
 
     def __init__(self, tokenizer: Any, allowed: Sequence[str] = ()) -> None:
         added = tokenizer.added_tokens_decoder.items()
-        steering = {number: token.content for number, token in added if _steers(token)}
+        long = {number: token for number, token in added if len(token.content.strip()) > 1}
+        steering = {n: token.content for n, token in long.items() if token.special or _MARKUP.search(token.content)}
         spelled = {number: content for number, content in steering.items() if content.strip() not in allowed}
         self._ids = frozenset(spelled) - _unknown(tokenizer)
         self._marks, self._marks_in_any_case = _any_of(spelled.values()), _any_of(spelled.values(), re.IGNORECASE)
@@ -41,18 +42,16 @@ class ControlTokens:
         """``render(texts)`` with these texts, or with what must be changed in them, such that its control tokens are
         those of ``render`` itself: of the same number of harmless texts. ``kind`` names what ``render`` does."""
         placeholders = [HARMLESS if text.strip() else "" for text in texts]
-        own = self._own_tokens((kind, *placeholders), render, placeholders)
-        for change in (self._broken_up, self._normalised, _plain_words):
+        key = (kind, *placeholders)
+        if key not in self._own:
+            self._own[key] = self.within(render(placeholders))
+        own = self._own[key]
+        for change in (self._broken_up, self._normalised, lambda text: _NOT_PLAIN.sub(" ", text).strip()):
             texts = [change(text) for text in texts]
             ids = render(texts)
             if self.within(ids) == own:
                 return ids
         return render(placeholders)
-
-    def _own_tokens(self, key: Hashable, render: Render, placeholders: Sequence[str]) -> list[int]:
-        if key not in self._own:
-            self._own[key] = self.within(render(placeholders))
-        return self._own[key]
 
     def _broken_up(self, text: str) -> str:
         return broken_up(printable(text), self._marks)
@@ -60,10 +59,6 @@ class ControlTokens:
     def _normalised(self, text: str) -> str:
         """A tokenizer may look for its tokens after it has normalised the text: in wide letters, in capitals."""
         return broken_up(unicodedata.normalize("NFKC", text), self._marks_in_any_case)
-
-
-def _steers(token: Any) -> bool:
-    return len(token.content.strip()) > 1 and bool(token.special or _MARKUP.search(token.content))
 
 
 def _unknown(tokenizer: Any) -> set[int]:
@@ -77,7 +72,3 @@ def _any_of(spelled: Iterable[str], flags: re.RegexFlag = re.NOFLAG) -> re.Patte
     only (``<unused17>``), and any number will do."""
     words = {re.sub(r"\d+", r"\\d+", re.escape(word)) for word in spelled}
     return re.compile("|".join(sorted(words, key=len, reverse=True)) or r"(?!)", flags)
-
-
-def _plain_words(text: str) -> str:
-    return _NOT_PLAIN.sub(" ", text).strip()

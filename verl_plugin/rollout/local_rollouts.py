@@ -18,6 +18,7 @@ from rollouts.lockstep import LockstepBatch, Slot
 from rollouts.loop import EpisodeSpec, run_episode
 from rollouts.model_policy import ContextLimit, ModelPolicy
 from rollouts.sampling import Sample, Sampler, SampleRequest, SamplingParams
+from verl_plugin.rollout.samplers import listed
 from verl_plugin.rollout.token_stream import TokenCodec
 from verl_plugin.servers.transformers_server.generator import Generator
 from verl_plugin.servers.transformers_server.key_values import KeyValues
@@ -52,7 +53,8 @@ class LoadedModel:
         return await roll_out_set(self, specs, rules, pool, done)
 
     async def __call__(self, requests: list[SampleRequest]) -> list[Sample]:
-        answers = await asyncio.get_running_loop().run_in_executor(self._thread, self.generator.generate, requests)
+        asked = listed(requests)
+        answers = await asyncio.get_running_loop().run_in_executor(self._thread, self.generator.generate, asked)
         return [Sample(tuple(answer.token_ids), tuple(answer.log_probs)) for answer in answers]
 
 
@@ -76,18 +78,14 @@ async def roll_out_set(
         async with gate:
             lockstep = LockstepBatch(len(chunk), model)
             slots = [lockstep.slot(place) for place in range(len(chunk))]
-            samples = [_in_slot(model, spec, slot, rules, pool, done) for spec, slot in zip(chunk, slots, strict=True)]
-            return list(await asyncio.gather(*samples))
+            return list(await asyncio.gather(*(in_slot(*pair) for pair in zip(chunk, slots, strict=True))))
+
+    async def in_slot(spec: EpisodeSpec, slot: Slot) -> Episode:
+        async with slot:
+            return await play_one(model.codec, spec, slot, rules, pool, done)
 
     groups = await asyncio.gather(*(run_chunk(chunk) for chunk in chunks))
     return [episode for group in groups for episode in group]
-
-
-async def _in_slot(
-    model: LoadedModel, spec: EpisodeSpec, slot: Slot, rules: Rules, pool: EnvPool, done: Callable[[], object]
-) -> Episode:
-    async with slot:
-        return await play_one(model.codec, spec, slot, rules, pool, done)
 
 
 async def play_one(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, product
 from typing import Any
@@ -109,6 +109,12 @@ def _of_environment(episode: Episode, state: str) -> list[int]:
         return [text_hash(f"{episode.goal}\n{text.strip()}") for text in seen]
     parts = [part for turn in played for part in (turn.observation, turn.action)] + [seen[-1]]
     return [text_hash("\n".join(part.strip() for part in parts[: 2 * number + 1])) for number in range(len(seen))]
+
+
+def lengths(row: Mapping[str, Any]) -> dict[str, int]:
+    """Of a row's tokens, as verl's tags have them."""
+    prompt, response = len(row["prompts"]), len(row["responses"])
+    return {"prompt_len": prompt, "response_len": response, "seq_len": prompt + response}
 
 
 def garbled(turn: Turn) -> bool:

@@ -14,7 +14,9 @@ import numpy as np
 import transfer_queue as tq
 from transfer_queue import KVBatchMeta
 
+from algorithms.slots import StoredEpisode
 from records.credit import Credit, write_credit
+from records.replayed import Replayed, tokens_of, write_replayed
 from verl_plugin.training.replay import REPLAYED
 
 if TYPE_CHECKING:
@@ -31,7 +33,8 @@ FIELDS = ("turn_ids", "loss_mask", "response_mask", *OF_TOKENS)
 class CreditLog(Base):
     """Mixed into the trainer, before verl's class. ``tracking.credit=false`` turns it off."""
 
-    _layers: dict[str, dict[str, list[float]]]  # of ``methods.Methods``
+    _layers: dict[str, dict[str, list[float]]]  # of ``methods.Methods``, as is the next
+    _learned_again: Sequence[tuple[StoredEpisode, str | None]] = ()
 
     def __init__(self, config: DictConfig) -> None:
         super().__init__(config)
@@ -51,6 +54,16 @@ class CreditLog(Base):
         if credits:
             lines = [_of_episode(credits, session, layers.get(session, {})) for session in sessions(groups)]
             write_credit(step.parents[1] / "credit" / f"{step.name}.jsonl", lines)
+        again, self._learned_again = self._learned_again, ()
+        if again and self.config.tracking.credit:
+            places = {name: line for line, name in enumerate(sessions(groups))}
+            found = [_replayed(episode, None if name is None else places[name]) for episode, name in again]
+            write_replayed(step.parents[1] / "replayed" / f"{step.name}.jsonl", found)
+
+
+def _replayed(episode: StoredEpisode, instead: int | None) -> Replayed:
+    rows = [(row["prompts"].tolist(), row["responses"].tolist()) for row in episode.rows]
+    return Replayed(episode.step, tokens_of(rows), episode.advantage if instead is None else None, instead)
 
 
 def credits_of(batch: KVBatchMeta) -> dict[str, Credit]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
+from types import MappingProxyType
 from typing import Any
 
+import numpy as np
 import torch
 from omegaconf import DictConfig
 from torch import Tensor
@@ -24,16 +27,28 @@ from verl_plugin.rollout.turn_fields import PREFIX, turn_fields
 from verl_plugin.training.episode_advantages import concat_rows, sessions, split_rows
 
 
-def turn_advantages(config: DictConfig, groups: Sequence[Sequence[Episode]]) -> list[list[list[float]]]:
-    """What a run of this config would learn of each turn: the mean over its tokens, by group, episode and turn.
+@dataclass(frozen=True)
+class Credited:
+    """``turns``: (N,) the mean over each turn's tokens; ``tokens``: (n,) of the action tokens; both of all episodes, in their order."""
 
-    An estimator over turns, or verl's, then credit; no KL, no correction of old samples, no filters.
+    turns: np.ndarray
+    tokens: np.ndarray
+
+
+def credited_episodes(
+    config: DictConfig, groups: Sequence[Sequence[Episode]], known: Mapping[str, np.ndarray] = MappingProxyType({})
+) -> Credited:
+    """What a run of this config would learn of each turn and token. An estimator over turns, or verl's, then credit; no KL, no
+    correction of old samples, no filters.
+
+    Args:
+        known: (n,) each, of the action tokens: a critic's ``values``, and ``entropy`` (nats), where a method needs them.
 
     Raises:
         ValueError: an episode without a turn, or a group of one sample where an algorithm compares them.
     """
     methods = Chosen(slots_of(config, (*ON_BATCH, ALGO)))
-    turns, tokens, keys, owners = _table(config, groups, sorted(methods.reads()))
+    turns, tokens, keys, owners = _table(config, groups, sorted(methods.reads()), known)
     advantages, kind = tokens.reward, algorithm(config.algo.name)
     estimators = methods.of(ALGO, 1)
     for estimator in estimators.values():
@@ -43,12 +58,11 @@ def turn_advantages(config: DictConfig, groups: Sequence[Sequence[Episode]]) -> 
         advantages = _verls(config, tokens, keys, owners)
     mask = tokens.mask.long()
     advantages, _ = credited(methods.of("credit", 1), turns, advantages, mask, config.algo.name, kind.grain)
-    rows = iter(zip(turns.mean(advantages, mask).tolist(), turns.mask.sum(dim=1).tolist(), strict=True))
-    return [[row[:count] for _, (row, count) in zip(group, rows, strict=False)] for group in groups]
+    return Credited(turns.mean(advantages, mask)[turns.mask].numpy(), advantages[tokens.mask].double().numpy())
 
 
 def _table(
-    config: DictConfig, groups: Sequence[Sequence[Episode]], named: Sequence[str]
+    config: DictConfig, groups: Sequence[Sequence[Episode]], named: Sequence[str], known: Mapping[str, np.ndarray]
 ) -> tuple[Turns, Tokens, list[str], list[str]]:
     """The turn table, the tokens, and each row's key and group."""
     state, reward = config.algo.get("state") or STATES[0], str(config.turn_reward.name)
@@ -66,8 +80,12 @@ def _table(
     columns = {name.removeprefix(PREFIX): [record[name] for record in records] for name in records[0]}
     owners = [key.split("_")[0] for key in keys]
     members = {keys[own[0]].rpartition("_")[0]: own for own in sessions(keys)}
-    turns = turn_table({"loss_mask": mask, "reward": rewards}, columns, members, owners)
-    return turns, Tokens(mask.bool(), rewards), keys, owners
+    told = {"loss_mask": mask, "reward": rewards}
+    for name, numbers in known.items():
+        column = torch.as_tensor(numbers, dtype=torch.float32)
+        told[name] = torch.zeros_like(rewards).masked_scatter(mask.bool(), column)
+    turns = turn_table(told, columns, members, owners)
+    return turns, Tokens(mask.bool(), rewards, told.get("values"), told.get("entropy")), keys, owners
 
 
 def _verls(config: DictConfig, tokens: Tokens, keys: Sequence[str], owners: Sequence[str]) -> Tensor:
@@ -78,5 +96,11 @@ def _verls(config: DictConfig, tokens: Tokens, keys: Sequence[str], owners: Sequ
         "response_mask": concat_rows(tokens.mask.long(), episodes),
         "index": [owners[own[0]] for own in episodes],
     }
-    found, _ = core_algos.get_adv_estimator_fn(config.algorithm.adv_estimator)(**laid, config=config.algorithm)
+    estimate = core_algos.get_adv_estimator_fn(config.algorithm.adv_estimator)
+    if tokens.value is None:
+        found, _ = estimate(**laid, config=config.algorithm)
+    else:  # verl's GAE is called otherwise than its others
+        del laid["index"]
+        values, numbers = concat_rows(tokens.value, episodes), config.algorithm
+        found, _ = estimate(**laid, values=values, gamma=numbers.gamma, lam=numbers.lam)
     return split_rows(found, episodes, len(keys))

@@ -16,6 +16,7 @@ from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 
 from algorithms.slots import StoredEpisode
 from algorithms.turns import Turns, turn_ids
+from verl_plugin.rollout.turn_fields import lengths
 from verl_plugin.training.turn_rows import members
 
 REPLAYED = "replayed"  # a tag: the row is not what its key's episode was
@@ -61,7 +62,7 @@ def in_place(batch: KVBatchMeta, episodes: Mapping[str, StoredEpisode]) -> None:
     rows = [{**row, "response_mask": row["loss_mask"]} for episode in episodes.values() for row in episode.rows]
     tags = [batch.tags[batch.keys.index(key)] for key in keys]
     for tag, row in zip(tags, rows, strict=True):
-        tag.update(_lengths(row), **{REPLAYED: True})
+        tag.update(lengths(row), **{REPLAYED: True})
     tq.kv_batch_put(keys=keys, partition_id=batch.partition_id, fields=list_of_dict_to_tensordict(rows), tags=tags)
 
 
@@ -73,7 +74,8 @@ def in_queue(
     rows = [(row, episode.advantage) for episode in episodes for row in episode.rows]
     keys = [f"replay{step:06d}-{number:05d}_0_0" for number in range(len(rows))]
     fields = [_fields(row, advantage) for row, advantage in rows]
-    tags = [_tag(row, step) for row in fields]
+    steps = dict.fromkeys(("global_steps", "min_global_steps", "max_global_steps"), step)
+    tags = [{"status": "success", **lengths(row), **steps} for row in fields]
     tq.kv_batch_put(keys=keys, partition_id=like.partition_id, fields=list_of_dict_to_tensordict(fields), tags=tags)
     batch = KVBatchMeta(keys=keys, tags=tags, partition_id=like.partition_id, fields=list(fields[0]), extra_info={})
     batch = upsample_batch_to_divisible_size(batch, multiple, eos)
@@ -94,19 +96,4 @@ def _fields(row: Mapping[str, Tensor], advantage: float) -> dict[str, Any]:
         "advantages": advantage * mask.float(),
         "turn_ids": turn_ids(mask.unsqueeze(0))[0],
         "multi_modal_inputs": {},
-    }
-
-
-def _lengths(row: Mapping[str, Any]) -> dict[str, int]:
-    prompt, response = len(row["prompts"]), len(row["responses"])
-    return {"prompt_len": prompt, "response_len": response, "seq_len": prompt + response}
-
-
-def _tag(row: Mapping[str, Any], step: int) -> dict[str, Any]:
-    return {
-        "status": "success",
-        **_lengths(row),
-        "global_steps": step,
-        "min_global_steps": step,
-        "max_global_steps": step,
     }

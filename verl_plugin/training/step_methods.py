@@ -6,7 +6,7 @@ loss is taken over ``loss_mask``. Muted tokens have advantage 0.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +39,10 @@ TRAINED_ON = {TARGETS, *map(value_heads.weight, range(value_heads.MOST))}
 class Methods(Base):
     """Mixed into the trainer, below what logs the credit of a step."""
 
+    _learned_again: Sequence[
+        tuple[Any, str | None]
+    ] = ()  # episodes of earlier steps, and in whose place; for the record
+
     def __init__(self, config: DictConfig) -> None:
         super().__init__(config)
         self._slots = slots_of(config, (*ON_BATCH, ALGO))
@@ -58,6 +62,7 @@ class Methods(Base):
                 found = {turns.episodes[e]: held for e, held in buffer.replace(turns, self.global_steps).items()}
                 replay.in_place(batch, found)
                 self._replaced = frozenset(found)
+                self._learned_again = [*self._learned_again, *((held, name) for name, held in found.items())]
                 metrics |= {f"buffer/{name}/replaced": float(len(found))}
         return super()._balance_batch(batch, metrics, **kwargs)
 
@@ -199,6 +204,7 @@ class Methods(Base):
             batch = super()._update_actor(batch, metrics)
         taken, self._replay = self._replay, []
         if taken:
+            self._learned_again = [*self._learned_again, *((episode, None) for episode in taken)]
             self._update_with(taken, batch, metrics)
         return batch
 

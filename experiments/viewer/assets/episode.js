@@ -39,6 +39,8 @@ class EpisodeView {
       ["turns", row.turns], ["not understood", row.invalid || ""], ["without an action", row.unparsed || ""], ["retries", episode.retries || ""],
       ["tokens", `${count(episode.ids.length + tokens("window"))} prompt, ${count(tokens("action"))} ${episode.turns.every((turn) => turn.sampled) ? "sampled" : "given"}, ${count(tokens("context"))} environment`],
       ["branched off from sample", row.parent ?? ""], ["told besides", episode.guidance], ["learned from", episode.learned ? "" : "no"],
+      ["learned from again in", episode.again.map(([step, advantage]) => `step ${step}${advantage === null ? ", in another's place" : ` (advantage ${signed(advantage)})`}`).join(", ")],
+      ["in its place was learned from", episode.replaced === null ? "" : `an episode of step ${episode.replaced}`],
       ...Object.entries(row.rewards).map(([name, total]) => [`reward ${name}`, signed(total)]),
       ...Object.entries(episode.shaping).map(([name, number]) => [`shaping ${name}`, signed(number)]),
     ];
@@ -114,6 +116,7 @@ class EpisodeView {
         el("p", { class: "seen" }, this.marked(turn.seen)),
         this.action(turn, number),
         turn.shared && el("span", { class: "quiet-group" }, "sampled in another episode of this group"),
+        turn.compared && comparison(turn.compared),
         turn.summary && el("span", { class: "quiet-group" }, "a summary, which the model saw in place of its earlier turns from here on"),
         this.numbers(turn, number)));
   }
@@ -228,6 +231,16 @@ const turnFacts = (turn, tokens) => {
 // "grpo +0.5, gigpo -0.3": what the estimator gave the turn, and what each method added to that.
 const layered = (layers) => Object.entries(layers).map(([name, after], place, all) =>
   `${name} ${signed(place ? after - all[place - 1][1] : after)}`).join(", ");
+
+// Numbers side by side: a bar each, to the left of the middle below zero, as long as on the page's common scale.
+const comparison = (numbers) => el("dl", { class: "compared" }, Object.entries(numbers).map(([name, number]) => {
+  const share = Math.min(1, Math.abs(number) / COMPARED);
+  const bar = svg("svg", { width: 84, height: 10, "aria-hidden": "true" }, [svg("line", { x1: 42, x2: 42, y1: 0, y2: 10, class: "zero" }),
+    svg("rect", { x: number < 0 ? 42 - 40 * share : 42, width: 40 * share, y: 2, height: 6, class: number < 0 ? "minus" : "plus" })]);
+  return el("div", {}, el("dt", {}, name), el("dd", {}, bar, signed(number)));
+}));
+
+const COMPARED = 3; // standard deviations
 
 const spread = (numbers) => {
   const low = Math.min(...numbers), high = Math.max(...numbers);

@@ -1,0 +1,128 @@
+"""A critic where the run has none: a small value head on the policy's own hidden states, trained on other games.
+
+It is what a critic could say of a new game: each game's values come from a head that never saw it. The policy is not trained on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import torch
+
+from experiments.credit_quality.measured_game import MeasuredGame
+from experiments.credit_quality.methods import Groups
+from experiments.credit_quality.policy_model import PolicyModel
+from experiments.credit_quality.prefixes import keys
+from experiments.credit_quality.study import Measured
+from rollouts.episode import Episode
+
+FOLDS = 5  # games are dealt to so many parts; a part's values come from the head of the others
+WIDTH, STEPS, BATCH, RATE, DECAY = 64, 400, 1024, 3e-3, 0.1
+
+
+@dataclass(frozen=True)
+class Values:
+    """``values``: (tokens,) by group and episode. ``explained``: the share of the variance of what was played on from turns, on games that
+    the head had not seen; at most 1, and 0 for one number everywhere."""
+
+    values: Sequence[Sequence[np.ndarray]]
+    explained: float
+
+
+class Critic(Protocol):
+    def values(self, episode: Episode) -> np.ndarray:
+        """(tokens,) before each action token."""
+
+
+def values_of(critic: Critic, games: Sequence[MeasuredGame], groups: Groups, reward: str, k: int) -> Values:
+    """What a critic says that was trained elsewhere."""
+    return _explained([[critic.values(episode) for episode in group] for group in groups], games, groups, reward, k)
+
+
+def trained_values(model: PolicyModel, games: Measured, groups: Groups, reward: str, k: int) -> Values:
+    """Regression to returns: of the screening episodes of all games, and of the continuations of those that are rated; at a turn's
+    first token of those from before it, at its others, which know what is being said, of those from after it."""
+    taken = games.taken
+    hidden = [[model.hidden(episode) for episode in group] for group in groups]
+    goals = _goals(taken, groups, reward, k)
+    known = [
+        (game.key, *one) for game, *own in zip(taken, hidden, goals, strict=True) for one in zip(*own, strict=True)
+    ]
+    known += [(game.key, *one) for game in games.seen for one in _screened(model, game, reward)]
+    values: list[list[np.ndarray]] = [[] for _ in groups]
+    folds = min(FOLDS, len(taken))
+    for fold in range(folds):
+        part = {game.key: number for number, game in enumerate(taken) if number % folds == fold}
+        head = _trained(*_joined([one[1:] for one in known if one[0] not in part]), fold)
+        for number in part.values():
+            values[number] = [head(states) for states in hidden[number]]
+    return _explained(values, taken, groups, reward, k)
+
+
+def _explained(
+    values: Sequence[Sequence[np.ndarray]], games: Sequence[MeasuredGame], groups: Groups, reward: str, k: int
+) -> Values:
+    goals = _goals(games, groups, reward, k)
+    said, true = _joined([one for own in zip(values, goals, strict=True) for one in zip(*own, strict=True)])
+    return Values(values, float(1 - np.mean((said - true) ** 2) / max(true.var(), 1e-12)))
+
+
+def _joined(pairs: Sequence[Sequence[np.ndarray]]) -> list[np.ndarray]:
+    return [np.concatenate(own) for own in zip(*pairs, strict=True)]
+
+
+def _screened(model: PolicyModel, game: MeasuredGame, reward: str) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    for episode in game.screened:
+        if episode.turns:
+            hidden = model.hidden(episode)
+            yield hidden, np.full(len(hidden), sum(turn.trained(reward) for turn in episode.turns))
+
+
+def _goals(games: Sequence[MeasuredGame], groups: Groups, reward: str, k: int) -> list[list[np.ndarray]]:
+    """(tokens,) of every episode."""
+    return [[_goal(game, one, reward, k) for one in group] for game, group in zip(games, groups, strict=True)]
+
+
+def _goal(game: MeasuredGame, episode: Episode, reward: str, k: int) -> np.ndarray:
+    score = sum(turn.trained(reward) for turn in episode.turns)
+    means = [*(float(np.mean(game.values[key][:k])) for key in keys(episode)), score]
+    lengths = [len(turn.action_ids) - episode.muted(turn) for turn in episode.turns]
+    found = [np.r_[means[place], np.full(length - 1, means[place + 1])] for place, length in enumerate(lengths)]
+    return np.concatenate(found)
+
+
+def _trained(hidden: np.ndarray, goal: np.ndarray, seed: int) -> _Head:
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        head = _Head(hidden)
+        optimiser = torch.optim.AdamW(head.net.parameters(), lr=RATE, weight_decay=DECAY)
+        states, goals = head.scaled(hidden), torch.as_tensor(goal, dtype=torch.float32)
+        for step in range(STEPS):
+            some = torch.randint(len(goals), (BATCH,))
+            loss = (head.net(states[some]).squeeze(1) - goals[some]).square().mean()
+            optimiser.zero_grad()
+            loss.backward()
+            for group in optimiser.param_groups:
+                group["lr"] = RATE * (1 - step / STEPS)
+            optimiser.step()
+    return head
+
+
+class _Head:
+    """One hidden layer over standardised states."""
+
+    def __init__(self, hidden: np.ndarray) -> None:
+        self.mean, self.deviation = hidden.mean(axis=0), hidden.std(axis=0) + 1e-3
+        width = hidden.shape[1]
+        self.net = torch.nn.Sequential(torch.nn.Linear(width, WIDTH), torch.nn.Tanh(), torch.nn.Linear(WIDTH, 1))
+
+    def scaled(self, hidden: np.ndarray) -> torch.Tensor:
+        return torch.as_tensor((hidden - self.mean) / self.deviation, dtype=torch.float32)
+
+    @torch.no_grad()
+    def __call__(self, hidden: np.ndarray) -> np.ndarray:
+        """(tokens, H) to (tokens,) values."""
+        return self.net(self.scaled(hidden)).squeeze(1).numpy()

@@ -1,0 +1,111 @@
+"""The policy as a differentiable model: gradients of its log-probabilities, and what it knows before each action token."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+
+import numpy as np
+import torch
+from torch import Tensor
+from transformers import AutoModelForCausalLM
+
+from envs.bar import ticking_bar
+from experiments.credit_quality.gradients import PARTS
+from experiments.credit_quality.methods import Groups
+from experiments.credit_quality.truth import Truth
+from records.models.loading import load_whole
+from rollouts.episode import Episode
+from rollouts.row import Row, to_rows
+
+
+class PolicyModel:
+    """Args:
+    path: a model folder of transformers; ``temperature``: at which it was sampled.
+    """
+
+    def __init__(self, path: str, temperature: float, device: str = "cpu") -> None:
+        self.model = load_whole(AutoModelForCausalLM, path, dtype=torch.float32).to(device).eval()
+        self.temperature, self.device = temperature, device
+
+    @property
+    def size(self) -> int:
+        """Numbers of a gradient."""
+        return sum(parameter.numel() for parameter in self.model.parameters())
+
+    def gradients(self, episodes: Sequence[Episode], credit: np.ndarray) -> np.ndarray:
+        """(C, P): the gradients of the sum over action tokens of credit times log-probability; ``credit``: (C, tokens)."""
+        parameters = list(self.model.parameters())
+        total, first = torch.zeros(len(credit), self.size), 0
+        for row in rows(episodes):
+            logprobs = self.logprobs(row)
+            columns = torch.as_tensor(credit[:, first : first + len(logprobs)], dtype=torch.float32).to(self.device)
+            first += len(logprobs)
+            for place, column in enumerate(columns):
+                found = torch.autograd.grad(logprobs, parameters, column, retain_graph=place + 1 < len(columns))
+                total[place] += torch.cat([gradient.flatten() for gradient in found]).cpu()
+        return total.numpy()
+
+    def logprobs(self, row: Row) -> Tensor:
+        """(tokens,) of a row's action tokens, as training computes them."""
+        ids, at = places(row, self.device)
+        return self._distributions(ids, at).gather(1, ids[0, at + 1].unsqueeze(1)).squeeze(1)
+
+    def _distributions(self, ids: Tensor, at: Tensor) -> Tensor:
+        """(tokens, vocabulary) log-probabilities at the sampling temperature."""
+        hidden = self.model.base_model(input_ids=ids).last_hidden_state[0, at]
+        return torch.log_softmax(self.model.get_output_embeddings()(hidden) / self.temperature, dim=-1)
+
+    @torch.no_grad()
+    def entropy(self, episode: Episode) -> np.ndarray:
+        """(tokens,) nats, of what each action token was drawn from."""
+        found = [self._distributions(*places(row, self.device)) for row in rows([episode])]
+        return torch.cat([-(one.exp() * one).sum(dim=1) for one in found]).cpu().numpy()
+
+    @torch.no_grad()
+    def hidden(self, episode: Episode) -> np.ndarray:
+        """(tokens, H): the hidden states of all layers, side by side, that an action token was sampled from."""
+        found = []
+        for row in rows([episode]):
+            ids, at = places(row, self.device)
+            states = self.model.base_model(input_ids=ids, output_hidden_states=True).hidden_states
+            found.append(torch.cat([layer[0, at] for layer in states], dim=1).cpu().numpy())
+        return np.concatenate(found)
+
+
+def rows(episodes: Sequence[Episode]) -> list[Row]:
+    return [row for episode in episodes for row in to_rows(episode, "")]
+
+
+def places(row: Row, device: str = "cpu") -> tuple[Tensor, Tensor]:
+    """A row's ids, (1, length), and the places before its action tokens."""
+    ids = torch.tensor([row.prompt_ids + row.response_ids], device=device)
+    return ids, torch.tensor(row.mask, device=device).nonzero().squeeze(1) + len(row.prompt_ids) - 1
+
+
+def of_games(
+    model: PolicyModel, groups: Groups, credits: Mapping[str, np.ndarray], truth: Truth
+) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """Gradients of every game's episodes: of each method (T, P), and of the truth by parts of its continuations (T, F, P).
+
+    Args:
+        credits: (tokens,) over all episodes.
+    """
+    tokens = [[len(t.action_ids) - episode.muted(t) for t in episode.turns] for group in groups for episode in group]
+    lengths = np.concatenate(tokens)
+    parts = [part.mean(axis=1) for part in np.array_split(truth.replicas, min(PARTS, truth.k), axis=1)]
+    columns = np.stack([*credits.values(), *(np.repeat(part, lengths) for part in parts)])
+    ends = np.cumsum([sum(map(sum, tokens[start:end])) for start, end in _places(groups)])
+    found = []
+    with ticking_bar(total=len(groups), desc="gradients", unit="game") as bar:
+        for group, own in zip(groups, np.split(columns, ends[:-1], axis=1), strict=True):
+            found.append(model.gradients(group, own))
+            bar.update()
+    whole = np.stack(found)
+    return {name: whole[:, place] for place, name in enumerate(credits)}, whole[:, len(credits) :]
+
+
+def _places(groups: Groups) -> list[tuple[int, int]]:
+    """The first episode of every group, and the one after its last."""
+    ends = np.cumsum([len(group) for group in groups]).tolist()
+    return list(pairwise([0, *ends]))
