@@ -30,5 +30,5 @@ def credited(
         layers[name] = matrix = credit(turns, matrix)
     if not credits:
         return tokens, layers
-    spread = turns.spread(matrix).to(tokens.dtype)
+    spread = turns.spread(matrix.to(tokens.dtype))
     return tokens * spread if scaled else spread, layers

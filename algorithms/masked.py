@@ -28,8 +28,8 @@ def whiten(values: Tensor, response_mask: Tensor, epsilon: float = 1e-8) -> Tens
     sampled = exact[mask]
     if sampled.numel() < 2:
         return values.new_zeros(values.shape)
-    whitened = (exact - sampled.mean()) * (sampled.var() + epsilon).rsqrt()
-    return whitened.where(mask, 0.0).to(values.dtype)
+    whitened = (exact - sampled.mean()).mul_((sampled.var() + epsilon).rsqrt())
+    return whitened.masked_fill_(~mask, 0.0).to(values.dtype)
 
 
 def group_statistics(scores: Tensor, groups: Tensor) -> tuple[Tensor, Tensor]:

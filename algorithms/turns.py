@@ -6,7 +6,7 @@ window of it), T response tokens. Episodes without an action token ("dead" ones)
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import torch
@@ -19,6 +19,7 @@ OF_ROW = ("outcome", "tree")  # one entry a row, others one a turn
 OUTCOMES = ("won", "lost", "out_of_turns", "out_of_context")
 NAMED = "named_"  # what the records of a reward's name begin with
 SPAN, ENDS = "span_", ("first", "last")  # and those of a part of an answer
+AT_ONCE = 2**18  # tokens that are looked at together: a step may have more than its memory holds in numbers of 8 bytes
 
 
 @dataclass(frozen=True)
@@ -37,8 +38,7 @@ class Turns:
         valid: bool, the environment understood the action.
         parsed: bool, an action could be read from the answer at all.
         outcome: (E,) int64, an index into ``OUTCOMES``.
-        place: (B, T) int64, a token's index into the flattened (E, K) arrays; -1 where it is no action token.
-        turn_ids: (B, T) int64, 1 on the tokens of a row's first turn, 2 on those of its second ...; 0 elsewhere.
+        place: (B, T) int32, a token's index into the flattened (E, K) arrays; -1 where it is no action token.
         episodes: (E,) names ``<prompt>_<sample>``.
         tasks: (E,) what each is an episode of; equal where the game is.
         entropy: float64, nats: mean over the turn's tokens of the entropy of the policy that sampled them; None: not computed.
@@ -63,7 +63,6 @@ class Turns:
     parsed: Tensor
     outcome: Tensor
     place: Tensor
-    turn_ids: Tensor
     episodes: tuple[str, ...] = ()
     tasks: tuple[str, ...] = ()
     entropy: Tensor | None = None
@@ -85,6 +84,15 @@ class Turns:
         """(E,) int64: the number of an episode's last turn, from 0."""
         return self.mask.sum(dim=1) - 1
 
+    @property
+    def turn_ids(self) -> Tensor:
+        """(B, T) int32: 1 on the tokens of a row's first turn, 2 on those of its second ...; 0 elsewhere."""
+        found = torch.zeros_like(self.place)
+        for into, place in pieces(found, self.place):
+            first = place.where(place >= 0, self.mask.numel()).amin(dim=1, keepdim=True) if place.numel() else 0
+            into.copy_((place - first + 1).where(place >= 0, 0))
+        return found
+
     def flat(self) -> tuple[Tensor, Tensor]:
         """Episode and turn number of every turn there is, each of shape (turns,)."""
         episode, turn = self.mask.nonzero(as_tuple=True)
@@ -92,28 +100,31 @@ class Turns:
 
     def spread(self, matrix: Tensor) -> Tensor:
         """(E, K) -> (B, T): a turn's number on each of its action tokens, 0 elsewhere."""
-        if not matrix.numel():
-            return torch.zeros_like(self.place, dtype=matrix.dtype)
-        inside = self.place >= 0
-        return torch.where(inside, matrix.flatten()[self.place.clamp(min=0)], matrix.new_zeros(()))
+        numbers = torch.cat([matrix.flatten(), matrix.new_zeros(1)])  # of which -1 is the last
+        found = matrix.new_empty(self.place.shape)
+        for into, place in pieces(found, self.place):
+            into.copy_(numbers[place])
+        return found
 
     def mean(self, tokens: Tensor, among: Tensor | None = None) -> Tensor:
         """(B, T) -> (E, K), float64: the mean over a turn's tokens, or over those of them in ``among``; 0 where there is none."""
-        inside = self.place >= 0 if among is None else (self.place >= 0) & among.bool()
-        where, size = self.place[inside], self.mask.numel()
-        total = torch.zeros(size, dtype=torch.float64).index_add_(0, where, tokens[inside].double())
-        count = torch.bincount(where, minlength=size).clamp(min=1)
-        return (total / count).reshape(self.mask.shape)
+        kept = self.place >= 0
+        if among is not None:
+            kept &= among.bool()
+        total, count = sums(self.place, kept, self.mask.shape, tokens, kept)
+        return total / count.clamp(min=1)
 
     def starts(self) -> Tensor:
         """(B, T) bool: the first token of every turn."""
-        before = torch.nn.functional.pad(self.turn_ids, (1, 0))[:, :-1]
-        return (self.turn_ids != before) & (self.place >= 0)
+        found = self.place >= 0
+        found[:, 1:] &= self.place[:, 1:] != self.place[:, :-1]
+        return found
 
     def ends(self) -> Tensor:
         """(B, T) bool: the last token of every turn."""
-        after = torch.nn.functional.pad(self.turn_ids, (0, 1))[:, 1:]
-        return (self.turn_ids != after) & (self.place >= 0)
+        found = self.place >= 0
+        found[:, :-1] &= self.place[:, :-1] != self.place[:, 1:]
+        return found
 
     def first(self, tokens: Tensor) -> Tensor:
         """(B, T) -> (E, K), float64: what stands at a turn's first token."""
@@ -134,31 +145,45 @@ class ActionTokens:
 
     Attributes:
         places: (B, T) bool, where they stand.
-        turn: (n,) int64, the index of each one's turn into the flattened (E, K) arrays.
-        number: (n,) int64, its number within the turn, from 0.
+        turn: (n,) int32, the index of each one's turn into the flattened (E, K) arrays.
+        begins: (turns,) int64, the first token of each turn.
+        lengths: (turns,) int64, how many tokens each has.
     """
 
     def __init__(self, turns: Turns) -> None:
         self.places = turns.place >= 0
-        self.turn = turns.place[self.places]
+        self.turn = self.read(turns.place)
+        self.begins = (self.turn.diff(prepend=self.turn.new_tensor([-1])) != 0).nonzero().flatten()
+        self.lengths = self.begins.diff(append=self.begins.new_tensor([len(self.turn)]))
+        self._starts = turns.starts().flatten().nonzero().flatten()
         self._shape = turns.mask.shape
-        count = torch.arange(len(self.turn))
-        begins = self.turn.diff(prepend=self.turn.new_tensor([-1])) != 0
-        self.number = count - (count * begins).cummax(dim=0).values if len(count) else count
+
+    def read(self, tokens: Tensor) -> Tensor:
+        """(B, T) -> (n,)."""
+        return torch.cat([numbers[inside] for numbers, inside in pieces(tokens, self.places)])
 
     def of(self, matrix: Tensor) -> Tensor:
         """(E, K) -> (n,): what stands at each token's turn."""
-        return matrix.flatten()[self.turn]
+        return matrix.flatten().index_select(0, self.turn)
+
+    def only(self, number: Tensor) -> Tensor:
+        """(E, K) -> (n,) bool: of each turn the token of this number."""
+        found = torch.zeros(len(self.turn), dtype=torch.bool)
+        found[self.begins + number.flatten()[self.turn[self.begins]]] = True
+        return found
 
     def inside(self, span: Tensor) -> Tensor:
         """(n,) bool, of a span as in ``Turns.spans``."""
-        first, last = span
-        return (self.number >= self.of(first)) & (self.number < self.of(last))
+        turn, edges = self.turn[self.begins], torch.zeros(len(self.turn) + 1, dtype=torch.int8)
+        first, last = (edge.flatten()[turn].minimum(self.lengths) for edge in span)
+        for edge, step in ((first, 1), (last.maximum(first), -1)):
+            edges.index_add_(0, self.begins + edge, torch.full_like(edge, step, dtype=torch.int8))
+        return edges.cumsum(dim=0, dtype=torch.int8)[:-1].bool()
 
-    def at(self, some: Tensor, tokens: Tensor) -> Tensor:
-        """(B, T) -> (E, K), float64: what stands at the one token of each turn that is in ``some``, (n,) bool."""
-        found = torch.zeros(self._shape.numel(), dtype=torch.float64)
-        found[self.turn[some]] = tokens[self.places][some].double()
+    def at(self, number: Tensor, tokens: Tensor) -> Tensor:
+        """(B, T) -> (E, K), float64: what stands at the token of this number, (E, K), of each turn."""
+        found, turn = torch.zeros(self._shape.numel(), dtype=torch.float64), self.turn[self.begins]
+        found[turn] = tokens.flatten()[self._starts + number.flatten()[turn]].double()
         return found.reshape(self._shape)
 
     def any(self, some: Tensor) -> Tensor:
@@ -171,6 +196,23 @@ class ActionTokens:
         return torch.zeros(self.places.shape, dtype=numbers.dtype).masked_scatter_(self.places, numbers)
 
 
+def pieces(*tokens: Tensor) -> Iterator[tuple[Tensor, ...]]:
+    """The same few rows of each, (b, T)."""
+    rows = max(1, AT_ONCE // max(1, tokens[0].shape[1]))
+    return zip(*(one.split(rows) for one in tokens), strict=True)
+
+
+def sums(place: Tensor, kept: Tensor, shape: torch.Size, *tokens: Tensor) -> list[Tensor]:
+    """(B, T) -> (E, K), float64, each: the sum over those of a turn's tokens that are ``kept``, (B, T) bool."""
+    totals = [torch.zeros(shape.numel(), dtype=torch.float64) for _ in tokens]
+    for some, where, *numbers in pieces(kept, place, *tokens):
+        at = some.flatten().nonzero().flatten()
+        turn = where.flatten()[at]
+        for total, found in zip(totals, numbers, strict=True):
+            total.index_add_(0, turn, found.flatten()[at].double())
+    return [total.reshape(shape) for total in totals]
+
+
 def turn_ids(loss_mask: Tensor) -> Tensor:
     """Number each row's turns; a turn is a run of ones, since context tokens follow each turn but the last.
 
@@ -180,11 +222,12 @@ def turn_ids(loss_mask: Tensor) -> Tensor:
         loss_mask: (B, T), 1 on sampled tokens.
 
     Returns:
-        (B, T) int64: 1 on the first turn's tokens, 2 on the second's ...; 0 off the mask.
+        (B, T) int32: 1 on the first turn's tokens, 2 on the second's ...; 0 off the mask.
     """
     mask = loss_mask.bool()
-    starts = mask & ~torch.nn.functional.pad(mask, (1, 0))[:, :-1]
-    return starts.cumsum(dim=1) * mask
+    starts = mask.clone()
+    starts[:, 1:] &= ~mask[:, :-1]
+    return starts.cumsum(dim=1, dtype=torch.int32).masked_fill_(~mask, 0)
 
 
 def turn_table(
@@ -212,13 +255,12 @@ def turn_table(
     mask = _mask([sum(counts[row] for row in own) for own in live.values()])
     place = _place(ids, live, counts, mask.shape[1])
     known = {name: _table(name, column, live, counts, mask) for name, column in turns.items() if name not in OF_ROW}
-    inside, where = place >= 0, place[place >= 0]
-    reward = torch.zeros(mask.numel(), dtype=torch.float64).index_add_(0, where, rows["reward"][inside].double())
+    tokens, reward = _summed(place, rows["reward"], mask.shape)
     table = Turns(
         group=group_ids([groups[own[0]] for own in live.values()]),
         mask=mask,
-        tokens=torch.bincount(where, minlength=mask.numel()).reshape(mask.shape),
-        reward=reward.reshape(mask.shape),
+        tokens=tokens.long(),
+        reward=reward,
         state=known["state"],
         after=known["after"],
         action=known["action"],
@@ -226,7 +268,6 @@ def turn_table(
         parsed=known["parsed"].bool(),
         outcome=_of_episode(turns["outcome"], live),
         place=place,
-        turn_ids=ids,
         episodes=tuple(live),
         garbled=known["garbled"].bool() if "garbled" in known else None,
         named={name.removeprefix(NAMED): table.double() for name, table in known.items() if name.startswith(NAMED)},
@@ -236,6 +277,14 @@ def turn_table(
         spans=_spans(known),
     )
     return _with_policy(table, rows)
+
+
+def _summed(place: Tensor, reward: Tensor, shape: torch.Size) -> tuple[Tensor, Tensor]:
+    """(E, K) each: a turn's tokens counted, and their rewards, of which few are not 0, summed."""
+    inside = place >= 0
+    (tokens,) = sums(place, inside, shape, inside)
+    (rewards,) = sums(place, inside.logical_and_(reward != 0), shape, reward)
+    return tokens, rewards
 
 
 def span_field(part: str, end: str) -> str:
@@ -266,11 +315,12 @@ def _mask(lengths: Sequence[int]) -> Tensor:
 
 
 def _place(ids: Tensor, live: Mapping[str, Sequence[int]], counts: Sequence[int], width: int) -> Tensor:
-    place = torch.full_like(ids, -1)
+    """Made out of ``ids``, which are no more."""
+    place = ids.sub_(1)
     for episode, own in enumerate(live.values()):
         turn = episode * width
         for row in own:
-            place[row] = torch.where(ids[row] > 0, turn + ids[row] - 1, -1)
+            place[row] += turn * (place[row] >= 0)
             turn += counts[row]
     return place
 

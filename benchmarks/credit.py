@@ -1,67 +1,102 @@
-"""What every credit method and filter costs on a large step: seconds, and memory at its peak.
+"""What the turn table and every method cost on a large step: CPU seconds, and memory at its peak.
 
-    python -m benchmarks.credit --episodes 1024 --turns 50
+    python -m benchmarks.credit --episodes 1024 --turns 50 --tokens 16384
 
-Turns answer few states, so that most are compared with others. The second of two calls counts. Memory is read as Linux tells it.
+A third of a row's tokens are actions. Turns answer few states, so that most are compared with others. The second of two calls counts.
+Memory, as Linux tells it, is what is taken beyond the rows; a method's also beyond the table and the columns of the rows that it returns.
 """
 
 from __future__ import annotations
 
 import argparse
 import ctypes
-import itertools
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import torch
 from rich.console import Console
 from rich.table import Table
 
 from algorithms.chosen import method_class
-from algorithms.registry import SLOTS
-from algorithms.turns import Turns
+from algorithms.credited import credited
+from algorithms.registry import ESTIMATORS, SLOTS
+from algorithms.slots import Tokens
+from algorithms.turns import ENDS, Turns, span_field, turn_table
 
-GROUP, STATES, ACTIONS = 8, 40, 6  # samples a prompt; states of a group; actions
-
-
-def made_up(episodes: int, turns: int) -> Turns:
-    """A table as a step has it, but for its tokens."""
-    draw = torch.Generator().manual_seed(0)
-
-    def numbers(most: int) -> torch.Tensor:
-        return torch.randint(most, (episodes, turns), generator=draw)
-
-    mask = torch.arange(turns).unsqueeze(0) < torch.randint(1, turns + 1, (episodes, 1), generator=draw)
-    state, outcome = numbers(STATES), torch.randint(4, (episodes,), generator=draw)
-    return Turns(
-        group=torch.arange(episodes) // GROUP,
-        mask=mask,
-        tokens=mask.long(),
-        reward=numbers(2).double() * mask,
-        state=state,
-        after=state.roll(-1, dims=1),
-        action=numbers(ACTIONS),
-        valid=numbers(10) > 0,
-        parsed=mask,
-        outcome=outcome,
-        place=torch.zeros(0, 0, dtype=torch.int64),
-        turn_ids=torch.zeros(0, 0, dtype=torch.int64),
-        episodes=tuple(f"{episode // GROUP:06d}_{episode % GROUP}" for episode in range(episodes)),
-        entropy=torch.rand(episodes, turns, generator=draw).double(),
-        garbled=~mask,
-    )
+GROUP, STATES, ACTIONS, LABELS = 8, 40, 6, 2  # samples a prompt; states of a group; actions; kinds of answer
+FIRST, STEPS = 1, 10  # of a run
+PARTS = ("switch", "subgoal", "action")  # a third of an answer each
 
 
-def measured(slot: str, name: str, table: Turns) -> tuple[float, float]:
-    """Seconds, and MiB at the peak above what the process held before."""
-    method = method_class(slot, name, {})()
-    second = torch.randn(table.mask.shape).double() if slot == "credit" else 1
-    method(table, second)  # whatever torch does once
+class Step:
+    """Made-up rows: ``tokens`` (B, T) by name, and what is told of their turns."""
+
+    def __init__(self, episodes: int, turns: int, tokens: int) -> None:
+        draw = torch.Generator().manual_seed(0)
+        size = tokens // turns // 3  # of an action
+        place = torch.arange(tokens) % (tokens // turns)
+        turn = torch.arange(tokens) // (tokens // turns)
+        mask = ((place < size) & (turn < turns)).repeat(episodes, 1)
+        self.tokens = {"loss_mask": mask.long(), "reward": torch.zeros(mask.shape)}
+        self.tokens |= {name: torch.rand(mask.shape, generator=draw) for name in ("entropy", "values")}
+        self.tokens["reward"][:, :: tokens // turns] = 1.0
+        most = {"state": STATES, "after": STATES, "action": ACTIONS, "valid": 10, "label": LABELS, "node": 10**6}
+        self.told = {
+            name: list(torch.randint(bound, (episodes, turns), generator=draw)) for name, bound in most.items()
+        }
+        self.told["parsed"] = self.told["valid"]
+        self.told["garbled"] = [torch.zeros(turns).bool()] * episodes
+        self.told |= {name: [torch.tensor([row % 4]) for row in range(episodes)] for name in ("outcome", "tree")}
+        for number, part in enumerate(PARTS):
+            for end, which in enumerate(ENDS):
+                edge = size * (number + end) // 3
+                self.told[span_field(part, which)] = [torch.full((turns,), edge)] * episodes
+        self.groups = [f"{row // GROUP:06d}" for row in range(episodes)]
+        self.members = {f"{group}_{row}": [row] for row, group in enumerate(self.groups)}
+
+    def table(self) -> Turns:
+        return turn_table(self.tokens, self.told, self.members, self.groups)
+
+
+def calls(step: Step, table: Turns) -> Iterator[tuple[str, Callable[[], Any]]]:
+    """What is measured, by name."""
+    mask, values = step.tokens["loss_mask"].bool(), step.tokens["values"]
+    seen = Tokens(mask, step.tokens["reward"], values, heads=(values, values), kl=values)
+    yield "turn table", step.table
+    for name in ESTIMATORS:
+        estimator = method_class("algo", name, {})()
+        yield f"algo={name}", lambda made=estimator: made(table, seen)
+    for name in SLOTS["credit"]:
+        credit = {name: method_class("credit", name, {})()}
+        yield f"credit={name}", lambda made=credit: credited(made, table, values, mask, "grpo", "episode")
+    for name in SLOTS["filter"]:
+        chosen = method_class("filter", name, {})()
+        yield f"filter={name}", lambda made=chosen: made(table, FIRST)
+    keep = torch.ones(len(table.group)).bool()
+    for name in SLOTS["terms"]:
+        term = method_class("terms", name, {})()
+        yield f"terms={name}", lambda made=term: made.prepare(table, keep, values, FIRST, STEPS)
+
+
+def measured(call: Callable[[], Any]) -> tuple[float, float]:
+    """CPU seconds, and MiB at the peak above what the process held before."""
+    call()  # whatever torch does once
     ctypes.CDLL(None).malloc_trim(0)  # what is free goes back to the system, so that what is taken shows
     Path("/proc/self/clear_refs").write_text("5")  # forget the peak so far
-    before, start = _memory("VmRSS"), time.perf_counter()
-    method(table, second)
-    return time.perf_counter() - start, _memory("VmHWM") - before
+    before, start = _memory("VmRSS"), time.process_time()
+    found = call()
+    seconds, peak = time.process_time() - start, _memory("VmHWM")
+    return seconds, max(0.0, peak - before - _columns(found))
+
+
+def _columns(found: Any) -> float:
+    """MiB of the numbers a token that a method returned."""
+    if isinstance(found, torch.Tensor):
+        return found.nbytes / 2**20
+    parts = found.values() if isinstance(found, dict) else found if isinstance(found, tuple) else ()
+    return sum(map(_columns, parts))
 
 
 def _memory(name: str) -> float:
@@ -72,16 +107,17 @@ def _memory(name: str) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--episodes", type=int, default=1024)
-    parser.add_argument("--turns", type=int, default=50)
-    sizes = parser.parse_args()
-    table = Table("method", "seconds", "MiB", title=f"{sizes.episodes} episodes x {sizes.turns} turns")
-    turns = made_up(sizes.episodes, sizes.turns)
-    named = itertools.chain.from_iterable(itertools.product([slot], SLOTS[slot]) for slot in ("credit", "filter"))
-    for slot, name in named:
-        seconds, memory = measured(slot, name, turns)
-        table.add_row(f"{slot}={name}", f"{seconds:.3f}", f"{memory:.0f}")
-    Console().print(table)
+    for name, size in (("episodes", 1024), ("turns", 50), ("tokens", 16384)):
+        parser.add_argument(f"--{name}", type=int, default=size)
+    args = parser.parse_args()
+    shown = Table(
+        "method", "CPU seconds", "MiB", title=f"{args.episodes} episodes x {args.turns} turns, {args.tokens} tokens"
+    )
+    step = Step(args.episodes, args.turns, args.tokens)
+    for name, call in calls(step, step.table()):
+        seconds, memory = measured(call)
+        shown.add_row(name, f"{seconds:.3f}", f"{memory:.0f}")
+    Console().print(shown)
 
 
 if __name__ == "__main__":

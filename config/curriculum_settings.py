@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
+from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
@@ -75,7 +76,7 @@ def _without_effect(node: DictConfig) -> Iterator[str]:
 
 def _shapes(node: DictConfig) -> Iterator[str]:
     """Mappings by step; the two keys have no type of their own, since Hydra cannot replace a typed mapping."""
-    plain = OmegaConf.to_container(OmegaConf.create({"phases": node.phases, "horizon": node.horizon}))
+    plain: Any = OmegaConf.to_container(OmegaConf.create({"phases": node.phases, "horizon": node.horizon}))
     for key, kind, example in (("phases", list, "{1: [a], 10: [a, b]}"), ("horizon", int, "{1: 4, 9: 8}")):
         given = plain[key]
         steps = given if isinstance(given, dict) else {}

@@ -81,7 +81,7 @@ def _dataclass(kind: Any) -> type:
     """Raises: TypeError: it is none."""
     if not dataclasses.is_dataclass(kind):
         raise TypeError(f"{kind!r} is no dataclass of settings")
-    return kind
+    return kind  # type: ignore[return-value]
 
 
 @cache
@@ -95,7 +95,7 @@ def fields_in(kind: Any) -> list[tuple[str, Any, Any]]:
     """Name, type and default of each setting, as ``make_dataclass`` takes them."""
     hints, found = get_type_hints(kind), [item for item in dataclasses.fields(kind) if item.init]
     kept = [{"default": item.default, "default_factory": item.default_factory} for item in found]
-    return [(item.name, hints[item.name], dataclasses.field(**have)) for item, have in zip(found, kept, strict=True)]  # type: ignore[call-overload]
+    return [(item.name, hints[item.name], dataclasses.field(**have)) for item, have in zip(found, kept, strict=True)]  # type: ignore[arg-type]
 
 
 def _give_type(config: DictConfig, node: str, kind: type) -> None:

@@ -14,6 +14,7 @@ import yaml
 from hydra._internal.config_repository import ConfigRepository
 from hydra.core.config_store import ConfigStore
 from hydra.core.object_type import ObjectType
+from omegaconf import Node
 from omegaconf._utils import get_yaml_loader
 
 PARSED = 4096  # interpolations
@@ -27,6 +28,7 @@ def install() -> None:
     ConfigStore.__deepcopy__ = lambda self, memo: self  # type: ignore[attr-defined]
     ConfigRepository.load_config = _load_once
     omegaconf._utils.get_yaml_loader = _yaml_loader
+    omegaconf.base.Box._re_parent = _re_parent  # type: ignore[method-assign]
 
 
 @contextmanager
@@ -63,3 +65,15 @@ def _load_once(repository: ConfigRepository, config_path: str) -> object:
     if key not in _loaded:
         _loaded[key] = (node, pickle.dumps(_load(repository, config_path)))  # the node, so that its id stays its own
     return pickle.loads(_loaded[key][1])
+
+
+def _re_parent(node: Node) -> None:
+    """OmegaConf's own, which walks the whole tree after each of Hydra's thirty merges."""
+    content = node.__dict__["_content"]
+    children = content.values() if isinstance(content, dict) else content if isinstance(content, list) else [content]
+    for child in children:
+        inside = getattr(child, "__dict__", None)
+        if inside is not None:
+            inside["_parent"], inside["_flags_cache"] = node, None
+            if "_content" in inside:
+                _re_parent(child)

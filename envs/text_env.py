@@ -135,8 +135,9 @@ class TextEnv(abc.ABC):
 
     def _refused(self, parsed: bool) -> StepResult:
         shown = _printable(self._observe(NOT_ALLOWED))
-        ended = {"won": False, "lost": False, "terminated": False, "truncated": False}
-        return StepResult(shown, 0.0, **ended, valid=False, parsed=parsed)
+        return StepResult(
+            shown, 0.0, won=False, lost=False, terminated=False, truncated=False, valid=False, parsed=parsed
+        )
 
     def _observe(self, message: str) -> Observation:
         """What is shown when the environment itself was not asked; environments add the state that they always show."""

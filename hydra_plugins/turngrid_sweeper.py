@@ -16,9 +16,6 @@ from hydra.plugins.sweeper import Sweeper
 from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig
 
-from experiments.sweep import record
-from experiments.sweep.status import State, state
-
 NAME = "turngrid"
 
 
@@ -45,6 +42,9 @@ class TurngridSweeper(Sweeper):
         return [self.launcher.launch(todo, initial_job_idx=0)] if todo else []
 
     def _todo(self) -> list[list[str]]:
+        from experiments.sweep import record  # Hydra imports this module at every start, to see what is in it
+        from experiments.sweep.status import State, state
+
         sweep = record.read(self.folder)
         assert sweep is not None, f"no {record.FILE} in {self.folder}"
         output_dir = self.folder.parent.parent

@@ -193,6 +193,6 @@ def _usual(kind: type) -> dict[str, Any]:
     return {item.name: item.default if item.default_factory is MISSING else item.default_factory() for item in quiet}
 
 
-def _told(item: Turn | Episode) -> dict[str, Any]:
+def _told(item: Any) -> dict[str, Any]:
     usual = _usual(type(item))
     return {name: value for name, value in vars(item).items() if name not in usual or value != usual[name]}

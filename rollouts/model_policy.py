@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from rollouts.policy import Action, TurnContext
-from rollouts.sampling import RequestTooLong, Sampler, SampleRequest, SamplingParams
+from rollouts.sampling import RequestTooLong, Sampler, SampleRequest, SamplingParams, request_id
 from rollouts.seeds import request_seed
 
 
@@ -56,8 +56,8 @@ class ModelPolicy:
 
     def _request(self, context: TurnContext) -> SampleRequest:
         return SampleRequest(
-            request_id=f"{context.step}/{context.prompt}/{context.sample}",
-            prompt_ids=tuple(context.token_ids),
+            request_id=request_id(context.step, context.prompt, context.sample),
+            prompt_ids=context.token_ids[:],  # a copy: the episode goes on
             max_tokens=self._max_tokens(context),
             temperature=self.params.temperature,
             top_p=self.params.top_p,

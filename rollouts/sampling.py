@@ -7,6 +7,11 @@ from dataclasses import dataclass
 from typing import Protocol
 
 
+def request_id(step: int, group: str, sample: int) -> str:
+    """Of all turns of an episode."""
+    return f"{step}/{group}/{sample}"
+
+
 @dataclass(frozen=True)
 class SampleRequest:
     """One turn to be sampled. ``temperature=0`` is greedy; ``top_p=1`` and ``top_k<=0`` keep the full distribution.

@@ -11,6 +11,7 @@ from rollouts.episode import Turn
 from rollouts.prompt_forms.form import PromptForm
 from rollouts.prompt_forms.plain import PLAIN_FORM
 from rollouts.prompts import PromptStyle
+from rollouts.sampling import request_id
 from rollouts.summaries import Summaries
 from rollouts.window import Window
 
@@ -56,3 +57,12 @@ class EpisodeSpec:
     named: Mapping[str, Reward] = field(default_factory=dict)
     void: str = ""
     form: PromptForm = PLAIN_FORM
+
+    @property
+    def group(self) -> str:
+        return self.prompt or self.task.key
+
+    @property
+    def request_id(self) -> str:
+        """Under which rollout servers know the episode."""
+        return request_id(self.step, self.group, self.sample)

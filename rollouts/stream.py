@@ -1,4 +1,4 @@
-"""The token side of an episode, as a protocol: the room below the models knows lists of ints and nothing else."""
+"""The token side of an episode, as a protocol: the room below the models knows sequences of ints and nothing else."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rollouts.prompts import Message
 class TokenStream(Protocol):
     """One growing sequence of token ids. What was added is never decoded and encoded again."""
 
-    ids: list[int]
+    ids: Sequence[int]
 
     def start(self, messages: Sequence[Message]) -> list[int]:
         """Render the first prompt, generation prompt included; returns its ids."""

@@ -53,7 +53,7 @@ def fill_ids(
 
 def _summary(episode: Episode, number: int, view: View, turns: Sequence[Turn]) -> str | None:
     """What the policy said after so many turns, or would be made to say; None: nothing."""
-    before = list(accumulate(not turn.summary for turn in episode.turns))
+    before = list(accumulate(int(not turn.summary) for turn in episode.turns))
     own = {count: turn.said for count, turn in zip(before, episode.turns, strict=True) if turn.summary}
     rules = view.to_be_summed_up
     made = rules.demonstrate(turns) if rules and rules.left(turns) and not own else None
@@ -77,5 +77,5 @@ def _fill(turn: Turn, prompt_ids: list[int], stream: TokenStream, form: PromptFo
     action_ids = stream.encode_action(turn.said)
     stream.add_sampled(action_ids)
     meant = meaning(form, turn.said, (), action_ids, stream)
-    told = {"action_ids": action_ids, "context_ids": [], "prompt_ids": prompt_ids}
-    return replace(turn, sampled=False, **told, thought_tokens=meant["thought_tokens"], spans=meant["spans"])
+    told = replace(turn, sampled=False, action_ids=action_ids, context_ids=[], prompt_ids=prompt_ids)
+    return replace(told, thought_tokens=meant["thought_tokens"], spans=meant["spans"])

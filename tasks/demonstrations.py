@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -68,7 +69,7 @@ def _from_run(config: DictConfig, folder: Path, model: str) -> list[Episode]:
     return rejection.as_demonstrations(chosen, rejection.source(config), model, chat_settings(config))
 
 
-async def _play_all(config: DictConfig, tasks: list[TaskRef]) -> list[Episode]:
+async def _play_all(config: DictConfig, tasks: Sequence[TaskRef]) -> list[Episode]:
     with ticking_bar(total=len(tasks), desc="demonstrations", unit="game") as bar:
         async with pool_of(config.env, legal=prompt_form(config.get("prompt")).admissible) as pool:
             return list(await asyncio.gather(*(_play(config, pool, task, bar) for task in tasks)))

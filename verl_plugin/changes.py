@@ -211,7 +211,7 @@ REPLACED = (
         "prepare_micro_batches"
         "(data, dp_group, num_batches_divided_by, same_micro_num_in_dp, min_num_micro_batch, use_dynamic_bsz_balance)",
         "verl_plugin.cpu.micro_batches:prepare",
-        "on CPUs: rows of like length share a pass, rows without a gradient have none",
+        "on CPUs: rows that begin alike share a pass, and rows without a gradient have none",
     ),
     Change(
         _ENGINE,
@@ -340,6 +340,21 @@ OVERRIDDEN = (
         {"_vllm_request_id(self, request_id)": "one request id an episode"},
     ),
     *_overridden(
+        "verl_plugin.rollout.llm_client:KeptRoutes",
+        "verl.workers.rollout.llm_server",
+        "LLMServerClient",
+        {
+            "_acquire_server(self, request_id, extra)": "the load balancer is asked once an episode, not twice a turn",
+            "_release_server(self, server_id, request_id)": "the same",
+        },
+    ),
+    *_overridden(
+        "verl_plugin.training.trainer:TurngridTrainer",
+        _TRAINER,
+        "PPOTrainer",
+        {"get_llm_client(self)": "the same"},
+    ),
+    *_overridden(
         "verl_plugin.sft:EpisodeSFTTrainer",
         "verl.trainer.sft_trainer",
         "SFTTrainer",
@@ -366,6 +381,16 @@ OVERRIDDEN = (
             "_build_fsdp_module(self, module)": "logits of action tokens only",
             "prepare_model_inputs(self, micro_batch)": "logits of action tokens only",
             "prepare_model_outputs(self, output, output_args, micro_batch, logits_processor_func)": "logits of action tokens only",
+        },
+    ),
+    *_overridden(
+        "verl_plugin.cpu.shared_prefixes:SharedPrefixes",
+        _ENGINE,
+        "FSDPEngineWithLMHead",
+        {
+            "_build_fsdp_module(self, module)": "attention by rows in a pass without padding, where what rows begin with stands once",
+            "prepare_model_inputs(self, micro_batch)": "the same",
+            "prepare_model_outputs(self, output, output_args, micro_batch, logits_processor_func)": "the same",
         },
     ),
     *_overridden(

@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import torch
 from torch import Tensor
 
 from algorithms.estimators.turn_gae import turn_advantages
 from algorithms.masked import whiten
 from algorithms.slots import Estimate, Needs, Tokens, in_range
-from algorithms.turns import Turns
+from algorithms.turns import ActionTokens, Turns
 
 
 @dataclass
@@ -45,26 +44,21 @@ class BiLevelGae:
         assert tokens.value is not None
         at_end = turns.at_end(tokens.value)
         goal = turn_advantages(turns, at_end, self.gamma_turn, self.lam) + at_end
-        acts = turns.place >= 0
-        turn, values, used = turns.place[acts], tokens.value[acts].double(), tokens.mask[acts]
-        advantages = _inside_turns(values, goal.flatten()[turn], turn, self.gamma, self.lam)
-        empty = torch.zeros(acts.shape)
-        return Estimate(
-            *(empty.masked_scatter(acts, found.float()) for found in (whiten(advantages, used), advantages + values))
-        )
+        acts = ActionTokens(turns)
+        values = acts.read(tokens.value).double()
+        advantages = _inside_turns(values, goal, acts, self.gamma, self.lam)
+        returns = acts.back(values.add_(advantages))
+        del values  # a step may have more tokens than its memory holds in numbers of 8 bytes
+        return Estimate(acts.back(whiten(advantages, acts.read(tokens.mask))), returns)
 
 
-def _inside_turns(values: Tensor, goal: Tensor, turn: Tensor, gamma: float, lam: float) -> Tensor:
-    """Each token's advantage towards its turn's goal: the last tokens of all turns first, then those before them, and so on.
-
-    Args:
-        values, goal: (n,), of action tokens, those of a turn side by side.
-        turn: (n,) int64, the turn of each.
-    """
-    ends = (turn.diff(append=turn.new_tensor([-1])) != 0).nonzero().flatten()
-    lengths = ends.diff(prepend=ends.new_tensor([-1]))
-    advantages = goal - values
-    for back in range(1, int(lengths.max()) if len(ends) else 0):
-        some = ends[lengths > back] - back
-        advantages[some] = gamma * (values[some + 1] + lam * advantages[some + 1]) - values[some]
+def _inside_turns(values: Tensor, goal: Tensor, acts: ActionTokens, gamma: float, lam: float) -> Tensor:
+    """(n,): each token's advantage towards its turn's goal, (E, K). The last tokens of all turns first, then those before them, and
+    so on; ``values`` are (n,) too."""
+    ends = acts.begins + acts.lengths - 1
+    advantages = (gamma * values.roll(-1)).sub_(values)
+    advantages[ends] = goal.flatten()[acts.turn[ends]] - values[ends]
+    for back in range(1, int(acts.lengths.max()) if len(ends) else 0):
+        some = ends[acts.lengths > back] - back
+        advantages[some] += gamma * lam * advantages[some + 1]
     return advantages

@@ -55,17 +55,20 @@ class Hiper:
     def __call__(self, turns: Turns, tokens: Tokens) -> Estimate:
         assert tokens.value is not None
         acts, begins = ActionTokens(turns), _begins(turns)
-        first, used = acts.number == 0, tokens.mask[acts.places]
-        places = (first, _after_subgoal(turns, acts), first)
-        values = [acts.at(place, head) for place, head in zip(places, (tokens.value, *tokens.heads), strict=True)]
+        used, places = acts.read(tokens.mask), (torch.zeros_like(turns.tokens), _after_subgoal(turns))
+        values = [
+            acts.at(place, head)
+            for place, head in zip((*places, places[0]), (tokens.value, *tokens.heads), strict=True)
+        ]
         advantages = self._advantages(turns, *values)
-        told = torch.zeros(len(acts.turn), dtype=torch.float64)
+        told = torch.zeros(len(acts.turn))
         for matrix, some in zip(advantages, _learned(turns, acts, begins), strict=True):
-            told += acts.of(self._normed(matrix, acts.any(some & used))) * (some & used)
+            told += acts.of(self._normed(matrix, acts.any(some & used)).float()) * (some & used)
         high, low, term = (matrix + value for matrix, value in zip(advantages, values, strict=True))
-        targets = (first & acts.of(begins) & used, places[1] & used, first & used)
+        first, after = (acts.only(place) & used for place in places)
+        targets = (first & acts.of(begins), after, first)
         of_high, of_low, of_term = map(acts.back, targets)
-        return Estimate(acts.back(told), acts.back(acts.of(high)), of_high, (Head(low, of_low), Head(term, of_term)))
+        return Estimate(acts.back(told), turns.spread(high.float()), of_high, (Head(low, of_low), Head(term, of_term)))
 
     def _advantages(self, turns: Turns, high: Tensor, low: Tensor, term: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """(E, K) each, of high (only where a segment begins), low and term."""
@@ -111,11 +114,11 @@ def _of_segment(matrix: Tensor, begins: Tensor) -> Tensor:
     return matrix.gather(1, number.where(begins, 0).cummax(dim=1).values) if matrix.numel() else matrix
 
 
-def _after_subgoal(turns: Turns, acts: ActionTokens) -> Tensor:
-    """(n,) bool: one token of every turn."""
+def _after_subgoal(turns: Turns) -> Tensor:
+    """(E, K) int64: the number of one token of every turn."""
     switch, subgoal = turns.spans["switch"], turns.spans["subgoal"]
-    place = torch.where(subgoal[1] > subgoal[0], subgoal[1], switch[1]).minimum((turns.tokens - 1).clamp(min=0))
-    return acts.number == acts.of(place)
+    after = torch.where(subgoal[1] > subgoal[0], subgoal[1], switch[1])
+    return after.minimum((turns.tokens - 1).clamp(min=0))
 
 
 def _learned(turns: Turns, acts: ActionTokens, begins: Tensor) -> tuple[Tensor, Tensor, Tensor]:

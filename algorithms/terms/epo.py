@@ -62,12 +62,11 @@ class Epo:
             "high": self.high * (history or 0.0),
         }
         self._remember(turns, entropy)
-        return {"weight": turns.spread(_weights(turns, keep))}, coefficients
+        return {"weight": turns.spread(_weights(turns, keep).float())}, coefficients
 
     def _remember(self, turns: Turns, entropy: Tensor) -> None:
-        inside = turns.place >= 0
-        if inside.any():
-            self._total += entropy[inside].double().mean().item()
+        if count := turns.tokens.sum().item():
+            self._total += (turns.mean(entropy) * turns.tokens).sum().item() / count
             self._count += 1
 
     def loss(self, view: LossView, coefficients: Mapping[str, float]) -> tuple[Tensor, dict[str, Tensor]]:

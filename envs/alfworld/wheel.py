@@ -12,6 +12,7 @@ import json
 from importlib import metadata
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from envs.types import TaskError
 
@@ -53,7 +54,7 @@ def constants() -> ModuleType:
 
 
 @functools.cache
-def goals() -> dict[str, dict[str, str | list[str]]]:
+def goals() -> dict[str, dict[str, Any]]:
     """Each task type's goal in PDDL (``pddl``) and in words (``templates``)."""
     return _module("gen/goal_library.py").gdict
 
@@ -67,7 +68,7 @@ def _module(path: str) -> ModuleType:
     return module
 
 
-def layout(floor_plan: int, part: str) -> list | dict:
+def layout(floor_plan: int, part: str) -> Any:
     """``objects`` (types), ``openable`` (receptacle -> where to stand) or ``layout`` (free points, metres)."""
     file = root() / "gen" / "layouts" / f"FloorPlan{floor_plan}-{part}"
     if part == "layout":

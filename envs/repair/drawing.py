@@ -41,8 +41,10 @@ class Bug:
     def files(self) -> dict[str, str]:
         """The library with the bug in it."""
         whole = libraries.library(self.library)
-        of = {path: [edit for edit in self.edits if edit.path == path] for path in whole.sources}
-        return {**whole.files, **{path: apply(whole.files[path], edits) for path, edits in of.items()}}
+        broken = {
+            path: apply(whole.files[path], [edit for edit in self.edits if edit.path == path]) for path in whole.sources
+        }
+        return {**whole.files, **broken}
 
     def repair(self) -> str:
         """The patch that takes it out again."""

@@ -107,7 +107,8 @@ class Workspace:
         is_folder = any(known.startswith(f"{path}/") for known in self.paths)
         if not is_plain_path(path) or above.intersection(self.paths) or is_folder:
             raise ValueError(f"{path} cannot be a file of this repository")
-        links = ((self.base / part).is_symlink() for part in (path, *Path(path).parents))  # which may lead anywhere
+        parts = (Path(path), *Path(path).parents)
+        links = ((self.base / part).is_symlink() for part in parts)  # which may lead anywhere
         if path not in self._known and not self._texts and any(links):
             raise ValueError(f"{path} leaves the repository")
         if len(text) > _TOO_BIG:

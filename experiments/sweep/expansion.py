@@ -62,7 +62,8 @@ def part(points: Sequence[Point], only: Mapping[str, str]) -> list[Point]:
 def _named(axis: str, text: str, points: Sequence[Point]) -> list[str]:
     """The values in a list of them; a value's own commas are its own."""
     choices = list(dict.fromkeys(point.coordinates[axis] for point in points))
-    found, rest = [], text.translate(NO_QUOTES).strip()
+    found: list[str] = []
+    rest = text.translate(NO_QUOTES).strip()
     while rest or not found:
         fitting = [value for value in choices if rest == value or rest.startswith(f"{value},")]
         if not fitting:

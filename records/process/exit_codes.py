@@ -69,7 +69,8 @@ def exit_code(command: Callable[[], int], *, refused: tuple[type[Exception], ...
     """
     try:
         return command()
-    except (Refusal, TaskError, *refused) as error:  # TaskError: an environment that finds its games cannot be had
+    # TaskError: an environment that finds its games cannot be had
+    except (Refusal, TaskError, *refused) as error:  # type: ignore[misc]
         say(str(error))
         return REFUSED
     except (Failure, EnvError, DamagedEpisodes) as error:

@@ -67,4 +67,4 @@ def end(seen: set[Process]) -> None:
 
 
 if __name__ == "__main__":
-    end(watch(int(sys.stdin.buffer.raw.readline())))  # type: ignore[attr-defined]
+    end(watch(int(sys.stdin.buffer.raw.readline())))  # type: ignore[union-attr]

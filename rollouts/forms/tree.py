@@ -49,7 +49,7 @@ class Tree(Linear):
         if len(played) >= self.leaves:
             return []
         roots = roots_of(played)
-        specs = []
+        specs: list[EpisodeSpec] = []
         for tree in range(self.trees):
             nodes = nodes_of([episode for episode in played if roots[episode.sample] == tree])
             for parent, turns in rng.choices(nodes, k=self.nodes):

@@ -71,7 +71,6 @@ def table(*episodes: tuple[str, str, list[float], str]) -> Turns:
         parsed=mask,
         outcome=torch.tensor([OUTCOMES.index(outcome) for *_, outcome in episodes]),
         place=torch.zeros(0, 0, dtype=torch.int64),
-        turn_ids=torch.zeros(0, 0, dtype=torch.int64),
     )
 
 

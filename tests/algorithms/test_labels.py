@@ -102,14 +102,13 @@ def test_each_head_of_hipers_critic_has_its_own_returns_and_places() -> None:
     turns, tokens = one_episode(1.0, "won", windows=True, dead=True)
     found = method("algo", "hiper", "algo=hiper", *FACTORS)(turns, tokens)
     assert found.targets is not None
-    numbers = ActionTokens(turns).back(ActionTokens(turns).number)
     heads = [(found.returns, found.targets), *((turns.spread(head.returns), head.targets) for head in found.heads)]
     for (returns, targets), said, wanted, at in zip(heads, (HIGH, LOW, TERM), WON, (0, 4, 0), strict=True):
         values = said[::2] if said is HIGH else said
         assert returns[targets].tolist() == pytest.approx(
             [v + a for v, a in zip(values, wanted, strict=True)], abs=1e-5
         )
-        assert numbers[targets].tolist() == [at] * len(values)
+        assert turns.starts().roll(at, dims=1)[targets].tolist() == [True] * len(values)
 
 
 def test_hiper_weighs_each_kind_by_its_own_turns() -> None:

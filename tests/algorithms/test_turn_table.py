@@ -11,7 +11,7 @@ from example_x import PATHS, episode_rows, example_x, spread, table
 from algorithms.turns import ActionTokens, Turns, repeated_states, turn_ids
 
 SHAPES = [{}, {"windows": True}, {"dead": True}, {"windows": True, "dead": True, "padding": 5}]
-LAYOUT = ("place", "turn_ids")  # of rows and tokens, which differ
+LAYOUT = ("place",)  # of rows and tokens, which differ
 
 
 def assert_equal(found: Turns, wanted: Turns) -> None:
@@ -54,7 +54,8 @@ def test_a_turns_number_goes_to_its_tokens_and_comes_back(shape: dict) -> None:
     assert torch.equal(turns.first(tokens), numbers * turns.mask)
     acts = ActionTokens(turns)
     assert torch.equal(acts.back(acts.of(numbers)), tokens.float())
-    assert torch.equal(acts.at(acts.number == 1, tokens), numbers * turns.mask)
+    assert torch.equal(acts.at(turns.mask.long(), tokens), numbers * turns.mask)
+    assert torch.equal(acts.back(acts.only(turns.mask.long())), turns.starts().roll(1, dims=1))
     assert torch.equal(acts.back(acts.inside(turns.spans["action"])), turns.ends())
 
 

@@ -134,7 +134,7 @@ def test_trainers_without_their_attention(composed: Composer) -> None:
         machine.check_kernels(composed(["cluster=gpu1", "algo=ppo", sdpa, packed]))
 
 
-@pytest.mark.parametrize(("cores", "workers", "agents"), [(2, 1, 1), (16, 2, 1), (64, 8, 4), (256, 16, 8)])
+@pytest.mark.parametrize(("cores", "workers", "agents"), [(2, 1, 1), (16, 4, 2), (64, 4, 8), (256, 4, 16)])
 def test_processes_follow_the_cores(
     composed: Composer, monkeypatch: pytest.MonkeyPatch, cores: int, workers: int, agents: int
 ) -> None:

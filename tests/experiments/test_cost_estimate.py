@@ -146,7 +146,7 @@ def folder(tmp_path: Path) -> Path:
     turns = [Turn("a door.", "go", [1, 2, 3], context_ids=[4], act_seconds=0.0, env_seconds=0.25)] * 2
     played = [Episode("t", 1, "train", "", [], [5] * 10, turns, Outcome.WON)] * 4
     write_episodes(run / "episodes" / "demonstrations.jsonl", played)
-    sft = [{"step": step, "timing_s/since_start": 10 + 0.5 * step} for step in (1, 2, 3)]
+    sft = [{"step": step, "timing/since_start": 10 + 0.5 * step} for step in (1, 2, 3)]
     (run / "sft").mkdir()
     (run / "sft" / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in sft))
     checkpoint = run / "rl" / "checkpoints" / "global_step_3" / "actor" / "huggingface"
@@ -156,7 +156,7 @@ def folder(tmp_path: Path) -> Path:
     (run / "rl" / "checkpoints" / "latest_checkpointed_iteration.txt").write_text("3")
     (run / "rl" / "config.yaml").write_text("trainer: {save_freq: 1}\n")
     clock = [(1, 8.0, 20.0), (2, 7.0, 28.0), (3, 6.0, 36.0)]  # between the logs: 7 + 1 of saving, 6 + 2 of saving
-    metrics = [{"step": step, "timing_s/step": took, "timing_s/since_start": at} for step, took, at in clock]
+    metrics = [{"step": step, "timing/step": took, "timing/since_start": at} for step, took, at in clock]
     (run / "rl" / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in metrics))
     write_episodes(run / "rl" / "episodes" / "000001.jsonl", played)
     for index, name in enumerate(("base", "sft", "rl")):

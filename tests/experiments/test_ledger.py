@@ -47,7 +47,7 @@ def folder(tmp_path: Path) -> Path:
     write_episodes(run / "rl" / "validation" / "000002.jsonl", episodes(4, 4, step=2))
     write_episodes(run / "evaluation" / "rl.jsonl", episodes(5, 6, 7))
     write_episodes(run / "evaluation" / "w4" / "rl.jsonl", episodes(5))
-    metrics = [{"step": 1, "timing_s/step": 2.5}, {"step": 2, "timing_s/step": 3.5, "rollout/failed_groups": 1.0}]
+    metrics = [{"step": 1, "timing/step": 2.5}, {"step": 2, "timing/step": 3.5, "rollout/failed_groups": 1.0}]
     (run / "rl" / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in metrics))
     stages = [("demonstrations", 4.0, 100.0), ("sft", 7.0, 110.0), ("sft", 0.0, 999.0)]
     lines = [{"stage": name, "seconds": seconds, "outcome": "done", "ended": end} for name, seconds, end in stages]

@@ -100,7 +100,7 @@ def test_a_transcript_has_the_ids_of_an_episode(tokenizer, transcripts: list[Tra
         if place + 1 < len(messages):
             stream.add_context(messages[place + 1 : place + 2])
     ids = encode(tokenizer, messages).ids
-    assert stream.ids == ids[: len(stream.ids)]
+    assert list(stream.ids) == ids[: len(stream.ids)]
     assert tokenizer.decode(ids[len(stream.ids) :]) == "\n"
 
 

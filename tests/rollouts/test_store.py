@@ -1,6 +1,7 @@
 """Episodes come back from disk as they went."""
 
 import json
+from math import isnan
 from pathlib import Path
 
 from rollouts.episode import Episode, Outcome, Turn
@@ -34,6 +35,14 @@ def test_half_a_character_is_kept_as_a_question_mark(tmp_path: Path):
     turn = Turn("seen", "go \ud800 north")
     write_episodes(tmp_path / "a.jsonl", [Episode("t", 1, "test", "g", [], [], [turn], Outcome.LOST)])
     assert [episode.turns[0].action for episode in read_episodes(tmp_path / "a.jsonl")] == ["go ? north"]
+
+
+def test_a_number_that_is_none_comes_back(tmp_path: Path):
+    """msgspec, which writes and reads what is JSON, knows neither of these."""
+    turn = Turn("seen", "look", [1, 2], [-float("inf"), float("nan")])
+    write_episodes(tmp_path / "a.jsonl", [Episode("t", 1, "test", "g", [], [], [turn], Outcome.LOST)])
+    (episode,) = read_episodes(tmp_path / "a.jsonl")
+    assert episode.turns[0].logprobs[0] == -float("inf") and isnan(episode.turns[0].logprobs[1])
 
 
 def test_an_interrupted_write_leaves_the_old_file(tmp_path: Path):

@@ -5,6 +5,7 @@ The rows that would have been played are made up; everything that is done with t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -43,7 +44,7 @@ class Workers:
         self._dispatch_info = {"actor": [0]}
 
     def __getattr__(self, name: str) -> Any:
-        return lambda *arguments: Answer(getattr(self.worker, name)(*arguments))
+        return lambda *arguments, **named: Answer(getattr(self.worker, name)(*arguments, **named))
 
 
 class Answer:
@@ -69,11 +70,12 @@ class Played:
 
     def __init__(self, samples: int, windows: int) -> None:
         self._samples, self._windows, self._prompts = samples, windows, 0
+        self.row = made_up
 
     def sample(self, global_steps: int, partition_id: str, batch_size: int) -> tuple[KVBatchMeta, dict[str, Any]]:
         first, self._prompts = self._prompts, self._prompts + batch_size
         rows = [
-            made_up(f"{prompt:04d}", sample, window)
+            self.row(f"{prompt:04d}", sample, window)
             for prompt in range(first, self._prompts)
             for sample in range(self._samples)
             for window in range(1 + (prompt * self._samples + sample) % self._windows)
@@ -83,11 +85,13 @@ class Played:
         return KVBatchMeta(keys=keys, tags=tags, partition_id=partition_id), {}
 
 
-def made_up(prompt: str, sample: int, window: int) -> tuple[str, dict[str, Any], dict[str, Any]]:
+def made_up(
+    prompt: str, sample: int, window: int, masked: Sequence[int] = MASK
+) -> tuple[str, dict[str, Any], dict[str, Any]]:
     """Key, fields and tag of a row, as the agent loops write them."""
     draw = torch.Generator().manual_seed(1000 * int(prompt) + 10 * sample + window)
-    prompts, responses = (torch.randint(5, 60, (size,), generator=draw) for size in (3 + sample, len(MASK)))
-    mask, ids = torch.tensor(MASK), torch.cat([prompts, responses])
+    prompts, responses = (torch.randint(5, 60, (size,), generator=draw) for size in (3 + sample, len(masked)))
+    mask, ids = torch.tensor(masked), torch.cat([prompts, responses])
     fields = {
         "prompts": prompts,
         "responses": responses,
@@ -95,7 +99,7 @@ def made_up(prompt: str, sample: int, window: int) -> tuple[str, dict[str, Any],
         "loss_mask": mask,
         "input_ids": ids,
         "position_ids": torch.arange(len(ids)),
-        "rm_scores": torch.tensor([0.0] * (len(MASK) - 1) + [float(sample % 3)]),
+        "rm_scores": torch.tensor([0.0] * (len(masked) - 1) + [float(sample % 3)]),
         "rollout_log_probs": -(5 + torch.rand(len(mask), generator=draw)) * mask,
         "uid": prompt,
         "num_turns": 2,

@@ -157,7 +157,7 @@ def check_rows(episode: Episode, asked: Sequence[SampleRequest], named: str, cou
     """So many rows of a win, with the ids that the server saw and sampled."""
     rows = to_rows(episode, named)
     assert len(rows) == count
-    assert list(seen_by_server(rows)) == [request.prompt_ids for request in asked]
+    assert list(seen_by_server(rows)) == [tuple(request.prompt_ids) for request in asked]
     sampled = [token for row in rows for token, one in zip(row.response_ids, row.mask, strict=True) if one]
     assert sampled == [token for turn in episode.turns for token in turn.action_ids]
     assert sum(sum(row.rewards) for row in rows) == 1.0

@@ -78,7 +78,7 @@ def test_a_row_begins_with_the_goal_the_summary_and_what_is_seen(played: Played,
         first = f"{head}Your summary so far:\n{said.said}\nNow:\n{following.observation}\nYour action:"
         assert following.prompt_ids == table.codec.stream().start([{"role": "user", "content": first}])
         stream, asking = table.codec.stream(), episode.turns[number - 1]
-        stream.ids = list(asking.action_ids)
+        stream.add_sampled(asking.action_ids)
         assert asking.context_ids == stream.add_context([user(f"{following.observation}\n{ASK}")])
         assert said.context_ids == [] and said.prompt_ids == []
     assert [message["role"] for message in episode.messages] == ["user", "assistant"] * TURNS

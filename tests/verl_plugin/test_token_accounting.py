@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from operator import mul
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 import transfer_queue as tq
 from engine_probe import one_layer
-from step_probe import PROMPTS, composed, made
+from step_probe import PROMPTS, composed, made, made_up
 
 from verl_plugin.training.window_rows import WindowRows
 
@@ -60,3 +62,30 @@ def test_replayed_rows_are_no_part_of_the_steps_own_mean(model: str, tmp_path: P
         assert metrics["actor/pg_loss"] == pytest.approx(wanted, abs=1e-5)
         assert metrics["actor/pg_loss"] == pytest.approx(without["actor/pg_loss"], abs=1e-6)
         assert ("replay/pg_loss" in metrics) == (step == 2)
+
+
+# of each sample: its tree, the tokens of the turn that its tree's two leaves share, those of its own turn, its score
+LEAVES = ((0, 3, 2, 0.0), (0, 3, 4, 1.0), (2, 5, 2, 2.0), (2, 5, 1, 0.0))
+# (score - 3/4) / 0.957427 of the four, and +-1/2 or +-1 over 0.707107 or 1.414214 of a tree's two
+OF_LEAVES = (-0.783349 - 0.707106, 0.261116 + 0.707106, 1.305582 + 0.707106, -0.783349 - 0.707106)
+
+
+def leaf(prompt: str, sample: int, window: int) -> tuple[str, dict[str, Any], dict[str, Any]]:
+    tree, shared, own, score = LEAVES[sample]
+    key, fields, tag = made_up(prompt, sample, window, [1] * shared + [0, 0] + [1] * own)
+    fields["rm_scores"] = torch.zeros(shared + 2 + own).index_fill_(0, torch.tensor(shared + 1 + own), score)
+    return key, fields | {"turn_tree": torch.tensor([tree]), "turn_node": torch.tensor([tree, 10 + sample])}, tag
+
+
+@pytest.mark.parametrize(("shared", "loss"), [("each", -4.471365 / 25), ("once", -3.949131 / 25)])
+def test_a_shared_turns_tokens_count_in_each_of_its_leaves(
+    model: str, tmp_path: Path, shared: str, loss: float
+) -> None:
+    """5 + 7 + 7 + 6 tokens, in whichever way the advantage of a shared turn is divided."""
+    weights = [(own + kept * (1 if shared == "each" else 0.5)) for _, kept, own, _ in LEAVES]
+    assert -sum(map(mul, weights, OF_LEAVES)) / 25 == pytest.approx(loss, abs=1e-6)
+    words = ("algo=tree_grpo", "actor_rollout_ref.rollout.n=4", f"credit.tree.shared={shared}")
+    trainer = made(composed(tmp_path, *ONE_PASS, *words), model, 1)
+    trainer.replay_buffer.row = leaf
+    metrics, wanted = stepped(trainer)
+    assert metrics["actor/pg_loss"] == pytest.approx(loss, abs=1e-5) == wanted

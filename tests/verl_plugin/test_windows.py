@@ -121,7 +121,7 @@ def assert_rows_are_what_the_server_saw(episode: Episode, asked: list[SampleRequ
         ids = list(row.prompt_ids)
         place = 0
         while place < len(row.response_ids):
-            assert next(requests).prompt_ids == tuple(ids)
+            assert list(next(requests).prompt_ids) == ids
             while place < len(row.mask) and row.mask[place]:
                 ids.append(row.response_ids[place])
                 place += 1
@@ -154,7 +154,7 @@ def test_a_window_begins_with_the_goal_and_the_kept_turn(windowed: list[Played],
     stream.start([user(first_message(make_environment("textworld").prompt, episode.goal, kept.observation))])
     stream.add_sampled(kept.action_ids)
     stream.add_context([user(next_message(present.observation))])
-    assert present.prompt_ids == stream.ids
+    assert present.prompt_ids == list(stream.ids)
     assert kept.context_ids == [], "the row before ends with its last action"
 
 

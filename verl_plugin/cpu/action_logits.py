@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from tensordict import TensorDict
 from torch import Tensor
+from torch.nn.functional import cross_entropy
 from verl.utils import tensordict_utils as tu
 from verl.utils import torch_functional as verl_F
 
@@ -49,8 +50,11 @@ class ActionLogits:
         return built
 
     def _select(self, head: Any, arguments: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        where = self._positions
-        return arguments if where is None else (arguments[0][where.rows, where.columns],)
+        where, layout = self._positions, getattr(self, "_layout", None)
+        if where is None:
+            return arguments
+        hidden, places = arguments[0], (where.rows, where.columns)
+        return (hidden[places] if layout is None else hidden[0, layout.places[places]],)
 
     def prepare_model_inputs(self, micro_batch: TensorDict) -> tuple[dict[str, Any], dict[str, Any]]:
         self._positions = (
@@ -81,9 +85,10 @@ def _ours(micro_batch: TensorDict) -> bool:
 
 
 def _log_probs(logits: Tensor, labels: Tensor) -> Tensor:
-    """verl's, which cannot do without a row. A pass without an action token is run where several processes train, so that all
-    run the same number; its outputs are 0 and have a gradient, of 0."""
-    return verl_F.logprobs_from_logits(logits=logits, labels=labels) if len(labels) else logits.sum(dim=-1)
+    """Of all in one call, where verl's, without flash attention, has a loop with an autograd node a token. A pass without an
+    action token is run where several processes train, so that all run the same number; its outputs are 0 and have a gradient,
+    of 0."""
+    return -cross_entropy(logits, labels, reduction="none") if len(labels) else logits.sum(dim=-1)
 
 
 def _spread(values: Tensor, where: Positions, like: Tensor) -> Tensor:

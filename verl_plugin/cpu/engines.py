@@ -17,6 +17,7 @@ from verl.workers.engine.fsdp import transformer_impl
 from records.models.loading import load_whole
 from verl_plugin.cpu import micro_batches
 from verl_plugin.cpu.action_logits import ActionLogits
+from verl_plugin.cpu.shared_prefixes import SharedPrefixes
 from verl_plugin.replaced import replaced
 from verl_plugin.value_heads import with_heads
 
@@ -28,6 +29,7 @@ class _OnCpu:
         torch.set_num_threads(int(os.environ.get("TURNGRID_TRAINER_THREADS", "1")))
         if self.get_data_parallel_size() > 1:  # type: ignore[attr-defined]
             return super().forward_backward_batch(data, loss_function, forward_only)  # type: ignore[misc]
+        tu.assign_non_tensor(data, **{micro_batches.BY_IDS: self.by_rows and "response_mask" in data})  # type: ignore[attr-defined]
         prepare = partial(micro_batches.prepare, verls=transformer_impl.prepare_micro_batches)
         with replaced(transformer_impl, "prepare_micro_batches", prepare):
             output = super().forward_backward_batch(data, loss_function, forward_only)  # type: ignore[misc]
@@ -49,11 +51,11 @@ class _OnCpu:
 
 
 @EngineRegistry.register(model_type="language_model", backend=["fsdp", "fsdp2"], device="cpu")
-class CpuLanguageModel(ActionLogits, _OnCpu, transformer_impl.FSDPEngineWithLMHead): ...
+class CpuLanguageModel(ActionLogits, SharedPrefixes, _OnCpu, transformer_impl.FSDPEngineWithLMHead): ...
 
 
 @EngineRegistry.register(model_type="value_model", backend=["fsdp", "fsdp2"], device="cpu")
-class CpuValueModel(_OnCpu, transformer_impl.FSDPEngineWithValueHead):
+class CpuValueModel(SharedPrefixes, _OnCpu, transformer_impl.FSDPEngineWithValueHead):
     def _build_module(self) -> Any:
         torch.manual_seed(int(os.environ.get("TURNGRID_SEED", "0")))  # the head's weights are drawn here
         with replaced(verl.utils.model, "load_valuehead_model", with_heads(load_value_model)):

@@ -1,7 +1,8 @@
 """Passes on a CPU that compute nothing in vain.
 
-verl cuts a batch into passes in the order of its rows and pads each pass to its longest row. Here rows of like length share a
-pass, and two kinds of rows are left out:
+verl cuts a batch into passes in the order of its rows and pads each pass to its longest row. Here rows that begin alike
+share a pass where that is computed once for all of them (``shared_prefixes``), else rows of like length, and two kinds of rows
+are left out:
 
 - rows without an action token, as verl pads a batch with: no loss and no metric reads what a model says of them;
 - in an update of the policy, where nothing speaks against it (``zero_advantages``), rows whose advantage is 0 everywhere, as in
@@ -20,9 +21,11 @@ from tensordict import TensorDict
 from torch import Tensor
 from verl.utils import tensordict_utils as tu
 
+from verl_plugin.cpu.shared_prefixes import ids_of
 from verl_plugin.training import zero_advantages
 
 Passes = tuple[list[TensorDict], Any]
+BY_IDS = "passes_by_ids"  # said of a batch: what rows of a pass begin with is computed once
 
 
 def prepare(data: TensorDict, verls: Callable[..., Passes], **settings: Any) -> Passes:
@@ -59,11 +62,13 @@ def in_order(outputs: dict[str, Tensor], data: TensorDict) -> dict[str, Tensor]:
 
 
 def order_of_rows(data: TensorDict) -> list[int]:
-    """The rows that have a pass, as they come out of the passes: shortest first where we make them, as they were where verl
-    does."""
+    """The rows that have a pass, as they come out of the passes: where we make them in the order of their ids or lengths, as they
+    were where verl does."""
     rows = rows_of_passes(data)
     if _dynamic(data):
         return rows
+    if tu.get_non_tensor_data(data, BY_IDS, default=False):
+        return sorted(rows, key=ids_of(data["input_ids"]).__getitem__)
     lengths = data["input_ids"].offsets().diff().tolist()
     return sorted(rows, key=lambda row: (lengths[row], row))
 

@@ -37,6 +37,7 @@ from verl_plugin.rollout.turn_fields import lengths, tree_places
 from verl_plugin.servers.replicas import replicas
 
 logger = logging.getLogger(__name__)
+PUBLISHED_AT_ONCE = 4  # groups: their rows take twice the memory of their episodes, and many end together
 LOCKSTEP_BATCHES = 2  # one is in the model while the other is in its games
 VerlWorker = AgentLoopWorkerTQ.__ray_metadata__.modified_class
 
@@ -48,6 +49,7 @@ class AgentLoopWorker(VerlWorker):
         super().__init__(*args, **kwargs)
         self._loop: TurngridAgentLoop | None = None
         self.pool: EnvPool | None = None  # the games' processes, where they were started before
+        self._publishing = asyncio.Semaphore(PUBLISHED_AT_ONCE)
         self._batches_made = 0
         self._rounds: dict[str, Rounds] = {}  # of prompts that have not begun
 
@@ -118,7 +120,9 @@ class AgentLoopWorker(VerlWorker):
         await tq.async_kv_put(key=uid, partition_id=partition, tag={"status": "running"})
         prompt.pop("agent_name", None)
         try:
-            await self._publish(prompt, await self._play_group(prompt, sampling_params, validate), partition)
+            episodes = await self._play_group(prompt, sampling_params, validate)
+            async with self._publishing:
+                await self._publish(prompt, episodes, partition)
             status = "finished"
         except Exception as error:  # noqa: BLE001 - whatever it is, verl must hear that the group has come to its end
             status = "failure"
@@ -152,12 +156,16 @@ class AgentLoopWorker(VerlWorker):
     async def _play(self, spec: EpisodeSpec, sampling: dict[str, Any], slot: Slot | None, entropies: bool) -> Episode:
         loop = self._agent_loop()
         if slot is None:
-            return playable(await loop.play(spec, sampling, self._one_by_one, entropies))
+            try:
+                return playable(await loop.play(spec, sampling, self._one_by_one, entropies))
+            finally:
+                self._one_by_one.leave(spec.request_id)
         async with slot:
             return playable(await loop.play(spec, sampling, slot, entropies))
 
     async def _publish(self, prompt: dict[str, Any], episodes: list[Episode], partition: str) -> None:
-        (self._record if partition == "train" else self._record_validation)(episodes, prompt)
+        record = self._record if partition == "train" else self._record_validation
+        await asyncio.to_thread(record, episodes, prompt)  # waits for the disk
         keys, fields = [], []
         loop = self._agent_loop()
         branches = partition == "train" and loop.form(int(prompt["global_steps"])).branches

@@ -18,6 +18,7 @@ from rollouts.lockstep import LockstepBatch, Slot
 from rollouts.loop import EpisodeSpec, run_episode
 from rollouts.model_policy import ContextLimit, ModelPolicy
 from rollouts.sampling import Sample, Sampler, SampleRequest, SamplingParams
+from verl_plugin.rollout.samplers import listed
 from verl_plugin.rollout.token_stream import TokenCodec
 from verl_plugin.servers.transformers_server.generator import Generator
 from verl_plugin.servers.transformers_server.key_values import KeyValues
@@ -52,7 +53,8 @@ class LoadedModel:
         return await roll_out_set(self, specs, rules, pool, done)
 
     async def __call__(self, requests: list[SampleRequest]) -> list[Sample]:
-        answers = await asyncio.get_running_loop().run_in_executor(self._thread, self.generator.generate, requests)
+        asked = listed(requests)
+        answers = await asyncio.get_running_loop().run_in_executor(self._thread, self.generator.generate, asked)
         return [Sample(tuple(answer.token_ids), tuple(answer.log_probs)) for answer in answers]
 
 

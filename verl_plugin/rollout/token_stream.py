@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left
 from collections.abc import Sequence
 from functools import lru_cache
@@ -11,6 +12,8 @@ from rollouts.prompts import Message, user
 from verl_plugin.rollout.control_tokens import ControlTokens
 
 CHATML_END = "<|im_end|>"
+IDS = "i"  # 4 bytes each: of a long episode, a list is slow to send and to be looked through by Python's collector
+SEAM = 16  # ids, of which builders look at the last few where they join a message to what stands before it
 CACHED_MESSAGES = 50_000  # the samples of a group see much the same text; about 100 MB at 100 ids a message
 
 
@@ -89,11 +92,12 @@ class VerlTokenStream:
 
     def __init__(self, codec: TokenCodec) -> None:
         self._codec = codec
-        self.ids: list[int] = []
+        self.ids: array[int] = array(IDS)
 
     def start(self, messages: Sequence[Message]) -> list[int]:
-        self.ids = self._codec.first_prompt(messages)
-        return list(self.ids)
+        first = self._codec.first_prompt(messages)
+        self.ids = array(IDS, first)
+        return first
 
     def add_sampled(self, ids: Sequence[int]) -> None:
         self.ids.extend(ids)
@@ -103,8 +107,9 @@ class VerlTokenStream:
         if self.ids[-1] != self._codec.eos_id:
             self.ids.append(self._codec.eos_id)
         for message in messages:
-            self.ids = self._codec.join(self.ids, message)
-        return self.ids[before:]
+            seam = self.ids[-SEAM:]
+            self.ids[len(self.ids) - len(seam) :] = array(IDS, self._codec.join(seam.tolist(), message))
+        return self.ids[before:].tolist()
 
     def encode_action(self, text: str) -> list[int]:
         return [*self._codec.encode(text), self._codec.eos_id]

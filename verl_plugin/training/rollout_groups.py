@@ -56,7 +56,8 @@ class RolloutGroups:
         for group in ready:
             if not self.file(group).exists():
                 self._find_again(group)
-        late, past = [], []
+        late: list[Path] = []
+        past: list[Path] = []
         for file in self.files():
             if groups.get(file.stem) == READY:
                 continue

@@ -41,7 +41,7 @@ class RunningTotal:
 
     def _count_lost(self, logged: Sequence[Mapping[str, Any]]) -> None:
         """Episodes that are no longer on record were counted when they were."""
-        last = next((line for line in reversed(logged) if "budget/episodes" in line), {})
+        last: Mapping[str, Any] = next((line for line in reversed(logged) if "budget/episodes" in line), {})
         self.episodes = max(self.episodes, int(last.get("budget/episodes", 0)))
         self.tokens = max(self.tokens, int(last.get("budget/tokens", 0)))
         self._lost_games = max(0, int(last.get("budget/games", 0)) - len(self._games))

@@ -29,6 +29,7 @@ from records.metrics import MetricsLog
 from records.step_metrics import step_metrics, validation_metrics
 from rollouts.episode import Episode
 from rollouts.store import read_episodes, write_episodes
+from verl_plugin.rollout.llm_client import KeptRoutes
 from verl_plugin.training import start_watchdog, tracking, zero_advantages
 from verl_plugin.training.credit_log import CreditLog
 from verl_plugin.training.running_total import RunningTotal
@@ -184,6 +185,9 @@ class StepRecords(CreditLog, Methods, Base):
 
 class TurngridTrainer(StepRecords, PPOTrainerSync):
     """Takes the place of verl's trainer for ``trainer.v1.trainer_mode=sync``."""
+
+    def get_llm_client(self) -> KeptRoutes:
+        return self.llm_server_manager.get_client(client_cls=KeptRoutes)
 
 
 class _LogThenSave:

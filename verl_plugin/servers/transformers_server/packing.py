@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 import torch
@@ -14,6 +14,7 @@ from verl_plugin.servers.transformers_server.key_values import KeyValues
 
 # Rows that look back in one call, by device. One is read where it stands, not copied and not padded; on a GPU calls cost more
 ROWS_AT_ONCE = {"cpu": 1, "cuda": 32}
+MASK_PLACES = 2**26  # of one such call, 128 MiB in bfloat16: the mask is as large as the rows' queries times the keys
 
 
 class Span(NamedTuple):
@@ -72,12 +73,31 @@ class Packing:
 
     @cached_property
     def _buckets(self) -> Sequence[_Alone | _Together]:
-        firsts = list(accumulate((span.count for span in self._spans), initial=0))
         rows = ROWS_AT_ONCE[self._memory.buffer.device.type]
+        spans = self._spans if rows == 1 else self._pieces()
+        firsts = list(accumulate((span.count for span in spans), initial=0))
         if rows == 1:
-            return [_Alone(self._memory, *row) for row in zip(self._spans, firsts, strict=False)]
-        begins = range(0, len(self._spans), rows)
-        return [_Together(self._memory, self._spans[i : i + rows], firsts[i]) for i in begins]
+            return [_Alone(self._memory, *row) for row in zip(spans, firsts, strict=False)]
+        return [_Together(self._memory, spans[i:j], firsts[i]) for i, j in pairwise(self._cuts(spans, rows))]
+
+    def _pieces(self) -> list[Span]:
+        """The spans, one whose mask alone would be too large in parts: all keys are written before any is looked at."""
+        pieces = []
+        for start, known, count in self._spans:
+            size = max(1, MASK_PLACES // ((known + count) * self._memory.sharing))
+            pieces += [Span(start, known + i, min(size, count - i)) for i in range(0, count, size)]
+        return pieces
+
+    def _cuts(self, spans: Sequence[Span], rows: int) -> list[int]:
+        """Where buckets begin, and the end: at most so many rows in one, and not too large a mask."""
+        cuts, most, widest = [0], 0, 0
+        for index, span in enumerate(spans):
+            most, widest, held = max(most, span.count), max(widest, span.width), index - cuts[-1]
+            places = (held + 1) * most * widest * self._memory.sharing
+            if held and (held == rows or places > MASK_PLACES):
+                cuts.append(index)
+                most, widest = span.count, span.width
+        return [*cuts, len(spans)]
 
 
 class _Alone:

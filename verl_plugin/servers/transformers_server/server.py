@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass, replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import ray
 
 from rollouts.futures import settle
@@ -161,7 +162,7 @@ class TransformersServer:
         seed = params.get("seed")
         return SampleRequest(
             request_id=request_id,
-            prompt_ids=list(prompt_ids),
+            prompt_ids=np.asarray(prompt_ids).tolist(),
             max_tokens=int(given[0]) if given else self._response_length,
             temperature=float(params.get("temperature", 1.0)),
             top_p=float(params.get("top_p", 1.0)),

@@ -1,0 +1,89 @@
+"""What ``benchmarks.scale`` puts in the place of GPUs, and of games: a server that answers after a set latency, and an
+environment that costs nothing. The agent loop between them is a run's own."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from envs.environment import Environment, GameRecord, Params, PromptStyle
+from envs.text_env import RawStep, TextEnv
+from envs.types import Observation, TaskRef
+
+SEEN = "You are in a kitchen. There is a chest here. It is closed. You see a red door to the north. You carry a key and a lamp."
+COMMANDS = ("look", "inventory", "go north", "go south", "go east", "go west")  # none of them ends a game
+
+
+@dataclass
+class Answer:
+    """What verl's ``TokenOutput`` says, without the import of verl in the server's process."""
+
+    token_ids: list[int]
+    log_probs: list[float]
+    stop_reason: str = "completed"
+    extra_fields: dict[str, int] = field(default_factory=lambda: {"global_steps": 1})
+
+
+class StubServer:
+    """Answers some seconds after a request came (``begin``), as a vLLM server that has room for all of them.
+
+    ``answers``: token ids; an episode's turns say them in turn.
+    """
+
+    def __init__(self, answers: Sequence[Sequence[int]]) -> None:
+        self._answers = [list(answer) for answer in answers]
+        self._logprobs = [-0.01 * (number % 300) - 1e-3 for number in range(max(map(len, answers)))]
+        self.begin(latency=0.0)
+
+    async def generate(
+        self, request_id: str, prompt_ids: list[int], sampling_params: dict[str, Any], **_: Any
+    ) -> Answer:
+        start = time.perf_counter()
+        await asyncio.sleep(self._latency)
+        answer = self._answers[len(prompt_ids) % len(self._answers)]
+        self.answered += 1
+        self.waited += time.perf_counter() - start
+        return Answer(answer, self._logprobs[: len(answer)])
+
+    def begin(self, latency: float) -> None:
+        """Count from here, with another latency."""
+        self._latency, self.answered, self.waited = latency, 0, 0.0
+
+    def stats(self) -> tuple[int, float]:
+        """Requests answered so far, and the seconds that they took in here."""
+        return self.answered, self.waited
+
+
+class IdleEnv(TextEnv):
+    """Says the same at every step."""
+
+    def _reset(self, task: TaskRef, seed: int) -> Observation:
+        return Observation(SEEN, goal=task.goal)
+
+    def _step(self, command: str) -> RawStep:
+        return RawStep(Observation(SEEN), 0.0)
+
+
+class Idle(Environment):
+    """What is left of an environment's process where its games take no time."""
+
+    name = "idle"
+    rewards = ("sparse",)
+    prompt = PromptStyle("You play a game.", "Answer with one command.")
+    version = "1"
+
+    def parse_task(self, task: str) -> dict[str, Any]:
+        return {}
+
+    def max_turns(self, task: str) -> int:
+        return 16
+
+    def make_game(self, params: Params, seed: int, folder: Path) -> GameRecord:
+        raise NotImplementedError("the games of another environment serve as its tasks")
+
+    def env(self, *, legal: bool = False, expert: bool = False) -> TextEnv:
+        return IdleEnv()

@@ -1,0 +1,152 @@
+"""Every method trains for ten steps without a NaN, and killed in the tenth (kill -9) it ends with the same bits.
+
+    python -m pytest -n 0 -m slow tests/experiments/test_methods_killed.py -k spear
+
+The run is killed once its tenth step is saved. Its folder is put aside, that checkpoint taken away, as where the kill came before
+it was written, and the same command goes on from the fifth step.
+"""
+
+from __future__ import annotations
+
+import math
+import shutil
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+import small
+import torch
+from safetensors.torch import load_file, save_file
+from test_kill_matrix import same
+
+from algorithms.chosen import slots_of
+from algorithms.registry import ALGORITHMS, BASES, ESTIMATORS, SLOTS, VERLS_LOSSES
+from config.compose import composer
+from records.files.manifest import MANIFEST
+
+pytestmark = pytest.mark.slow
+SAVED, STEPS = 5, 10
+OVERRIDES = (
+    "budget=rl_only",
+    "budget.sft_share=0",
+    f"budget.rl_steps={STEPS}",
+    "budget.units=40",
+    f"trainer.save_freq={SAVED}",
+    "actor_rollout_ref.actor.ppo_mini_batch_size=4",
+    "eval.games=2",
+)
+AEM = "credit.aem.sharpness={linear:[0.5,1,10]}"
+PRICES = "shaping=[invalid_action]"  # or most groups of the small model would have equal scores
+CASES = {  # options that have no state share a run
+    "spear": ("algo=spear", "filter=[std_top,dr_bot,void_turns]", "filter.void_turns.void=invalid", "terms=[epo]"),
+    "dapo": ("algo=dapo", "shaping=[invalid_action,overlong]", "credit=[mt_grpo,empg,aem]", AEM),
+    "graft": ("algo=graft", PRICES, "credit=[graft,salt]", "filter=[zero_std,difficulty]", "loss=turn_clip"),
+    "hiper": ("algo=hiper",),
+    "rlvmr": ("algo=rlvmr", "loss=cispo"),
+    "supo": ("algo=supo", PRICES, "rollout_form.summary.tokens=280", "rollout_form.summary.length=12"),
+    "mem1": ("algo=mem1", PRICES, "rollout_form.mem1.length=12"),
+    "tcod": ("algo=distill", "algo.teacher=TEACHER", "rollout_form=tcod", "rollout_form.tcod.every=3"),
+    "retry": ("algo=lite_ppo", PRICES, "rollout_form=retry"),
+    "prefix": ("algo=loop", PRICES, "rollout_form=prefix", "actor_rollout_ref.actor.ppo_mini_batch_size=2"),
+    "tree": ("algo=tree_grpo", PRICES, "rollout_form.tree.nodes=2"),
+    "arpo": ("algo=arpo", PRICES, "loss=dr_grpo"),
+    "aepo": ("algo=aepo", PRICES),
+    "turn_ppo": ("algo=turn_ppo", PRICES, "algo.value_at=first"),
+    "step_ppo": ("algo=step_ppo", PRICES),
+    "bi_level_gae": ("algo=bi_level_gae", PRICES),
+    "task_replay": ("algo=grpo", PRICES, "buffer=task_replay", "budget.units=8", "env.task=w2-o3-q2"),
+    "hgpo": ("algo=hgpo", PRICES, "loss=gspo"),
+    "g_ra": ("algo=g_ra", "shaping.g_ra.levels=[{reward: parsed, gate: 1}, {reward: valid}]"),
+    "starpo_s": ("algo=starpo_s", PRICES, "terms=[epo]"),
+    "reinforce_plus_plus": ("algo=reinforce_plus_plus", PRICES),
+}
+
+
+def test_every_method_has_a_case() -> None:
+    found: dict[str, set[str]] = {slot: {"linear"} for slot in SLOTS} | {"algo": set()}
+    with composer() as compose:
+        for words in CASES.values():
+            config = compose([*small.OVERRIDES, *OVERRIDES, *words])
+            name = config.algo.name
+            found["algo"].add(ALGORITHMS[name].built_on or name if name in ALGORITHMS else name)
+            for slot, methods in slots_of(config, SLOTS).items():
+                found[slot] |= set(methods)
+            found["loss"].add(config.actor_rollout_ref.actor.policy_loss.loss_mode)
+    assert found["algo"] == {*BASES, *ESTIMATORS}
+    assert not [(slot, set(known) - found[slot]) for slot, known in SLOTS.items() if set(known) - found[slot]]
+    assert {*VERLS_LOSSES.values()} <= found["loss"]
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.timeout(1200)
+def test_a_method_trains_and_a_killed_run_ends_as_an_unbroken_one(name: str, tmp_path: Path) -> None:
+    words = (*OVERRIDES, *(word.replace("TEACHER", str(_teacher(tmp_path))) for word in CASES[name]))
+    whole = _killed_after_the_last_step(tmp_path, words)
+    kept = Path(shutil.copytree(whole, tmp_path / "unbroken"))
+    metrics = small.lines(kept / "metrics.jsonl")
+    assert [line["step"] for line in metrics] == list(range(1, STEPS + 1))
+    assert not [(line["step"], key) for line in metrics for key, value in line.items() if not _finite(value)]
+    assert _learned(kept)
+    shutil.rmtree(whole / "checkpoints" / f"global_step_{STEPS}")
+    assert_same(_killed_after_the_last_step(tmp_path, words), kept)
+
+
+def _teacher(folder: Path) -> Path:
+    """The policy, a little off: from one that thinks the same nothing is learned."""
+    place = folder / "teacher"
+    if not place.exists():
+        shutil.copytree(small.ROOT / "assets" / "tiny", place)
+        weights, draw = load_file(place / "model.safetensors"), torch.Generator().manual_seed(0)
+        noisy = {name: one * (1 + 0.05 * torch.randn(one.shape, generator=draw)) for name, one in weights.items()}
+        save_file(noisy, place / "model.safetensors", metadata={"format": "pt"})
+    return place
+
+
+def _killed_after_the_last_step(output: Path, words: tuple[str, ...]) -> Path:
+    process = small.launch(output, *words)
+    last = f"*/rl/checkpoints/global_step_{STEPS}/{MANIFEST}"
+    small.wait_for(lambda: bool(list(output.glob(last))) or process.poll() is not None, 1000)
+    assert process.poll() is None, (output / "stdout.txt").read_text()[-3000:]
+    small.kill(process)
+    return small.run_folder(output) / "rl"
+
+
+def _finite(value: Any) -> bool:
+    return not isinstance(value, float) or math.isfinite(value)
+
+
+def _learned(rl: Path) -> bool:
+    """Else equal bits would show nothing."""
+    first, last = (_content(_checkpoint(rl, step) / "actor/huggingface/model.safetensors") for step in (SAVED, STEPS))
+    return first != last
+
+
+def _checkpoint(rl: Path, step: int) -> Path:
+    return rl / "checkpoints" / f"global_step_{step}"
+
+
+def _content(file: Path) -> Any:
+    """Bytes; of what torch saved those of each tensor, since the pickle beside them holds hashes that each process salts anew."""
+    if not zipfile.is_zipfile(file):
+        return file.read_bytes()
+    with zipfile.ZipFile(file) as parts:
+        return {name: parts.read(name) for name in parts.namelist() if "/data/" in name}
+
+
+def _contents(folder: Path) -> dict[str, Any]:
+    files = [file for file in folder.rglob("*") if file.is_file() and file.name != MANIFEST]
+    return {file.relative_to(folder).as_posix(): _content(file) for file in files}
+
+
+def assert_same(ours: Path, theirs: Path) -> None:
+    for step in range(1, STEPS + 1):
+        name = f"episodes/{step:06d}.jsonl"
+        assert small.without_clocks(ours / name) == small.without_clocks(theirs / name), name
+    told, wanted = (small.comparable(small.lines(rl / "metrics.jsonl")) for rl in (ours, theirs))
+    assert told == wanted
+    found, saved = (_contents(_checkpoint(rl, STEPS)) for rl in (ours, theirs))
+    assert found.keys() == saved.keys() and not [file for file in found if found[file] != saved[file]]
+    states = [folder / "methods.pt" for folder in (_checkpoint(ours, STEPS), _checkpoint(theirs, STEPS))]
+    if states[0].exists():
+        assert same(*(torch.load(state, weights_only=True) for state in states))

@@ -1,0 +1,157 @@
+"""What several rows begin with, computed once: the same log-probabilities, values and gradients as padded rows."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from engine_probe import jagged
+from peft import LoraConfig, get_peft_model
+from tensordict import TensorDict
+from torch import nn
+from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForTokenClassification
+from verl.utils import tensordict_utils as tu
+from verl.workers.engine.fsdp.transformer_impl import FSDPEngineWithLMHead, FSDPEngineWithValueHead
+
+from verl_plugin.cpu import micro_batches
+from verl_plugin.cpu.action_logits import ActionLogits
+from verl_plugin.cpu.shared_prefixes import Layout, SharedPrefixes, ids_of
+
+FIRST, SECOND = [5, 6, 7, 8], [9, 10]
+# prompt, response, mask: rows of two groups; two that go on alike; a row as verl pads a batch with, its ids those of another;
+# a row that is the beginning of another
+ROWS = [
+    (FIRST, [11, 12, 13], [1, 0, 1]),
+    (SECOND, [14, 15], [1, 1]),
+    (FIRST, [11, 12, 18, 19, 20], [1, 1, 0, 0, 1]),
+    (FIRST, [11, 12, 13], [0, 0, 0]),
+    (SECOND, [14], [1]),
+]
+SIZES = {
+    "vocab_size": 32,
+    "hidden_size": 16,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+}
+
+
+def test_a_layout_by_hand():
+    layout = Layout.of(ids_of(_ids_and_mask()[0]))
+    assert layout.sizes == [0, 6, 1, 3, 3, 1]  # nothing; FIRST 11 12; 13; 18 19 20; SECOND 14; 15
+    assert layout.paths == [[0, 1, 2], [0, 4, 5], [0, 1, 3], [0, 1, 2], [0, 4]]
+    assert layout.places[1].tolist() == [10, 11, 12, 13] + 5 * [0]
+    assert layout.places[2].tolist() == [0, 1, 2, 3, 4, 5, 7, 8, 9]
+    padded = torch.nested.to_padded_tensor(_ids_and_mask()[0], padding=0)
+    assert layout.packed(padded).tolist() == [[*FIRST, 11, 12, 13, 18, 19, 20, *SECOND, 14, 15]]
+
+
+class Bare:
+    """verl's engine without its distributed set-up: the module stays as it is."""
+
+    def _build_fsdp_module(self, module: nn.Module) -> nn.Module:
+        return module
+
+
+class Policy(Bare, FSDPEngineWithLMHead): ...
+
+
+class Critic(Bare, FSDPEngineWithValueHead): ...
+
+
+class OurPolicy(ActionLogits, SharedPrefixes, Policy): ...
+
+
+class OurCritic(SharedPrefixes, Critic): ...
+
+
+def _ids_and_mask() -> tuple[torch.Tensor, torch.Tensor]:
+    return jagged([prompt + response for prompt, response, _ in ROWS]), jagged([mask for *_, mask in ROWS])
+
+
+def _batch() -> TensorDict:
+    ids, mask = _ids_and_mask()
+    positions = jagged([list(range(len(row))) for row in ids.unbind()])
+    batch = TensorDict({"input_ids": ids, "position_ids": positions, "response_mask": mask}, batch_size=len(ROWS))
+    tu.assign_non_tensor(batch, temperature=0.7, use_remove_padding=False, calculate_entropy=True)
+    return batch
+
+
+def _judged(mask: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+    """True where the next token is an action token, over all rows end to end."""
+    rows = zip(mask.unbind(), lengths.tolist(), strict=True)
+    return torch.cat([torch.tensor([0] * (n - len(m) - 1) + [*m.tolist(), 0]) for m, n in rows]).bool()
+
+
+def outputs(kind: type, module: nn.Module, shared: bool) -> dict[str, torch.Tensor]:
+    """What the engine says at action tokens, and the gradients of the sum of it."""
+    engine: Any = object.__new__(kind)
+    engine.engine_config, engine.use_ulysses_sp = SimpleNamespace(entropy_checkpointing=False), False
+    engine.pad_to_length, engine.model_config = None, SimpleNamespace(hf_config=module.config)
+    engine.module, batch = engine._build_fsdp_module(module), _batch()
+    assert getattr(engine, "by_rows", False) == shared
+    inputs, arguments = engine.prepare_model_inputs(batch)
+    found = engine.prepare_model_outputs(module(**inputs, use_cache=False), arguments, batch, None)
+    here = _judged(batch["response_mask"], batch["input_ids"].offsets().diff())
+    found = {name: values.values()[here] for name, values in found.items()}
+    module.zero_grad()
+    sum((values * torch.arange(1, len(values) + 1)).sum() for values in found.values()).backward()
+    gradients = {name: p.grad.clone() for name, p in module.named_parameters() if p.grad is not None}
+    return {**{name: values.detach() for name, values in found.items()}, **gradients}
+
+
+def model(kind: str, auto: Any, **more: Any) -> nn.Module:
+    torch.manual_seed(0)
+    config = AutoConfig.for_model(kind, intermediate_size=32, **SIZES, **more)
+    return auto.from_config(config, attn_implementation="sdpa").double()
+
+
+def same_as_verls(verls: type, ours: type, module: nn.Module, shared: bool = True) -> None:
+    module.config._attn_implementation = "sdpa"
+    theirs = outputs(verls, module, False)
+    found = outputs(ours, module, shared)
+    torch.testing.assert_close(
+        found, theirs, atol=1e-5, rtol=1e-5
+    )  # transformers' norms compute in float32 whatever is given
+    assert len(theirs) > 10 and all(values.abs().max() > 1e-6 for values in theirs.values())
+
+
+@pytest.mark.parametrize("kind", ["llama", "qwen2", "qwen3"])
+def test_a_policy(kind: str):
+    """Query heads that share key heads among it."""
+    same_as_verls(Policy, OurPolicy, model(kind, AutoModelForCausalLM))
+
+
+def test_a_critic():
+    head = {"num_labels": 1, "classifier_dropout": 0.0}
+    same_as_verls(Critic, OurCritic, model("qwen3", AutoModelForTokenClassification, **head))
+
+
+def test_a_policy_with_an_adapter():
+    base = model("qwen3", AutoModelForCausalLM)
+    adapted = get_peft_model(base, LoraConfig(r=2, target_modules="all-linear", task_type="CAUSAL_LM")).double()
+    for name, parameter in adapted.named_parameters():
+        if "lora_B" in name:
+            nn.init.normal_(parameter)
+    same_as_verls(Policy, OurPolicy, adapted)
+
+
+def test_a_policy_whose_activations_are_computed_again():
+    module = model("qwen3", AutoModelForCausalLM)
+    module.gradient_checkpointing_enable({"use_reentrant": False})
+    same_as_verls(Policy, OurPolicy, module.train())
+
+
+def test_a_window_of_attention_is_left_to_verl():
+    window = {"layer_types": ["full_attention", "sliding_attention"], "sliding_window": 3, "use_sliding_window": True}
+    same_as_verls(Policy, OurPolicy, model("qwen3", AutoModelForCausalLM, **window), shared=False)
+
+
+def test_passes_hold_rows_that_begin_alike():
+    batch = _batch()
+    tu.assign_non_tensor(batch, use_dynamic_bsz=False, micro_batch_size_per_gpu=2)
+    assert micro_batches.order_of_rows(batch) == [4, 1, 0, 2]  # by length; row 3 has nothing to learn
+    tu.assign_non_tensor(batch, **{micro_batches.BY_IDS: True})
+    assert micro_batches.order_of_rows(batch) == [0, 2, 4, 1]

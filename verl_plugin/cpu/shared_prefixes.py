@@ -1,0 +1,163 @@
+"""A pass over rows laid end to end, without padding, in which what several rows begin with stands once.
+
+The samples of a group have their prompt in common, and often their first turns, so what a model computes of those tokens one by
+one (projections, norms, the MLP) is the same for all of them. Attention is transformers' own, a row at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import groupby
+from typing import Any
+
+import torch
+from tensordict import TensorDict
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+from transformers import AttentionInterface, AttentionMaskInterface
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.masking_utils import sdpa_mask
+from verl.utils import tensordict_utils as tu
+
+from verl_plugin.servers.transformers_server.key_values import common_length
+from verl_plugin.servers.transformers_server.llama_forward import KINDS
+
+BY_ROWS = "turngrid_rows"  # the name that transformers knows our attention by
+NOT_PADDED = ("use_remove_padding", "use_fused_kernels")  # verl's keys of passes that it lays out in other ways
+
+
+def knows(config: Any) -> bool:
+    """Is a model with this config computed so? The rows of others are padded."""
+    full = set(getattr(config, "layer_types", None) or ()) <= {"full_attention"}
+    return config.model_type in KINDS and full and config._attn_implementation == "sdpa"
+
+
+@dataclass
+class Layout:
+    """Where the tokens of a pass stand.
+
+    Attributes:
+        sizes: of the parts, end to end.
+        paths: of each row, its parts in their order.
+    """
+
+    sizes: list[int]
+    paths: list[list[int]]
+
+    @classmethod
+    def of(cls, rows: Sequence[list[int]]) -> Layout:
+        """From the ids of each row."""
+        layout = cls([], [[] for _ in rows])
+        layout._lay(rows, sorted(range(len(rows)), key=rows.__getitem__), 0)
+        return layout
+
+    def _lay(self, rows: Sequence[list[int]], chosen: Sequence[int], start: int) -> None:
+        """What these rows, in the order of their ids, have in common from place ``start`` on, then each one's further parts."""
+        end = common_length(rows[chosen[0]], rows[chosen[-1]])
+        for row in chosen:
+            self.paths[row].append(len(self.sizes))
+        self.sizes.append(end - start)
+        for next_id, branch in groupby(chosen, key=lambda row: rows[row][end : end + 1]):
+            if next_id:
+                self._lay(rows, list(branch), end)
+
+    def sizes_of(self, path: Sequence[int]) -> list[int]:
+        return [self.sizes[part] for part in path]
+
+    @cached_property
+    def lengths(self) -> Tensor:
+        """Of each row."""
+        return torch.tensor([sum(self.sizes_of(path)) for path in self.paths])
+
+    @cached_property
+    def places(self) -> Tensor:
+        """Of each row's tokens in the pass, (rows, most tokens); a short row ends with 0."""
+        parts = torch.arange(sum(self.sizes)).split(self.sizes)
+        return pad_sequence([torch.cat([parts[part] for part in path]) for path in self.paths], batch_first=True)
+
+    def packed(self, padded: Tensor) -> Tensor:
+        """(rows, most tokens) -> (1, tokens of the pass)."""
+        real = torch.arange(padded.shape[1]) < self.lengths[:, None]
+        found = padded.new_zeros(1, sum(self.sizes))
+        found[0, self.places[real]] = padded[real]
+        return found
+
+
+def ids_of(input_ids: Tensor) -> list[list[int]]:
+    """Jagged (rows, tokens) -> a list a row."""
+    return [row.tolist() for row in input_ids.unbind()]
+
+
+class SharedPrefixes:
+    """Mixed into an FSDP engine; leaves models and passes of another kind to it.
+
+    Attributes:
+        by_rows: is the model of a kind that is known?
+    """
+
+    by_rows = False
+    _layout: Layout | None = None
+
+    def _build_fsdp_module(self, module: Any) -> Any:
+        if knows(module.config):
+            self.by_rows = True
+            module.set_attn_implementation(BY_ROWS)
+        return super()._build_fsdp_module(module)  # type: ignore[misc]
+
+    def prepare_model_inputs(self, micro_batch: TensorDict) -> tuple[dict[str, Any], dict[str, Any]]:
+        inputs, outputs = super().prepare_model_inputs(micro_batch)  # type: ignore[misc]
+        self._layout = self._layout_of(micro_batch)
+        if self._layout is None:
+            return inputs, outputs
+        ids = self._layout.packed(inputs["input_ids"])
+        positions = self._layout.packed(torch.arange(inputs["input_ids"].shape[1]).expand_as(inputs["input_ids"]))
+        unread = ids.new_zeros(1, 1, 1, 1)  # where a mask is there already, transformers makes none
+        return inputs | {
+            "input_ids": ids,
+            "position_ids": positions,
+            "attention_mask": unread,
+            "layout": self._layout,
+        }, outputs
+
+    def _layout_of(self, micro_batch: TensorDict) -> Layout | None:
+        mask = micro_batch.get("response_mask", None)
+        other = any(tu.get_non_tensor_data(data=micro_batch, key=key, default=False) for key in NOT_PADDED)
+        if other or not self.by_rows or mask is None or not mask.is_nested:
+            return None
+        return Layout.of(ids_of(micro_batch["input_ids"]))
+
+    def prepare_model_outputs(self, output: Any, *args: Any, **kwargs: Any) -> dict[str, Tensor]:
+        """From the logits (rows, most tokens, anything) that verl expects."""
+        if self._layout is not None:
+            output.logits = output.logits[0][self._layout.places]
+        return super().prepare_model_outputs(output, *args, **kwargs)  # type: ignore[misc]
+
+
+def attention(
+    module: torch.nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    *,
+    layout: Layout | None = None,
+    **settings: Any,
+) -> tuple[Tensor, None]:
+    """As transformers' functions of this kind: (1, heads, tokens, head size) -> (1, tokens, heads, head size). Without a
+    ``layout`` it is "sdpa"."""
+    if layout is None:
+        return sdpa_attention_forward(module, query, key, value, attention_mask, **settings)
+    parts = [tensor.split(layout.sizes, dim=2) for tensor in (query, key, value)]
+    seen: dict[int, Tensor] = {}
+    for path in layout.paths:
+        queries, keys, values = (torch.cat([own[part] for part in path], dim=2) for own in parts)
+        found, _ = sdpa_attention_forward(module, queries, keys, values, None, **settings)
+        for part, piece in zip(path, found.split(layout.sizes_of(path), dim=1), strict=True):
+            seen.setdefault(part, piece)
+    return torch.cat([seen[part] for part in range(len(layout.sizes))], dim=1), None
+
+
+AttentionInterface.register(BY_ROWS, attention)
+AttentionMaskInterface.register(BY_ROWS, sdpa_mask)
