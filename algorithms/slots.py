@@ -112,7 +112,8 @@ class Credit(Protocol):
 class LossForm(Protocol):
     """The loss of an action token, in place of PPO's clipped one.
 
-    ``over_turns``, where it is given and true: the update's loss is the mean over turns of means over their tokens.
+    Where they are given and true: ``over_turns``, the update's loss is the mean over turns of means over their tokens; ``weighed``, rows
+    of advantage 0 have no gradient, nor a part in the loss of others.
     """
 
     def __call__(

@@ -27,6 +27,8 @@ class TurnClip:
     low: float = 0.2
     high: float = 0.2
 
+    weighed: ClassVar[bool] = True
+
     def __post_init__(self) -> None:
         in_range(0, 1, low=self.low)
         in_range(0, high=self.high)

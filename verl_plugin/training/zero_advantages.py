@@ -11,14 +11,25 @@ from collections.abc import Callable
 
 from omegaconf import DictConfig
 
+from algorithms.chosen import method_class, slots_of
+from algorithms.registry import LOSS_MODE
+
 KEY = "leave_out_zero_advantages"  # of a batch's extra_info, and with that of each of its mini-batches
 
 # verl's policy losses that a row enters by its own tokens, times its advantage. Not geo_mean, whose denominator is the rows of a
 # pass, nor clip_cov and kl_cov, which compare the tokens of a pass, nor dro, which adds a penalty
 WEIGHED = ("vanilla", "gspo", "sapo", "gpg", "cispo", "dppo_tv", "dppo_kl")
 
+
+def _weighed(config: DictConfig) -> bool:
+    mode, forms = config.actor_rollout_ref.actor.policy_loss.loss_mode, slots_of(config, ("loss",))["loss"]
+    if mode != LOSS_MODE:
+        return mode in WEIGHED
+    return all(getattr(method_class("loss", name, form), "weighed", False) for name, form in forms.items())
+
+
 NEEDS_ALL_ROWS: dict[str, Callable[[DictConfig], bool]] = {
-    "the policy loss": lambda config: config.actor_rollout_ref.actor.policy_loss.loss_mode not in WEIGHED,
+    "the policy loss": lambda config: not _weighed(config),
     "the KL to the reference": lambda config: config.actor_rollout_ref.actor.use_kl_loss,
     "the entropy bonus": lambda config: config.actor_rollout_ref.actor.entropy_coeff != 0,
     "the entropy in the metrics": lambda config: config.actor_rollout_ref.actor.calculate_entropy,
