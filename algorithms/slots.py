@@ -112,8 +112,8 @@ class Credit(Protocol):
 class LossForm(Protocol):
     """The loss of an action token, in place of PPO's clipped one.
 
-    Where they are given and true: ``over_turns``, the update's loss is the mean over turns of means over their tokens; ``weighed``, rows
-    of advantage 0 have no gradient, nor a part in the loss of others.
+    Where they are given and true: ``over_turns``, the update's loss is the mean over turns of means over their tokens; ``weighed`` (of the
+    class itself: a class that inherits from it says so anew), rows of advantage 0 have no gradient, nor a part in the loss of others.
     """
 
     def __call__(

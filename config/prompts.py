@@ -33,9 +33,10 @@ def _of_prompt(plain: Any, other: Any, *, _root_: DictConfig) -> Any:
 
 
 def _of_answers(least: int, *, _root_: DictConfig) -> int:
-    """Tokens of a row: ``ANSWERS`` answers, as far as what is left of the row holds one more observation and a summary."""
-    asked = ANSWERS * int(_root_.env.max_action_tokens)
-    return max(least, min(asked, int(_root_.data.max_response_length or asked)))
+    """Tokens of a row: ``ANSWERS`` answers, or as many as leave room for one more, its observation and a summary."""
+    answer, room = int(_root_.env.max_action_tokens), _root_.data.max_response_length
+    most = ANSWERS * answer if room is None else int(room) - 3 * answer
+    return max(least, min(ANSWERS * answer, most))
 
 
 def fill_in(config: DictConfig) -> None:

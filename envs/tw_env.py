@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import weakref
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -89,7 +90,7 @@ class TextWorldEnv(TextEnv):
         if self._game is None:
             self._game = textworld.start(path, self._infos)
             interpreter = self._game.unwrapped._jericho
-            interpreter.load = partial(_read_story, interpreter)
+            interpreter.load = partial(_read_story, weakref.proxy(interpreter))  # no cycle: its end frees its memory
         else:
             self._game.load(path)
         self._loaded = task.sha256

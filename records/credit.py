@@ -52,7 +52,7 @@ def _packed(credit: Credit | None) -> dict[str, Any] | None:
 
 
 def _credit(found: dict[str, Any] | None) -> Credit | None:
-    if found is None:
+    if not found or not found["advantages"]:  # of an episode that a filter left out it was once written without numbers
         return None
     layers = found.pop("layers", {})
     return Credit(**{name: unpack_runs(numbers) for name, numbers in found.items()}, layers=layers)

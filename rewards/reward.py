@@ -53,7 +53,7 @@ class Reward(Protocol):
 def one_a_turn(who: str, values: Iterable[float], turns: int) -> list[float]:
     """Rewards as ``who`` gave them. Raises: ValueError: there are more or fewer than turns, or one is NaN or infinite, of which
     the whole batch's advantages would be."""
-    given = list(values)
+    given = [float(value) for value in values]
     if len(given) != turns:
         raise ValueError(f"{who} gave {len(given)} rewards to {turns} turns")
     if wrong := next((number for number, value in enumerate(given, 1) if not math.isfinite(value)), None):

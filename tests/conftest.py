@@ -92,7 +92,7 @@ def runner() -> Iterator[asyncio.Runner]:
 
 
 @pytest.fixture(scope="module")
-def one_process(runner: asyncio.Runner) -> Iterator[Callable[[str], EnvPool]]:
+def pool_of_one(runner: asyncio.Runner) -> Iterator[Callable[[str], EnvPool]]:
     """A pool of one process for an environment, which lists what it would accept; it ends with the module's tests."""
     with ExitStack() as stack:
 

@@ -54,6 +54,7 @@ class StepClip(TurnClip):
     dual: float = 10.0
 
     over_turns: ClassVar[bool] = True
+    weighed: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -76,11 +76,25 @@ def _chosen(options: Options, overrides: list[str], policy: PolicyRef) -> list[M
     named = _listed(options.methods)
     found = methods(named or list(STANDARD), overrides)
     if policy.kind == "checkpoint":
-        return found
+        return _with_other_games(found, options, policy, bool(named))
     if bad := next((method for method in found if method.needs and named), None):
         needs = " and ".join(sorted(bad.needs))
         raise Refusal(f"methods: {bad.label} needs {needs}, and {policy.label} is no model that has any")
     return [method for method in found if not method.needs]
+
+
+def _with_other_games(found: list[Method], options: Options, policy: PolicyRef, named: bool) -> list[Method]:
+    """A critic is trained here on other games, so of one game none is rated that needs its values."""
+    from experiments.credit_quality.run_critic import critic_file
+
+    if options.tasks > 1 or options.screen != "0" or critic_file(policy.path):
+        return found
+    bad = [method for method in found if "values" in method.needs]
+    if bad and named:
+        raise Refusal(
+            f"methods: {bad[0].label} needs values, which are learned from other games: tasks=2 or more, or screen=8"
+        )
+    return [method for method in found if method not in bad]
 
 
 def asked(words: Sequence[str], overrides: list[str]) -> tuple[PolicyRef, list[str], DictConfig]:

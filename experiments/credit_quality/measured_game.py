@@ -38,6 +38,9 @@ class MeasuredGame:
         if not file.exists():
             return cls(key)
         data: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        data["screened"] = [
+            one for one in data["screened"] if one not in (True, False)
+        ]  # once that alone was kept: screened anew
         return cls(**{**data, **{name: [Episode.from_dict(one) for one in data[name]] for name in PLAYED}})
 
     def write(self, file: Path) -> None:

@@ -30,7 +30,7 @@ class RunCritic:
         state = torch.load(file, weights_only=True, map_location="cpu")
         whole = {name: value.to_local() if isinstance(value, DTensor) else value for name, value in state.items()}
         config = AutoConfig.from_pretrained(file.parent / "huggingface", num_labels=len(whole["score.bias"]))
-        self.model = AutoModelForTokenClassification.from_config(config).eval()
+        self.model = AutoModelForTokenClassification.from_config(config, dtype=torch.float32).eval()
         self.model.load_state_dict(whole)
 
     @torch.no_grad()

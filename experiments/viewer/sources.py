@@ -107,8 +107,8 @@ class EpisodeFile:
 
     @property
     def step(self) -> int:
-        """0 outside training."""
-        return int(self.path.stem) if self.stage == TRAINING else 0
+        """0 outside training, and of groups of a step that is not whole."""
+        return int(self.path.stem) if self.stage == TRAINING and self.path.stem.isdigit() else 0
 
     @property
     def _replays(self) -> Replays:

@@ -51,7 +51,7 @@ def test_verl_and_we_accept_every_model_algorithm_and_number_of_gpus(composed: C
 
 
 def words(algo: str) -> str:
-    return f"algo={algo} algo.teacher={ROOT}/assets/tiny" if algo == "distill" else f"algo={algo}"
+    return f"algo={algo} algo.teacher=assets/tiny" if algo == "distill" else f"algo={algo}"
 
 
 @pytest.fixture(scope="module")

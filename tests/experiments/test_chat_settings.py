@@ -218,7 +218,7 @@ def test_a_run_is_evaluated_as_it_was_trained(model: Path, tmp_path: Path) -> No
         policies([str(run)], None, plain)
     (found,) = policies([str(run)], None, compose([*COUNTING, "prompt=react", "prompt.history=2"]))
     assert found.kind == "checkpoint"
-    summed: Any = OmegaConf.to_container(compose([*COUNTING, "rollout_form=summary"]).rollout_form)
+    summed: Any = OmegaConf.to_container(compose([*COUNTING, "rollout_form=summary"]).rollout_form, resolve=True)
     (run / "config.yaml").write_text(json.dumps({"rollout_form": summed}))
     with pytest.raises(PolicyError, match=r"rollout_form.summary.length=64: evaluate it with the same"):
         policies([str(run)], None, plain)

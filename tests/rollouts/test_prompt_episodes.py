@@ -33,8 +33,8 @@ FORMS = [Plain(), ThinkAction(), React()]
 
 
 @pytest.fixture(scope="module")
-def pool(one_process: Callable[[str], EnvPool]) -> EnvPool:
-    return one_process("textworld")
+def pool(pool_of_one: Callable[[str], EnvPool]) -> EnvPool:
+    return pool_of_one("textworld")
 
 
 @pytest.fixture

@@ -4,6 +4,8 @@ import json
 from math import isnan
 from pathlib import Path
 
+import numpy as np
+
 from rollouts.episode import Episode, Outcome, Turn
 from rollouts.seeds import request_seed
 from rollouts.store import read_episodes, write_episodes
@@ -43,6 +45,14 @@ def test_a_number_that_is_none_comes_back(tmp_path: Path):
     write_episodes(tmp_path / "a.jsonl", [Episode("t", 1, "test", "g", [], [], [turn], Outcome.LOST)])
     (episode,) = read_episodes(tmp_path / "a.jsonl")
     assert episode.turns[0].logprobs[0] == -float("inf") and isnan(episode.turns[0].logprobs[1])
+
+
+def test_numbers_of_numpy_are_numbers(tmp_path: Path):
+    """As a reward of one's own may give them, or an environment in what it says of a turn."""
+    turn = Turn("seen", "look", rewards={"mine": np.float64(0.5)}, env_seconds=np.float64(0.25))
+    write_episodes(tmp_path / "a.jsonl", [Episode("t", 1, "test", "g", [], [], [turn], Outcome.LOST)])
+    (episode,) = read_episodes(tmp_path / "a.jsonl")
+    assert episode.turns[0].rewards == {"mine": 0.5} and episode.turns[0].env_seconds == 0.25
 
 
 def test_an_interrupted_write_leaves_the_old_file(tmp_path: Path):

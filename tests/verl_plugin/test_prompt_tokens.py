@@ -117,15 +117,15 @@ def laid(runner: asyncio.Runner, pool: EnvPool, name: str, task: str, split: str
 
 
 @pytest.fixture(scope="module")
-def table(runner: asyncio.Runner, one_process: Callable[[str], EnvPool]) -> Table:
-    return laid(runner, one_process("textworld"), "textworld", "w2-o3-q4", "demonstrations")
+def table(runner: asyncio.Runner, pool_of_one: Callable[[str], EnvPool]) -> Table:
+    return laid(runner, pool_of_one("textworld"), "textworld", "w2-o3-q4", "demonstrations")
 
 
 @pytest.fixture(scope="module")
-def workshop(runner: asyncio.Runner, one_process: Callable[[str], EnvPool]) -> Table:
+def workshop(runner: asyncio.Runner, pool_of_one: Callable[[str], EnvPool]) -> Table:
     """An environment whose actions are functions."""
     settings = {"reward": "binary", "codec_of": codec_of_calls, "tokens": 2048, "room": 2**16}
-    return laid(runner, one_process("repo_repair"), "repo_repair", "lines-easy", "train", **settings)
+    return laid(runner, pool_of_one("repo_repair"), "repo_repair", "lines-easy", "train", **settings)
 
 
 def answers(form: PromptForm, game: TaskRef) -> list[str]:

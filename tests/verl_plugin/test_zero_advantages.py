@@ -67,6 +67,16 @@ def test_our_losses_are_weighed_by_the_advantages(form: TurnClip) -> None:
     assert form.weighed and may_be_left_out(composed(Path(), f"loss={name}"))
 
 
+class Penalised(TurnClip):
+    """A loss of one's own whose penalty has a gradient where the advantage is 0."""
+
+
+def test_a_loss_that_inherits_from_one_of_ours_keeps_all_rows() -> None:
+    config = composed(Path(), "loss=turn_clip")
+    assert may_be_left_out(config)
+    assert not may_be_left_out(with_(config, f"loss.turn_clip.target={__name__}:Penalised"))
+
+
 @pytest.fixture(scope="module")
 def actor(default: DictConfig) -> ActorConfig:
     loss = (f"{ACTOR}.policy_loss.kl_cov_ratio=0.5", f"{ACTOR}.policy_loss.dro_beta=0.1")

@@ -25,7 +25,9 @@ def _weighed(config: DictConfig) -> bool:
     mode, forms = config.actor_rollout_ref.actor.policy_loss.loss_mode, slots_of(config, ("loss",))["loss"]
     if mode != LOSS_MODE:
         return mode in WEIGHED
-    return all(getattr(method_class("loss", name, form), "weighed", False) for name, form in forms.items())
+    return all(
+        vars(method_class("loss", name, form)).get("weighed") for name, form in forms.items()
+    )  # a heir may add a penalty
 
 
 NEEDS_ALL_ROWS: dict[str, Callable[[DictConfig], bool]] = {
