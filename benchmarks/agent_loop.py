@@ -20,7 +20,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import os
 import statistics
 import sys
 import tempfile
@@ -28,15 +27,9 @@ import time
 from pathlib import Path
 from typing import Any, Self
 
-os.environ |= {
-    "VERL_PLATFORM": "cpu",
-    "VERL_USE_EXTERNAL_MODULES": "verl_plugin",
-    "OMP_NUM_THREADS": "1",
-    "TOKENIZERS_PARALLELISM": "false",
-    "RAY_USAGE_STATS_ENABLED": "0",
-    "TRANSFER_QUEUE_ENABLE": "1",
-}
+import benchmarks.ray_on_cpu  # noqa: F401 - before all that read it
 
+# isort: split
 import numpy as np
 import ray
 import transfer_queue as tq

@@ -28,16 +28,9 @@ from math import ceil
 from pathlib import Path
 from typing import Any, Self
 
-os.environ |= {
-    "VERL_PLATFORM": "cpu",
-    "VERL_USE_EXTERNAL_MODULES": "verl_plugin",
-    "OMP_NUM_THREADS": "1",
-    "TOKENIZERS_PARALLELISM": "false",
-    "RAY_USAGE_STATS_ENABLED": "0",
-    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
-    "TRANSFER_QUEUE_ENABLE": "1",
-}
+import benchmarks.ray_on_cpu  # noqa: F401 - before all that read it
 
+# isort: split
 import numpy as np
 import psutil
 import ray

@@ -25,7 +25,7 @@ def reasons(config: DictConfig) -> Iterator[str]:
             yield f"rollout_form={name} is for synchronous steps: choose trainer.v1.trainer_mode=sync, not {mode}"
         if form.episodes(samples) < samples:
             yield (
-                f"rollout_form={name} plays {form.episodes(samples)} episodes of a prompt and actor_rollout_ref.rollout.n={samples} are to "
+                f"rollout_form={name} samples {form.episodes(samples)} episodes of a prompt and actor_rollout_ref.rollout.n={samples} are to "
                 "be learned from: lower it, or raise rollout_form.tree.nodes"
             )
         if form.entropies and config.actor_rollout_ref.rollout.name != "transformers":
@@ -76,4 +76,4 @@ def _curriculum_of_form(config: DictConfig, name: str, form: Any) -> Iterator[st
             "choose curriculum=phases"
         )
     if config.curriculum.horizon is not None and name == "tcod":
-        yield "rollout_form=tcod and curriculum.horizon both say how many turns a step plays: choose one"
+        yield "rollout_form=tcod and curriculum.horizon both say how many turns the episodes of a step have: choose one"

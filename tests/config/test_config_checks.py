@@ -189,7 +189,7 @@ METHODS = {
     ],
     "rollout_form=tcod and curriculum.horizon both": ["rollout_form=tcod", "curriculum=horizon"],
     "direction=back must be f2b or b2f": ["rollout_form=tcod", "rollout_form.tcod.direction=back"],
-    "rollout_form=tree plays 6 episodes of a prompt": ["rollout_form=tree", "rollout_form.tree.nodes=2"],
+    "rollout_form=tree samples 6 episodes of a prompt": ["rollout_form=tree", "rollout_form.tree.nodes=2"],
     "credit=tree compares the leaves of a tree": ["credit=[tree]"],
     "credit=gigpo compares the turns of a group and rollout_form=tree": ["algo=tree_grpo", "credit=[tree,gigpo]"],
     "nodes=0 must be at least 1": ["rollout_form=tree", "rollout_form.tree.nodes=0"],

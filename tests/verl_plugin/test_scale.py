@@ -1,4 +1,4 @@
-"""``benchmarks.scale`` in small: it plays all of its episodes through the real agent loop, and its limit is what a hand computes."""
+"""``benchmarks.scale`` in small: all of its episodes go through the real agent loop, and its limit is what a hand computes."""
 
 from __future__ import annotations
 
