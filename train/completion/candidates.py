@@ -24,7 +24,7 @@ FOLDER_FLAGS = ("--config-dir", "-cd")
 OWN = {
     "train": ("sweep",),
     "play": ("watch", "delay", "split", "game"),
-    "evaluate": ("endpoint", "endpoint_model", "key_env", "at_once"),
+    "evaluate": ("endpoint", "endpoint_model", "endpoint_tools", "key_env", "at_once"),
 }
 WORDS = {"evaluate": ("base", "expert", "random")}
 CHOICES = {
