@@ -38,8 +38,12 @@ OVERRIDES = (
 )
 AEM = "credit.aem.sharpness={linear:[0.5,1,10]}"
 PRICES = "shaping=[invalid_action]"  # or most groups of the small model would have equal scores
+REPLAYS = (
+    "terms=[epo]",
+    "buffer.self_imitation.capacity=2",
+)  # more than 3 stored: what is, of before the kill and after it
 CASES = {  # options that have no state share a run
-    "spear": ("algo=spear", "filter=[std_top,dr_bot,void_turns]", "filter.void_turns.void=invalid", "terms=[epo]"),
+    "spear": ("algo=spear", "filter=[std_top,dr_bot,void_turns]", "filter.void_turns.void=invalid", *REPLAYS),
     "dapo": ("algo=dapo", "shaping=[invalid_action,overlong]", "credit=[mt_grpo,empg,aem]", AEM),
     "graft": ("algo=graft", PRICES, "credit=[graft,salt]", "filter=[zero_std,difficulty]", "loss=turn_clip"),
     "hiper": ("algo=hiper",),
