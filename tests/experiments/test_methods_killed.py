@@ -39,21 +39,20 @@ OVERRIDES = (
 AEM = "credit.aem.sharpness={linear:[0.5,1,10]}"
 PRICES = "shaping=[invalid_action]"  # or most groups of the small model would have equal scores
 REPLAYS = ("terms=[epo]", "buffer.self_imitation.capacity=2")  # as soon as it has 4: some from before the kill
+SUMMARIES = ("rollout_form=summary", "rollout_form.summary.tokens=280", "rollout_form.summary.length=12")
 CASES = {  # options that have no state share a run
     "spear": ("algo=spear", "filter=[std_top,dr_bot,void_turns]", "filter.void_turns.void=invalid", *REPLAYS),
     "dapo": ("algo=dapo", "shaping=[invalid_action,overlong]", "credit=[mt_grpo,empg,aem]", AEM),
     "graft": ("algo=graft", PRICES, "credit=[graft,salt]", "filter=[zero_std,difficulty]", "loss=turn_clip"),
     "hiper": ("algo=hiper",),
     "rlvmr": ("algo=rlvmr", "loss=cispo"),
-    "supo": ("algo=supo", PRICES, "rollout_form.summary.tokens=280", "rollout_form.summary.length=12"),
+    "supo": ("algo=turn_ppo", "algo.value_at=first", PRICES, "filter=[over_turns]", *SUMMARIES),
     "mem1": ("algo=mem1", PRICES, "rollout_form.mem1.length=12"),
     "tcod": ("algo=distill", "algo.teacher=TEACHER", "rollout_form=tcod", "rollout_form.tcod.every=3"),
-    "retry": ("algo=lite_ppo", PRICES, "rollout_form=retry"),
+    "retry": ("algo=step_ppo", PRICES, "rollout_form=retry"),
     "tree": ("algo=tree_grpo", PRICES, "rollout_form.tree.nodes=2"),
     "arpo": ("algo=loop", PRICES, "rollout_form=arpo", "loss=dr_grpo", "actor_rollout_ref.actor.ppo_mini_batch_size=2"),
-    "aepo": ("algo=aepo", PRICES),
-    "turn_ppo": ("algo=turn_ppo", PRICES, "algo.value_at=first"),
-    "step_ppo": ("algo=step_ppo", PRICES),
+    "aepo": ("algo=lite_ppo", PRICES, "rollout_form=aepo", "credit=[aepo]"),
     "bi_level_gae": ("algo=bi_level_gae", PRICES),
     "task_replay": ("algo=grpo", PRICES, "buffer=task_replay", "budget.units=8", "env.task=w2-o3-q2"),
     "hgpo": (
