@@ -158,6 +158,8 @@ def assert_same(ours: Path, theirs: Path) -> None:
     assert told == wanted
     found, saved = (_contents(_checkpoint(rl, STEPS)) for rl in (ours, theirs))
     assert found.keys() == saved.keys() and not [file for file in found if found[file] != saved[file]]
+    for kept in ("credit", "replayed"):
+        assert _contents(ours / kept) == _contents(theirs / kept), kept
     states = [folder / "methods.pt" for folder in (_checkpoint(ours, STEPS), _checkpoint(theirs, STEPS))]
     if states[0].exists():
         assert same(*(torch.load(state, weights_only=True) for state in states))
