@@ -213,6 +213,7 @@ WARNED = {
     "too_few_turns": ["env.max_turns=3"],
     "short_horizon": ["curriculum=horizon", "curriculum.horizon={1: 2, 5: 3, 9: 8}"],
     "hidden_credit": ["filter=[over_turns]", "reward=dense", "env=tw_simple", "model=smollm2_135m"],
+    "lost_kl": ["algo=hgpo", "algorithm.use_kl_in_reward=true"],
     "little_room": ["prompt=react", "env.max_turns=20"],
     "few_summaries": ["algo=supo", "rollout_form.summary.turns=5", "rollout_form.summary.most=1"],
     "useless_samples": ["eval.samples_per_game=2", "eval.temperatures=[0.4,0]"],
