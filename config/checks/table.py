@@ -72,6 +72,7 @@ WARNINGS: tuple[Rule, ...] = (
     Rule("lost_kl", methods.loses_kl),
     Rule("little_room", prompt.little_room, of_model=True),
     Rule("few_summaries", prompt.few_summaries, of_model=True),
+    Rule("set_in_vain", training.set_in_vain),
     Rule("useless_samples", evaluation.useless_samples),
     Rule("sft_of_nothing", budget.sft_of_nothing, of_model=True),
     Rule("large_on_cpu", model.large_on_cpu, of_model=True),

@@ -216,6 +216,7 @@ WARNED = {
     "lost_kl": ["algo=hgpo", "algorithm.use_kl_in_reward=true"],
     "little_room": ["prompt=react", "env.max_turns=20"],
     "few_summaries": ["algo=supo", "rollout_form.summary.turns=5", "rollout_form.summary.most=1"],
+    "set_in_vain": ["trainer.total_epochs=150"],
     "useless_samples": ["eval.samples_per_game=2", "eval.temperatures=[0.4,0]"],
     "sft_of_nothing": ["model=qwen2.5_0.5b", "cluster=gpu1"],
     "large_on_cpu": ["model=qwen2.5_0.5b", "budget=rl_only"],
