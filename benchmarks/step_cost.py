@@ -83,12 +83,14 @@ class InTurns(trainer.TurngridTrainer):
     def on_step_begin(self) -> None:
         if self._watched:
             self.spent.append(self._watched.sample() - self._began)
+            print(f"step {len(self.spent)}: {self.order[len(self.spent) - 1]}: {self.spent[-1]:.2f} CPU s", flush=True)
         self._take(self.configs[self.order[self.global_steps - 1]])
         self._watched = self._watched or Watched(os.getpid())
         self._began = self._watched.sample()
         super().on_step_begin()
 
     def _take(self, config: DictConfig) -> None:
+        config.data = self.config.data  # in which verl has written something
         self.config, self._slots = config, slots_of(config, (*ON_BATCH, ALGO))
         self._methods = Chosen(self._slots)
         self.actor_rollout_wg.set_loss_fn(partial(loss, config=omega_conf_to_dataclass(config.actor_rollout_ref.actor)))
