@@ -101,6 +101,7 @@ def made_up(
         "position_ids": torch.arange(len(ids)),
         "rm_scores": torch.tensor([0.0] * (len(masked) - 1) + [float(sample % 3)]),
         "rollout_log_probs": -(5 + torch.rand(len(mask), generator=draw)) * mask,
+        "entropy": 4 * torch.rand(len(mask), generator=draw) * mask,
         "uid": prompt,
         "num_turns": 2,
         **turns_of(sample),
