@@ -23,6 +23,7 @@ from omegaconf._utils import get_yaml_loader
 
 PARSED = 4096  # interpolations
 PLAIN = frozenset({int, float, bool, type(None)})
+REQUIRED = omegaconf._utils._DEFAULT_MARKER_  # no default
 _load, _loaded = ConfigRepository.load_config, {}
 _get, _choices = DictConfig._get_impl, defaults_list._create_interpolation_map
 
@@ -92,13 +93,17 @@ def _re_parent(node: Node) -> None:
 def _get_plain(config: DictConfig, key: Any, default_value: object, validate_key: bool = True) -> object:
     """As OmegaConf's own, which looks for interpolations, missing values and flags at every key that is read."""
     content = config.__dict__["_content"]
-    node = content.get(key) if type(content) is dict and type(key) is str else None
+    if type(content) is not dict or type(key) is not str:
+        return _get(config, key, default_value, validate_key)
+    node = content.get(key)
     if isinstance(node, ValueNode):
         value = node.__dict__["_val"]
         if type(value) in PLAIN or (type(value) is str and "${" not in value and value != "???"):
             return value
     elif type(node) in (DictConfig, ListConfig) and type(node.__dict__["_content"]) in (dict, list):
         return node
+    elif node is None and default_value is not REQUIRED and config._metadata.key_type in (Any, str):
+        return default_value
     return _get(config, key, default_value, validate_key)
 
 

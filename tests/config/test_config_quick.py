@@ -13,7 +13,6 @@ from omegaconf import DictConfig, OmegaConf
 from config import base, quick
 from config.compose import composer
 
-NOTHING = object()
 ODD = {
     "text": "x",
     "none": None,
@@ -33,11 +32,13 @@ def test_what_is_read_is_what_omegaconf_reads() -> None:
     with composer() as compose:
         config = compose(["algo=ppo", "model=qwen2.5_0.5b", "cluster=gpu8"])
     odd = OmegaConf.create(ODD)
-    typed = OmegaConf.create({"by_number": DictConfig({}, key_type=int)})
-    asked = [*_asked(config), *((odd, key) for key in [*ODD, "none at all", "1", "__name__"]), (typed.by_number, "1")]
+    closed = OmegaConf.create(ODD, flags={"struct": True})
+    numbered = DictConfig({1: 2}, key_type=int)
+    words = [*ODD, "none at all", "1", "__name__"]
+    asked = [*_asked(config), *((node, key) for node in (odd, closed, numbered, config.env) for key in words)]
     assert len(asked) > 1000
     for node, key in asked:
-        for default in (NOTHING, None):
+        for default in (quick.REQUIRED, None, 7):
             quickly, usually = (_read(reader, node, key, default) for reader in (quick._get_plain, quick._get))
             assert quickly is usually or (type(quickly), quickly) == (type(usually), usually), key
 
