@@ -3,7 +3,6 @@ table."""
 
 from __future__ import annotations
 
-import copy
 import itertools
 import json
 from collections.abc import Iterator
@@ -344,7 +343,7 @@ def test_every_combination_passes_or_is_refused_by_the_table(composed: Composer,
             if model != first and not _offers(*choice[:2]):
                 continue
             for key, node in zip(_nodes(), choice, strict=True):
-                config[key] = copy.copy(node)
+                config[key] = node  # a copy of it
             for key, value in filled_in.items():
                 OmegaConf.update(config, key, value)
             _passes_or_is_refused(config)
