@@ -14,8 +14,7 @@ from experiments.credit_quality.intervals import Interval
 from experiments.credit_quality.page import summary
 from experiments.credit_quality.results import Results, markdown, shown
 
-METHODS = ("grpo", "gigpo", "hgpo", "mt_grpo", "salt", "ppo", "turn_ppo", "graft")
-BETTER = "graft"  # less the first method, in a column of its own
+METHODS = ("grpo", "gigpo", "hgpo", "mt_grpo", "salt", "ppo", "turn_ppo", "graft", "graft:turns_left=true")
 Settings = Mapping[str, Results]
 
 
@@ -43,16 +42,18 @@ def settings(found: Settings) -> str:
 
 
 def compared(found: Settings, measure: str) -> str:
-    """A row a setting, a column a method."""
+    """A row a setting, a column a method, and paired differences from the method that the results are ``against``."""
+    (against,) = {one.against for one in found.values()}
+    others = ("grpo", METHODS[-1])
     return _table(
-        ["setting", *(f"`{method}`" for method in METHODS), f"`{BETTER}` - `{METHODS[0]}`"],
+        ["setting", *(f"`{name}`" for name in METHODS), *(f"`{name}` less `{against}`" for name in others)],
         [
             [
-                f"`{name}`",
-                *(_short(one.methods[measure].get(method)) for method in METHODS),
-                _short(one.differences[measure][BETTER]),
+                f"`{setting}`",
+                *(_short(one.methods[measure].get(name)) for name in METHODS),
+                *(_short(one.differences[measure][name]) for name in others),
             ]
-            for name, one in found.items()
+            for setting, one in found.items()
         ],
     )
 
