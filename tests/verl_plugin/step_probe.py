@@ -106,8 +106,6 @@ def made_up(
         "num_turns": 2,
         **turns_of(sample),
     }
-    fields |= {f"turn_{name}": torch.tensor([1, 0]) for name in ("state", "after", "action", "valid", "parsed")}
-    fields["turn_outcome"] = torch.tensor([0])
     tag = {"seq_len": len(ids), "prompt_len": len(prompts), "response_len": len(responses)}
     return f"{prompt}_{sample}_{window}", fields, tag | {"min_global_steps": 0, "max_global_steps": 0}
 

@@ -102,9 +102,15 @@ def drawn(count: int, seed: int = 16) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("words", drawn(6))
-def test_methods_drawn_at_random_make_a_step(words: str, model: str, tmp_path: Path) -> None:
-    check_step(words, model, tmp_path)
+@pytest.fixture(scope="module")
+def six() -> list[str]:
+    return drawn(6)
+
+
+@pytest.mark.parametrize("number", range(6))
+def test_methods_drawn_at_random_make_a_step(number: int, six: list[str], model: str, tmp_path: Path) -> None:
+    print(six[number])  # what failed
+    check_step(six[number], model, tmp_path)
 
 
 @pytest.mark.slow
