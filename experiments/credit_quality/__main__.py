@@ -13,6 +13,7 @@ samples=8     episodes a game, as a group of a step has them
 k=16          continuations of every prefix
 noise=0.0     share of random actions of expert
 processes=2   processes that play
+gradients=true  false: no cosines of policy gradients, which take half of the time of a table whose games are known
 KEY=VALUE     as for `python -m train`: env=, env.task=, reward=, model=, eval.games= (games to choose from), seed=, output_dir=
 
 Results, table and page go to output_dir/credit_quality/. What was measured is not measured again, so that more methods, samples or
@@ -52,6 +53,7 @@ class Options:
     screen: str = "8"
     noise: str = "0"
     processes: int = 2
+    gradients: str = "true"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -118,6 +120,8 @@ def _refuse(options: Options) -> None:
         raise Refusal("samples=1: methods compare the episodes of a group, so it needs two or more")
     if not options.screen.isdigit():
         raise Refusal(f"screen={options.screen} must be a number of 0 or more")
+    if options.gradients not in ("true", "false"):
+        raise Refusal(f"gradients={options.gradients} must be true or false")
     if options.k < 2:
         raise Refusal("k=1: the noise of the truth is known from 2 continuations on")
     try:
@@ -152,7 +156,7 @@ def _measured(options: Options, config: DictConfig, policy: PolicyRef, chosen: S
         taken = measured(job, games, size, options.processes, told)
         about = {"env": str(config.env.name), "task": str(config.env.task), "policy": policy.label, "reward": reward}
         about |= {name: getattr(size, name) for name in ("tasks", "samples", "k", "screen")}
-        insight = _insight(config, policy)
+        insight = _insight(config, policy, options.gradients == "true")
         rated = results(taken, chosen, reward, size.samples, size.k, about, insight)
         rated.results.write(folder)
         found = Results.read(folder / FILE)  # rounded, so that all places show the same
@@ -163,7 +167,7 @@ def _measured(options: Options, config: DictConfig, policy: PolicyRef, chosen: S
     return f"{summary(found)}\n\n{markdown(found)}\n{plan}page: {folder / PAGE}\nepisodes: {folder / EPISODES}"
 
 
-def _insight(config: DictConfig, policy: PolicyRef) -> Insight:
+def _insight(config: DictConfig, policy: PolicyRef, gradients: bool) -> Insight:
     from experiments.credit_quality.insight import Insight
 
     if policy.kind != "checkpoint":
@@ -177,7 +181,8 @@ def _insight(config: DictConfig, policy: PolicyRef) -> Insight:
     torch.set_num_threads(1)  # small models gain nothing from more, and a busy machine loses
     temperature = float(config.actor_rollout_ref.rollout.temperature)
     file = critic_file(policy.path)
-    return Insight(PolicyModel(policy.path, temperature, str(config.trainer.device)), file and RunCritic(file))
+    model = PolicyModel(policy.path, temperature, str(config.trainer.device))
+    return Insight(model, RunCritic(file) if file else None, gradients)
 
 
 if __name__ == "__main__":

@@ -21,10 +21,11 @@ MOST = 10**9  # numbers of all gradients together, 4 GB
 
 @dataclass(frozen=True)
 class Insight:
-    """``model`` is None for a policy that is none; ``critic``: the run's, None where it has none."""
+    """``model`` is None for a policy that is none; ``critic``: the run's, None where it has none; ``wanted``: gradients are."""
 
     model: PolicyModel | None = None
     critic: Critic | None = None
+    wanted: bool = True
 
     def batch(
         self, methods: Sequence[Method], games: Measured, groups: Groups, reward: str, k: int
@@ -49,10 +50,10 @@ class Insight:
     def gradients(
         self, groups: Groups, credits: Mapping[str, np.ndarray], truth: Truth
     ) -> tuple[dict[str, np.ndarray], np.ndarray] | None:
-        """As ``policy_model.of_games``; None without a model, or where it is too large."""
+        """As ``policy_model.of_games``; None without a model, or where it is too large, or nobody wants them."""
         from experiments.credit_quality.gradients import PARTS
 
-        if self.model is None or len(groups) * (len(credits) + PARTS) * self.model.size > MOST:
+        if self.model is None or not self.wanted or len(groups) * (len(credits) + PARTS) * self.model.size > MOST:
             return None
         from experiments.credit_quality.policy_model import of_games
 

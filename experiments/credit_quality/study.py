@@ -121,7 +121,7 @@ def measured(
 
 def _screened(job: Job, games: Sequence[TaskRef], size: Size, pool: _Pool) -> tuple[list[TaskRef], Sequence[TaskRef]]:
     """The first games that the size takes, and those that were looked at for it."""
-    step, taken = 4 * size.tasks if size.screen else size.tasks, []
+    step, taken = 2 * size.tasks if size.screen else size.tasks, []
     for first in range(0, len(games), step):
         part = games[first : first + step]
         left = [task for task in part if len(job.read(task).screened) < size.screen]

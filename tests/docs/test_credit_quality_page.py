@@ -7,27 +7,55 @@ from pathlib import Path
 
 import pytest
 
-from experiments.credit_quality.__main__ import Options
+from experiments.credit_quality.__main__ import Options, _listed
+from experiments.credit_quality.comparison import compared, settings, text
 from experiments.credit_quality.gradients import ALL
 from experiments.credit_quality.methods import STANDARD
-from experiments.credit_quality.page import html, summary
+from experiments.credit_quality.page import html
 from experiments.credit_quality.results import Results, markdown
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/credit_quality.md").read_text(encoding="utf-8")
-FOUND = Results.read(ROOT / "docs/credit_quality.json")
+FOUND = {file.stem: Results.read(file) for file in sorted((ROOT / "docs/credit_quality").glob("*.json"))}
+TINY = FOUND["w2_tiny"]
+ALL_METHODS = Results.read(ROOT / "docs/credit_quality.json")
 
 
-def test_the_table_is_that_of_the_results() -> None:
-    assert markdown(FOUND) in PAGE
-    assert summary(FOUND).replace(" ", "") in PAGE.replace("\n", "").replace(" ", "")
-    assert set(FOUND.methods["r"]) == set(STANDARD)
+def test_the_tables_are_those_of_the_results() -> None:
+    assert all(table in PAGE for table in (settings(FOUND), compared(FOUND, "r"), compared(FOUND, "r_inside")))
+    assert (ROOT / "docs/credit_quality/tables.md").read_text(encoding="utf-8") == text(FOUND)
+
+
+def test_each_table_has_the_command_that_made_it() -> None:
+    lists = dict(re.findall(r"^([MN])='(methods=.*)'", PAGE, re.MULTILINE))
+    commands = dict(re.findall(r"^\| `(\w+)` \|.*`([^`]+)` \|$", PAGE, re.MULTILINE))
+    assert set(commands) == set(FOUND)
+    for name, command in commands.items():
+        typed = re.sub(r'"\$([MN])"', lambda found: lists[found[1]], command)
+        given = dict(item.split("=", 1) for item in typed.split() if "=" in item)
+        about, asked = FOUND[name].about, Options()
+        assert {
+            key: int(given.get(key, getattr(asked, key))) for key in ("tasks", "samples", "k")
+        }.items() <= about.items()
+        assert given.get("env", "textworld") == about["env"]
+        assert given.get("env.task", about["task"]) == about["task"]
+        assert set(FOUND[name].methods["r"]) == set(_listed(given["methods"]))
+        assert "gradient" not in FOUND[name].methods and (given.get("gradients") == "false" or typed[:6] == "expert")
+
+
+def test_what_all_methods_were_rated_is_told() -> None:
+    assert markdown(ALL_METHODS, ("r", "gradient")) in PAGE
+    assert set(ALL_METHODS.methods["r"]) == set(STANDARD)
+    for measure in ("r", "r_inside"):  # the same games
+        assert all(
+            ALL_METHODS.methods[measure][name] == TINY.methods[measure][name] for name in ("grpo", "graft", "salt")
+        )
 
 
 def test_what_was_measured_reaches_what_the_command_is_for() -> None:
-    assert FOUND.truth["reliability"].estimate >= 0.6
-    assert (FOUND.about["tasks"], FOUND.about["samples"], FOUND.about["k"]) == (20, 8, 16)
-    assert FOUND.about["cpu_seconds"] <= 600  # of two cores in five minutes
+    assert TINY.truth["reliability"].estimate >= 0.6
+    assert (TINY.about["tasks"], TINY.about["samples"], TINY.about["k"]) == (20, 8, 16)
+    assert TINY.about["cpu_seconds"] <= 600  # of two cores in five minutes
 
 
 def test_every_measure_and_option_is_told() -> None:
@@ -37,6 +65,6 @@ def test_every_measure_and_option_is_told() -> None:
 
 
 def test_the_page_of_the_results_draws_every_method() -> None:
-    drawn = html(FOUND)
-    assert drawn.count("<svg") == 1 and all(f"<code>{name}</code>" in drawn for name in FOUND.methods["r"])
-    assert FOUND.methods["r"]["grpo"].estimate == pytest.approx(FOUND.methods["r"]["grpo"].low, abs=0.3)
+    drawn = html(TINY)
+    assert drawn.count("<svg") == 1 and all(f"<code>{name}</code>" in drawn for name in TINY.methods["r"])
+    assert TINY.methods["r"]["grpo"].estimate == pytest.approx(TINY.methods["r"]["grpo"].low, abs=0.3)

@@ -134,6 +134,7 @@ def test_interrupted_and_extended_it_goes_on_to_the_same_numbers(run: Run, tmp_p
         (["random", "noise=0.5"], "is the expert's"),
         (["expert", "noise=2"], "must be a share"),
         (["random", "screen=few"], "screen=few must be a number"),
+        (["random", "gradients=no"], "gradients=no must be true or false"),
         (["random", "base"], "one policy, not 2"),
     ],
 )

@@ -18,14 +18,17 @@ from envs.text_env import TextEnv
 from envs.types import TaskRef
 from experiments.credit_quality.critic import trained_values
 from experiments.credit_quality.game_tree import GameTree, NotReplayed
+from experiments.credit_quality.insight import Insight
 from experiments.credit_quality.measured_game import MeasuredGame, Measurement
 from experiments.credit_quality.model_rollouts import ModelRollouts
 from experiments.credit_quality.policy_model import PolicyModel, rows
 from experiments.credit_quality.prefixes import Prefix, keys, prefixes
+from experiments.credit_quality.results import true_advantages
 from experiments.credit_quality.run_critic import WEIGHTS, RunCritic, critic_file
 from experiments.credit_quality.study import Measured
 from rewards.registry import reward
 from rollouts.chat_settings import ChatSettings
+from rollouts.episode import Episode
 from rollouts.model_policy import ContextLimit
 from rollouts.sampling import SamplingParams
 from rollouts.spec import EpisodeSpec
@@ -165,6 +168,18 @@ def test_gradients_are_those_of_the_log_probabilities_that_were_sampled(
             parameter -= part.view_as(parameter)
     length = np.linalg.norm(found[1])
     assert changed == pytest.approx([found[0] @ found[1] / length, length], rel=0.02)
+
+
+def test_no_gradients_where_nobody_wants_them(model: PolicyModel, played: list[MeasuredGame]) -> None:
+    groups = [game.episodes for game in played]
+    known, asked = true_advantages(played, groups, "sparse", 2), {"random": np.ones(tokens_of(groups))}
+    assert Insight(model, wanted=False).gradients(groups, asked, known) is None
+    found = Insight(model).gradients(groups, asked, known)
+    assert found and found[0]["random"].shape == (len(played), model.size)
+
+
+def tokens_of(groups: list[list[Episode]]) -> int:
+    return sum(len(turn.action_ids) for group in groups for episode in group for turn in episode.turns)
 
 
 def test_a_games_values_come_from_a_head_that_never_saw_it(model: PolicyModel, played: list[MeasuredGame]) -> None:

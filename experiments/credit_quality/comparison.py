@@ -1,0 +1,73 @@
+"""Results of several settings side by side, as Markdown, and the whole table of each.
+
+    python -m experiments.credit_quality.comparison docs/credit_quality/*.json
+
+docs/credit_quality.md has the first part, docs/credit_quality/tables.md all of it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from experiments.credit_quality.intervals import Interval
+from experiments.credit_quality.page import summary
+from experiments.credit_quality.results import Results, markdown, shown
+
+METHODS = ("grpo", "gigpo", "hgpo", "mt_grpo", "salt", "ppo", "turn_ppo", "graft", "graft:turns_left=true")
+Settings = Mapping[str, Results]
+
+
+def text(found: Settings) -> str:
+    """Settings, the two correlations, and all tables."""
+    whole = "".join(f"## {name}\n\n{summary(one)}\n\n{markdown(one)}\n" for name, one in found.items())
+    parts = (settings(found), "r", compared(found, "r"), "r_inside", compared(found, "r_inside"), whole)
+    return "\n".join(part.rstrip("\n") + "\n" for part in parts)
+
+
+def settings(found: Settings) -> str:
+    """What was measured of each."""
+    return _table(
+        ["setting", "won", "games", "samples", "k", "turns", "reliability", "ceiling of a constant"],
+        [
+            [
+                f"`{name}`",
+                f"{one.about['won']:.0%}",
+                *(str(one.about[key]) for key in ("tasks", "samples", "k", "turns")),
+                *(shown(one.truth[key]) for key in ("reliability", "ceiling")),
+            ]
+            for name, one in found.items()
+        ],
+    )
+
+
+def compared(found: Settings, measure: str) -> str:
+    """A row a setting, a column a method, and paired differences from the method that the results are ``against``."""
+    (against,) = {one.against for one in found.values()}
+    others = ("grpo", METHODS[-1])
+    return _table(
+        ["setting", *(f"`{name}`" for name in METHODS), *(f"`{name}` less `{against}`" for name in others)],
+        [
+            [
+                f"`{setting}`",
+                *(_short(one.methods[measure].get(name)) for name in METHODS),
+                *(_short(one.differences[measure][name]) for name in others),
+            ]
+            for setting, one in found.items()
+        ],
+    )
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    return "".join(f"| {' | '.join(row)} |\n" for row in (head, ["---"] * len(head), *rows))
+
+
+def _short(interval: Interval | None) -> str:
+    """Half of the interval beside the estimate."""
+    if interval is None:
+        return "-"
+    return f"{interval.estimate:.2f} ± {interval.half:.2f}".replace("-0.00 ", "0.00 ")
+
+
+if __name__ == "__main__":
+    print(text({Path(file).stem: Results.read(Path(file)) for file in sys.argv[1:]}), end="")
