@@ -65,6 +65,14 @@ LONG = (
     "test_rewards_scores",
     "test_server",
     "test_platform",
+    "test_parity",
+    "test_async_client",
+    "test_server_actor",
+    "test_tiny_model",
+    "test_repair_env",
+    "test_repo_repair_environment",
+    "test_swegym_environment",
+    "test_envs_catalogue",
     "test_methods_product",
     "test_envs_games",
     "test_alfworld_text",
@@ -72,7 +80,10 @@ LONG = (
     "test_train_app",
     "test_evaluate",
     "test_worked_algo",
+    "test_worked_method",
     "test_extending_page",
+    "test_hub",
+    "test_faults",
 )
 
 
