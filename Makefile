@@ -38,9 +38,9 @@ train-gpu: .venv-gpu/.gpu
 	  || echo "could not be installed, so their tests are skipped: apt-get install$$missing" >&2
 	@touch $@
 
-# Three test files at a time, for two cores: a third of a file's time is spent waiting. The longest begin (tests/conftest.py).
+# Four test files at a time, for two cores: nearly half of a file's time is spent waiting. The longest begin (tests/conftest.py).
 test: .venv/.dev
-	@$(PY) -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m "not slow" $(ARGS)
+	@$(PY) -m pytest -n 4 --dist loadfile --no-loadscope-reorder -m "not slow" $(ARGS)
 
 test-slow: .venv/.slow
 	@$(PY) -m pytest -n 2 --dist loadfile -m slow $(ARGS)

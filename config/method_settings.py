@@ -15,6 +15,7 @@ from omegaconf.errors import ConfigKeyError, OmegaConfBaseException
 
 from algorithms.chosen import ALGO, TARGET, Chosen, estimator_of, is_schedule, method_class, slots_of
 from algorithms.registry import SLOTS, on_turns
+from config.asynchronous import SYNC, mode
 from config.errors import ConfigError
 from config.nodes import fields_in, merged
 from config.schema import Algo
@@ -113,7 +114,8 @@ def has_critic(config: DictConfig) -> bool:
 def fill_in(config: DictConfig) -> None:
     """Set what the chosen methods need of verl.
 
-    Entropy of the policy that sampled: verl computes it in a pass of its own, which ``bypass_mode`` leaves out. Entropy with a
+    Entropy of the policy that sampled: where the rollout server does not tell it, verl computes it in a pass of its own, which
+    ``bypass_mode`` leaves out. Entropy with a
     gradient, for a loss term: the update computes it too. Values: a critic, which verl trains by itself for its own ``gae``
     alone; and its heads, where they are more than one. A teacher: its log-probs, as verl computes those of a reference policy. Dynamic
     sampling: a replay buffer of ours.
@@ -129,12 +131,17 @@ def fill_in(config: DictConfig) -> None:
     if "teacher" in needs:
         config.algorithm.use_kl_in_reward = True
     if "entropy" in needs:
-        config.algorithm.rollout_correction.bypass_mode = False
+        config.algorithm.rollout_correction.bypass_mode &= server_tells_entropies(config)
         config.actor_rollout_ref.actor.calculate_entropy |= bool(config.get("terms"))
     if SAMPLING in (config.get("filter") or {}):
         sampler = {"path": SAMPLER[0], "name": SAMPLER[1]}
         OmegaConf.update(config, "trainer.v1.sampler.custom_sampler", sampler)
         OmegaConf.update(config, "trainer.v1.sampler.sampler_kwargs", config.filter[SAMPLING], force_add=True)
+
+
+def server_tells_entropies(config: DictConfig) -> bool:
+    """With the tokens that it sampled. Ours does; not through verl's client, which asynchronous trainers ask, nor does vLLM."""
+    return mode(config) == SYNC and config.actor_rollout_ref.rollout.name == "transformers"
 
 
 def _chosen(nodes: dict[str, Any]) -> str:

@@ -71,6 +71,8 @@ def wrong_option(override: Override) -> str | None:
     options = all_options()[group]
     if now := former_keys.VALUES.get(f"{group}.name", {}).get(wrong):
         return f"unknown option {group}={wrong}; it is called {group}={now} now"
+    if group == "model" and "/" in wrong:
+        return f"unknown option model={wrong}; a folder or a name of the Hugging Face hub is model.path={wrong}"
     return f"unknown option {group}={wrong}{meant(wrong, options, f'{group}=')} (choices: {', '.join(options) or 'none yet'})"
 
 

@@ -97,31 +97,36 @@ def picture() -> str:
 
 PAGE = """# What is changed in verl
 
-verl is a dependency, never a copy. This page lists what is changed in it when it runs, beyond what it offers for others to fill in
-(registries, abstract methods, class names in its config). `python docs/draw.py` writes it from
-[`verl_plugin/changes.py`](../verl_plugin/changes.py); `tests/verl_plugin/test_verl_changes.py` names the entries that a new version
-of verl breaks. Not verl's, but changed too: vLLM's CPU build keeps a layer's weights (`verl_plugin/servers/vllm_cpu.py`).
+verl is a dependency, never a copy. This page lists what is changed in it when it runs, beyond what it offers for others to fill in.
+`python docs/draw.py` writes it from [`verl_plugin/changes.py`](../verl_plugin/changes.py), which has what takes its place and every reason;
+`tests/verl_plugin/test_verl_changes.py` names the entries that a new version of verl breaks. Changed too: vLLM's CPU build keeps a
+layer's weights (`verl_plugin/servers/vllm_cpu.py`).
 
 """
 
 
+STARTS = """## Only to start sooner on CPUs
+
+`verl_plugin/cpu/start/`, which can be deleted, changes {names}.
+"""
+
+
 def section(title: str, changes: Iterable[Change]) -> str:
-    """A list for each module of verl: what is changed, by what of ours, and why."""
+    """A list for each module of verl: what is changed, and why."""
     return f"## {title}\n\n" + "".join(
-        part(f"`{module}`", [(f"`{name(change)}` (`{place(change)}`)", change.why) for change in found])
+        part(f"`{module}`", [(f"`{name(change)}`", change.why) for change in found])
         for module, found in grouped(changes, lambda change: change.module)
     )
 
 
 def overridden(changes: Iterable[Change]) -> str:
-    """A list for each class of ours."""
-    return "## Overridden in a class of ours\n\n" + "".join(
-        part(
-            f"`{place(found[0])}` over `{name(found[0]).split('.')[0]}` of `{found[0].module}`",
-            [(f"`{name(change).split('.')[1]}`", change.why) for change in found],
-        )
+    """A line for each class of ours."""
+    lines = (
+        f"- `{place(found[0])}` over `{found[0].module}.{name(found[0]).split('.')[0]}`: "
+        + ", ".join(f"`{name(change).split('.')[1]}`" for change in found)
         for _, found in grouped(changes, lambda change: (change.by, change.module))
     )
+    return "\n".join(["## Overridden in a class of ours", "", *lines, "", ""])
 
 
 def grouped(changes: Iterable[Change], key: Callable[[Change], Any]) -> Iterable[tuple[Any, list[Change]]]:
@@ -155,7 +160,7 @@ def page() -> str:
         + section("In every process, right after verl imports the module", AFTER_IMPORT)
         + section("By assignment, in the process that needs it", REPLACED)
         + overridden(OVERRIDDEN)
-        + section("Only to start sooner on CPUs: `verl_plugin/cpu/start/` can be deleted", quick_start.changes())
+        + STARTS.format(names=", ".join(f"`{change.module}.{name(change)}`" for change in quick_start.changes()))
     ).rstrip() + "\n"
 
 

@@ -41,6 +41,8 @@ def path_of(kind: str, name: str, ours: Mapping[str, str]) -> str:
     known = ours if name in ours else {**ours, **installed(kind, ours)}
     if name not in known:
         said = f"unknown {IN_WORDS.get(kind, kind)} {name!r}{meant(name, known)}"
+        if name == "None":
+            said = f"no {IN_WORDS.get(kind, kind)} is named; an option's file begins with its line '# @package ...'"
         raise UnknownName(f"{said} (choices: {', '.join(sorted(known))}, or module:Name)")
     return known[name]
 

@@ -31,12 +31,17 @@ class Function:
     @property
     def described(self) -> str:
         """``show(file, lines?): a file``."""
-        names = (f"{name}{'?' * (name in self.optional)}" for _, name in self._parts() if name)
+        names = (f"{name}{'?' * (name in self.optional)}" for name in self.names)
         return f"{self.name}({', '.join(names)}): {self.says}"
+
+    @property
+    def names(self) -> list[str]:
+        """Of its arguments, in the pattern's order."""
+        return [name for _, name in self._parts() if name]
 
     def command(self, arguments: Mapping[str, Any]) -> str | None:
         """None where these are not its arguments."""
-        names = {name for _, name in self._parts() if name}
+        names = set(self.names)
         if not names - set(self.optional) <= set(arguments) <= names:
             return None
         told = (

@@ -49,7 +49,7 @@ class TextWorldCustom(TextWorldGames):
         steps = len(game.metadata.get("walkthrough") or ())
         if steps != params["quest"]:  # before the compilers run: they take most of the time
             raise Rejected(f"the expert plan has {steps} steps")
-        return tw_making.finish(game, opts, folder)
+        return tw_making.finish(game, folder)
 
     def scores_only_at_end(self, params: Params) -> bool:
         return True

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,12 +12,13 @@ from typing import Any
 from unittest import mock
 
 import textworld
-from textworld.generator import CouldNotCompileGameError, compile_game
 from textworld.generator.data import KnowledgeBase
+from textworld.generator.inform7 import CouldNotCompileGameError, generate_inform7_source
 from textworld.logic import GameLogic
 
 from envs.environment import GameRecord, Rejected
 from envs.tw_env import TextWorldEnv, game_sha256
+from envs.tw_inform import compile_story
 from envs.tw_text import goal_text
 from envs.types import TaskRef
 
@@ -53,15 +53,14 @@ def options(seed: int) -> textworld.GameOptions:
     return made
 
 
-def finish(game: Any, opts: textworld.GameOptions, folder: Path) -> GameRecord:
+def finish(game: Any, folder: Path) -> GameRecord:
     """Compile a generated game into ``folder`` and play its expert plan.
 
     Raises:
         Rejected: it does not compile, or its expert plan does not win.
     """
     file = folder / "game.z8"
-    opts.path = str(file)
-    _compile(game, opts, folder)
+    _compile(game, file)
     _make_reproducible(file)
     record = GameRecord(
         file=file.name,
@@ -75,15 +74,13 @@ def finish(game: Any, opts: textworld.GameOptions, folder: Path) -> GameRecord:
     return record
 
 
-def _compile(game: Any, opts: textworld.GameOptions, folder: Path) -> None:
-    keep, tempfile.tempdir = (tempfile.tempdir, str(folder))  # a kill leaves the compilers' files where we clean up
+def _compile(game: Any, file: Path) -> None:
+    source = generate_inform7_source(game)
+    game.save(str(file.with_suffix(".json")))
     try:
-        compile_game(game, opts)
+        compile_story(source, file)
     except CouldNotCompileGameError as error:
         raise Rejected("does not compile") from error
-    finally:
-        tempfile.tempdir = keep
-    (folder / "game.ni").unlink(missing_ok=True)
 
 
 def _make_reproducible(file: Path) -> None:

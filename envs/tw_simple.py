@@ -47,4 +47,4 @@ class TwSimple(TextWorldGames):
         opts = tw_making.options(seed)
         with tw_making.shared_knowledge():
             game = CHALLENGES[TASK][1](settings=dict(params), options=opts)
-        return tw_making.finish(game, opts, folder)
+        return tw_making.finish(game, folder)

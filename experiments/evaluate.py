@@ -8,7 +8,8 @@ POLICY      a run folder (its last checkpoint), a model folder, base (of model=)
 KEY=VALUE   as for `python -m train`: env=, env.task=, eval.tasks=[...], eval.games=, eval.temperatures=[...],
             eval.samples_per_game=, eval.max_turns=, model=, cluster=, output_dir=, fresh=true
 endpoint=   address of an OpenAI-compatible server, up to and with /v1; endpoint_model= names its model, key_env= the
-            environment variable with the key (none: no key), at_once= how many games it plays at a time (16)
+            environment variable with the key (none: no key), at_once= how many games it plays at a time (16);
+            endpoint_tools=true, with prompt=tool_call, offers functions by the API's own field
 
 Prints success with 95 % intervals, writes episodes and result.json to output_dir/evaluations/. What was played is not
 played again. docs/evaluation.md explains the tables."""
@@ -26,7 +27,13 @@ from experiments.evaluation.policies import PolicyError, policies, trained_on
 from records.process.exit_codes import answered, own_words, say
 from rollouts.chat_policy import Endpoint, EndpointError
 
-RULES = ("task", "reward", "counts", "evaluation")  # those of config/checks/table.py that concern what is not trained
+RULES = (
+    "task",
+    "reward",
+    "counts",
+    "evaluation",
+    "prompt_of_environment",
+)  # those of config/checks/table.py that concern what is not trained
 NOTES = ("too_few_turns", "useless_samples")
 
 
@@ -37,6 +44,7 @@ class Options:
     endpoint: str = ""
     endpoint_model: str = ""
     key_env: str = ""
+    endpoint_tools: bool = False
     at_once: int = 16
 
 
@@ -75,9 +83,9 @@ def split(arguments: Sequence[str]) -> tuple[list[str], Options, list[str]]:
 
 def _endpoint(options: Options) -> Endpoint | None:
     if options.endpoint:
-        return Endpoint(options.endpoint, options.endpoint_model, options.key_env)
-    if options.endpoint_model or options.key_env:
-        raise PolicyError("endpoint_model= and key_env= belong to endpoint=URL")
+        return Endpoint(options.endpoint, options.endpoint_model, options.key_env, tools=options.endpoint_tools)
+    if options.endpoint_model or options.key_env or options.endpoint_tools:
+        raise PolicyError("endpoint_model=, key_env= and endpoint_tools= belong to endpoint=URL")
     return None
 
 

@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from envs.chat_text import chat_text
+from envs.functions import Function
 from envs.printable import printable
+from rollouts.chat_tools import as_calls, as_text, tool
 from rollouts.policy import Action, TurnContext
 from rollouts.prompts import Message
 from rollouts.seeds import request_seed
@@ -30,7 +32,7 @@ class EndpointError(RuntimeError):
 @dataclass(frozen=True)
 class Endpoint:
     """``url`` up to and with ``/v1``; ``key_env`` names the environment variable that holds the key, "" where none is
-    wanted. ``timeout_s`` bounds one request.
+    wanted. ``timeout_s`` bounds one request. ``tools``: it is offered an environment's functions by the API's own field.
 
     Raises:
         EndpointError: ``url`` is no address, ``model`` is empty, or the variable is not set.
@@ -40,6 +42,7 @@ class Endpoint:
     model: str
     key_env: str = ""
     timeout_s: float = 120.0
+    tools: bool = False
 
     def __post_init__(self) -> None:
         if not self.url.startswith(("http://", "https://")):
@@ -65,7 +68,7 @@ class ChatPolicy:
 
     ``max_tokens`` bounds an answer; ``template_kwargs`` are settings of the chat template, which vLLM's and SGLang's servers
     take with a request; ``wait_s`` is the pause before a failed request is sent again. ``marks``: what a message may say although it
-    is spelled like a control token (``rollouts.prompt_forms``).
+    is spelled like a control token (``rollouts.prompt_forms``). ``functions``: offered as the API's ``tools``.
 
     Raises:
         EndpointError: no usable answer, at any try.
@@ -79,6 +82,7 @@ class ChatPolicy:
     template_kwargs: Mapping[str, Any] = field(default_factory=dict)
     wait_s: float = WAIT_S
     marks: Sequence[str] = ()
+    functions: Sequence[Function] = ()
     name: str = field(init=False)
 
     def __post_init__(self) -> None:
@@ -92,13 +96,16 @@ class ChatPolicy:
         return Action(text=printable(_content(reply, self.endpoint)).strip())
 
     def _body(self, messages: Sequence[Message], seed: int) -> dict[str, Any]:
-        body = {
+        said = [{**message, "content": chat_text(message["content"], self.marks)} for message in messages]
+        body: dict[str, Any] = {
             "model": self.endpoint.model,
-            "messages": [{**message, "content": chat_text(message["content"], self.marks)} for message in messages],
+            "messages": as_calls(said) if self.functions else said,
             "temperature": self.temperature,
             "max_tokens": self.max_tokens,
             "seed": seed,
         }
+        if self.functions:
+            body["tools"] = [tool(function) for function in self.functions]
         return {**body, "chat_template_kwargs": dict(self.template_kwargs)} if self.template_kwargs else body
 
     async def _ask(self, body: dict[str, Any]) -> Any:
@@ -134,8 +141,8 @@ class ChatPolicy:
 
 
 def _content(reply: Any, endpoint: Endpoint) -> str:
-    """The text of the first choice; a model may say nothing."""
+    """The text of the first choice, calls included; a model may say nothing."""
     try:
-        return str(reply["choices"][0]["message"]["content"] or "")
-    except (KeyError, IndexError, TypeError) as error:
+        return as_text(reply["choices"][0]["message"])
+    except (KeyError, IndexError, TypeError, AttributeError) as error:
         raise EndpointError(f"{endpoint.url} answered without a message; is that address a chat endpoint?") from error

@@ -19,7 +19,7 @@ from rewards.shaping.view import TRAINED
 
 # Left out of a record where they are as usual, as they are in most.
 _QUIET = {
-    *("parsed", "versions", "shared", "summary", "entropies"),
+    *("parsed", "versions", "shared", "summary", "entropies", "full_entropies"),
     *("answer", "thought", "thought_tokens", "admissible", "label", "spans"),
     *("group", "score", "shaping", "prefix", "guidance", "parent", "trained", "trains_thoughts"),
 }
@@ -49,7 +49,8 @@ class Turn:
     where reward transforms made it of the chosen one, which then stays beside it.
     ``versions`` are the training steps whose weights sampled the first and the last of the ids. Only a record of an episode
     that was sampled by several has them; elsewhere the episode's ``policy_version`` stands for all turns.
-    ``entropies`` are those of the tokens where a rollout form asked for them (``rollouts.sampling.Sample``).
+    ``entropies`` are those of the tokens where a rollout form asked for them, ``full_entropies`` where a method of the update did
+    (``rollouts.sampling.Sample``).
     ``action`` is what the environment was given; ``answer`` is all that was said, where that is more (``rollouts.prompt_forms``):
     ``thought`` and the first ``thought_tokens`` of the ids come before the action. ``label`` is what kind of answer
     it is; ``spans`` are the first of the ids of each of its parts and the one after the last. ``admissible``: the actions that the
@@ -77,6 +78,7 @@ class Turn:
     shared: bool = False
     summary: bool = False
     entropies: list[float] = field(default_factory=list)
+    full_entropies: list[float] = field(default_factory=list)
     answer: str = ""
     thought: str = ""
     thought_tokens: int = 0

@@ -167,4 +167,5 @@ def _as_sampled(action: Action) -> dict[str, Any]:
         "sampled": action.token_ids is not None,
         "versions": [oldest, action.version],
         "entropies": list(action.entropies),
+        "full_entropies": list(action.full_entropies),
     }

@@ -20,8 +20,8 @@ class ContextLimit:
 
 @dataclass
 class ModelPolicy:
-    """Plays one episode; ``decode`` turns sampled ids into the action's text, special tokens left out. ``entropies``: asks the
-    server for those of its tokens."""
+    """Plays one episode; ``decode`` turns sampled ids into the action's text, special tokens left out. ``entropies``,
+    ``full_entropies``: asks the server for those of its tokens."""
 
     sampler: Sampler
     decode: Callable[[Sequence[int]], str]
@@ -30,6 +30,7 @@ class ModelPolicy:
     run_seed: int
     name: str = "model"
     entropies: bool = False
+    full_entropies: bool = False
 
     async def act(self, context: TurnContext) -> Action:
         if not self._fits(context):
@@ -39,12 +40,15 @@ class ModelPolicy:
         except RequestTooLong:  # the server knows the model's own context, which may hold less than the config says
             return Action(text="", out_of_context=True)
         text = self.decode(sample.token_ids).strip()
-        ids, logprobs, versions = (
-            sample.token_ids,
-            sample.logprobs,
-            {"version": sample.version, "oldest": sample.oldest},
+        return Action(
+            text=text,
+            token_ids=sample.token_ids,
+            logprobs=sample.logprobs,
+            version=sample.version,
+            oldest=sample.oldest,
+            entropies=sample.entropies,
+            full_entropies=sample.full_entropies,
         )
-        return Action(text=text, token_ids=ids, logprobs=logprobs, entropies=sample.entropies, **versions)
 
     def _fits(self, context: TurnContext) -> bool:
         prompt = context.prompt_length
@@ -64,4 +68,5 @@ class ModelPolicy:
             top_k=self.params.top_k,
             seed=request_seed(self.run_seed, context.step, context.prompt, context.sample, context.turn),
             entropies=self.entropies,
+            full_entropies=self.full_entropies,
         )

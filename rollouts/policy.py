@@ -35,7 +35,7 @@ class Action:
     """A model policy returns the ids that it sampled and their log-probs; a text policy returns text alone.
 
     ``version`` is the training step whose weights gave the last of the ids, ``oldest`` that of the first where it differs.
-    ``entropies`` are ``rollouts.sampling.Sample``'s, where they were asked for.
+    ``entropies`` and ``full_entropies`` are ``rollouts.sampling.Sample``'s, where they were asked for.
     ``out_of_context`` says that the prompt left no room for an action: the episode ends there.
     ``plan``: of a scripted policy, ``text`` and the actions that it has in mind after it; the prompt form makes an answer of them.
     """
@@ -47,6 +47,7 @@ class Action:
     oldest: int | None = None
     out_of_context: bool = False
     entropies: tuple[float, ...] = ()
+    full_entropies: tuple[float, ...] = ()
     plan: tuple[str, ...] = ()
 
 

@@ -17,7 +17,7 @@ class SampleRequest:
     """One turn to be sampled. ``temperature=0`` is greedy; ``top_p=1`` and ``top_k<=0`` keep the full distribution.
 
     ``request_id`` stays the same over an episode's turns, so that only what is new of its prompt is computed. ``seed`` (not
-    negative) is all the randomness of the answer. ``entropies``: those of its tokens are asked for too.
+    negative) is all the randomness of the answer. ``entropies``, ``full_entropies``: those of its tokens are asked for too.
     """
 
     request_id: str
@@ -28,6 +28,7 @@ class SampleRequest:
     top_k: int = -1
     seed: int = 0
     entropies: bool = False
+    full_entropies: bool = False
 
 
 @dataclass(frozen=True)
@@ -35,13 +36,15 @@ class Sample:
     """Tokens as sampled and the log-probabilities (nats) that the behaviour policy gave them; ``version`` is the
     training step whose weights answered, and ``oldest`` that of the answer's first token, where weights were exchanged while
     it was sampled. ``entropies``: for each token -sum p log p over the ten likeliest, as a share of the logarithm of the
-    vocabulary's size; empty where nobody asked for them."""
+    vocabulary's size; ``full_entropies``: nats, of the whole distribution at the request's temperature (1 where it is 0), whatever top-p and top-k leave out. Both are
+    empty where nobody asked for them."""
 
     token_ids: tuple[int, ...]
     logprobs: tuple[float, ...]
     version: int = 0
     oldest: int | None = None
     entropies: tuple[float, ...] = ()
+    full_entropies: tuple[float, ...] = ()
 
 
 class RequestTooLong(ValueError):

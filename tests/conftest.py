@@ -8,8 +8,10 @@ import os
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
+from xdist.scheduler import LoadFileScheduling
 
 from envs.pool import EnvPool
 
@@ -35,18 +37,21 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.set_threshold(100_000)
 
 
+# Share one Ray and one queue of verl's, whose start takes 13 s of a core: one worker runs them, one after the other
+# (verl_plugin/conftest.py).
+WITH_A_QUEUE = ("test_steps", "test_methods", "test_token_accounting", "test_value_heads", "test_task_replay")
 # What takes longest, longest first: begun last, one of these would keep one worker busy when the others have ended.
 LONG = (
     "test_whole_run",
     "test_slurm_jobs",
-    "test_train_fuzz",
     "test_failing_group",
+    *WITH_A_QUEUE,
+    "test_train_fuzz",
     "test_config_checks",
     "test_sandbox_escapes",
     "test_repair_cheats",
     "test_experiments_sft",
     "test_config_verl_validates",
-    "test_steps",
     "test_viewer_browser",
     "test_report_page",
     "test_sweep_files",
@@ -74,6 +79,19 @@ LONG = (
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     place = {f"{name}.py": number for number, name in enumerate(LONG)}
     items.sort(key=lambda item: place.get(item.path.name, len(LONG)))
+
+
+class Scheduling(LoadFileScheduling):
+    """A worker is given whole files, and those with a queue together."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = super()._split_scope(nodeid)
+        return "with a queue" if Path(file).stem in WITH_A_QUEUE else file
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduling | None:
+    return Scheduling(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 @pytest.fixture(scope="session")

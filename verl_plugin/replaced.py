@@ -1,4 +1,4 @@
-"""A name of a module's with another value for a while."""
+"""A name of a module's or a class's with another value for a while."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 @contextmanager
-def replaced(module: ModuleType, name: str, value: Any) -> Iterator[None]:
+def replaced(module: ModuleType | type, name: str, value: Any) -> Iterator[None]:
     """``module.name`` is ``value`` inside the block."""
     original = getattr(module, name)
     setattr(module, name, value)

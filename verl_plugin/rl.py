@@ -22,10 +22,9 @@ def main(config_file: Path) -> None:
     assert isinstance(config, DictConfig)
     vllm_cpu.settle(config)
     start_watchdog.begin(config.cluster.start_deadline_s)
-    wait = quick_start.begin(config)  # before verl's imports, so that they run beside those of the other processes
+    quick_start.begin(config)  # before verl's imports, so that they run beside those of the other processes
     from verl_plugin.training.task import train
 
-    wait()
     train(config)
 
 

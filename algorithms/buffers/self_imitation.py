@@ -22,9 +22,9 @@ class SelfImitation:
     """The replay buffer of SPEAR (arXiv 2509.22601, section 3.2, as released).
 
     Episodes whose advantages are above 0 on average are stored. Once more than ``1.5 * capacity`` of those held have a score
-    above p50, the median of all group means of the last 10,240 groups, all are given a new advantage ``A' = score - p50``, over
+    above p50, the median of the means of the last 10,240 groups, all are given a new advantage ``A' = score - p50``, over
     ``p50 of the groups' standard deviations + 1e-6`` if ``std``; those with ``A' >= 0`` are replayed once, in an update of their own
-    after the step's, and the buffer is emptied.
+    after the step's, and the buffer is emptied. A group that a filter took away before the baseline is none of them.
 
     Attributes:
         capacity: episodes; the released 2,048 counts rows of one turn each.

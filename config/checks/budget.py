@@ -16,10 +16,10 @@ LEAST_MOVE = 2e-5  # of a weight, by SFT
 
 
 def dry_run_of_one(config: DictConfig) -> str | None:
-    """A sweep takes the word for itself, so none of its runs has it."""
+    """A sweep or a grid takes the word for itself, so none of its runs has it."""
     if not config.dry_run:
         return None
-    return "dry_run=true lists the runs of a sweep: -m sweep=NAME dry_run=true; estimate=true tells what one run would take"
+    return "dry_run=true lists several runs: -m seed=0,1 dry_run=true, -m sweep=NAME dry_run=true; estimate=true tells what one run takes"
 
 
 def share_against_name(config: DictConfig) -> str | None:

@@ -240,6 +240,18 @@ def hides_credit(config: DictConfig) -> str | None:
     )
 
 
+def loses_kl(config: DictConfig) -> str | None:
+    """Credit that takes the place of the advantages is computed of rewards without the KL."""
+    credit = config.get("credit") or {}
+    name = next((name for name in credit if name == "graft" or (name == "hgpo" and not credit.hgpo.get("base"))), None)
+    if not name or not config.algorithm.use_kl_in_reward:
+        return None
+    return (
+        f"credit={name} replaces the advantages, and with them the KL of algorithm.use_kl_in_reward=true: set it to false, and "
+        "actor_rollout_ref.actor.use_kl_loss=true for a KL in the loss"
+    )
+
+
 def _in_async(config: DictConfig) -> Iterator[str]:
     mode = asynchronous.mode(config)
     if mode == asynchronous.SYNC:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from omegaconf import DictConfig, OmegaConf
 
 from algorithms.chosen import algorithm
-from config import asynchronous
+from config import asynchronous, base
 from config.finalise import MICRO_BATCH_KEYS, rows_per_device
 
 PASS_KEYS = (  # tokens of a forward pass where verl fills it by tokens
@@ -14,6 +14,18 @@ PASS_KEYS = (  # tokens of a forward pass where verl fills it by tokens
     "actor_rollout_ref.ref.log_prob_max_token_len_per_gpu",
     "critic.ppo_infer_max_token_len_per_gpu",
 )
+
+NOT_READ = {  # keys of verl's that a run sets itself
+    "trainer.total_epochs": "budget.rl_steps says how many steps RL has",
+    "trainer.total_training_steps": "budget.rl_steps says how many steps RL has",
+    "data.train_files": "env= and env.task= say which games are trained on",
+    "data.val_files": "env= and env.task= say which games are played",
+}
+
+
+def set_in_vain(config: DictConfig) -> str | None:
+    given = [key for key in NOT_READ if OmegaConf.select(config, key) != OmegaConf.select(base.verl_tree(), key)]
+    return f"{given[0]} changes nothing here: {NOT_READ[given[0]]}" if given else None
 
 
 def no_critic(config: DictConfig) -> str | None:

@@ -73,12 +73,14 @@ def optional(limit: Range) -> Range:
 
 @dataclass(frozen=True)
 class Words:
-    """One of some words, or a list of them (``each``). ``more`` finds further ones, where that takes time."""
+    """One of some words, or a list of them (``each``). ``more`` finds further ones, where that takes time; ``elsewhere`` knows what
+    somebody who gives another word should write instead."""
 
     known: tuple[str, ...]
     null: bool = False
     each: bool = False
     more: Callable[[], Sequence[str]] = tuple
+    elsewhere: Callable[[Any], str | None] = lambda word: None
 
     def problem(self, value: Any) -> str | None:
         if value is None and self.null:
@@ -87,6 +89,8 @@ class Words:
         unknown = [word for word in words if word not in self.known and word not in self.more()]
         if not unknown and self.each == isinstance(value, list):
             return None
+        if unknown and (instead := self.elsewhere(unknown[0])):
+            return f"is no choice here; did you mean {instead}?"
         choices = sorted({*self.known, *self.more(), *["null"] * self.null})
         kind = "a list of" if self.each else "one of"
         return f"must be {kind}: {', '.join(choices)}{meant(unknown[0], choices) if unknown else ''}"

@@ -55,9 +55,14 @@ def policy_losses() -> tuple[str, ...]:
     )
 
 
+def _as_algo(word: object) -> str | None:
+    """verl-agent's and RAGEN's users choose a method by this key."""
+    return f"algo={word}" if word in ALGORITHMS else None
+
+
 LIMITS: dict[str, Limit] = {
     # the algorithm
-    "algorithm.adv_estimator": Words((*ESTIMATORS, ON_TURNS)),
+    "algorithm.adv_estimator": Words((*ESTIMATORS, ON_TURNS), elsewhere=_as_algo),
     "algorithm.gamma": SHARE,
     "algorithm.lam": SHARE,
     "algorithm.kl_penalty": Words((*KL, *KL_STRAIGHT)),

@@ -95,6 +95,8 @@ def short(config: DictConfig) -> DictConfig:
     result = OmegaConf.create(OmegaConf.to_container(config, resolve=True))
     with open_dict(result):
         result.budget = {**result.budget, **_budget(config)}
+        if 0 < allocate_budget(config).demonstrations <= int(config.model.sft.batch_size):
+            result.model.sft.epochs = max(2, int(config.model.sft.epochs))  # one step has no rate
         result.eval = {**result.eval, "games": min(int(config.eval.games), GAMES), "samples_per_game": 1}
         result.curriculum = {**(result.get("curriculum") or {}), "name": "none", "phases": None, "horizon": None}
         result.trainer.logger = ["console"]

@@ -19,7 +19,7 @@ from records.models.locate import ModelError, local_folder, resolve_model, run_o
 from records.process.exit_codes import Refusal
 from rollouts.chat_policy import Endpoint
 from rollouts.chat_settings import ChatSettings, chat_settings
-from rollouts.prompt_forms.registry import PLAIN, told
+from rollouts.prompt_forms.registry import PLAIN, prompt_form, told
 from rollouts.window import summed_up
 
 SCRIPTED = ("expert", "random")
@@ -63,7 +63,9 @@ def policies(words: Sequence[str], endpoint: Endpoint | None, config: DictConfig
     """
     found = [_policy(word, config) for word in words]
     if endpoint is not None:
-        identity = f"{endpoint.url} {endpoint.model}"
+        if endpoint.tools and not prompt_form(config.prompt).calls:
+            raise PolicyError("endpoint_tools=true offers the functions of an environment: add prompt=tool_call")
+        identity = f"{endpoint.url} {endpoint.model}{' by tools' * endpoint.tools}"
         chat = ChatSettings(chat_settings(config).kwargs)
         found.append(PolicyRef(endpoint.model, "endpoint", identity, endpoint=endpoint, chat=chat))
     if not found:

@@ -171,4 +171,15 @@ async def _policy(
         return
     async with candidate.endpoint.client() as client:
         marks, settings = prompt_form(config.prompt).marks, candidate.chat.kwargs
-        yield ChatPolicy(candidate.endpoint, client, item.temperature, tokens, config.eval.seed, settings, marks=marks)
+        name = item.evaluation_set.env
+        offered = make_environment(name, env_node(config, name)).prompt.functions if candidate.endpoint.tools else ()
+        yield ChatPolicy(
+            candidate.endpoint,
+            client,
+            item.temperature,
+            tokens,
+            config.eval.seed,
+            settings,
+            marks=marks,
+            functions=offered,
+        )

@@ -79,6 +79,7 @@ def _row(shown: Shown) -> dict[str, Any]:
         "rewards": _totals(episode),
         "trained": _trained(shown) if episode.trained else None,
         "parent": episode.parent,
+        "replaced": shown.replaced,
         "peaks": _peaks(shown),
     }
 
@@ -126,7 +127,6 @@ def _episode(shown: Shown) -> dict[str, Any]:
         "guidance": printable(episode.guidance),
         "learned": episode.trained,
         "again": [[step, None if number is None else _short(number)] for step, number in shown.again],
-        "replaced": shown.replaced,
         "shaping": {printable(name): _short(number) for name, number in episode.shaping.items()},
     }
 

@@ -39,10 +39,10 @@ def answered(arguments: Sequence[str] | None, doc: str | None, run: Callable[[li
 
 
 def own_words(arguments: Sequence[str], options: Any, error: type[Refusal]) -> tuple[list[str], list[str]]:
-    """(words, KEY=VALUE that are none of ours); the keys of ``options``, a dataclass of texts and whole numbers, are set in it.
+    """(words, KEY=VALUE that are none of ours); the keys of ``options``, a dataclass of texts, whole numbers and bools, are set in it.
 
     Raises:
-        Refusal: of the kind ``error``: a flag, or a number that is none or below 1.
+        Refusal: of the kind ``error``: a flag, a number that is none or below 1, a bool that is neither true nor false.
     """
     words = [word for word in arguments if "=" not in word or Path(word).exists()]
     if flag := next((word for word in words if word.startswith("-")), None):
@@ -53,6 +53,10 @@ def own_words(arguments: Sequence[str], options: Any, error: type[Refusal]) -> t
         number = isinstance(getattr(options, key, None), int)
         if key not in vars(options):
             others.append(item)
+        elif isinstance(getattr(options, key), bool):
+            if value not in ("true", "false"):
+                raise error(f"{key}={value} must be true or false")
+            setattr(options, key, value == "true")
         elif number and not (value.isdigit() and int(value) >= 1):
             raise error(f"{key}={value} must be a number of 1 or more")
         else:

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from envs.functions import Function, call_of, command_of
 from rollouts.prompt_forms.form import UNPARSED, Answer, Thinking
@@ -48,21 +48,35 @@ class ToolCall(Thinking):
         return self.write(plan[0], self.thought(goal, plan), functions)
 
     def read(self, text: str, functions: Sequence[Function] = ()) -> Answer:
-        calls = list(_calls(text, text.rfind("</think>") + 1))
-        if len(calls) != 1:
+        call = single_call(text)
+        if call is None or (self.require_thought and not call.thought):
             return UNPARSED
-        begins, name, arguments = calls[0]
-        thought = _OPENING.sub("", text[:begins]).strip()
-        if self.require_thought and not thought:
-            return UNPARSED
-        known = command_of(functions, name, arguments)
-        return Answer(_call(name, arguments) if known is None else known, thought, begins)
+        known = command_of(functions, call.name, call.arguments)
+        return Answer(_call(call.name, call.arguments) if known is None else known, call.thought, call.begins)
 
     def write(self, action: str, thought: str, functions: Sequence[Function] = ()) -> str:
         """Raises: ValueError: no function gives this action."""
         if (call := call_of(functions, action)) is None:
             raise ValueError(f"no function of this environment gives the action {action!r}")
         return f"{thought}\n{_call(*call)}".lstrip()
+
+
+class SingleCall(NamedTuple):
+    """``begins``: where in the text its JSON does; ``thought``: the words before it."""
+
+    begins: int
+    thought: str
+    name: str
+    arguments: dict[str, Any]
+
+
+def single_call(text: str) -> SingleCall | None:
+    """None where there is none, or more than one."""
+    calls = list(_calls(text, text.rfind("</think>") + 1))
+    if len(calls) != 1:
+        return None
+    begins, name, arguments = calls[0]
+    return SingleCall(begins, _OPENING.sub("", text[:begins]).strip(), name, arguments)
 
 
 def _call(name: str, arguments: dict[str, Any]) -> str:

@@ -20,7 +20,7 @@ from rollouts.store import read_episodes
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/extending.md").read_text()
-FILE = re.compile(r"```\w+\n# (\S+)\n(.*?)```", re.DOTALL)
+FILE = re.compile(r"```\w+\n(?=(?:# @[^\n]*\n)?# (\S+)\n)(.*?)```", re.DOTALL)
 COMMAND = re.compile(r"^turngrid-(train|play) (.*)$", re.MULTILINE)
 
 # What is asked after the package was installed and nothing of it was imported by name.

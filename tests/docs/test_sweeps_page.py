@@ -73,7 +73,7 @@ def test_the_example_is_launched_as_the_page_says(dry_run: Callable[..., str]) -
     assert _lines(example) == _lines(shown)
     theirs = _folders(dry_run("sweep=table10_algorithms", "seed=1"))
     assert _folders(example)["kl=without seed=1"] == theirs["task=w2-o3-q4 algo=rloo seed=1"]
-    assert len({*_folders(example).values(), *theirs.values()}) == 4 + 4 - 1
+    assert len({*_folders(example).values(), *theirs.values()}) == 2 + 4 - 1
 
 
 def _folders(printed: str) -> dict[str, str]:

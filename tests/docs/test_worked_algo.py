@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parents[2]
-BLOCK = re.compile(r"```\w+\n# (\S+)\n(.*?)```", re.DOTALL)
+BLOCK = re.compile(r"```\w+\n(?=(?:# @[^\n]*\n)?# (\S+)\n)(.*?)```", re.DOTALL)
 
 # Two episodes with scores 1 and 4: the mean is 2.5. The third row is one of verl's dummy rows.
 USE = """

@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGE, EXAMPLES = ((ROOT / "docs" / name).read_text() for name in ("env.md", "extending.md"))
-FILE = re.compile(r"```\w+\n# (\S+/\S+)\n(.*?)```", re.DOTALL)
+FILE = re.compile(r"```\w+\n(?=(?:# @[^\n]*\n)?# (\S+/\S+)\n)(.*?)```", re.DOTALL)
 PLACES = {"lamps/environment.py": "envs/lamps.py", "lamps/conf/env/lamps.yaml": "conf/env/lamps.yaml"}
 EXAMPLE = re.compile(r"```python\n((?!# \S+/).*?)```", re.DOTALL)
 

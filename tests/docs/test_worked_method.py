@@ -30,7 +30,7 @@ PLACES = {
     "lamps/shaping.py": "rewards/shaping/early.py",
     "lamps/conf/shaping/early.yaml": "conf/shaping/early.yaml",
 }
-FILE = re.compile(r"```\w+\n# (\S+/\S+)\n(.*?)```", re.DOTALL)
+FILE = re.compile(r"```\w+\n(?=(?:# @[^\n]*\n)?# (\S+/\S+)\n)(.*?)```", re.DOTALL)
 HEADS = ('    "credit": {', '    "shaping": {\n')  # what the page's lines begin with, as the registry does
 
 USE = """
@@ -72,7 +72,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for path, place in PLACES.items():
         assert place in PAGE
         (folder / place).write_text(blocks[path])
-    lines = [content for path, content in FILE.findall(PAGE) if path == "algorithms/registry.py"]
+    lines = [text.partition("\n")[2] for path, text in FILE.findall(PAGE) if path == "algorithms/registry.py"]
     registry = folder / "algorithms/registry.py"
     for line, head in zip(lines, HEADS, strict=True):
         assert line.startswith(head) and head in registry.read_text()

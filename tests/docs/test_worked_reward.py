@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGE, EXAMPLES = ((ROOT / "docs" / name).read_text() for name in ("reward.md", "extending.md"))
-FILE = re.compile(r"```\w+\n# (\S+/\S+)\n(.*?)```", re.DOTALL)
+FILE = re.compile(r"```\w+\n(?=(?:# @[^\n]*\n)?# (\S+/\S+)\n)(.*?)```", re.DOTALL)
 PLACES = {"lamps/reward.py": "rewards/brisk.py", "lamps/conf/reward/brisk.yaml": "conf/reward/brisk.yaml"}
 EXAMPLE = re.compile(r"```python\n((?!# \S+/).*?)```", re.DOTALL)
 

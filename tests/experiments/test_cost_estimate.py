@@ -201,6 +201,14 @@ def test_a_calibration_is_of_the_same_kind_and_short(composed: Composer, budget:
     assert part.unspent == 0
 
 
+def test_a_calibration_has_two_sft_steps_at_least(composed: Composer) -> None:
+    """One has no rate, so that the next estimate would measure anew."""
+    words = ["budget.units=16", "budget.demo_cost=2", "budget.sft_share=0.5", "data.train_batch_size=4"]
+    assert calibrate.short(composed(words)).model.sft.epochs == 2
+    assert calibrate.short(composed([*words, "model.sft.batch_size=3"])).model.sft.epochs == 1
+    assert calibrate.short(composed([*words, "model.sft.epochs=3"])).model.sft.epochs == 3
+
+
 def test_which_measurement_is_kept(composed: Composer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A later one replaces the parts that it has, unless only it was made in a crowd."""
     monkeypatch.setenv("TURNGRID_CACHE", str(tmp_path))

@@ -344,19 +344,22 @@ def test_two_checkpoints_on_one_game_side_by_side(opened: Open) -> None:
 
 @pytest.fixture(scope="module")
 def group(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One step of three games: the samples of the first earned the same; those of the second branch, with a replayed beginning; of
-    the third, one had an answer without an action. Turn by turn the first two share their observations."""
+    """One step of three games: the samples of the first earned the same; those of the second branch, with a replayed beginning,
+    and the branch, which is learned from, comes first; of the third, one had an answer without an action. Turn by turn the first two share their observations. Before them a game of another
+    step, whose samples earned the same too, and an earlier episode took the place of one."""
+    mended = [samples.episode(4, step=2, sample=sample) for sample in range(2)]
     flat = [samples.episode(1, step=1, sample=sample) for sample in range(2)]
     tree = [samples.episode(2, step=1, sample=sample, won=sample == 1, parent=[None, 0][sample]) for sample in range(2)]
     tree[1].turns[0].shared = True
-    tree[0].prefix = [samples.turn(9)]
+    tree[0].prefix, tree[0].trained = [samples.turn(9)], False
     other = [samples.episode(3, step=1, sample=sample, won=sample == 1) for sample in range(2)]
     other[0].turns[1].valid = other[0].turns[1].parsed = False
     path = tmp_path_factory.mktemp("group") / "group.html"
     shown = [
         Shown(item, "a-run", "training", str(place), told(item), samples.TINY, "sparse")
-        for place, item in enumerate([*flat, *tree, *other])
+        for place, item in enumerate([*mended, *flat, *reversed(tree), *other])
     ]
+    shown[1] = replace(shown[1], credit=None, replaced=1)
     path.write_text(page(shown, "a group"), encoding="utf-8")
     return path
 
@@ -373,12 +376,20 @@ def test_groups_without_signal_and_turns_without_an_action_can_be_chosen(opened:
     expect(tab.find("h2 em")).to_have_text("2")  # the first with something to learn from
     expect(tab.find("[data-flaw]")).to_have_count(2)
     tab.find("[data-flaw=flat]").click()
-    tab.shows("2 of 6 episodes, 0 won", first="1")
+    tab.shows("2 of 8 episodes, 0 won", first="1")
     expect(tab.find(".others .quiet-group")).to_contain_text("no signal")
     tab.find("[data-flaw=unparsed]").click()
-    tab.shows("0 of 6 episodes, 0 won")
+    tab.shows("0 of 8 episodes, 0 won")
     tab.find("[data-flaw=flat]").click()
-    tab.shows("1 of 6 episodes, 0 won", first="3")
+    tab.shows("1 of 8 episodes, 0 won", first="3")
+
+
+def test_a_group_that_got_an_earlier_episode_has_a_signal(opened: Open, group: Path) -> None:
+    tab = opened(group)
+    tab.find(".row").nth(1).click()
+    expect(tab.find(".row").nth(1).locator(".where")).to_have_text("step 2 \u00b7 sample 1 \u00b7 replaced")
+    expect(tab.find("header dl")).to_contain_text("an episode of step 1")
+    expect(tab.find(".others .quiet-group")).to_have_count(0)
 
 
 def test_a_turn_tells_what_each_method_added(opened: Open, group: Path) -> None:
@@ -406,10 +417,12 @@ def test_branches_part_where_they_were_sampled_apart(opened: Open, group: Path) 
     expect(tab.find(".group summary")).to_have_text("The tree of these samples")
     expect(tab.find(".group .state")).to_have_count(2 + 2 * 2)  # the root and the turn they share, then two of each
     expect(tab.find(".group .edge")).to_have_count(1 + 2 * 2)
-    expect(tab.find(".turn.replayed:not([data-turn])")).to_contain_text("replayed, not learned from")
-    tab.page.keyboard.press("]")
+    counts = tab.find(".group .state text").all_text_contents()
+    assert counts == ["2", "2"], "both begin with the same turn"
     expect(tab.find("dl")).to_contain_text("branched off from sample0")
     expect(tab.find(".turn[data-turn='0']")).to_contain_text("sampled in another episode of this group")
+    tab.page.keyboard.press("]")
+    expect(tab.find(".turn.replayed:not([data-turn])")).to_contain_text("replayed, not learned from")
 
 
 # ---- size, safety, company

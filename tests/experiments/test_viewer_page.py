@@ -68,8 +68,9 @@ def test_episodes_that_a_later_step_learned_from_again_say_so(run: Path) -> None
     assert {place: item.replaced for place, item in training.items() if item.replaced} == {
         "rl/episodes/000003.jsonl:2": 1
     }
-    _, episodes = unpacked(page([training["rl/episodes/000001.jsonl:0"]], "a run"))
-    assert episodes[0]["again"] == [[3, 0.5], [3, None]] and episodes[0]["replaced"] is None
+    places = ("rl/episodes/000001.jsonl:0", "rl/episodes/000003.jsonl:2")
+    index, episodes = unpacked(page([training[place] for place in places], "a run"))
+    assert episodes[0]["again"] == [[3, 0.5], [3, None]] and index["columns"]["replaced"] == [None, 1]
 
 
 def test_a_run_shows_demonstrations_evaluation_and_training(run: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from chat_stub import Answer, Stub, chat_stub, says
+from chat_stub import Answer, Stub, calls, chat_stub, says
 
 from envs.pool import EnvPool
 from envs.registry import make_environment
@@ -21,6 +21,7 @@ from rollouts.chat_policy import ChatPolicy, Endpoint, EndpointError
 from rollouts.episode import Episode, Outcome
 from rollouts.loop import EpisodeSpec, run_episode
 from rollouts.policy import Action, TurnContext
+from rollouts.store import read_episodes
 
 
 def play(url: str, task: TaskRef, key_env: str = "", max_turns: int = 12) -> Episode:
@@ -182,3 +183,72 @@ def test_an_endpoint_is_evaluated_and_nothing_is_asked_twice(tmp_path: Path, cap
         ("parrot-7b", 0.4, {"out_of_turns": 2}),
         ("parrot-7b", 1.0, {"out_of_turns": 2}),
     ]
+
+
+# ---- functions by the API's own field
+
+
+def played_by_tools(tmp_path: Path, answers: list[tuple[int, str]]) -> tuple[Stub, Episode]:
+    """What was sent, and how an episode of one repair went."""
+    left = iter(answers)
+    words = ["prompt=tool_call", "endpoint_tools=true", "endpoint_model=parrot", "env=repo_repair", "eval.games=1"]
+    with chat_stub(lambda body: next(left)) as stub:
+        turns = f"eval.max_turns={len(answers)}"
+        command = [f"endpoint={stub.url}", *words, turns, "env.workers=1", f"output_dir={tmp_path}"]
+        assert main(command) == 0
+    (file,) = tmp_path.glob("evaluations/*/evaluation/*.jsonl")
+    (episode,) = read_episodes(file)
+    return stub, episode
+
+
+def test_tool_calls_are_played_and_told_as_calls(tmp_path: Path) -> None:
+    answers = [
+        calls(("ls", "{}"), text="I look."),
+        calls(("search", '{"text": "def"}')),
+        calls(("show", "{}"), ("ls", "{}")),  # two
+        calls(("show", '{"file')),  # no JSON
+        calls(("shwo", "{}")),
+        says('{"name": "ls", "arguments": {}}'),
+    ]
+    stub, episode = played_by_tools(tmp_path, answers)
+    turns = episode.turns
+    assert [turn.action for turn in turns[:2]] == ["ls", "search def"] and turns[0].thought == "I look."
+    assert [turn.parsed for turn in turns] == [True, True, False, False, True, True]
+    assert [turn.valid for turn in turns] == [True, True, False, False, False, True]
+    first, *_, last = (body for *_, body in stub.seen)
+    (search,) = [tool["function"] for tool in first["tools"] if tool["function"]["name"] == "search"]
+    schema = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
+    assert search["parameters"] == schema and len(first["tools"]) > 5 and len(first["messages"]) == 1
+    roles = [message["role"] for message in last["messages"]]
+    assert roles == [
+        "user",
+        "assistant",
+        "tool",
+        "assistant",
+        "tool",
+        "assistant",
+        "user",
+        "assistant",
+        "user",
+        "assistant",
+        "tool",
+    ]
+    (made,) = last["messages"][1]["tool_calls"]
+    assert made["function"] == {"name": "ls", "arguments": "{}"} and last["messages"][1]["content"] == "I look."
+    assert last["messages"][2]["tool_call_id"] == made["id"] != last["messages"][4]["tool_call_id"]
+
+
+@pytest.mark.parametrize(
+    ("words", "answer"),
+    [
+        (["endpoint_tools=true", "endpoint=http://localhost:1/v1", "endpoint_model=m"], "add prompt=tool_call"),
+        (["endpoint_tools=yes"], "must be true or false"),
+        (["expert", "endpoint_tools=true"], "belong to endpoint=URL"),
+        (["expert", "prompt=tool_call"], "the actions of env=textworld are phrases"),
+    ],
+)
+def test_tools_that_nobody_can_be_offered_are_refused(
+    words: list[str], answer: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*words, f"output_dir={tmp_path}"]) == 2
+    assert answer in capfd.readouterr().err and not list(tmp_path.iterdir())

@@ -65,6 +65,7 @@ LINES = {
     "turngrid-evaluate e": [
         "endpoint=",
         "endpoint_model=",
+        "endpoint_tools=",
         "env.",
         "env=",
         "estimate=",

@@ -119,6 +119,17 @@ def test_a_dry_run_lists_and_starts_nothing(mine: str, tmp_path: Path, capfd: py
     assert [path.name for path in (tmp_path / "runs").iterdir()] == [first.folder]
 
 
+def test_a_grid_is_listed_too(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    words = ["-m", "algo=grpo,rloo", "seed=0,1", "budget.rl_steps=2", f"output_dir={tmp_path / 'runs'}"]
+    assert main([*words, "dry_run=true"]) == 0
+    out = capfd.readouterr().out
+    assert all(f"algo={algo} seed={seed} " in out for algo in ("grpo", "rloo") for seed in (0, 1))
+    assert "4 runs: 4 not started" in out and "to play: 1,024 RL episodes" in out and "budget.rl_steps" not in out
+    assert main([*words, "dry_run=true", "actor_rollout_ref.rollout.n=1"]) == 2
+    assert "leaves nothing to compare" in capfd.readouterr().err
+    assert not (tmp_path / "runs").exists()
+
+
 def test_fresh_puts_aside_once_and_is_no_word_of_the_runs(mine: str, tmp_path: Path) -> None:
     launch = prepare_launch([mine, f"output_dir={tmp_path / 'runs'}", "fresh=true"])
     folder = tmp_path / "runs" / launch.sweep.runs[0].folder

@@ -33,6 +33,8 @@ TYPOS = {
     "+credit.gigpo.weight={cosin:10}": ["unknown schedule 'cosin'; did you mean cosine_up?"],
     "+terms.mine.target=nowhere:It": ["terms nowhere:It: No module named 'nowhere'"],
     "model=qwen2.5": ["choices:", "qwen2.5_0.5b"],
+    "model=Qwen/Qwen2.5-1.5B-Instruct": ["model.path=Qwen/Qwen2.5-1.5B-Instruct"],
+    "algorithm.adv_estimator=gigpo": ["did you mean algo=gigpo?"],
     "recipe=nothing_of_that_name": ["unknown option recipe=nothing_of_that_name"],
     "+recipe=nothing_of_that_name": ["unknown option recipe=nothing_of_that_name"],
     "turn_reward=dense": ["reward=dense?"],

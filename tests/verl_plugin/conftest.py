@@ -1,4 +1,5 @@
-"""A Ray of a test file's own, with logical GPUs for replicas that ask for one; and a process group of one process."""
+"""A Ray of a test file's own, with logical GPUs for replicas that ask for one, and verl's queue, which files that follow one
+another share; and a process group of one process."""
 
 from __future__ import annotations
 
@@ -29,9 +30,38 @@ def one_process() -> Iterator[None]:
         dist.destroy_process_group()
 
 
+_running: list[pytest.Item | None] = [None, None]  # a test, and the one after it
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    _running[:] = item, nextitem
+
+
+def _handed_on() -> bool:
+    """The next file's tests use a queue, too."""
+    return all(item is not None and _with_queue(item) for item in _running)
+
+
+def _with_queue(item: pytest.Item) -> bool:
+    """Some test of this one's file has verl's queue. (Another file calls something else a queue.)"""
+    names = (set(getattr(one, "fixturenames", ())) for one in item.session.items if one.path == item.path)
+    return any({"queue", "ray_session"} <= found for found in names)
+
+
 @pytest.fixture(scope="module")
 def ray_session() -> Iterator[None]:
     import ray  # not for the files that need none
+
+    if not ray.is_initialized():  # else handed on
+        _start_ray()
+    yield
+    if not _handed_on():
+        ray.shutdown()
+
+
+def _start_ray() -> None:
+    import ray
 
     environment = {"PYTHONPATH": ":".join(map(str, PLACES)), "OMP_NUM_THREADS": "1", "VERL_PLATFORM": "cpu"}
     with pytest.MonkeyPatch.context() as patch:
@@ -45,16 +75,20 @@ def ray_session() -> Iterator[None]:
             log_to_driver=False,
             runtime_env={"env_vars": environment | VLLM_ON_CPU, "py_executable": shlex.quote(sys.executable)},
         )
-    yield
-    ray.shutdown()
 
 
 @pytest.fixture(scope="module")
 def queue(ray_session: None) -> Iterator[None]:
-    """verl's queue. It is closed here, since a process remembers one whose Ray is gone."""
+    """verl's queue, empty. It is closed before its Ray, since a process remembers one whose Ray is gone."""
     import transfer_queue as tq
     from omegaconf import OmegaConf
 
     tq.init(OmegaConf.create({"backend": {"SimpleStorage": {"num_data_storage_units": 1}}}))
+    assert not any(tq.kv_list().values())
     yield
-    tq.close()
+    if _handed_on():
+        client = tq.get_client()
+        for partition in client.get_partition_list():
+            client.clear_partition(partition)
+    else:
+        tq.close()

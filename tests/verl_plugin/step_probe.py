@@ -101,12 +101,11 @@ def made_up(
         "position_ids": torch.arange(len(ids)),
         "rm_scores": torch.tensor([0.0] * (len(masked) - 1) + [float(sample % 3)]),
         "rollout_log_probs": -(5 + torch.rand(len(mask), generator=draw)) * mask,
+        "entropy": 4 * torch.rand(len(mask), generator=draw) * mask,
         "uid": prompt,
         "num_turns": 2,
         **turns_of(sample),
     }
-    fields |= {f"turn_{name}": torch.tensor([1, 0]) for name in ("state", "after", "action", "valid", "parsed")}
-    fields["turn_outcome"] = torch.tensor([0])
     tag = {"seq_len": len(ids), "prompt_len": len(prompts), "response_len": len(responses)}
     return f"{prompt}_{sample}_{window}", fields, tag | {"min_global_steps": 0, "max_global_steps": 0}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,20 +16,21 @@ from verl.workers.engine.utils import prepare_micro_batches
 
 from verl_plugin.cpu import micro_batches
 from verl_plugin.servers.transformers_server.generator import Generator, SampleRequest
+from verl_plugin.servers.transformers_server.results import GenResult
 from verl_plugin.training import zero_advantages
 
 pytestmark = pytest.mark.usefixtures("one_process")
 TEMPERATURE = 0.7
 
 
-def played(engine: Any) -> tuple[TensorDict, list[list[float]]]:
-    """Rows that the generator sampled with the engine's weights, as the trainer gets them, and their log-probs."""
+def played(engine: Any) -> tuple[TensorDict, list[GenResult]]:
+    """Rows that the generator sampled with the engine's weights, as the trainer gets them, and what the generator told of them."""
     generator = Generator.from_pretrained(TINY)
     weights, _ = engine.get_per_tensor_param()
     generator.load_weights(weights)
     prompts = [[4, 5, 6, 7], [8, 9], [10, 11, 12, 13, 14, 15]]
     requests = [SampleRequest(f"r{i}", ids, 4 + i, TEMPERATURE, seed=i) for i, ids in enumerate(prompts)]
-    results = generator.generate(requests)
+    results = generator.generate([replace(request, full_entropies=True) for request in requests])
     rows = [[*ids, *result.token_ids] for ids, result in zip(prompts, results, strict=True)]
     masks = [[1] * len(result.token_ids) for result in results]
     batch = TensorDict(
@@ -48,22 +50,24 @@ def played(engine: Any) -> tuple[TensorDict, list[list[float]]]:
         micro_batch_size_per_gpu=3,
         calculate_entropy=True,
     )
-    return batch, [result.log_probs for result in results]
+    return batch, results
 
 
 @pytest.mark.parametrize("forward_only", [False, True], ids=["actor", "reference"])
-def test_the_trainers_log_probs_are_the_servers(forward_only: bool) -> None:
-    """The reference policy's offload to pinned memory, for one, cannot be had on a CPU."""
+def test_the_trainers_log_probs_and_entropies_are_the_servers(forward_only: bool) -> None:
+    """verl's sum of an entropy in float32 is itself up to 4e-5 off. The reference policy's offload to pinned memory, for one, cannot be had on a CPU."""
     engine = make_engine(forward_only=forward_only)
     assert all(
         isinstance(parameter, DTensor) and parameter.device.type == "cpu" for parameter in engine.module.parameters()
     )
     batch, behaviour = played(engine)
     with engine.eval_mode():
-        output = engine.infer_batch(batch)["model_output"]["log_probs"]
-    for row, sampled in zip(output.unbind(), behaviour, strict=True):
-        found = row[-len(sampled) - 1 : -1]  # the token at place t is judged at place t - 1
-        torch.testing.assert_close(found, torch.tensor(sampled), atol=1e-5, rtol=0)
+        output = engine.infer_batch(batch)["model_output"]
+    for name, told, bound in (("log_probs", "log_probs", 1e-5), ("entropy", "full_entropies", 5e-5)):
+        for row, result in zip(output[name].unbind(), behaviour, strict=True):
+            sampled = getattr(result, told)
+            found = row[-len(sampled) - 1 : -1]  # the token at place t is judged at place t - 1
+            torch.testing.assert_close(found, torch.tensor(sampled), atol=bound, rtol=0)
 
 
 def test_weights_reach_the_server_whole() -> None:

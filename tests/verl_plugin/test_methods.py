@@ -94,17 +94,37 @@ def test_bi_level_gae_is_whitened_over_tokens_and_returns_are_not(queue: None) -
 
 def test_the_kl_of_a_turns_tokens_is_part_of_its_reward(queue: None) -> None:
     """Every log-probability is .1 above the reference's, so a turn of n tokens earns .001 x .1 x n less."""
-    made = trainer_of("algo=turn_ppo", "algorithm.use_kl_in_reward=true", "algo.lam=0", "algo.gamma=0")
-    made.kl_ctrl_in_reward = core_algos.get_kl_controller(made.config.algorithm.kl_ctrl)
-    batch = batch_of("kl")
-    data = tq.kv_batch_get(keys=batch.keys, partition_id="kl", select_fields=["old_log_probs"])
-    reference = torch.nested.nested_tensor_from_jagged(
-        data["old_log_probs"].values() - 0.1, data["old_log_probs"].offsets()
-    )
-    fields = TensorDict({"ref_log_prob": reference}, batch_size=len(batch))
-    tq.kv_batch_put(keys=batch.keys, partition_id="kl", fields=fields)
+    made, batch = with_kl("kl", "algo=turn_ppo", "algo.lam=0", "algo.gamma=0")
     returns = turns_of(made._compute_advantage(batch, {}), "returns")
     assert returns["P_0"] == pytest.approx([0 - 2e-4, 1 - 3e-4]) and returns["P_2"] == pytest.approx([-2e-4, -3e-4])
+
+
+def test_the_kl_in_the_reward_is_in_the_episodes_term_and_not_in_that_of_states(queue: None) -> None:
+    """As in GiGPO's released code."""
+    made, batch = with_kl("kl-gigpo", "algo=gigpo")
+    plain = trainer_of("algo=gigpo")
+    for one, rows in ((made, batch), (plain, batch_of("no-kl"))):
+        one._compute_advantage(rows, {})
+    episode, both = (
+        torch.tensor([x for name in PATHS for x in made._layers[name][layer]])
+        - torch.tensor([x for name in PATHS for x in plain._layers[name][layer]])
+        for layer in ("grpo", "gigpo")
+    )
+    assert episode.abs().max() > 1e-4
+    torch.testing.assert_close(both, episode, atol=1e-6, rtol=0)
+
+
+def with_kl(partition: str, *words: str) -> tuple[Any, KVBatchMeta]:
+    """A trainer and rows whose log-probabilities are .1 above the reference's, at .001 a nat."""
+    made = trainer_of(*words, "algorithm.use_kl_in_reward=true")
+    made.kl_ctrl_in_reward = core_algos.get_kl_controller(made.config.algorithm.kl_ctrl)
+    batch = batch_of(partition)
+    data = tq.kv_batch_get(keys=batch.keys, partition_id=partition, select_fields=["old_log_probs"])
+    sampled = data["old_log_probs"]
+    reference = torch.nested.nested_tensor_from_jagged(sampled.values() - 0.1, sampled.offsets())
+    fields = TensorDict({"ref_log_prob": reference}, batch_size=len(batch))
+    tq.kv_batch_put(keys=batch.keys, partition_id=partition, fields=fields)
+    return made, batch
 
 
 def test_a_critic_is_trained_on_the_first_tokens_of_turns_and_on_no_muted_one(queue: None) -> None:

@@ -18,7 +18,7 @@ import sys
 import verl_plugin.rl
 from verl_plugin.cpu import quick_start
 from verl_plugin.hooks import HOOKS
-quick_start.begin(None)()
+quick_start.begin(None)
 assert not {name for name in sys.modules if name in ("ray", "torch", "verl")}, "nothing is started or imported early"
 print(verl_plugin.__file__, *sorted(HOOKS), sep="\\n")
 """

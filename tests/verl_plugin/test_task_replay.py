@@ -20,9 +20,13 @@ LOST = OUTCOMES.index("lost")
 
 
 @pytest.fixture
-def made(queue: None, monkeypatch: pytest.MonkeyPatch) -> TurngridTrainer:
+def balanced(queue: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """What balances a batch after us asks workers."""
     monkeypatch.setattr(PPOTrainer, "_balance_batch", lambda self, batch, metrics, **_: batch)
+
+
+@pytest.fixture
+def made(balanced: None) -> TurngridTrainer:
     made = trainer({"buffer": {"task_replay": {}}})
     learned(made, batch_of("first"), 1)
     return made
@@ -64,6 +68,15 @@ def test_a_failed_group_learns_from_a_stored_win(made: TurngridTrainer) -> None:
 
 def tokens(partition: str, key: str, field: str = "responses") -> torch.Tensor:
     return tq.kv_batch_get(keys=[key], partition_id=partition, select_fields=[field])[field][0]
+
+
+def test_a_win_brings_the_entropies_that_it_was_sampled_with(balanced: None) -> None:
+    made = trainer({"buffer": {"task_replay": {}}, "credit": {"aem": {}}})
+    learned(made, batch_of("entropies"), 1)
+    assert "entropy" in held(made)[0]["rows"][0]
+    learned(made, failed("entropies-later"), 2)
+    told = tokens("entropies-later", "P_3_0", "entropy")
+    assert torch.equal(told, tokens("entropies", "P_0_0", "entropy")) and told.any()
 
 
 def test_what_is_replayed_is_neither_logged_nor_stored_again(made: TurngridTrainer) -> None:

@@ -24,7 +24,7 @@ FOLDER_FLAGS = ("--config-dir", "-cd")
 OWN = {
     "train": ("sweep",),
     "play": ("watch", "delay", "split", "game"),
-    "evaluate": ("endpoint", "endpoint_model", "key_env", "at_once"),
+    "evaluate": ("endpoint", "endpoint_model", "key_env", "endpoint_tools", "at_once"),
 }
 WORDS = {"evaluate": ("base", "expert", "random")}
 CHOICES = {
@@ -33,6 +33,7 @@ CHOICES = {
     "demos.experience": ("world_model", "reflection"),
     "cluster.launcher": ("here", "slurm", "local_parallel"),
     "watch": ("true", "false"),
+    "endpoint_tools": ("true", "false"),
     "delay": ("0", "0.5", "1"),
     "game": ("1",),
     "at_once": ("16",),

@@ -21,6 +21,7 @@ from omegaconf import DictConfig
 
 from config import base
 from config.checks import budget, folders
+from config.checks.check import check
 from config.compose import composer, packages, search_path
 from config.errors import ConfigError
 from config.overrides import parse
@@ -29,6 +30,7 @@ from hydra_plugins import turngrid_sweeper
 from records.process.child import child_variables, die_with_parent
 from train.launch import launching
 from train.launch.sweep import Launch, prepare_launch, sweep_asked_for
+from train.launch.sweep_words import SweepWords
 
 _failed: list[str] = []
 _started = time.strftime("%Y-%m-%d_%H-%M-%S")
@@ -53,6 +55,8 @@ def ready(arguments: Sequence[str], args: argparse.Namespace) -> Callable[[], in
         return lambda: _start(launch, args, for_sweep)
     if args.shell_completion or args.hydra_help:  # what else stands there is for Hydra alone
         return lambda: _hydra(arguments)
+    if args.multirun and _dry(args.overrides):
+        return lambda: _list_grid(args)
     first, packages = _refuse_typos(args.overrides, args.config_dir)
     launcher = launching.hydra_arguments(first, args) if args.multirun else []
     return lambda: _hydra([*arguments, *packages, *launcher])
@@ -62,6 +66,25 @@ def _list(launch: Launch) -> int:
     from train.launch.sweep_table import dry_run_table
 
     print(dry_run_table(launch))
+    return 0
+
+
+def _dry(overrides: Sequence[str]) -> bool:
+    """Raises: ConfigError: ``dry_run`` is neither true nor false."""
+    return SweepWords([override for override in parse(overrides) if override.key_or_group == "dry_run"]).yes("dry_run")
+
+
+def _list_grid(args: argparse.Namespace) -> int:
+    """Raises: ConfigError: one of the runs could not be."""
+    from train.launch.sweep_table import grid_table
+
+    words = [text for text in args.overrides if not text.startswith(("dry_run", "hydra"))]
+    with composer(args.config_dir) as composed:
+        runs = [(run, composed(run)) for run in _grid(words)]
+    for _, config in runs:
+        check(config)
+    shared = set.intersection(*(set(run) for run, _ in runs))
+    print(grid_table([(launching.label(run, shared), config) for run, config in runs]))
     return 0
 
 
@@ -107,17 +130,22 @@ def _refuse_typos(overrides: list[str], config_dir: str | None) -> tuple[DictCon
 
 def _covering(overrides: list[str]) -> Iterator[list[str]]:
     """Runs of the sweep until every single override has been in one of them."""
+    seen: set[str] = set()
+    for run in _grid(overrides):
+        if not run or not seen.issuperset(run):
+            seen.update(run)
+            yield run
+
+
+def _grid(overrides: list[str]) -> list[list[str]]:
+    """Every run's overrides."""
     parse(overrides)  # a one-line answer to what cannot be read
     parsed = OverridesParser.create(GlobalHydra.instance().config_loader()).parse_overrides(overrides)
     # Ranges of an optimiser's are left out: only its sweeper knows what they hold
     parsed = [override for override in parsed if not override.is_sweep_override() or override.is_discrete_sweep()]
     if idle := next((o for o in parsed if o.is_sweep_override() and not [*o.sweep_iterator()]), None):
         raise ConfigError(f"{idle.input_line} matches nothing: write the values out, as in {idle.key_or_group}=A,B")
-    seen: set[str] = set()
-    for run in BasicSweeper.split_arguments(parsed, None)[0]:
-        if not run or not seen.issuperset(run):
-            seen.update(run)
-            yield list(run)
+    return [list(run) for run in BasicSweeper.split_arguments(parsed, None)[0]]
 
 
 @hydra.main(version_base="1.3", config_path=str(base.CONF), config_name="config")

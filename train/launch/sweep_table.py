@@ -1,8 +1,11 @@
-"""``dry_run=true``: the runs of a sweep, their folders and what they will take, before any of them starts."""
+"""``dry_run=true``: the runs of a sweep or a grid, their folders and what they will take, before any of them starts."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
 from omegaconf import DictConfig
 from rich.table import Table
@@ -11,7 +14,8 @@ from experiments.cost_estimate import calibrate, duration
 from experiments.cost_estimate.needs import needs
 from experiments.cost_estimate.throughput import machine
 from experiments.evaluation.run_table import plain_text
-from experiments.sweep.status import State
+from experiments.sweep.status import State, state
+from records.run_folder import run_name
 from tasks.budget import allocate_budget
 from train.launch.sweep import Launch
 
@@ -19,25 +23,51 @@ WIDTH = 160
 NOT_MEASURED = "not measured here: estimate=true on one of these runs measures it"
 
 
+@dataclass(frozen=True)
+class Row:
+    """A run, before it starts."""
+
+    label: str
+    folder: Path
+    config: DictConfig
+
+
 def dry_run_table(launch: Launch) -> str:
     """Runs in the order of their launch, then the totals. Hours are of one machine that does one run after the other."""
-    states = launch.states()
-    hours = [_hours(config) for config in launch.configs]
-    table = Table(title=f"{launch.sweep.title}: {launch.sweep.folder_name}", title_justify="left")
+    rows = [
+        Row(run.label, launch.output_dir / run.folder, config)
+        for run, config in zip(launch.sweep.runs, launch.configs, strict=True)
+    ]
+    return _listed(f"{launch.sweep.title}: {launch.sweep.folder_name}", rows, f"; record: {launch.folder}")
+
+
+def grid_table(runs: Sequence[tuple[str, DictConfig]]) -> str:
+    """The same of what a command line asks for without a sweep's file: labels and configs."""
+    rows = [
+        Row(label, Path(config.output_dir).expanduser().absolute() / run_name(config), config) for label, config in runs
+    ]
+    return _listed("The grid", rows, f"; folders are in {rows[0].folder.parent}")
+
+
+def _listed(title: str, rows: Sequence[Row], where: str) -> str:
+    states = [state(row.folder) for row in rows]
+    hours = [_hours(row.config) for row in rows]
+    table = Table(title=title, title_justify="left")
     for column in ("run", "state", "episodes", "hours", "folder"):
         table.add_column(column, overflow="fold")
-    for run, config, state, hour in zip(launch.sweep.runs, launch.configs, states, hours, strict=True):
-        table.add_row(run.label, state, f"{_episodes(config):,}", "?" if hour is None else f"{hour:.2f}", run.folder)
-    return "\n".join([plain_text([table], WIDTH).rstrip(), *_totals(launch, states, hours)])
+    for row, found, hour in zip(rows, states, hours, strict=True):
+        hours_told = "?" if hour is None else f"{hour:.2f}"
+        table.add_row(row.label, found, f"{_episodes(row.config):,}", hours_told, row.folder.name)
+    return "\n".join([plain_text([table], WIDTH).rstrip(), *_totals(rows, states, hours, where)])
 
 
-def _totals(launch: Launch, states: list[State], hours: list[float | None]) -> list[str]:
-    todo = [state is not State.FINISHED for state in states]
+def _totals(rows: Sequence[Row], states: list[State], hours: list[float | None], where: str) -> list[str]:
+    todo = [found is not State.FINISHED for found in states]
     known = [hour for hour, left in zip(hours, todo, strict=True) if left and hour is not None]
     unknown = sum(left for left in todo) - len(known)
-    played = sum(_episodes(config) for config, left in zip(launch.configs, todo, strict=True) if left)
-    counted = ", ".join(f"{count} {state}" for state, count in Counter(states).items())
-    lines = [f"{len(todo)} runs: {counted}", f"to play: {played:,} RL episodes; record: {launch.folder}"]
+    played = sum(_episodes(row.config) for row, left in zip(rows, todo, strict=True) if left)
+    counted = ", ".join(f"{count} {found}" for found, count in Counter(states).items())
+    lines = [f"{len(todo)} runs: {counted}", f"to play: {played:,} RL episodes{where}"]
     if known:
         lines.append(f"predicted: {sum(known):.1f} h for {len(known)} runs, one after the other, games made already")
     if unknown:

@@ -4,7 +4,6 @@ been deleted, verl starts its processes itself, one after another."""
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
 from importlib.util import find_spec
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -28,10 +27,8 @@ def changes() -> tuple[Change, ...]:
     return part.CHANGES if part else ()
 
 
-def begin(config: DictConfig) -> Callable[[], None]:
-    """Start what can be started before verl is imported; returns what waits until it has started."""
+def begin(config: DictConfig) -> None:
+    """Start what can be started before verl is imported."""
     part = _part("early_start")
-    if part is None:
-        return lambda: None
-    part.start(config)
-    return part.finish
+    if part:
+        part.start(config)

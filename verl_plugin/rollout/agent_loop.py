@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 import torch
+from omegaconf import DictConfig
 from pydantic import PrivateAttr
 from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopMetrics, AgentLoopOutput, register
 
@@ -41,10 +42,10 @@ class RowOutput(AgentLoopOutput):
     """verl's output of one row, with one reward a turn where verl would put one a row."""
 
     _rewards: list[float] = PrivateAttr(default_factory=list)
-    _turns: dict[str, torch.Tensor] = PrivateAttr(default_factory=dict)
+    _more: dict[str, torch.Tensor] = PrivateAttr(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
-        return {**super().as_dict(), "rm_scores": torch.tensor(self._rewards, dtype=torch.float32), **self._turns}
+        return {**super().as_dict(), "rm_scores": torch.tensor(self._rewards, dtype=torch.float32), **self._more}
 
 
 @register("turngrid")
@@ -64,6 +65,7 @@ class TurngridAgentLoop(AgentLoopBase):
         self.pool = pool or pool_of(env, legal=self.prompt_form.admissible)
         self.window = window_of(env, self.prompt_form, config.get(FORM))
         self.methods, self.on_batch = Chosen(slots_of(config, IN_ROLLOUT)), Chosen(slots_of(config, (*ON_BATCH, ALGO)))
+        self.full_entropies = entropies_wanted(config, self.on_batch)
         self.state, self.sent = state_wanted(config, self.on_batch), sorted(self.on_batch.reads())
         read = (self.methods.reads() | self.on_batch.reads()) - {self.reward.name}
         self.named = {name: named_reward(name) for name in sorted(read)}
@@ -112,7 +114,8 @@ class TurngridAgentLoop(AgentLoopBase):
         Raises:
             EpisodeFailed: environment or server failed at every try.
         """
-        policy = self._policy(sampling_params, sampler, entropies)
+        full = self.full_entropies and bool(spec.prompt)
+        policy = self._policy(sampling_params, sampler, entropies, full)
         episode = await run_with_retries(
             self.pool.open, lambda session: run_episode(policy, session, spec, self.codec.stream())
         )
@@ -126,11 +129,12 @@ class TurngridAgentLoop(AgentLoopBase):
         filters = self.on_batch.of("filter", step).values()
         return next((str(method.void) for method in filters if getattr(method, "stop", False)), "")
 
-    def _policy(self, sampling: dict[str, Any], sampler: Sampler, entropies: bool) -> ModelPolicy:
+    def _policy(self, sampling: dict[str, Any], sampler: Sampler, entropies: bool, full: bool) -> ModelPolicy:
         params = SamplingParams(
             sampling["temperature"], sampling["top_p"], sampling["top_k"], self.config.env.max_action_tokens
         )
-        return ModelPolicy(sampler, self.codec.decode, params, self.limit, self.config.seed, entropies=entropies)
+        asked = {"entropies": entropies, "full_entropies": full}
+        return ModelPolicy(sampler, self.codec.decode, params, self.limit, self.config.seed, **asked)
 
 
 def to_outputs(
@@ -152,9 +156,30 @@ def to_outputs(
     outputs = []
     for row, (first, last) in zip(rows, pairwise(ends), strict=True):
         output = _output(episode, row, episode.turns[first:last], episode.versions(first, last), reward_name)
-        output._turns = turn_fields(episode, first, last, state, named, tree, form) if state else {}
+        output._more = turn_fields(episode, first, last, state, named, tree, form) if state else {}
+        output._more |= entropies_of(episode.turns[first:last])
         outputs.append(output)
     return outputs
+
+
+def entropies_wanted(config: DictConfig, methods: Chosen) -> bool:
+    """Whether the server is to tell those of its tokens: ``methods`` of the update read them, and the trainer has no pass of its own to
+    find them (``config.method_settings``)."""
+    return "entropy" in methods.needs() and bool(config.algorithm.rollout_correction.bypass_mode)
+
+
+def entropies_of(turns: Sequence[Turn]) -> dict[str, torch.Tensor]:
+    """(T,) of a row, nats, 0 off its actions, as verl names what its own pass finds; nothing where nobody asked for them.
+
+    Raises:
+        ValueError: a token lacks its own.
+    """
+    if not any(turn.full_entropies for turn in turns):
+        return {}
+    if any(len(turn.full_entropies) != len(turn.action_ids) for turn in turns):
+        raise ValueError("the rollout server did not tell the entropy of every token")
+    found = [number for turn in turns for number in turn.full_entropies + [0.0] * len(turn.context_ids)]
+    return {"entropy": torch.tensor(found, dtype=torch.float32)}
 
 
 def _output(

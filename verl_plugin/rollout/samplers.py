@@ -130,5 +130,5 @@ def _found(replica: int) -> Any:
 def _sample(request: SampleRequest, answer: GenResult) -> Sample | Exception:
     if answer.stop_reason == TOO_LONG:
         return RequestTooLong(f"{request.request_id}: {len(request.prompt_ids)} + {request.max_tokens} tokens")
-    entropies = tuple(answer.entropies)
-    return Sample(tuple(answer.token_ids), tuple(answer.log_probs), answer.step or 0, entropies=entropies)
+    told = {"entropies": tuple(answer.entropies), "full_entropies": tuple(answer.full_entropies)}
+    return Sample(tuple(answer.token_ids), tuple(answer.log_probs), answer.step or 0, **told)

@@ -179,12 +179,16 @@ class Methods(Base):
             self._replay = buffer.take(self.global_steps)
             wanted = buffer.wanted(turns, advantages, self.global_steps)
             chosen = [episode for episode in wanted if turns.episodes[episode] not in self._replaced]
-            more = rows.recorded if hasattr(buffer, "replace") else ()
+            more = (*rows.recorded, *self._told_of_tokens()) if hasattr(buffer, "replace") else ()
             buffer.offer(self.global_steps, replay.stored(rows.batch, turns, chosen, self.global_steps, more), turns)
             told = {"episodes": len(buffer), "replayed": len(self._replay)}
             if self._replay:
                 told["age"] = sum(self.global_steps - episode.step for episode in self._replay) / len(self._replay)
             metrics |= {f"buffer/{name}/{key}": float(count) for key, count in told.items()}
+
+    def _told_of_tokens(self) -> tuple[str, ...]:
+        """Fields of a row that the rollouts may have told beside its log-probs, and a method needs."""
+        return ("entropy",) if "entropy" in self._methods.needs() else ()
 
     # ---- update
 

@@ -40,7 +40,7 @@ class EpisodeView {
       ["tokens", `${count(episode.ids.length + tokens("window"))} prompt, ${count(tokens("action"))} ${episode.turns.every((turn) => turn.sampled) ? "sampled" : "given"}, ${count(tokens("context"))} environment`],
       ["branched off from sample", row.parent ?? ""], ["told besides", episode.guidance], ["learned from", episode.learned ? "" : "no"],
       ["learned from again in", episode.again.map(([step, advantage]) => `step ${step}${advantage === null ? ", in another's place" : ` (advantage ${signed(advantage)})`}`).join(", ")],
-      ["in its place was learned from", episode.replaced === null ? "" : `an episode of step ${episode.replaced}`],
+      ["in its place was learned from", row.replaced === null ? "" : `an episode of step ${row.replaced}`],
       ...Object.entries(row.rewards).map(([name, total]) => [`reward ${name}`, signed(total)]),
       ...Object.entries(episode.shaping).map(([name, number]) => [`shaping ${name}`, signed(number)]),
     ];

@@ -7,14 +7,17 @@ const STEP = [46, 26]; // pixels from one depth to the next, from one node to th
 const graphOf = (members) => {
   const branched = members.some(({ row }) => row.parent !== null);
   const graph = { branched, nodes: new Map(), edges: new Map(), paths: new Map() };
-  for (const member of members) {
+  for (const member of branched ? fromTheRoots(members) : members) {
     const keys = branched ? branchKeys(member, graph) : [...member.episode.turns.map((turn, place) => (turn.summary ? `summary ${member.row.sample} ${place}` : turn.seen)), `end: ${member.episode.final}`];
     graph.paths.set(member.row.number, keys);
     keys.forEach((key, depth) => visit(graph, key, depth, member));
-    member.episode.turns.forEach((turn, place) => (turn.shared ? null : pass(graph, keys[place], keys[place + 1], turn, member.advantages[place])));
+    member.episode.turns.forEach((turn, place) => pass(graph, keys[place], keys[place + 1], turn, member.advantages[place]));
   }
   return branched ? inLanes(graph, lanes(members)) : inColumns(graph);
 };
+
+// A branch was sampled after its parent; in the record those that are learned from come first.
+const fromTheRoots = (members) => [...members].sort((one, other) => one.row.sample - other.row.sample);
 
 // A branch has its parent's nodes as far as it shares its turns.
 const branchKeys = ({ row, episode }, graph) => {
@@ -36,7 +39,7 @@ const visit = (graph, key, depth, { row, episode }) => {
 const pass = (graph, from, to, turn, advantage) => {
   const key = JSON.stringify([from, to, turn.action]);
   const edge = graph.edges.get(key) ?? { from, to, action: turn.action, count: 0, advantages: [] };
-  edge.count += 1;
+  edge.count += turn.shared ? 0 : 1; // sampled once, and learned from in each branch
   if (advantage !== undefined) edge.advantages.push(advantage);
   graph.edges.set(key, edge);
 };

@@ -59,7 +59,8 @@ class List {
   row(row, place) {
     const { mark, label } = OUTCOMES[row.outcome];
     const flat = this.store.flat(row) && "no signal";
-    const where = [row.step ? `step ${row.step}` : row.stage, row.step || row.sample ? `sample ${row.sample}` : null, flat];
+    const sample = (row.step || row.sample) && `sample ${row.sample}`;
+    const where = [row.step ? `step ${row.step}` : row.stage, sample, flat, row.replaced !== null && "replaced"];
     const rewards = Object.entries(row.rewards);
     return el("div", { class: "row", role: "option", "aria-selected": row.number === this.current, "data-number": row.number,
       style: `top: ${place * ROW}px` },

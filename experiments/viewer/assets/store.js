@@ -101,7 +101,7 @@ const groupKey = (row) => [gameKey(row), row.stage, row.step].join("\n");
 
 const isFlat = (group) => {
   const learned = group.filter((row) => row.stage === "training" && row.trained !== null);
-  return learned.length > 1 && learned.every((row) => row.trained === learned[0].trained);
+  return learned.length > 1 && learned.every((row) => row.trained === learned[0].trained && row.replaced === null);
 };
 
 const placeOf = (row) => [row.run, row.stage].join("\n");

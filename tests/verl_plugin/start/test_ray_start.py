@@ -71,3 +71,21 @@ def test_it_gives_up_in_the_end_and_on_anything_else_at_once(message: str, attem
         assert len(slow.asked) == attempts
     finally:
         slow.end()
+
+
+SMALL = """
+import benchmarks.ray_on_cpu, os, psutil, ray
+from verl_plugin.cpu.start.ray_start import start_ray
+
+start_ray({"address": "local", "num_cpus": 1, "object_store_memory": 80_000_000, "include_dashboard": False})
+told = ray.remote(os.getenv).options(runtime_env={"env_vars": {"LAMP": "on"}}).remote("LAMP")
+print(ray.get(told))
+ours = [" ".join(process.cmdline()) for process in psutil.Process().children(recursive=True)]
+print([name for name in ("monitor.py", "dashboard.py", "log_monitor.py") if any(f"/{name} " in line for line in ours)])
+ray.shutdown()
+"""
+
+
+def test_rays_own_processes_that_are_of_use_and_no_others() -> None:
+    done = subprocess.run([sys.executable, "-c", SMALL], check=False, capture_output=True, text=True, timeout=300)
+    assert done.stdout.splitlines()[-2:] == ["on", "['log_monitor.py']"], done.stderr

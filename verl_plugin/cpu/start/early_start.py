@@ -10,18 +10,17 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from threading import Thread
 from typing import Any
 
 import ray
 from omegaconf import DictConfig, OmegaConf
 
+from verl_plugin.cpu.start import one_queue
 from verl_plugin.cpu.start.ray_start import ray_settings, start_ray
 from verl_plugin.rollout.agent_shell import AgentShell
 from verl_plugin.servers.transformers_server.spare_weights import keeper_name
 
 _started: list[Any] = []  # Ray ends an actor when nobody holds it
-_queue: Thread | None = None
 
 
 def start(config: DictConfig) -> None:
@@ -35,22 +34,8 @@ def start(config: DictConfig) -> None:
         shell: Any = ray.remote(AgentShell).options(name=keeper_name(index)).remote()
         shell.open_pool.remote(env, bool(config.prompt.admissible))
         _started.append(shell)
-    _start_queue(config)
+    if one_queue.fits(config.transfer_queue):
+        _started.append(one_queue.start(config.transfer_queue))
     if rollout.name == "transformers":
         launch = importlib.import_module("verl_plugin.servers.transformers_server.launch")
         _started.append(launch.start(0, config.actor_rollout_ref.model.path, rollout))
-
-
-def _start_queue(config: DictConfig) -> None:
-    """Bring up the transfer queue's two actors, one after the other, while the main thread goes on importing: the longest
-    chain of all."""
-    global _queue
-    queue = importlib.import_module("transfer_queue")  # not in the thread: two threads must not import torch at once
-    _queue = Thread(target=queue.init, args=[config.transfer_queue], name="transfer queue")
-    _queue.start()
-
-
-def finish() -> None:
-    """Wait for what runs in the background; verl finds the queue there and joins it."""
-    if _queue is not None:
-        _queue.join()

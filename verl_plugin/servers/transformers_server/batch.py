@@ -11,7 +11,7 @@ from rollouts.sampling import SampleRequest
 from verl_plugin.servers.transformers_server.key_values import KeyValues
 from verl_plugin.servers.transformers_server.packing import Packing, Span
 from verl_plugin.servers.transformers_server.results import GenResult
-from verl_plugin.servers.transformers_server.sampling import Rules, draw, top_entropies, uniforms
+from verl_plugin.servers.transformers_server.sampling import Rules, draw, full_entropies, top_entropies, uniforms
 
 Forward = Callable[[torch.Tensor, Packing], torch.Tensor]
 
@@ -41,7 +41,7 @@ class Batch:
         self.rows = self._tensor(range(len(requests)))  # the request of each
         self.tokens = self.rows.new_zeros((len(requests), longest))
         self.logprobs = torch.zeros_like(self.tokens, dtype=torch.float32)
-        self.entropies = torch.zeros_like(self.logprobs)
+        self.entropies, self.full_entropies = torch.zeros_like(self.logprobs), torch.zeros_like(self.logprobs)
         self.counts = torch.zeros_like(self.rows)
 
     def _tensor(self, data: Sequence[int] | np.ndarray) -> torch.Tensor:
@@ -92,6 +92,8 @@ class Batch:
         self.counts[self.rows] = step + 1
         if any(request.entropies for request in self.requests):
             self.entropies[self.rows, step] = top_entropies(logits, self.rules)
+        if any(request.full_entropies for request in self.requests):
+            self.full_entropies[self.rows, step] = full_entropies(logits, self.rules)
 
     def _keep(self, going_on: torch.Tensor) -> None:
         """Go on with these rows only."""
@@ -101,10 +103,15 @@ class Batch:
     def _answers(self) -> list[GenResult]:
         """Put away what was read, too: all but each answer's last token, which was never fed."""
         eos, answers = set(self.eos.tolist()), []
-        sampled = zip(self.counts.tolist(), self.tokens.tolist(), self.logprobs.tolist(), self.entropies.tolist())
+        columns = (self.counts, self.tokens, self.logprobs, self.entropies, self.full_entropies)
+        sampled = zip(*(column.tolist() for column in columns))
         for request, stretch, (count, tokens, *numbers) in zip(self.requests, self.stretches, sampled, strict=True):
-            ids, (logprobs, entropies) = tokens[:count], (row[:count] for row in numbers)
+            ids, (logprobs, top, full) = tokens[:count], (row[:count] for row in numbers)
             self.memory.put(request.request_id, stretch, [*request.prompt_ids, *ids[:-1]])
             reason = "eos" if ids[-1] in eos else "length"
-            answers.append(GenResult(ids, logprobs, reason, entropies if request.entropies else ()))
+            told = {
+                "entropies": top if request.entropies else (),
+                "full_entropies": full if request.full_entropies else (),
+            }
+            answers.append(GenResult(ids, logprobs, reason, **told))
         return answers

@@ -78,6 +78,12 @@ def top_entropies(logits: torch.Tensor, rules: Rules) -> torch.Tensor:
     return -(top.exp() * top).sum(-1) / math.log(size)
 
 
+def full_entropies(logits: torch.Tensor, rules: Rules) -> torch.Tensor:
+    """Nats, of the whole temperature-scaled distribution, as verl's trainer has them: (rows, vocabulary) -> (rows,)."""
+    logprobs = torch.log_softmax(logits.float() / rules.scale, dim=-1)
+    return -(logprobs.exp() * logprobs).sum(-1)
+
+
 def restrict(weights: torch.Tensor, rules: Rules) -> torch.Tensor:
     """Zero what top-k and top-p leave out: the k likeliest, then the fewest of those that reach the share p."""
     ordered, index = weights.sort(dim=-1, descending=True, stable=True)

@@ -1,0 +1,95 @@
+"""Does a rating tell what a method gains? ``python -m experiments.credit_quality.predicts`` on finished runs."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+from finished_run import ONE_OF_TWO
+
+from experiments.credit_quality.intervals import Interval
+from experiments.credit_quality.predicts import main, markdown, of_mean, predicted, rank_correlation
+from experiments.credit_quality.results import Results
+from experiments.evaluation.result import RunResult, StageResult
+
+RATED = {"grpo": 0.3, "gigpo": 0.35, "salt": 0.4, "graft": 0.6, "hgpo": 0.1}
+WON = {"grpo": 110, "gigpo": 105, "salt": 120, "graft": 130, "hgpo": 90}  # of 200 games, base 100
+
+
+def results(folder: Path) -> Path:
+    row = {name: Interval(value, value - 0.1, value + 0.1) for name, value in RATED.items()}
+    alike = dict.fromkeys(RATED, Interval(math.nan, math.nan, math.nan))
+    about = {"env": "textworld", "task": "w2-o3-q4"}
+    Results(about, {}, {"r": row, "adam": alike}, "grpo", {"r": row}, ()).write(folder)
+    return folder / "results.json"
+
+
+def finished(folder: Path, algo: str, seed: int, won: int, task: str = "w2-o3-q4") -> str:
+    run = folder / f"{algo}-{seed}-{task}"
+    run.mkdir()
+    stages = [
+        StageResult("base", "tiny", **{**ONE_OF_TWO, "successes": 100, "games": 200}),
+        StageResult("rl", "rl/model", **{**ONE_OF_TWO, "successes": won, "games": 200}),
+    ]
+    RunResult(run.name, str(run), seed, stages, 0.0).write(run)
+    (run / "config.yaml").write_text(f"algo: {{name: {algo}}}\nenv: {{name: textworld, task: {task}}}\n")
+    return str(run)
+
+
+def test_gains_are_of_seeds_and_measures_by_rank(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    runs = [finished(tmp_path, name, seed, won + 2 * seed) for name, won in WON.items() for seed in (1, 2, 3)]
+    unrated = finished(tmp_path, "rloo", 1, 100)
+    assert main([str(results(tmp_path)), *runs, unrated]) == 0
+    printed = capsys.readouterr()
+    assert "left out: rloo" in printed.err
+    # graft gained 16, 17 and 18 points: 17, and 4.303 (Student, 2 degrees) x 1 / sqrt(3) = 2.48
+    assert "| `graft` | 3 | 17.0 (14.5 to 19.5) | 10.0 (10.0 to 10.0) | 0.60 (0.50 to 0.70) |" in printed.out
+    assert [line.split("`")[1] for line in printed.out.splitlines()[2:7]] == ["graft", "salt", "grpo", "gigpo", "hgpo"]
+    assert "adam" not in printed.out
+
+
+def test_spearmans_by_hand() -> None:
+    """Ranks 2 3 4 5 1 and 3 2 4 5 1: 1 - 6 (1 + 1) / (5 x 24) = 0.9; z = 1.472, and its error sqrt(1.405 / 2) = 0.838."""
+    found = rank_correlation(list(RATED.values()), list(WON.values()))
+    assert found.estimate == pytest.approx(0.9)
+    assert found.low == pytest.approx(math.tanh(1.4722 - 1.96 * 0.8382), abs=1e-3)
+    assert found.high == pytest.approx(math.tanh(1.4722 + 1.96 * 0.8382), abs=1e-3)
+    assert rank_correlation([1.0, 2, 3, 4], [1.0, 2, 3, 4]).estimate == pytest.approx(1)
+    assert math.isnan(rank_correlation([1.0, 1, 1, 1], [1.0, 2, 3, 4]).estimate)
+
+
+def test_one_seed_has_no_bounds(tmp_path: Path) -> None:
+    assert math.isnan(of_mean([0.1]).low)
+    table = Results.read(results(tmp_path))
+    gains = {name: {0: won / 200 - 0.5} for name, won in WON.items()}
+    assert "| `salt` | 1 | 10.0 | 5.0 |" in markdown(table, gains)
+    assert predicted(table, gains)["r"].estimate == pytest.approx(0.9)
+
+
+@pytest.mark.parametrize(
+    ("case", "words"),
+    [
+        ("nothing", "name the results"),
+        ("no file", "is no file"),
+        ("unfinished", "is no finished run"),
+        ("twice", "another run with seed 1"),
+        ("task", "was trained on textworld w2-o3-q8, and rated was textworld w2-o3-q4"),
+        ("few", "takes 4 or more"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(
+    case: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rating, run = str(results(tmp_path)), finished(tmp_path, "grpo", 1, 100)
+    (tmp_path / "empty").mkdir()
+    given = {
+        "nothing": [rating],
+        "no file": ["there/is/none.json", run],
+        "unfinished": [rating, str(tmp_path / "empty")],
+        "twice": [rating, run, run],
+        "task": [rating, finished(tmp_path, "grpo", 1, 100, "w2-o3-q8")],
+        "few": [rating, run],
+    }
+    assert main(given[case]) == 2
+    assert words in capsys.readouterr().err
