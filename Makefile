@@ -7,8 +7,8 @@ ARGS ?=
 TURNGRID_ARGS ?=
 PY := .venv/bin/python
 INSTALL := -m pip --disable-pip-version-check --no-input -qq install
-# pip is quiet for minutes: the seconds are counted while it works.
-CLOCK := { while sleep 2 > /dev/null 2>&1; do printf '\r  %s s ' $$SECONDS >&2; done; } & trap "kill $$!; printf '\r' >&2" EXIT;
+# pip is quiet for minutes: at a terminal the seconds are counted while it works.
+CLOCK := { while sleep 2 > /dev/null 2>&1; do [ ! -t 2 ] || printf '\r  %s s ' $$SECONDS >&2; done; } & trap "kill $$!; [ ! -t 2 ] || printf '\r' >&2" EXIT;
 PIP := $(CLOCK) $(PY) $(INSTALL)
 # Environments of their own, beside .venv: their pins are others.
 VLLM_PY := .venv-vllm/bin/python

@@ -170,7 +170,8 @@ def refuse_flattened_nodes(config: DictConfig, overrides: Sequence[Override]) ->
 
 def _about_node(node: str, overrides: Iterable[Override]) -> str:
     value = next((o.value() for o in overrides if o.key_or_group == node), None)
-    group = next((group for group, owner in NODE_OF_GROUP.items() if owner == node), None)
+    meant_by = {owner: group for group, owner in NODE_OF_GROUP.items()} | {"algorithm": "algo"}
+    group = meant_by.get(node)
     if group:
         return f"{node} is a node of settings; did you mean {group}={value if value is not None else 'NAME'}?"
     return f"{node} is a node of settings, which cannot be replaced or removed; set its keys: {node}.KEY=VALUE"

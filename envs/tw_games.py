@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import importlib.metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,11 +22,9 @@ class TextWorldGames(Environment):
     )
     lists_actions = True
 
-    @property
+    @functools.cached_property
     def version(self) -> str:
-        from envs.tw_making import VERSION
-
-        return VERSION
+        return f"textworld-{importlib.metadata.version('textworld')}-2"
 
     def env(self, *, legal: bool = False, expert: bool = False) -> TextEnv:
         from envs.tw_env import TextWorldEnv

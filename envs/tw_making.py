@@ -22,7 +22,6 @@ from envs.tw_inform import compile_story
 from envs.tw_text import goal_text
 from envs.types import TaskRef
 
-VERSION = f"textworld-{textworld.__version__}-2"
 _SERIAL = slice(0x12, 0x18)  # Z-machine header: six characters of the compilation date
 
 

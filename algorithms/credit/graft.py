@@ -33,16 +33,12 @@ class Graft:
             over all turns that answered s, which is the value of the policy that sampled them.
         scale: give the batch's turns the standard deviation of the advantages that were there, so that a learning rate of theirs fits.
         bootstrap_truncated: false: V is 0 after an episode that was cut off too, as its return was; unless said it goes on.
-        turns_left: true: V depends on the turns that are left too, of as many as the batch's longest episode has. How often what
-            follows a state is still counted over all turns that answered it, whenever. Nothing follows the last turn, so
-            ``bootstrap_truncated`` changes nothing.
     """
 
     gamma: float = 0.95
     backup: str = "max"
     scale: bool | None = None
     bootstrap_truncated: bool | None = None
-    turns_left: bool | None = None
 
     needs: ClassVar[Needs] = frozenset()
     grains: ClassVar[frozenset[str]] = frozenset({"turn", "episode"})
@@ -53,33 +49,23 @@ class Graft:
         in_range(0, 1, gamma=self.gamma)
         if self.backup not in BACKUPS:
             raise ValueError(f"backup={self.backup} must be max or mean")
-        if self.turns_left and self.backup != "mean":
-            raise ValueError("turns_left=true needs backup=mean")
 
     def __call__(self, turns: Turns, advantages: Tensor) -> Tensor:
         mask = turns.mask.numpy()
         if not mask.any():
             return advantages.clone()
-        gain = self._gain(turns, mask)
-        if self.scale and gain.std() > TOLERANCE:
-            gain *= advantages[turns.mask].double().numpy().std() / gain.std()
-        found = advantages.clone()
-        found[turns.mask] = torch.from_numpy(gain).to(found.dtype)
-        return found
-
-    def _gain(self, turns: Turns, mask: np.ndarray) -> np.ndarray:
-        """(turns,) float64"""
         episode, turn = mask.nonzero()
         reward = turns.reward.numpy()[mask]
         state, after = _nodes(turns.group.numpy()[episode], turns.state.numpy()[mask], turns.after.numpy()[mask])
-        cut_off = self.bootstrap_truncated is False and not self.turns_left
-        terminal = np.isin(turns.outcome.numpy()[episode], TERMINAL) | cut_off
-        goes_on = ~((turn == turns.last.numpy()[episode]) & terminal)
-        if self.turns_left:
-            by_turn = _values_by_turn(state, after, reward, goes_on, self.gamma, mask.shape[1])
-            return reward + self.gamma * goes_on * by_turn[turn + 1, after] - by_turn[turn, state]
-        value = _values(state, turns.action.numpy()[mask], after, reward, goes_on, self.gamma, self.backup)
-        return reward + self.gamma * goes_on * value[after] - value[state]
+        terminal = np.isin(turns.outcome.numpy()[episode], TERMINAL) | (self.bootstrap_truncated is False)
+        ended = (turn == turns.last.numpy()[episode]) & terminal
+        value = _values(state, turns.action.numpy()[mask], after, reward, ~ended, self.gamma, self.backup)
+        found = advantages.clone()
+        gain = reward + self.gamma * ~ended * value[after] - value[state]
+        if self.scale and gain.std() > TOLERANCE:
+            gain *= advantages[turns.mask].double().numpy().std() / gain.std()
+        found[turns.mask] = torch.from_numpy(gain).to(found.dtype)
+        return found
 
 
 def _nodes(group: np.ndarray, state: np.ndarray, after: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -124,18 +110,4 @@ def _values(
         value[actor] = best
         if np.abs(best - before).max() <= TOLERANCE:
             break
-    return value
-
-
-def _values_by_turn(
-    state: np.ndarray, after: np.ndarray, reward: np.ndarray, goes_on: np.ndarray, gamma: float, longest: int
-) -> np.ndarray:
-    """(longest + 1, nodes) V of each node after so many turns: the mean over all turns that answered it, whenever, of
-    r + gamma V(s') one turn later; 0 where no turn is left. Arguments as of ``_values``."""
-    nodes = max(state.max(), after.max()) + 1
-    visits = np.bincount(state, minlength=nodes).clip(min=1)
-    value = np.zeros((longest + 1, nodes))
-    for played in reversed(range(longest)):
-        worth = reward + gamma * goes_on * value[played + 1, after]
-        value[played] = np.bincount(state, worth, minlength=nodes) / visits
     return value

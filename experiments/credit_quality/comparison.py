@@ -14,7 +14,8 @@ from experiments.credit_quality.intervals import Interval
 from experiments.credit_quality.page import summary
 from experiments.credit_quality.results import Results, markdown, shown
 
-METHODS = ("grpo", "gigpo", "hgpo", "mt_grpo", "salt", "ppo", "turn_ppo", "graft", "graft:turns_left=true")
+METHODS = ("grpo", "gigpo", "hgpo", "mt_grpo", "salt", "ppo", "turn_ppo", "graft", "graft:state=history")
+BETTER = METHODS[-2:]  # how much better than the method that results are against
 Settings = Mapping[str, Results]
 
 
@@ -42,16 +43,16 @@ def settings(found: Settings) -> str:
 
 
 def compared(found: Settings, measure: str) -> str:
-    """A row a setting, a column a method, and paired differences from the method that the results are ``against``."""
+    """A row a setting, a column a method, and of ``r`` paired differences."""
+    better = BETTER if measure == "r" else ()  # GRPO's ``r_inside`` is 0
     (against,) = {one.against for one in found.values()}
-    others = ("grpo", METHODS[-1])
     return _table(
-        ["setting", *(f"`{name}`" for name in METHODS), *(f"`{name}` less `{against}`" for name in others)],
+        ["setting", *(f"`{name}`" for name in METHODS), *(f"`{name}` less `{against}`" for name in better)],
         [
             [
                 f"`{setting}`",
                 *(_short(one.methods[measure].get(name)) for name in METHODS),
-                *(_short(one.differences[measure][name]) for name in others),
+                *(_short(one.differences[measure][name]) for name in better),
             ]
             for setting, one in found.items()
         ],

@@ -131,29 +131,7 @@ def test_where_nothing_follows_an_episode_that_was_cut_off() -> None:
     assert first == pytest.approx([0 - 0.45]) and second == pytest.approx([0.45, 0.0])  # V(A) = (0 + 0.9) / 2
 
 
-def test_with_the_turns_that_are_left() -> None:
-    """Of three turns, from A one stays half of the time and else wins: V(A) with 1, 2, 3 turns left is 1/2, 3/4, 7/8. The first
-    episode's last turn was at an A that nothing can follow any more, and an unseen end is worth 0."""
-    turns = table(("P", "A x A x A x A", [0, 0, 0], "out_of_turns"), *[("P", "A y B", [1], "won")] * 3)
-    found = graft(turns, gamma=1.0, backup="mean", turns_left=True)
-    assert found == [pytest.approx([3 / 4 - 7 / 8, 1 / 2 - 3 / 4, 0 - 1 / 2]), *[pytest.approx([1 / 8])] * 3]
-    discounted = graft(turns, gamma=0.8, backup="mean", turns_left=True, bootstrap_truncated=False)
-    one, two = 0.5, 0.5 + 0.5 * 0.8 * 0.5
-    assert discounted[0][1:] == pytest.approx([0.8 * one - two, 0 - one])
-
-
-def test_turns_that_are_left_add_up_to_the_return_less_the_value_of_the_start() -> None:
-    turns = example_x()
-    found = Graft(gamma=1.0, backup="mean", turns_left=True)(turns, torch.zeros(turns.mask.shape, dtype=torch.float64))
-    start = turns.score - (found * turns.mask).sum(dim=1)
-    for group in turns.group.unique():
-        assert start[turns.group == group].std() < 1e-9  # all of a group begin in one state
-    assert start.mean().abs() > 0.1
-
-
 def test_its_settings() -> None:
-    with pytest.raises(ValueError, match="turns_left=true needs backup=mean"):
-        Graft(turns_left=True)
     with pytest.raises(ValueError, match=r"gamma=1.5 must lie in \[0, 1\]"):
         Graft(gamma=1.5)
     with pytest.raises(ValueError, match="backup=median must be max or mean"):

@@ -2,7 +2,7 @@
 
 import re
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
 
@@ -21,7 +21,6 @@ from tasks.mixture import shares
 ROOT = Path(__file__).parents[2]
 PAGES = {name: (ROOT / "docs" / f"{name}.md").read_text() for name in ("mixtures", "curriculum")}
 ALL = "\n".join(PAGES.values())
-EXAMPLES = re.findall(r"```python\n(.*?)```", ALL, re.DOTALL)
 BLOCKS = re.findall(r"```bash\n(.*?)```", ALL, re.DOTALL)
 COMMANDS = [line for block in BLOCKS for line in block.replace("\\\n", " ").splitlines()]
 
@@ -30,11 +29,6 @@ COMMANDS = [line for block in BLOCKS for line in block.replace("\\\n", " ").spli
 def composed() -> Iterator[Composer]:
     with composer() as compose:
         yield compose
-
-
-@pytest.mark.parametrize("example", EXAMPLES)
-def test_the_examples_run(example: str, output_of: Callable[[str], str]) -> None:
-    assert output_of(example)
 
 
 @pytest.mark.parametrize("command", COMMANDS)

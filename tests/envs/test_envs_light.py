@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -37,3 +38,10 @@ def test_the_light_rooms_import_nothing_heavy():
 def test_what_a_driver_imports_leaves_textworld_alone(module):
     """TextWorld takes a second or more to import: only workers and makers pay for it."""
     assert "textworld" not in fresh(f"import sys, {module}\nprint(*sys.modules)")
+
+
+def test_a_games_address_in_the_cache_is_known_without_textworld():
+    """A run whose games are there need not import what makes them."""
+    make = "import sys\nfrom envs.registry import make_environment\n"
+    told = fresh(f"{make}print(make_environment('textworld').version, 'textworld' in sys.modules)")
+    assert told == {f"textworld-{metadata.version('textworld')}-2", "False"}

@@ -54,6 +54,7 @@ TYPOS = {
     "model_engine=megatron": ["model_engine", "nothing"],
     "actor@actor_rollout_ref.actor=megatron_actor": ["actor@actor_rollout_ref.actor", "nothing"],
     "data=3": ["data.KEY=VALUE"],
+    "algorithm=gigpo": ["did you mean algo=gigpo?"],
     "~env": ["textworld"],
     "credit.gigpo.weight=0.5": [
         "credit.gigpo.weight is a setting of credit=gigpo, which is not chosen: add credit=[gigpo]"

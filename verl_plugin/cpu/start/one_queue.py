@@ -7,7 +7,9 @@ asked through sockets by threads of theirs, wherever they live; of the controlle
 from __future__ import annotations
 
 import importlib
+import sys
 from importlib import resources
+from types import ModuleType
 from typing import Any
 
 import ray
@@ -33,6 +35,7 @@ class OneQueue:
     """Looks like the controller's actor to ``transfer_queue.init``, which joins a queue that is there."""
 
     def __init__(self, queue: DictConfig) -> None:
+        _import_tensordict()
         defaults = OmegaConf.load(str(resources.files("transfer_queue") / "config.yaml"))
         self._config: Any = OmegaConf.merge(OmegaConf.create({}, flags={"allow_objects": True}), defaults, queue)
         about, storage = self._config.controller, self._config.backend.SimpleStorage
@@ -51,3 +54,15 @@ class OneQueue:
 def _class(module: str, name: str) -> Any:
     """The plain class behind an actor's."""
     return getattr(importlib.import_module(module), name).__ray_metadata__.modified_class
+
+
+def _import_tensordict() -> None:
+    """Without torch's compiler, 70 MiB and a core-second for two names: one marks a function for the compiler, one does nothing
+    unless compiled. Whoever asks for the compiler later gets the real one."""
+    stand_in = ModuleType("torch._dynamo")
+    stand_in.assume_constant_result = lambda function: function  # type: ignore[attr-defined]
+    stand_in.graph_break = lambda msg="": None  # type: ignore[attr-defined]
+    importlib.import_module("torch")
+    if sys.modules.setdefault(stand_in.__name__, stand_in) is stand_in:
+        importlib.import_module("tensordict")
+        del sys.modules[stand_in.__name__]
