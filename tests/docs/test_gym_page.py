@@ -7,7 +7,6 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,7 +18,6 @@ from envs.textarena import KNOWN
 
 ROOT = Path(__file__).parents[2]
 GYM, TEXTARENA, PLAY = ((ROOT / "docs" / f"{name}.md").read_text() for name in ("gym", "textarena", "play"))
-EXAMPLE = re.compile(r"```python\n(.*?)```", re.DOTALL)
 TRANSCRIPT = re.compile(r"```bash\npython -m train\.play ([^#\n]*)\n```\n\n```text\n(.*?)```", re.DOTALL)
 COMMAND = re.compile(r"^python -m train(\.play)? ([^#<\n]+)", re.MULTILINE)
 
@@ -31,11 +29,6 @@ def run(folder: Path, cache: Path, *arguments: str, says: str | None = None) -> 
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
-
-
-@pytest.mark.parametrize("example", [*EXAMPLE.findall(GYM), *EXAMPLE.findall(TEXTARENA)])
-def test_the_examples_run(example: str, output_of: Callable[[str], str]) -> None:
-    assert output_of(example)
 
 
 def test_the_transcript_is_what_happens(tmp_path: Path, game_cache: Path) -> None:
