@@ -31,6 +31,7 @@ def one_process() -> Iterator[None]:
 
 
 _running: list[pytest.Item | None] = [None, None]  # a test, and the one after it
+_left_running: list[str] = []
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -53,20 +54,21 @@ def _with_queue(item: pytest.Item) -> bool:
 def ray_session() -> Iterator[None]:
     import ray  # not for the files that need none
 
-    if not ray.is_initialized():  # else handed on
+    if not _left_running:
         _start_ray()
     yield
-    if not _handed_on():
+    _left_running[:] = ["Ray"] if _handed_on() else []
+    if not _left_running:
         ray.shutdown()
 
 
 def _start_ray() -> None:
-    import ray
+    from verl_plugin.cpu.start.ray_start import small_ray
 
     environment = {"PYTHONPATH": ":".join(map(str, PLACES)), "OMP_NUM_THREADS": "1", "VERL_PLATFORM": "cpu"}
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_prestart_worker_first_driver", "0")  # two processes that no test would use
-        ray.init(
+        small_ray(
             address="local",
             num_cpus=4,
             num_gpus=1,

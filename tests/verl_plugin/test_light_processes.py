@@ -31,3 +31,9 @@ def test_verls_port_task_and_load_balancer_travel_without_verl() -> None:
     sent = subprocess.run([sys.executable, "-c", PICKLED], capture_output=True, check=True).stdout
     done = subprocess.run([sys.executable, "-c", LOADED], input=sent, capture_output=True, check=True)
     assert done.stdout.strip() == b"[]"
+
+
+def test_a_text_model_comes_without_scipy() -> None:
+    code = "import verl_plugin, sys, transformers.modeling_utils; print('scipy.optimize' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert done.stdout.splitlines()[-1] == "False"

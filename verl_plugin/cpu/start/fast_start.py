@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 
@@ -24,3 +25,11 @@ def skip_vision_models(module: Any) -> None:
 
     module.get_hf_auto_model_class = get_hf_auto_model_class
     module.get_hf_auto_model_class.skips_vision_models = True
+
+
+def leave_scipy(module: Any) -> None:
+    """Let transformers' losses of vision models, which come with every model, do without SciPy's assignment solver."""
+    module.is_scipy_available = lambda: False
+    package = sys.modules.get("transformers.utils")
+    if hasattr(package, "is_scipy_available"):
+        package.is_scipy_available = module.is_scipy_available  # type: ignore[union-attr]
