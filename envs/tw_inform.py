@@ -2,7 +2,7 @@
 
 Inform 7's compiler ``ni`` takes most of the time of a game. TextWorld's way to call it writes an index of some hundred HTML files that
 nobody reads, and 40 % of what then remains is one system call: ``ni`` asks a million times a game what time it is, to give
-up on a sentence that takes it long. ``Environment.longest_making_s`` limits that anyway.
+up on a sentence that takes it long. Here ``LONGEST_S`` ends it then.
 """
 
 from __future__ import annotations
@@ -16,18 +16,29 @@ from pathlib import Path
 from textworld.generator.inform7 import CouldNotCompileGameError
 from textworld.generator.inform7.world2inform7 import I7_DEFAULT_PATH
 
+from envs.parent import die_with_parent
+
+LONGEST_S = 100  # of either compiler, which take 1 s on one core; both within ``Environment.longest_making_s``
+
 # time() of the compiler's C library, x86-64: mov eax, 201; syscall. In its place: mov eax, 0; two of no operation.
 _ASKS_THE_TIME, _ANSWERS_AT_ONCE = bytes.fromhex("b8c90000000f05c3"), bytes.fromhex("b8000000009090c3")
 
 
 def compile_story(source: str, story: Path) -> None:
-    """Write ``story`` (.z8). What the compilers write besides is beside it until they are done.
+    """Write ``story`` (.z8). What the compilers write besides is beside it until they are done, or have refused.
 
     Raises:
-        CouldNotCompileGameError: a compiler refused; the message ends with what it printed.
+        CouldNotCompileGameError: a compiler refused (the message ends with what it printed) or took longer than ``LONGEST_S``.
     """
-    home = Path(os.environ.get("INFORM_HOME", I7_DEFAULT_PATH), "share", "inform7")
     project = story.with_name("inform")
+    try:
+        _compile(source, project, story)
+    finally:
+        shutil.rmtree(project, ignore_errors=True)
+
+
+def _compile(source: str, project: Path, story: Path) -> None:
+    home = Path(os.environ.get("INFORM_HOME", I7_DEFAULT_PATH), "share", "inform7")
     (project / "Source").mkdir(parents=True)
     (project / "Build").mkdir()
     (project / "uuid.txt").touch()
@@ -36,7 +47,6 @@ def compile_story(source: str, story: Path) -> None:
     options = ["--noindex", "--noprogress", "--internal", str(home / "Internal"), "--format=.z8"]
     _run([ni, *options, "--project", str(project)], passed)
     _run([str(home / "Compilers" / "inform6"), "-E2wSv8F0", str(project / "Build" / "auto.inf"), str(story)])
-    shutil.rmtree(project)
 
 
 @functools.cache
@@ -59,6 +69,17 @@ def quick_compiler(ni: Path) -> tuple[str, tuple[int, ...]]:
 
 
 def _run(command: list[str], passed: tuple[int, ...] = ()) -> None:
-    done = subprocess.run(command, check=False, pass_fds=passed, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    try:
+        done = subprocess.run(
+            command,
+            check=False,
+            pass_fds=passed,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=LONGEST_S,
+            preexec_fn=die_with_parent,
+        )
+    except subprocess.TimeoutExpired as late:  # it has been killed
+        raise CouldNotCompileGameError(f"{command[0]} took more than {LONGEST_S} s") from late
     if done.returncode:
         raise CouldNotCompileGameError(f"{command[0]} ended with {done.returncode}:\n{done.stdout.decode()}")

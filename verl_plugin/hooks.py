@@ -1,4 +1,5 @@
-"""Carries out ``changes.AFTER_IMPORT``: right after verl imports a module that it names, in every process of verl's.
+"""Carries out ``changes.AFTER_IMPORT``, and on CPUs ``quick_start.changes()``: right after verl imports a module that they
+name, in every process of verl's.
 
 Doing it then, and not when this package is imported, keeps ``import verl`` light: its engines alone take two seconds.
 """
@@ -6,6 +7,7 @@ Doing it then, and not when this package is imported, keeps ``import verl`` ligh
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from collections import defaultdict
 from collections.abc import Sequence
@@ -20,7 +22,8 @@ from verl_plugin.cpu import quick_start
 
 def _by_module() -> dict[str, list[str]]:
     found: dict[str, list[str]] = defaultdict(list)
-    for change in (*AFTER_IMPORT, *quick_start.changes()):
+    quick = quick_start.changes() if os.environ.get("VERL_PLATFORM") == "cpu" else ()
+    for change in (*AFTER_IMPORT, *quick):
         found[change.module].append(change.by)
     return dict(found)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import multiprocessing
 import resource
 import signal
@@ -11,9 +10,9 @@ from multiprocessing.connection import Connection
 
 from envs.alfworld.engine import Engine
 from envs.environment import Rejected
+from envs.parent import die_with_parent
 
 PROCESSOR_S = 30
-_SIGNAL_AT_PARENTS_DEATH = 1
 
 
 def plan(engine: Engine) -> list[str]:
@@ -40,7 +39,7 @@ def plan(engine: Engine) -> list[str]:
 
 
 def _plan(engine: Engine, answer: Connection) -> None:
-    ctypes.CDLL(None).prctl(_SIGNAL_AT_PARENTS_DEATH, signal.SIGKILL)
+    die_with_parent()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_CPU, (PROCESSOR_S, PROCESSOR_S + 1))
     answer.send(engine.plan())

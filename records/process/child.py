@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -13,10 +11,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
+from envs.parent import die_with_parent
 from records.process import reaper
 from records.process.exit_codes import Failure
 
-PR_SET_PDEATHSIG = 1
 POLL_SECONDS = 0.2
 TAIL_LINES = 15
 
@@ -87,12 +85,6 @@ def child_variables(extra: Mapping[str, str]) -> dict[str, str]:
     root = str(Path(__file__).resolve().parents[2])
     path = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH", "")]))
     return {**os.environ, "PYTHONPATH": path, "PYTHONUNBUFFERED": "1", **extra}
-
-
-def die_with_parent() -> None:
-    """Linux only; elsewhere a killed driver leaves its stage to notice by itself."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:

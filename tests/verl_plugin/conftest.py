@@ -63,12 +63,16 @@ def ray_session() -> Iterator[None]:
 
 
 def _start_ray() -> None:
-    from verl_plugin.cpu.start.ray_start import small_ray
+    import ray
 
+    from verl_plugin.cpu import quick_start
+
+    quick = quick_start.part("ray_start")
+    start = quick.small_ray if quick else ray.init
     environment = {"PYTHONPATH": ":".join(map(str, PLACES)), "OMP_NUM_THREADS": "1", "VERL_PLATFORM": "cpu"}
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_prestart_worker_first_driver", "0")  # two processes that no test would use
-        small_ray(
+        start(
             address="local",
             num_cpus=4,
             num_gpus=1,

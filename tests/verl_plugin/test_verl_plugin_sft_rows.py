@@ -9,14 +9,12 @@ import torch
 from omegaconf import OmegaConf
 from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast, Qwen3Config
-from verl.utils import model as verl_models
 
 from rollouts.episode import Episode, Outcome, Turn
 from rollouts.row import to_rows
 from rollouts.store import write_episodes
 from rollouts.tokenise import fill_ids
 from tasks.early_experience import ASK, world_model_row
-from verl_plugin.cpu.start.fast_start import skip_vision_models
 from verl_plugin.rollout.token_stream import TokenCodec
 from verl_plugin.sft import keep_precision, verl_config
 from verl_plugin.sft_rows import EpisodeRows, PredictThenImitate, record_experience
@@ -145,11 +143,3 @@ def test_full_precision_weights_are_said_to_be_so(tmp_path: Path) -> None:
     keep_precision(tmp_path)
     config = Qwen3Config.from_pretrained(tmp_path)
     assert (config.dtype, config.vocab_size) == (torch.float32, 7)
-
-
-def test_text_models_are_found_without_the_vision_models() -> None:
-    skip_vision_models(verl_models)
-    config = Qwen3Config(architectures=["Qwen3ForCausalLM"])
-    assert verl_models.get_hf_auto_model_class(config) is verl_models.AutoModelForCausalLM
-    critic = Qwen3Config(architectures=["Qwen3ForTokenClassification"])
-    assert verl_models.get_hf_auto_model_class(critic) is verl_models.AutoModelForTokenClassification

@@ -25,9 +25,10 @@ from config.checks.check import check
 from config.compose import composer, packages, search_path
 from config.errors import ConfigError
 from config.overrides import parse
+from envs.parent import die_with_parent
 from experiments.sweep import record
 from hydra_plugins import turngrid_sweeper
-from records.process.child import child_variables, die_with_parent
+from records.process.child import child_variables
 from train.launch import launching
 from train.launch.sweep import Launch, prepare_launch, sweep_asked_for
 from train.launch.sweep_words import SweepWords

@@ -22,7 +22,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
-from records.process.child import child_variables, die_with_parent
+from envs.parent import die_with_parent
+from records.process.child import child_variables
 from records.process.exit_codes import Failure
 
 MEETING_SECONDS = 600.0  # nodes of a job start together, but images may have to be fetched

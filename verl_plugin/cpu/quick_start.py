@@ -16,19 +16,21 @@ if TYPE_CHECKING:
 FOLDER = "verl_plugin.cpu.start"
 
 
-def _part(name: str) -> ModuleType | None:
+def part(name: str) -> ModuleType | None:
+    """A module of the folder's."""
     spec = find_spec(FOLDER)
     there = spec is not None and spec.has_location  # an empty folder has none
     return importlib.import_module(f"{FOLDER}.{name}") if there else None
 
 
 def changes() -> tuple[Change, ...]:
-    part = _part("changes")
-    return part.CHANGES if part else ()
+    """For processes of verl's platform for CPUs alone."""
+    table = part("changes")
+    return table.CHANGES if table else ()
 
 
 def begin(config: DictConfig) -> None:
     """Start what can be started before verl is imported."""
-    part = _part("early_start")
-    if part:
-        part.start(config)
+    early = part("early_start")
+    if early:
+        early.start(config)

@@ -1,4 +1,4 @@
-"""What is changed in verl only to start sooner; ``verl_plugin.changes`` has the rest."""
+"""What is changed in verl only to start sooner, on CPUs; ``verl_plugin.changes`` has the rest."""
 
 from __future__ import annotations
 
