@@ -22,7 +22,7 @@ ALL_METHODS = Results.read(ROOT / "docs/credit_quality.json")
 
 
 def test_the_tables_are_those_of_the_results() -> None:
-    assert all(table in PAGE for table in (settings(FOUND), compared(FOUND, "r"), compared(FOUND, "r_inside")))
+    assert all(table in PAGE for table in (settings(FOUND), compared(FOUND, "r")))
     assert (ROOT / "docs/credit_quality/tables.md").read_text(encoding="utf-8") == text(FOUND)
 
 
