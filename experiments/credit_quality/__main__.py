@@ -8,7 +8,7 @@
 RUN_OR_MODEL  a run folder (its last checkpoint), a model folder, a name of model=, expert, random
 methods=      what is rated: an algo=, a credit method on algo=grpo, or ALGO+CREDIT; settings follow as :KEY=VALUE, state= is
               algo.state, a key with a dot is one of the config's. The others are compared with the first.
-tasks=20      games that are taken: of screen=8 other plays, a tenth to nine tenths were won; screen=0 takes the first games
+tasks=20      games that are taken: of screen=8 other episodes, a tenth to nine tenths were won; screen=0 takes the first games
 samples=8     episodes a game, as a group of a step has them
 k=16          continuations of every prefix
 noise=0.0     share of random actions of expert

@@ -4,7 +4,8 @@
     python -m experiments.credit_quality.predicts docs/credit_quality.json runs/*-rl_only-*
 
 RESULTS  results.json of python -m experiments.credit_quality
-RUN      folders of finished runs, chosen by their algo= alone: several seeds of every method, on the policy and task that were rated
+RUN      folders of finished runs with budget=rl_only, methods chosen by algo= (and algo.state) alone: several seeds of every method, on
+         the model and task that were rated
 
 Prints what each method gained in success on the test games, in points, and the rank correlation of every measure with it."""
 
@@ -36,7 +37,9 @@ def _run(arguments: list[str]) -> int:
     if len(arguments) < 2:
         raise Refusal("name the results of a rating, then run folders")
     ratings = _results(Path(arguments[0]))
-    gains = gains_of(list(map(Path, arguments[1:])), (ratings.about["env"], ratings.about["task"]))
+    gains = gains_of(
+        list(map(Path, arguments[1:])), (ratings.about["env"], ratings.about["task"], ratings.about["policy"])
+    )
     rated = {name: own for name, own in gains.items() if name in ratings.methods["r"]}
     if left := sorted(gains.keys() - rated.keys()):
         print(f"not rated in {arguments[0]}, so left out: {', '.join(left)}", file=sys.stderr)
@@ -52,30 +55,36 @@ def _results(file: Path) -> Results:
     return Results.read(file)
 
 
-def gains_of(runs: Sequence[Path], task: tuple[str, str]) -> Gains:
+def gains_of(runs: Sequence[Path], rated: tuple[str, str, str]) -> Gains:
     """{method: {seed: success of the RL stage less that of the base model, a share of the test games}}.
 
     Raises:
-        Refusal: a run is of another (environment, ``task``), has no finished RL stage, or its method has another with that seed.
+        Refusal: a run is not of the (environment, task, policy) that was ``rated``, has an SFT stage or no finished RL stage, or its
+            method has another with that seed.
     """
     found: dict[str, dict[int, float]] = defaultdict(dict)
     for run in runs:
-        method, seed, gain = _gain(run, task)
+        method, seed, gain = _gain(run, rated)
         if seed in found[method]:
             raise Refusal(f"{run}: algo={method} has another run with seed {seed}")
         found[method][seed] = gain
     return found
 
 
-def _gain(run: Path, task: tuple[str, str]) -> tuple[str, int, float]:
+def _gain(run: Path, rated: tuple[str, str, str]) -> tuple[str, int, float]:
     result = RunResult.read(run)
     base, rl = (result.stage(name) if result else None for name in ("base", "rl"))
-    if not (result and base and rl):
-        raise Refusal(f"{run} is no finished run with an RL stage")
+    if not (result and base and rl) or result.stage("sft"):
+        raise Refusal(f"{run} is no finished run of RL alone")
     config = OmegaConf.load(run / "config.yaml")
-    if (own := (config.env.name, config.env.task)) != task:
-        raise Refusal(f"{run} was trained on {' '.join(own)}, and rated was {' '.join(task)}")
-    return str(config.algo.name), result.seed, rl.interval.mean - base.interval.mean
+    if (own := (config.env.name, config.env.task, f"base {config.model.name}")) != rated:
+        raise Refusal(f"{run} is of {', '.join(own)}, and rated was {', '.join(rated)}")
+    state = config.algo.get("state", "observation")
+    return (
+        config.algo.name + (f":state={state}" if state != "observation" else ""),
+        result.seed,
+        rl.interval.mean - base.interval.mean,
+    )
 
 
 def of_mean(values: Sequence[float]) -> Interval:

@@ -133,7 +133,7 @@ def _screened(job: Job, games: Sequence[TaskRef], size: Size, pool: _Pool) -> tu
             return taken[: size.tasks], games[: first + step]
     raise Refusal(
         f"tasks={size.tasks}: of {len(games)} games only {len(taken)} were won in {size.low:.0%} to {size.high:.0%} of "
-        f"{size.screen} plays; ask for fewer, for more games with eval.games=, or take any with screen=0"
+        f"{size.screen} other episodes; ask for fewer, for more games with eval.games=, or take any with screen=0"
     )
 
 

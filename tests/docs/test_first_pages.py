@@ -49,3 +49,12 @@ def test_every_page_can_be_found() -> None:
     pages = list((ROOT / "docs").glob("*.md"))
     text = README + "".join(page.read_text(encoding="utf-8") for page in pages)
     assert {page.name for page in pages} - set(re.findall(r"\((?:docs/)?(\w+\.md)", text)) == set()
+
+
+def test_every_table_is_whole() -> None:
+    """Rows after an empty line are no table any more: they need a head and its line of dashes."""
+    for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]:
+        text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+        for table in re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE):
+            lines = table.splitlines()
+            assert len(lines) > 2 and set(lines[1]) <= set("|-: "), f"{page.name}: {lines[0]}"

@@ -20,29 +20,34 @@ WON = {"grpo": 110, "gigpo": 105, "salt": 120, "graft": 130, "hgpo": 90}  # of 2
 def results(folder: Path) -> Path:
     row = {name: Interval(value, value - 0.1, value + 0.1) for name, value in RATED.items()}
     alike = dict.fromkeys(RATED, Interval(math.nan, math.nan, math.nan))
-    about = {"env": "textworld", "task": "w2-o3-q4"}
+    about = {"env": "textworld", "task": "w2-o3-q4", "policy": "base tiny"}
     Results(about, {}, {"r": row, "adam": alike}, "grpo", {"r": row}, ()).write(folder)
     return folder / "results.json"
 
 
-def finished(folder: Path, algo: str, seed: int, won: int, task: str = "w2-o3-q4") -> str:
-    run = folder / f"{algo}-{seed}-{task}"
+def finished(
+    folder: Path, algo: str, seed: int, won: int, task: str = "w2-o3-q4", model: str = "tiny", sft: bool = False
+) -> str:
+    run = folder / f"{algo}-{seed}-{task}-{model}-{sft}"
     run.mkdir()
     stages = [
         StageResult("base", "tiny", **{**ONE_OF_TWO, "successes": 100, "games": 200}),
         StageResult("rl", "rl/model", **{**ONE_OF_TWO, "successes": won, "games": 200}),
     ]
+    stages += [StageResult("sft", "sft/model", **ONE_OF_TWO)] * sft
     RunResult(run.name, str(run), seed, stages, 0.0).write(run)
-    (run / "config.yaml").write_text(f"algo: {{name: {algo}}}\nenv: {{name: textworld, task: {task}}}\n")
+    name, _, state = algo.partition(":state=")
+    config = f"algo: {{name: {name}, state: {state or 'observation'}}}\nenv: {{name: textworld, task: {task}}}\nmodel: {{name: {model}}}\n"
+    (run / "config.yaml").write_text(config)
     return str(run)
 
 
 def test_gains_are_of_seeds_and_measures_by_rank(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     runs = [finished(tmp_path, name, seed, won + 2 * seed) for name, won in WON.items() for seed in (1, 2, 3)]
-    unrated = finished(tmp_path, "rloo", 1, 100)
+    unrated = finished(tmp_path, "gigpo:state=history", 1, 100)
     assert main([str(results(tmp_path)), *runs, unrated]) == 0
     printed = capsys.readouterr()
-    assert "left out: rloo" in printed.err
+    assert "left out: gigpo:state=history" in printed.err
     # graft gained 16, 17 and 18 points: 17, and 4.303 (Student, 2 degrees) x 1 / sqrt(3) = 2.48
     assert "| `graft` | 3 | 17.0 (14.5 to 19.5) | 10.0 (10.0 to 10.0) | 0.60 (0.50 to 0.70) |" in printed.out
     assert [line.split("`")[1] for line in printed.out.splitlines()[2:7]] == ["graft", "salt", "grpo", "gigpo", "hgpo"]
@@ -72,9 +77,11 @@ def test_one_seed_has_no_bounds(tmp_path: Path) -> None:
     [
         ("nothing", "name the results"),
         ("no file", "is no file"),
-        ("unfinished", "is no finished run"),
+        ("unfinished", "is no finished run of RL alone"),
+        ("sft", "is no finished run of RL alone"),
+        ("model", "is of textworld, w2-o3-q4, base smollm2_135m, and rated was textworld, w2-o3-q4, base tiny"),
         ("twice", "another run with seed 1"),
-        ("task", "was trained on textworld w2-o3-q8, and rated was textworld w2-o3-q4"),
+        ("task", "is of textworld, w2-o3-q8, base tiny, and rated was textworld, w2-o3-q4, base tiny"),
         ("few", "takes 4 or more"),
     ],
 )
@@ -90,6 +97,8 @@ def test_what_cannot_be_compared_is_refused(
         "twice": [rating, run, run],
         "task": [rating, finished(tmp_path, "grpo", 1, 100, "w2-o3-q8")],
         "few": [rating, run],
+        "sft": [rating, finished(tmp_path, "grpo", 2, 100, sft=True)],
+        "model": [rating, finished(tmp_path, "grpo", 2, 100, model="smollm2_135m")],
     }
     assert main(given[case]) == 2
     assert words in capsys.readouterr().err
