@@ -27,13 +27,7 @@ from experiments.evaluation.policies import PolicyError, policies, trained_on
 from records.process.exit_codes import answered, own_words, say
 from rollouts.chat_policy import Endpoint, EndpointError
 
-RULES = (
-    "task",
-    "reward",
-    "counts",
-    "evaluation",
-    "prompt_of_environment",
-)  # those of config/checks/table.py that concern what is not trained
+RULES = ("task", "reward", "evaluation")  # those of config/checks/table.py that concern what is not trained
 NOTES = ("too_few_turns", "useless_samples")
 
 
@@ -96,15 +90,16 @@ def composed(words: Sequence[str], overrides: list[str]) -> DictConfig:
         ConfigError, PolicyError: it is refused.
     """
     from config.checks.check import CHECKS, WARNINGS
+    from config.checks.prompt import not_where_evaluated
     from config.compose import compose
     from config.errors import ConfigError
 
     config = compose(overrides)
     if config.env.get("tasks") and not config.eval.tasks:
         config.eval.tasks = list(config.env.tasks)  # a mixture is for training: each task is an evaluation set here
-    for rule in CHECKS:
-        if rule.name in RULES and (message := rule.applies(config)):
-            raise ConfigError(message)
+    refusals = (rule.applies(config) for rule in CHECKS if rule.name in RULES)
+    if problem := next(filter(None, refusals), None) or not_where_evaluated(config):
+        raise ConfigError(problem)
     for rule in WARNINGS:
         if rule.name in NOTES and (message := rule.applies(config)):
             say(f"note: {message}")

@@ -24,7 +24,8 @@ def tool(function: Function) -> dict[str, Any]:
 def as_text(answer: Mapping[str, Any]) -> str:
     """Its words, then its calls in JSON. Raises: KeyError, TypeError: it is not built as the API's answers are."""
     calls = [call["function"] for call in answer.get("tool_calls") or ()]
-    written = [{"name": call["name"], "arguments": _read(call["arguments"])} for call in calls]
+    # Some servers write "", null or nothing at all where there are no arguments
+    written = [{"name": call["name"], "arguments": _read(call.get("arguments") or "{}")} for call in calls]
     lines = [str(answer.get("content") or ""), *(json.dumps(call, ensure_ascii=False) for call in written)]
     return "\n".join(line for line in lines if line)
 

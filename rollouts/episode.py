@@ -19,10 +19,13 @@ from rewards.shaping.view import TRAINED
 
 # Left out of a record where they are as usual, as they are in most.
 _QUIET = {
-    *("parsed", "versions", "shared", "summary", "entropies", "full_entropies"),
+    *("parsed", "versions", "shared", "summary", "entropies"),
     *("answer", "thought", "thought_tokens", "admissible", "label", "spans"),
     *("group", "score", "shaping", "prefix", "guidance", "parent", "trained", "trains_thoughts"),
 }
+_UNRECORDED = {
+    "full_entropies"
+}  # the update has them from the episode as it was played, and nothing else asks for them
 
 
 class Outcome(StrEnum):
@@ -178,7 +181,7 @@ class Episode:
         return (min(found), max(found)) if found else (self.policy_version, self.policy_version)
 
     def to_dict(self) -> dict[str, Any]:
-        """Its lists are the episode's own: ``dataclasses.asdict`` would copy every token."""
+        """Its record. Its lists are the episode's own: ``dataclasses.asdict`` would copy every token."""
         record = _told(self)
         turns = {name: [_told(turn) for turn in record[name]] for name in ("turns", "prefix") if name in record}
         return record | turns
@@ -197,4 +200,5 @@ def _usual(kind: type) -> dict[str, Any]:
 
 def _told(item: Any) -> dict[str, Any]:
     usual = _usual(type(item))
-    return {name: value for name, value in vars(item).items() if name not in usual or value != usual[name]}
+    told = ((name, value) for name, value in vars(item).items() if name not in _UNRECORDED)
+    return {name: value for name, value in told if name not in usual or value != usual[name]}

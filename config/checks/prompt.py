@@ -33,9 +33,14 @@ def _reasons(config: DictConfig) -> Iterator[str]:
 
 
 def not_in_this_environment(config: DictConfig) -> str | None:
-    """Of the environments that are played, evaluation sets included."""
-    played = {str(config.env.name): config.env} | {env: env_node(config, env) for env, _ in tested(config)}
-    environments = {name: make_environment(name, node) for name, node in played.items()}
+    """Of the environments that a run plays, evaluation sets included."""
+    return not_where_evaluated(config, str(config.env.name))
+
+
+def not_where_evaluated(config: DictConfig, *also: str) -> str | None:
+    """Of the evaluation sets' environments, and ``also`` of these: where nothing is trained, ``eval.tasks`` alone is played."""
+    played = dict.fromkeys([*also, *(env for env, _ in tested(config))])
+    environments = {name: make_environment(name, env_node(config, name)) for name in played}
     return next((reason for name, env in environments.items() for reason in _lacking(config, name, env)), None)
 
 

@@ -57,7 +57,7 @@ def policy_losses() -> tuple[str, ...]:
 
 def _as_algo(word: object) -> str | None:
     """verl-agent's and RAGEN's users choose a method by this key."""
-    return f"algo={word}" if word in ALGORITHMS else None
+    return f"algo={word}" if isinstance(word, str) and word in ALGORITHMS else None
 
 
 LIMITS: dict[str, Limit] = {

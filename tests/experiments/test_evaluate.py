@@ -12,9 +12,11 @@ import pytest
 from counting_command import Run, command
 
 from config.base import ROOT
+from config.checks.check import check
 from config.compose import compose
+from config.errors import ConfigError
 from experiments import evaluate
-from experiments.evaluate import main, split
+from experiments.evaluate import composed, main, split
 from experiments.evaluation.matrix import evaluations_of
 from experiments.evaluation.policies import PolicyError, policies
 from experiments.evaluation.result import RunResult
@@ -224,6 +226,23 @@ def test_refused_in_one_line(run: Run, tmp_path: Path, arguments: list[str], wor
     (line,) = err.splitlines()
     assert line.startswith("turngrid: ") and words in line
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ["prompt=tool_call", "eval.tasks=[repo_repair/all]"],
+        ["prompt.admissible=true", "env=repo_repair", "eval.tasks=[textworld/w2-o3-q4]"],
+    ],
+    ids=" ".join,
+)
+def test_a_prompt_must_suit_only_the_environments_that_are_evaluated(overrides: list[str]) -> None:
+    """A run with these settings would train in the other one too."""
+    assert composed([], overrides).eval.tasks
+    with pytest.raises(ConfigError, match=f"env={compose(overrides).env.name} "):
+        check(compose(overrides))
+    with pytest.raises(ConfigError, match="prompt=tool_call calls functions, and the actions of env=textworld"):
+        composed([], ["prompt=tool_call", "eval.tasks=[repo_repair/all,w2-o3-q4]"])
 
 
 def test_a_run_that_is_not_there_is_no_name_on_the_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

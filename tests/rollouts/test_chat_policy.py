@@ -18,9 +18,11 @@ from envs.registry import make_environment
 from envs.types import Observation, TaskRef
 from experiments.evaluate import main
 from rollouts.chat_policy import ChatPolicy, Endpoint, EndpointError
+from rollouts.chat_tools import as_text
 from rollouts.episode import Episode, Outcome
 from rollouts.loop import EpisodeSpec, run_episode
 from rollouts.policy import Action, TurnContext
+from rollouts.prompt_forms.tool_call import single_call
 from rollouts.store import read_episodes
 
 
@@ -236,6 +238,13 @@ def test_tool_calls_are_played_and_told_as_calls(tmp_path: Path) -> None:
     (made,) = last["messages"][1]["tool_calls"]
     assert made["function"] == {"name": "ls", "arguments": "{}"} and last["messages"][1]["content"] == "I look."
     assert last["messages"][2]["tool_call_id"] == made["id"] != last["messages"][4]["tool_call_id"]
+
+
+@pytest.mark.parametrize("given", [{"arguments": ""}, {"arguments": None}, {}, {"arguments": {}}], ids=str)
+def test_a_call_without_arguments_is_one_however_it_is_written(given: dict[str, Any]) -> None:
+    text = as_text({"content": "I look.", "tool_calls": [{"function": {"name": "ls", **given}}]})
+    call = single_call(text)
+    assert call and (call.thought, call.name, call.arguments) == ("I look.", "ls", {})
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Episodes come back from disk as they went."""
 
 import json
+from dataclasses import replace
 from math import isnan
 from pathlib import Path
 
@@ -30,6 +31,14 @@ def test_a_record_of_an_older_version_is_read(tmp_path: Path):
     episode.shaping, turn.parsed = {"format": -0.01}, False
     write_episodes(tmp_path / "new.jsonl", [episode])
     assert list(read_episodes(tmp_path / "new.jsonl")) == [episode]
+
+
+def test_entropies_that_only_the_update_reads_are_not_recorded(tmp_path: Path):
+    turn = Turn("seen", "look", [1], [-0.5], entropies=[0.25], full_entropies=[0.5])
+    write_episodes(tmp_path / "a.jsonl", [Episode("t", 1, "train", "g", [], [], [turn], Outcome.LOST)])
+    (read,) = read_episodes(tmp_path / "a.jsonl")
+    assert read.turns == [replace(turn, full_entropies=[])]
+    assert (turn.full_entropies, "full_entropies" in (tmp_path / "a.jsonl").read_text()) == ([0.5], False)
 
 
 def test_half_a_character_is_kept_as_a_question_mark(tmp_path: Path):

@@ -35,6 +35,8 @@ TYPOS = {
     "model=qwen2.5": ["choices:", "qwen2.5_0.5b"],
     "model=Qwen/Qwen2.5-1.5B-Instruct": ["model.path=Qwen/Qwen2.5-1.5B-Instruct"],
     "algorithm.adv_estimator=gigpo": ["did you mean algo=gigpo?"],
+    "algorithm.adv_estimator={a:1}": ["algorithm.adv_estimator={'a': 1} must be one of: ", "turngrid_grpo"],
+    "algorithm.adv_estimator=[[a]]": ["algorithm.adv_estimator=[['a']] must be one of: ", "turngrid_grpo"],
     "recipe=nothing_of_that_name": ["unknown option recipe=nothing_of_that_name"],
     "+recipe=nothing_of_that_name": ["unknown option recipe=nothing_of_that_name"],
     "turn_reward=dense": ["reward=dense?"],

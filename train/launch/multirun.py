@@ -24,7 +24,7 @@ from config.checks import budget, folders
 from config.checks.check import check
 from config.compose import composer, packages, search_path
 from config.errors import ConfigError
-from config.overrides import parse
+from config.overrides import parse, typed
 from envs.parent import die_with_parent
 from experiments.sweep import record
 from hydra_plugins import turngrid_sweeper
@@ -59,6 +59,8 @@ def ready(arguments: Sequence[str], args: argparse.Namespace) -> Callable[[], in
     if args.multirun and _dry(args.overrides):
         return lambda: _list_grid(args)
     first, packages = _refuse_typos(args.overrides, args.config_dir)
+    if args.multirun and not _another_sweeper(args):
+        _refuse_ranges(args.overrides)
     launcher = launching.hydra_arguments(first, args) if args.multirun else []
     return lambda: _hydra([*arguments, *packages, *launcher])
 
@@ -79,7 +81,8 @@ def _list_grid(args: argparse.Namespace) -> int:
     """Raises: ConfigError: one of the runs could not be."""
     from train.launch.sweep_table import grid_table
 
-    words = [text for text in args.overrides if not text.startswith(("dry_run", "hydra"))]
+    _refuse_ranges(args.overrides)
+    words = [typed(o) for o in parse(args.overrides) if not o.key_or_group.startswith(("dry_run", "hydra"))]
     with composer(args.config_dir) as composed:
         runs = [(run, composed(run)) for run in _grid(words)]
     for _, config in runs:
@@ -87,6 +90,21 @@ def _list_grid(args: argparse.Namespace) -> int:
     shared = set.intersection(*(set(run) for run, _ in runs))
     print(grid_table([(launching.label(run, shared), config) for run, config in runs]))
     return 0
+
+
+def _another_sweeper(args: argparse.Namespace) -> bool:
+    """Whether one may have been chosen, here or in a file of the user's own."""
+    own = ("hydra/sweeper", "hydra.sweeper", "hydra.searchpath")
+    return bool(args.config_dir) or any(o.key_or_group.startswith(own) for o in parse(args.overrides))
+
+
+def _refuse_ranges(overrides: Sequence[str]) -> None:
+    """Raises: ConfigError: the values of one are no list, as in ``interval(0,1)``."""
+    if found := next((o for o in parse(overrides) if o.is_sweep_override() and not o.is_discrete_sweep()), None):
+        raise ConfigError(
+            f"{typed(found)}: only an optimiser's sweeper (hydra/sweeper=NAME) draws values from a range, and a dry run does not "
+            f"know them; write them out, as in {found.key_or_group}=A,B"
+        )
 
 
 def _start(launch: Launch, args: argparse.Namespace, launcher: Sequence[str]) -> int:
