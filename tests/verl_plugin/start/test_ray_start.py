@@ -74,10 +74,12 @@ def test_it_gives_up_in_the_end_and_on_anything_else_at_once(message: str, attem
 
 
 SMALL = """
-import benchmarks.ray_on_cpu, os, psutil, ray
-from verl_plugin.cpu.start.ray_start import start_ray
+import benchmarks.ray_on_cpu, os, psutil, ray, sys
+from omegaconf import OmegaConf
+from verl_plugin.cpu.start.ray_start import ray_settings, start_ray
 
-start_ray({"address": "local", "num_cpus": 1, "object_store_memory": 80_000_000, "include_dashboard": False})
+asked = {"address": "local", "num_cpus": 1, "object_store_memory": 80_000_000, "include_dashboard": False}
+start_ray(ray_settings(OmegaConf.create({"ray_kwargs": {"ray_init": asked}}), sys.executable))
 told = ray.remote(os.getenv).options(runtime_env={"env_vars": {"LAMP": "on"}}).remote("LAMP")
 print(ray.get(told))
 ours = [" ".join(process.cmdline()) for process in psutil.Process().children(recursive=True)]
