@@ -203,4 +203,4 @@ def wait_until(done: Callable[[], bool], seconds: float = 10) -> None:
 
 def test_too_few_games_of_middling_difficulty(run: Run) -> None:
     code, _, err = run("expert", *COUNTING, "tasks=2", "processes=1", "eval.games=4")
-    assert code == 2 and "won in 10% to 90% of 8 plays" in err
+    assert code == 2 and "won in 10% to 90% of 8 other episodes" in err
