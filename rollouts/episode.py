@@ -23,9 +23,7 @@ _QUIET = {
     *("answer", "thought", "thought_tokens", "admissible", "label", "spans"),
     *("group", "score", "shaping", "prefix", "guidance", "parent", "trained", "trains_thoughts"),
 }
-_UNRECORDED = {
-    "full_entropies"
-}  # the update has them from the episode as it was played, and nothing else asks for them
+_UNRECORDED = {"full_entropies"}  # the update alone asks for them, before the record is written
 
 
 class Outcome(StrEnum):
