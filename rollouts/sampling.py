@@ -36,8 +36,8 @@ class Sample:
     """Tokens as sampled and the log-probabilities (nats) that the behaviour policy gave them; ``version`` is the
     training step whose weights answered, and ``oldest`` that of the answer's first token, where weights were exchanged while
     it was sampled. ``entropies``: for each token -sum p log p over the ten likeliest, as a share of the logarithm of the
-    vocabulary's size; ``full_entropies``: nats, of the whole distribution at the request's temperature (1 where it is 0), whatever top-p and top-k leave out. Both are
-    empty where nobody asked for them."""
+    vocabulary's size; ``full_entropies``: nats, of the whole distribution at the request's temperature (1 where it is 0),
+    whatever top-p and top-k leave out. Both are empty where nobody asked for them."""
 
     token_ids: tuple[int, ...]
     logprobs: tuple[float, ...]

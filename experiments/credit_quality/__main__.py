@@ -53,7 +53,7 @@ class Options:
     screen: str = "8"
     noise: str = "0"
     processes: int = 2
-    gradients: str = "true"
+    gradients: bool = True
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -120,8 +120,6 @@ def _refuse(options: Options) -> None:
         raise Refusal("samples=1: methods compare the episodes of a group, so it needs two or more")
     if not options.screen.isdigit():
         raise Refusal(f"screen={options.screen} must be a number of 0 or more")
-    if options.gradients not in ("true", "false"):
-        raise Refusal(f"gradients={options.gradients} must be true or false")
     if options.k < 2:
         raise Refusal("k=1: the noise of the truth is known from 2 continuations on")
     try:
@@ -156,7 +154,7 @@ def _measured(options: Options, config: DictConfig, policy: PolicyRef, chosen: S
         taken = measured(job, games, size, options.processes, told)
         about = {"env": str(config.env.name), "task": str(config.env.task), "policy": policy.label, "reward": reward}
         about |= {name: getattr(size, name) for name in ("tasks", "samples", "k", "screen")}
-        insight = _insight(config, policy, options.gradients == "true")
+        insight = _insight(config, policy, options.gradients)
         rated = results(taken, chosen, reward, size.samples, size.k, about, insight)
         rated.results.write(folder)
         found = Results.read(folder / FILE)  # rounded, so that all places show the same

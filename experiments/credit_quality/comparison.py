@@ -7,12 +7,12 @@ docs/credit_quality.md has the first part, docs/credit_quality/tables.md all of 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from experiments.credit_quality.intervals import Interval
 from experiments.credit_quality.page import summary
-from experiments.credit_quality.results import Results, markdown, shown
+from experiments.credit_quality.results import Results, markdown, shown, table
 
 METHODS = ("grpo", "gigpo", "hgpo", "mt_grpo", "salt", "ppo", "turn_ppo", "graft", "graft:state=history")
 BETTER = METHODS[-2:]  # how much better than the method that results are against
@@ -28,7 +28,7 @@ def text(found: Settings) -> str:
 
 def settings(found: Settings) -> str:
     """What was measured of each."""
-    return _table(
+    return table(
         ["setting", "won", "games", "samples", "k", "turns", "reliability", "ceiling of a constant"],
         [
             [
@@ -46,7 +46,7 @@ def compared(found: Settings, measure: str) -> str:
     """A row a setting, a column a method, and of ``r`` paired differences."""
     better = BETTER if measure == "r" else ()  # GRPO's ``r_inside`` is 0
     (against,) = {one.against for one in found.values()}
-    return _table(
+    return table(
         ["setting", *(f"`{name}`" for name in METHODS), *(f"`{name}` less `{against}`" for name in better)],
         [
             [
@@ -57,10 +57,6 @@ def compared(found: Settings, measure: str) -> str:
             for setting, one in found.items()
         ],
     )
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    return "".join(f"| {' | '.join(row)} |\n" for row in (head, ["---"] * len(head), *rows))
 
 
 def _short(interval: Interval | None) -> str:

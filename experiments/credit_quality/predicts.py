@@ -20,9 +20,9 @@ import numpy as np
 from omegaconf import OmegaConf
 
 from experiments.credit_quality.intervals import LEVEL, Interval
-from experiments.credit_quality.results import Results, shown
+from experiments.credit_quality.results import Results, shown, table
 from experiments.evaluation.result import RunResult
-from records.process.exit_codes import Refusal, answered
+from records.process.exit_codes import Refusal, answered, say
 
 FEWEST = 4  # methods: fewer have no interval
 Gains = Mapping[str, Mapping[int, float]]
@@ -42,7 +42,7 @@ def _run(arguments: list[str]) -> int:
     )
     rated = {name: own for name, own in gains.items() if name in ratings.methods["r"]}
     if left := sorted(gains.keys() - rated.keys()):
-        print(f"not rated in {arguments[0]}, so left out: {', '.join(left)}", file=sys.stderr)
+        say(f"not rated in {arguments[0]}, so left out: {', '.join(left)}")
     if len(rated) < FEWEST:
         raise Refusal(f"{len(rated)} rated methods have finished runs; a rank correlation takes {FEWEST} or more")
     print(markdown(ratings, rated))
@@ -79,7 +79,7 @@ def _gain(run: Path, rated: tuple[str, str, str]) -> tuple[str, int, float]:
     config = OmegaConf.load(run / "config.yaml")
     if (own := (config.env.name, config.env.task, f"base {config.model.name}")) != rated:
         raise Refusal(f"{run} is of {', '.join(own)}, and rated was {', '.join(rated)}")
-    state = config.algo.get("state", "observation")
+    state = config.algo.get("state") or "observation"
     return (
         config.algo.name + (f":state={state}" if state != "observation" else ""),
         result.seed,
@@ -123,18 +123,14 @@ def predicted(ratings: Results, gains: Gains) -> dict[str, Interval]:
 
 def markdown(ratings: Results, gains: Gains) -> str:
     """Methods by gain, and measures."""
-    against = ratings.against
-    rows = [
-        f"| method | seeds | gain, points | less that of {against}, same seeds | r |",
-        "| --- | --- | --- | --- | --- |",
-    ]
+    against, rows = ratings.against, []
     for name, seeds in sorted(gains.items(), key=lambda item: -np.mean(list(item[1].values()))):
         less = [gain - gains[against][seed] for seed, gain in seeds.items() if seed in gains.get(against, {})]
-        cells = (points(list(seeds.values())), points(less), shown(ratings.methods["r"][name]))
-        rows.append(f"| `{name}` | {len(seeds)} | {' | '.join(cells)} |")
-    rows += ["", "| measure | rank correlation with the gain |", "| --- | --- |"]
-    rows += [f"| `{name}` | {shown(found)} |" for name, found in predicted(ratings, gains).items()]
-    return "\n".join(rows) + "\n"
+        told = (points(list(seeds.values())), points(less), shown(ratings.methods["r"][name]))
+        rows.append([f"`{name}`", str(len(seeds)), *told])
+    measures = [[f"`{name}`", shown(found)] for name, found in predicted(ratings, gains).items()]
+    head = ["method", "seeds", "gain, points", f"less that of {against}, same seeds", "r"]
+    return table(head, rows) + "\n" + table(["measure", "rank correlation with the gain"], measures)
 
 
 def points(shares: Sequence[float]) -> str:

@@ -199,13 +199,17 @@ def markdown(found: Results, only: Sequence[str] = ()) -> str:
     measures = [name for name in found.methods if not only or name in only]
     names = sorted(found.methods["r"], key=lambda name: -np.nan_to_num(found.methods["r"][name].estimate, nan=-9))
     head = ["method", *measures, f"r less that of {found.against}"]
-    rows = [head, ["---"] * len(head)]
-    for name in names:
-        rows.append(
-            [
-                f"`{name}`",
-                *(shown(found.methods[measure][name]) for measure in measures),
-                shown(found.differences["r"][name]),
-            ]
-        )
-    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+    rows = [
+        [
+            f"`{name}`",
+            *(shown(found.methods[measure][name]) for measure in measures),
+            shown(found.differences["r"][name]),
+        ]
+        for name in names
+    ]
+    return table(head, rows)
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """In Markdown."""
+    return "".join(f"| {' | '.join(row)} |\n" for row in (head, ["---"] * len(head), *rows))

@@ -37,7 +37,7 @@ def finished(
     stages += [StageResult("sft", "sft/model", **ONE_OF_TWO)] * sft
     RunResult(run.name, str(run), seed, stages, 0.0).write(run)
     name, _, state = algo.partition(":state=")
-    config = f"algo: {{name: {name}, state: {state or 'observation'}}}\nenv: {{name: textworld, task: {task}}}\nmodel: {{name: {model}}}\n"
+    config = f"algo: {{name: {name}, state: {state or 'null'}}}\nenv: {{name: textworld, task: {task}}}\nmodel: {{name: {model}}}\n"
     (run / "config.yaml").write_text(config)
     return str(run)
 
