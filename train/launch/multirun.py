@@ -102,8 +102,8 @@ def _refuse_ranges(overrides: Sequence[str]) -> None:
     """Raises: ConfigError: the values of one are no list, as in ``interval(0,1)``."""
     if found := next((o for o in parse(overrides) if o.is_sweep_override() and not o.is_discrete_sweep()), None):
         raise ConfigError(
-            f"{typed(found)}: only an optimiser's sweeper (hydra/sweeper=NAME) draws values from a range, and a dry run does not "
-            f"know them; write them out, as in {found.key_or_group}=A,B"
+            f"{typed(found)}: only an optimiser's sweeper (hydra/sweeper=NAME) draws values from a range; write them out, as in "
+            f"{found.key_or_group}=A,B"
         )
 
 
