@@ -21,7 +21,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from config import machine
 from config.errors import ConfigError
-from config.overrides import parse
+from config.overrides import parse, search_paths
 
 HERE, SLURM, PARALLEL = "here", "slurm", "local_parallel"
 LAUNCHED = "TURNGRID_LAUNCHED"  # in the environment of a run that a launcher has started: it computes where it is
@@ -95,6 +95,10 @@ def hydra_arguments(config: DictConfig, args: argparse.Namespace) -> list[str]:
         if not _planned(config):
             machine.check(config)  # each run would refuse it, one after the other
         return []
+    if paths := search_paths(args.overrides):
+        raise ConfigError(
+            f"{paths[0]}: runs of cluster={config.cluster.name} find options of your own by --config-dir FOLDER"
+        )
     if name not in (SLURM, PARALLEL):
         raise ConfigError(f"cluster.launcher={name} must be {HERE}, {SLURM} or {PARALLEL}")
     node = slurm_settings(config) if name == SLURM else _parallel(config)
