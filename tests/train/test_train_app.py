@@ -92,7 +92,9 @@ def test_runs_of_a_grid_find_them_too(
     place: str, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "budget").mkdir()
-    (tmp_path / "budget" / "mine.yaml").write_text("# @package _global_\nbudget: {name: mine, sft_share: 0.25, rl_steps: 1}\n")
+    (tmp_path / "budget" / "mine.yaml").write_text(
+        "# @package _global_\nbudget: {name: mine, sft_share: 0.25, rl_steps: 1}\n"
+    )
     words = ["-m", place.format(tmp_path), "budget=mine", "seed=0,1", f"output_dir={tmp_path / 'runs'}"]
     assert main([*words, "dry_run=true"]) == 0
     assert "2 runs: 2 not started" in capfd.readouterr().out
