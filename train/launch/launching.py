@@ -50,10 +50,17 @@ def runs_of(job_overrides: Sequence[Sequence[str]], first: int, group: str) -> l
     shared = set.intersection(*map(set, job_overrides)) if len(job_overrides) > 1 else set()
     runs = []
     for number, overrides in enumerate(job_overrides, first + 1):
-        grouped = any(_key(text) == "tracking.group" for text in overrides)
-        watched = () if grouped else (f"tracking.group='{group}'",)
-        runs.append(Run(number, (*overrides, *watched), label(overrides, shared)))
+        name = label(overrides, shared)
+        told = watched(overrides, group, name if len(job_overrides) > 1 else "")
+        runs.append(Run(number, (*overrides, *told), name))
     return runs
+
+
+def watched(overrides: Sequence[str], group: str, name: str) -> list[str]:
+    """What trackers are told of a run in whose overrides it does not stand: its group, and in a grid what it differs by."""
+    told = zip(WATCHED, (group, name), strict=True)
+    own = [_key(text) for text in overrides]
+    return [f"{key}='{value}'" for key, value in told if value and "'" not in value and key not in own]
 
 
 def _key(override: str) -> str:

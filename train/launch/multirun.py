@@ -17,7 +17,7 @@ from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
 from config import base
 from config.checks import budget, folders
@@ -34,6 +34,7 @@ from train.launch.sweep import Launch, composing_bar, prepare_launch, sweep_aske
 from train.launch.sweep_words import SweepWords
 
 _failed: list[str] = []
+_varied: set[str] = set()  # keys with several values
 _started = time.strftime("%Y-%m-%d_%H-%M-%S")
 
 
@@ -62,6 +63,7 @@ def ready(arguments: Sequence[str], args: argparse.Namespace) -> Callable[[], in
     if args.multirun and not _another_sweeper(args):
         _refuse_ranges(args.overrides)
     launcher = launching.hydra_arguments(first, args) if args.multirun else []
+    _varied.update(override.key_or_group for override in parse(args.overrides) if override.is_sweep_override())
     return lambda: _hydra([*arguments, *packages, *launcher])
 
 
@@ -181,15 +183,18 @@ def _hydra_app(config: DictConfig) -> None:
     line = launching.label(overrides)
     print(f"\nturngrid: run {settings.job.num + 1}: {line}", file=sys.stderr, flush=True)
     elsewhere = not settings.launcher._target_.endswith("BasicLauncher")  # where another launcher of Hydra's has put us
-    group = [] if config.tracking.group else [f"tracking.group='{_started}'"]
-    code = _child(
-        ["train", *_own_folders(settings), *overrides, *group], {launching.LAUNCHED: "1"} if elsewhere else {}
-    )
+    known = [f"{key}=" for key in launching.WATCHED if OmegaConf.select(config, key)]
+    told = launching.watched([*overrides, *known], _started, " ".join(text for text in overrides if _varies(text)))
+    code = _child(["train", *_own_folders(settings), *overrides, *told], {launching.LAUNCHED: "1"} if elsewhere else {})
     if code == 0:
         return
     if elsewhere:
         raise RunFailed(f"{line} ended with exit code {code}")
     _failed.append(f"{line} (exit code {code})")
+
+
+def _varies(override: str) -> bool:
+    return parse([override])[0].key_or_group in _varied
 
 
 def _own_folders(settings: DictConfig) -> tuple[str, ...]:
