@@ -13,7 +13,9 @@ from verl.trainer.ppo.core_algos import POLICY_LOSS_REGISTRY
 from verl.utils.config import omega_conf_to_dataclass
 from verl.workers.config import ActorConfig
 
-from algorithms.losses.turn_clip import StepClip, TurnClip
+from algorithms.chosen import method_class
+from algorithms.losses.turn_clip import TurnClip
+from algorithms.registry import SLOTS
 from verl_plugin.training.zero_advantages import NEEDS_ALL_ROWS, WEIGHED, may_be_left_out
 
 ACTOR = "actor_rollout_ref.actor"
@@ -54,8 +56,9 @@ def test_a_term_of_ones_own_can_say_so(default: DictConfig, monkeypatch: pytest.
     assert not may_be_left_out(with_(default, "seed=7"))
 
 
-@pytest.mark.parametrize("form", [TurnClip(), StepClip()])
-def test_our_losses_are_weighed_by_the_advantages(form: TurnClip) -> None:
+@pytest.mark.parametrize("name", SLOTS["loss"])
+def test_our_losses_are_weighed_by_the_advantages(name: str) -> None:
+    form = method_class("loss", name, {})()
     draw = torch.Generator().manual_seed(0)
     old, new = -torch.rand(4, 5, generator=draw), (-torch.rand(4, 5, generator=draw)).requires_grad_()
     advantages, ids = torch.tensor([1.0, -0.5, 0.0, 0.0]).unsqueeze(1).expand(4, 5), torch.tensor([[1, 1, 0, 2, 2]] * 4)
@@ -63,7 +66,6 @@ def test_our_losses_are_weighed_by_the_advantages(form: TurnClip) -> None:
     losses.sum().backward()
     assert new.grad is not None and new.grad[:2].any() and not new.grad[2:].any() and not losses[2:].any()
     assert torch.equal(losses[:2], form(old[:2], new[:2], advantages[:2], ids[:2] > 0, ids[:2])[0])
-    name = "step_clip" if isinstance(form, StepClip) else "turn_clip"
     assert form.weighed and may_be_left_out(composed(Path(), f"loss={name}"))
 
 
