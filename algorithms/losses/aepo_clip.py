@@ -38,7 +38,9 @@ class AepoClip:
     ) -> tuple[Tensor, dict[str, Tensor]]:
         ratio = torch.exp((log_prob - old_log_prob).clamp(max=LARGEST))
         above = ratio.detach() > 1 + self.high
-        kept = torch.where(above, (1 + self.high) * torch.exp(log_prob - log_prob.detach()), ratio.clamp(min=1 - self.low))
+        kept = torch.where(
+            above, (1 + self.high) * torch.exp(log_prob - log_prob.detach()), ratio.clamp(min=1 - self.low)
+        )
         free, clipped = -advantages * ratio, -advantages * kept
         bound = torch.where(advantages < 0, -self.dual * advantages, torch.inf)
         return torch.minimum(torch.maximum(free, clipped), bound), {"clipped": (clipped > free).float()}
