@@ -17,6 +17,11 @@ TYPOS = {
         "algo.name=algorithms.credit.gigpo:Gigpo is no estimator: it has no grain"
     ],
     "+algo.gamma=1": ["unknown key algo.gamma; it has: name, state"],
+    "algo=igpo": ["unknown option algo=igpo: it rewards turns by the log-prob of a gold answer", "algo=mt_grpo"],
+    "credit=[Sweet-RL]": ["unknown option credit=Sweet-RL: its critic sees", "algo=turn_ppo"],
+    "algo=empg": ["unknown option algo=empg: choose credit=[empg]"],
+    "credit=[dapo]": ["unknown option credit=dapo: choose algo=dapo"],
+    "algo=tcod": ["choose rollout_form=tcod"],
     "env=textwrld": ["env=textworld?"],
     "reward=dens": ["reward=dense?"],
     "credit=[gigp]": ["credit=gigpo?"],
