@@ -10,11 +10,14 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
 
 import torch
+from tqdm import tqdm
 
+from envs.bar import ticking_bar
 from envs.environment import PromptStyle
 from envs.registry import make_environment
 from experiments.tiny_alfworld.card import card
@@ -46,7 +49,8 @@ def build(recipe: Recipe, out: Path) -> float:
     """Train the tokenizer, then the model through all stages; save both to ``out``. Returns the core-seconds."""
     start = time.process_time()
     style = make_environment("alfworld").prompt
-    tokenizer = train_tokenizer(_texts(recipe, style), recipe.vocabulary, recipe.max_length)
+    with ticking_bar(total=recipe.tokenizer_transcripts, desc="tokenizer", unit="transcript") as bar:
+        tokenizer = train_tokenizer(_texts(recipe, style, bar), recipe.vocabulary, recipe.max_length)
     model = with_tokenizer(resolve_model(recipe.start, out), tokenizer, recipe.seed)
     for stage in recipe.stages:
         pretrain(model, tokenizer, style, stage)
@@ -57,10 +61,12 @@ def build(recipe: Recipe, out: Path) -> float:
     return time.process_time() - start
 
 
-def _texts(recipe: Recipe, style: PromptStyle) -> list[str]:
+def _texts(recipe: Recipe, style: PromptStyle, bar: tqdm) -> Iterator[str]:
     """Of houses of all sizes."""
-    played = (transcript(style, recipe.stages[-1], seed) for seed in range(recipe.tokenizer_transcripts))
-    return [f"{message['role']}\n{message['content']}" for play in played for message in play.messages]
+    for seed in range(recipe.tokenizer_transcripts):
+        played = transcript(style, recipe.stages[-1], seed)
+        yield from (f"{message['role']}\n{message['content']}" for message in played.messages)
+        bar.update()
 
 
 if __name__ == "__main__":
