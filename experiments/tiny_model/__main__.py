@@ -49,7 +49,7 @@ def pretraining_tasks(recipe: Recipe, workers: int | None) -> list[TaskRef]:
     """Games of the pre-training split, none of which is in the splits of a run: about one in a thousand would be."""
     catalogue = Catalogue(make_environment("textworld"))
     counts = RUN_GAMES | {"pretraining": recipe.games}
-    return catalogue.splits(recipe.task, counts, workers=workers)["pretraining"]
+    return catalogue.listings(recipe.task, counts, workers=workers)["pretraining"].tasks
 
 
 def build(recipe: Recipe, transcripts: list[list[Transcript]], out: Path) -> float:
