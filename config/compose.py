@@ -118,7 +118,7 @@ def _divided(overrides: Sequence[Override]) -> tuple[tuple[str, ...], list[Overr
 
 
 def _composed(options: tuple[str, ...], singles: Sequence[Override]) -> DictConfig:
-    config: DictConfig = pickle.loads(_with_options(options, machine.server_on_gpus()))
+    config: DictConfig = pickle.loads(_with_options(options, machine.gpu_rollout()))
     _forget_schedules(config, singles)
     ConfigLoaderImpl._apply_overrides_to_config(list(singles), config)
     return config

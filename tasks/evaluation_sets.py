@@ -150,12 +150,12 @@ def by_task(item: EvaluationSetting) -> list[tuple[EvaluationSetting, list[int]]
     games = read_tasks(Path(item.evaluation_set.file))
     tasks = list(dict.fromkeys(game.task for game in games))
     places = {task: [place for place, game in enumerate(games) if game.task == task] for task in tasks}
-    return [(_part(item, task, games, places[task]), places[task]) for task in tasks] if len(tasks) > 1 else []
-
-
-def _part(item: EvaluationSetting, task: str, games: Sequence[TaskRef], places: list[int]) -> EvaluationSetting:
-    measured = _measured([games[place] for place in places], item.evaluation_set.max_turns)
-    return replace(item, evaluation_set=replace(item.evaluation_set, task=task, **measured))
+    parts = []
+    for task in tasks if len(tasks) > 1 else ():
+        measured = _measured([games[place] for place in places[task]], item.evaluation_set.max_turns)
+        part = replace(item.evaluation_set, task=task, **measured)
+        parts.append((replace(item, evaluation_set=part), places[task]))
+    return parts
 
 
 def _evaluation_set(config: DictConfig, folder: Path, env: str, task: str) -> EvaluationSet:
