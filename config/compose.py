@@ -66,8 +66,9 @@ def packages(overrides: Sequence[Override], config_dir: str | None) -> list[str]
 
 
 def search_path(folders: Sequence[str]) -> tuple[str, ...]:
-    """The override that shows them to Hydra, after our own ``conf/``."""
-    quoted = ["'file://{}'".format(folder.replace("'", r"\'")) for folder in folders]
+    """The override that shows them, folders or places such as ``pkg://a``, to Hydra, after our own ``conf/``."""
+    places = (folder if "://" in folder else f"file://{folder}" for folder in folders)
+    quoted = ["'{}'".format(place.replace("'", r"\'")) for place in places]
     return (f"{given.SEARCHPATH}=[{','.join(quoted)}]",) if folders else ()
 
 

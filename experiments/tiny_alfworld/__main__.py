@@ -15,6 +15,7 @@ from pathlib import Path
 
 import torch
 
+from envs.bar import ticking_bar
 from envs.registry import make_environment
 from experiments.tiny_alfworld.card import card
 from experiments.tiny_alfworld.play import transcript
@@ -46,8 +47,9 @@ def build(recipe: Recipe, out: Path) -> float:
     core-seconds."""
     start = time.process_time()
     style = make_environment("alfworld").prompt
-    played = (transcript(style, recipe.stages[-1], seed) for seed in range(recipe.tokenizer_transcripts))
-    texts = [f"{message['role']}\n{message['content']}" for play in played for message in play.messages]
+    with ticking_bar(iterable=range(recipe.tokenizer_transcripts), desc="tokenizer", unit="transcript") as seeds:
+        played = (transcript(style, recipe.stages[-1], seed) for seed in seeds)
+        texts = [f"{message['role']}\n{message['content']}" for play in played for message in play.messages]
     tokenizer = train_tokenizer(texts, recipe.vocabulary, recipe.max_length)
     model = with_tokenizer(resolve_model(recipe.start, out), tokenizer, recipe.seed)
     for stage in recipe.stages:
