@@ -50,6 +50,7 @@ WITH_RAY = (
     "test_parity",
     "test_async_client",
     "test_server",
+    "test_server_actor",
     "test_async_trainer",
 )
 # What takes longest, longest first: begun last, one of these would keep one worker busy when the others have ended.
@@ -75,7 +76,6 @@ LONG = (
     "test_environments_contract",
     "test_rewards_scores",
     "test_platform",
-    "test_server_actor",
     "test_tiny_model",
     "test_repair_env",
     "test_repo_repair_environment",
