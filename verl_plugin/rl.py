@@ -23,7 +23,7 @@ def main(config_file: Path) -> None:
     vllm_cpu.settle(config)
     quick_start.leave_template(config)
     start_watchdog.begin(config.cluster.start_deadline_s)
-    quick_start.begin(config)  # before verl's imports, where they are not made yet, so that others run beside them
+    quick_start.begin(config)  # before verl's imports, where no template has made them
     from verl_plugin.training.task import train
 
     train(config)
