@@ -18,6 +18,7 @@ import secrets
 import signal
 import socket
 import sys
+from contextlib import suppress
 from typing import Any
 
 from envs.parent import die_with_parent
@@ -47,7 +48,8 @@ def leave(modules: tuple[str, ...] = IMPORTED) -> None:
         del os.environ[name]
     gc.collect()
     gc.freeze()  # a collector that looks at an object writes to it, and copies share what neither has written to
-    _fork(f"turngrid-{secrets.token_hex(16)}")
+    with suppress(OSError):  # no memory, or no such sockets here: Ray starts its workers itself
+        _fork(f"turngrid-{secrets.token_hex(16)}")
 
 
 def _fork(name: str) -> None:
