@@ -63,12 +63,8 @@ def success_interval(samples: Sequence[Sequence[float]]) -> Interval:
 
 
 def share_interval(shares: Sequence[float]) -> Interval:
-    """Mean of one share a game, with a bootstrap over games. Where all games are alike that has nothing to draw from: the
-    bounds then lie as far off as Wilson's bound on the share of games that could still differ, in [0, 1]."""
-    if len(set(shares)) > 1:
-        return bootstrap_over_games([shares])
-    room = wilson(0, len(shares)).high
-    return Interval(shares[0], max(0.0, shares[0] - room), min(1.0, shares[0] + room))
+    """Mean of one share a game, with a bootstrap over games, in [0, 1]."""
+    return _with_doubt(bootstrap_over_games([shares]), len(shares), lowest=0.0)
 
 
 def bootstrap_over_games(
@@ -98,10 +94,7 @@ def bootstrap_difference(
     resamples: int = 10_000,
     seed: int = 0,
 ) -> Interval:
-    """What a stage added: ``bootstrap_over_games`` of after minus before, paired by game.
-
-    Where every game has the same difference, a bootstrap would see no doubt at all; there the bounds lie as far off as
-    Wilson's bound on the share of games that could still differ.
+    """What a stage added: ``bootstrap_over_games`` of after minus before, paired by game, in [-1, 1].
 
     Raises:
         ValueError: the two were not played on the same number of games.
@@ -109,11 +102,16 @@ def bootstrap_difference(
     gains, base = _per_game(after), _per_game(before)
     if gains.shape != base.shape:
         raise ValueError(f"{gains.size} games after, {base.size} before: a paired difference needs the same games")
-    interval = _interval_of_mean(gains - base, confidence, resamples, seed)
+    return _with_doubt(_interval_of_mean(gains - base, confidence, resamples, seed), gains.size, -1.0, confidence)
+
+
+def _with_doubt(interval: Interval, games: int, lowest: float, confidence: float = 0.95) -> Interval:
+    """Where all games are alike a bootstrap has nothing to draw from: the bounds then lie as far off as Wilson's bound on the
+    share of games that could still differ."""
     if interval.low < interval.high:
         return interval
-    doubt = wilson(0, gains.size, confidence).high
-    return Interval(interval.mean, max(-1.0, interval.mean - doubt), min(1.0, interval.mean + doubt))
+    doubt = wilson(0, games, confidence).high
+    return Interval(interval.mean, max(lowest, interval.mean - doubt), min(1.0, interval.mean + doubt))
 
 
 def _per_game(wins: Sequence[Sequence[float]]) -> np.ndarray:

@@ -61,15 +61,11 @@ def wins_of(run: Run, evaluation: EvaluationResult, measure: str = SUCCESS) -> W
 def _shares(run: Run, evaluation: EvaluationResult, measure: str, mean: float | None) -> np.ndarray | None:
     """None also where the episodes do not add up to what the result says."""
     lines = _lines(run, evaluation)
-    values = [_value(line, measure) for line in lines or ()]
+    values = [score_of(line) if measure == SCORE else float(line.outcome == Outcome.WON) for line in lines or ()]
     known = [value for value in values if value is not None]
     if mean is None or not known or len(known) < len(values) or not isclose(fmean(known), mean, abs_tol=1e-9):
         return None
     return np.asarray(known).reshape(evaluation.games, evaluation.samples_per_game).mean(axis=1)
-
-
-def _value(line: Line, measure: str) -> float | None:
-    return score_of(line) if measure == SCORE else float(line.outcome == Outcome.WON)
 
 
 def _lines(run: Run, evaluation: EvaluationResult) -> list[Line] | None:

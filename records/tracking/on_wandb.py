@@ -10,7 +10,7 @@ All stages are one run there: each begins where the one before it ended, and wha
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import wandb
@@ -75,15 +75,11 @@ class Wandb:
         shown = {
             name: wandb.Table(columns=list(table.columns), data=list(table.rows)) for name, table in tables.items()
         }
-        self._draw(values.keys() - self._drawn)
+        for name in sorted(values.keys() - self._drawn):  # over this stage's steps
+            self._run.define_metric(name, step_metric=self._axis)
+        self._drawn |= values.keys()
         self._run.log({self._axis: step, **values, **shown}, step=place, commit=True)
         self._sent = place
-
-    def _draw(self, names: Collection[str]) -> None:
-        """New names over this stage's steps."""
-        for name in sorted(names):
-            self._run.define_metric(name, step_metric=self._axis)
-        self._drawn |= set(names)
 
 
 def steps_before(run: StageRun) -> int:
