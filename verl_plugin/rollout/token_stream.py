@@ -15,6 +15,7 @@ CHATML_END = "<|im_end|>"
 IDS = "i"  # 4 bytes each: of a long episode, a list is slow to send and to be looked through by Python's collector
 SEAM = 16  # ids, of which builders look at the last few where they join a message to what stands before it
 CACHED_MESSAGES = 50_000  # the samples of a group see much the same text; about 100 MB at 100 ids a message
+CACHED_OPENINGS = 256  # and begin alike
 
 
 class TokenCodec:
@@ -48,18 +49,22 @@ class TokenCodec:
         )
         # A user message is rendered alike wherever it stands, so rendering it once is enough.
         self._render = lru_cache(maxsize=CACHED_MESSAGES)(self._render_user)
+        self._open = lru_cache(maxsize=CACHED_OPENINGS)(self._render_first)
         self._controls = ControlTokens(tokenizer, marks)
 
     def stream(self) -> VerlTokenStream:
         return VerlTokenStream(self)
 
     def first_prompt(self, messages: Sequence[Message]) -> list[int]:
+        roles, contents = zip(*((message["role"], message["content"]) for message in messages), strict=True)
+        return list(self._open(roles, contents))
+
+    def _render_first(self, roles: tuple[str, ...], contents: tuple[str, ...]) -> tuple[int, ...]:
         def render(texts: Sequence[str]) -> list[int]:
-            told = [{**message, "content": text} for message, text in zip(messages, texts, strict=True)]
+            told = [{"role": role, "content": text} for role, text in zip(roles, texts, strict=True)]
             return list(self._builder.build_initial_tokens(told))
 
-        kind = ("first prompt", *(message["role"] for message in messages))
-        return self._controls.harmless(kind, render, [message["content"] for message in messages])
+        return tuple(self._controls.harmless(("first prompt", *roles), render, contents))
 
     def join(self, ids: list[int], message: Message) -> list[int]:
         """All ids after one more message and the generation prompt; the old ones stay as they are."""
