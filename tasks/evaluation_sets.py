@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -23,7 +23,6 @@ from tasks.mixture import task_weights
 from tasks.splits import cache_dir, read_tasks, task_file, what_to_set, write_tasks
 
 SHARED = ("workers", "step_deadline_s", "max_action_tokens", "cache_dir")  # of the run's env node, in any environment
-SHOWN_HEX = 8
 
 
 @dataclass(frozen=True)
@@ -50,11 +49,6 @@ class EvaluationSet:
     max_response_length: int
     optimal_turns: float | None
     out_of_reach: int
-
-    @property
-    def name(self) -> str:
-        """``w2-o3-q4 3f2a91c0``: the task and the games' hash."""
-        return f"{self.task} {self.sha256[:SHOWN_HEX]}"
 
 
 @dataclass(frozen=True)
@@ -217,9 +211,6 @@ def reward_on(environment: Environment, config: DictConfig) -> str:
     return name if environment.offers(name) else environment.rewards[0]
 
 
-def as_dict(item: EvaluationSetting) -> dict[str, Any]:
-    return asdict(item)
-
-
 def from_dict(data: dict[str, Any]) -> EvaluationSetting:
+    """From what ``dataclasses.asdict`` makes of one."""
     return EvaluationSetting(**{**data, "evaluation_set": EvaluationSet(**data["evaluation_set"])})

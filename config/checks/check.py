@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from omegaconf import DictConfig
 
@@ -39,8 +40,8 @@ CHECKS: tuple[Rule, ...] = (
     Rule("no_critic", training.no_critic),
     Rule("group_of_one", training.group_of_one),
     Rule("mini_batch", training.mini_batch),
-    Rule("batch_over_devices", training.batch_over_devices),
-    Rule("mini_batch_over_devices", training.mini_batch_over_devices),
+    Rule("batch_over_devices", partial(training.over_devices, "data.train_batch_size")),
+    Rule("mini_batch_over_devices", partial(training.over_devices, "actor_rollout_ref.actor.ppo_mini_batch_size")),
     Rule("micro_batch", training.micro_batch),
     Rule("row_over_pass", training.row_over_pass),
     Rule("tensor_parallel", training.tensor_parallel),

@@ -130,8 +130,8 @@ def _drawing_from(seed: int) -> Iterator[None]:
 
 
 def _planned(engine: Engine) -> list[str]:
-    """``engine.plan()`` in a process of its own, which may search for minutes and cannot be told to stop: within ``PROCESSOR_S`` seconds of processor time, which differ less from one day to another than
-    those of the clock.
+    """``engine.plan()`` in a process of its own, since it may search for minutes and cannot be told to stop: it has ``PROCESSOR_S``
+    seconds of processor time, which differ less from one day to another than those of the clock.
 
     Raises:
         Rejected: it took longer, or failed.

@@ -19,7 +19,7 @@ from records.tracking.stage_run import StageRun
 from rollouts.chat_settings import ChatSettings, chat_settings
 from rollouts.episode import Episode
 from rollouts.store import read_episodes
-from tasks.evaluation_sets import EvaluationSetting, as_dict, env_node, evaluation_settings
+from tasks.evaluation_sets import EvaluationSetting, env_node, evaluation_settings
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ def _config(
                 {**asdict(checkpoint), "chat": asdict(checkpoint.chat or chat_settings(config))}
                 for checkpoint in checkpoints
             ],
-            "settings": [{**as_dict(item), "env": env_node(config, item.evaluation_set.env)} for item in todo],
+            "settings": [{**asdict(item), "env": env_node(config, item.evaluation_set.env)} for item in todo],
             "device": config.trainer.device,
             "servers": through_servers(config),
             "tracking": run.node() if run and run.trackers else None,
