@@ -99,7 +99,8 @@ layer's weights (`verl_plugin/servers/vllm_cpu.py`).
 
 STARTS = """## Only to start sooner on CPUs
 
-`verl_plugin/cpu/start/`, which can be deleted, changes {names}.
+`verl_plugin/cpu/start/`, which can be deleted, has Ray's workers begin as copies of the run's driver, which has
+imported what they need, and changes {names}.
 """
 
 
