@@ -61,11 +61,19 @@ def export(asked: str, target: Path) -> str:
     shutil.copytree(found.model, draft, ignore=shutil.ignore_patterns(MANIFEST), copy_function=shutil.copyfile)
     if found.chat.template:
         (draft / TEMPLATE).write_text(found.chat.template, encoding="utf-8")
+    _drop_sampling(draft / "generation_config.json")
     write_whole(draft / PROMPT_FORM, json.dumps(found.prompt_form, indent=2) + "\n")
     write_whole(draft / CARD, card(found, target.name))
     draft.rename(target)
     size = sum(file.stat().st_size for file in target.iterdir())
     return f"{target}: {found.stage or found.model.parents[1].name} of {found.run.name}, {size / 1e6:,.1f} MB"
+
+
+def _drop_sampling(file: Path) -> None:
+    """Special tokens stay. Servers would take the base model's top_p or repetition_penalty from here, which no run samples with."""
+    if file.exists():
+        kept = {key: value for key, value in json.loads(file.read_text()).items() if key.endswith("_token_id")}
+        file.write_text(json.dumps(kept, indent=2) + "\n")
 
 
 if __name__ == "__main__":
