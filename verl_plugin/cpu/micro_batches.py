@@ -44,8 +44,15 @@ def prepare(data: TensorDict, verls: Callable[..., Passes], **settings: Any) -> 
     rows = order_of_rows(data)
     if _dynamic(data):
         return verls(tu.index_select_tensor_dict(data, rows), **settings)
-    size = int(data["micro_batch_size_per_gpu"])
-    return [tu.index_select_tensor_dict(data, rows[start : start + size]) for start in range(0, len(rows), size)], None
+    return _cut(data, rows, int(data["micro_batch_size_per_gpu"])), None
+
+
+def _cut(data: TensorDict, rows: list[int], size: int) -> list[TensorDict]:
+    """These rows, ``size`` at a time. To select some of jagged rows all are taken apart, so whole passes are cut at once."""
+    rest = len(rows) % size
+    whole, left = rows[: len(rows) - rest], rows[len(rows) - rest :]
+    passes = tu.chunk_tensordict(tu.index_select_tensor_dict(data, whole), len(whole) // size) if whole else []
+    return [*passes, *([tu.index_select_tensor_dict(data, left)] if left else [])]
 
 
 def in_order(outputs: dict[str, Tensor], data: TensorDict) -> dict[str, Tensor]:
