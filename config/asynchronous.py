@@ -25,17 +25,11 @@ def mode(config: DictConfig) -> str:
     return str(config.trainer.v1.trainer_mode)
 
 
-def register() -> None:
-    """The resolvers of ``conf/config.yaml``."""
-    OmegaConf.register_new_resolver("when_async", _when_async, replace=True)
-    OmegaConf.register_new_resolver("updates_of_a_step", _updates_of_a_step, replace=True)
-
-
-def _when_async(ours: Any, verls: Any, *, _root_: DictConfig) -> Any:
+def when_async(ours: Any, verls: Any, *, _root_: DictConfig) -> Any:
     return verls if mode(_root_) == SYNC else ours
 
 
-def _updates_of_a_step(verls: int, *, _root_: DictConfig) -> int:
+def updates_of_a_step(verls: int, *, _root_: DictConfig) -> int:
     """What verl demands of ``separate_async``: one update for each batch that the trainer takes from its buffer."""
     if mode(_root_) != SEPARATE:
         return verls

@@ -25,6 +25,24 @@ ROOT = Path(__file__).resolve().parent.parent
 CONF = extensions.CONF
 RECIPES = ROOT / "recipes"
 BASE = "verl"  # the name of verl's tree in our defaults list
+RESOLVERS = (  # what conf/ asks, each as ${NAME:...}
+    machine.gpu_rollout,
+    machine.one_for_cores,
+    cards.gpu_memory,
+    cards.for_memory,
+    cards.without_critic,
+    cards.at_least,
+    cards.importance_weights,
+    cards.checkpoint_every,
+    asynchronous.when_async,
+    asynchronous.updates_of_a_step,
+    lora.lr,
+    prompts.of_scale,
+    prompts.of_prompt,
+    prompts.of_answers,
+    paper_scale.in_algo,
+    paper_scale.in_paper,
+)
 
 
 class VerlMissing(Refusal):
@@ -52,14 +70,10 @@ def verl_tree() -> DictConfig:
 
 @cache
 def register() -> None:
-    """Put the base, the types and the recipes into Hydra's ConfigStore."""
+    """Tell OmegaConf our resolvers, and Hydra's ConfigStore the base, the types and the recipes."""
     quick.install()
-    machine.register()
-    cards.register()
-    asynchronous.register()
-    lora.register()
-    prompts.register()
-    paper_scale.register()
+    for resolver in RESOLVERS:
+        OmegaConf.register_new_resolver(resolver.__name__, resolver, replace=True)
     store = ConfigStore.instance()
     store.store(name=BASE, node=verl_tree())
     store.store(name="schema", node=_schema())

@@ -22,17 +22,7 @@ SMALL = 60.0  # GB: below, what a preset says for cards of 24 GB; above, for car
 USUAL = 80.0  # GB, where there is neither a card nor ``estimate_gpu``, as where a job is submitted
 
 
-def register() -> None:
-    """The resolvers of conf/cluster/gpu*.yaml and of what conf/config.yaml leaves to the device."""
-    OmegaConf.register_new_resolver("gpu_memory", _gpu_memory, replace=True)
-    OmegaConf.register_new_resolver("for_memory", _for_memory, replace=True)
-    OmegaConf.register_new_resolver("without_critic", _without_critic, replace=True)
-    OmegaConf.register_new_resolver("at_least", _at_least, replace=True)
-    OmegaConf.register_new_resolver("importance_weights", _importance_weights, replace=True)
-    OmegaConf.register_new_resolver("checkpoint_every", _checkpoint_every, replace=True)
-
-
-def _gpu_memory(*, _root_: DictConfig) -> float:
+def gpu_memory(*, _root_: DictConfig) -> float:
     """GB of the card that the run is planned for, else of the smallest one here."""
     if _root_.estimate_gpu:
         try:
@@ -43,27 +33,27 @@ def _gpu_memory(*, _root_: DictConfig) -> float:
     return card.memory / GB if card else USUAL
 
 
-def _for_memory(small: Any, large: Any, *, _root_: DictConfig) -> Any:
+def for_memory(small: Any, large: Any, *, _root_: DictConfig) -> Any:
     return small if _root_.cluster.gpu_memory_gb < SMALL else large
 
 
-def _without_critic(alone: Any, with_critic: Any, *, _root_: DictConfig) -> Any:
+def without_critic(alone: Any, with_critic: Any, *, _root_: DictConfig) -> Any:
     return with_critic if has_critic(_root_) else alone
 
 
-def _at_least(count: int, there: int | None = None) -> int:
+def at_least(count: int, there: int | None = None) -> int:
     """Cores for Ray, which gives them out and enforces none: as many as its processes ask for, or as there are."""
     return max(count, there or one_for_cores(1, 10**6))
 
 
-def _importance_weights(*, _root_: DictConfig) -> str | None:
+def importance_weights(*, _root_: DictConfig) -> str | None:
     """On GPUs the server's log-probabilities are bf16 from other kernels than the trainer's, so a token's loss is weighed by
     min(p_trainer / p_server, 2). Not under losses that take their ratio over whole turns."""
     of_turns = any(name in OF_TURNS for name in _root_.get("loss") or {})
     return "token" if _root_.trainer.device == "cuda" and not of_turns else None
 
 
-def _checkpoint_every(usual: int, *, _root_: DictConfig) -> int:
+def checkpoint_every(usual: int, *, _root_: DictConfig) -> int:
     """Steps between checkpoints, by what one costs."""
     shape = shape_of(_root_.model.path) if _root_.trainer.device == "cuda" else None
     return (

@@ -66,8 +66,9 @@ def packages(overrides: Sequence[Override], config_dir: str | None) -> list[str]
 
 
 def search_path(folders: Sequence[str]) -> tuple[str, ...]:
-    """The override that shows them to Hydra, after our own ``conf/``."""
-    quoted = ["'file://{}'".format(folder.replace("'", r"\'")) for folder in folders]
+    """The override that shows them, folders or places such as ``pkg://a``, to Hydra, after our own ``conf/``."""
+    places = (folder if "://" in folder else f"file://{folder}" for folder in folders)
+    quoted = ["'{}'".format(place.replace("'", r"\'")) for place in places]
     return (f"{given.SEARCHPATH}=[{','.join(quoted)}]",) if folders else ()
 
 
@@ -117,7 +118,7 @@ def _divided(overrides: Sequence[Override]) -> tuple[tuple[str, ...], list[Overr
 
 
 def _composed(options: tuple[str, ...], singles: Sequence[Override]) -> DictConfig:
-    config: DictConfig = pickle.loads(_with_options(options, machine.server_on_gpus()))
+    config: DictConfig = pickle.loads(_with_options(options, machine.gpu_rollout()))
     _forget_schedules(config, singles)
     ConfigLoaderImpl._apply_overrides_to_config(list(singles), config)
     return config

@@ -23,12 +23,8 @@ LEARNING_RATES = ("actor_rollout_ref.actor.optim.lr", "model.sft.lr")
 ALL = "all-linear"  # PEFT's word; the head is not one of them
 
 
-def register() -> None:
-    """The resolver of learning rates in ``conf/``; one that is set is used as it is."""
-    OmegaConf.register_new_resolver("lr", _lr, replace=True)
-
-
-def _lr(full: float, *, _root_: DictConfig) -> float:
+def lr(full: float, *, _root_: DictConfig) -> float:
+    """Of a learning rate in ``conf/``; one that is set is used as it is."""
     if not OmegaConf.select(_root_, "model.lora_rank"):
         return full
     return float(f"{LR_FACTOR * full:.6g}")  # 1e-05, and not 9.999999999999999e-06
@@ -63,16 +59,15 @@ def adapter_parameters(config: DictConfig, shape: Shape) -> int:
 
 def refusal(config: DictConfig) -> str | None:
     """What is wrong, in one line."""
-    return next(_problems(config) if config.model.lora_rank else _idle(config), None)
-
-
-def _idle(config: DictConfig) -> Iterator[str]:
-    for key in ("lora_alpha", "lora_target_modules"):
-        if (value := config.model[key]) is not None:
-            yield f"model.{key}={value} does nothing without model.lora_rank: set that too, as to 16"
+    return next(_problems(config), None)
 
 
 def _problems(config: DictConfig) -> Iterator[str]:
+    if not config.model.lora_rank:
+        for key in ("lora_alpha", "lora_target_modules"):
+            if (value := config.model[key]) is not None:
+                yield f"model.{key}={value} does nothing without model.lora_rank: set that too, as to 16"
+        return
     rank, actor = f"model.lora_rank={config.model.lora_rank}", config.actor_rollout_ref
     for key in ("strategy", "fsdp_config.strategy"):
         if (strategy := OmegaConf.select(actor.actor, key)) != "fsdp2":

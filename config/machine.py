@@ -14,7 +14,6 @@ from config.errors import ConfigError
 from config.method_settings import has_critic
 from records.models.shape import shape_of
 
-RESOLVER = "gpu_rollout"  # conf/cluster/gpu*.yaml: `override /rollout: ${gpu_rollout:}`
 OTHER_DRIVERS = ("/dev/dxg", "/dev/kfd")  # Windows' Linux, AMD: no device file a GPU
 NO_GPU = (
     "cluster={cluster} computes on GPUs and this machine has none: cluster=cpu trains here, estimate=true estimate_gpu=H100x{wanted} "
@@ -69,16 +68,10 @@ def vllm_installed() -> bool:
     return find_spec("vllm") is not None
 
 
-def server_on_gpus() -> str:
+def gpu_rollout() -> str:
     """The option of ``rollout=`` that ``cluster=gpu*`` takes unless one is named: vLLM, also where only the nodes of a
     cluster have GPUs; where this machine has GPUs and no vLLM, what can run here."""
     return "transformers" if gpus() != 0 and not vllm_installed() else "vllm"
-
-
-def register() -> None:
-    """What conf/cluster/gpu*.yaml ask this machine."""
-    OmegaConf.register_new_resolver(RESOLVER, server_on_gpus, replace=True)
-    OmegaConf.register_new_resolver("one_for_cores", one_for_cores, replace=True)
 
 
 def one_for_cores(cores: int, most: int) -> int:

@@ -7,7 +7,7 @@ While Hydra composes they are plain, so that an option's file may bring keys of 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, get_type_hints
 
@@ -27,6 +27,11 @@ OPEN = {
     "turn_reward": TurnReward,
     "prompt": Prompt,
 }  # ``algo`` too, whose settings get their types with the methods'
+CHOSEN: dict[str, tuple[str, Callable[[str], Any]]] = {  # what a node's name names, and the class of its settings
+    "env": ("environment", lambda name: environment_class(spec(name)).Settings),
+    "turn_reward": ("", settings_class),
+    "prompt": ("prompt form", prompt_class),
+}
 
 
 def settings_of(config: DictConfig) -> dict[str, type]:
@@ -35,11 +40,19 @@ def settings_of(config: DictConfig) -> dict[str, type]:
     Raises:
         ConfigError: no such environment, reward or form.
     """
-    return {
-        "env": _environment_settings(str(config.env.get("name"))),
-        "turn_reward": _reward_settings(str(config.turn_reward.get("name"))),
-        "prompt": _prompt_settings(str(config.prompt.get("name"))),
-    }
+    found = {}
+    for node, (what, settings) in CHOSEN.items():
+        name = str(config[node].get("name"))
+        try:
+            found[node] = settings(name)
+            if not dataclasses.is_dataclass(found[node]):
+                raise TypeError(f"{found[node]!r} is no dataclass of settings")
+        except (TaskError, UnknownName) as error:
+            raise ConfigError(f"{node}.name={name}: {error}") from error
+        except Exception as error:  # somebody's own module may raise anything while it is imported
+            wrong = f" is no {what}: {error} (its form is module:Class)" if what else f": {error}"
+            raise ConfigError(f"{node}.name={name}{wrong}") from error
+    return found
 
 
 def give_types(config: DictConfig, settings: Mapping[str, type]) -> None:
@@ -50,38 +63,6 @@ def give_types(config: DictConfig, settings: Mapping[str, type]) -> None:
     """
     for node, ours in OPEN.items():
         _give_type(config, node, merged(ours, settings[node]))
-
-
-def _environment_settings(name: str) -> type:
-    try:
-        return _dataclass(environment_class(spec(name)).Settings)
-    except TaskError as error:
-        raise ConfigError(f"env.name={name}: {error}") from error
-    except Exception as error:  # somebody's own module may raise anything while it is imported
-        raise ConfigError(f"env.name={name} is no environment: {error} (its form is module:Class)") from error
-
-
-def _reward_settings(name: str) -> type:
-    try:
-        return _dataclass(settings_class(name))
-    except Exception as error:  # likewise
-        raise ConfigError(f"turn_reward.name={name}: {error}") from error
-
-
-def _prompt_settings(name: str) -> type:
-    try:
-        return _dataclass(prompt_class(name))
-    except UnknownName as error:
-        raise ConfigError(f"prompt.name={name}: {error}") from error
-    except Exception as error:  # likewise
-        raise ConfigError(f"prompt.name={name} is no prompt form: {error} (its form is module:Class)") from error
-
-
-def _dataclass(kind: Any) -> type:
-    """Raises: TypeError: it is none."""
-    if not dataclasses.is_dataclass(kind):
-        raise TypeError(f"{kind!r} is no dataclass of settings")
-    return kind  # type: ignore[return-value]
 
 
 @cache

@@ -71,6 +71,11 @@ def typed(override: Override) -> str:
     return override.input_line or ""
 
 
+def search_paths(overrides: Sequence[str]) -> list[str]:
+    """Those that name folders of options, as they were typed."""
+    return [text for text in overrides if text.lstrip("+").startswith(f"{SEARCHPATH}=")]
+
+
 @cache
 def verl_groups() -> set[str]:
     """What verl's own defaults list chooses from."""
@@ -89,7 +94,7 @@ def refuse_at_sight(overrides: Sequence[str], *, elsewhere: bool = False) -> lis
             values or a sweep without ``-m``.
     """
     parsed = parse(overrides)
-    elsewhere = elsewhere or any(override.key_or_group == "hydra.searchpath" for override in parsed)
+    elsewhere = elsewhere or any(override.key_or_group == SEARCHPATH for override in parsed)
     for override in parsed:
         key = override.key_or_group
         if not elsewhere and (problem := _unknown(override)):

@@ -8,22 +8,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
 PAPER = "paper"
 
 
-def register() -> None:
-    """The resolvers ``${in_algo:OURS,THEIRS,WORDS}``, with these ``algo=`` words, and ``${in_paper:OURS,THEIRS}``, at
-    ``scale=paper``; with words after it, in the papers of these alone."""
-    OmegaConf.register_new_resolver("in_algo", _in_algo, replace=True)
-    OmegaConf.register_new_resolver("in_paper", _in_paper, replace=True)
-
-
-def _in_algo(ours: Any, theirs: Any, *words: str, _root_: DictConfig) -> Any:
+def in_algo(ours: Any, theirs: Any, *words: str, _root_: DictConfig) -> Any:
+    """``${in_algo:OURS,THEIRS,WORDS}``: theirs with these ``algo=`` words."""
     return theirs if _root_.algo.name in words else ours
 
 
-def _in_paper(ours: Any, theirs: Any, *words: str, _root_: DictConfig) -> Any:
+def in_paper(ours: Any, theirs: Any, *words: str, _root_: DictConfig) -> Any:
+    """``${in_paper:OURS,THEIRS}``: theirs at ``scale=paper``; with words after it, in the papers of these alone."""
     meant = not words or _root_.algo.name in words
     return theirs if meant and _root_.scale.name == PAPER else ours

@@ -17,22 +17,15 @@ FOLLOWING = ("env.max_action_tokens", "data.max_response_length")
 ANSWERS = 12  # of the longest, for which a row that is summed up has room
 
 
-def register() -> None:
-    """The resolvers of ``conf/prompt/`` and of what has to make room for a form."""
-    OmegaConf.register_new_resolver("of_scale", _of_scale, replace=True)
-    OmegaConf.register_new_resolver("of_prompt", _of_prompt, replace=True)
-    OmegaConf.register_new_resolver("of_answers", _of_answers, replace=True)
-
-
-def _of_scale(laptop: int, paper: int, *, _root_: DictConfig) -> int:
+def of_scale(laptop: int, paper: int, *, _root_: DictConfig) -> int:
     return laptop if _root_.scale.name == "laptop" else paper
 
 
-def _of_prompt(plain: Any, other: Any, *, _root_: DictConfig) -> Any:
+def of_prompt(plain: Any, other: Any, *, _root_: DictConfig) -> Any:
     return plain if _root_.prompt.name == PLAIN else other
 
 
-def _of_answers(least: int, *, _root_: DictConfig) -> int:
+def of_answers(least: int, *, _root_: DictConfig) -> int:
     """Tokens of a row: ``ANSWERS`` answers, or as many as leave room for one more, its observation and a summary."""
     answer, room = int(_root_.env.max_action_tokens), _root_.data.max_response_length
     most = ANSWERS * answer if room is None else int(room) - 3 * answer

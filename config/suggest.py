@@ -17,6 +17,17 @@ from envs import extensions
 from envs.names import meant, nearest
 from records import former_keys
 
+# Methods of the field that no option stands for: why, and what is nearest
+NOT_OFFERED = {
+    "igpo": "it rewards turns by the log-prob of a gold answer, which no environment here has; the nearest is algo=mt_grpo",
+    "early_experience": "it makes data for SFT: choose demos.experience=world_model or reflection",
+    "agent_rlvr": "it plays failed tasks again with guidance: choose rollout_form=retry",
+    "archer": "its critic learns off-policy, of stored turns; the nearest is algo=turn_ppo",
+    "sweet_rl": "its critic sees what the policy does not, and the policy learns by DPO; the nearest is algo=turn_ppo",
+    "vineppo": "it plays every turn's state anew, many times the episodes; the nearest are algo=gigpo and graft",
+    "seea_r1": "its formulas are not public; the nearest is algo=tree_grpo",
+}
+
 
 @cache
 def groups() -> dict[str, list[str]]:
@@ -73,7 +84,19 @@ def wrong_option(override: Override) -> str | None:
         return f"unknown option {group}={wrong}; it is called {group}={now} now"
     if group == "model" and "/" in wrong:
         return f"unknown option model={wrong}; a folder or a name of the Hugging Face hub is model.path={wrong}"
+    if why := _not_here(group, wrong):
+        return f"unknown option {group}={wrong}: {why}"
     return f"unknown option {group}={wrong}{meant(wrong, options, f'{group}=')} (choices: {', '.join(options) or 'none yet'})"
+
+
+def _not_here(group: str, name: str) -> str | None:
+    """Of a method: in which other slot it is, or why it is in none."""
+    slots = ("algo", *SLOTS)
+    if group not in slots:
+        return None
+    found = [slot for slot in slots if name in all_options()[slot]]
+    choices = [f"{slot}={name}" if slot in (*ONE, "algo") else f"{slot}=[{name}]" for slot in found]
+    return f"choose {' or '.join(choices)}" if choices else NOT_OFFERED.get(name.lower().replace("-", "_"))
 
 
 def wrong_key(override: Override, tree: DictConfig) -> str | None:

@@ -11,6 +11,7 @@ import tomllib
 from collections.abc import Callable, Iterable, Iterator
 from html import escape
 from pathlib import Path
+from textwrap import wrap
 from typing import Any
 
 from verl_plugin.changes import AFTER_IMPORT, OVERRIDDEN, REPLACED, Change
@@ -57,20 +58,11 @@ def purpose(room: str) -> str:
     return text.split("\n\n")[0].replace("\n", " ").replace("``", "").split(". ")[0].rstrip(".")
 
 
-def wrapped(text: str, letters: int) -> list[str]:
-    lines = [""]
-    for word in text.split():
-        if lines[-1] and len(lines[-1]) + len(word) >= letters:
-            lines.append("")
-        lines[-1] = f"{lines[-1]} {word}".strip()
-    return lines
-
-
 def box(room: str, x: float, y: float, width: float) -> Iterator[str]:
     fill = BLINK if room in light_rooms() else "#eef2f8"
     yield f'<rect x="{x:g}" y="{y:g}" width="{width:g}" height="{HEIGHT}" rx="6" fill="{fill}" stroke="#afb8c1"/>'
     yield f'<text class="room" x="{x + 14:g}" y="{y + HEIGHT / 2 + 5:g}">{room}/</text>'
-    lines = wrapped(purpose(room), int((width - INDENT) / 6.3))
+    lines = wrap(purpose(room), int((width - INDENT) / 6.3))
     for number, line in enumerate(lines):
         top = y + HEIGHT / 2 + 4 + 15 * number - 7.5 * (len(lines) - 1)
         yield f'<text class="what" x="{x + INDENT:g}" y="{top:g}">{escape(line, quote=False)}</text>'
@@ -107,7 +99,8 @@ layer's weights (`verl_plugin/servers/vllm_cpu.py`).
 
 STARTS = """## Only to start sooner on CPUs
 
-`verl_plugin/cpu/start/`, which can be deleted, changes {names}.
+`verl_plugin/cpu/start/`, which can be deleted, has Ray's workers begin as copies of the run's driver, which has
+imported what they need, and changes {names}.
 """
 
 

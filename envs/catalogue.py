@@ -79,18 +79,6 @@ class Catalogue:
         """The first ``count`` acceptable games of a split; see ``listing``."""
         return self.listing(task, split, count, reward, workers, progress, avoid).tasks
 
-    def splits(
-        self,
-        task: str,
-        counts: Mapping[str, int],
-        reward: str = "sparse",
-        workers: int | None = None,
-        progress: bool = True,
-    ) -> dict[str, list[TaskRef]]:
-        """Several splits with no game in common: listed in ``PRECEDENCE``, each avoiding the ones before."""
-        listings = self.listings(task, counts, reward, workers, progress)
-        return {split: listing.tasks for split, listing in listings.items()}
-
     def listings(
         self,
         task: str,
@@ -100,8 +88,8 @@ class Catalogue:
         progress: bool = True,
         at_most: Collection[str] = (),
     ) -> dict[str, Listing]:
-        """As ``splits``, with the seeds that were skipped; the splits in ``at_most`` may have fewer games. Raises as
-        ``listing`` does."""
+        """Several splits with no game in common: listed in ``PRECEDENCE``, each avoiding the ones before; those in ``at_most``
+        may have fewer games. Raises as ``listing`` does."""
         made: dict[str, Listing] = {}
         with self._makers(workers, progress) as makers:
             for split in sorted(counts, key=_precedence):

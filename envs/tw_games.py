@@ -32,6 +32,6 @@ class TextWorldGames(Environment):
         return TextWorldEnv(legal=legal, expert=expert)
 
     def game_sha256(self, game_file: Path) -> str:
-        from envs.tw_env import game_sha256
+        from envs.tw_story import game_sha256
 
         return game_sha256(game_file)

@@ -17,8 +17,9 @@ from textworld.generator.inform7 import CouldNotCompileGameError, generate_infor
 from textworld.logic import GameLogic
 
 from envs.environment import GameRecord, Rejected
-from envs.tw_env import TextWorldEnv, game_sha256
+from envs.tw_env import TextWorldEnv
 from envs.tw_inform import compile_story
+from envs.tw_story import game_sha256
 from envs.tw_text import goal_text
 from envs.types import TaskRef
 

@@ -27,7 +27,7 @@ from experiments.evaluation.policies import PolicyError, policies, trained_on
 from records.process.exit_codes import answered, own_words, say
 from rollouts.chat_policy import Endpoint, EndpointError
 
-RULES = ("task", "reward", "evaluation")  # those of config/checks/table.py that concern what is not trained
+RULES = ("task", "reward", "evaluation")  # those of config/checks/check.py that concern what is not trained
 NOTES = ("too_few_turns", "useless_samples")
 
 

@@ -35,8 +35,8 @@ RENAMED: Mapping[str, str] = {
     "critic/returns/": "credit/return/",
     "critic/values/": "credit/value/",
     "critic/vf_explained_var": "credit/value/explained_variance",
-    "critic/score/": "reward/trained/",  # of an episode, as it reached verl
-    "critic/rewards/": "reward/after_kl/",  # the same, less the KL penalty of algorithm.use_kl_in_reward
+    "critic/score/": "reward/trained/",  # of an episode, as it reached verl; of those that the step played
+    "critic/rewards/": "reward/after_kl/",  # of those that were learned from, less the KL penalty of algorithm.use_kl_in_reward
     "actor/reward_kl_penalty": "reward/kl_penalty",
     "actor/reward_kl_penalty_coeff": "reward/kl_coefficient",
     "response_length/clip_ratio": "verl/response_length/clip_ratio",  # against the batch's longest row: never 0

@@ -16,6 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import yaml
 from filelock import FileLock, Timeout
 from omegaconf import DictConfig, OmegaConf
 
@@ -24,7 +25,7 @@ from envs.names import file_name
 from envs.whole import write_whole
 from records.files import inventory
 from records.former_keys import former, former_value
-from records.mending.mend import mend
+from records.mending.mend import LOADER, mend
 from records.plain_config import Plain, plain, resolved
 from records.process.exit_codes import Refusal
 from records.provenance import ATTEMPTS, Attempt
@@ -223,6 +224,16 @@ def held(path: Path) -> Iterator[None]:
         yield
     finally:
         lock.release()
+
+
+def composed(run: Path) -> dict[str, Any]:
+    """The run's config as it was written; {} where there is none.
+
+    Raises:
+        ValueError: it cannot be read.
+    """
+    config = run / "config.yaml"
+    return (yaml.load(config.read_text(encoding="utf-8"), Loader=LOADER) if config.exists() else None) or {}
 
 
 def put_aside(path: Path) -> None:

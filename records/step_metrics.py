@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from records.success import summarise
 from rollouts.episode import Episode, Outcome, Turn
 
 
-def step_metrics(groups: Sequence[Sequence[Episode]], trained: str) -> dict[str, float]:
+def step_metrics(groups: Sequence[Sequence[Episode]], trained: str, mended: Collection[int] = ()) -> dict[str, float]:
     """Metrics of a step under the names of ``records.metric_names``.
 
     Args:
         groups: the episodes that share a prompt, group by group.
         trained: the name of the chosen reward (``Turn.trained``).
+        mended: the numbers of groups in which an episode of an earlier step took the place of one of these.
     """
     episodes = [episode for group in groups for episode in group]
     learned = [[episode for episode in group if episode.trained] for group in groups]
@@ -25,7 +26,8 @@ def step_metrics(groups: Sequence[Sequence[Episode]], trained: str) -> dict[str,
         **success_by_type([episode for episode in episodes if episode.whole], "success/by_type/"),
         **_rewards([episode for group in learned for episode in group]),
         **_shaping([episode for group in learned for episode in group]),
-        **_signal(learned, trained),
+        **_signal(learned, trained, mended),
+        **(_paid(learned, trained) if mended else {}),
         **outcomes,
         **_play(episodes, turns),
         **_summaries(episodes),
@@ -124,14 +126,24 @@ def _shaping(episodes: Sequence[Episode]) -> dict[str, float]:
     return {f"shaping/{name}/mean": _mean(episode.shaping.get(name, 0.0) for episode in episodes) for name in names}
 
 
-def _signal(groups: Sequence[Sequence[Episode]], trained: str) -> dict[str, float]:
+def _signal(groups: Sequence[Sequence[Episode]], trained: str, mended: Collection[int]) -> dict[str, float]:
     """Share of groups, of those of two or more episodes, in which all earned the same: GRPO and RLOO learn nothing from
     them. Nothing where there is no such group, as with one sample a prompt."""
-    compared = [group for group in groups if len(group) > 1]
+    compared = {number: group for number, group in enumerate(groups) if len(group) > 1}
     if not compared:
         return {}
-    flat = (len({sum(turn.trained(trained) for turn in e.turns) for e in group}) == 1 for group in compared)
+    flat = (number not in mended and len(set(_scores(group, trained))) == 1 for number, group in compared.items())
     return {"credit/groups_without_signal": _mean(flat)}
+
+
+def _paid(groups: Sequence[Sequence[Episode]], trained: str) -> dict[str, float]:
+    """What the step's own episodes earned, in place of verl's figures, which are of the rows that were learned from."""
+    scores = [score for group in groups for score in _scores(group, trained)]
+    return {f"reward/trained/{name}": float(of(scores)) for name, of in (("mean", _mean), ("min", min), ("max", max))}
+
+
+def _scores(episodes: Sequence[Episode], trained: str) -> list[float]:
+    return [sum(turn.trained(trained) for turn in episode.turns) for episode in episodes]
 
 
 def _play(episodes: Sequence[Episode], turns: Sequence[Turn]) -> dict[str, float]:

@@ -6,11 +6,11 @@ import json
 import os
 import re
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
+
+import httpx
 
 from envs.chat_text import chat_text
 from envs.types import EnvError
@@ -75,33 +75,29 @@ class Judge:
         """The judge's score of one change. Raises as the class says."""
         if wrong := self.problem():
             raise ValueError(wrong)
-        request = self._request(problem, patch)
         for left in range(self.settings.retries, -1, -1):
             try:
-                return _score(self._send(request))
+                return _score(self._send(problem, patch))
             except JudgeError:
                 if not left:
                     raise
                 time.sleep(_WAIT_S * (self.settings.retries - left + 1))
         raise AssertionError("unreachable")
 
-    def _request(self, problem: str, patch: str) -> urllib.request.Request:
-        url, key = self.settings.url.rstrip("/"), os.environ.get(self.settings.key_env or "", "")
+    def _send(self, problem: str, patch: str) -> Any:
+        url, key = self.settings.url, os.environ.get(self.settings.key_env or "", "")
         told = f"What is wrong:\n{problem[:_SHOWN_CHARS]}\n\nThe change:\n{patch[:_SHOWN_CHARS]}"
         messages = [{"role": "system", "content": _ASK}, {"role": "user", "content": chat_text(told)}]
         body = {"model": self.settings.model, "messages": messages, "temperature": 0, "max_tokens": 16}
-        headers = {"Content-Type": "application/json", **({"Authorization": f"Bearer {key}"} if key else {})}
-        return urllib.request.Request(f"{url}/chat/completions", json.dumps(body).encode(), headers)
-
-    def _send(self, request: urllib.request.Request) -> Any:
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
         try:
-            with urllib.request.urlopen(request, timeout=self.settings.timeout_s) as reply:
-                return json.load(reply)
-        except urllib.error.HTTPError as error:
-            with error:
-                raise JudgeError(f"the judge at turn_reward.url={self.settings.url} answered {error.code}") from error
-        except (OSError, ValueError) as error:
-            raise JudgeError(f"the judge at turn_reward.url={self.settings.url} did not answer: {error}") from error
+            place, limit = f"{url.rstrip('/')}/chat/completions", self.settings.timeout_s
+            reply = httpx.post(place, json=body, headers=headers, timeout=limit)
+            if reply.is_error:
+                raise JudgeError(f"the judge at turn_reward.url={url} answered {reply.status_code}")
+            return reply.json()
+        except (httpx.HTTPError, httpx.InvalidURL, json.JSONDecodeError) as error:
+            raise JudgeError(f"the judge at turn_reward.url={url} did not answer: {error}") from error
 
 
 def _score(reply: Any) -> float:

@@ -114,16 +114,8 @@ def _rl(config: DictConfig, affordable: int, prompts: int, samples: int) -> tupl
             f"the units buy {affordable} games, fewer than data.train_batch_size={prompts}, which needs "
             "trainer.v1.sampler.sync_refill_failed_groups=true (games one by one)"
         )
-    return _games(config.budget, affordable, prompts)
-
-
-def _games(budget: DictConfig, affordable: int, prompts: int) -> tuple[int, int, int]:
-    """The games that the units buy, as far as the training is long enough to see them; no other is made or charged.
-
-    They may be fewer than a step's prompts: a game then comes several times in it.
-    """
-    steps = int(budget.rl_steps) if budget.rl_steps else steps_of_epochs(budget, prompts)
-    games = min(affordable, steps * prompts)
+    steps = int(config.budget.rl_steps or 0) or steps_of_epochs(config.budget, prompts)
+    games = min(affordable, steps * prompts)  # what the training is too short to see is neither made nor charged
     return games, steps, games
 
 

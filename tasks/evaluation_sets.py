@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -23,7 +23,6 @@ from tasks.mixture import task_weights
 from tasks.splits import cache_dir, read_tasks, task_file, what_to_set, write_tasks
 
 SHARED = ("workers", "step_deadline_s", "max_action_tokens", "cache_dir")  # of the run's env node, in any environment
-SHOWN_HEX = 8
 
 
 @dataclass(frozen=True)
@@ -50,11 +49,6 @@ class EvaluationSet:
     max_response_length: int
     optimal_turns: float | None
     out_of_reach: int
-
-    @property
-    def name(self) -> str:
-        """``w2-o3-q4 3f2a91c0``: the task and the games' hash."""
-        return f"{self.task} {self.sha256[:SHOWN_HEX]}"
 
 
 @dataclass(frozen=True)
@@ -150,12 +144,12 @@ def by_task(item: EvaluationSetting) -> list[tuple[EvaluationSetting, list[int]]
     games = read_tasks(Path(item.evaluation_set.file))
     tasks = list(dict.fromkeys(game.task for game in games))
     places = {task: [place for place, game in enumerate(games) if game.task == task] for task in tasks}
-    return [(_part(item, task, games, places[task]), places[task]) for task in tasks] if len(tasks) > 1 else []
-
-
-def _part(item: EvaluationSetting, task: str, games: Sequence[TaskRef], places: list[int]) -> EvaluationSetting:
-    measured = _measured([games[place] for place in places], item.evaluation_set.max_turns)
-    return replace(item, evaluation_set=replace(item.evaluation_set, task=task, **measured))
+    parts = []
+    for task in tasks if len(tasks) > 1 else ():
+        measured = _measured([games[place] for place in places[task]], item.evaluation_set.max_turns)
+        part = replace(item.evaluation_set, task=task, **measured)
+        parts.append((replace(item, evaluation_set=part), places[task]))
+    return parts
 
 
 def _evaluation_set(config: DictConfig, folder: Path, env: str, task: str) -> EvaluationSet:
@@ -217,9 +211,6 @@ def reward_on(environment: Environment, config: DictConfig) -> str:
     return name if environment.offers(name) else environment.rewards[0]
 
 
-def as_dict(item: EvaluationSetting) -> dict[str, Any]:
-    return asdict(item)
-
-
 def from_dict(data: dict[str, Any]) -> EvaluationSetting:
+    """From what ``dataclasses.asdict`` makes of one."""
     return EvaluationSetting(**{**data, "evaluation_set": EvaluationSet(**data["evaluation_set"])})

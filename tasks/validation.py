@@ -15,12 +15,9 @@ def games(config: DictConfig, steps: int) -> int:
     return int(config.eval.validation_games) if steps and validates(config) else 0
 
 
-def times(config: DictConfig, steps: int) -> int:
-    """How often: before the first step if asked for, every ``trainer.test_freq`` steps, and after the last."""
-    every = int(config.trainer.test_freq)
-    return (-(-steps // every) if every > 0 else 0) + bool(config.trainer.val_before_train)
-
-
 def samples(config: DictConfig, steps: int) -> int:
-    """Episodes of all validations together."""
-    return times(config, steps) * games(config, steps) * int(config.actor_rollout_ref.rollout.val_kwargs.n)
+    """Episodes of all validations together: before the first step if asked for, every ``trainer.test_freq`` steps, and after the
+    last."""
+    every = int(config.trainer.test_freq)
+    times = (-(-steps // every) if every > 0 else 0) + bool(config.trainer.val_before_train)
+    return times * games(config, steps) * int(config.actor_rollout_ref.rollout.val_kwargs.n)

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from xdist.scheduler import LoadFileScheduling
+from xdist.workermanage import WorkerController
 
 from envs.pool import EnvPool
 
@@ -37,15 +38,27 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.set_threshold(100_000)
 
 
-# Share one Ray and one queue of verl's, whose start takes 13 s of a core: one worker runs them, one after the other
-# (verl_plugin/conftest.py).
-WITH_A_QUEUE = ("test_steps", "test_methods", "test_token_accounting", "test_value_heads", "test_task_replay")
+# Share one Ray, and the first ones one queue of verl's, whose start takes 13 s of a core: one worker runs them, one after the
+# other (verl_plugin/conftest.py).
+WITH_RAY = (
+    "test_steps",
+    "test_methods",
+    "test_token_accounting",
+    "test_value_heads",
+    "test_task_replay",
+    "test_server_faults",
+    "test_parity",
+    "test_async_client",
+    "test_server",
+    "test_server_actor",
+    "test_async_trainer",
+)
 # What takes longest, longest first: begun last, one of these would keep one worker busy when the others have ended.
 LONG = (
     "test_whole_run",
     "test_slurm_jobs",
     "test_failing_group",
-    *WITH_A_QUEUE,
+    *WITH_RAY,
     "test_train_fuzz",
     "test_config_checks",
     "test_sandbox_escapes",
@@ -56,18 +69,13 @@ LONG = (
     "test_report_page",
     "test_sweep_files",
     "test_windows",
-    "test_server_faults",
     "test_train_play",
     "test_train_sweep",
     "test_launching",
     "test_repair_escapes",
     "test_environments_contract",
     "test_rewards_scores",
-    "test_server",
     "test_platform",
-    "test_parity",
-    "test_async_client",
-    "test_server_actor",
     "test_tiny_model",
     "test_repair_env",
     "test_repo_repair_environment",
@@ -93,11 +101,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 class Scheduling(LoadFileScheduling):
-    """A worker is given whole files, and those with a queue together."""
+    """A worker is given whole files, those with Ray together; the next one when one test is left, not two, which may be long
+    while another worker has nothing to do."""
+
+    def _reschedule(self, node: WorkerController) -> None:
+        if not self.workqueue or self._pending_of(self.assigned_work[node]) < 2:
+            super()._reschedule(node)
 
     def _split_scope(self, nodeid: str) -> str:
         file = super()._split_scope(nodeid)
-        return "with a queue" if Path(file).stem in WITH_A_QUEUE else file
+        return "with Ray" if Path(file).stem in WITH_RAY else file
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -45,7 +45,9 @@ def help_text() -> str:
         for group in ("env", "reward", "prompt", "algo", *SLOTS, "budget", "curriculum", "model", "scale")
     ]
     lines += [_line(group, defaults.get(group)) for group in ("cluster", "tracking")]
-    lines += [_shipped(group, folder) for group, folder in (("recipe", "recipes"), ("sweep", "sweeps"))]
+    for group, folder in (("recipe", "recipes"), ("sweep", "sweeps")):
+        shipped = sorted(path.stem for path in (ROOT / folder).glob("*.yaml"))
+        lines.append(f"  {group + '=':<11}{' | '.join(shipped)}")
     return HEAD + "\n".join(lines) + "\n" + TAIL.format(nodes=", ".join(f"{node}.*" for node in NODES))
 
 
@@ -72,7 +74,3 @@ def _built_on(names: Sequence[str]) -> dict[str, list[str]]:
     """Papers' names for a choice of methods, by the algorithm that they are over."""
     bases = {name: ALGORITHMS[name].built_on for name in names if name in ALGORITHMS}
     return {base: [name for name in bases if bases[name] == base] for base in sorted({*bases.values()} - {""})}
-
-
-def _shipped(group: str, folder: str) -> str:
-    return f"  {group + '=':<11}" + " | ".join(sorted(path.stem for path in (ROOT / folder).glob("*.yaml")))

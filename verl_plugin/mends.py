@@ -12,6 +12,11 @@ def estimators(module: ModuleType) -> None:
     importlib.import_module("verl_plugin.training.estimators")
 
 
+def gae(module: ModuleType) -> None:
+    of_actions = importlib.import_module("verl_plugin.training.estimators").gae_of_actions
+    module.compute_gae_advantage_return = of_actions(module.compute_gae_advantage_return)  # type: ignore[attr-defined]
+
+
 def whitening(module: ModuleType) -> None:
     module.verl_F.masked_whiten = importlib.import_module("algorithms.masked").whiten
 

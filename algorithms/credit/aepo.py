@@ -16,11 +16,11 @@ from algorithms.turns import Turns
 @dataclass
 class Aepo:
     """``A_t *= 1 + weight * z(H_t)`` (AEPO, arXiv 2510.14545, by notes), ``z = (H - mean) / (std + 1e-6)`` of the turn's mean token
-    entropy among the turns of the batch; 1 where all are equal. The paper's other half, a gradient for clipped tokens of high entropy,
-    is not built.
+    entropy among the turns of the batch; 1 where all are equal. In the released code H is a token's, and z is taken over a pass of the
+    update, under the policy of that moment.
 
     Attributes:
-        weight: its value was not found, nor whether H is a token's or a turn's, nor the pool.
+        weight: the released code's.
     """
 
     weight: float = 0.2

@@ -54,15 +54,7 @@ def mini_batch(config: DictConfig) -> str | None:
     )
 
 
-def batch_over_devices(config: DictConfig) -> str | None:
-    return _over_devices(config, "data.train_batch_size")
-
-
-def mini_batch_over_devices(config: DictConfig) -> str | None:
-    return _over_devices(config, "actor_rollout_ref.actor.ppo_mini_batch_size")
-
-
-def _over_devices(config: DictConfig, key: str) -> str | None:
+def over_devices(key: str, config: DictConfig) -> str | None:
     devices, samples = config.trainer.n_gpus_per_node * config.trainer.nnodes, config.actor_rollout_ref.rollout.n
     prompts = OmegaConf.select(config, key)
     if prompts * samples % devices == 0:

@@ -83,18 +83,14 @@ class AlfWorld(Environment):
     def for_split(self, params: Params, split: str) -> dict[str, Any]:
         """Generated: which floor plans, and who demonstrates if not the maker. Official: which folder, its listing, and
         whether a game needs a plan."""
-        folder, needs_plan = self._folder(split), split in _WITH_PLAN
+        folder = self.settings.test_split if split.startswith("test") else _SPLIT_FOLDERS.get(split, "train")
+        needs_plan = split in _WITH_PLAN
         plan = {"expert": self.settings.expert, "limit": self.settings.expert_max_commands} if needs_plan else {}
         if params["source"] == "generated":
             searched = plan if split == "demonstrations" and self.settings.expert == "searcher" else {}
             return {**params, "floor_plans": "unseen" if folder == "valid_unseen" else "train", **searched}
         listing = self._games(folder).listing
         return {**params, "folder": folder, "listing": listing, "needs_plan": needs_plan, **plan}
-
-    def _folder(self, split: str) -> str:
-        if split.startswith("test"):
-            return self.settings.test_split
-        return _SPLIT_FOLDERS.get(split, "train")
 
     def seeds(self, params: Params, split: str) -> Sequence[int] | None:
         if params["source"] == "generated":

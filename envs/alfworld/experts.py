@@ -9,22 +9,28 @@ from __future__ import annotations
 
 import contextlib
 import json
+import multiprocessing
 import os
 import random
+import resource
+import signal
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from envs.alfworld import game, planner
+from envs.alfworld import game
 from envs.alfworld.engine import NOTHING, Engine
 from envs.alfworld.goal import Goal
 from envs.alfworld.official import FILE
 from envs.alfworld.searcher import Searcher
 from envs.environment import Rejected
+from envs.parent import die_with_parent
 
 SEARCHER = "searcher"
+PROCESSOR_S = 30
 
 
 @dataclass(frozen=True)
@@ -44,7 +50,7 @@ def plan(expert: str, engine: Engine, goal: Goal, seed: int, limit: int) -> list
     introduction = engine.reset()
     if expert == SEARCHER:
         return _searched(engine, introduction, limit)
-    found = planner.plan(engine) if expert == "planner" else _handcoded(engine, introduction, goal, seed, limit)
+    found = _planned(engine) if expert == "planner" else _handcoded(engine, introduction, goal, seed, limit)
     return found if len(found) <= limit else []
 
 
@@ -121,3 +127,33 @@ def _drawing_from(seed: int) -> Iterator[None]:
         yield
     finally:
         random.setstate(kept)
+
+
+def _planned(engine: Engine) -> list[str]:
+    """``engine.plan()`` in a process of its own, since it may search for minutes and cannot be told to stop: it has ``PROCESSOR_S``
+    seconds of processor time, which differ less from one day to another than those of the clock.
+
+    Raises:
+        Rejected: it took longer, or failed.
+    """
+    processes = multiprocessing.get_context("fork")  # the game is loaded here already
+    answers, answer = processes.Pipe(duplex=False)
+    child = processes.Process(target=_answer, args=(engine, answer), daemon=True)
+    child.start()
+    answer.close()
+    found = None
+    with answers, contextlib.suppress(EOFError):
+        found = answers.recv()
+    child.join()
+    if child.exitcode == -signal.SIGXCPU:
+        raise Rejected(f"the planner expert took more than {PROCESSOR_S} s of processor time")
+    if found is None:
+        raise Rejected("the planner expert failed")
+    return found
+
+
+def _answer(engine: Engine, answer: Connection) -> None:
+    die_with_parent()
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_CPU, (PROCESSOR_S, PROCESSOR_S + 1))
+    answer.send(engine.plan())

@@ -8,12 +8,22 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from envs.functions import Function
 from envs.repair.workspace import Refused, Workspace
 
 MAX_ACTION_CHARS = 8000
 FORM = (
     "Answer with one command: ls [DIR], show FILE [FROM-TO], search TEXT, replace FILE: OLD => NEW, "
     "edit FILE FROM-TO with the new lines below it, test [FILE or test id], submit."
+)
+FUNCTIONS = (
+    Function("ls", "ls {folder}", "the entries of a folder", optional=("folder",)),
+    Function("show", "show {file} {lines}", 'a file\'s lines, such as "10-30"', optional=("lines",)),
+    Function("search", "search {text}", "where a text stands"),
+    Function("replace", "replace {file}: {old} => {new}", "change a text that stands once in a file, on one line"),
+    Function("edit", "edit {file} {lines}\n{text}", "put text in the place of lines", optional=("text",)),
+    Function("test", "test {target}", "run the tests, a file of them or one by its id", optional=("target",)),
+    Function("submit", "submit", "hand the repair in"),
 )
 _RANGE = re.compile(r"(\d+)(?:\s*-\s*(\d+))?")
 _EDIT = re.compile(r"(\S+)\s+(?:lines?\s+)?(\d+)(?:\s*-\s*(\d+))?:?")

@@ -10,8 +10,7 @@ from typing import Any
 
 from envs.environment import GameRecord, Params, PromptStyle
 from envs.names import nearest
-from envs.repair.commands import FORM
-from envs.repair.functions import FUNCTIONS
+from envs.repair.commands import FORM, FUNCTIONS
 from envs.repair.repairs import RepairEnvironment, refuse
 from envs.types import TaskError
 

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from envs.environment import GameRecord, Params, PromptStyle, Rejected
 from envs.names import nearest
-from envs.repair.commands import FORM
-from envs.repair.functions import FUNCTIONS
+from envs.repair.commands import FORM, FUNCTIONS
 from envs.repair.repairs import RepairEnvironment, refuse
 from envs.types import TaskError
 

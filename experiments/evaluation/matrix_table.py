@@ -10,8 +10,8 @@ from rich.table import Table
 from experiments.evaluation.matrix import EvaluationResult, PairedComparison
 from records.stages import stage_name
 from records.statistics import Interval
-from tasks.evaluation_sets import SHOWN_HEX
 
+SHOWN_HEX = 8  # of the hash over an evaluation set's games
 MANY_POLICIES = 5  # beyond, only pairs of neighbours are shown; result.json has all of them
 
 

@@ -26,7 +26,9 @@ def summary_table(result: RunResult) -> str:
         table.add_row(*_row(stage))
     tables = [table, *matrix_tables(result.matrix), *comparisons_table(result.comparisons)]
     flat = result.notes.get("no_signal")
-    return f"{plain_text(tables)}{_places(result)}" + (f"no signal:      {flat}\n" if flat else "")
+    places = f"run folder:     {result.folder}\n"  # outside the tables, so that no line break falls into a path
+    places += f"learning curve: {Path(result.folder) / result.plot}\n" if result.plot else ""
+    return plain_text(tables) + places + (f"no signal:      {flat}\n" if flat else "")
 
 
 def plain_text(tables: list[Table], width: int = WIDTH) -> str:
@@ -68,9 +70,3 @@ def _spent(result: RunResult) -> str:
     if not sums:
         return words
     return f"{words} ({sums['units_by_games']:g} counting games, {sums['units_by_rollouts']:g} counting rollouts)"
-
-
-def _places(result: RunResult) -> str:
-    """Outside the table, so that no line break falls into a path."""
-    places = f"run folder:     {result.folder}\n"
-    return places + (f"learning curve: {Path(result.folder) / result.plot}\n" if result.plot else "")

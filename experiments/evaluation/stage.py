@@ -7,7 +7,6 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from omegaconf import DictConfig, OmegaConf, open_dict
 from tqdm import tqdm
@@ -20,7 +19,7 @@ from records.tracking.stage_run import StageRun
 from rollouts.chat_settings import ChatSettings, chat_settings
 from rollouts.episode import Episode
 from rollouts.store import read_episodes
-from tasks.evaluation_sets import EvaluationSetting, as_dict, env_node, evaluation_settings
+from tasks.evaluation_sets import EvaluationSetting, env_node, evaluation_settings
 
 
 @dataclass(frozen=True)
@@ -94,8 +93,11 @@ def _config(
     with open_dict(result):
         result.run = {
             "folder": str(folder),
-            "policies": [_policy(config, checkpoint) for checkpoint in checkpoints],
-            "settings": [{**as_dict(item), "env": env_node(config, item.evaluation_set.env)} for item in todo],
+            "policies": [
+                {**asdict(checkpoint), "chat": asdict(checkpoint.chat or chat_settings(config))}
+                for checkpoint in checkpoints
+            ],
+            "settings": [{**asdict(item), "env": env_node(config, item.evaluation_set.env)} for item in todo],
             "device": config.trainer.device,
             "servers": through_servers(config),
             "tracking": run.node() if run and run.trackers else None,
@@ -108,10 +110,6 @@ def through_servers(config: DictConfig) -> bool:
     if config.eval.servers is not None:
         return bool(config.eval.servers)
     return bool(config.trainer.device == "cuda" and config.actor_rollout_ref.rollout.name == "vllm")
-
-
-def _policy(config: DictConfig, checkpoint: Checkpoint) -> dict[str, Any]:
-    return {**asdict(checkpoint), "chat": asdict(checkpoint.chat or chat_settings(config))}
 
 
 def played(folder: Path, name: str, label: str = "") -> list[Episode]:

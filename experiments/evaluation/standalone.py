@@ -8,7 +8,7 @@ import json
 import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
@@ -19,7 +19,7 @@ from envs.bar import ticking_bar
 from envs.names import file_name
 from envs.registry import make_environment
 from envs.whole import write_whole
-from experiments.evaluation.matrix import EvaluationResult, PairedComparison, results_of
+from experiments.evaluation.matrix import results_of
 from experiments.evaluation.matrix_table import comparisons_table, manner_table, success_table
 from experiments.evaluation.policies import PolicyError, PolicyRef
 from experiments.evaluation.run_table import plain_text
@@ -47,20 +47,6 @@ from tasks.evaluation_sets import (
 
 PLACE = "evaluations"
 SCRIPTED_AT_ONCE = 32
-
-
-@dataclass(frozen=True)
-class StandaloneEvaluation:
-    """What an evaluation found: ``policies`` are the rows, ``matrix`` and ``comparisons`` as in a run's result."""
-
-    folder: str
-    policies: Sequence[dict[str, str]]
-    matrix: Sequence[EvaluationResult]
-    comparisons: Sequence[PairedComparison]
-
-    def write(self) -> None:
-        """``result.json``, whole or not at all."""
-        write_whole(Path(self.folder) / "result.json", json.dumps(asdict(self), indent=2, sort_keys=True) + "\n")
 
 
 def hold(config: DictConfig, asked: Sequence[PolicyRef], at_once: int) -> str:
@@ -126,7 +112,9 @@ def _report(folder: Path, asked: Sequence[PolicyRef], todo: Sequence[EvaluationS
         todo, lambda item: {candidate.label: played(folder, candidate.name, item.label) for candidate in asked}
     )
     rows = [{name: getattr(candidate, name) for name in ("label", "kind", "name", "path")} for candidate in asked]
-    StandaloneEvaluation(str(folder), rows, evaluations, paired).write()
+    found = {"folder": str(folder), "policies": rows, "matrix": [asdict(item) for item in evaluations]}
+    found["comparisons"] = [asdict(item) for item in paired]
+    write_whole(folder / "result.json", json.dumps(found, indent=2, sort_keys=True) + "\n")
     tables = [success_table(evaluations), manner_table(evaluations), *comparisons_table(paired)]
     return f"{plain_text(tables)}result: {folder / 'result.json'}"
 

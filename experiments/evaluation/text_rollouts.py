@@ -58,7 +58,10 @@ async def roll_out_in_text(
 
     async def play(spec: EpisodeSpec) -> Episode:
         async with gate:
-            episode = await _play(policy, spec, pool)
+            try:
+                episode = await run_with_retries(pool.open, lambda session: run_episode(policy, session, spec, None))
+            except EpisodeFailed as error:
+                episode = failed_episode(spec, policy.name, error)
         done()
         return episode
 
@@ -85,10 +88,3 @@ class Pools:
         if name not in self._pools:
             self._pools[name] = await self._stack.enter_async_context(pool_of(env, legal=self._legal))
         return self._pools[name]
-
-
-async def _play(policy: Policy, spec: EpisodeSpec, pool: EnvPool) -> Episode:
-    try:
-        return await run_with_retries(pool.open, lambda session: run_episode(policy, session, spec, None))
-    except EpisodeFailed as error:
-        return failed_episode(spec, policy.name, error)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 from envs.printable import printable
@@ -12,7 +13,7 @@ from experiments.evaluation.stage import played
 from records.step_metrics import success_by_type
 from records.tracking.stage_run import StageRun
 from records.tracking.tracker import Table, Trackers
-from rollouts.episode import Episode, Turn
+from rollouts.episode import Episode
 from tasks.evaluation_sets import EvaluationSetting
 
 EXAMPLES = 3  # wins, and as many other episodes, of each checkpoint on each evaluation set
@@ -98,11 +99,8 @@ def policy_metrics(evaluations: Mapping[str, EvaluationResult]) -> dict[str, flo
 
 def matrix_table(evaluation_sets: Iterable[Sequence[EvaluationResult]]) -> Table:
     evaluations = [evaluation for evaluation_set in evaluation_sets for evaluation in evaluation_set]
-    return Table(MATRIX_COLUMNS, [[_value(evaluation, name) for name in MATRIX_COLUMNS] for evaluation in evaluations])
-
-
-def _value(evaluation: EvaluationResult, name: str) -> object:
-    return evaluation.interval.mean if name == "success" else getattr(evaluation, name)
+    told = [{**asdict(evaluation), "success": evaluation.interval.mean} for evaluation in evaluations]
+    return Table(MATRIX_COLUMNS, [[values[name] for name in MATRIX_COLUMNS] for values in told])
 
 
 def trajectories(found: Sequence[tuple[EvaluationSetting, Played]], names: Mapping[str, str]) -> Table:
@@ -119,10 +117,13 @@ def trajectories(found: Sequence[tuple[EvaluationSetting, Played]], names: Mappi
 def _turns(policy: str, evaluation_set: str, episode: Episode) -> list[list[object]]:
     head = [policy, evaluation_set, episode.task, str(episode.outcome)]
     return [
-        [*head, number, *_said(turn), turn.valid, json.dumps(turn.rewards, sort_keys=True)]
+        [
+            *head,
+            number,
+            printable(turn.observation),
+            printable(turn.action),
+            turn.valid,
+            json.dumps(turn.rewards, sort_keys=True),
+        ]
         for number, turn in enumerate(episode.turns, start=1)
     ]
-
-
-def _said(turn: Turn) -> list[str]:
-    return [printable(turn.observation), printable(turn.action)]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
+import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -12,16 +14,25 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from experiments.evaluation.stage import episodes_file
 from experiments.report.contents import Contents
 from experiments.report.costs import total
-from experiments.report.episodes import sampled, viewer_page
-from experiments.report.runs import Run
+from experiments.report.runs import LAST, Run
+from experiments.report.selection import BASE
 from experiments.report.takeaways import Word
+from experiments.report.wins import outcomes
 from experiments.viewer.page import fragment
+from experiments.viewer.sources import Shown
+from experiments.viewer.tokenizer import tokenizer_of
+from rollouts.episode import Episode
 
 SIGNS = {Word.HOLDS: "✓", Word.DOES_NOT_HOLD: "✗", Word.NOT_ENOUGH: "?"}
 TEMPLATES = str(files("experiments.report") / "templates")
 VIEWER_NOTE = "A sample: the first wins and losses of each run's last model, and of one base model, on the test games."
+
+EACH = 2  # wins, and losses, of a model
+MOST = 200  # episodes in all: some 2 MB of page
+VIEWER = "trajectories.html"  # a run's own viewer page, as docs/viewer.md makes it
 
 
 def html(found: Contents, folder: Path) -> str:
@@ -98,3 +109,35 @@ def link(run: Run, folder: Path) -> str:
 
 def _relative(path: Path | None, folder: Path) -> str:
     return Path(os.path.relpath(path, folder)).as_posix() if path else ""
+
+
+def sampled(runs: Sequence[Run]) -> list[Shown]:
+    """The first wins and losses of each run's last model on its first evaluation set, seed by seed, then of one base
+    model; at most ``MOST`` in all."""
+    finished = sorted((run for run in runs if run.result), key=lambda run: run.seed)
+    asked = [(run, run.stage(LAST)) for run in finished] + [(run, BASE) for run in finished[:1]]
+    tokenizers: dict[str, Path | None] = {}
+    found: list[Shown] = []
+    for run, stage in asked[: MOST // (2 * EACH)]:
+        path = episodes_file(run.folder, str(stage))
+        model = str(run.settings.get("model.path", run.folder))
+        if path.exists() and model not in tokenizers:
+            tokenizers[model] = tokenizer_of(run.folder, path.stem)
+        found += _of(run, path, tokenizers.get(model)) if path.exists() else []
+    return found
+
+
+def _of(run: Run, path: Path, tokenizer: Path | None) -> Iterator[Shown]:
+    won = [outcome == "won" for outcome in outcomes(path)]
+    places = [[place for place, outcome in enumerate(won) if outcome is asked][:EACH] for asked in (True, False)]
+    lines = path.read_bytes().splitlines()
+    for place in sorted(itertools.chain(*places)):
+        where = f"{path.relative_to(run.folder).as_posix()}:{place}"
+        episode = Episode.from_dict(json.loads(lines[place]))
+        yield Shown(episode, run.name, f"evaluation/{path.stem}", where, None, tokenizer)
+
+
+def viewer_page(run: Run) -> Path | None:
+    """The run's own viewer page, where one was made."""
+    path = run.folder / VIEWER
+    return path if path.exists() else None

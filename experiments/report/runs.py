@@ -9,20 +9,17 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
-import yaml
-
 from experiments.evaluation.matrix import EvaluationResult
 from experiments.evaluation.result import FILE as RESULT
 from experiments.evaluation.result import RunResult
 from experiments.report.curve import Curve, read_curve
 from experiments.sweep.status import State, state
 from records.provenance import ATTEMPTS, Attempt, read_attempts
-from records.run_folder import flattened, read_failure
+from records.run_folder import composed, flattened, read_failure
 
 LAST = "last"
 Key = TypeVar("Key", bound=Hashable)
 SHOWN_LINES = 40  # of a failure's message
-LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # forty times as fast, where PyYAML has libyaml
 
 
 @dataclass(frozen=True)
@@ -117,7 +114,8 @@ def read_run(folder: Path, coordinates: Mapping[str, str] | None = None, seed: i
     Raises:
         ValueError: ``config.yaml`` cannot be read.
     """
-    settings = read_settings(folder / "config.yaml")
+    config = composed(folder)
+    settings = dict(flattened(config)) if config else {}
     where = state(folder)
     curve = read_curve(folder / "rl" / "metrics.jsonl")
     return Run(
@@ -146,10 +144,3 @@ def _reason(folder: Path, where: State, curve: Curve) -> str:
         when = time.strftime("%Y-%m-%d %H:%M", time.localtime(newest))
         return f"still at work, or killed, {reached}; last written {when}"
     return "no folder yet" if where is State.NOT_STARTED else ""
-
-
-def read_settings(path: Path) -> dict[str, Any]:
-    """A config file as dotted keys; {} where there is none."""
-    if not path.exists():
-        return {}
-    return dict(flattened(yaml.load(path.read_text(encoding="utf-8"), Loader=LOADER)))

@@ -15,7 +15,7 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from records.ledger_entries import FILE, Entry, of_episodes, read_ledger, spent, write_ledger
+from records.ledger_entries import FILE, Entry, of_episodes, read_ledger
 from records.metrics import read_metrics
 from records.models.locate import local_folder, run_of
 from records.resume import RlFolder
@@ -25,20 +25,12 @@ from rollouts.store import read_episodes
 from tasks import demonstrations, early_experience, rejection
 
 TOLD = ("games", "tokens")  # running totals in the metrics
-__all__ = ["Entry", "ledger", "read_ledger", "spent", "write_ledger"]
 
 
 def ledger(config: DictConfig, folder: Path) -> list[Entry]:
     """Every entry in the order in which it was spent."""
-    rl = RlFolder(folder)
     made = [_priors(config), _demonstrations(config, folder), _alternatives(config, folder), _sft(config, folder)]
-    played = [
-        _training(config, rl),
-        _stale(config, rl),
-        _discarded(config, rl),
-        _validations(config, rl),
-        _evaluations(config, folder),
-    ]
+    played = [_training(config, RlFolder(folder)), _never_charged(config, folder)]
     return [entry for entries in (*made, *played) for entry in entries]
 
 
@@ -172,28 +164,18 @@ def _lost(step: int, retries: int, line: dict[str, Any], config: DictConfig) -> 
             yield Entry(kind, step, count, 0.0, 0, 0.0, uncharged=count * float(config.budget.episode_cost))
 
 
-def _stale(config: DictConfig, rl: RlFolder) -> Iterator[Entry]:
-    """One line a checkpoint, of what an asynchronous trainer dropped before it."""
-    for folder in sorted({file.parent for file in rl.stale.glob("*/*.jsonl")}):
-        files = sorted(folder.glob("*.jsonl"))
-        yield from _uncharged(config, "stale", files, int(folder.name), note="too old to be trained on")
-
-
-def _discarded(config: DictConfig, rl: RlFolder) -> Iterator[Entry]:
-    """One line an attempt that was killed beyond its last checkpoint."""
+def _never_charged(config: DictConfig, folder: Path) -> Iterator[Entry]:
+    """One line a checkpoint for what an asynchronous trainer dropped before it, an attempt for what was killed beyond its last
+    checkpoint, a validation, an evaluation's file."""
+    rl, root = RlFolder(folder), folder / "evaluation"
+    for place in sorted({file.parent for file in rl.stale.glob("*/*.jsonl")}):
+        files = sorted(place.glob("*.jsonl"))
+        yield from _uncharged(config, "stale", files, int(place.name), note="too old to be trained on")
     for attempt in sorted(rl.discarded.glob("*")):
         files = sorted(file for kind in ("episodes", "validation") for file in (attempt / kind).rglob("*.jsonl"))
         yield from _uncharged(config, "discarded", files, note="beyond the last checkpoint")
-
-
-def _validations(config: DictConfig, rl: RlFolder) -> Iterator[Entry]:
-    """One line a step after which there was one."""
     for path in sorted(rl.validation.glob("*.jsonl")):
         yield from _uncharged(config, "validation", [path], int(path.stem))
-
-
-def _evaluations(config: DictConfig, folder: Path) -> Iterator[Entry]:
-    root = folder / "evaluation"
     for path in sorted(root.rglob("*.jsonl")):
         yield from _uncharged(config, f"evaluation/{path.relative_to(root).with_suffix('').as_posix()}", [path], 0)
 

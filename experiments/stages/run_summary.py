@@ -9,10 +9,11 @@ from omegaconf import DictConfig
 from experiments.evaluation.matrix import EvaluationResult, results_of
 from experiments.evaluation.result import RunResult, StageResult
 from experiments.evaluation.stage import Checkpoint, played
-from experiments.stages.ledger import Entry, ledger, spent, write_ledger
+from experiments.stages.ledger import ledger
 from experiments.stages.no_signal import NoSignal
 from experiments.stages.plots import learning_curve
 from records.files import inventory
+from records.ledger_entries import Entry, spent, write_ledger
 from records.metrics import read_metrics
 from records.resume import RlFolder
 from records.stages import stage_seconds

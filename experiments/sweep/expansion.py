@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -39,11 +39,12 @@ def points(scale: Scale, seeds: Sequence[int], extra: Sequence[str], more: Mappi
         more: axes from the command line, beside the file's.
     """
     axes = {**scale.axes, **more}
-    return [
-        Point(coordinates, seed, (*scale.overrides, *chosen, *extra, f"seed={seed}"))
-        for seed in seeds
-        for coordinates, chosen in _product(axes)
-    ]
+    found = []
+    for seed, labels in product(seeds, product(*axes.values())):
+        coordinates = dict(zip(axes, labels, strict=True))
+        chosen = [text for axis, label in coordinates.items() for text in axes[axis][label]]
+        found.append(Point(coordinates, seed, (*scale.overrides, *chosen, *extra, f"seed={seed}")))
+    return found
 
 
 def part(points: Sequence[Point], only: Mapping[str, str]) -> list[Point]:
@@ -76,9 +77,3 @@ def _named(axis: str, text: str, points: Sequence[Point]) -> list[str]:
 def _unknown(axis: str, what: str, name: str, choices: Sequence[str]) -> SweepError:
     hint = f"{meant(name, choices)} (choices: {', '.join(choices)})"
     return SweepError(f"only.{axis}: this sweep has no {what} {name}{hint}")
-
-
-def _product(axes: Mapping[str, Axis]) -> Iterator[tuple[dict[str, str], list[str]]]:
-    for labels in product(*axes.values()):
-        coordinates = dict(zip(axes, labels, strict=True))
-        yield coordinates, [text for axis, label in coordinates.items() for text in axes[axis][label]]

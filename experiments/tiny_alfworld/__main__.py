@@ -15,15 +15,15 @@ from pathlib import Path
 
 import torch
 
-from envs.environment import PromptStyle
+from envs.bar import ticking_bar
 from envs.registry import make_environment
 from experiments.tiny_alfworld.card import card
 from experiments.tiny_alfworld.play import transcript
 from experiments.tiny_alfworld.recipe import Recipe
-from experiments.tiny_alfworld.start import with_tokenizer
-from experiments.tiny_alfworld.train import pretrain
+from experiments.tiny_alfworld.train import pretrain, with_tokenizer
 from experiments.tiny_model.measure import measure
 from experiments.tiny_model.tokenizer import train_tokenizer
+from experiments.tiny_model.train import save
 from records.models.locate import resolve_model
 from records.models.pretraining import FILE
 
@@ -43,24 +43,20 @@ def main() -> None:
 
 
 def build(recipe: Recipe, out: Path) -> float:
-    """Train the tokenizer, then the model through all stages; save both to ``out``. Returns the core-seconds."""
+    """Train the tokenizer, on houses of all sizes, then the model through all stages; save both to ``out``. Returns the
+    core-seconds."""
     start = time.process_time()
     style = make_environment("alfworld").prompt
-    tokenizer = train_tokenizer(_texts(recipe, style), recipe.vocabulary, recipe.max_length)
+    with ticking_bar(iterable=range(recipe.tokenizer_transcripts), desc="tokenizer", unit="transcript") as seeds:
+        played = (transcript(style, recipe.stages[-1], seed) for seed in seeds)
+        texts = [f"{message['role']}\n{message['content']}" for play in played for message in play.messages]
+    tokenizer = train_tokenizer(texts, recipe.vocabulary, recipe.max_length)
     model = with_tokenizer(resolve_model(recipe.start, out), tokenizer, recipe.seed)
     for stage in recipe.stages:
         pretrain(model, tokenizer, style, stage)
-    model.save_pretrained(out)
-    tokenizer.save_pretrained(out)
-    (out / "model.safetensors").chmod(0o644)  # written for its owner alone, but others install it
+    save(model, tokenizer, out)
     (out / FILE).write_text(json.dumps({"environments": ["alfworld"]}))
     return time.process_time() - start
-
-
-def _texts(recipe: Recipe, style: PromptStyle) -> list[str]:
-    """Of houses of all sizes."""
-    played = (transcript(style, recipe.stages[-1], seed) for seed in range(recipe.tokenizer_transcripts))
-    return [f"{message['role']}\n{message['content']}" for play in played for message in play.messages]
 
 
 if __name__ == "__main__":

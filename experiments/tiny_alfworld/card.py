@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from transformers import AutoModelForCausalLM
-
 from experiments.tiny_alfworld.recipe import Recipe
+from experiments.tiny_model.card import filled
 from records.statistics import Interval
 
 CARD = """\
@@ -44,21 +43,10 @@ Validation games of `one_type`, 24 turns, one play a game, {games} games, Wilson
 
 
 def card(recipe: Recipe, folder: Path, measured: Mapping[float, Interval], games: int, train_seconds: float) -> str:
-    """The page for the model in ``folder``; ``measured`` maps a temperature (0: greedy) to its success."""
-    model = AutoModelForCausalLM.from_pretrained(folder)
     stages = [
         f"| {stage.name} | {stage.max_places if stage.max_places < 99 else 'any number'} | {stage.max_turns} | {stage.steps} "
         f"| {stage.batches * stage.batch_tokens:,} |"
         for stage in recipe.stages
     ]
-    rows = (f"| {temperature or 'greedy'} | {interval.percent()} |" for temperature, interval in measured.items())
-    return CARD.format(
-        parameters=model.num_parameters(),
-        vocabulary=model.config.vocab_size,
-        share=recipe.stages[0].first_type,
-        stages="\n".join(stages),
-        stage=recipe.stages[0],
-        minutes=train_seconds / 60,
-        games=games,
-        rows="\n".join(rows),
-    )
+    told = {"share": recipe.stages[0].first_type, "stages": "\n".join(stages), "stage": recipe.stages[0]}
+    return filled(CARD, folder, measured, games=games, minutes=train_seconds / 60, **told)

@@ -22,7 +22,7 @@ from experiments.tiny_model.card import card
 from experiments.tiny_model.measure import measure
 from experiments.tiny_model.recipe import Recipe
 from experiments.tiny_model.tokenizer import train_tokenizer
-from experiments.tiny_model.train import new_model, pretrain
+from experiments.tiny_model.train import new_model, pretrain, save
 from experiments.tiny_model.transcripts import Transcript, phase_transcripts
 
 RUN_GAMES = {"test": 200, "validation": 200, "demonstrations": 100, "train": 400}  # what default runs play
@@ -49,7 +49,7 @@ def pretraining_tasks(recipe: Recipe, workers: int | None) -> list[TaskRef]:
     """Games of the pre-training split, none of which is in the splits of a run: about one in a thousand would be."""
     catalogue = Catalogue(make_environment("textworld"))
     counts = RUN_GAMES | {"pretraining": recipe.games}
-    return catalogue.splits(recipe.task, counts, workers=workers)["pretraining"]
+    return catalogue.listings(recipe.task, counts, workers=workers)["pretraining"].tasks
 
 
 def build(recipe: Recipe, transcripts: list[list[Transcript]], out: Path) -> float:
@@ -64,9 +64,7 @@ def build(recipe: Recipe, transcripts: list[list[Transcript]], out: Path) -> flo
     for phase, played in zip(recipe.phases, transcripts, strict=True):
         pretrain(model, tokenizer, played, phase.train)
     seconds = time.process_time() - start
-    model.save_pretrained(out)
-    tokenizer.save_pretrained(out)
-    (out / "model.safetensors").chmod(0o644)  # written for its owner alone, but others install it
+    save(model, tokenizer, out)
     return seconds
 
 

@@ -33,7 +33,7 @@ The first phase teaches what there is to know, the second how rarely it is put t
 The text is exactly what an agent sees in training; no other text, no other model. AdamW with warm-up and cosine,
 batches of {train.batch_tokens:,} tokens, next-token loss on the actions and {train.observation_weight} of it on the
 observations; in every epoch each thing of an episode is renamed throughout with chance {train.rename_chance}.
-{train_minutes:.0f} core-minutes of training.
+{minutes:.0f} core-minutes of training.
 
 ## Remake
     python -m experiments.tiny_model
@@ -50,21 +50,18 @@ Validation games of `{recipe.task}` (not the test panel), 12 turns, one sample a
 
 
 def card(recipe: Recipe, folder: Path, measured: Mapping[float, Interval], games: int, train_seconds: float) -> str:
-    """The page for the model in ``folder``; ``measured`` maps a temperature (0: greedy) to its success."""
-    model = load_whole(AutoModelForCausalLM, str(folder))
     phases = []
     for phase in recipe.phases:
         experts = ", ".join(f"{expert.expert_share:g} ({expert.weight:.0%})" for expert in phase.experts)
         trained = f"{phase.train.epochs} | {phase.train.learning_rate}"
         phases.append(f"| {phase.name} | {phase.games:,} | {phase.samples_per_game} | {experts} | {trained} |")
-    rows = (f"| {temperature or 'greedy'} | {interval.percent()} |" for temperature, interval in measured.items())
-    return CARD.format(
-        parameters=model.num_parameters(),
-        vocabulary=model.config.vocab_size,
-        recipe=recipe,
-        phases="\n".join(phases),
-        train=recipe.phases[0].train,
-        train_minutes=train_seconds / 60,
-        games=games,
-        rows="\n".join(rows),
-    )
+    told = {"recipe": recipe, "phases": "\n".join(phases), "train": recipe.phases[0].train}
+    return filled(CARD, folder, measured, games=games, minutes=train_seconds / 60, **told)
+
+
+def filled(page: str, folder: Path, measured: Mapping[float, Interval], **told: object) -> str:
+    """The page for the model in ``folder``; ``measured`` maps a temperature (0: greedy) to its success."""
+    model = load_whole(AutoModelForCausalLM, str(folder))
+    rows = [f"| {temperature or 'greedy'} | {interval.percent()} |" for temperature, interval in measured.items()]
+    size = {"parameters": model.num_parameters(), "vocabulary": model.config.vocab_size}
+    return page.format(**size, rows="\n".join(rows), **told)

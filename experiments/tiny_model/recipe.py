@@ -15,7 +15,6 @@ class TrainSettings:
     epochs: int = 10
     batch_tokens: int = 1024
     learning_rate: float = 4e-3
-    weight_decay: float = 0.05
     warmup_steps: int = 50
     rename_chance: float = 0.3
     observation_weight: float = 0.1

@@ -9,41 +9,11 @@ from collections.abc import Iterable, Sequence
 from rollouts.prompts import Message
 
 # Words of TextWorld's commands that name no thing.
-COMMAND_WORDS = frozenset(
-    [
-        "take",
-        "open",
-        "close",
-        "unlock",
-        "lock",
-        "go",
-        "drop",
-        "put",
-        "insert",
-        "eat",
-        "cook",
-        "slice",
-        "chop",
-        "dice",
-        "from",
-        "into",
-        "onto",
-        "in",
-        "on",
-        "with",
-        "north",
-        "south",
-        "east",
-        "west",
-        "examine",
-        "look",
-        "inventory",
-        "the",
-        "a",
-        "an",
-        "of",
-    ]
+_WORDS = (
+    "take open close unlock lock go drop put insert eat cook slice chop dice from into onto in on with north south east west"
+    " examine look inventory the a an of"
 )
+COMMAND_WORDS = frozenset(_WORDS.split())
 WORD = re.compile(r"[a-z]+")
 
 

@@ -1,11 +1,14 @@
-"""Pre-training: next-token loss on the actions of transcripts, a tenth of it on what was observed."""
+"""Pre-training: next-token loss on what a policy chose, and a share of it on what was observed."""
 
 from __future__ import annotations
 
+import functools
+import itertools
 import math
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 import torch.nn.functional as F
@@ -16,15 +19,45 @@ from experiments.tiny_model.recipe import TrainSettings
 from experiments.tiny_model.rename import rename, thing_words
 from experiments.tiny_model.transcripts import Transcript
 
+SEEN, CHOSEN, OTHER = range(3)  # what a token is; OTHER is read and not learned
 BUCKET = 128  # transcripts sorted by length together, so that a batch pads little
 
 
 @dataclass(frozen=True)
-class Encoded:
-    """Token ids of one transcript and, for each, whether the policy wrote it."""
+class Row:
+    """Token ids of one transcript and what each of them is."""
 
     ids: list[int]
-    acted: list[bool]
+    kinds: list[int]
+
+
+Update = tuple[float, Sequence[list[Row]]]  # a learning rate, and batches whose gradients are averaged
+
+
+class Encoder:
+    """Renders message by message, as in play: most messages come again and again."""
+
+    def __init__(self, tokenizer: PreTrainedTokenizerFast) -> None:
+        self._tokenizer = tokenizer
+        self._known = functools.lru_cache(maxsize=20_000)(self._encode)
+        self._cue = len(self._encode("<|im_start|>assistant\n"))
+
+    def row(self, messages: Transcript, chosen: Iterable[bool] = itertools.repeat(True)) -> Row:
+        """``chosen``: of each of the assistant's messages, whether it is learned."""
+        ids: list[int] = []
+        kinds: list[int] = []
+        learned = iter(chosen)
+        for message in messages:
+            found = self._known(f"<|im_start|>{message['role']}\n{message['content']}<|im_end|>\n")
+            ids += found
+            kinds += [SEEN] * len(found)
+            if message["role"] == "assistant":  # up to and with its end token, but for the line break
+                kind = CHOSEN if next(learned) else OTHER
+                kinds[len(ids) - len(found) + self._cue : len(ids) - 1] = [kind] * (len(found) - self._cue - 1)
+        return Row(ids, kinds)
+
+    def _encode(self, text: str) -> list[int]:
+        return list(self._tokenizer.encode(text, add_special_tokens=False))
 
 
 def new_model(tokenizer: PreTrainedTokenizerFast, max_length: int, seed: int) -> Qwen3ForCausalLM:
@@ -47,102 +80,75 @@ def new_model(tokenizer: PreTrainedTokenizerFast, max_length: int, seed: int) ->
     return Qwen3ForCausalLM(config).float()
 
 
-def encode(tokenizer: PreTrainedTokenizerFast, messages: Transcript) -> Encoded:
-    """Render as in play: what follows the cue for the assistant, up to and with its end token, was acted."""
-    text = tokenizer.apply_chat_template(list(messages), tokenize=False)
-    ids = tokenizer.encode(text, add_special_tokens=False)
-    cue = tokenizer.encode("<|im_start|>assistant\n", add_special_tokens=False)
-    acted, inside = [False] * len(ids), False
-    for place, token in enumerate(ids):
-        acted[place] = inside
-        if inside:
-            inside = token != tokenizer.eos_token_id
-        elif token == cue[-1]:
-            inside = ids[place + 1 - len(cue) : place + 1] == cue
-    return Encoded(ids, acted)
-
-
 def pretrain(
     model: Qwen3ForCausalLM,
     tokenizer: PreTrainedTokenizerFast,
     transcripts: Sequence[Transcript],
     settings: TrainSettings,
-) -> list[float]:
-    """Train in place; returns the mean loss on actions (nats a token) of each epoch."""
-    rng = random.Random(settings.seed)
-    optimiser = torch.optim.AdamW(
-        model.parameters(), lr=settings.learning_rate, betas=(0.9, 0.98), weight_decay=settings.weight_decay
-    )
-    things = [thing_words(transcript) for transcript in transcripts]
-    names, losses = sorted(set().union(*things)), []
+) -> None:
+    """Train in place, in each epoch with other names of things than in the last."""
+    fit(model, _updates(Encoder(tokenizer), transcripts, settings), settings.observation_weight)
+
+
+def fit(model: Qwen3ForCausalLM, updates: Iterable[Update], observation_weight: float) -> None:
+    """AdamW on the mean loss of what was chosen, and ``observation_weight`` times that of what was seen."""
+    optimiser = torch.optim.AdamW(model.parameters(), betas=(0.9, 0.98), weight_decay=0.05)
     model.train()
+    for rate, batches in updates:
+        for group in optimiser.param_groups:
+            group["lr"] = rate
+        optimiser.zero_grad()
+        for batch in batches:
+            ids, kinds = _padded([row.ids for row in batch], 0), _padded([row.kinds for row in batch], OTHER)[:, 1:]
+            hidden = model.model(input_ids=ids, use_cache=False).last_hidden_state[:, :-1]
+            chosen, seen = (
+                F.cross_entropy(model.lm_head(hidden[kinds == kind]), ids[:, 1:][kinds == kind])
+                for kind in (CHOSEN, SEEN)
+            )
+            ((chosen + observation_weight * seen) / len(batches)).backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimiser.step()
+    model.eval()
+
+
+def _updates(encoder: Encoder, transcripts: Sequence[Transcript], settings: TrainSettings) -> Iterator[Update]:
+    """Linear warm-up, then a cosine from the learning rate to a twentieth of it."""
+    rng = random.Random(settings.seed)
+    things = [thing_words(transcript) for transcript in transcripts]
+    names = sorted(set().union(*things))
     for epoch in range(settings.epochs):
-        rows = [  # every episode with other names than last time
-            encode(tokenizer, rename(transcript, words, names, settings.rename_chance, rng))
+        rows = [
+            encoder.row(rename(transcript, words, names, settings.rename_chance, rng))
             for transcript, words in zip(transcripts, things, strict=True)
         ]
-        losses.append(_epoch(model, optimiser, list(_batches(rows, settings.batch_tokens, rng)), settings, epoch))
-    model.eval()
-    return losses
+        order = rng.sample(rows, len(rows))
+        buckets = (order[start : start + BUCKET] for start in range(0, len(order), BUCKET))
+        batches = [batch for bucket in buckets for batch in packed(bucket, settings.batch_tokens)]
+        bar = tqdm(rng.sample(batches, len(batches)), desc=f"epoch {epoch + 1}/{settings.epochs}", mininterval=5)
+        for index, batch in enumerate(bar):
+            progress = (epoch + index / len(batches)) / settings.epochs
+            cosine = 0.05 + 0.95 * 0.5 * (1 + math.cos(math.pi * progress))
+            warm = min(1.0, (epoch * len(batches) + index + 1) / settings.warmup_steps)
+            yield settings.learning_rate * warm * cosine, [batch]
 
 
-def _batches(rows: list[Encoded], limit: int, rng: random.Random) -> Iterator[list[Encoded]]:
-    """Batches of at most ``limit`` tokens with their padding, in random order, of rows of like length."""
-    order = rng.sample(rows, len(rows))
-    batches: list[list[Encoded]] = []
-    for start in range(0, len(order), BUCKET):
-        batch: list[Encoded] = []
-        for row in sorted(order[start : start + BUCKET], key=lambda row: len(row.ids)):
-            if batch and len(row.ids) * (len(batch) + 1) > limit:
-                batches.append(batch)
-                batch = []
-            batch.append(row)
-        batches.append(batch)
-    yield from rng.sample(batches, len(batches))
+def packed(rows: Sequence[Row], limit: int) -> list[list[Row]]:
+    """Batches of rows of like length, each of at most ``limit`` tokens with their padding."""
+    batches: list[list[Row]] = [[]]
+    for row in sorted(rows, key=lambda row: len(row.ids)):
+        if batches[-1] and len(row.ids) * (len(batches[-1]) + 1) > limit:
+            batches.append([])
+        batches[-1].append(row)
+    return batches
 
 
-def _epoch(
-    model: Qwen3ForCausalLM,
-    optimiser: torch.optim.Optimizer,
-    batches: list[list[Encoded]],
-    settings: TrainSettings,
-    epoch: int,
-) -> float:
-    total = 0.0
-    for index, batch in enumerate(tqdm(batches, desc=f"epoch {epoch + 1}/{settings.epochs}", mininterval=5)):
-        progress = (epoch + index / len(batches)) / settings.epochs
-        # linear warm-up, then a cosine from the learning rate to a twentieth of it
-        cosine = 0.05 + 0.95 * 0.5 * (1 + math.cos(math.pi * progress))
-        warm = min(1.0, (epoch * len(batches) + index + 1) / settings.warmup_steps)
-        for group in optimiser.param_groups:
-            group["lr"] = settings.learning_rate * warm * cosine
-        total += _step(model, optimiser, batch, settings.observation_weight)
-    return total / len(batches)
-
-
-def _step(
-    model: Qwen3ForCausalLM, optimiser: torch.optim.Optimizer, batch: list[Encoded], observation_weight: float
-) -> float:
-    """One update; returns the loss on actions."""
-    ids = padded([row.ids for row in batch])
-    acted = padded([row.acted for row in batch])[:, 1:].bool()
-    real = torch.arange(1, ids.shape[1]) < torch.tensor([[len(row.ids)] for row in batch])
-    action_loss, observation_loss = losses(model, ids, acted, real & ~acted)
-    loss = action_loss + observation_weight * observation_loss
-    optimiser.zero_grad()
-    loss.backward()
-    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-    optimiser.step()
-    return action_loss.item()
-
-
-def padded(rows: Sequence[Sequence[int]], filler: int = 0) -> torch.Tensor:
+def _padded(rows: Sequence[Sequence[int]], filler: int) -> torch.Tensor:
     """(rows, width), filled on the right, so that causal attention needs no mask."""
     width = max(map(len, rows))
     return torch.tensor([[*row, *[filler] * (width - len(row))] for row in rows])
 
 
-def losses(model: Qwen3ForCausalLM, ids: torch.Tensor, *chosen: torch.Tensor) -> list[torch.Tensor]:
-    """The mean next-token loss (nats) over each choice of the next tokens, bool of shape (rows, width - 1)."""
-    hidden = model.model(input_ids=ids, use_cache=False).last_hidden_state[:, :-1]
-    return [F.cross_entropy(model.lm_head(hidden[mask]), ids[:, 1:][mask]) for mask in chosen]
+def save(model: Qwen3ForCausalLM, tokenizer: PreTrainedTokenizerFast, out: Path) -> None:
+    model.save_pretrained(out)
+    tokenizer.save_pretrained(out)
+    (out / "model.safetensors").chmod(0o644)  # written for its owner alone, but others install it

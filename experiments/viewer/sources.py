@@ -10,8 +10,6 @@ from functools import cache, cached_property
 from itertools import chain, islice
 from pathlib import Path
 
-import yaml
-
 from envs.names import meant
 from experiments.sweep import record
 from experiments.viewer.tokenizer import tokenizer_of
@@ -19,6 +17,7 @@ from records.credit import Credit, read_credit
 from records.process.exit_codes import Refusal
 from records.replayed import read_replayed, tokens_of
 from records.resume import RlFolder
+from records.run_folder import composed
 from rollouts.episode import Episode
 from rollouts.row import to_rows
 from rollouts.store import DamagedEpisodes, read_episodes
@@ -26,7 +25,6 @@ from rollouts.store import DamagedEpisodes, read_episodes
 TRAINING = "training"
 DEMONSTRATIONS = "demonstrations"
 EVALUATION = "evaluation"
-LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 RUN_MARK = "attempts.jsonl"
 PATTERNS = ("episodes/*.jsonl", "demonstrations/*.jsonl", "evaluation/**/*.jsonl", "rl/episodes/*.jsonl")
 
@@ -98,21 +96,18 @@ class EpisodeFile:
         tokenizer = tokenizer_of(self.run, self.path.stem) if self.run else None
         reward = _reward(self.run) if self.run else ""
         credits = self._credit()
+        known = replays(self.run) if self.run and self.step else Replays({}, {})
         for line, episode in enumerate(islice(self._episodes(), self.first)):
             credit = credits[line] if line < len(credits) else None
             _check(episode, credit, f"{self.path}, line {line + 1}")
             place = f"{self.relative.as_posix()}:{line}"
-            again, replaced = self._replays.of(self.step, line, episode)
+            again, replaced = known.of(self.step, line, episode)
             yield Shown(episode, run, self.stage, place, credit, tokenizer, reward, {}, again, replaced)
 
     @property
     def step(self) -> int:
         """0 outside training, and of groups of a step that is not whole."""
         return int(self.path.stem) if self.stage == TRAINING and self.path.stem.isdigit() else 0
-
-    @property
-    def _replays(self) -> Replays:
-        return replays(self.run) if self.run and self.step else Replays({}, {})
 
     def _episodes(self) -> Iterator[Episode]:
         try:
@@ -154,9 +149,7 @@ def replays(run: Path) -> Replays:
 
 @cache
 def _reward(run: Path) -> str:
-    config = run / "config.yaml"
-    found = yaml.load(config.read_text(encoding="utf-8"), Loader=LOADER) if config.exists() else {}
-    return str(((found or {}).get("turn_reward") or {}).get("name", ""))
+    return str((composed(run).get("turn_reward") or {}).get("name", ""))
 
 
 def _check(episode: Episode, credit: Credit | None, where: str) -> None:

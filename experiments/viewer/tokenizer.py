@@ -7,11 +7,10 @@ from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
 
-import yaml
-
 from envs.catalogue import cache_root
 from records.models.locate import ASSET, PACKAGED, local_folder
 from records.resume import RlFolder
+from records.run_folder import composed
 
 FILE = "tokenizer.json"
 
@@ -29,7 +28,7 @@ def _candidates(run: Path, policy: str) -> Iterator[Path]:
     if step := rl.saved_step():
         yield rl.model(step)
     yield run / "sft" / "model"
-    for name in (*_models_of_policies(run, policy), _configured(run)):
+    for name in (*_models_of_policies(run, policy), str(composed(run).get("model", {}).get("path") or "")):
         if folder := _folder(name):
             yield folder
 
@@ -41,12 +40,6 @@ def _models_of_policies(run: Path, policy: str) -> list[str]:
     except ValueError:
         return []
     return [entry.get("path", "") for entry in found.get("policies", []) if entry.get("name") == policy]
-
-
-def _configured(run: Path) -> str:
-    config = run / "config.yaml"
-    found = yaml.safe_load(config.read_text(encoding="utf-8")) if config.exists() else {}
-    return str((found or {}).get("model", {}).get("path") or "")
 
 
 def _folder(model: str) -> Path | None:

@@ -10,14 +10,14 @@ All stages are one run there: each begins where the one before it ended, and wha
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import wandb
 
 from records.metrics import read_metrics
 from records.tracking.stage_run import StageRun
-from records.tracking.tracker import Line, Table
+from records.tracking.tracker import Line, Table, Tracker
 from records.tracking.wandb_log import last_step
 
 Waiting = tuple[int, Line, Mapping[str, Table]]
@@ -26,7 +26,7 @@ Waiting = tuple[int, Line, Mapping[str, Table]]
 STAGES = ("sft", "rl", "evaluation")  # in their order
 
 
-class Wandb:
+class Wandb(Tracker):
     """One stage of one W&B run."""
 
     def __init__(self, run: StageRun, logged: Sequence[Line]) -> None:
@@ -75,15 +75,11 @@ class Wandb:
         shown = {
             name: wandb.Table(columns=list(table.columns), data=list(table.rows)) for name, table in tables.items()
         }
-        self._draw(values.keys() - self._drawn)
+        for name in sorted(values.keys() - self._drawn):  # over this stage's steps
+            self._run.define_metric(name, step_metric=self._axis)
+        self._drawn |= values.keys()
         self._run.log({self._axis: step, **values, **shown}, step=place, commit=True)
         self._sent = place
-
-    def _draw(self, names: Collection[str]) -> None:
-        """New names over this stage's steps."""
-        for name in sorted(names):
-            self._run.define_metric(name, step_metric=self._axis)
-        self._drawn |= set(names)
 
 
 def steps_before(run: StageRun) -> int:

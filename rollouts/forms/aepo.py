@@ -18,7 +18,7 @@ from rollouts.loop import EpisodeSpec
 class Aepo(Arpo):
     """One episode is played first. Of the n samples ``n sigma(beta (H_1 - mean of its later H_t))``, rounded, are played from the start;
     the others branch as in ARPO, with probability ``(alpha + gamma (H_t - H_1)) (1 - min(1, fatigue l))`` after l branches in a row on the
-    path (AEPO, arXiv 2510.14545, by notes: ``beta`` and ``fatigue`` are ours).
+    path (AEPO, arXiv 2510.14545, by notes: ``beta``, 0.5 in the released code, and ``fatigue`` are ours).
     """
 
     beta: float = 1.0

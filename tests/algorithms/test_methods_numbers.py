@@ -13,6 +13,7 @@ from algorithms.buffers.self_imitation import SelfImitation
 from algorithms.chosen import Chosen
 from algorithms.credit.gigpo import Gigpo
 from algorithms.filters.void_turns import VoidTurns
+from algorithms.losses.aepo_clip import AepoClip
 from algorithms.losses.turn_clip import StepClip, TurnClip
 from algorithms.registry import SLOTS
 from algorithms.schedules import schedule
@@ -169,6 +170,18 @@ def test_step_clip_bounds_what_a_bad_turn_costs() -> None:
     assert metrics["bounded"][mask.bool()].tolist() == [1, 1, 0]
     plain, _ = TurnClip(0.2, 0.2)(ratios * 0, ratios, advantages, mask, turn_ids(mask))
     assert plain[mask.bool()].tolist() == pytest.approx([1.64872, 7.38906, -1.2], abs=1e-5)
+
+
+def test_aepo_clip_costs_what_ppos_does_and_keeps_a_gradient_above_the_clip() -> None:
+    """Ratios e^2 and e^-2 with A = 1, and e^2, e^-2 with A = -1; PPO's gradients are 0, -e^-2, 0, 0."""
+    ratios, mask = torch.tensor([[2.0, -2.0, 2.0, -2.0]]), torch.ones(1, 4).long()
+    advantages, now = torch.tensor([[1.0, 1, -1, -1]]), ratios.clone().requires_grad_()
+    losses, metrics = AepoClip(0.2, 0.3, dual=3.0)(ratios * 0, now, advantages, mask, turn_ids(mask))
+    losses.sum().backward()
+    assert now.grad is not None
+    assert losses[0].tolist() == pytest.approx([-1.3, -0.13534, 3.0, 0.8], abs=1e-5)
+    assert now.grad[0].tolist() == pytest.approx([-1.3, -0.13534, 0, 0], abs=1e-5)
+    assert metrics["clipped"][0].tolist() == [1, 0, 0, 1]
 
 
 def stored(score: float, step: int = 1) -> StoredEpisode:

@@ -112,7 +112,7 @@ def test_a_plan_is_made_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 def test_a_run_is_told_by_what_the_others_have_not() -> None:
     several = launching.runs_of([["algo=ppo", "seed=1"], ["algo=grpo", "seed=1"]], 4, "now")
     assert [(run.number, run.label) for run in several] == [(5, "algo=ppo"), (6, "algo=grpo")]
-    assert several[0].overrides == ("algo=ppo", "seed=1", "tracking.group='now'")
+    assert several[0].overrides == ("algo=ppo", "seed=1", "tracking.group='now'", "tracking.run_name='algo=ppo'")
     (named,) = launching.runs_of([["algo=ppo", "tracking.group=mine", "tracking.run_name='algo=ppo seed=1'"]], 0, "now")
     assert named.label == "algo=ppo seed=1"
     assert named.what == ["algo=ppo"]

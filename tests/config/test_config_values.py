@@ -23,7 +23,6 @@ from config.values.verl_types import verl_keys
 from envs.registry import ENVIRONMENTS, environment_class
 from rewards.registry import REWARDS, settings_class
 from train.app import main, ready
-from train.play.settings import PlaySettings
 
 SIZES = "must be a whole number from 1 to "
 SEEDS = "must be a whole number from 0 to 4294967295"
@@ -191,7 +190,6 @@ KINDS = {
     **{f"env={name}: ": environment_class(place).Settings for name, place in ENVIRONMENTS.items()},
     **{f"reward={name}: ": settings_class(name) for name in REWARDS},
     "": Top,
-    "play.": PlaySettings,
 }
 
 

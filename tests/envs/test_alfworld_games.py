@@ -93,7 +93,12 @@ def test_unseen_rooms_are_never_trained_on():
 
 def test_splits_share_no_game(game_cache):
     counts = {"test": 6, "validation": 6, "demonstrations": 6, "train": 12}
-    made = Catalogue(make_environment(), game_cache).splits("all_types", counts, progress=False)
+    made = {
+        split: found.tasks
+        for split, found in Catalogue(make_environment(), game_cache)
+        .listings("all_types", counts, progress=False)
+        .items()
+    }
     tasks = [task for split in made.values() for task in split]
     assert len({task.fingerprint for task in tasks}) == len({task.sha256 for task in tasks}) == sum(counts.values())
 

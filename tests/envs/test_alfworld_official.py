@@ -159,7 +159,7 @@ def test_a_game_that_the_planner_takes_minutes_for_is_skipped(tmp_path, monkeypa
         folder.mkdir()
         game = json.loads((folder / environment.make_game(params, seed, folder).file).read_text())
         put_file(tmp_path, "train", SimpleNamespace(seed=seed), {**game, "walkthrough": None}, number)
-    monkeypatch.setattr("envs.alfworld.planner.PROCESSOR_S", 2)
+    monkeypatch.setattr("envs.alfworld.experts.PROCESSOR_S", 2)
     planned, reasons = made(tmp_path, "demonstrations", expert="planner")
     assert len(planned) == 2
     assert reasons == ["the planner expert took more than 2 s of processor time"]

@@ -69,7 +69,9 @@ def test_the_same_game_twice_is_listed_once(fragile):
 
 
 def test_splits_of_a_run_share_no_game(fragile):
-    made = fragile.splits("few", {"train": 2, "test": 2}, progress=False)
+    made = {
+        split: found.tasks for split, found in fragile.listings("few", {"train": 2, "test": 2}, progress=False).items()
+    }
     test, train = made["test"], made["train"]
     assert seeds(test) == [1, 2]
     assert not {t.fingerprint for t in test} & {t.fingerprint for t in train}
@@ -79,7 +81,12 @@ def test_splits_of_a_run_share_no_game(fragile):
 
 def test_real_splits_are_disjoint_by_game_and_by_content(game_cache):
     counts = {"test": 2, "validation": 1, "demonstrations": 1, "train": 2}
-    made = Catalogue(registry.make_environment("textworld"), game_cache).splits("w2-o3-q4", counts, progress=False)
+    made = {
+        split: found.tasks
+        for split, found in Catalogue(registry.make_environment("textworld"), game_cache)
+        .listings("w2-o3-q4", counts, progress=False)
+        .items()
+    }
     games = [task for tasks in made.values() for task in tasks]
     assert {split: len(tasks) for split, tasks in made.items()} == counts
     assert len({task.sha256 for task in games}) == len({task.fingerprint for task in games}) == len(games)

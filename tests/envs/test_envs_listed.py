@@ -52,7 +52,7 @@ def test_more_games_than_are_listed_are_refused(listed):
 
 def test_two_listed_splits_share_no_game(listed):
     with pytest.raises(TaskError, match="split train has 0 games"):
-        listed.splits("", {"test": 3, "train": 1}, progress=False)
+        listed.listings("", {"test": 3, "train": 1}, progress=False)
 
 
 @pytest.mark.parametrize(("bonus", "outcome"), [(0, Outcome.OUT_OF_TURNS), (1, Outcome.WON)])

@@ -318,7 +318,10 @@ def _task(made: Instance, folder: Path):
 @pytest.mark.slow
 def test_there_are_forty_tasks_over_all_libraries_and_no_two_are_the_same(catalogue):
     """Some minutes: each is made, noticed by the tests, won by its repair."""
-    listings = catalogue.splits("all", {"test": 20, "train": 40}, reward="ratio", progress=False)
+    listings = {
+        split: found.tasks
+        for split, found in catalogue.listings("all", {"test": 20, "train": 40}, reward="ratio", progress=False).items()
+    }
     repos = {split: Counter(instance(task).repo for task in tasks) for split, tasks in listings.items()}
     assert set(repos["test"]) == set(UNSEEN)
     assert len(repos["train"]) >= 6

@@ -38,7 +38,7 @@ def composed() -> Iterator[Composer]:
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Three training games and one test game, made."""
     folder = tmp_path_factory.mktemp("cache")
-    Catalogue(make_environment("textworld"), folder).splits("w1-o1-q1", {"train": 3, "test": 1}, progress=False)
+    Catalogue(make_environment("textworld"), folder).listings("w1-o1-q1", {"train": 3, "test": 1}, progress=False)
     return folder
 
 

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import counting_environment
@@ -17,7 +18,6 @@ from config.compose import compose
 from tasks import evaluation_sets
 from tasks.budget import allocate_budget
 from tasks.evaluation_sets import (
-    as_dict,
     env_node,
     evaluation_settings,
     from_dict,
@@ -99,7 +99,7 @@ def test_settings_are_evaluation_sets_times_temperatures(counting: list[str], tm
         (5, 2, 0)
     }
     assert len({item.evaluation_set.sha256 for item in todo}) == 2
-    assert [from_dict(as_dict(item)) for item in todo] == todo
+    assert [from_dict(asdict(item)) for item in todo] == todo
 
 
 def test_games_that_no_plan_fits_into_are_counted(counting: list[str], tmp_path: Path) -> None:

@@ -65,6 +65,17 @@ def test_plain_transformers_gets_the_logits_of_the_checkpoint(run: Path, tmp_pat
     assert not (tmp_path / "out" / "manifest.json").exists()
 
 
+def test_servers_sample_as_the_run_did(run: Path, tmp_path: Path) -> None:
+    """vLLM takes what this file says where a request does not; Qwen2.5's has these."""
+    file = run / STEP / MODEL / "generation_config.json"
+    told = json.loads(file.read_text())
+    file.write_text(json.dumps({**told, "do_sample": True, "top_p": 0.8, "top_k": 20, "repetition_penalty": 1.05}))
+    seal(run / STEP)
+    assert main([str(run), "--to", str(tmp_path / "out")]) == 0
+    kept = json.loads((tmp_path / "out" / "generation_config.json").read_text())
+    assert kept == {key: told[key] for key in ("eos_token_id", "pad_token_id")}
+
+
 def test_the_card_says_what_the_run_found(run: Path, tmp_path: Path) -> None:
     assert main([f"run://{run}", "--to", str(tmp_path / "out")]) == 0
     card = (tmp_path / "out" / "README.md").read_text()

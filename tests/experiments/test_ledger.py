@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from omegaconf import DictConfig, OmegaConf
 
-from experiments.stages.ledger import Entry, ledger, read_ledger, spent, write_ledger
+from experiments.stages.ledger import ledger
+from records.ledger_entries import Entry, read_ledger, spent, write_ledger
 from rollouts.episode import Episode, Outcome, Turn
 from rollouts.store import write_episodes
 from verl_plugin.training.running_total import RunningTotal

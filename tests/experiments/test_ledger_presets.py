@@ -9,7 +9,7 @@ import pytest
 import small
 
 from experiments.evaluation.result import RunResult
-from experiments.stages.ledger import Entry, read_ledger
+from records.ledger_entries import Entry, read_ledger
 from rollouts.store import read_episodes
 
 pytestmark = pytest.mark.slow

@@ -52,7 +52,7 @@ CASES = {  # options that have no state share a run
     "retry": ("algo=step_ppo", PRICES, "rollout_form=retry"),
     "tree": ("algo=tree_grpo", PRICES, "rollout_form.tree.nodes=2"),
     "arpo": ("algo=loop", PRICES, "rollout_form=arpo", "loss=dr_grpo", "actor_rollout_ref.actor.ppo_mini_batch_size=2"),
-    "aepo": ("algo=lite_ppo", PRICES, "rollout_form=aepo", "credit=[aepo]"),
+    "aepo": ("algo=lite_ppo", PRICES, "rollout_form=aepo", "credit=[aepo]", "loss=aepo_clip"),
     "bi_level_gae": ("algo=bi_level_gae", PRICES),
     "task_replay": ("algo=grpo", PRICES, "buffer=task_replay", "budget.units=8", "env.task=w2-o3-q2"),
     "hgpo": (

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import small
 
-from experiments.stages.ledger import read_ledger
+from records.ledger_entries import read_ledger
 from rollouts.store import read_episodes
 
 pytestmark = pytest.mark.slow

@@ -10,8 +10,8 @@ from report_sweep import BASE, TASK, SweepMaker, wins
 
 from benchmarks.synthetic_runs import begin_run, make_run
 from experiments.report.__main__ import main
-from experiments.report.episodes import VIEWER
 from experiments.report.gather import ReportError, subjects
+from experiments.report.page import VIEWER
 from experiments.report.settings import coordinates, shared_and_varied
 
 

@@ -12,9 +12,8 @@ from envs.registry import make_environment
 from experiments.tiny_alfworld.__main__ import build
 from experiments.tiny_alfworld.play import transcript
 from experiments.tiny_alfworld.recipe import Noise, Recipe, Stage
-from experiments.tiny_alfworld.start import with_tokenizer
-from experiments.tiny_alfworld.train import CHOSEN, OTHER, Encoder
-from experiments.tiny_model.train import encode
+from experiments.tiny_alfworld.train import with_tokenizer
+from experiments.tiny_model.train import CHOSEN, SEEN, Encoder
 from records.models.pretraining import environments_of
 
 ASSET = Path(str(files("assets").joinpath("tiny_alfworld")))
@@ -38,10 +37,12 @@ def test_a_row_has_the_tokens_of_play_and_trains_what_the_searcher_chose(tokeniz
     others = 0
     for seed in range(8):
         played = transcript(STYLE, SMALL, seed)
-        row, whole = Encoder(tokenizer).row(played), encode(tokenizer, played.messages)
-        assert row.ids == whole.ids
-        assert [kind in (CHOSEN, OTHER) for kind in row.kinds] == whole.acted
+        row = Encoder(tokenizer).row(played.messages, played.searched)
+        whole = tokenizer.apply_chat_template(played.messages, tokenize=False)
+        assert row.ids == tokenizer.encode(whole, add_special_tokens=False)
         actions = [message["content"] for message in played.messages[1::2]]
+        text = tokenizer.decode([token for token, kind in zip(row.ids, row.kinds, strict=True) if kind != SEEN])
+        assert text == "".join(f"{action}<|im_end|>" for action in actions)
         chosen = [action for action, searched in zip(actions, played.searched, strict=True) if searched]
         text = tokenizer.decode([token for token, kind in zip(row.ids, row.kinds, strict=True) if kind == CHOSEN])
         assert text == "".join(f"{action}<|im_end|>" for action in chosen)

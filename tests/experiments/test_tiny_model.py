@@ -21,7 +21,7 @@ from experiments.tiny_model.__main__ import build
 from experiments.tiny_model.measure import measure
 from experiments.tiny_model.recipe import NoisyExpert, Phase, Recipe, TrainSettings
 from experiments.tiny_model.rename import rename, thing_words
-from experiments.tiny_model.train import encode
+from experiments.tiny_model.train import CHOSEN, Encoder
 from experiments.tiny_model.transcripts import Transcript, drawn, noisy_transcript, phase_transcripts
 from verl_plugin.rollout.token_stream import TokenCodec
 
@@ -99,15 +99,15 @@ def test_a_transcript_has_the_ids_of_an_episode(tokenizer, transcripts: list[Tra
         stream.add_sampled(stream.encode_action(messages[place]["content"]))
         if place + 1 < len(messages):
             stream.add_context(messages[place + 1 : place + 2])
-    ids = encode(tokenizer, messages).ids
+    ids = Encoder(tokenizer).row(messages).ids
     assert list(stream.ids) == ids[: len(stream.ids)]
     assert tokenizer.decode(ids[len(stream.ids) :]) == "\n"
 
 
 def test_only_actions_and_their_end_are_marked_as_acted(tokenizer, transcripts: list[Transcript]):
     for messages in transcripts:
-        encoded = encode(tokenizer, messages)
-        acted = [token for token, mark in zip(encoded.ids, encoded.acted, strict=True) if mark]
+        row = Encoder(tokenizer).row(messages)
+        acted = [token for token, kind in zip(row.ids, row.kinds, strict=True) if kind == CHOSEN]
         actions = [message["content"] for message in messages if message["role"] == "assistant"]
         assert tokenizer.decode(acted) == "".join(f"{action.lower()}<|im_end|>" for action in actions)
 

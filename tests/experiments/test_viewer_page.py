@@ -20,10 +20,9 @@ import viewer_samples as samples
 from experiments.sweep import record
 from experiments.sweep.definition import Layout
 from experiments.sweep.record import Sweep, SweepRun
-from experiments.viewer.__main__ import Options, main
+from experiments.viewer.__main__ import Options, main, thin
 from experiments.viewer.page import asset, fragment, page
 from experiments.viewer.sources import Shown, SourceError, episode_files
-from experiments.viewer.thinning import thin
 from experiments.viewer.vocabulary import Vocabulary
 from records.credit import Credit, unpack_runs, write_credit
 from records.replayed import Replayed, tokens_of, write_replayed

@@ -7,6 +7,14 @@ the same games as vLLM played them right after that checkpoint's step.
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -19,6 +27,8 @@ from transformers import AutoModelForCausalLM
 
 from envs.pool import EnvPool
 from envs.registry import make_environment
+from experiments import evaluate
+from experiments.export.__main__ import main as export
 from rollouts.chat_settings import ChatSettings
 from rollouts.episode import Episode
 from rollouts.loop import EpisodeSpec
@@ -40,6 +50,7 @@ MIXED = (  # some groups win and lose: there is something to learn
     f"env.max_turns={TURNS}",
 )
 VALIDATED = (
+    "eval.temperatures=[0]",
     "trainer.test_freq=1",
     "eval.validation_games=8",
     "trainer.val_before_train=true",
@@ -126,3 +137,72 @@ def test_sampled_tokens_have_the_logprobs_of_the_weights_before(run: Path, step:
         with torch.no_grad():
             logprobs = (model(torch.tensor([ids])).logits[0].float() / temperature).log_softmax(-1)
         assert [float(logprobs[at - 1, ids[at]]) for at in places] == pytest.approx(recorded, abs=BOUND)
+
+
+def test_vllm_plays_with_what_lora_has_learned(tmp_path: Path) -> None:
+    """The server's probabilities of what it sampled are those that the trainer computes of base and adapter."""
+    model = model_with_heads_of_32(tmp_path / "model")
+    lora = ("model.lora_rank=8", "algorithm.rollout_correction.bypass_mode=false", "shaping=[invalid_action]")
+    short = ("budget=rl_only", "budget.sft_share=0", "budget.rl_steps=2", "eval.games=2")
+    run = small.finish(tmp_path, "rollout=vllm", f"model.path={model}", *lora, *short, timeout_s=1500)
+    lines = small.lines(run / "rl" / "metrics.jsonl")
+    assert [line["verl/training/rollout_probs_diff_max"] < BOUND for line in lines] == [True, True]
+    base = AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32).state_dict()
+    first = AutoModelForCausalLM.from_pretrained(weights(run, 1), dtype=torch.float32).state_dict()
+    moved = {name.split(".")[-2] for name in base if not torch.equal(base[name], first[name])}
+    assert moved and all("_proj" in name for name in moved), "what the second step was played with"
+
+
+@contextmanager
+def vllm_serve(model: Path, log: Path) -> Iterator[str]:
+    """docs/export.md's command, in fp32 as the run is, on a free port and with little memory: the endpoint's address."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    serve = [str(Path(sys.executable).with_name("vllm")), "serve", str(model), "--served-model-name", model.name]
+    little = {"VLLM_CPU_KVCACHE_SPACE": "1", "HF_HUB_OFFLINE": "1"}
+    with log.open("w") as told:
+        server = subprocess.Popen(
+            [*serve, "--host=127.0.0.1", f"--port={port}", "--enforce-eager", "--dtype=float32"],
+            env={**os.environ, **little},
+            stdout=told,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    try:
+        small.wait_for(lambda: server.poll() is not None or answers(port), 1200)
+        assert server.poll() is None, log.read_text()[-3000:]
+        yield f"http://127.0.0.1:{port}/v1"
+    finally:
+        os.killpg(server.pid, signal.SIGKILL)
+        server.wait()
+
+
+def answers(port: int) -> bool:
+    try:
+        return urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=5).status == 200
+    except OSError:
+        return False
+
+
+def test_the_exported_folder_plays_the_same_behind_vllm_serve(run: Path, tmp_path: Path) -> None:
+    """Greedily, in the run's test games: what it does and what becomes of it are those of the run's own evaluation."""
+    model = tmp_path / "my-model"
+    assert export([str(run), "--to", str(model)]) == 0
+    words = (
+        "env=textworld",
+        "eval.games=8",
+        f"eval.max_turns={TURNS}",
+        "eval.temperatures=[0]",
+        f"output_dir={tmp_path}",
+    )
+    with vllm_serve(model, tmp_path / "vllm.log") as endpoint:
+        assert evaluate.main([f"endpoint={endpoint}", f"endpoint_model={model.name}", *words]) == 0
+    (file,) = tmp_path.glob("evaluations/*/evaluation/*.jsonl")
+    served, own = ({e.task: e for e in read_episodes(path)} for path in (file, run / "evaluation" / "rl.jsonl"))
+    assert len(own) == 8
+    assert {task: acted(e) for task, e in served.items()} == {task: acted(e) for task, e in own.items()}
+
+
+def acted(episode: Episode) -> tuple[object, ...]:
+    return episode.outcome, [turn.action for turn in episode.turns]

@@ -9,7 +9,7 @@ from itertools import product
 import pytest
 
 from envs.environment import PromptStyle
-from envs.repair.functions import FUNCTIONS
+from envs.repair.commands import FUNCTIONS
 from rollouts.prompt_forms.form import Answer, PromptForm
 from rollouts.prompt_forms.hiper import Hiper
 from rollouts.prompt_forms.plain import Plain

@@ -11,7 +11,9 @@ import pytest
 from finished_run import finished
 
 from config.base import ROOT
+from config.compose import compose
 from train.app import main
+from train.launch import multirun
 
 TINY = ["budget=rl_only", "eval.games=2"]
 
@@ -83,3 +85,22 @@ def test_groups_of_ones_own(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -
     assert "sft_share: 0.25" in capfd.readouterr().out
     assert main(["--help"]) == 0
     assert "reinforce_plus_plus" in capfd.readouterr().out
+
+
+@pytest.mark.parametrize("place", ["--config-dir={}", "hydra.searchpath=[file://{}]"])
+def test_runs_of_a_grid_find_them_too(
+    place: str, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "budget").mkdir()
+    (tmp_path / "budget" / "mine.yaml").write_text(
+        "# @package _global_\nbudget: {name: mine, sft_share: 0.25, rl_steps: 1}\n"
+    )
+    words = ["-m", place.format(tmp_path), "budget=mine", "seed=0,1", f"output_dir={tmp_path / 'runs'}"]
+    assert main([*words, "dry_run=true"]) == 0
+    assert "2 runs: 2 not started" in capfd.readouterr().out
+    started: list[list[str]] = []
+    monkeypatch.setattr(multirun, "_child", lambda arguments, variables: started.append(arguments[1:]) or 0)
+    monkeypatch.setattr(sys, "argv", ["train"])
+    assert main(words) == 0
+    assert [(run.budget.sft_share, run.seed) for run in map(compose, started)] == [(0.25, 0), (0.25, 1)]
+    assert [run[-1] for run in started] == ["tracking.run_name='seed=0'", "tracking.run_name='seed=1'"]

@@ -27,7 +27,7 @@ from train.completion import candidates, settings
 from train.completion.__main__ import main
 from train.completion.candidates import completions
 from train.completion.shells import MODULES
-from train.play.settings import NAMES
+from train.play.settings import PlaySettings
 
 QUERY = [sys.executable, "-P", "-m", "train.completion", "query"]
 LINES = {
@@ -106,7 +106,9 @@ def test_what_is_offered_exists() -> None:
     assert settings.groups() == suggest.groups()
     parser = get_args_parser()._option_string_actions
     assert {flag for flags in candidates.FLAGS.values() for flag in flags} <= set(parser)
-    assert candidates.OWN["play"] == ("watch", "delay", "split", "game") and set(candidates.OWN["play"]) == set(NAMES)
+    assert candidates.OWN["play"] == ("watch", "delay", "split", "game") and set(candidates.OWN["play"]) == set(
+        vars(PlaySettings())
+    )
     assert list(candidates.OWN["evaluate"]) == [field.name for field in fields(Options)]
     assert {text.partition("=")[2] for text in completions("turngrid-play split=")} == set(SPLITS)
     config = compose([])

@@ -109,7 +109,7 @@ def test_the_next_game_is_another_one_and_lost_is_not_won(play: Play) -> None:
 
 
 def test_the_expert_is_watched_under_a_dense_reward(play: Play) -> None:
-    done = play("env=gym", "env.id=Taxi-v4", "reward=dense", "watch=true", "play.delay=0")
+    done = play("env=gym", "env.id=Taxi-v4", "reward=dense", "watch=true", "delay=0")
     assert done.returncode == 0
     *_, before, last = statuses(done.stdout)
     best = float(re.search(r"of (\d+),", last)[1])
@@ -173,12 +173,12 @@ def test_a_split_that_ends_says_so(play: Play) -> None:
 @pytest.mark.parametrize(
     ("arguments", "answer"),
     [
-        (["play.gmae=2"], "unknown key play.gmae; did you mean play.game? (keys: split, game, watch, delay)"),
-        (["game=0"], "play.game=0 must be a whole number from 1 to 1000000000"),
-        (["game=two"], "play.game: Value 'two'"),
+        (["game=0"], "game=0 must be a number of 1 or more"),
+        (["game=two"], "game=two must be a number of 1 or more"),
+        (["watch=yes"], "watch=yes must be true or false"),
         (["split=tset"], "unknown split 'tset'; did you mean test? (choices: test,"),
-        (["delay=-1"], "play.delay=-1 must be a number from 0 to 3600 or null"),
-        (["watch"], "cannot read 'watch'; an override looks like KEY=VALUE"),
+        (["delay=-1"], "delay=-1 must be a number of seconds"),
+        (["watch"], "cannot read 'watch' (Error parsing override 'watch'); an override looks like KEY=VALUE"),
         (["env=textwrld"], "env=textworld?"),
         (["env=gym", "env.id=Taxi-v3"], "Please use `Taxi-v4` instead"),
         (["env=gym", "env.id=CliffWalking-v1", "reward=dense"], "does not offer reward=dense"),
@@ -198,12 +198,12 @@ def test_what_cannot_be_is_answered_in_one_line(
     assert answer in line
 
 
-def test_keys_of_our_own_have_a_short_and_a_full_name() -> None:
-    settings, left = split_settings(["env=gym", "play.game=3", "watch=true", "seed=1", "delay=0.5"])
-    assert settings == PlaySettings(game=3, watch=True, delay=0.5)
+def test_keys_of_our_own_are_told_from_a_runs() -> None:
+    settings, left = split_settings(["env=gym", "game=3", "watch=true", "seed=1", "delay=0.5"])
+    assert settings == PlaySettings(game=3, watch=True, delay="0.5")
     assert left == ["env=gym", "seed=1"]
     with pytest.raises(ConfigError):
-        split_settings(["play.split=null"])
+        split_settings(["split=null"])
 
 
 def test_help_tells_the_commands(capfd: pytest.CaptureFixture[str]) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
-from config.suggest import groups
+from config.suggest import NOT_OFFERED, groups
 from train.app import main
 
 TYPOS = {
@@ -17,6 +18,11 @@ TYPOS = {
         "algo.name=algorithms.credit.gigpo:Gigpo is no estimator: it has no grain"
     ],
     "+algo.gamma=1": ["unknown key algo.gamma; it has: name, state"],
+    "algo=igpo": ["unknown option algo=igpo: it rewards turns by the log-prob of a gold answer", "algo=mt_grpo"],
+    "credit=[Sweet-RL]": ["unknown option credit=Sweet-RL: its critic sees", "algo=turn_ppo"],
+    "algo=empg": ["unknown option algo=empg: choose credit=[empg]"],
+    "credit=[dapo]": ["unknown option credit=dapo: choose algo=dapo"],
+    "algo=tcod": ["choose rollout_form=tcod"],
     "env=textwrld": ["env=textworld?"],
     "reward=dens": ["reward=dense?"],
     "credit=[gigp]": ["credit=gigpo?"],
@@ -124,3 +130,9 @@ def test_a_sweep_starts_nothing_where_a_word_of_its_own_is_wrong(
 def test_our_config_cannot_be_swapped_away(capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["--config-name", "other"]) != 0
     assert "recipe=" in capfd.readouterr().err
+
+
+def test_what_is_named_in_place_of_a_method_that_is_not_offered_exists() -> None:
+    named = [re.findall(r"\b(algo|rollout_form)=(\w+)", why) for why in NOT_OFFERED.values()]
+    assert sum(map(len, named)) >= len(NOT_OFFERED) - 1 and not NOT_OFFERED.keys() & {*groups()["algo"]}
+    assert all(name in groups()[group] for found in named for group, name in found)

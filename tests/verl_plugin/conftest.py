@@ -1,9 +1,11 @@
-"""A Ray of a test file's own, with logical GPUs for replicas that ask for one, and verl's queue, which files that follow one
-another share; and a process group of one process."""
+"""A Ray, with logical GPUs for replicas that ask for one, and verl's queue, which files that follow one another share; and a
+process group of one process."""
 
 from __future__ import annotations
 
+import os
 import shlex
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +16,11 @@ from records.process.variables import VLLM_ON_CPU
 
 HERE = Path(__file__).parent
 PLACES = (HERE.parents[1], HERE.parent, HERE)
+ENVIRONMENT = {
+    "PYTHONPATH": os.pathsep.join(map(str, PLACES)),
+    "OMP_NUM_THREADS": "1",
+    "VERL_PLATFORM": "cpu",
+} | VLLM_ON_CPU
 ONE_PROCESS = {"WORLD_SIZE": 1, "RANK": 0, "LOCAL_WORLD_SIZE": 1, "LOCAL_RANK": 0, "MASTER_ADDR": "", "MASTER_PORT": 0}
 
 
@@ -31,7 +38,7 @@ def one_process() -> Iterator[None]:
 
 
 _running: list[pytest.Item | None] = [None, None]  # a test, and the one after it
-_left_running: list[str] = []
+_left_running: list[subprocess.Popen[str]] = []  # Ray's template
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -39,15 +46,15 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
     _running[:] = item, nextitem
 
 
-def _handed_on() -> bool:
-    """The next file's tests use a queue, too."""
-    return all(item is not None and _with_queue(item) for item in _running)
+def _handed_on(name: str) -> bool:
+    """The next file's tests have this fixture, too."""
+    return all(item is not None and _has(item, name) for item in _running)
 
 
-def _with_queue(item: pytest.Item) -> bool:
-    """Some test of this one's file has verl's queue. (Another file calls something else a queue.)"""
+def _has(item: pytest.Item, name: str) -> bool:
+    """Some test of this one's file has Ray and the fixture. (Another file calls something else a queue.)"""
     names = (set(getattr(one, "fixturenames", ())) for one in item.session.items if one.path == item.path)
-    return any({"queue", "ray_session"} <= found for found in names)
+    return any({name, "ray_session"} <= found for found in names)
 
 
 @pytest.fixture(scope="module")
@@ -55,23 +62,34 @@ def ray_session() -> Iterator[None]:
     import ray  # not for the files that need none
 
     if not _left_running:
-        _start_ray()
+        _left_running.append(_template())
+        _start_ray(_left_running[0])
     yield
-    _left_running[:] = ["Ray"] if _handed_on() else []
-    if not _left_running:
+    if not _handed_on("ray_session"):
         ray.shutdown()
+        _left_running.pop().communicate()
 
 
-def _start_ray() -> None:
+def _template() -> subprocess.Popen[str]:
+    """Imports once what these tests' processes need; it ends when its input does."""
+    code = "import os, sys; from verl_plugin.cpu import quick_start as q; q.part('template').leave(); "
+    code += "print(os.environ['TURNGRID_TEMPLATE'], flush=True); sys.stdin.read()"
+    piped = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    return subprocess.Popen([sys.executable, "-c", code], env=os.environ | ENVIRONMENT, **piped)
+
+
+def _start_ray(template: subprocess.Popen[str] | None = None) -> None:
     import ray
 
     from verl_plugin.cpu import quick_start
 
     quick = quick_start.part("ray_start")
     start = quick.small_ray if quick else ray.init
-    environment = {"PYTHONPATH": ":".join(map(str, PLACES)), "OMP_NUM_THREADS": "1", "VERL_PLATFORM": "cpu"}
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_prestart_worker_first_driver", "0")  # two processes that no test would use
+        if template and template.stdout and (name := template.stdout.readline().strip()):
+            patch.setenv("TURNGRID_TEMPLATE", name)
+            patch.setenv("PYTHONPATH", ENVIRONMENT["PYTHONPATH"])
         start(
             address="local",
             num_cpus=4,
@@ -79,7 +97,7 @@ def _start_ray() -> None:
             include_dashboard=False,
             object_store_memory=80 * 2**20,
             log_to_driver=False,
-            runtime_env={"env_vars": environment | VLLM_ON_CPU, "py_executable": shlex.quote(sys.executable)},
+            runtime_env={"env_vars": ENVIRONMENT, "py_executable": shlex.quote(sys.executable)},
         )
 
 
@@ -92,7 +110,7 @@ def queue(ray_session: None) -> Iterator[None]:
     tq.init(OmegaConf.create({"backend": {"SimpleStorage": {"num_data_storage_units": 1}}}))
     assert not any(tq.kv_list().values())
     yield
-    if _handed_on():
+    if _handed_on("queue"):
         client = tq.get_client()
         for partition in client.get_partition_list():
             client.clear_partition(partition)

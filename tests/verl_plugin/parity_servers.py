@@ -77,6 +77,12 @@ async def transformers_server() -> AsyncIterator[Served]:
     replica = TransformersReplica(0, config, TinyModel(), gpus_per_node=1)
     await replica.launch_servers()
     yield Served(replica, WeightSync(config, TinyModel(), None))
+    end(replica)
+
+
+def end(replica: TransformersReplica) -> None:
+    """Its name is free when this returns: files share a Ray."""
+    ray.kill(replica.server_handle, no_restart=True)
 
 
 @asynccontextmanager

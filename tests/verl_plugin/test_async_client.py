@@ -58,6 +58,9 @@ async def test_a_synchronous_episode_asks_the_balancer_once(served: Served) -> N
     for _ in range(2):
         sampler.leave("1/g/0")
         assert await balancer.get_inflight_count.remote(name) == 1
+    twice = [SampleRequest("1/g/2", prompt, max_tokens=4, seed=seed) for seed in (0, 1)]
+    await asyncio.gather(*map(sampler.sample, twice))
+    assert await balancer.get_inflight_count.remote(name) == 2
 
 
 class Counting(ServerSampler):

@@ -82,12 +82,12 @@ def test_weights_reach_the_server_whole() -> None:
     assert torch.equal(generator.model.model.norm.weight, given["model.norm.weight"])
 
 
-def with_advantages(batch: TensorDict, advantages: list[float]) -> TensorDict:
+def with_advantages(batch: TensorDict, advantages: list[float], left_out: str = zero_advantages.ROWS) -> TensorDict:
     """The rows with one advantage each, in passes of one row, of an update that needs no others."""
     masks = [row.tolist() for row in batch["response_mask"].unbind()]
     spread = [[value] * len(mask) for mask, value in zip(masks, advantages, strict=True)]
     batch["advantages"] = torch.nested.as_nested_tensor([torch.tensor(row) for row in spread], layout=torch.jagged)
-    tu.assign_non_tensor(batch, micro_batch_size_per_gpu=1, calculate_entropy=False, **{zero_advantages.KEY: True})
+    tu.assign_non_tensor(batch, micro_batch_size_per_gpu=1, calculate_entropy=False, **{zero_advantages.KEY: left_out})
     return batch
 
 
@@ -126,12 +126,29 @@ def test_rows_without_an_advantage_are_left_out_of_the_passes(advantages: list[f
     torch.testing.assert_close(ours, verls, atol=1e-6, rtol=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("size", "advantages", "rows"),
+    [(1, [0.0, 0.0, 1.0], [1]), (2, [0.0, 1.0, 0.0], [2]), (2, [0.0, 0.0, 1.0], [1]), (2, [1.0, 0.0, 1.0], [2, 1])],
+)
+def test_where_a_loss_compares_the_tokens_of_a_pass_only_whole_passes_are_left_out(
+    size: int, advantages: list[float], rows: list[int]
+) -> None:
+    engine = make_engine()
+    batch = with_advantages(played(engine)[0], advantages, zero_advantages.PASSES)
+    tu.assign_non_tensor(batch, micro_batch_size_per_gpu=size)
+    ours, found = gradient(engine, batch)
+    tu.assign_non_tensor(batch, **{zero_advantages.KEY: ""})
+    whole, all_rows = gradient(engine, batch)
+    assert found == rows and sum(all_rows) == 3
+    assert torch.equal(ours, whole) and ours.any()
+
+
 def test_every_row_has_a_pass_where_nobody_said_that_the_loss_is_of_advantages_alone() -> None:
     """As in a critic's update, whose rows have advantages too."""
     engine, critic = make_engine(), make_engine("value_model")
     batch = with_advantages(played(engine)[0], [1.0, 0.0, 0.0])
     assert micro_batches.rows_of_passes(batch) == [0]
-    tu.assign_non_tensor(batch, **{zero_advantages.KEY: False})
+    tu.assign_non_tensor(batch, **{zero_advantages.KEY: ""})
     assert micro_batches.rows_of_passes(batch) == [0, 1, 2]
     tu.pop(batch, zero_advantages.KEY)
     assert gradient(engine, batch)[1] == [1, 1, 1]

@@ -20,6 +20,7 @@ from verl.utils.config import omega_conf_to_dataclass
 from verl.workers.engine.utils import prepare_micro_batches
 
 import verl_plugin  # noqa: F401 - wraps verl's loss
+from algorithms.chosen import slots_of
 from algorithms.turns import turn_ids
 from verl_plugin.cpu import micro_batches
 from verl_plugin.training.losses import IN_WORKERS, SUMS, with_sums
@@ -147,6 +148,10 @@ CLIPPED = {  # loss -> low, high, its value, gradients of the first row and of t
         (0.2, 0.2, -0.25237, [-0.12280] * 3 + [0, 0.14345, 0.14345], [-0.08544] * 2),
         (3e-4, 4e-4, -0.16697, [0.0] * 6, [0.0] * 2),
     ],
+    "aepo_clip": [  # PPO's loss; the third token, clipped from above, goes on learning: -1.2 / 7
+        (0.2, 0.2, -0.31632, [-0.15788, -0.12926, -0.17143, 0, 0, 0.17449], [-0.07509, -0.07143]),
+        (0.2, 0.28, -0.32775, [-0.15788, -0.12926, -0.18286, 0, 0, 0.17449], [-0.07509, -0.07143]),
+    ],
 }
 
 
@@ -177,17 +182,24 @@ WORDS = {
     ),
     "loss=cispo": (0.24403, [-0.15788, -0.12926, -0.18286, 0, 0.11429, 0.17449]),
     "loss=clip_cov": (-0.31632, CLIP),  # no token's covariance lies above its bound
+    "loss=turn_clip": (-0.37420, [-0.15788] * 3 + [0, 0.12296, 0.12296]),
+    "loss=step_clip actor.clip_ratio_low=0.2 actor.clip_ratio_high=0.2": (
+        -0.25237,
+        [-0.12280] * 3 + [0, 0.14345, 0.14345],
+    ),
+    "loss=aepo_clip": (-0.31632, [-0.15788, -0.12926, -0.17143, 0, 0, 0.17449]),
 }
 
 
 @pytest.mark.parametrize("words", WORDS)
-def test_words_for_losses_of_verls(words: str) -> None:
+def test_words_for_losses(words: str) -> None:
     """Row 3 of the example is dead: it is not in the batch, and the seq-mean modes divide by two rows."""
     chosen = [word.replace("actor.", "actor_rollout_ref.actor.", 1) for word in words.split()]
-    actor = omega_conf_to_dataclass(composed(Path(), *chosen).actor_rollout_ref.actor)
+    config = composed(Path(), *chosen)
     rows = rows_of(RATIOS[:2], MASKS[:2], ADVANTAGES[:2])
     wanted, gradient = WORDS[words]
-    loss, _ = loss_of(rows, actor, {}, "verl's")
+    asked = {**slots_of(config, ("loss",)), "step": 1}
+    loss, _ = loss_of(rows, omega_conf_to_dataclass(config.actor_rollout_ref.actor), asked, "verl's")
     assert loss == pytest.approx(wanted, abs=1.01e-5)
     assert rows.log_probs[0].grad.tolist() == pytest.approx(gradient, abs=1.01e-5)
 

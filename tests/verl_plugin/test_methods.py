@@ -16,8 +16,10 @@ sys.path.append(str(Path(__file__).parents[1] / "algorithms"))
 
 import transfer_queue as tq
 from example_step import batch_of, row_of, trainer, trainer_of, turns_of
-from example_x import PATHS
+from example_x import GRPO, GRPO_WITHOUT_STD, PATHS
 from tensordict import TensorDict
+from test_credit_graft import GRAFT
+from test_credit_numbers import AEM, AEPO, EMPG, HGPO, SALT, Q
 from test_estimators_numbers import RETURNS, WHITENED
 from test_methods_numbers import GIGPO, GIGPO_WITHOUT_STD
 from test_turn_fields import EPISODE
@@ -27,6 +29,7 @@ from verl.trainer.ppo.padding_utils import upsample_batch_to_divisible_size
 from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 
 import verl_plugin  # noqa: F401 - registers the estimators
+from algorithms.chosen import Chosen
 from algorithms.turns import OUTCOMES, Turns
 from rollouts.episode import Episode, Outcome, Turn
 from verl_plugin.rollout.turn_fields import tree_places, turn_fields
@@ -55,21 +58,48 @@ def test_gigpo_reaches_the_update(queue: None, windows: bool, dead: bool, std: b
     assert metrics["credit/repeated_states"] == pytest.approx(13 / 16)
 
 
+def each_turn(scores: list[float]) -> list[list[float]]:
+    return [[score] * len(PATHS[name][1]) for name, score in zip(PATHS, scores, strict=True)]
+
+
+MT_GRPO = [[1.09141, 1.59141], [-0.84887, -2.34887, -0.84887], [-0.84887, -0.34887], [0.60634, 1.10634, 0.60634], *Q]
+RLOO = [[0.75] * 2, [-0.58333] * 3, [-0.58333] * 2, [0.41667] * 3, [-0.5] * 2, [1.0] * 2, [-0.5] * 2]
 LITE_PPO = [[1.13175] * 2, [-0.88025] * 3, [-0.88025] * 2, [0.62875] * 3, [-0.67067] * 2, [1.34134] * 2, [-0.67067] * 2]
-THROUGH_THE_CONFIG = {"turn_ppo": WHITENED, "step_ppo": WHITENED, "lite_ppo": LITE_PPO, "gigpo": GIGPO}
+THROUGH_THE_CONFIG = {
+    "grpo": each_turn(GRPO),
+    "rloo": RLOO,
+    "loop": RLOO,
+    "dr_grpo": each_turn(GRPO_WITHOUT_STD),
+    **dict.fromkeys(
+        ("clip_higher", "gspo", "cispo", "tree_grpo", "arpo"), each_turn(GRPO)
+    ),  # of which no leaves are told
+    "lite_ppo": LITE_PPO,
+    "turn_ppo": WHITENED,
+    "step_ppo": WHITENED,
+    "gigpo": GIGPO,
+    "hgpo": HGPO,
+    "mt_grpo": MT_GRPO,  # of `valid`: in turn 2 of P one of four is not, and all others are equal
+    "salt": SALT,
+    "aem": AEM,
+    "grpo credit=[empg]": EMPG,
+    "aepo": AEPO,
+    "grpo credit=[graft]": GRAFT,
+}
+FINDS_NOTHING = {"filter": {"void_turns": {}}}  # without any method no turn would be numbered
 
 
 @pytest.mark.parametrize("algo", THROUGH_THE_CONFIG)
 def test_a_word_of_algo_gives_its_numbers_through_the_composed_config(queue: None, algo: str) -> None:
-    made = trainer_of(
-        f"algo={algo}", "filter=[void_turns]"
-    )  # which finds nothing; without a method no turn is numbered
+    made = trainer_of(*f"algo={algo}".split())
+    made._methods = Chosen({**made._slots, **FINDS_NOTHING})
     for windows, dead in ((False, True), (True, False)):
         done = made._compute_advantage(batch_of(f"{algo}-{windows}", windows, dead), {})
         for name, numbers in zip(PATHS, THROUGH_THE_CONFIG[algo], strict=True):
             assert turns_of(done)[name] == pytest.approx(numbers, abs=1.1e-5), name
-    layers = [list(found) for found in made._layers.values()]
-    assert all(found == ["grpo", "gigpo"] for found in layers) and bool(layers) == (algo == "gigpo")
+    chosen = list(made.config.get("credit") or {})
+    assert all(list(found) == ["grpo", *chosen] for found in made._layers.values()) and bool(made._layers) == bool(
+        chosen
+    )
 
 
 def test_returns_of_an_estimator_over_turns_reach_the_critic(queue: None) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import ray
 import torch
+from parity_servers import end
 from transformers import AutoModelForCausalLM
 from verl.workers.config import RolloutConfig
 from verl.workers.rollout.replica import TokenOutput
@@ -180,6 +181,7 @@ def test_verls_replica_serves_and_takes_new_weights(ray_session: None) -> None:
         return before, after, single, await server.stats.remote()
 
     before, after, single, stats = asyncio.run(scenario())
+    end(replica)
     assert [answer.token_ids for answer in before] == [tokens for tokens, _ in expected(*requests)]
     assert {answer.step for answer in before} == {None}
     results = Generator(model, [2]).generate(requests)

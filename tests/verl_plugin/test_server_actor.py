@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
-import shlex
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,23 +23,7 @@ MIB = 2**20
 
 
 @pytest.fixture(scope="module")
-def session() -> Iterator[Path]:
-    """The folder of a Ray session."""
-    environment = {"PYTHONPATH": str(ROOT), "VERL_PLATFORM": "cpu", "OMP_NUM_THREADS": "1"}
-    context = ray.init(
-        address="local",
-        num_cpus=2,
-        include_dashboard=False,
-        log_to_driver=False,
-        object_store_memory=80 * MIB,
-        runtime_env={"env_vars": environment, "py_executable": shlex.quote(sys.executable)},
-    )
-    yield Path(context.address_info["session_dir"])
-    ray.shutdown()
-
-
-@pytest.fixture(scope="module")
-def server(session: Path) -> ActorHandle:
+def server(ray_session: None) -> ActorHandle:
     """One actor for all tests here; each of them begins by sending the weights that it needs."""
     return ray.remote(TransformersServer).options(num_cpus=0, max_concurrency=1000).remote(TINY, 64, 16)
 
@@ -180,10 +162,11 @@ async def test_finished_episodes_leave_no_memory(server: ActorHandle) -> None:
     assert peaks[-1] - peaks[3] < 150 * MIB, [peak // MIB for peak in peaks]
 
 
-async def test_the_actor_says_nothing(server: ActorHandle, session: Path) -> None:
+async def test_the_actor_says_nothing(server: ActorHandle) -> None:
     """What it prints would come between the trainer's lines. Ray's own marks begin with a colon."""
-    await server.stats.remote()
-    logs = [file.read_text(errors="replace") for file in (session / "logs").glob("worker-*")]
+    process = await server.__ray_call__.remote(lambda _: os.getpid())
+    files = Path(ray.nodes()[0]["ObjectStoreSocketName"]).parents[1].glob(f"logs/worker-*-{process}.*")
+    logs = [file.read_text(errors="replace") for file in files]
     ours = [log for log in logs if ":actor_name:TransformersServer" in log]
     assert ours
     assert [line for log in ours for line in log.splitlines() if line.strip() and not line.startswith(":")] == []

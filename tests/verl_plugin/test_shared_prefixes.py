@@ -48,6 +48,13 @@ def test_a_layout_by_hand():
     assert layout.packed(padded).tolist() == [[*FIRST, 11, 12, 13, 18, 19, 20, *SECOND, 14, 15]]
 
 
+def test_each_row_may_go_on_where_the_one_before_it_ends():
+    rows = [[1] * length for length in range(1, 3001)]
+    layout = Layout.of(rows)
+    assert layout.sizes == [1] * 3000
+    assert layout.paths[-1] == [*range(3000)] and layout.paths[1] == [0, 1]
+
+
 class Bare:
     """verl's engine without its distributed set-up: the module stays as it is."""
 

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 import transfer_queue as tq
 from example_step import batch_of, trainer, turns_of
+from omegaconf import OmegaConf
 from tensordict import TensorDict
+from test_turn_fields import EPISODE
 from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.v1.trainer_base import PPOTrainer
 
 from algorithms.turns import OUTCOMES
+from records.metric_names import in_families
+from rollouts.episode import Turn
+from rollouts.store import write_episodes
 from verl_plugin.training.credit_log import credits_of
 from verl_plugin.training.trainer import TurngridTrainer
 
@@ -83,6 +90,20 @@ def test_what_is_replayed_is_neither_logged_nor_stored_again(made: TurngridTrain
     done, _ = learned(made, failed("third"), 2)
     assert "P_3_0" not in credits_of(done) and "P_2_0" in credits_of(done)
     assert [(episode["task"], episode["step"]) for episode in held(made)] == [("game P", 1), ("game Q", 2)]
+
+
+def test_a_mended_group_is_told_as_it_was_played(made: TurngridTrainer, tmp_path: Path) -> None:
+    """Though its advantages, and what verl logs, are of the episode that took a place."""
+    learned(made, failed("told"), 2)
+    places = {"episodes": str(tmp_path / "episodes")}
+    made.config = OmegaConf.merge(made.config, {"run": places, "turn_reward": {"name": "sparse"}})
+    for group in "PQ":
+        played = [replace(EPISODE, sample=sample, turns=[Turn("", "", rewards={"sparse": 0.0})]) for sample in range(4)]
+        write_episodes(tmp_path / "episodes" / "000002" / f"{group}.jsonl", played)
+    found = made.gather_episodes()
+    assert found["credit/groups_without_signal"] == 0.5, "Q's samples scored alike; P learned from a win"
+    assert found["reward/trained/max"] == 0.0
+    assert in_families({"critic/score/max": 1.0, **found})["reward/trained/max"] == 0.0
 
 
 def test_a_win_is_forgotten_in_time_and_a_checkpoint_remembers_it(made: TurngridTrainer) -> None:

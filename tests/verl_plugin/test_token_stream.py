@@ -29,6 +29,23 @@ def test_turns_are_joined_as_verl_joins_them(stopped: bool) -> None:
         ids = joined
 
 
+def test_a_groups_prompt_is_rendered_once_and_each_sample_has_ids_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    codec = TokenCodec(AutoTokenizer.from_pretrained(ROOT / "assets" / "tiny"), "qwen3")
+    renderings = []
+    render = codec._builder.build_initial_tokens
+    monkeypatch.setattr(codec._builder, "build_initial_tokens", lambda told: renderings.append(told) or render(told))
+
+    def prompt(text: str, role: str = "user") -> list[int]:
+        return codec.first_prompt([{"role": role, "content": text}])
+
+    first = prompt("You are in a room.")
+    rendered = len(renderings)
+    first.append(0)
+    assert prompt("You are in a room.") == first[:-1]
+    assert len(renderings) == rendered
+    assert prompt("You are in a room.", "system") != first[:-1] != prompt("You are in a hall.")
+
+
 @pytest.mark.parametrize(
     ("tensor", "data", "pipeline", "servers"), [(1, 1, 1, 16), (2, 1, 1, 8), (2, 2, 2, 2), (16, 2, 1, 1)]
 )

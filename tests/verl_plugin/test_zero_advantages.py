@@ -13,8 +13,10 @@ from verl.trainer.ppo.core_algos import POLICY_LOSS_REGISTRY
 from verl.utils.config import omega_conf_to_dataclass
 from verl.workers.config import ActorConfig
 
-from algorithms.losses.turn_clip import StepClip, TurnClip
-from verl_plugin.training.zero_advantages import NEEDS_ALL_ROWS, WEIGHED, may_be_left_out
+from algorithms.chosen import method_class
+from algorithms.losses.turn_clip import TurnClip
+from algorithms.registry import SLOTS
+from verl_plugin.training.zero_advantages import BY_PASS, NEEDS_ALL_ROWS, PASSES, WEIGHED, may_be_left_out
 
 ACTOR = "actor_rollout_ref.actor"
 NEEDY = {
@@ -54,8 +56,9 @@ def test_a_term_of_ones_own_can_say_so(default: DictConfig, monkeypatch: pytest.
     assert not may_be_left_out(with_(default, "seed=7"))
 
 
-@pytest.mark.parametrize("form", [TurnClip(), StepClip()])
-def test_our_losses_are_weighed_by_the_advantages(form: TurnClip) -> None:
+@pytest.mark.parametrize("name", SLOTS["loss"])
+def test_our_losses_are_weighed_by_the_advantages(name: str) -> None:
+    form = method_class("loss", name, {})()
     draw = torch.Generator().manual_seed(0)
     old, new = -torch.rand(4, 5, generator=draw), (-torch.rand(4, 5, generator=draw)).requires_grad_()
     advantages, ids = torch.tensor([1.0, -0.5, 0.0, 0.0]).unsqueeze(1).expand(4, 5), torch.tensor([[1, 1, 0, 2, 2]] * 4)
@@ -63,7 +66,6 @@ def test_our_losses_are_weighed_by_the_advantages(form: TurnClip) -> None:
     losses.sum().backward()
     assert new.grad is not None and new.grad[:2].any() and not new.grad[2:].any() and not losses[2:].any()
     assert torch.equal(losses[:2], form(old[:2], new[:2], advantages[:2], ids[:2] > 0, ids[:2])[0])
-    name = "step_clip" if isinstance(form, StepClip) else "turn_clip"
     assert form.weighed and may_be_left_out(composed(Path(), f"loss={name}"))
 
 
@@ -77,9 +79,12 @@ def test_a_loss_that_inherits_from_one_of_ours_keeps_all_rows() -> None:
     assert not may_be_left_out(with_(config, f"loss.turn_clip.target={__name__}:Penalised"))
 
 
+ALL_ABOVE = tuple(f"{ACTOR}.policy_loss.clip_cov_{key}" for key in ("ratio=1.0", "lb=0.02"))  # none is drawn at random
+
+
 @pytest.fixture(scope="module")
 def actor(default: DictConfig) -> ActorConfig:
-    loss = (f"{ACTOR}.policy_loss.kl_cov_ratio=0.5", f"{ACTOR}.policy_loss.dro_beta=0.1")
+    loss = (f"{ACTOR}.policy_loss.kl_cov_ratio=0.5", f"{ACTOR}.policy_loss.dro_beta=0.1", *ALL_ABOVE)
     actor = omega_conf_to_dataclass(with_(default, *loss).actor_rollout_ref.actor)
     actor.global_batch_info.update({"dp_size": 1, "batch_num_tokens": 20, "global_batch_size": 4})
     return actor
@@ -98,7 +103,7 @@ def pull(mode: str, rows: list[int], actor: ActorConfig) -> torch.Tensor:
     return new.grad
 
 
-@pytest.mark.parametrize("mode", sorted({*WEIGHED, "geo_mean", "kl_cov", "dro"}))
+@pytest.mark.parametrize("mode", sorted({*WEIGHED, *BY_PASS, "geo_mean", "kl_cov", "dro"}))
 def test_a_policy_loss_is_weighed_by_the_advantages_if_rows_without_any_change_nothing(
     mode: str, actor: ActorConfig
 ) -> None:
@@ -106,3 +111,13 @@ def test_a_policy_loss_is_weighed_by_the_advantages_if_rows_without_any_change_n
     same = torch.allclose(everyone[:2], some) and not everyone[2:].any()
     assert same == (mode in WEIGHED)
     assert everyone[:2].any()
+
+
+@pytest.mark.parametrize("mode", [*BY_PASS, "kl_cov"])
+def test_of_a_loss_that_compares_the_tokens_of_a_pass_one_without_an_advantage_may_be_left_out(
+    mode: str, actor: ActorConfig
+) -> None:
+    assert pull(mode, [2, 3], actor).any() == (mode not in BY_PASS)
+    assert may_be_left_out(composed(Path(), f"{ACTOR}.policy_loss.loss_mode={mode}")) == (
+        PASSES if mode in BY_PASS else ""
+    )

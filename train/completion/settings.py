@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from envs.cache import cache_root
 from envs.extensions import UnknownName, conf_folders
 from envs.whole import write_whole
 from train.completion.shells import ROOT
@@ -43,18 +43,13 @@ def keys(choices: Sequence[str], config_dir: str | None = None) -> Keys:
     Where the options do not compose, those of the default config.
     """
     stamp = hashlib.sha256(f"{ROOT} {config_dir} {_newest(config_dir)}".encode()).hexdigest()[:12]
-    file = _folder() / f"{stamp}-{hashlib.sha256(' '.join(choices).encode()).hexdigest()[:12]}.json"
+    file = cache_root() / "completion" / f"{stamp}-{hashlib.sha256(' '.join(choices).encode()).hexdigest()[:12]}.json"
     with contextlib.suppress(OSError, ValueError):
         return json.loads(file.read_text(encoding="utf-8"))
     found = _composed(choices, config_dir)
     with contextlib.suppress(OSError):  # no place to keep it
         _keep(found, file)
     return found
-
-
-def _folder() -> Path:
-    """As ``envs.cache.cache_root`` has it."""
-    return Path(os.environ.get("TURNGRID_CACHE") or "~/.cache/turngrid").expanduser() / "completion"
 
 
 def _newest(config_dir: str | None) -> float:

@@ -21,7 +21,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from config import machine
 from config.errors import ConfigError
-from config.overrides import parse
+from config.overrides import parse, search_paths
 
 HERE, SLURM, PARALLEL = "here", "slurm", "local_parallel"
 LAUNCHED = "TURNGRID_LAUNCHED"  # in the environment of a run that a launcher has started: it computes where it is
@@ -50,10 +50,17 @@ def runs_of(job_overrides: Sequence[Sequence[str]], first: int, group: str) -> l
     shared = set.intersection(*map(set, job_overrides)) if len(job_overrides) > 1 else set()
     runs = []
     for number, overrides in enumerate(job_overrides, first + 1):
-        grouped = any(_key(text) == "tracking.group" for text in overrides)
-        watched = () if grouped else (f"tracking.group='{group}'",)
-        runs.append(Run(number, (*overrides, *watched), label(overrides, shared)))
+        name = label(overrides, shared)
+        told = watched(overrides, group, name if len(job_overrides) > 1 else "")
+        runs.append(Run(number, (*overrides, *told), name))
     return runs
+
+
+def watched(overrides: Sequence[str], group: str, name: str) -> list[str]:
+    """What trackers are told of a run in whose overrides it does not stand: its group, and in a grid what it differs by."""
+    told = zip(WATCHED, (group, name), strict=True)
+    own = [_key(text) for text in overrides]
+    return [f"{key}='{value}'" for key, value in told if value and "'" not in value and key not in own]
 
 
 def _key(override: str) -> str:
@@ -95,6 +102,10 @@ def hydra_arguments(config: DictConfig, args: argparse.Namespace) -> list[str]:
         if not _planned(config):
             machine.check(config)  # each run would refuse it, one after the other
         return []
+    if paths := search_paths(args.overrides):
+        raise ConfigError(
+            f"{paths[0]}: runs of cluster={config.cluster.name} find options of your own by --config-dir FOLDER"
+        )
     if name not in (SLURM, PARALLEL):
         raise ConfigError(f"cluster.launcher={name} must be {HERE}, {SLURM} or {PARALLEL}")
     node = slurm_settings(config) if name == SLURM else _parallel(config)

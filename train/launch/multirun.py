@@ -17,23 +17,24 @@ from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
 from config import base
 from config.checks import budget, folders
 from config.checks.check import check
 from config.compose import composer, packages, search_path
 from config.errors import ConfigError
-from config.overrides import parse, typed
+from config.overrides import SEARCHPATH, parse, search_paths, typed
 from envs.parent import die_with_parent
 from experiments.sweep import record
 from hydra_plugins import turngrid_sweeper
 from records.process.child import child_variables
 from train.launch import launching
-from train.launch.sweep import Launch, prepare_launch, sweep_asked_for
+from train.launch.sweep import Launch, composing_bar, prepare_launch, sweep_asked_for
 from train.launch.sweep_words import SweepWords
 
 _failed: list[str] = []
+_varied: set[str] = set()  # keys with several values
 _started = time.strftime("%Y-%m-%d_%H-%M-%S")
 
 
@@ -62,6 +63,7 @@ def ready(arguments: Sequence[str], args: argparse.Namespace) -> Callable[[], in
     if args.multirun and not _another_sweeper(args):
         _refuse_ranges(args.overrides)
     launcher = launching.hydra_arguments(first, args) if args.multirun else []
+    _varied.update(override.key_or_group for override in parse(args.overrides) if override.is_sweep_override())
     return lambda: _hydra([*arguments, *packages, *launcher])
 
 
@@ -82,11 +84,17 @@ def _list_grid(args: argparse.Namespace) -> int:
     from train.launch.sweep_table import grid_table
 
     _refuse_ranges(args.overrides)
-    words = [typed(o) for o in parse(args.overrides) if not o.key_or_group.startswith(("dry_run", "hydra"))]
+    given = [
+        override for override in parse(args.overrides) if not override.key_or_group.startswith(("dry_run", "hydra"))
+    ]
+    runs: list[tuple[list[str], DictConfig]] = []
     with composer(args.config_dir) as composed:
-        runs = [(run, composed(run)) for run in _grid(words)]
-    for _, config in runs:
-        check(config)
+        grid = _grid([*map(typed, given)])
+        with composing_bar(len(grid)) as bar:
+            for run in grid:
+                runs.append((run, composed([*search_paths(args.overrides), *run])))
+                check(runs[-1][1])
+                bar.update()
     shared = set.intersection(*(set(run) for run, _ in runs))
     print(grid_table([(launching.label(run, shared), config) for run, config in runs]))
     return 0
@@ -94,7 +102,7 @@ def _list_grid(args: argparse.Namespace) -> int:
 
 def _another_sweeper(args: argparse.Namespace) -> bool:
     """Whether one may have been chosen, here or in a file of the user's own."""
-    own = ("hydra/sweeper", "hydra.sweeper", "hydra.searchpath")
+    own = ("hydra/sweeper", "hydra.sweeper", SEARCHPATH)
     return bool(args.config_dir) or any(o.key_or_group.startswith(own) for o in parse(args.overrides))
 
 
@@ -175,13 +183,24 @@ def _hydra_app(config: DictConfig) -> None:
     line = launching.label(overrides)
     print(f"\nturngrid: run {settings.job.num + 1}: {line}", file=sys.stderr, flush=True)
     elsewhere = not settings.launcher._target_.endswith("BasicLauncher")  # where another launcher of Hydra's has put us
-    group = [] if config.tracking.group else [f"tracking.group='{_started}'"]
-    code = _child(["train", *overrides, *group], {launching.LAUNCHED: "1"} if elsewhere else {})
+    known = [f"{key}=" for key in launching.WATCHED if OmegaConf.select(config, key)]
+    told = launching.watched([*overrides, *known], _started, " ".join(text for text in overrides if _varies(text)))
+    code = _child(["train", *_own_folders(settings), *overrides, *told], {launching.LAUNCHED: "1"} if elsewhere else {})
     if code == 0:
         return
     if elsewhere:
         raise RunFailed(f"{line} ended with exit code {code}")
     _failed.append(f"{line} (exit code {code})")
+
+
+def _varies(override: str) -> bool:
+    return parse([override])[0].key_or_group in _varied
+
+
+def _own_folders(settings: DictConfig) -> tuple[str, ...]:
+    """Where else the command line has Hydra look for options, of which a run's overrides tell nothing."""
+    named = (source for source in settings.runtime.config_sources if "command-line" in source.provider)
+    return search_path([f"{source.schema}://{source.path}" for source in named])
 
 
 def _child(arguments: list[str], variables: dict[str, str]) -> int:

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from omegaconf import DictConfig
+from tqdm import tqdm
 
 from config.checks.check import check
 from config.compose import composer
 from config.errors import ConfigError
-from config.overrides import parse
+from config.overrides import parse, search_paths
 from envs.bar import ticking_bar
 from experiments.sweep import record
 from experiments.sweep.definition import SweepError, load, scale_of
 from experiments.sweep.expansion import Point, part, points
 from experiments.sweep.record import Sweep, SweepRun
-from experiments.sweep.status import State, state
 from records.run_folder import put_aside, run_name
 from train.launch.sweep_words import SweepWords, split_only
 
@@ -47,9 +48,6 @@ class Launch:
     @property
     def folder(self) -> Path:
         return record.folder_of(self.sweep, self.output_dir)
-
-    def states(self) -> list[State]:
-        return [state(self.output_dir / run.folder) for run in self.sweep.runs]
 
     def put_aside(self) -> None:
         """Raises: RunFolderBusy: a process is at work in one of them."""
@@ -82,9 +80,9 @@ def prepare_launch(overrides: Sequence[str], config_dir: str | None = None) -> L
     stem = Path(name).stem
     configs: list[DictConfig] = []
     runs: list[SweepRun] = []
-    shown = {"total": len(chosen_points), "desc": "composing", "unit": "run", "leave": False}
-    with ticking_bar(**shown, disable=not sys.stderr.isatty()) as bar:
-        for point, config in zip(chosen_points, _composed(chosen_points, config_dir), strict=True):
+    places = search_paths(overrides)
+    with composing_bar(len(chosen_points)) as bar:
+        for point, config in zip(chosen_points, _composed(chosen_points, config_dir, places), strict=True):
             configs.append(config)
             runs.append(_run(stem, point, config))
             bar.update()
@@ -94,11 +92,19 @@ def prepare_launch(overrides: Sequence[str], config_dir: str | None = None) -> L
     return Launch(sweep, settings, tuple(configs), output_dir, **ways)
 
 
-def _composed(chosen_points: Sequence[Point], config_dir: str | None) -> Iterator[DictConfig]:
+@contextmanager
+def composing_bar(runs: int) -> Iterator[tqdm]:
+    """At a terminal: hundreds of runs take a while to compose."""
+    shown = {"total": runs, "desc": "composing", "unit": "run", "leave": False}
+    with ticking_bar(**shown, disable=not sys.stderr.isatty()) as bar:
+        yield bar
+
+
+def _composed(chosen_points: Sequence[Point], config_dir: str | None, places: Sequence[str]) -> Iterator[DictConfig]:
     with composer(config_dir) as composed:
         for point in chosen_points:
             try:
-                config = composed(point.overrides)
+                config = composed([*places, *point.overrides])
                 check(config)
             except ConfigError as error:
                 raise ConfigError(f"{point.label}: {error}") from error

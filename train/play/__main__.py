@@ -121,7 +121,11 @@ async def _one_game(config: DictConfig, settings: PlaySettings, session: Session
     """Play it to its end, or until the policy leaves; what is wished for next: restart, next or quit."""
     plan = _plan(config, task, settings.watch)
     table = ShownSession(session, plan, screen)
-    policy = ShownExpert(screen, settings.delay) if settings.watch else Human(screen, table)
+    policy = (
+        ShownExpert(screen, float(settings.delay) if settings.delay else None)
+        if settings.watch
+        else Human(screen, table)
+    )
     try:
         episode = await run_episode(policy, table, plan, None)
     except Leave as leave:

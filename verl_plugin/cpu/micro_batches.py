@@ -6,7 +6,7 @@ are left out:
 
 - rows without an action token, as verl pads a batch with: no loss and no metric reads what a model says of them;
 - in an update of the policy, where nothing speaks against it (``zero_advantages``), rows whose advantage is 0 everywhere, as in
-  a group whose samples all won or all lost: their gradient is 0.
+  a group whose samples all won or all lost: their gradient is 0. For some losses only passes of nothing but such rows.
 
 A loss is still divided by all the mini-batch's tokens, so the update is the same.
 """
@@ -44,8 +44,15 @@ def prepare(data: TensorDict, verls: Callable[..., Passes], **settings: Any) -> 
     rows = order_of_rows(data)
     if _dynamic(data):
         return verls(tu.index_select_tensor_dict(data, rows), **settings)
-    size = int(data["micro_batch_size_per_gpu"])
-    return [tu.index_select_tensor_dict(data, rows[start : start + size]) for start in range(0, len(rows), size)], None
+    return _cut(data, rows, int(data["micro_batch_size_per_gpu"])), None
+
+
+def _cut(data: TensorDict, rows: list[int], size: int) -> list[TensorDict]:
+    """These rows, ``size`` at a time. To select some of jagged rows all are taken apart, so whole passes are cut at once."""
+    rest = len(rows) % size
+    whole, left = rows[: len(rows) - rest], rows[len(rows) - rest :]
+    passes = tu.chunk_tensordict(tu.index_select_tensor_dict(data, whole), len(whole) // size) if whole else []
+    return [*passes, *([tu.index_select_tensor_dict(data, left)] if left else [])]
 
 
 def in_order(outputs: dict[str, Tensor], data: TensorDict) -> dict[str, Tensor]:
@@ -68,18 +75,33 @@ def order_of_rows(data: TensorDict) -> list[int]:
     if _dynamic(data):
         return rows
     if tu.get_non_tensor_data(data, BY_IDS, default=False):
-        return sorted(rows, key=ids_of(data["input_ids"]).__getitem__)
+        return _without_idle_passes(sorted(rows, key=ids_of(data["input_ids"]).__getitem__), data)
     lengths = data["input_ids"].offsets().diff().tolist()
-    return sorted(rows, key=lambda row: (lengths[row], row))
+    return _without_idle_passes(sorted(rows, key=lambda row: (lengths[row], row)), data)
+
+
+def _without_idle_passes(rows: list[int], data: TensorDict) -> list[int]:
+    """Whole passes go, so those that are left, one at least, have the rows that they had."""
+    if tu.get_non_tensor_data(data, zero_advantages.KEY, default="") != zero_advantages.PASSES:
+        return rows
+    size, weighed = int(data["micro_batch_size_per_gpu"]), _with_an_advantage(data)
+    passes = [rows[start : start + size] for start in range(0, len(rows), size)]
+    learned = [one for one in passes if any(weighed[row] for row in one)] or passes[:1]
+    return [row for one in learned for row in one]
 
 
 def rows_of_passes(data: TensorDict) -> list[int]:
     """Those of which something is learned or asked; where there are none, one, with an action token if there is such a row."""
     acted = [row for row, acts in enumerate(_with_an_action(data)) if acts] or [0]
-    if not tu.get_non_tensor_data(data, zero_advantages.KEY, default=False):
+    if tu.get_non_tensor_data(data, zero_advantages.KEY, default="") != zero_advantages.ROWS:
         return acted
-    weighed = [bool(row.any()) for row in data["advantages"].unbind()]
+    weighed = _with_an_advantage(data)
     return [row for row in acted if weighed[row]] or acted[:1]
+
+
+def _with_an_advantage(data: TensorDict) -> list[bool]:
+    """Which rows have an advantage somewhere."""
+    return [bool(row.any()) for row in data["advantages"].unbind()]
 
 
 def _with_an_action(data: TensorDict) -> list[bool]:

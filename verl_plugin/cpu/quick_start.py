@@ -29,8 +29,15 @@ def changes() -> tuple[Change, ...]:
     return table.CHANGES if table else ()
 
 
+def leave_template(config: DictConfig) -> None:
+    """Import what all of the run's processes need, and leave a copy of this one for them; nothing has a thread yet."""
+    template = part("template")
+    if template and config.trainer.device == "cpu":
+        template.leave()
+
+
 def begin(config: DictConfig) -> None:
-    """Start what can be started before verl is imported."""
+    """Start what can be started before verl asks for it."""
     early = part("early_start")
     if early:
         early.start(config)

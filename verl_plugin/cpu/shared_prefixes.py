@@ -50,18 +50,20 @@ class Layout:
     def of(cls, rows: Sequence[list[int]]) -> Layout:
         """From the ids of each row."""
         layout = cls([], [[] for _ in rows])
-        layout._lay(rows, sorted(range(len(rows)), key=rows.__getitem__), 0)
+        left = [(sorted(range(len(rows)), key=rows.__getitem__), 0)]
+        while left:
+            left += reversed(layout._lay(rows, *left.pop()))
         return layout
 
-    def _lay(self, rows: Sequence[list[int]], chosen: Sequence[int], start: int) -> None:
-        """What these rows, in the order of their ids, have in common from place ``start`` on, then each one's further parts."""
+    def _lay(self, rows: Sequence[list[int]], chosen: Sequence[int], start: int) -> list[tuple[list[int], int]]:
+        """What these rows, in the order of their ids, have in common from place ``start`` on; the rows that go on alike from there,
+        and where that is, to be laid next."""
         end = common_length(rows[chosen[0]], rows[chosen[-1]])
         for row in chosen:
             self.paths[row].append(len(self.sizes))
         self.sizes.append(end - start)
-        for next_id, branch in groupby(chosen, key=lambda row: rows[row][end : end + 1]):
-            if next_id:
-                self._lay(rows, list(branch), end)
+        branches = groupby(chosen, key=lambda row: rows[row][end : end + 1])
+        return [(list(branch), end) for next_id, branch in branches if next_id]
 
     def sizes_of(self, path: Sequence[int]) -> list[int]:
         return [self.sizes[part] for part in path]

@@ -16,9 +16,13 @@ class KeptRoutes(LLMServerClient):
         self._routes: dict[str, tuple[str, Any]] = {}
 
     async def _acquire_server(self, request_id: str, **extra: Any) -> tuple[str, Any]:
-        if request_id not in self._routes:
-            self._routes[request_id] = await super()._acquire_server(request_id, **extra)
-        return self._routes[request_id]
+        if route := self._routes.get(request_id):
+            return route
+        asked = await super()._acquire_server(request_id, **extra)
+        route = self._routes.setdefault(request_id, asked)
+        if route is not asked:  # two first turns at once: it is one episode all the same
+            super()._release_server(asked[0], request_id)
+        return route
 
     def _release_server(self, server_id: str, request_id: str | None = None) -> None:
         """``leave`` does, when the episode has ended."""

@@ -14,8 +14,8 @@ from verl_plugin.rollout.control_tokens import ControlTokens
 CHATML_END = "<|im_end|>"
 IDS = "i"  # 4 bytes each: of a long episode, a list is slow to send and to be looked through by Python's collector
 SEAM = 16  # ids, of which builders look at the last few where they join a message to what stands before it
+CACHED_PROMPTS = 1_000  # the samples of a group begin alike, and at about the same time
 CACHED_MESSAGES = 50_000  # the samples of a group see much the same text; about 100 MB at 100 ids a message
-CACHED_OPENINGS = 256  # and begin alike
 
 
 class TokenCodec:
@@ -47,24 +47,26 @@ class TokenCodec:
         self._builder = create_continuous_token_builder(
             tokenizer, model_family=family, hf_model_type=hf_model_type, chat_template_kwargs=template_kwargs
         )
-        # A user message is rendered alike wherever it stands, so rendering it once is enough.
+        # A prompt, and a user message wherever it stands, is rendered alike, so rendering it once is enough.
+        self._render_prompt = lru_cache(maxsize=CACHED_PROMPTS)(self._render_first)
         self._render = lru_cache(maxsize=CACHED_MESSAGES)(self._render_user)
-        self._open = lru_cache(maxsize=CACHED_OPENINGS)(self._render_first)
         self._controls = ControlTokens(tokenizer, marks)
 
     def stream(self) -> VerlTokenStream:
         return VerlTokenStream(self)
 
     def first_prompt(self, messages: Sequence[Message]) -> list[int]:
-        roles, contents = zip(*((message["role"], message["content"]) for message in messages), strict=True)
-        return list(self._open(roles, contents))
+        return list(self._render_prompt(tuple(tuple(message.items()) for message in messages)))
 
-    def _render_first(self, roles: tuple[str, ...], contents: tuple[str, ...]) -> tuple[int, ...]:
+    def _render_first(self, messages: Sequence[Sequence[tuple[str, str]]]) -> tuple[int, ...]:
+        first = [dict(message) for message in messages]
+
         def render(texts: Sequence[str]) -> list[int]:
-            told = [{"role": role, "content": text} for role, text in zip(roles, texts, strict=True)]
+            told = [{**message, "content": text} for message, text in zip(first, texts, strict=True)]
             return list(self._builder.build_initial_tokens(told))
 
-        return tuple(self._controls.harmless(("first prompt", *roles), render, contents))
+        kind = ("first prompt", *(message["role"] for message in first))
+        return tuple(self._controls.harmless(kind, render, [message["content"] for message in first]))
 
     def join(self, ids: list[int], message: Message) -> list[int]:
         """All ids after one more message and the generation prompt; the old ones stay as they are."""

@@ -167,7 +167,9 @@ class StepRecords(CreditLog, Methods, Base):
         self.write_credit(folder, files)
         write_episodes(folder.with_suffix(".jsonl"), [episode for group in groups for episode in group])
         shutil.rmtree(folder)
-        metrics = step_metrics(groups, self.config.turn_reward.name)
+        replayed = {name.rpartition("_")[0] for name in self._replaced}
+        mended = [number for number, file in enumerate(files) if file.stem in replayed]
+        metrics = step_metrics(groups, self.config.turn_reward.name, mended)
         return {**metrics, "rollout/failed_groups": float(failed), **self._more_metrics(groups)}
 
     def _groups_of_step(self) -> list[Path]:

@@ -74,20 +74,35 @@ def test_it_gives_up_in_the_end_and_on_anything_else_at_once(message: str, attem
 
 
 SMALL = """
-import benchmarks.ray_on_cpu, os, psutil, ray, sys
+import os, sys
+from verl_plugin.cpu.start import template
+template.leave(("ray",))
+(waiting,) = map(int, open(f"/proc/self/task/{os.getpid()}/children").read().split())
+import benchmarks.ray_on_cpu, psutil, ray
 from omegaconf import OmegaConf
 from verl_plugin.cpu.start.ray_start import ray_settings, start_ray
 
+class Lamp:
+    def lit(self):
+        import os
+        return os.environ["LAMP"], os.getppid(), os.getcwd()
+
 asked = {"address": "local", "num_cpus": 1, "object_store_memory": 80_000_000, "include_dashboard": False}
 start_ray(ray_settings(OmegaConf.create({"ray_kwargs": {"ray_init": asked}}), sys.executable))
-told = ray.remote(os.getenv).options(runtime_env={"env_vars": {"LAMP": "on"}}).remote("LAMP")
-print(ray.get(told))
-ours = [" ".join(process.cmdline()) for process in psutil.Process().children(recursive=True)]
-print([name for name in ("monitor.py", "dashboard.py", "log_monitor.py") if any(f"/{name} " in line for line in ours)])
+again = {"num_cpus": 0, "max_restarts": 1, "max_task_retries": 1}
+lamps = [ray.remote(Lamp).options(**again, runtime_env={"env_vars": {"LAMP": word}}).remote() for word in ("on", "off")]
+lit = ray.get([lamp.lit.remote() for lamp in lamps])
+ray.kill(lamps[0], no_restart=False)
+lit.append(ray.get(lamps[0].lit.remote()))
+started = psutil.Process().children(recursive=True)
+ours = [" ".join(process.cmdline()) for process in started if process.status() != psutil.STATUS_ZOMBIE]
 ray.shutdown()
+print([word for word, parent, folder in lit if (parent, folder) == (waiting, os.getcwd())])
+print([name for name in ("monitor.py", "dashboard.py", "log_monitor.py") if any(f"/{name} " in line for line in ours)])
 """
 
 
 def test_rays_own_processes_that_are_of_use_and_no_others() -> None:
+    """And its workers are copies of the template, each with its own environment; one that died, again."""
     done = subprocess.run([sys.executable, "-c", SMALL], check=False, capture_output=True, text=True, timeout=300)
-    assert done.stdout.splitlines()[-2:] == ["on", "['log_monitor.py']"], done.stderr
+    assert done.stdout.splitlines()[-2:] == ["['on', 'off', 'on']", "['log_monitor.py']"], done.stderr

@@ -1,8 +1,7 @@
-"""Processes that verl starts one after another, started side by side, before verl is imported here.
+"""Processes that verl starts one after another, started side by side.
 
-Each of verl's actors spends three to eight core-seconds on imports. On a laptop they would stand in line: driver, queue
-controller, queue storage, trainer, server, load balancer, agent loop, games. The rollout server, the agent loops with
-their games, and the transfer queue need nothing from the others to begin with.
+On a laptop they would stand in line: driver, queue controller, queue storage, trainer, server, load balancer, agent loop, games.
+The rollout server, the agent loops with their games, and the transfer queue need nothing from the others to begin with.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 from collections.abc import Callable, Mapping
@@ -11,8 +12,10 @@ from typing import Any
 import psutil
 import ray
 from omegaconf import DictConfig, OmegaConf
+from ray._private import ray_constants
 from ray._private.node import Node
 
+from verl_plugin.cpu.start import worker_start
 from verl_plugin.replaced import replaced
 
 TOO_SLOW = "timed out during startup"  # what Ray says then, as a bare Exception
@@ -32,11 +35,14 @@ def ray_settings(config: DictConfig, executable: str) -> dict[str, Any]:
 
 def small_ray(**settings: Any) -> None:
     """``ray.init`` without two processes that a Ray on one machine has no use for: the autoscaler's monitor and, where nobody
-    asks for the dashboard, its server. 125 MiB, 1.2 core-seconds, and Ray waits for the server."""
+    asks for the dashboard, its server. 125 MiB, 1.2 core-seconds, and Ray waits for the server. Its workers are copies of the
+    template, where there is one."""
     with ExitStack() as without:
         without.enter_context(replaced(Node, "start_monitor", lambda node: None))
         if not settings.get("include_dashboard"):
             without.enter_context(replaced(Node, "start_api_server", lambda node, **_: None))
+        if worker_start.VARIABLE in os.environ:
+            without.enter_context(replaced(ray_constants, "SETUP_WORKER_FILENAME", worker_start.__file__))
         ray.init(**settings)
 
 

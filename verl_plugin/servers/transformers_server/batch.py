@@ -14,6 +14,7 @@ from verl_plugin.servers.transformers_server.results import GenResult
 from verl_plugin.servers.transformers_server.sampling import Rules, draw, full_entropies, top_entropies, uniforms
 
 Forward = Callable[[torch.Tensor, Packing], torch.Tensor]
+ENTROPIES = {"entropies": top_entropies, "full_entropies": full_entropies}  # by what a request asks for them with
 
 
 class Batch:
@@ -41,7 +42,8 @@ class Batch:
         self.rows = self._tensor(range(len(requests)))  # the request of each
         self.tokens = self.rows.new_zeros((len(requests), longest))
         self.logprobs = torch.zeros_like(self.tokens, dtype=torch.float32)
-        self.entropies, self.full_entropies = torch.zeros_like(self.logprobs), torch.zeros_like(self.logprobs)
+        asked = [name for name in ENTROPIES if any(getattr(request, name) for request in requests)]
+        self.entropies = {name: torch.zeros_like(self.logprobs) for name in asked}
         self.counts = torch.zeros_like(self.rows)
 
     def _tensor(self, data: Sequence[int] | np.ndarray) -> torch.Tensor:
@@ -90,10 +92,8 @@ class Batch:
     def _record(self, step: int, tokens: torch.Tensor, logprobs: torch.Tensor, logits: torch.Tensor) -> None:
         self.tokens[self.rows, step], self.logprobs[self.rows, step] = tokens, logprobs
         self.counts[self.rows] = step + 1
-        if any(request.entropies for request in self.requests):
-            self.entropies[self.rows, step] = top_entropies(logits, self.rules)
-        if any(request.full_entropies for request in self.requests):
-            self.full_entropies[self.rows, step] = full_entropies(logits, self.rules)
+        for name, column in self.entropies.items():
+            column[self.rows, step] = ENTROPIES[name](logits, self.rules)
 
     def _keep(self, going_on: torch.Tensor) -> None:
         """Go on with these rows only."""
@@ -103,15 +103,12 @@ class Batch:
     def _answers(self) -> list[GenResult]:
         """Put away what was read, too: all but each answer's last token, which was never fed."""
         eos, answers = set(self.eos.tolist()), []
-        columns = (self.counts, self.tokens, self.logprobs, self.entropies, self.full_entropies)
+        columns = (self.counts, self.tokens, self.logprobs, *self.entropies.values())
         sampled = zip(*(column.tolist() for column in columns))
         for request, stretch, (count, tokens, *numbers) in zip(self.requests, self.stretches, sampled, strict=True):
-            ids, (logprobs, top, full) = tokens[:count], (row[:count] for row in numbers)
+            ids, (logprobs, *entropies) = tokens[:count], (row[:count] for row in numbers)
             self.memory.put(request.request_id, stretch, [*request.prompt_ids, *ids[:-1]])
             reason = "eos" if ids[-1] in eos else "length"
-            told = {
-                "entropies": top if request.entropies else (),
-                "full_entropies": full if request.full_entropies else (),
-            }
-            answers.append(GenResult(ids, logprobs, reason, **told))
+            found = zip(self.entropies, entropies, strict=True)
+            answers.append(GenResult(ids, logprobs, reason, **{k: row for k, row in found if getattr(request, k)}))
         return answers

@@ -1,0 +1,129 @@
+"""The specifications' numbers of methods as a composed config makes them; the other test files have their corners. Those of credit and of
+filters are in files of their own, those of losses in tests/verl_plugin/test_method_losses.py, of estimators in test_methods.py there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+from example_x import example_x, spread
+from test_methods_numbers import epo_example, stored
+
+from algorithms.registry import SLOTS
+from algorithms.slots import LossView
+from config.compose import composer
+from config.method_settings import made
+from rewards.shaping.view import TRAINED, RewardView
+from rollouts.episode import Episode, Outcome, Turn
+
+Made = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def chosen() -> Iterator[Made]:
+    """A method with settings, as a run would have it at a step."""
+    with composer() as compose:
+
+        def chosen(slot: str, name: str, *settings: str, step: int = 1, algo: str = "grpo") -> Any:
+            words = [f"algo={algo}", f"{slot}=[{name}]", *(f"{slot}.{name}.{setting}" for setting in settings)]
+            return made(compose(words)).of(slot, step)[name]
+
+        yield chosen
+
+
+# what is chosen, at which step -> what the turns of an episode are paid that was paid 0, 0 and 1
+SHAPED = {
+    "invalid_action coefficient=0.1": (1, [0, -0.1, 1]),
+    "format coefficient=0.5": (1, [0, 0, 0.5]),
+    "overlong limit=100 buffer=20": (1, [0, 0, 0.5]),  # of 90 tokens
+    "turn_bonus weight=1": (100, [0, 0, 1.15]),  # three turns, halfway
+    "turn_bonus": (50, [0, 0, 1 + 0.1 * 0.3 * 0.85355]),
+    "subgoals": (1, [-0.1, 0, 0.9]),  # two of three keep theirs: 0.3 x 2/3, spread over them
+    "g_ra levels=[{reward:trained,gate:0.5},{reward:valid,gate:3},{reward:parsed}]": (1, [1, 0, 2]),
+}
+
+
+def played() -> Episode:
+    kinds = (("KEEP", True, True), ("SWITCH", False, True), ("KEEP", True, False))
+    turns = [
+        Turn("", "", [1] * 20, [-1.0] * 20, [2] * 10, rewards={"sparse": float(n == 2)}, valid=valid, parsed=parsed)
+        for n, (_, valid, parsed) in enumerate(kinds)
+    ]
+    for turn, (label, *_) in zip(turns, kinds, strict=True):
+        turn.label = label
+    return Episode("t", 1, "train", "win", [], [1], turns, Outcome.WON)
+
+
+@pytest.mark.parametrize("words", SHAPED)
+def test_rewards_of_turns(chosen: Made, words: str) -> None:
+    (name, *settings), (step, wanted) = words.split(), SHAPED[words]
+    rewards = {TRAINED: [0.0, 0.0, 1.0], "valid": [1.0, 0.0, 1.0], "parsed": [1.0, 1.0, 0.0]}
+    found = chosen("shaping", name, *settings, step=step)(RewardView(played(), rewards, step))
+    assert found[TRAINED] == pytest.approx(wanted, abs=1e-5)
+
+
+def test_every_reward_transform_has_an_example() -> None:
+    assert {words.split()[0] for words in SHAPED} == set(SLOTS["shaping"])
+
+
+@pytest.mark.parametrize("dead", [False, True])
+def test_epo(chosen: Made, dead: bool) -> None:
+    turns, entropy = epo_example(dead)
+    epo = chosen("terms", "epo", "low=0.5", "high=1.5", "alpha=0.1")
+    for step, wanted in ((1, -5.5e-4), (11, -5.20547e-4)):
+        epo.load({"total": 0.3, "count": 1} if step > 1 else {"total": 0.0, "count": 0})
+        data, coefficients = epo.prepare(turns, torch.ones(2, dtype=torch.bool), entropy, step, 40)
+        loss, _ = epo.loss(LossView(entropy, entropy, data, 1.0), coefficients)
+        assert loss.item() == pytest.approx(wanted, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("setting", "wanted"), [("true", [1.25, 1.25, 0]), ("false", [0.5, 0.5, 0])], ids=["std", "no std"]
+)
+def test_self_imitation(chosen: Made, setting: str, wanted: list[float]) -> None:
+    """And with the weight of the middle of its schedule half of that."""
+    groups = [(1, [0.25, 0.5, 0, 0.75, 0.5, 1], [0.4, 0.5, 0, 0.4, 0.5, 0])]
+    episodes = [vars(stored(score)) for score in (1, 1, 0.25, 0.5, 0)]
+    for step, weight in ((100, 1.0), (50, 0.5)):
+        buffer = chosen("buffer", "self_imitation", "capacity=1", f"std={setting}", step=step)
+        buffer.load({"episodes": episodes, "groups": groups})
+        found = [episode.advantage for episode in buffer.take(2)]
+        assert found == pytest.approx([weight * number for number in wanted], abs=1e-5)
+
+
+@pytest.mark.parametrize("dead", [False, True])
+def test_task_replay(chosen: Made, dead: bool) -> None:
+    """In a group without a win the episode with the lowest score makes way, of equal ones the last sample."""
+    turns = example_x(dead=dead)
+    turns.reward[:] = 0
+    turns.outcome[:] = 1
+    turns = type(turns)(**{**vars(turns), "tasks": tuple(name[0] for name in turns.episodes)})
+    buffer = chosen("buffer", "task_replay")
+    assert not len(buffer.wanted(turns, spread([0.0] * 7, turns), 1))
+    buffer.offer(1, [type(one)(**{**vars(one), "task": "P"}) for one in (stored(1.0),)], turns)
+    assert [turns.episodes[episode] for episode in buffer.replace(turns, 21)] == ["P_3"]
+    assert not buffer.replace(turns, 22)
+
+
+def test_rollout_forms(chosen: Made) -> None:
+    """Numbers of their specifications; whole groups are in tests/rollouts/test_forms.py, and played by the agent loop."""
+    turn = {"action_ids": [7], "logprobs": [-1.0]}
+    rose = [Turn("", "", **turn, entropies=[entropy / 20] * 20) for entropy in (3.0, 3.5, 3.5)]
+    episode = Episode("t", 1, "train", "win", [], [1], rose, Outcome.LOST, sample=0)
+    assert chosen("rollout_form", "arpo", algo="arpo").chance(episode, 2) == pytest.approx(0.6)
+    aepo = chosen("rollout_form", "aepo", algo="aepo")
+    probe = Episode(
+        "t",
+        1,
+        "train",
+        "win",
+        [],
+        [1],
+        [Turn("", "", **turn, entropies=[e / 20] * 20) for e in (0.5, 0.3)],
+        Outcome.LOST,
+    )
+    assert aepo.from_the_start(probe, 16) == pytest.approx(8.79734, abs=1e-5)
+    tree = chosen("rollout_form", "tree", "nodes=2", algo="tree_grpo")
+    assert tree.episodes(6) == 2 * (1 + 2 * 1)

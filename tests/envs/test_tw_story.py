@@ -1,0 +1,77 @@
+"""Episodes that share a started game: none may see what another did, and none is told other than by TextWorld itself."""
+
+import gc
+from ctypes import c_int
+
+from envs.tw_env import TextWorldEnv
+from envs.tw_story import Story
+
+HABITS = ((), ("dance", "go east"), ("inventory", "take all", "look"))  # what else each of three episodes does
+
+
+def commands(task, habit):
+    """The expert's, with others before each."""
+    return [command for expected in task.expert_plan for command in (*habit, expected)]
+
+
+def texts(result):
+    seen = getattr(result, "observation", result)
+    return seen.text, seen.goal, *(getattr(result, name, None) for name in ("score_delta", "won", "over", "valid"))
+
+
+def alone(task, habit):
+    """As TextWorld's own layers tell it."""
+    env = TextWorldEnv(legal=True)
+    told = [texts(env.reset(task, task.seed)), *(texts(env.step(command)) for command in commands(task, habit))]
+    env.close()
+    return told
+
+
+def side_by_side(task):
+    """Of three episodes of one process, a step at a time."""
+    envs = [TextWorldEnv() for _ in HABITS]
+    told = [[texts(env.reset(task, task.seed))] for env in envs]
+    left = [commands(task, habit) for habit in HABITS]
+    assert len({id(env._game._story) for env in envs}) == 1
+    while any(left):
+        for env, own, plan in zip(envs, told, left, strict=True):
+            if plan:
+                own.append(texts(env.step(plan.pop(0))))
+    return told
+
+
+def test_episodes_that_share_a_game_are_told_what_textworld_tells(custom_games, simple_games):
+    for task in (custom_games[0], simple_games["dense"]):
+        assert side_by_side(task) == [alone(task, habit) for habit in HABITS]
+
+
+def test_another_seed_is_another_story(custom_games):
+    envs = [TextWorldEnv() for _ in range(2)]
+    for seed, env in enumerate(envs, start=1):
+        env.reset(custom_games[0], seed)
+    assert envs[0]._game._story is not envs[1]._game._story
+
+
+def test_an_interpreter_that_stops_is_started_again_for_the_others(custom_games):
+    stopped, other = TextWorldEnv(), TextWorldEnv()
+    for env in (stopped, other):
+        env.reset(custom_games[0], 1)
+    seen = other.step("look")
+    interpreter = stopped._game._story._game
+    c_int.in_dll(interpreter.frotz_lib, "emulator_halted").value = 1  # as at a fault in the story file
+    assert "halted" in stopped.step("look").observation.text
+    assert other.step("look").observation == seen.observation
+    assert other.step("inventory").valid
+
+
+def test_interpreters_of_games_that_nobody_plays_are_used_again(custom_games):
+    gc.collect()
+    before = {id(interpreter) for interpreter in Story._idle}
+    env = TextWorldEnv()
+    env.reset(custom_games[1], 1)
+    used = env._game._story._game
+    env.close()
+    assert used is Story._idle[-1]
+    assert {id(interpreter) for interpreter in Story._idle} == before | {id(used)}
+    env.reset(custom_games[2], 1)
+    assert env._game._story._game is used
