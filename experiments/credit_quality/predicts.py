@@ -1,31 +1,47 @@
 """Does a method's rating tell what it gains in training?
 
-    python -m experiments.credit_quality.predicts RESULTS RUN [RUN ...]
-    python -m experiments.credit_quality.predicts docs/credit_quality.json runs/*-rl_only-*
+    python -m experiments.credit_quality.predicts RESULTS RUN [RUN ...] [keep=FILE]
+    python -m experiments.credit_quality.predicts docs/credit_quality.json runs/*-rl_only-* keep=gains.json
+    python -m experiments.credit_quality.predicts docs/credit_quality.json gains.json
 
 RESULTS  results.json of python -m experiments.credit_quality
 RUN      folders of finished runs with budget=rl_only, methods chosen by algo= (and algo.state) alone: several seeds of every method, on
-         the model and task that were rated
+         the model and task that were rated; or one file, in which keep= has put what they gained
 
-Prints what each method gained in success on the test games, in points, and the rank correlation of every measure with it."""
+Prints two outcomes of each method, the gain in success on the test games and the mean success of the training steps, in points, and the
+rank correlation of every measure with each."""
 
 from __future__ import annotations
 
+import json
 import sys
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from omegaconf import OmegaConf
 
+from envs.whole import write_whole
 from experiments.credit_quality.intervals import LEVEL, Interval
 from experiments.credit_quality.results import Results, shown, table
 from experiments.evaluation.result import RunResult
-from records.process.exit_codes import Refusal, answered, say
+from records.metrics import read_metrics
+from records.process.exit_codes import Refusal, answered, own_words, say
 
 FEWEST = 4  # methods: fewer have no interval
-Gains = Mapping[str, Mapping[int, float]]
+METRICS, TRAINED = "rl/metrics.jsonl", "success/train"
+GAIN, MEAN = "gain", "mean success of the steps"
+Gains = Mapping[str, Mapping[int, float]]  # by method and seed, shares
+Outcomes = Mapping[str, Gains]
+
+
+@dataclass
+class Options:
+    """``keep``: a file for what the runs gained."""
+
+    keep: str = ""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -34,17 +50,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: list[str]) -> int:
-    if len(arguments) < 2:
-        raise Refusal("name the results of a rating, then run folders")
-    ratings = _results(Path(arguments[0]))
-    gains = gains_of(
-        list(map(Path, arguments[1:])), (ratings.about["env"], ratings.about["task"], ratings.about["policy"])
-    )
-    rated = {name: own for name, own in gains.items() if name in ratings.methods["r"]}
-    if left := sorted(gains.keys() - rated.keys()):
-        say(f"not rated in {arguments[0]}, so left out: {', '.join(left)}")
-    if len(rated) < FEWEST:
-        raise Refusal(f"{len(rated)} rated methods have finished runs; a rank correlation takes {FEWEST} or more")
+    options = Options()
+    words, unknown = own_words(arguments, options, Refusal)
+    if len(words) < 2 or unknown:
+        raise Refusal(
+            "name the results of a rating, then run folders, or one file of what they gained; keep=FILE is all else"
+        )
+    ratings, paths = _results(Path(words[0])), [Path(word) for word in words[1:]]
+    found = read_gains(paths[0]) if paths[0].is_file() else gains_of(paths, _rated(ratings))
+    if options.keep:
+        write_whole(Path(options.keep), json.dumps(found, indent=1, sort_keys=True) + "\n")
+    known = ratings.methods["r"]
+    if left := sorted(found[GAIN].keys() - known.keys()):
+        say(f"not rated in {words[0]}, so left out: {', '.join(left)}")
+    rated = {outcome: {name: own for name, own in gains.items() if name in known} for outcome, gains in found.items()}
+    if len(rated[GAIN]) < FEWEST:
+        raise Refusal(f"{len(rated[GAIN])} rated methods have finished runs; a rank correlation takes {FEWEST} or more")
     print(markdown(ratings, rated))
     return 0
 
@@ -55,19 +76,34 @@ def _results(file: Path) -> Results:
     return Results.read(file)
 
 
-def gains_of(runs: Sequence[Path], rated: tuple[str, str, str]) -> Gains:
-    """{method: {seed: success of the RL stage less that of the base model, a share of the test games}}.
+def _rated(ratings: Results) -> tuple[str, str, str]:
+    return ratings.about["env"], ratings.about["task"], ratings.about["policy"]
+
+
+def read_gains(file: Path) -> Outcomes:
+    """As ``gains_of``, from the file that ``keep=`` made."""
+    data = json.loads(file.read_text(encoding="utf-8"))
+    return {
+        outcome: {name: {int(seed): value for seed, value in own.items()} for name, own in gains.items()}
+        for outcome, gains in data.items()
+    }
+
+
+def gains_of(runs: Sequence[Path], rated: tuple[str, str, str]) -> Outcomes:
+    """By outcome: success on the test games after RL less that before it, and the mean success of the training steps.
 
     Raises:
         Refusal: a run is not of the (environment, task, policy) that was ``rated``, has an SFT stage or no finished RL stage, or its
             method has another with that seed.
     """
-    found: dict[str, dict[int, float]] = defaultdict(dict)
+    found: dict[str, dict[str, dict[int, float]]] = {outcome: defaultdict(dict) for outcome in (GAIN, MEAN)}
     for run in runs:
         method, seed, gain = _gain(run, rated)
-        if seed in found[method]:
+        if seed in found[GAIN][method]:
             raise Refusal(f"{run}: algo={method} has another run with seed {seed}")
-        found[method][seed] = gain
+        found[GAIN][method][seed] = round(gain, 4)
+        steps = [step[TRAINED] for step in read_metrics(run / METRICS)]
+        found[MEAN][method][seed] = round(float(np.mean(steps)), 4)
     return found
 
 
@@ -111,7 +147,7 @@ def rank_correlation(ratings: Sequence[float], gains: Sequence[float]) -> Interv
 
 
 def predicted(ratings: Results, gains: Gains) -> dict[str, Interval]:
-    """{measure: its rank correlation with the mean gain}, over the methods that the measure is defined for."""
+    """{measure: its rank correlation with the mean over seeds}, over the methods that the measure is defined for."""
     mean = {name: float(np.mean(list(seeds.values()))) for name, seeds in gains.items()}
     found = {}
     for measure, row in ratings.methods.items():
@@ -121,16 +157,26 @@ def predicted(ratings: Results, gains: Gains) -> dict[str, Interval]:
     return found
 
 
-def markdown(ratings: Results, gains: Gains) -> str:
+def markdown(ratings: Results, found: Outcomes) -> str:
     """Methods by gain, and measures."""
     against, rows = ratings.against, []
-    for name, seeds in sorted(gains.items(), key=lambda item: -np.mean(list(item[1].values()))):
-        less = [gain - gains[against][seed] for seed, gain in seeds.items() if seed in gains.get(against, {})]
-        told = (points(list(seeds.values())), points(less), shown(ratings.methods["r"][name]))
-        rows.append([f"`{name}`", str(len(seeds)), *told])
-    measures = [[f"`{name}`", shown(found)] for name, found in predicted(ratings, gains).items()]
-    head = ["method", "seeds", "gain, points", f"less that of {against}, same seeds", "r"]
-    return table(head, rows) + "\n" + table(["measure", "rank correlation with the gain"], measures)
+    for name, seeds in sorted(found[GAIN].items(), key=lambda item: -np.mean(list(item[1].values()))):
+        told = [cell for gains in found.values() for cell in _cells(gains, name, against)]
+        rows.append([f"`{name}`", str(len(seeds)), *told, shown(ratings.methods["r"][name])])
+    correlations = {outcome: predicted(ratings, gains) for outcome, gains in found.items()}
+    measures = [[f"`{name}`", *(shown(own[name]) for own in correlations.values())] for name in correlations[GAIN]]
+    head = [cell for outcome in found for cell in (f"{outcome}, points", f"less that of {against}, same seeds")]
+    return (
+        table(["method", "seeds", *head, "r"], rows)
+        + "\n"
+        + table(["measure", *(f"rank correlation with the {outcome}" for outcome in found)], measures)
+    )
+
+
+def _cells(gains: Gains, name: str, against: str) -> tuple[str, str]:
+    theirs = gains.get(against, {})
+    less = [value - theirs[seed] for seed, value in gains[name].items() if seed in theirs]
+    return points(list(gains[name].values())), points(less)
 
 
 def points(shares: Sequence[float]) -> str:

@@ -12,6 +12,7 @@ from experiments.credit_quality.comparison import compared, settings, text
 from experiments.credit_quality.gradients import ALL
 from experiments.credit_quality.methods import STANDARD
 from experiments.credit_quality.page import html
+from experiments.credit_quality.predicts import FEWEST, GAIN, main, read_gains
 from experiments.credit_quality.results import Results, markdown
 
 ROOT = Path(__file__).parents[2]
@@ -53,6 +54,15 @@ def test_what_all_methods_were_rated_is_told() -> None:
         assert all(
             ALL_METHODS.methods[measure][name] == TINY.methods[measure][name] for name in ("grpo", "graft", "salt")
         )
+
+
+def test_what_methods_gained_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    gains = ROOT / "docs/credit_quality_gains.json"
+    assert main([str(ROOT / "docs/credit_quality.json"), str(gains)]) == 0
+    told = capsys.readouterr().out.strip()
+    assert told in PAGE
+    trained = set(re.findall(r"algo=(\S+) budget=rl_only", PAGE)[0].split(","))
+    assert trained == set(read_gains(gains)[GAIN]) and len(trained) >= FEWEST
 
 
 def test_what_was_measured_reaches_what_the_command_is_for() -> None:

@@ -9,9 +9,19 @@ import pytest
 from finished_run import ONE_OF_TWO
 
 from experiments.credit_quality.intervals import Interval
-from experiments.credit_quality.predicts import main, markdown, of_mean, predicted, rank_correlation
+from experiments.credit_quality.predicts import (
+    GAIN,
+    METRICS,
+    TRAINED,
+    main,
+    markdown,
+    of_mean,
+    predicted,
+    rank_correlation,
+)
 from experiments.credit_quality.results import Results
 from experiments.evaluation.result import RunResult, StageResult
+from records.metrics import MetricsLog
 
 RATED = {"grpo": 0.3, "gigpo": 0.35, "salt": 0.4, "graft": 0.6, "hgpo": 0.1}
 WON = {"grpo": 110, "gigpo": 105, "salt": 120, "graft": 130, "hgpo": 90}  # of 200 games, base 100
@@ -36,6 +46,8 @@ def finished(
     ]
     stages += [StageResult("sft", "sft/model", **ONE_OF_TWO)] * sft
     RunResult(run.name, str(run), seed, stages, 0.0).write(run)
+    for step, share in enumerate((0.0, won / 100), 1):  # its mean is the success at the end
+        MetricsLog(run / METRICS).append(step, {TRAINED: share})
     name, _, state = algo.partition(":state=")
     config = f"algo: {{name: {name}, state: {state or 'null'}}}\nenv: {{name: textworld, task: {task}}}\nmodel: {{name: {model}}}\n"
     (run / "config.yaml").write_text(config)
@@ -45,11 +57,17 @@ def finished(
 def test_gains_are_of_seeds_and_measures_by_rank(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     runs = [finished(tmp_path, name, seed, won + 2 * seed) for name, won in WON.items() for seed in (1, 2, 3)]
     unrated = finished(tmp_path, "gigpo:state=history", 1, 100)
-    assert main([str(results(tmp_path)), *runs, unrated]) == 0
+    kept = tmp_path / "gains.json"
+    assert main([str(results(tmp_path)), *runs, unrated, f"keep={kept}"]) == 0
     printed = capsys.readouterr()
+    assert main([str(results(tmp_path)), str(kept)]) == 0
+    assert capsys.readouterr().out == printed.out
     assert "left out: gigpo:state=history" in printed.err
     # graft gained 16, 17 and 18 points: 17, and 4.303 (Student, 2 degrees) x 1 / sqrt(3) = 2.48
-    assert "| `graft` | 3 | 17.0 (14.5 to 19.5) | 10.0 (10.0 to 10.0) | 0.60 (0.50 to 0.70) |" in printed.out
+    assert (
+        "| `graft` | 3 | 17.0 (14.5 to 19.5) | 10.0 (10.0 to 10.0) | 67.0 (64.5 to 69.5) | 10.0 (10.0 to 10.0) | 0.60 (0.50 to 0.70) |"
+        in printed.out
+    )
     assert [line.split("`")[1] for line in printed.out.splitlines()[2:7]] == ["graft", "salt", "grpo", "gigpo", "hgpo"]
     assert "adam" not in printed.out
 
@@ -68,7 +86,7 @@ def test_one_seed_has_no_bounds(tmp_path: Path) -> None:
     assert math.isnan(of_mean([0.1]).low)
     table = Results.read(results(tmp_path))
     gains = {name: {0: won / 200 - 0.5} for name, won in WON.items()}
-    assert "| `salt` | 1 | 10.0 | 5.0 |" in markdown(table, gains)
+    assert "| `salt` | 1 | 10.0 | 5.0 |" in markdown(table, {GAIN: gains})
     assert predicted(table, gains)["r"].estimate == pytest.approx(0.9)
 
 
