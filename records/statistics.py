@@ -10,6 +10,7 @@ from math import comb
 import numpy as np
 
 WINDOW = 5  # steps over which curves are smoothed
+RESAMPLES = 10_000  # of a bootstrap
 
 
 def running_mean(values: Sequence[float]) -> list[float]:
@@ -67,9 +68,7 @@ def share_interval(shares: Sequence[float]) -> Interval:
     return _with_doubt(bootstrap_over_games([shares]), len(shares), lowest=0.0)
 
 
-def bootstrap_over_games(
-    wins: Sequence[Sequence[float]], confidence: float = 0.95, resamples: int = 10_000, seed: int = 0
-) -> Interval:
+def bootstrap_over_games(wins: Sequence[Sequence[float]], confidence: float = 0.95, seed: int = 0) -> Interval:
     """Percentile bootstrap of the mean over seeds and games that draws games, each with all of its seeds.
 
     Seeds that play the same games are no independent samples of those games: hard games are hard for all of them. So
@@ -78,22 +77,15 @@ def bootstrap_over_games(
     Args:
         wins: one row a seed, one column a game, in the same order of games: 1 where won, else 0 (or a share).
         confidence: the interval's coverage.
-        resamples: how often the games are drawn anew.
         seed: of the drawing.
 
     Raises:
         ValueError: seeds with different numbers of games, or no game at all.
     """
-    return _interval_of_mean(_per_game(wins), confidence, resamples, seed)
+    return _interval_of_mean(_per_game(wins), confidence, seed)
 
 
-def bootstrap_difference(
-    after: Sequence[Sequence[float]],
-    before: Sequence[Sequence[float]],
-    confidence: float = 0.95,
-    resamples: int = 10_000,
-    seed: int = 0,
-) -> Interval:
+def bootstrap_difference(after: Sequence[Sequence[float]], before: Sequence[Sequence[float]]) -> Interval:
     """What a stage added: ``bootstrap_over_games`` of after minus before, paired by game, in [-1, 1].
 
     Raises:
@@ -102,15 +94,15 @@ def bootstrap_difference(
     gains, base = _per_game(after), _per_game(before)
     if gains.shape != base.shape:
         raise ValueError(f"{gains.size} games after, {base.size} before: a paired difference needs the same games")
-    return _with_doubt(_interval_of_mean(gains - base, confidence, resamples, seed), gains.size, -1.0, confidence)
+    return _with_doubt(_interval_of_mean(gains - base), gains.size, lowest=-1.0)
 
 
-def _with_doubt(interval: Interval, games: int, lowest: float, confidence: float = 0.95) -> Interval:
+def _with_doubt(interval: Interval, games: int, lowest: float) -> Interval:
     """Where all games are alike a bootstrap has nothing to draw from: the bounds then lie as far off as Wilson's bound on the
     share of games that could still differ."""
     if interval.low < interval.high:
         return interval
-    doubt = wilson(0, games, confidence).high
+    doubt = wilson(0, games).high
     return Interval(interval.mean, max(lowest, interval.mean - doubt), min(1.0, interval.mean + doubt))
 
 
@@ -120,13 +112,13 @@ def _per_game(wins: Sequence[Sequence[float]]) -> np.ndarray:
     return np.asarray(wins, dtype=float).mean(axis=0)
 
 
-def _interval_of_mean(values: np.ndarray, confidence: float, resamples: int, seed: int) -> Interval:
+def _interval_of_mean(values: np.ndarray, confidence: float = 0.95, seed: int = 0) -> Interval:
     from scipy.stats import bootstrap
 
     mean = float(values.mean())
     if np.ptp(values) == 0:  # scipy warns of a degenerate distribution, whose interval is the point
         return Interval(mean, mean, mean)
-    options = {"confidence_level": confidence, "n_resamples": resamples, "method": "percentile", "batch": 1000}
+    options = {"confidence_level": confidence, "n_resamples": RESAMPLES, "method": "percentile", "batch": 1000}
     bounds = bootstrap((values,), np.mean, rng=np.random.default_rng(seed), **options).confidence_interval
     return Interval(mean, float(bounds.low), float(bounds.high))
 

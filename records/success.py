@@ -5,20 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from statistics import fmean
-from typing import Any, Protocol
+from typing import Any
 
 from records.statistics import pass_at_k, share_interval, success_interval
 from rollouts.episode import Episode, Outcome
-
-
-class Scored(Protocol):
-    """What of an episode tells its score."""
-
-    @property
-    def outcome(self) -> str: ...
-
-    @property
-    def score(self) -> float | None: ...
 
 
 def summarise(episodes: Sequence[Episode], samples_per_game: int = 1) -> dict[str, Any]:
@@ -45,13 +35,13 @@ def summarise(episodes: Sequence[Episode], samples_per_game: int = 1) -> dict[st
         "unparsed_share": sum(not turn.parsed for turn in turns) / max(len(turns), 1),
         "tokens_per_turn": fmean(tokens) if tokens else None,
         "outcomes": dict(sorted(Counter(str(episode.outcome) for episode in episodes).items())),
-        "mean_score": mean_score([score_of(episode) for episode in episodes]),
+        "mean_score": mean_score([share_of_best(episode.outcome, episode.score) for episode in episodes]),
     }
 
 
-def score_of(played: Scored) -> float | None:
+def share_of_best(outcome: str, score: float | None) -> float | None:
     """An episode's share of the best score: 0 where the environment failed, None where nobody knows the best."""
-    return 0.0 if played.score is None and played.outcome == Outcome.ERROR else played.score
+    return 0.0 if score is None and outcome == Outcome.ERROR else score
 
 
 def mean_score(scores: Sequence[float | None]) -> float | None:

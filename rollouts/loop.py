@@ -135,7 +135,7 @@ class _Played:
         action = await self.policy.act(self._context(seen, rules.length))
         if action.out_of_context:
             return False
-        ids = list(action.token_ids or ()) or stream.encode_action(action.text)
+        ids = _ids(action) or stream.encode_action(action.text)
         stream.add_sampled(ids)
         seconds = time.perf_counter() - start
         turns.append(Turn(seen.text, action.text, ids, summary=True, act_seconds=seconds, **_as_sampled(action)))
@@ -152,7 +152,7 @@ class _Played:
         """What was said, and what it means."""
         form, functions, stream = self.spec.form, self.spec.style.functions, self.stream
         said = form.demonstrate(self.episode.goal, action.plan, functions) if action.plan else action.text
-        ids = list(action.token_ids or ())
+        ids = _ids(action)
         if stream:
             ids = ids or stream.encode_action(said)
             stream.add_sampled(ids)
@@ -160,12 +160,16 @@ class _Played:
         return Turn(seen.text, action_ids=ids, admissible=listed(form, seen), **told)
 
 
+def _ids(action: Action) -> list[int]:
+    return list(action.sample.token_ids) if action.sample else []
+
+
 def _as_sampled(action: Action) -> dict[str, Any]:
-    oldest = action.version if action.oldest is None else action.oldest
+    if (sample := action.sample) is None:
+        return {"sampled": False, "versions": [0, 0]}
     return {
-        "logprobs": list(action.logprobs or ()),
-        "sampled": action.token_ids is not None,
-        "versions": [oldest, action.version],
-        "entropies": list(action.entropies),
-        "full_entropies": list(action.full_entropies),
+        "logprobs": list(sample.logprobs),
+        "versions": [sample.version if sample.oldest is None else sample.oldest, sample.version],
+        "entropies": list(sample.entropies),
+        "full_entropies": list(sample.full_entropies),
     }

@@ -39,16 +39,7 @@ class ModelPolicy:
             sample = await self.sampler.sample(self._request(context))
         except RequestTooLong:  # the server knows the model's own context, which may hold less than the config says
             return Action(text="", out_of_context=True)
-        text = self.decode(sample.token_ids).strip()
-        return Action(
-            text=text,
-            token_ids=sample.token_ids,
-            logprobs=sample.logprobs,
-            version=sample.version,
-            oldest=sample.oldest,
-            entropies=sample.entropies,
-            full_entropies=sample.full_entropies,
-        )
+        return Action(self.decode(sample.token_ids).strip(), sample)
 
     def _fits(self, context: TurnContext) -> bool:
         prompt = context.prompt_length

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from envs.types import Observation, TaskRef
+from rollouts.sampling import Sample
 
 
 @dataclass(frozen=True)
@@ -32,23 +33,21 @@ class TurnContext:
 
 @dataclass(frozen=True)
 class Action:
-    """A model policy returns the ids that it sampled and their log-probs; a text policy returns text alone.
+    """A model policy returns the ``sample`` that ``text`` was read from; a text policy returns text alone.
 
-    ``version`` is the training step whose weights gave the last of the ids, ``oldest`` that of the first where it differs.
-    ``entropies`` and ``full_entropies`` are ``rollouts.sampling.Sample``'s, where they were asked for.
     ``out_of_context`` says that the prompt left no room for an action: the episode ends there.
     ``plan``: of a scripted policy, ``text`` and the actions that it has in mind after it; the prompt form makes an answer of them.
     """
 
     text: str
-    token_ids: tuple[int, ...] | None = None
-    logprobs: tuple[float, ...] | None = None
-    version: int = 0
-    oldest: int | None = None
+    sample: Sample | None = None
     out_of_context: bool = False
-    entropies: tuple[float, ...] = ()
-    full_entropies: tuple[float, ...] = ()
     plan: tuple[str, ...] = ()
+
+    @property
+    def version(self) -> int:
+        """The training step whose weights gave it."""
+        return self.sample.version if self.sample else 0
 
 
 class Policy(Protocol):

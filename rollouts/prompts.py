@@ -2,26 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
-
-from envs.functions import Function
+from envs.environment import PromptStyle
 
 Message = dict[str, str]
 CUE = "Your action:"
-
-
-class PromptStyle(Protocol):
-    """A world says who the player is and what an action looks like."""
-
-    @property
-    def role(self) -> str: ...
-
-    @property
-    def action_form(self) -> str: ...
-
-    @property
-    def functions(self) -> Sequence[Function]: ...
 
 
 def first_message(style: PromptStyle, goal: str, observation: str) -> str:

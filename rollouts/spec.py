@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from envs.environment import PromptStyle
 from envs.types import TaskRef
 from rewards.reward import Reward
 from rollouts.episode import Turn
 from rollouts.prompt_forms.form import PromptForm
 from rollouts.prompt_forms.plain import PLAIN_FORM
-from rollouts.prompts import PromptStyle
 from rollouts.sampling import request_id
 from rollouts.summaries import Summaries
 from rollouts.window import Window

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 THIRDS = 3
 
@@ -22,20 +22,9 @@ class Phase:
     tasks: tuple[str, ...]
 
 
-class Curriculum(Protocol):
-    """Decides the phase of each step. All that it remembers is in ``state``, which is kept in checkpoints."""
-
-    def phase(self, step: int) -> Phase: ...
-
-    def observe(self, step: int, results: Mapping[str, tuple[int, int]]) -> None: ...
-
-    def state(self) -> dict[str, Any]: ...
-
-    def load(self, state: Mapping[str, Any]) -> None: ...
-
-
-class Phased:
-    """Phases that begin at stated steps."""
+class Curriculum:
+    """Decides the phase of each step: phases begin at stated steps. Subclasses may go by what happened; all that one remembers is in
+    ``state``, which is kept in checkpoints."""
 
     def __init__(self, phases: Mapping[int, Sequence[str]]) -> None:
         self._phases = [Phase(i, int(step), tuple(phases[step])) for i, step in enumerate(sorted(phases), start=1)]
@@ -44,7 +33,7 @@ class Phased:
         return [phase for phase in self._phases if phase.first_step <= step][-1]
 
     def observe(self, step: int, results: Mapping[str, tuple[int, int]]) -> None:
-        """Nothing that happens changes the plan."""
+        """``results``: (won, played) episodes of the step by task."""
 
     def state(self) -> dict[str, Any]:
         return {}
@@ -54,7 +43,7 @@ class Phased:
 
 
 @dataclass
-class Thresholded:
+class Thresholded(Curriculum):
     """One task after the other: on to the next where ``threshold`` of the newest task's episodes were won.
 
     Args:
@@ -79,7 +68,7 @@ class Thresholded:
         return Phase(self._number, self._first_step, tuple(self.tasks[first : self._number]))
 
     def observe(self, step: int, results: Mapping[str, tuple[int, int]]) -> None:
-        """``results``: (won, played) episodes of the step by task; ``success`` is what the window then says."""
+        """``success`` is what the window then says."""
         self._recent = [*self._recent, results.get(self.tasks[self._number - 1], (0, 0))][-self.window :]
         played = sum(games for _, games in self._recent)
         self.success = sum(won for won, _ in self._recent) / played if played else 0.0
@@ -98,7 +87,7 @@ def curriculum(node: Mapping[str, Any], tasks: Sequence[str]) -> Curriculum:
     """What the ``curriculum`` node asks for, over the tasks of the mixture."""
     if node["name"] == "threshold":
         return Thresholded(tasks, node["threshold"], node["window"], node["keep"])
-    return Phased(node["phases"] or {1: tasks})
+    return Curriculum(node["phases"] or {1: tasks})
 
 
 def turns_at(horizon: Mapping[int, int] | None, step: int, otherwise: int) -> int:

@@ -8,14 +8,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any
 
 from envs.names import meant
-
-
-class Limit(Protocol):
-    def problem(self, value: Any) -> str | None:
-        """What is wrong with ``value``; None: nothing."""
 
 
 @dataclass(frozen=True)
@@ -142,3 +137,6 @@ class Types:
         if not self.names or type(value) in allowed:
             return None
         return f"must be {' or '.join(words for name, (words, _) in TYPES.items() if name in self.names)}"
+
+
+Limit = Range | Words | Only | Types  # ``problem(value)``: what is wrong with a value; None: nothing

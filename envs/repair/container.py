@@ -12,14 +12,14 @@ import shutil
 import subprocess
 import tarfile
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
 from envs.repair.grading import BOOT, Options, TestRun, prepare, understand
 from envs.repair.instance import Instance
-from envs.repair.providers import ProviderError
+from envs.repair.providers import ProviderError, RepoProvider
 from envs.sandbox.types import Completed, Level, Limits
 from envs.sandbox.watch import Watch
 
@@ -28,7 +28,7 @@ _ENGINE_DEADLINE_S = 600.0
 
 
 @dataclass(frozen=True)
-class ContainerImage:
+class ContainerImage(RepoProvider):
     """``image`` is a template with ``{id}`` (the instance's name in lower case, ``__`` as ``_s_``, as the published
     images are called), ``{instance_id}`` and ``{repo}``. ``folder`` is where the repository lies in the image, already
     at the instance's commit, and ``python`` the interpreter that has its packages. Nothing is pulled."""
@@ -37,10 +37,6 @@ class ContainerImage:
     folder: str = "/testbed"
     python: str = "/opt/miniconda3/envs/testbed/bin/python"
     name: ClassVar[str] = "container"
-    strict: ClassVar[bool] = False
-
-    def texts(self, instance: Instance) -> Mapping[str, str]:
-        return {}
 
     def image_of(self, instance: Instance) -> str:
         name = instance.instance_id

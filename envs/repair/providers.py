@@ -1,4 +1,4 @@
-"""Where a repository comes from and where its tests run: one protocol, three ways.
+"""Where a repository comes from and where its tests run: three ways.
 
 ``InlineFiles``: the instance carries the files. ``GitMirror``: a local clone has the commit. ``ContainerImage`` (in
 ``container``): an image has the repository with everything that it needs installed, and its tests run there.
@@ -6,13 +6,14 @@
 
 from __future__ import annotations
 
+import abc
 import io
 import subprocess
 import tarfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 from envs.repair.grading import Options, TestRun, run_tests, write_files
 from envs.repair.instance import Instance
@@ -24,31 +25,33 @@ class ProviderError(RuntimeError):
     """This repository, or this commit of it, cannot be had; the message says what was looked for and where."""
 
 
-class RepoProvider(Protocol):
-    """A way to a repository. All methods raise ``ProviderError`` where it is not to be had."""
+class RepoProvider(abc.ABC):
+    """A way to a repository. All methods raise ``ProviderError`` where it is not to be had.
+
+    ``strict``: a repair is an edit of existing source files, and only of Python that ``source_rules`` lets pass.
+    """
 
     name: ClassVar[str]
-    strict: ClassVar[bool]
-    """A repair is an edit of existing source files, and only of Python that ``source_rules`` lets pass."""
+    strict: ClassVar[bool] = False
 
     def texts(self, instance: Instance) -> Mapping[str, str]:
         """All the files, where they are at hand without a checkout; {} where they are not."""
-        ...
+        return {}
 
+    @abc.abstractmethod
     def checkout(self, instance: Instance, folder: Path) -> None:
         """Fill an empty folder with the repository's files at ``base_commit``, without its history."""
-        ...
 
     def run_tests(self, instance: Instance, layers: Sequence[Path], tests: Iterable[str], options: Options) -> TestRun:
-        """Run tests on ``layers`` (the first is the checked-out folder) behind walls."""
-        ...
+        """Run tests on ``layers`` (the first is the checked-out folder) behind walls: those of this machine's sandbox."""
+        return run_tests(layers, tests, options)
 
 
-class InlineFiles:
-    """The files that the instance carries; tests run in this machine's sandbox."""
+class InlineFiles(RepoProvider):
+    """The files that the instance carries."""
 
-    name: ClassVar[str] = "inline"
-    strict: ClassVar[bool] = True
+    name = "inline"
+    strict = True
 
     def texts(self, instance: Instance) -> Mapping[str, str]:
         if not instance.files:
@@ -58,22 +61,15 @@ class InlineFiles:
     def checkout(self, instance: Instance, folder: Path) -> None:
         write_files(folder, self.texts(instance))
 
-    def run_tests(self, instance: Instance, layers: Sequence[Path], tests: Iterable[str], options: Options) -> TestRun:
-        return run_tests(layers, tests, options)
-
 
 @dataclass(frozen=True)
-class GitMirror:
+class GitMirror(RepoProvider):
     """Local clones below ``folder``, bare or not: ``owner__name.git``, ``owner__name``, ``owner/name.git`` or
     ``owner/name``. Nothing is fetched. Tests run in this machine's sandbox with ``Options.python``, which needs what
     the repository needs."""
 
     folder: Path
     name: ClassVar[str] = "git"
-    strict: ClassVar[bool] = False
-
-    def texts(self, instance: Instance) -> Mapping[str, str]:
-        return {}
 
     def clone(self, repo: str) -> Path:
         """The clone of ``owner/name``. Raises ``ProviderError`` where there is none."""

@@ -12,6 +12,7 @@ from transformers import AutoModelForCausalLM
 
 from envs.bar import ticking_bar
 from experiments.credit_quality.gradients import PARTS
+from experiments.credit_quality.measures import SAME
 from experiments.credit_quality.methods import Groups
 from experiments.credit_quality.truth import Truth
 from records.models.loading import load_whole
@@ -35,16 +36,20 @@ class PolicyModel:
 
     def gradients(self, episodes: Sequence[Episode], credit: np.ndarray) -> np.ndarray:
         """(C, P): the gradients of the sum over action tokens of credit times log-probability; ``credit``: (C, tokens)."""
-        parameters = list(self.model.parameters())
         total, first = torch.zeros(len(credit), self.size), 0
         for row in rows(episodes):
             logprobs = self.logprobs(row)
-            columns = torch.as_tensor(credit[:, first : first + len(logprobs)], dtype=torch.float32).to(self.device)
+            shares, parts = factors(credit[:, first : first + len(logprobs)])
             first += len(logprobs)
-            for place, column in enumerate(columns):
-                found = torch.autograd.grad(logprobs, parameters, column, retain_graph=place + 1 < len(columns))
-                total[place] += torch.cat([gradient.flatten() for gradient in found]).cpu()
+            found = [self._gradient(logprobs, part) for part in parts]
+            total += torch.as_tensor(shares, dtype=torch.float32) @ torch.stack(found) if found else 0
         return total.numpy()
+
+    def _gradient(self, logprobs: Tensor, credit: np.ndarray) -> Tensor:
+        """(P,)"""
+        column = torch.as_tensor(credit, dtype=torch.float32).to(self.device)
+        found = torch.autograd.grad(logprobs, list(self.model.parameters()), column, retain_graph=True)
+        return torch.cat([gradient.flatten() for gradient in found]).cpu()
 
     def logprobs(self, row: Row) -> Tensor:
         """(tokens,) of a row's action tokens, as training computes them."""
@@ -71,6 +76,14 @@ class PolicyModel:
             states = self.model.base_model(input_ids=ids, output_hidden_states=True).hidden_states
             found.append(torch.cat([layer[0, at] for layer in states], dim=1).cpu().numpy())
         return np.concatenate(found)
+
+
+def factors(credit: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(C, n) and (n, tokens) whose product is (C, tokens) ``credit``, with the smallest n: gradients are linear in credit, and most
+    methods credit a turn's tokens alike. Where there is no credit, the share is 0 and not a rounding error."""
+    shares, sizes, parts = np.linalg.svd(credit, full_matrices=False)
+    known = sizes > SAME * sizes.max(initial=0)
+    return np.where(credit.any(axis=1, keepdims=True), shares[:, known] * sizes[known], 0), parts[known]
 
 
 def rows(episodes: Sequence[Episode]) -> list[Row]:

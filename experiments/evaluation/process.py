@@ -11,27 +11,27 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig, OmegaConf
 from transformers.utils.logging import disable_progress_bar
 
-from envs.pool import EnvPool
 from experiments.evaluation.stage import episodes_file, progress_file
 from experiments.evaluation.text_rollouts import Pools, episode_specs
 from records.tracking.stage_run import StageRun
 from rollouts.chat_settings import ChatSettings
-from rollouts.episode import Episode
-from rollouts.loop import EpisodeSpec
 from rollouts.model_policy import ContextLimit
 from rollouts.prompt_forms.registry import prompt_form
 from rollouts.sampling import SamplingParams
 from rollouts.store import write_episodes
 from tasks.evaluation_sets import EvaluationSetting, from_dict
 from verl_plugin.rollout.local_rollouts import LoadedModel, Rules
+
+if TYPE_CHECKING:
+    from verl_plugin.rollout.served_rollouts import ServedModel
 
 
 def _rules(config: DictConfig, item: EvaluationSetting, env: Mapping[str, Any], context: int) -> Rules:
@@ -42,20 +42,11 @@ def _rules(config: DictConfig, item: EvaluationSetting, env: Mapping[str, Any], 
     return Rules(params, ContextLimit(prompt, response), config.eval.seed)
 
 
-class Model(Protocol):
-    """A checkpoint that is ready to play."""
-
-    @property
-    def context(self) -> int: ...
-
-    async def roll_out(
-        self, specs: Sequence[EpisodeSpec], rules: Rules, pool: EnvPool, done: Callable[[], object]
-    ) -> list[Episode]: ...
-
-
 @asynccontextmanager
-async def _model(config: DictConfig, path: str, chat: ChatSettings, marks: Sequence[str]) -> AsyncIterator[Model]:
-    """In this process, or behind rollout servers on all GPUs of the run."""
+async def _model(
+    config: DictConfig, path: str, chat: ChatSettings, marks: Sequence[str]
+) -> AsyncIterator[LoadedModel | ServedModel]:
+    """A checkpoint that is ready to play, in this process or behind rollout servers on all GPUs of the run."""
     if not config.run.servers:
         yield LoadedModel(path, config.run.device, chat, marks)
         return

@@ -14,7 +14,7 @@ from experiments.evaluation.matrix import EvaluationResult
 from experiments.evaluation.stage import episodes_file
 from experiments.report.runs import Run
 from experiments.sweep.definition import SCORE, SUCCESS
-from records.success import score_of
+from records.success import share_of_best
 from rollouts.episode import Outcome
 from tasks.evaluation_sets import label
 
@@ -61,7 +61,10 @@ def wins_of(run: Run, evaluation: EvaluationResult, measure: str = SUCCESS) -> W
 def _shares(run: Run, evaluation: EvaluationResult, measure: str, mean: float | None) -> np.ndarray | None:
     """None also where the episodes do not add up to what the result says."""
     lines = _lines(run, evaluation)
-    values = [score_of(line) if measure == SCORE else float(line.outcome == Outcome.WON) for line in lines or ()]
+    values = [
+        share_of_best(line.outcome, line.score) if measure == SCORE else float(line.outcome == Outcome.WON)
+        for line in lines or ()
+    ]
     known = [value for value in values if value is not None]
     if mean is None or not known or len(known) < len(values) or not isclose(fmean(known), mean, abs_tol=1e-9):
         return None

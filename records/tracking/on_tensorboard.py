@@ -7,10 +7,10 @@ from pathlib import Path
 
 from records.metrics import numbers
 from records.tracking.stage_run import StageRun
-from records.tracking.tracker import Line, Table
+from records.tracking.tracker import Line, Table, Tracker
 
 
-class Tensorboard:
+class Tensorboard(Tracker):
     """A new attempt writes the stage's events anew: an event file that was killed lacks its end, and tensorboard would
     show a step that was played twice in both ways."""
 
@@ -28,9 +28,6 @@ class Tensorboard:
         for name, value in numbers(metrics).items():
             self._writer.add_scalar(name, value, step)
         self._writer.flush()
-
-    def keep(self, step: int) -> None:
-        pass
 
     def finish(self, exit_code: int) -> None:
         self._writer.close()

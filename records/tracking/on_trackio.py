@@ -8,10 +8,10 @@ import trackio
 
 from records.metrics import numbers
 from records.tracking.stage_run import StageRun
-from records.tracking.tracker import Line, Table
+from records.tracking.tracker import Line, Table, Tracker
 
 
-class Trackio:
+class Trackio(Tracker):
     """A new attempt writes the stage anew: trackio would keep both versions of a step that was played twice.
 
     trackio has no job type, so the stage is in the run's name.
@@ -38,9 +38,6 @@ class Trackio:
             for name, table in tables.items()
         }
         self._run.log({**numbers(metrics), **shown}, step=step)
-
-    def keep(self, step: int) -> None:
-        pass
 
     def finish(self, exit_code: int) -> None:
         trackio.finish()

@@ -17,7 +17,7 @@ import wandb
 
 from records.metrics import read_metrics
 from records.tracking.stage_run import StageRun
-from records.tracking.tracker import Line, Table
+from records.tracking.tracker import Line, Table, Tracker
 from records.tracking.wandb_log import last_step
 
 Waiting = tuple[int, Line, Mapping[str, Table]]
@@ -26,7 +26,7 @@ Waiting = tuple[int, Line, Mapping[str, Table]]
 STAGES = ("sft", "rl", "evaluation")  # in their order
 
 
-class Wandb:
+class Wandb(Tracker):
     """One stage of one W&B run."""
 
     def __init__(self, run: StageRun, logged: Sequence[Line]) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from envs.extensions import load
 from records.metric_names import verl_name
@@ -22,15 +23,17 @@ class Table:
     rows: Sequence[Sequence[Any]]
 
 
-class Tracker(Protocol):
+class Tracker(abc.ABC):
     """Made from a ``StageRun`` and the lines that were logged already, in earlier attempts at the stage."""
 
+    @abc.abstractmethod
     def log(self, step: int, metrics: Line, tables: Mapping[str, Table]) -> None:
         """Steps rise; ``metrics`` are values of JSON."""
 
     def keep(self, step: int) -> None:
         """No later attempt will log this step or an earlier one again."""
 
+    @abc.abstractmethod
     def finish(self, exit_code: int) -> None:
         """Everything on record. 0: the stage has ended well, so that all its steps are kept."""
 

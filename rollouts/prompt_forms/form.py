@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
+from envs.environment import PromptStyle
 from envs.functions import Function
-from rollouts.prompts import CUE, PromptStyle
+from rollouts.episode import Turn
+from rollouts.prompts import CUE
 
 NOTHING_READ = "(no action could be read)"
 PLANNED = 2  # actions that the thought of a demonstration tells: a thought is short
@@ -28,22 +30,6 @@ class Answer:
 
 
 UNPARSED = Answer("", parsed=False)
-
-
-class Shown(Protocol):
-    """The part of ``rollouts.episode.Turn`` that a form renders."""
-
-    @property
-    def observation(self) -> str: ...
-
-    @property
-    def action(self) -> str: ...
-
-    @property
-    def parsed(self) -> bool: ...
-
-    @property
-    def thought(self) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -94,7 +80,7 @@ class PromptForm:
         listed = f"Admissible actions: {', '.join(admissible)}\n" if admissible else ""
         return f"{observation}\n{listed}{self.cue}"
 
-    def recalled(self, turns: Sequence[Shown]) -> str:
+    def recalled(self, turns: Sequence[Turn]) -> str:
         """The newest turns, within a prompt of ``history``; thoughts are left out."""
         told = (f"{turn.observation}\nAction taken: {turn.action if turn.parsed else NOTHING_READ}\n" for turn in turns)
         return f"Your last turns:\n{''.join(told)}Now:\n" if turns else ""

@@ -8,7 +8,8 @@ from typing import ClassVar
 
 from envs.functions import Function
 from rewards.shaping.subgoals import KEEP, SWITCH
-from rollouts.prompt_forms.form import Answer, PromptForm, Shown
+from rollouts.episode import Turn
+from rollouts.prompt_forms.form import Answer, PromptForm
 from rollouts.prompt_forms.tags import between, pair, tagged
 
 PARTS = ("switch", "subgoal", "action")
@@ -43,7 +44,7 @@ class Hiper(PromptForm):
     def cue(self) -> str:
         return "Your subgoal and action:"
 
-    def recalled(self, turns: Sequence[Shown]) -> str:
+    def recalled(self, turns: Sequence[Turn]) -> str:
         told = super().recalled(turns)
         return f"Your last subgoal: {turns[-1].thought}\n{told}" if turns else told
 

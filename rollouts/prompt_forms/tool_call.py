@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
+from envs.environment import PromptStyle
 from envs.functions import Function, call_of, command_of
 from rollouts.prompt_forms.form import UNPARSED, Answer, Thinking
-from rollouts.prompts import PromptStyle
 
 _OPENING = re.compile(r"(<tool_call>|```\w*)\s*\Z")  # what models write before a call
 EXAMPLE = '{"name": NAME, "arguments": {NAME: VALUE}}'

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from tasks.curriculum import Phased, Thresholded, curriculum, equal_phases, horizon_in_thirds, turns_at
+from tasks.curriculum import Curriculum, Thresholded, curriculum, equal_phases, horizon_in_thirds, turns_at
 from tasks.draws import Draws
 
 SIMPLE, COMPLEX = "w2-o3-q4", "w4-o6-q8"
@@ -18,7 +18,7 @@ GAMES = {SIMPLE: range(12), COMPLEX: range(12, 16)}
 
 
 def test_stages_begin_at_their_steps() -> None:
-    order = Phased({1: [SIMPLE], 10: [SIMPLE, COMPLEX], 20: [COMPLEX]})
+    order = Curriculum({1: [SIMPLE], 10: [SIMPLE, COMPLEX], 20: [COMPLEX]})
     tasks = [order.phase(step).tasks for step in (1, 9, 10, 19, 20, 500)]
     assert tasks == [(SIMPLE,), (SIMPLE,), TASKS, TASKS, (COMPLEX,), (COMPLEX,)]
     assert (order.phase(12).number, order.phase(12).first_step) == (2, 10)

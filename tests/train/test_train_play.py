@@ -178,7 +178,7 @@ def test_a_split_that_ends_says_so(play: Play) -> None:
         (["watch=yes"], "watch=yes must be true or false"),
         (["split=tset"], "unknown split 'tset'; did you mean test? (choices: test,"),
         (["delay=-1"], "delay=-1 must be a number of seconds"),
-        (["watch"], "cannot read 'watch'; an override looks like KEY=VALUE"),
+        (["watch"], "cannot read 'watch' (Error parsing override 'watch'); an override looks like KEY=VALUE"),
         (["env=textwrld"], "env=textworld?"),
         (["env=gym", "env.id=Taxi-v3"], "Please use `Taxi-v4` instead"),
         (["env=gym", "env.id=CliffWalking-v1", "reward=dense"], "does not offer reward=dense"),

@@ -51,6 +51,13 @@ def test_equal_prompts_and_equal_answers_are_fed_once() -> None:
     assert shared.tokens == 0
 
 
+def test_prompts_of_one_call_that_begin_alike_share_their_beginning() -> None:
+    """Prompts of four turns, each the one before and 10 tokens more, with 64 answers each so that none shares a batch."""
+    shared, rows = SharedRows(make_generator()), [[11] * 20 + list(range(20, 20 + 10 * turns)) for turns in range(4)]
+    shared.generate([SampleRequest(f"{seed}", row, 1, seed=seed) for row in rows for seed in range(64)])
+    assert shared.tokens == len(rows[-1])
+
+
 def test_what_does_not_fit_is_an_error_of_its_own() -> None:
     shared = SharedRows(Generator(make_model(), [1]))
     long, short = shared.generate([SampleRequest("a", [11] * 250, 12), SampleRequest("b", [11] * 5, 2)])

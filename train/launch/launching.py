@@ -118,10 +118,11 @@ def hydra_arguments(config: DictConfig, args: argparse.Namespace) -> list[str]:
 def _parallel(config: DictConfig) -> dict[str, object]:
     at_once = config.cluster.runs_at_once
     machine.check_gpus(config)
-    from hydra_plugins._turngrid_parallel import ParallelLauncher
+    from hydra_plugins.turngrid_parallel import ParallelLauncher
 
     Plugins.instance().register(ParallelLauncher)
-    return {"_target_": _target(ParallelLauncher), "places": _places(config, at_once)}
+    launch = "train.launch.parallel.Launch"
+    return {"_target_": _target(ParallelLauncher), "launch": launch, "places": _places(config, at_once)}
 
 
 def _places(config: DictConfig, at_once: int | None) -> list[str | None]:

@@ -20,7 +20,6 @@ from experiments.sweep import record
 from experiments.sweep.definition import SweepError, load, scale_of
 from experiments.sweep.expansion import Point, part, points
 from experiments.sweep.record import Sweep, SweepRun
-from experiments.sweep.status import State, state
 from records.run_folder import put_aside, run_name
 from train.launch.sweep_words import SweepWords, split_only
 
@@ -49,9 +48,6 @@ class Launch:
     @property
     def folder(self) -> Path:
         return record.folder_of(self.sweep, self.output_dir)
-
-    def states(self) -> list[State]:
-        return [state(self.output_dir / run.folder) for run in self.sweep.runs]
 
     def put_aside(self) -> None:
         """Raises: RunFolderBusy: a process is at work in one of them."""

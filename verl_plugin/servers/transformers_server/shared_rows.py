@@ -20,6 +20,7 @@ from verl_plugin.servers.transformers_server.sampling import Rules, draw, unifor
 
 ANSWERS_AT_ONCE = 64
 PROMPT_BYTES = 512 * 2**20
+ID_BYTES = 4
 Key = tuple[bytes, int]  # prompt, seed
 
 
@@ -57,21 +58,16 @@ class SharedRows:
         return None
 
     def _chunks(self, wanted: Mapping[bytes, Mapping[int, SampleRequest]]) -> Iterator[list[_Prompt]]:
-        """Prompts of about as many new tokens go together, since rows are padded."""
-        prompts = []
-        for packed, asked in wanted.items():
-            requests = list(asked.values())
-            for first in range(0, len(requests), ANSWERS_AT_ONCE):
-                known = self._prompts.longest(packed)
-                part = tuple(requests[first : first + ANSWERS_AT_ONCE])
-                prompts.append(_Prompt(packed, tuple(part[0].prompt_ids), part, known))
-        prompts.sort(key=lambda prompt: (prompt.new, prompt.packed))
+        """Short prompts first: a long one may begin with one of them, which is known when its chunk's turn comes."""
         chunk: list[_Prompt] = []
-        for prompt in prompts:
-            if chunk and sum(len(one.requests) for one in chunk) + len(prompt.requests) > ANSWERS_AT_ONCE:
-                yield chunk
-                chunk = []
-            chunk.append(prompt)
+        for packed in sorted(wanted, key=lambda packed: (len(packed), packed)):
+            requests = tuple(wanted[packed].values())
+            for first in range(0, len(requests), ANSWERS_AT_ONCE):
+                part = requests[first : first + ANSWERS_AT_ONCE]
+                if chunk and sum(len(one.requests) for one in chunk) + len(part) > ANSWERS_AT_ONCE:
+                    yield chunk
+                    chunk = []
+                chunk.append(_Prompt(packed, tuple(part[0].prompt_ids), part, self._prompts.longest(packed)))
         if chunk:
             yield chunk
 
@@ -82,49 +78,81 @@ def _packed(ids: Sequence[int]) -> bytes:
 
 @dataclass(frozen=True)
 class _Prompt:
-    """One prompt and what is asked of it; ``known``: keys and values of its first tokens."""
+    """One prompt and what is asked of it; ``known``: its longest beginning that is kept."""
 
     packed: bytes
     ids: tuple[int, ...]
     requests: tuple[SampleRequest, ...]
-    known: torch.Tensor | None
+    known: _Piece | None
 
     @property
     def start(self) -> int:
-        return 0 if self.known is None else self.known.shape[2]
+        """Tokens whose keys and values are known; the last token is always left over."""
+        return min(self.known.end, len(self.ids) - 1) if self.known else 0
 
     @property
     def new(self) -> int:
         return len(self.ids) - self.start
 
 
+@dataclass(frozen=True, eq=False)
+class _Piece:
+    """Keys and values of the last tokens of a prompt, (layer, key or value, token, head, head size); ``before``: of the others."""
+
+    packed: bytes
+    before: _Piece | None
+    states: torch.Tensor
+
+    @property
+    def end(self) -> int:
+        return len(self.packed) // ID_BYTES
+
+    def chain(self) -> Iterator[_Piece]:
+        """This and all before it."""
+        piece: _Piece | None = self
+        while piece:
+            yield piece
+            piece = piece.before
+
+    def write(self, buffer: torch.Tensor, end: int) -> None:
+        """All that is known of the prompt's tokens before ``end``."""
+        for piece in self.chain():
+            first = piece.end - piece.states.shape[2]
+            buffer[:, :, first : min(piece.end, end)] = piece.states[:, :, : end - first]
+
+
 class _Prompts:
-    """Keys and values of prompts, (layer, key or value, token, head, head size); the oldest go."""
+    """Pieces by prompt. Those that were not used for longest go, what continues a piece before the piece itself."""
 
     def __init__(self) -> None:
-        self._states: dict[bytes, torch.Tensor] = {}
+        self._pieces: dict[bytes, _Piece] = {}
         self._lengths: Counter[int] = Counter()
         self._nbytes = 0
 
-    def longest(self, packed: bytes) -> torch.Tensor | None:
-        """Of the longest beginning that is kept; the last token is always left over."""
+    def longest(self, packed: bytes) -> _Piece | None:
+        """The longest beginning that is kept."""
         for length in sorted((length for length in self._lengths if length <= len(packed)), reverse=True):
-            states = self._states.get(packed[:length])
-            if states is not None:
-                return states[:, :, :-1] if length == len(packed) else states
+            if piece := self._pieces.get(packed[:length]):
+                return piece
         return None
 
-    def put(self, packed: bytes, states: torch.Tensor) -> None:
-        if packed in self._states:
+    def put(self, prompt: _Prompt, states: torch.Tensor) -> None:
+        """``states``: of all tokens of the prompt."""
+        if prompt.packed in self._pieces:
             return
-        self._states[packed] = states
-        self._lengths[len(packed)] += 1
-        self._nbytes += states.nbytes
+        new = _Piece(prompt.packed, prompt.known, states[:, :, prompt.start :].clone())
+        self._lengths[len(prompt.packed)] += 1
+        self._nbytes += new.states.nbytes
+        for piece in new.chain():
+            self._pieces.pop(piece.packed, None)
+            self._pieces[piece.packed] = piece
         while self._nbytes > PROMPT_BYTES:
-            oldest = next(iter(self._states))
-            self._nbytes -= self._states.pop(oldest).nbytes
-            self._lengths[len(oldest)] -= 1
-            self._lengths += Counter()  # drops lengths of which none is left
+            self._drop(next(iter(self._pieces)))
+
+    def _drop(self, packed: bytes) -> None:
+        self._nbytes -= self._pieces.pop(packed).states.nbytes
+        self._lengths[len(packed)] -= 1
+        self._lengths += Counter()  # drops lengths of which none is left
 
 
 @dataclass(frozen=True)
@@ -167,15 +195,15 @@ class _Batch:
         """Feed what is new of them; logits (prompts, vocabulary) after their last tokens."""
         stretches = self.memory.take([prompt.requests[0] for prompt in self.prompts])
         for prompt, stretch in zip(self.prompts, stretches, strict=True):
-            if prompt.known is not None:
-                self.memory.buffer[:, :, stretch.start : stretch.start + prompt.start] = prompt.known
+            if prompt.known:
+                prompt.known.write(self.memory.buffer[:, :, stretch.start :], prompt.start)
         spans = [Span(own.start, prompt.start, prompt.new) for prompt, own in zip(self.prompts, stretches, strict=True)]
         logits = self._forward([i for prompt in self.prompts for i in prompt.ids[prompt.start :]], spans)
         rows, first = [], 0
         for prompt, stretch in zip(self.prompts, stretches, strict=True):
             size, members = len(prompt.ids), list(range(first, first + len(prompt.requests)))
             states = self.memory.buffer[:, :, stretch.start : stretch.start + size]
-            self.owner._prompts.put(prompt.packed, states.clone())
+            self.owner._prompts.put(prompt, states)
             rows.append(_Row(stretch, size - 1, prompt.ids[-1], members))
             first += len(members)
         return rows, logits

@@ -1,5 +1,4 @@
-"""Several runs at once on this machine. Hydra takes plugins from a folder of this name only; the underscore keeps it from importing
-this one at every start."""
+"""Several runs at once on this machine."""
 
 from __future__ import annotations
 
@@ -10,11 +9,6 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from hydra.core.utils import JobReturn, JobStatus
-from hydra.plugins.launcher import Launcher
-from hydra.types import HydraContext, TaskFunction
-from omegaconf import DictConfig
-
 from envs.parent import die_with_parent
 from records.process.child import child_variables
 from records.process.exit_codes import say
@@ -23,7 +17,7 @@ from train.launch.launching import LAUNCHED, Run, command, failures, runs_of
 STOPPED = 130
 
 
-class ParallelLauncher(Launcher):
+class Launch:
     """Runs that share this machine, each a process with a log of its own.
 
     Args:
@@ -32,27 +26,23 @@ class ParallelLauncher(Launcher):
         config_dir: where the runs find groups besides ours.
     """
 
-    def __init__(self, folder: str, places: Sequence[str | None], config_dir: str | None = None) -> None:
+    def __init__(self, folder: Path, places: Sequence[str | None], config_dir: str | None = None) -> None:
         self._name = time.strftime("%Y-%m-%d_%H-%M-%S")
-        self._logs, self._config_dir, self._count = Path(folder, self._name), config_dir, len(places)
+        self._logs, self._config_dir, self._count = folder / self._name, config_dir, len(places)
         self._places: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         for place in places:
             self._places.put(place)
         self._at_work: dict[int, subprocess.Popen[bytes]] = {}
         self._stopped = False
 
-    def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
-        """What Hydra offers is not needed: a run is the front door again."""
-
-    def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Sequence[JobReturn]:
-        """Run all of them; those that fail are in ``failures``."""
-        runs = runs_of(job_overrides, initial_job_idx, self._name)
+    def run(self, job_overrides: Sequence[Sequence[str]], first: int) -> list[int]:
+        """Run all of them and return their exit codes; those that fail are in ``failures``."""
+        runs = runs_of(job_overrides, first, self._name)
         self._logs.mkdir(parents=True, exist_ok=True)
         say(f"{len(runs)} runs, {self._count} at a time; what they print goes to {self._logs}/")
         with ThreadPoolExecutor(self._count) as pool:
             try:
-                codes = pool.map(self._one, runs)
-                return [JobReturn(status=JobStatus.COMPLETED, _return_value=code) for code in codes]
+                return list(pool.map(self._one, runs))
             except KeyboardInterrupt:
                 self._stopped = True
                 for process in list(self._at_work.values()):
