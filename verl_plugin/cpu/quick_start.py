@@ -30,9 +30,10 @@ def changes() -> tuple[Change, ...]:
 
 
 def leave_template(config: DictConfig) -> None:
-    """Import what all of the run's processes need, and leave a copy of this one for them; nothing has a thread yet."""
+    """Import what all of the run's processes need, and leave a copy of this one for them; nothing has a thread yet. vLLM's
+    engine has not been tried in a copy."""
     template = part("template")
-    if template and config.trainer.device == "cpu":
+    if template and config.trainer.device == "cpu" and config.actor_rollout_ref.rollout.name == "transformers":
         template.leave()
 
 
