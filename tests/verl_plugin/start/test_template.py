@@ -21,7 +21,7 @@ def ask(variables={}, **context):
     print(done.stdout, end="", flush=True)
     print(done.stderr, end="", flush=True, file=sys.stderr)
 
-template.PATIENCE_S = 1
+template.PATIENCE_S = 5
 template.leave(("ray._private.worker",))
 print("left", file=open("begun", "a"))
 (waiting,) = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
@@ -135,17 +135,34 @@ def test_other_users_are_not_answered_nor_asked(tmp_path: Path) -> None:
     assert begun == ["left", "one --number=1 copy", "one --number=1 fresh"], "the template still answers"
 
 
-DRAWN = """
-import os, sys
+LEFT = """
+import os
 from verl_plugin.cpu.start import template, worker_start
-template.leave(("drawing",))
-print(worker_start.VARIABLE in os.environ, Path.read_text(Path(f"/proc/self/task/{os.getpid()}/children")).split())
+template.leave({})
+print(worker_start.VARIABLE in os.environ, *open(f"/proc/self/task/{{os.getpid()}}/children").read().split())
 """
 
 
-def test_there_is_no_template_where_an_id_has_been_drawn(tmp_path: Path) -> None:
-    (tmp_path / "drawing.py").write_text("import ray\nray.ActorClassID.from_random()\n", encoding="utf-8")
-    variables = {"PYTHONPATH": f"{tmp_path}:{Path(__file__).parents[3]}", "PATH": "/usr/bin:/bin"}
-    code = [sys.executable, "-c", "from pathlib import Path" + DRAWN]
-    done = subprocess.run(code, check=False, env=variables, capture_output=True, text=True, timeout=120)
-    assert done.stdout.split() == ["False", "[]"], done.stderr
+def left(folder: Path, modules: str) -> tuple[list[str], str]:
+    """Whether there is a template, and the process that it is; what is on stderr."""
+    variables = {"PYTHONPATH": f"{folder}:{Path(__file__).parents[3]}", "PATH": "/usr/bin:/bin", "VERL_PLATFORM": "cpu"}
+    code = [sys.executable, "-c", LEFT.format(modules)]
+    done = subprocess.run(code, check=False, env=variables, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()[-1].split(), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("module", "why"), [("import ray\nray.ActorClassID.from_random()", "the same ids"), ("import lost", "named 'lost'")]
+)
+def test_there_is_no_template_where_an_id_has_been_drawn_or_an_import_fails(
+    tmp_path: Path, module: str, why: str
+) -> None:
+    (tmp_path / "imported.py").write_text(module, encoding="utf-8")
+    there, errors = left(tmp_path, "('imported',)")
+    assert there == ["False"] and why in errors
+
+
+def test_nothing_that_a_run_imports_draws_one(tmp_path: Path) -> None:
+    (there, *processes), errors = left(tmp_path, "")
+    assert there == "True" and len(processes) == 1, errors

@@ -1,4 +1,8 @@
-"""What is changed in verl only to start sooner, on CPUs; ``verl_plugin.changes`` has the rest."""
+"""What is changed in verl only to start sooner, on CPUs; ``verl_plugin.changes`` has the rest.
+
+The first two save nothing where a worker is a copy of the template, which has verl: they are for vLLM's runs, which have none,
+and for workers that cannot be copies.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +18,13 @@ CHANGES = (
         "verl.single_controller.ray.base",
         "get_master_addr_port(master_port_range)",
         f"{_HERE}.changes:light_meeting_point",
-        "to run verl's, a Ray worker imports all of verl, five core-seconds for which the trainer waits",
+        "to run verl's, a Ray worker that is no copy imports all of verl, five core-seconds for which the trainer waits",
     ),
     Change(
         "verl.workers.rollout.router",
         "GlobalRequestLoadBalancer",
         f"{_HERE}.changes:balancer_by_value",
-        "sent as a reference, its process imports all of verl for a plain class: five core-seconds and 300 MB",
+        "sent as a reference, a process that is no copy imports all of verl for a plain class: five core-seconds and 300 MB",
     ),
     Change(
         "verl.utils.model",
@@ -43,6 +47,4 @@ def light_meeting_point(module: ModuleType) -> None:
 
 
 def balancer_by_value(module: ModuleType) -> None:
-    """verl's load balancer is a plain class; sent as a reference, its process imports all of verl for it: five core-seconds
-    and 300 MB."""
     importlib.import_module("ray").cloudpickle.register_pickle_by_value(module)

@@ -1,7 +1,7 @@
 """Where a group of training processes meets, asked for on the node of its first process.
 
-verl's own function does the same, but to run it Ray's worker first imports all of verl, five core-seconds for which the
-trainer waits. This module imports nothing of verl's.
+verl's own function does the same, but to run it Ray's worker, where it is no copy of the template, first imports all of verl,
+five core-seconds for which the trainer waits. This module imports nothing of verl's.
 """
 
 from __future__ import annotations

@@ -58,7 +58,8 @@ def _class(module: str, name: str) -> Any:
 
 def _import_tensordict() -> None:
     """Without torch's compiler, 70 MiB and a core-second for two names: one marks a function for the compiler, one does nothing
-    unless compiled. Whoever asks for the compiler later gets the real one."""
+    unless compiled. Whoever asks for the compiler later gets the real one. A copy of the template has imported both already;
+    this is for vLLM's runs, which have none."""
     stand_in = ModuleType("torch._dynamo")
     stand_in.assume_constant_result = lambda function: function  # type: ignore[attr-defined]
     stand_in.graph_break = lambda msg="": None  # type: ignore[attr-defined]

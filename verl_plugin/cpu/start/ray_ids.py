@@ -26,11 +26,16 @@ def undrawn() -> Iterator[None]:
         yield
 
 
-def differ_in_copies() -> bool:
-    """Whether copies of this process draw ids of their own, in the thread that goes on and in a new one: two are made, and asked."""
+def check() -> None:
+    """Two copies of this process are asked for ids, each in the thread that goes on and in a new one.
+
+    Raises:
+        RuntimeError: they are not four different ones.
+    """
     ids = importlib.import_module("ray").ActorClassID
     drawn = [_in_a_copy(lambda: ids.from_random().binary()) for _ in range(2)]
-    return len({id_ for pair in drawn for id_ in pair}) == 4
+    if len({id_ for pair in drawn for id_ in pair}) != 4:
+        raise RuntimeError("copies of this process would draw the same ids")
 
 
 def _in_a_copy(draw: Callable[[], bytes]) -> list[bytes]:

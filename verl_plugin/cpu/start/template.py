@@ -44,12 +44,14 @@ def leave(modules: tuple[str, ...] = IMPORTED) -> None:
     """Import, and leave a copy of this process that waits. To be called before Ray is imported or a thread is started."""
     if sys.platform != "linux" or "ray" in sys.modules:
         return
-    _import(modules)
-    gc.collect()
-    gc.freeze()  # a collector that looks at an object writes to it, and copies share what neither has written to
-    with suppress(OSError):  # no memory, or no such sockets here: Ray starts its workers itself
-        if ray_ids.differ_in_copies():
-            _fork(f"turngrid-{secrets.token_hex(16)}")
+    try:
+        _import(modules)
+        ray_ids.check()
+        gc.collect()
+        gc.freeze()  # a collector that looks at an object writes to it, and copies share what neither has written to
+        _fork(f"turngrid-{secrets.token_hex(16)}")
+    except Exception as error:  # noqa: BLE001 - no memory, no such sockets here, another Ray: its own start needs none of this
+        print(f"Ray starts its workers itself: {error!r}", file=sys.stderr, flush=True)
 
 
 def _import(modules: tuple[str, ...]) -> None:
