@@ -66,17 +66,23 @@ def test_a_worker_is_started_where_it_cannot_be_copied(tmp_path: Path) -> None:
     ]
 
 
-# One with a variable that libraries read when they are imported, and one of another job than the template's.
+# One with a variable that libraries read when they are imported, one of another job than the template's, one that is for any.
 OTHERS = """
 ask(env_vars={"RANK": "one", "OMP_NUM_THREADS": "3"})
 ask({"RAY_JOB_ID": "02000000"}, env_vars={"RANK": "two"})
+ask({"RAY_JOB_ID": "ffffffff"}, env_vars={"RANK": "any"})
 """
 
 
 def test_a_worker_that_its_imports_would_tell_apart_is_started_afresh(tmp_path: Path) -> None:
     started, begun, errors = told(tmp_path, OTHERS)
-    assert started == ["one", "two"], errors
-    assert begun == ["left", "one --number=1 fresh", "two --number=1 fresh"]
+    assert started == ["one", "two", "any"], errors
+    assert [line.split()[::2] for line in begun[1:]] == [
+        ["one", "fresh"],
+        ["two", "fresh"],
+        ["any", "copy"],
+        ["any", "fresh"],
+    ]
 
 
 FAILING = """

@@ -144,7 +144,7 @@ def _enter(request: dict[str, Any], files: list[int]) -> None:
 
 
 def _tell_when_connected(asking: socket.socket) -> None:
-    worker = importlib.import_module("ray._private.worker")
+    worker: Any = importlib.import_module("ray._private.worker")
     connect = worker.connect
 
     def connect_and_tell(*arguments: Any, **settings: Any) -> None:

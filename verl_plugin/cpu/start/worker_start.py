@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 VARIABLE = "TURNGRID_TEMPLATE"  # the name of the template's socket
-JOB = "01000000"  # a run's Ray has one job
+JOB, ANY_JOB = "01000000", "ffffffff"  # a run's Ray has one job; workers that it starts ahead are for any
 READ_LATE = {
     "WORLD_SIZE",
     "RANK",
@@ -63,7 +63,9 @@ def _request(arguments: list[str]) -> dict[str, object] | None:
     python = shlex.split(context.get("py_executable") or "") or [sys.executable]
     if known.language != "PYTHON" or python != [sys.executable] or context.get("command_prefix"):
         return None
-    if command[0].startswith("-") or os.environ.get("RAY_JOB_ID", JOB) != JOB or _read_at_once(variables):
+    if os.environ.get("RAY_JOB_ID", JOB) not in (JOB, ANY_JOB):
+        return None
+    if command[0].startswith("-") or _read_at_once(variables):
         return None
     oom_score_adj = Path("/proc/self/oom_score_adj").read_text()
     asked = {"folder": os.getcwd(), "variables": dict(os.environ), "oom_score_adj": oom_score_adj}
