@@ -21,8 +21,8 @@ def main(config_file: Path) -> None:
     config = OmegaConf.load(config_file)
     assert isinstance(config, DictConfig)
     vllm_cpu.settle(config)
-    quick_start.leave_template(config)
-    start_watchdog.begin(config.cluster.start_deadline_s)
+    with start_watchdog.begin(config.cluster.start_deadline_s):
+        quick_start.leave_template(config)
     quick_start.begin(config)  # before verl's imports, where no template has made them
     from verl_plugin.training.task import train
 

@@ -3,18 +3,37 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 EXIT_CODE = 3
 
 _timer: threading.Timer | None = None
 
 
-def begin(seconds: float) -> None:
-    """From now on, ``step_began`` must be called within ``seconds``, or this process ends with ``EXIT_CODE``."""
+@contextmanager
+def begin(seconds: float) -> Iterator[None]:
+    """From now on, ``step_began`` must be called within ``seconds``, or this process ends with ``EXIT_CODE``.
+
+    Inside the block by a signal, for that is where the process leaves a copy of itself, and a copy of one with two threads may
+    hang; then by a thread, since a signal waits for Python, which may wait for Ray.
+    """
+    signal.signal(signal.SIGALRM, lambda *_: _give_up(seconds))
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        left, _ = signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    _begin_thread(seconds, left)
+
+
+def _begin_thread(seconds: float, left: float) -> None:
     global _timer
-    _timer = threading.Timer(seconds, _give_up, [seconds])
+    _timer = threading.Timer(left, _give_up, [seconds])
     _timer.daemon = True
     _timer.start()
 

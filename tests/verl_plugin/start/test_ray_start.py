@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from omegaconf import OmegaConf
@@ -73,36 +75,55 @@ def test_it_gives_up_in_the_end_and_on_anything_else_at_once(message: str, attem
         slow.end()
 
 
+BULBS = "import numpy, ray\n@ray.remote\nclass Bulb:\n    pass\n"  # its id is drawn when it is imported, as with verl's
 SMALL = """
 import os, sys
 from verl_plugin.cpu.start import template
-template.leave(("ray",))
+template.leave(("bulbs",))
 (waiting,) = map(int, open(f"/proc/self/task/{os.getpid()}/children").read().split())
 import benchmarks.ray_on_cpu, psutil, ray
+from concurrent.futures import ThreadPoolExecutor
 from omegaconf import OmegaConf
 from verl_plugin.cpu.start.ray_start import ray_settings, start_ray
 
 class Lamp:
     def lit(self):
         import os
-        return os.environ["LAMP"], os.getppid(), os.getcwd()
+        return os.environ["WG_PREFIX"], os.getppid(), os.getcwd(), open("/proc/self/oom_score_adj").read()
 
+    def kept(self, what):
+        \"\"\"An object that another thread puts, what this actor then reads, and random numbers.\"\"\"
+        with ThreadPoolExecutor(1) as thread:
+            put = thread.submit(ray.put, what).result()
+            other = thread.submit(ray.ActorClassID.from_random).result()
+        return put.hex(), ray.get(put)[0], ray.ActorClassID.from_random().hex(), other.hex(), np.random.random()
+
+import numpy as np
 asked = {"address": "local", "num_cpus": 1, "object_store_memory": 80_000_000, "include_dashboard": False}
 start_ray(ray_settings(OmegaConf.create({"ray_kwargs": {"ray_init": asked}}), sys.executable))
 again = {"num_cpus": 0, "max_restarts": 1, "max_task_retries": 1}
-lamps = [ray.remote(Lamp).options(**again, runtime_env={"env_vars": {"LAMP": word}}).remote() for word in ("on", "off")]
+lamps = [ray.remote(Lamp).options(**again, runtime_env={"env_vars": {"WG_PREFIX": w}}).remote() for w in ("on", "off")]
 lit = ray.get([lamp.lit.remote() for lamp in lamps])
+kept = ray.get([lamp.kept.remote([word] * 300_000) for lamp, word in zip(lamps, ("a", "b"))])
+apart = [len(set(pair)) for pair in zip(*kept)], [read for _, read, *_ in kept]
 ray.kill(lamps[0], no_restart=False)
 lit.append(ray.get(lamps[0].lit.remote()))
 started = psutil.Process().children(recursive=True)
 ours = [" ".join(process.cmdline()) for process in started if process.status() != psutil.STATUS_ZOMBIE]
 ray.shutdown()
-print([word for word, parent, folder in lit if (parent, folder) == (waiting, os.getcwd())])
+print(*apart)
+print([word for word, parent, folder, score in lit if (parent, folder, int(score)) == (waiting, os.getcwd(), 1000)])
 print([name for name in ("monitor.py", "dashboard.py", "log_monitor.py") if any(f"/{name} " in line for line in ours)])
 """
 
 
-def test_rays_own_processes_that_are_of_use_and_no_others() -> None:
-    """And its workers are copies of the template, each with its own environment; one that died, again."""
-    done = subprocess.run([sys.executable, "-c", SMALL], check=False, capture_output=True, text=True, timeout=300)
-    assert done.stdout.splitlines()[-2:] == ["['on', 'off', 'on']", "['log_monitor.py']"], done.stderr
+def test_rays_own_processes_that_are_of_use_and_no_others(tmp_path: Path) -> None:
+    """And its workers are copies of the template, each with its own environment and ids; one that died, again."""
+    (tmp_path / "bulbs.py").write_text(BULBS, encoding="utf-8")
+    path = {**os.environ, "PYTHONPATH": f"{tmp_path}:{Path(__file__).parents[3]}"}
+    done = subprocess.run(
+        [sys.executable, "-c", SMALL], check=False, env=path, capture_output=True, text=True, timeout=300
+    )
+    apart, *rest = done.stdout.splitlines()[-3:]
+    assert apart == "[2, 2, 2, 2, 2] ['a', 'b']", done.stderr
+    assert rest == ["['on', 'off', 'on']", "['log_monitor.py']"], done.stderr

@@ -2,48 +2,150 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
-# A worker whose copy fails, one for another Python, one after the template's end, and one where there never was any.
-ASK = """
+import pytest
+
+BEGIN = """
 import json, os, signal, subprocess, sys
 from pathlib import Path
 from verl_plugin.cpu.start import template, worker_start
 
-def ask(**context):
+def ask(variables={}, **context):
     asked = f"--serialized-runtime-env-context={json.dumps(context)}"
-    command = [sys.executable, worker_start.__file__, asked, "--language=PYTHON", "worker.py", "--number=1"]
-    print(subprocess.run(command, capture_output=True, text=True, check=True).stdout, end="", flush=True)
+    command = [sys.executable, worker_start.__file__, asked, "--language=PYTHON", str(Path("worker.py").resolve()), "--number=1"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | variables)
+    print(done.stdout, end="", flush=True)
+    print(done.stderr, end="", flush=True, file=sys.stderr)
 
+template.PATIENCE_S = 1
 template.leave(("ray._private.worker",))
+print("left", file=open("begun", "a"))
 (waiting,) = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
-ask(env_vars={"LAMP": "one"})
-ask(env_vars={"LAMP": "two"}, py_executable=f"{sys.executable} -B")
-os.kill(int(waiting), signal.SIGKILL)
-ask(env_vars={"LAMP": "three"})
-del os.environ[worker_start.VARIABLE]
-ask(env_vars={"LAMP": "four"})
 """
 WORKER = """
-import os, sys
+import os, sys, time
 with open("begun", "a") as file:
-    print(os.environ["LAMP"], *sys.argv[1:], "copy" if "verl_plugin" in sys.modules else "fresh", file=file)
-if "verl_plugin" in sys.modules:
-    raise SystemExit(0)  # before Ray has heard of it
-print(os.environ["LAMP"])
+    print(os.environ["RANK"], *sys.argv[1:], "copy" if "verl_plugin" in sys.modules else "fresh", file=file)
+if "verl_plugin" in sys.modules:  # and Ray has not heard of it
+    exec(os.environ.get("WG_PREFIX", "raise SystemExit(0)"))
+print(os.environ["RANK"])
+"""
+
+
+def told(folder: Path, asked: str) -> tuple[list[str], list[str], str]:
+    """What the workers say that Ray has started, which began, and what is on stderr."""
+    (folder / "worker.py").write_text(WORKER, encoding="utf-8")
+    variables = {"PYTHONPATH": str(Path(__file__).parents[3]), "PATH": "/usr/bin:/bin"}
+    code = [sys.executable, "-c", BEGIN + asked]
+    done = subprocess.run(code, check=False, cwd=folder, env=variables, capture_output=True, text=True, timeout=120)
+    return done.stdout.split(), (folder / "begun").read_text().splitlines(), done.stderr
+
+
+# A worker whose copy fails, one for another Python, one after the template's end, and one where there never was any.
+KINDS = """
+ask(env_vars={"RANK": "one"})
+ask(env_vars={"RANK": "two"}, py_executable=f"{sys.executable} -B")
+os.kill(int(waiting), signal.SIGKILL)
+ask(env_vars={"RANK": "three"})
+del os.environ[worker_start.VARIABLE]
+ask(env_vars={"RANK": "four"})
 """
 
 
 def test_a_worker_is_started_where_it_cannot_be_copied(tmp_path: Path) -> None:
-    (tmp_path / "worker.py").write_text(WORKER, encoding="utf-8")
-    path = {"PYTHONPATH": str(Path(__file__).parents[3]), "PATH": "/usr/bin:/bin"}
-    done = subprocess.run(
-        [sys.executable, "-c", ASK], check=False, cwd=tmp_path, env=path, capture_output=True, text=True
-    )
-    assert done.stdout.split() == ["one", "two", "three", "four"], done.stderr
-    begun = (tmp_path / "begun").read_text().splitlines()
-    assert begun == [f"one --number=1 {kind}" for kind in ("copy", "fresh")] + [
-        f"{lamp} --number=1 fresh" for lamp in ("two", "three", "four")
+    started, begun, errors = told(tmp_path, KINDS)
+    assert started == ["one", "two", "three", "four"], errors
+    assert begun == [
+        "left",
+        *[f"one --number=1 {kind}" for kind in ("copy", "fresh")],
+        *[f"{rank} --number=1 fresh" for rank in ("two", "three", "four")],
     ]
+
+
+# One with a variable that libraries read when they are imported, and one of another job than the template's.
+OTHERS = """
+ask(env_vars={"RANK": "one", "OMP_NUM_THREADS": "3"})
+ask({"RAY_JOB_ID": "02000000"}, env_vars={"RANK": "two"})
+"""
+
+
+def test_a_worker_that_its_imports_would_tell_apart_is_started_afresh(tmp_path: Path) -> None:
+    started, begun, errors = told(tmp_path, OTHERS)
+    assert started == ["one", "two"], errors
+    assert begun == ["left", "one --number=1 fresh", "two --number=1 fresh"]
+
+
+FAILING = """
+ask(env_vars={"RANK": "one", "WG_PREFIX": "time.sleep(60)"})
+ask(env_vars={"RANK": "two", "WG_PREFIX": "raise KeyError('lost')"})
+ask(env_vars={"RANK": "three", "WG_PREFIX": "sys.exit('a last word')"})
+"""
+
+
+def test_a_copy_that_hangs_is_killed_and_one_that_fails_says_why(tmp_path: Path) -> None:
+    started, begun, errors = told(tmp_path, FAILING)
+    assert started == ["one", "two", "three"], errors
+    assert [line.split()[-1] for line in begun] == ["left", *["copy", "fresh"] * 3]
+    assert "KeyError: 'lost'" in errors and "a last word\n" in errors
+
+
+GONE = """
+request = {"folder": "/gone", "variables": {}, "oom_score_adj": "0", "of_runtime_env": {}, "arguments": ["worker.py"]}
+print(worker_start._accepted(os.environ[worker_start.VARIABLE], json.dumps(request).encode()))
+Path("removed").mkdir()
+os.chdir("removed")
+os.rmdir("../removed")
+print(subprocess.run([sys.executable, worker_start.__file__, "--language=PYTHON", "x.py"], capture_output=True).returncode)
+print(len(Path(f"/proc/{waiting}/task/{waiting}/children").read_text()))
+"""
+
+
+def test_a_copy_whose_folder_is_gone_ends_and_is_no_second_driver(tmp_path: Path) -> None:
+    started, begun, errors = told(tmp_path, GONE)
+    assert started == ["False", "2", "0"], "Python's code for a file that is not there; no child is left: " + errors
+    assert begun == ["left"]
+    assert "No such file or directory: '/gone'" in errors
+
+
+ANOTHER_USER = """
+os.seteuid(65534)
+try:
+    print(worker_start._accepted(os.environ[worker_start.VARIABLE], b"{}"))
+except ConnectionError:
+    print("refused")
+os.seteuid(0)
+with template.socket.socket(template.socket.AF_UNIX) as listener:
+    listener.bind("\\0another's")
+    os.seteuid(65534)
+    listener.listen()
+    os.seteuid(0)
+    print(worker_start._accepted("another's", b"{}"))
+ask(env_vars={"RANK": "one"})
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else for a while")
+def test_other_users_are_not_answered_nor_asked(tmp_path: Path) -> None:
+    started, begun, errors = told(tmp_path, ANOTHER_USER)
+    assert started == ["False", "False", "one"], errors
+    assert begun == ["left", "one --number=1 copy", "one --number=1 fresh"], "the template still answers"
+
+
+DRAWN = """
+import os, sys
+from verl_plugin.cpu.start import template, worker_start
+template.leave(("drawing",))
+print(worker_start.VARIABLE in os.environ, Path.read_text(Path(f"/proc/self/task/{os.getpid()}/children")).split())
+"""
+
+
+def test_there_is_no_template_where_an_id_has_been_drawn(tmp_path: Path) -> None:
+    (tmp_path / "drawing.py").write_text("import ray\nray.ActorClassID.from_random()\n", encoding="utf-8")
+    variables = {"PYTHONPATH": f"{tmp_path}:{Path(__file__).parents[3]}", "PATH": "/usr/bin:/bin"}
+    code = [sys.executable, "-c", "from pathlib import Path" + DRAWN]
+    done = subprocess.run(code, check=False, env=variables, capture_output=True, text=True, timeout=120)
+    assert done.stdout.split() == ["False", "[]"], done.stderr
