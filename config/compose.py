@@ -66,16 +66,17 @@ def packages(overrides: Sequence[Override], config_dir: str | None) -> list[str]
 
 
 def search_path(folders: Sequence[str]) -> tuple[str, ...]:
-    """The override that shows them, folders or places such as ``pkg://a``, to Hydra, after our own ``conf/``."""
-    places = (folder if "://" in folder else f"file://{folder}" for folder in folders)
-    quoted = ["'{}'".format(place.replace("'", r"\'")) for place in places]
-    return (f"{given.SEARCHPATH}=[{','.join(quoted)}]",) if folders else ()
+    """The override that shows them, folders or places such as ``pkg://a``, to Hydra, after our own ``conf/``. One for all:
+    of several, Hydra follows the first alone."""
+    places = dict.fromkeys(folder if "://" in folder else f"file://{folder}" for folder in folders)
+    return (f"{given.SEARCHPATH}=[{','.join(map(given.quoted, places))}]",) if folders else ()
 
 
 def _explained(overrides: Sequence[str], config_dir: str | None) -> DictConfig:
     parsed = given.refuse_at_sight(overrides, elsewhere=bool(config_dir))
-    extra = search_path([*([config_dir] if config_dir else []), *packages(parsed, config_dir)])
-    options, singles = _divided(parsed)
+    own = [*([config_dir] if config_dir else []), *given.places(parsed)]
+    extra = search_path([*own, *packages(parsed, config_dir)])
+    options, singles = _divided([override for override in parsed if not given.names_places(override)])
     options = (*extra, *options)
     try:
         return _typed(options, singles)

@@ -8,7 +8,7 @@ from functools import cache
 
 from hydra.core.config_store import ConfigStore
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import Override, RangeSweep
+from hydra.core.override_parser.types import Override, Quote, QuotedString, RangeSweep
 from hydra.errors import MissingConfigException, OverrideParseException
 from omegaconf import DictConfig, OmegaConf
 
@@ -74,6 +74,26 @@ def typed(override: Override) -> str:
 def search_paths(overrides: Sequence[str]) -> list[str]:
     """Those that name folders of options, as they were typed."""
     return [text for text in overrides if text.lstrip("+").startswith(f"{SEARCHPATH}=")]
+
+
+def places(overrides: Iterable[Override]) -> list[str]:
+    """The folders of options that they name. Raises: ConfigError: one names no list of them."""
+    found: list[str] = []
+    for override in overrides:
+        if names_places(override) and (value := override.value()) is not None:
+            if not isinstance(value, list) or not all(isinstance(place, str) for place in value):
+                raise ConfigError(f"{typed(override)} must be a list of strings, as in {SEARCHPATH}=[file:///FOLDER]")
+            found += map(str, value)
+    return found
+
+
+def names_places(override: Override) -> bool:
+    return override.key_or_group == SEARCHPATH and not override.is_delete()
+
+
+def quoted(text: str) -> str:
+    """A value that is read as exactly these letters."""
+    return QuotedString(text, Quote.single).with_quotes()
 
 
 @cache

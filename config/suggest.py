@@ -85,18 +85,20 @@ def wrong_option(override: Override) -> str | None:
     if group == "model" and "/" in wrong:
         return f"unknown option model={wrong}; a folder or a name of the Hugging Face hub is model.path={wrong}"
     if why := _not_here(group, wrong):
-        return f"unknown option {group}={wrong}: {why}"
+        return f"unknown option {group}={wrong}: {why} (choices of {group}: {', '.join(options)})"
     return f"unknown option {group}={wrong}{meant(wrong, options, f'{group}=')} (choices: {', '.join(options) or 'none yet'})"
 
 
 def _not_here(group: str, name: str) -> str | None:
-    """Of a method: in which other slot it is, or why it is in none."""
-    slots = ("algo", *SLOTS)
+    """Of a method: in which other slot it is, and what is named after it in its own, or why it is in none."""
+    slots, options = ("algo", *SLOTS), all_options()
     if group not in slots:
         return None
-    found = [slot for slot in slots if name in all_options()[slot]]
-    choices = [f"{slot}={name}" if slot in (*ONE, "algo") else f"{slot}=[{name}]" for slot in found]
-    return f"choose {' or '.join(choices)}" if choices else NOT_OFFERED.get(name.lower().replace("-", "_"))
+    found = [(slot, name) for slot in slots if name in options[slot]]
+    if not found:
+        return NOT_OFFERED.get(name.lower().replace("-", "_"))
+    named = [*((group, other) for other in options[group] if name in other), *found]
+    return "choose " + " or ".join(f"{slot}={it}" if slot in (*ONE, "algo") else f"{slot}=[{it}]" for slot, it in named)
 
 
 def wrong_key(override: Override, tree: DictConfig) -> str | None:

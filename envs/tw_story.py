@@ -81,7 +81,8 @@ class Story:
         list[FrotzEnv]
     ] = []  # interpreters without a story: what each further one takes is never given back
 
-    def __init__(self, path: str, seed: int) -> None:
+    def __init__(self, task: TaskRef, seed: int) -> None:
+        self._key, path = (task.sha256, seed), accepted(task)
         self._game = self._idle.pop() if self._idle else _interpreter(path)
         weakref.finalize(self, self._idle.append, self._game).atexit = False
         next_story(self._game, path)
@@ -91,8 +92,8 @@ class Story:
     @classmethod
     def of(cls, task: TaskRef, seed: int) -> Story:
         """Raises: EnvError, as ``accepted``."""
-        story = cls._open.get((task.sha256, seed)) or cls(accepted(task), seed)
-        cls._open[task.sha256, seed] = story
+        story = cls._open.get((task.sha256, seed)) or cls(task, seed)
+        cls._open[story._key] = story
         return story
 
     def _started(self) -> tuple[Any, Told]:
@@ -102,7 +103,16 @@ class Story:
         return self._state, Told(opening, asked[0].inventory)
 
     def step(self, state: Any, command: str) -> tuple[Any, Told]:
-        """The state after a command in this one, and what it printed."""
+        """The state after a command in this one, and what it printed. Where that fails, the story's other episodes go on, and new ones
+        get another story."""
+        try:
+            return self._step(state, command)
+        except BaseException:
+            self._state = None  # the interpreter may be anywhere
+            self._open.pop(self._key, None)
+            raise
+
+    def _step(self, state: Any, command: str) -> tuple[Any, Told]:
         if state is not self._state:
             self._game.set_state(state)
         told = Told.of(self._game.step(command)[0])

@@ -233,7 +233,10 @@ def composed(run: Path) -> dict[str, Any]:
         ValueError: it cannot be read.
     """
     config = run / "config.yaml"
-    return (yaml.load(config.read_text(encoding="utf-8"), Loader=LOADER) if config.exists() else None) or {}
+    try:
+        return (yaml.load(config.read_text(encoding="utf-8"), Loader=LOADER) if config.exists() else None) or {}
+    except yaml.YAMLError as error:
+        raise ValueError(f"{config} is no YAML") from error
 
 
 def put_aside(path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import time
@@ -93,10 +92,10 @@ class Judge:
         try:
             place, limit = f"{url.rstrip('/')}/chat/completions", self.settings.timeout_s
             reply = httpx.post(place, json=body, headers=headers, timeout=limit)
-            if reply.is_error:
+            if not reply.is_success:  # a redirection too, which is not followed
                 raise JudgeError(f"the judge at turn_reward.url={url} answered {reply.status_code}")
             return reply.json()
-        except (httpx.HTTPError, httpx.InvalidURL, json.JSONDecodeError) as error:
+        except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
             raise JudgeError(f"the judge at turn_reward.url={url} did not answer: {error}") from error
 
 

@@ -13,7 +13,7 @@ def estimators(module: ModuleType) -> None:
 
 
 def gae(module: ModuleType) -> None:
-    of_actions = importlib.import_module("verl_plugin.training.estimators").gae_of_actions
+    of_actions = importlib.import_module("verl_plugin.training.gae").gae_of_actions
     module.compute_gae_advantage_return = of_actions(module.compute_gae_advantage_return)  # type: ignore[attr-defined]
 
 

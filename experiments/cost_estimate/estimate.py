@@ -76,9 +76,8 @@ def _calibrating(config: DictConfig) -> str:
     wanted, part = needs(less), allocate_budget(less)
     parts = [f"{part.demonstrations} demonstrations and SFT"] if part.demonstrations else []
     parts += [f"{part.steps} RL steps of {part.episodes_per_step} episodes"] if part.steps else []
-    games = (
-        f"; {wanted.to_make} games are made before, TextWorld's in a second of a core each" if wanted.to_make else ""
-    )
+    each = f"one of TextWorld's w2-o3-q4 in {duration.GAME_CORE_SECONDS} s of a core"
+    games = f"; {wanted.to_make} games of {config.env.name} are made first, {each}" if wanted.to_make else ""
     return (
         "no run of this kind was measured on this machine: a short one is made now, once, with "
         f"{', '.join(parts)}, and {wanted.samples} test episodes of each of {wanted.models} models; with model=tiny that takes about 2 "

@@ -18,6 +18,7 @@ from experiments.credit_quality.truth import without_noise
 LABELS = {"gradient": "cosine with the true policy gradient", "adam": "the same, with Adam's scaling"}
 ALL = {name: measure.label for name, measure in MEASURES.items()} | LABELS
 NOISE = {name: measure.noise for name, measure in MEASURES.items()} | dict.fromkeys(LABELS, 0.0)
+BEST = {name: measure.best for name, measure in MEASURES.items()} | dict.fromkeys(LABELS, 1.0)
 PARTS = 4  # of the continuations
 EPSILON = 1e-4  # of the mean scale: coordinates that the truth hardly moves do not decide
 

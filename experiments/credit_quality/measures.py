@@ -24,7 +24,7 @@ class Measure:
     label: str
     of: Callable[[Sums], np.ndarray]
     noise: float
-    best: float | None
+    best: float
 
 
 def task_sums(truth: Truth, credit: np.ndarray, without: np.ndarray | None = None) -> dict[str, np.ndarray]:

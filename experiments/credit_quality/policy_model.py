@@ -43,6 +43,7 @@ class PolicyModel:
             first += len(logprobs)
             found = [self._gradient(logprobs, part) for part in parts]
             total += torch.as_tensor(shares, dtype=torch.float32) @ torch.stack(found) if found else 0
+            del logprobs  # and its graph, before the next row's is made
         return total.numpy()
 
     def _gradient(self, logprobs: Tensor, credit: np.ndarray) -> Tensor:

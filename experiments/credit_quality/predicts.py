@@ -8,8 +8,8 @@ RESULTS  results.json of python -m experiments.credit_quality
 RUN      folders of finished runs with budget=rl_only, methods chosen by algo= (and algo.state) alone: several seeds of every method, on
          the model and task that were rated; or one file, in which keep= has put what they gained
 
-Prints two outcomes of each method, the gain in success on the test games and the mean success of the training steps, in points, and the
-rank correlation of every measure with each."""
+Prints two outcomes of each method, the gain in success on the test games and the mean success of the training steps, in points, and for
+every measure the rank correlation of each with how near a method is to what the truth is rated."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ import numpy as np
 from omegaconf import OmegaConf
 
 from envs.whole import write_whole
+from experiments.credit_quality.gradients import BEST
 from experiments.credit_quality.intervals import LEVEL, Interval
 from experiments.credit_quality.results import Results, shown, table
 from experiments.evaluation.result import RunResult
@@ -31,6 +32,7 @@ from records.metrics import read_metrics
 from records.process.exit_codes import Refusal, answered, own_words, say
 
 FEWEST = 4  # methods: fewer have no interval
+ABOUT = "about"  # in a kept file: the environment, the task and the policy
 METRICS, TRAINED = "rl/metrics.jsonl", "success/train"
 GAIN, MEAN = "gain", "mean success of the steps"
 Gains = Mapping[str, Mapping[int, float]]  # by method and seed, shares
@@ -56,10 +58,11 @@ def _run(arguments: list[str]) -> int:
         raise Refusal(
             "name the results of a rating, then run folders, or one file of what they gained; keep=FILE is all else"
         )
-    ratings, paths = _results(Path(words[0])), [Path(word) for word in words[1:]]
-    found = read_gains(paths[0]) if paths[0].is_file() else gains_of(paths, _rated(ratings))
+    ratings = _results(Path(words[0]))
+    found = _gains([Path(word) for word in words[1:]], _rated(ratings))
     if options.keep:
-        write_whole(Path(options.keep), json.dumps(found, indent=1, sort_keys=True) + "\n")
+        kept = {ABOUT: _rated(ratings), **found}
+        write_whole(Path(options.keep), json.dumps(kept, indent=1, sort_keys=True) + "\n")
     known = ratings.methods["r"]
     if left := sorted(found[GAIN].keys() - known.keys()):
         say(f"not rated in {words[0]}, so left out: {', '.join(left)}")
@@ -73,20 +76,41 @@ def _run(arguments: list[str]) -> int:
 def _results(file: Path) -> Results:
     if not file.is_file():
         raise Refusal(f"{file} is no file: name the results.json of a rating")
-    return Results.read(file)
+    try:
+        return Results.read(file)
+    except (ValueError, KeyError, TypeError) as error:
+        raise Refusal(f"{file} is no results.json of a rating") from error
 
 
 def _rated(ratings: Results) -> tuple[str, str, str]:
     return ratings.about["env"], ratings.about["task"], ratings.about["policy"]
 
 
-def read_gains(file: Path) -> Outcomes:
-    """As ``gains_of``, from the file that ``keep=`` made."""
-    data = json.loads(file.read_text(encoding="utf-8"))
-    return {
-        outcome: {name: {int(seed): value for seed, value in own.items()} for name, own in gains.items()}
-        for outcome, gains in data.items()
-    }
+def _gains(paths: Sequence[Path], rated: tuple[str, str, str]) -> Outcomes:
+    if not paths[0].is_file():
+        return gains_of(paths, rated)
+    if len(paths) > 1:
+        raise Refusal(f"{paths[1]}: beside {paths[0]}, a file of what runs gained, nothing more is read")
+    about, found = read_gains(paths[0])
+    _refuse_others(paths[0], about, rated)
+    return found
+
+
+def read_gains(file: Path) -> tuple[tuple[str, ...], Outcomes]:
+    """(environment, task, policy) and what ``gains_of`` found, from the file that ``keep=`` made. Raises: Refusal: it made none."""
+    try:
+        data = json.loads(file.read_text(encoding="utf-8"))
+        return tuple(data[ABOUT]), {
+            outcome: {name: {int(seed): value for seed, value in own.items()} for name, own in data[outcome].items()}
+            for outcome in (GAIN, MEAN)
+        }
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise Refusal(f"{file} is no file that keep= has made: name it, or folders of runs") from error
+
+
+def _refuse_others(what: Path, own: tuple[str, ...], rated: tuple[str, str, str]) -> None:
+    if own != rated:
+        raise Refusal(f"{what} is of {', '.join(own)}, and rated was {', '.join(rated)}")
 
 
 def gains_of(runs: Sequence[Path], rated: tuple[str, str, str]) -> Outcomes:
@@ -113,8 +137,7 @@ def _gain(run: Path, rated: tuple[str, str, str]) -> tuple[str, int, float]:
     if not (result and base and rl) or result.stage("sft"):
         raise Refusal(f"{run} is no finished run of RL alone")
     config = OmegaConf.load(run / "config.yaml")
-    if (own := (config.env.name, config.env.task, f"base {config.model.name}")) != rated:
-        raise Refusal(f"{run} is of {', '.join(own)}, and rated was {', '.join(rated)}")
+    _refuse_others(run, (config.env.name, config.env.task, f"base {config.model.name}"), rated)
     state = config.algo.get("state") or "observation"
     return (
         config.algo.name + (f":state={state}" if state != "observation" else ""),
@@ -147,13 +170,15 @@ def rank_correlation(ratings: Sequence[float], gains: Sequence[float]) -> Interv
 
 
 def predicted(ratings: Results, gains: Gains) -> dict[str, Interval]:
-    """{measure: its rank correlation with the mean over seeds}, over the methods that the measure is defined for."""
+    """{measure: the rank correlation of how near a method is to the truth with the mean over seeds}, over the methods that the measure
+    is defined for."""
     mean = {name: float(np.mean(list(seeds.values()))) for name, seeds in gains.items()}
     found = {}
     for measure, row in ratings.methods.items():
         known = [name for name in mean if np.isfinite(row[name].estimate)]
         if len(known) >= FEWEST:
-            found[measure] = rank_correlation([row[name].estimate for name in known], [mean[name] for name in known])
+            near = [-abs(row[name].estimate - BEST[measure]) for name in known]
+            found[measure] = rank_correlation(near, [mean[name] for name in known])
     return found
 
 

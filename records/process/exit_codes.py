@@ -57,7 +57,7 @@ def own_words(arguments: Sequence[str], options: Any, error: type[Refusal]) -> t
             if value not in ("true", "false"):
                 raise error(f"{key}={value} must be true or false")
             setattr(options, key, value == "true")
-        elif number and not (value.isdigit() and int(value) >= 1):
+        elif number and not (value.isdecimal() and int(value) >= 1):
             raise error(f"{key}={value} must be a number of 1 or more")
         else:
             setattr(options, key, int(value) if number else value)

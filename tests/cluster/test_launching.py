@@ -118,6 +118,13 @@ def test_a_run_is_told_by_what_the_others_have_not() -> None:
     assert named.what == ["algo=ppo"]
 
 
+def test_a_name_is_what_was_typed_whatever_signs_it_has() -> None:
+    grid = [["credit=[gigpo]", "seed=1"], ["credit=[hgpo]", "seed=1"], [r"env.kwargs={a:'it\'s ${seed}'}", "seed=1"]]
+    named = [run.overrides[-1] for run in launching.runs_of(grid, 0, "now")]
+    with composer() as composed:
+        assert [composed([name]).tracking.run_name for name in named] == [first for first, _ in grid]
+
+
 def test_each_run_has_gpus_of_its_own(configs: dict[str, DictConfig], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "gpus", lambda: 5)  # this machine may have none
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)

@@ -3,6 +3,8 @@
 import gc
 from ctypes import c_int
 
+import pytest
+
 from envs.tw_env import TextWorldEnv
 from envs.tw_story import Story
 
@@ -62,6 +64,63 @@ def test_an_interpreter_that_stops_is_started_again_for_the_others(custom_games)
     assert "halted" in stopped.step("look").observation.text
     assert other.step("look").observation == seen.observation
     assert other.step("inventory").valid
+
+
+def test_a_step_that_fails_is_the_failing_episodes_alone(custom_games, monkeypatch):
+    """The interpreter has moved on by then: what else was to be played from the same state still is, and whoever comes next gets
+    another story."""
+    task = custom_games[0]
+    failing, other, later = (TextWorldEnv() for _ in range(3))
+    for env in (failing, other):
+        env.reset(task, task.seed)
+    story, plan = other._game._story, commands(task, ())
+    step = story._game.step
+
+    def fails(command):
+        step(command)
+        raise OSError("as the interpreter's library may")
+
+    with monkeypatch.context() as patched, pytest.raises(OSError):
+        patched.setattr(story._game, "step", fails)
+        failing.step(plan[0])
+    reset, *told = alone(task, ())
+    assert [texts(other.step(command)) for command in plan] == told
+    assert texts(later.reset(task, task.seed)) == reset
+    assert later._game._story is not story
+    assert [texts(later.step(command)) for command in plan] == told
+
+
+def test_a_saved_episode_goes_on_from_there_wherever_others_have_brought_the_interpreter(custom_games):
+    task = custom_games[0]
+    env, other = TextWorldEnv(), TextWorldEnv()
+    for one in (env, other):
+        one.reset(task, task.seed)
+    first, *rest = commands(task, HABITS[1])
+    other.step(first)
+    env.step(first)
+    saved, after = env.saved(), [texts(env.step(command)) for command in rest]
+    for command in rest:
+        other.step(command)
+        env.restore(saved)
+        assert texts(env.step(rest[0])) == after[0]
+    assert [texts(env.step(command)) for command in rest[1:]] == after[1:]
+
+
+def test_the_random_numbers_of_an_episode_are_its_own(custom_games):
+    """These games' texts draw none: the interpreter is moved on by hand, as a draw in another episode would."""
+    env, other = TextWorldEnv(), TextWorldEnv()
+    for one in (env, other):
+        one.reset(custom_games[0], 1)
+    env.step("look")
+    game, own = env._game._story._game, env._game.state[7]
+    game.frotz_lib.setRng(4321, 0, 7)
+    other._game.state = game.get_state()
+    other.step("look")
+    assert other._game.state[7] != own
+    env.step("look")
+    assert env._game.state[7] == own
+    other.step("look")
+    assert other._game.state[7] == (4321, 0, 7)
 
 
 def test_interpreters_of_games_that_nobody_plays_are_used_again(custom_games):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,9 @@ from finished_run import ONE_OF_TWO
 
 from experiments.credit_quality.intervals import Interval
 from experiments.credit_quality.predicts import (
+    ABOUT,
     GAIN,
+    MEAN,
     METRICS,
     TRAINED,
     main,
@@ -90,6 +94,14 @@ def test_one_seed_has_no_bounds(tmp_path: Path) -> None:
     assert predicted(table, gains)["r"].estimate == pytest.approx(0.9)
 
 
+def test_a_measure_whose_truth_is_0_predicts_by_its_distance_from_it(tmp_path: Path) -> None:
+    table = Results.read(results(tmp_path))
+    bias = {"graft": 0.0, "salt": -0.1, "grpo": 0.2, "gigpo": -0.3, "hgpo": 0.4}  # as the methods won
+    rated = replace(table, methods={"bias": {name: Interval(value, value, value) for name, value in bias.items()}})
+    gains = {name: {0: won / 200 - 0.5} for name, won in WON.items()}
+    assert predicted(rated, gains)["bias"].estimate == pytest.approx(1)
+
+
 @pytest.mark.parametrize(
     ("case", "words"),
     [
@@ -101,6 +113,10 @@ def test_one_seed_has_no_bounds(tmp_path: Path) -> None:
         ("twice", "another run with seed 1"),
         ("task", "is of textworld, w2-o3-q8, base tiny, and rated was textworld, w2-o3-q4, base tiny"),
         ("few", "takes 4 or more"),
+        ("no rating", "config.yaml is no results.json of a rating"),
+        ("no gains", "config.yaml is no file that keep= has made"),
+        ("other gains", "is of textworld, w2-o3-q4, base small, and rated was textworld, w2-o3-q4, base tiny"),
+        ("more", "nothing more is read"),
     ],
 )
 def test_what_cannot_be_compared_is_refused(
@@ -108,6 +124,8 @@ def test_what_cannot_be_compared_is_refused(
 ) -> None:
     rating, run = str(results(tmp_path)), finished(tmp_path, "grpo", 1, 100)
     (tmp_path / "empty").mkdir()
+    gains, config = tmp_path / "gains.json", f"{run}/config.yaml"
+    gains.write_text(json.dumps({ABOUT: ["textworld", "w2-o3-q4", "base small"], GAIN: {}, MEAN: {}}))
     given = {
         "nothing": [rating],
         "no file": ["there/is/none.json", run],
@@ -115,6 +133,10 @@ def test_what_cannot_be_compared_is_refused(
         "twice": [rating, run, run],
         "task": [rating, finished(tmp_path, "grpo", 1, 100, "w2-o3-q8")],
         "few": [rating, run],
+        "no rating": [config, run],
+        "no gains": [rating, config],
+        "other gains": [rating, str(gains)],
+        "more": [rating, str(gains), run],
         "sft": [rating, finished(tmp_path, "grpo", 2, 100, sft=True)],
         "model": [rating, finished(tmp_path, "grpo", 2, 100, model="smollm2_135m")],
     }

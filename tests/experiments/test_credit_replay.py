@@ -21,7 +21,7 @@ from experiments.credit_quality.game_tree import GameTree, NotReplayed
 from experiments.credit_quality.insight import Insight
 from experiments.credit_quality.measured_game import MeasuredGame, Measurement
 from experiments.credit_quality.model_rollouts import ModelRollouts
-from experiments.credit_quality.policy_model import PolicyModel, rows
+from experiments.credit_quality.policy_model import PolicyModel, factors, rows
 from experiments.credit_quality.prefixes import Prefix, keys, prefixes
 from experiments.credit_quality.results import true_advantages
 from experiments.credit_quality.run_critic import WEIGHTS, RunCritic, critic_file
@@ -168,6 +168,15 @@ def test_gradients_are_those_of_the_log_probabilities_that_were_sampled(
             parameter -= part.view_as(parameter)
     length = np.linalg.norm(found[1])
     assert changed == pytest.approx([found[0] @ found[1] / length, length], rel=0.02)
+
+
+def test_credit_has_as_many_parts_as_its_turns_differ() -> None:
+    turns = np.random.default_rng(0).standard_normal((9, 3))
+    credit = np.vstack([np.repeat(turns, 4, axis=1), np.zeros(12)])
+    shares, parts = factors(credit)
+    assert parts.shape == (3, 12) and np.allclose(shares @ parts, credit)
+    assert not shares[-1].any()  # a rounding error would have a direction
+    assert factors(np.zeros((2, 5)))[1].shape == (0, 5)
 
 
 def test_no_gradients_where_nobody_wants_them(model: PolicyModel, played: list[MeasuredGame]) -> None:

@@ -84,6 +84,13 @@ def test_a_wrong_path_gets_one_line(tmp_path: Path, make: str, message: str) -> 
     assert str(error.value).endswith(message)
 
 
+def test_a_config_that_is_no_yaml_gets_one_line(tmp_path: Path) -> None:
+    run = begin_run(tmp_path / "run", seed=3)
+    (run / "config.yaml").write_text("seed: [3")
+    with pytest.raises(ReportError, match=r"cannot be read: \S+/config.yaml is no YAML"):
+        subjects([run])
+
+
 def test_a_folder_that_only_holds_sweeps_names_one(tmp_path: Path) -> None:
     maker = SweepMaker(tmp_path / "runs")
     maker.not_started(0, algo="ppo")

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -174,7 +174,8 @@ def vllm_serve(model: Path, log: Path) -> Iterator[str]:
         assert server.poll() is None, log.read_text()[-3000:]
         yield f"http://127.0.0.1:{port}/v1"
     finally:
-        os.killpg(server.pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):  # it has ended, which the log above tells the reason of
+            os.killpg(server.pid, signal.SIGKILL)
         server.wait()
 
 

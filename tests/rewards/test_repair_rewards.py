@@ -61,7 +61,7 @@ class Server:
                 status, text = answer if isinstance(answer, tuple) else (200, json.dumps(answer))
                 self.send_response(status)
                 self.end_headers()
-                self.wfile.write(text.encode())
+                self.wfile.write(text if isinstance(text, bytes) else text.encode())
 
             def log_message(self, *_: object) -> None:
                 pass
@@ -128,13 +128,21 @@ def test_an_answer_that_is_no_score_is_an_error(server, text):
         judge(server).turn_rewards(changed(), False, 1.0)
 
 
-@pytest.mark.parametrize("answer", [{}, {"choices": []}, [1], (200, "not json"), (500, "broken"), (404, "")])
+@pytest.mark.parametrize(
+    "answer", [{}, {"choices": []}, [1], (200, "not json"), (200, b'"\xe9"'), (500, "broken"), (404, "")]
+)
 def test_a_broken_judge_is_an_error_that_names_the_setting(server, answer):
     server.answers = [answer]
     with pytest.raises(JudgeError, match=r"turn_reward\.url") as caught:
         judge(server).turn_rewards(changed(), False, 1.0)
     assert isinstance(caught.value, EnvError)  # the episode fails and is played again, or is not trained on
     assert "\n" not in str(caught.value)
+
+
+def test_a_redirection_is_told_by_its_number(server):
+    server.answers = [(307, "")]
+    with pytest.raises(JudgeError, match="answered 307"):
+        judge(server).turn_rewards(changed(), False, 1.0)
 
 
 def test_nobody_there_is_an_error(server):

@@ -101,6 +101,7 @@ def test_runs_of_a_grid_find_them_too(
     started: list[list[str]] = []
     monkeypatch.setattr(multirun, "_child", lambda arguments, variables: started.append(arguments[1:]) or 0)
     monkeypatch.setattr(sys, "argv", ["train"])
+    monkeypatch.setattr(multirun, "_failed", [])
     assert main(words) == 0
     assert [(run.budget.sft_share, run.seed) for run in map(compose, started)] == [(0.25, 0), (0.25, 1)]
     assert [run[-1] for run in started] == ["tracking.run_name='seed=0'", "tracking.run_name='seed=1'"]

@@ -15,8 +15,10 @@ from config.errors import ConfigError
 from envs import extensions, registry
 from envs.extensions import UnknownName
 from rewards.registry import reward
+from train.app import main
 from train.completion import settings
 from train.help import help_text
+from train.launch import multirun
 
 Offer = Callable[..., Path]
 
@@ -75,6 +77,24 @@ def test_options_are_found_and_nothing_is_imported(offer: Offer) -> None:
     }
     assert "hill" in suggest.all_options()["env"] and "hill" in settings.groups()["env"] and "| hill |" in help_text()
     assert "hill" not in sys.modules
+
+
+@pytest.mark.parametrize("place", ["--config-dir={}", "hydra.searchpath=[file://{}]"])
+def test_a_grid_finds_them_and_options_of_ones_own(
+    place: str, offer: Offer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    offer("hill", {"conf": "hill.conf"}, "recipe/hilly.yaml")
+    mine = tmp_path / "own" / "budget" / "mine.yaml"
+    mine.parent.mkdir(parents=True)
+    mine.write_text("# @package _global_\nbudget: {name: mine, sft_share: 0.25, rl_steps: 1}\n")
+    started: list[list[str]] = []
+    monkeypatch.setattr(multirun, "_child", lambda arguments, variables: started.append(arguments[1:]) or 0)
+    monkeypatch.setattr(sys, "argv", ["train"])
+    words = [place.format(tmp_path / "own"), "budget=mine", "recipe=hilly", "seed=0,1", f"output_dir={tmp_path}"]
+    assert main(["-m", *words]) == 0
+    assert [(run.budget.sft_share, run.seed) for run in map(compose, started)] == [(0.25, 0), (0.25, 1)]
+    with pytest.raises(ConfigError, match=r"hydra.searchpath=a must be a list of strings"):
+        compose(["hydra.searchpath=a"])
 
 
 CLASHES = {

@@ -15,8 +15,11 @@ from pathlib import Path
 
 import pytest
 
+from config import base
 from config.base import ROOT
 from config.errors import ConfigError
+from config.schema import NODES, Top
+from config.suggest import groups
 from envs.catalogue import Catalogue
 from envs.registry import make_environment
 from train.play.__main__ import main
@@ -177,7 +180,12 @@ def test_a_split_that_ends_says_so(play: Play) -> None:
         (["game=two"], "game=two must be a number of 1 or more"),
         (["watch=yes"], "watch=yes must be true or false"),
         (["split=tset"], "unknown split 'tset'; did you mean test? (choices: test,"),
-        (["delay=-1"], "delay=-1 must be a number of seconds"),
+        (["game=²"], "game=² must be a number of 1 or more"),
+        (["delay=-1"], "delay=-1 must be a number of seconds from 0 to 3600, or null"),
+        (["delay=3601"], "delay=3601 must be"),
+        (["delay=soon"], "delay=soon must be"),
+        (["gmae=2"], "unknown key gmae; did you mean game?"),
+        (["play.gmae=2"], "unknown key gmae; did you mean game?"),
         (["watch"], "cannot read 'watch' (Error parsing override 'watch'); an override looks like KEY=VALUE"),
         (["env=textwrld"], "env=textworld?"),
         (["env=gym", "env.id=Taxi-v3"], "Please use `Taxi-v4` instead"),
@@ -204,6 +212,18 @@ def test_keys_of_our_own_are_told_from_a_runs() -> None:
     assert left == ["env=gym", "seed=1"]
     with pytest.raises(ConfigError):
         split_settings(["split=null"])
+
+
+@pytest.mark.parametrize(("typed", "delay"), [("null", ""), ("", ""), (".5", ".5"), ("3600", "3600")])
+def test_a_delay_is_seconds_or_none(typed: str, delay: str) -> None:
+    assert (
+        split_settings([f"delay={typed}"]) == split_settings([f"play.delay={typed}"]) == (PlaySettings(delay=delay), [])
+    )
+
+
+def test_no_key_of_a_run_is_taken_for_one_of_ours() -> None:
+    keys = [*groups(), *NODES, *Top.__dataclass_fields__, *map(str, base.verl_tree())]
+    assert split_settings([f"{key}=1" for key in keys])[1] == [f"{key}=1" for key in keys]
 
 
 def test_help_tells_the_commands(capfd: pytest.CaptureFixture[str]) -> None:

@@ -19,6 +19,8 @@ TYPOS = {
     ],
     "+algo.gamma=1": ["unknown key algo.gamma; it has: name, state"],
     "algo=igpo": ["unknown option algo=igpo: it rewards turns by the log-prob of a gold answer", "algo=mt_grpo"],
+    "loss=aepo": ["choose loss=aepo_clip or algo=aepo or ", "credit=[aepo]", "(choices of loss: aepo_clip, "],
+    "algo=tree": ["choose algo=tree_grpo or rollout_form=tree"],
     "credit=[Sweet-RL]": ["unknown option credit=Sweet-RL: its critic sees", "algo=turn_ppo"],
     "algo=empg": ["unknown option algo=empg: choose credit=[empg]"],
     "credit=[dapo]": ["unknown option credit=dapo: choose algo=dapo"],

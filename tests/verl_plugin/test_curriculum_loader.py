@@ -119,7 +119,7 @@ def test_a_threshold_hears_of_a_step_before_its_checkpoint(dataset: TaskDataset,
     )
     ours = object.__new__(CurriculumTrainer)  # its workers and servers have no part in this
     ours.config, ours.draws, ours._credits = settings, task_loader.draws(dataset, settings), {}
-    ours._layers = {}
+    ours._layers, ours._replaced = {}, frozenset()
     seen = []
     for step, won in enumerate([True, False, True], start=1):
         ours.global_steps = step
@@ -134,7 +134,7 @@ def test_a_threshold_hears_of_a_step_before_its_checkpoint(dataset: TaskDataset,
 
 def test_a_horizon_over_one_task_leaves_the_games_to_verl(tmp_path: Path) -> None:
     ours = object.__new__(CurriculumTrainer)
-    ours._credits, ours._layers = {}, {}
+    ours._credits, ours._layers, ours._replaced = {}, {}, frozenset()
     ours.config = OmegaConf.create(
         {
             "env": {"tasks": None, "max_turns": 6},

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 from test_generator import make_generator, make_model, prompts, requests_for
 
@@ -72,3 +74,18 @@ def test_old_prompts_make_way(monkeypatch: pytest.MonkeyPatch) -> None:
         assert [a.token_ids for a in shared.generate(requests)] == [
             tuple(a.token_ids) for a in generator.generate(requests)
         ]
+
+
+def test_what_is_counted_is_what_is_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where a piece is dropped after a prompt of the same batch was found to begin with it, and then put again."""
+    shared, (first, other) = SharedRows(make_generator()), ([11] * 20, [12] * 15)
+    shared.generate([SampleRequest("first", first, 1)])
+    token_bytes = shared._prompts._nbytes // len(first)
+    monkeypatch.setattr(shared_rows, "PROMPT_BYTES", 30 * token_bytes)
+    for rows in ([other, [*first, 13, 13, 13, 13, 13]], [other, first], [[*first, 14], [*other, 14]]):
+        shared.generate([SampleRequest("", row, 1) for row in rows])
+        kept = shared._prompts
+        held = {id(piece): piece.states for one in kept._pieces.values() for piece in one.chain()}
+        assert kept._nbytes == sum(states.nbytes for states in held.values()) <= shared_rows.PROMPT_BYTES
+        assert kept._lengths == Counter(map(len, kept._pieces))
+        assert all(kept.longest(packed) is piece for packed, piece in kept._pieces.items())

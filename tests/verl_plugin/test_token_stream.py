@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import gc
+import tracemalloc
+
 import pytest
 from omegaconf import OmegaConf
 from transformers import AutoTokenizer
 
 from config.base import ROOT
+from rollouts.prompts import user
 from verl_plugin.rollout.token_stream import TokenCodec
 from verl_plugin.servers.replicas import devices_of_replica, replicas
 
@@ -44,6 +48,18 @@ def test_a_groups_prompt_is_rendered_once_and_each_sample_has_ids_of_its_own(mon
     assert prompt("You are in a room.") == first[:-1]
     assert len(renderings) == rendered
     assert prompt("You are in a room.", "system") != first[:-1] != prompt("You are in a hall.")
+
+
+def test_what_was_rendered_is_kept_in_few_bytes() -> None:
+    """Long prompts by the hundred: 4 bytes an id, and the text as it came, about one byte an id here."""
+    codec, text = TokenCodec(AutoTokenizer.from_pretrained(ROOT / "assets" / "tiny"), "qwen3"), "zq" * 5_000
+    codec.first_prompt([user("You are in a room.")])
+    tracemalloc.start()
+    tokens = len(codec.first_prompt([user(text)])) + len(codec.join([codec.eos_id], user(text)))
+    gc.collect()
+    kept, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert tokens > 5_000 and kept < 6 * tokens
 
 
 @pytest.mark.parametrize(

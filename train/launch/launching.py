@@ -21,7 +21,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from config import machine
 from config.errors import ConfigError
-from config.overrides import parse, search_paths
+from config.overrides import parse, quoted, search_paths
 
 HERE, SLURM, PARALLEL = "here", "slurm", "local_parallel"
 LAUNCHED = "TURNGRID_LAUNCHED"  # in the environment of a run that a launcher has started: it computes where it is
@@ -50,9 +50,9 @@ def runs_of(job_overrides: Sequence[Sequence[str]], first: int, group: str) -> l
     shared = set.intersection(*map(set, job_overrides)) if len(job_overrides) > 1 else set()
     runs = []
     for number, overrides in enumerate(job_overrides, first + 1):
-        name = label(overrides, shared)
-        told = watched(overrides, group, name if len(job_overrides) > 1 else "")
-        runs.append(Run(number, (*overrides, *told), name))
+        name = " ".join(_own(overrides, shared)) if len(job_overrides) > 1 else ""
+        told = watched(overrides, group, name)
+        runs.append(Run(number, (*overrides, *told), label(overrides, shared)))
     return runs
 
 
@@ -60,7 +60,12 @@ def watched(overrides: Sequence[str], group: str, name: str) -> list[str]:
     """What trackers are told of a run in whose overrides it does not stand: its group, and in a grid what it differs by."""
     told = zip(WATCHED, (group, name), strict=True)
     own = [_key(text) for text in overrides]
-    return [f"{key}='{value}'" for key, value in told if value and "'" not in value and key not in own]
+    return [f"{key}={_literal(value)}" for key, value in told if value and key not in own]
+
+
+def _literal(text: str) -> str:
+    """A value that stands for itself, where it has quotes or the signs of an interpolation too."""
+    return quoted(text.replace("${", r"\${"))
 
 
 def _key(override: str) -> str:
@@ -70,8 +75,12 @@ def _key(override: str) -> str:
 def label(overrides: Sequence[str], shared: Iterable[str] = ()) -> str:
     """Its name in the sweep, or the overrides that not all runs have."""
     named = [override.value() for override in parse(overrides) if override.key_or_group == "tracking.run_name"]
-    own = [text for text in overrides if text not in shared and _key(text) not in WATCHED]
-    return str(named[-1]) if named else shlex.join(own or overrides)
+    return str(named[-1]) if named else shlex.join(_own(overrides, shared))
+
+
+def _own(overrides: Sequence[str], shared: Iterable[str]) -> Sequence[str]:
+    """Those that tell it from the others; all of them where none does."""
+    return [text for text in overrides if text not in shared and _key(text) not in WATCHED] or overrides
 
 
 def command(run: Run, config_dir: str | None = None) -> list[str]:

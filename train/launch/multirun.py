@@ -24,7 +24,7 @@ from config.checks import budget, folders
 from config.checks.check import check
 from config.compose import composer, packages, search_path
 from config.errors import ConfigError
-from config.overrides import SEARCHPATH, parse, search_paths, typed
+from config.overrides import SEARCHPATH, parse, places, search_paths, typed
 from envs.parent import die_with_parent
 from experiments.sweep import record
 from hydra_plugins import turngrid_sweeper
@@ -59,12 +59,13 @@ def ready(arguments: Sequence[str], args: argparse.Namespace) -> Callable[[], in
         return lambda: _hydra(arguments)
     if args.multirun and _dry(args.overrides):
         return lambda: _list_grid(args)
-    first, packages = _refuse_typos(args.overrides, args.config_dir)
+    first, shown = _refuse_typos(args.overrides, args.config_dir)
     if args.multirun and not _another_sweeper(args):
         _refuse_ranges(args.overrides)
     launcher = launching.hydra_arguments(first, args) if args.multirun else []
     _varied.update(override.key_or_group for override in parse(args.overrides) if override.is_sweep_override())
-    return lambda: _hydra([*arguments, *packages, *launcher])
+    others = [text for text in arguments if text not in search_paths(args.overrides)]
+    return lambda: _hydra([*others, *shown, *launcher])
 
 
 def _list(launch: Launch) -> int:
@@ -144,7 +145,7 @@ def _of_sweep(launch: Launch, args: argparse.Namespace) -> list[str]:
 
 
 def _refuse_typos(overrides: list[str], config_dir: str | None) -> tuple[DictConfig, tuple[str, ...]]:
-    """The config of the first run, and what shows Hydra other packages' options where one is chosen."""
+    """The config of the first run, and what shows Hydra all options that are not ours."""
     with composer(config_dir) as composed:
         runs = list(_covering(overrides))
         configs = [composed(run) for run in runs]
@@ -152,7 +153,7 @@ def _refuse_typos(overrides: list[str], config_dir: str | None) -> tuple[DictCon
         if problem := budget.dry_run_of_one(config) or folders.unusable(config):  # Hydra itself makes folders there
             raise ConfigError(problem)
     chosen = parse([text for run in runs for text in run])
-    return configs[0], search_path(packages(chosen, config_dir))
+    return configs[0], search_path([*places(parse(overrides)), *packages(chosen, config_dir)])
 
 
 def _covering(overrides: list[str]) -> Iterator[list[str]]:

@@ -14,8 +14,8 @@ from verl_plugin.rollout.control_tokens import ControlTokens
 CHATML_END = "<|im_end|>"
 IDS = "i"  # 4 bytes each: of a long episode, a list is slow to send and to be looked through by Python's collector
 SEAM = 16  # ids, of which builders look at the last few where they join a message to what stands before it
-CACHED_PROMPTS = 1_000  # the samples of a group begin alike, and at about the same time
-CACHED_MESSAGES = 50_000  # the samples of a group see much the same text; about 100 MB at 100 ids a message
+CACHED_PROMPTS = 256  # the samples of a group begin alike, and at about the same time; what windows and summaries begin with comes once
+CACHED_MESSAGES = 50_000  # the samples of a group see much the same text
 
 
 class TokenCodec:
@@ -58,7 +58,7 @@ class TokenCodec:
     def first_prompt(self, messages: Sequence[Message]) -> list[int]:
         return list(self._render_prompt(tuple(tuple(message.items()) for message in messages)))
 
-    def _render_first(self, messages: Sequence[Sequence[tuple[str, str]]]) -> tuple[int, ...]:
+    def _render_first(self, messages: Sequence[Sequence[tuple[str, str]]]) -> array[int]:
         first = [dict(message) for message in messages]
 
         def render(texts: Sequence[str]) -> list[int]:
@@ -66,7 +66,7 @@ class TokenCodec:
             return list(self._builder.build_initial_tokens(told))
 
         kind = ("first prompt", *(message["role"] for message in first))
-        return tuple(self._controls.harmless(kind, render, [message["content"] for message in first]))
+        return array(IDS, self._controls.harmless(kind, render, [message["content"] for message in first]))
 
     def join(self, ids: list[int], message: Message) -> list[int]:
         """All ids after one more message and the generation prompt; the old ones stay as they are."""
@@ -76,11 +76,11 @@ class TokenCodec:
         # A hook of the builder's subclasses: the public way, which a test compares, renders the message anew every time
         return list(self._builder._merge_context_token_ids(ids, list(appended)).token_ids)
 
-    def _render_user(self, content: str) -> tuple[int, ...]:
+    def _render_user(self, content: str) -> array[int]:
         def render(texts: Sequence[str]) -> list[int]:
             return list(self._builder.tokenize_context_incremental_messages([], [user(*texts)]))
 
-        return tuple(self._controls.harmless("next message", render, [content]))
+        return array(IDS, self._controls.harmless("next message", render, [content]))
 
     def encode(self, text: str) -> list[int]:
         """The ids of an action that was given as text."""

@@ -247,5 +247,7 @@ def seed_of(request_id: str, length: int) -> int:
 
 def _started_again() -> bool:
     """Ray put this actor in the place of one that died: the model folder's weights are no longer the run's."""
+    if not ray.is_initialized() or ray.get_runtime_context().worker.mode != ray.WORKER_MODE:
+        return False
     with warnings.catch_warnings(action="ignore"):  # Ray's own, of how Ray asks itself
-        return ray.is_initialized() and ray.get_runtime_context().was_current_actor_reconstructed
+        return ray.get_runtime_context().was_current_actor_reconstructed

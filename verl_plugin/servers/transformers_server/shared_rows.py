@@ -122,7 +122,8 @@ class _Piece:
 
 
 class _Prompts:
-    """Pieces by prompt. Those that were not used for longest go, what continues a piece before the piece itself."""
+    """Pieces by prompt. Those that were not used for longest go, what continues a piece before the piece itself: all that a kept
+    piece stands on is kept, and counted."""
 
     def __init__(self) -> None:
         self._pieces: dict[bytes, _Piece] = {}
@@ -140,7 +141,8 @@ class _Prompts:
         """``states``: of all tokens of the prompt."""
         if prompt.packed in self._pieces:
             return
-        new = _Piece(prompt.packed, prompt.known, states[:, :, prompt.start :].clone())
+        before = self.longest(prompt.packed)  # ``prompt.known`` may have been dropped meanwhile
+        new = _Piece(prompt.packed, before, states[:, :, before.end if before else 0 :].clone())
         self._lengths[len(prompt.packed)] += 1
         self._nbytes += new.states.nbytes
         for piece in new.chain():
