@@ -10,12 +10,17 @@ from pathlib import Path
 import pytest
 
 BEGIN = """
-import json, os, signal, subprocess, sys
+import json, os, shlex, signal, subprocess, sys
 from pathlib import Path
 from verl_plugin.cpu.start import template, worker_start
 
+PYTHON = shlex.quote(sys.executable)  # as a run of ours tells it to Ray, which gives it to a shell
+
+def context_of(**context):
+    return f"--serialized-runtime-env-context={json.dumps({'py_executable': PYTHON, **context})}"
+
 def ask(variables={}, **context):
-    asked = f"--serialized-runtime-env-context={json.dumps(context)}"
+    asked = context_of(**context)
     command = [sys.executable, worker_start.__file__, asked, "--language=PYTHON", str(Path("worker.py").resolve()), "--number=1"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | variables)
     print(done.stdout, end="", flush=True)
@@ -48,7 +53,7 @@ def told(folder: Path, asked: str) -> tuple[list[str], list[str], str]:
 # A worker whose copy fails, one for another Python, one after the template's end, and one where there never was any.
 KINDS = """
 ask(env_vars={"RANK": "one"})
-ask(env_vars={"RANK": "two"}, py_executable=f"{sys.executable} -B")
+ask(env_vars={"RANK": "two"}, py_executable=f"{PYTHON} -B")
 os.kill(int(waiting), signal.SIGKILL)
 ask(env_vars={"RANK": "three"})
 del os.environ[worker_start.VARIABLE]
@@ -105,7 +110,8 @@ print(worker_start._accepted(os.environ[worker_start.VARIABLE], json.dumps(reque
 Path("removed").mkdir()
 os.chdir("removed")
 os.rmdir("../removed")
-print(subprocess.run([sys.executable, worker_start.__file__, "--language=PYTHON", "x.py"], capture_output=True).returncode)
+command = [sys.executable, worker_start.__file__, context_of(), "--language=PYTHON", "x.py"]
+print(subprocess.run(command, capture_output=True).returncode)
 print(len(Path(f"/proc/{waiting}/task/{waiting}/children").read_text()))
 """
 
