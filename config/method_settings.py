@@ -115,9 +115,9 @@ def fill_in(config: DictConfig) -> None:
     """Set what the chosen methods need of verl.
 
     Entropy of the policy that sampled: where the rollout server does not tell it, verl computes it in a pass of its own, which
-    ``bypass_mode`` leaves out. Entropy with a gradient, for a loss term: the update computes it too. Values: a critic, which verl trains by itself for its own ``gae``
-    alone; and its heads, where they are more than one. A teacher: its log-probs, as verl computes those of a reference policy. Dynamic
-    sampling: a replay buffer of ours.
+    ``bypass_mode`` leaves out. Entropy with a gradient, for a loss term: the update computes it too. Values: a critic, which verl
+    trains by itself for its own ``gae`` alone; and its heads, where they are more than one. A teacher: its log-probs, as verl
+    computes those of a reference policy. Dynamic sampling: a replay buffer of ours.
     """
     if not any(config.get(slot) for slot in SLOTS) and not on_turns(config.algo.name):
         return

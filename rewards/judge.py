@@ -95,7 +95,7 @@ class Judge:
             if not reply.is_success:  # a redirection too, which is not followed
                 raise JudgeError(f"the judge at turn_reward.url={url} answered {reply.status_code}")
             return reply.json()
-        except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
+        except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
             raise JudgeError(f"the judge at turn_reward.url={url} did not answer: {error}") from error
 
 

@@ -38,8 +38,6 @@ class MeasuredGame:
         if not file.exists():
             return cls(key)
         data: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-        # Whether it was won was once all that was kept: such are screened anew
-        data["screened"] = [one for one in data["screened"] if one not in (True, False)]
         return cls(**{**data, **{name: [Episode.from_dict(one) for one in data[name]] for name in PLAYED}})
 
     def write(self, file: Path) -> None:
