@@ -16,7 +16,8 @@ from envs.registry import make_environment
 from envs.text_env import TextEnv
 from envs.types import TaskRef
 from experiments.tiny_model.recipe import Phase
-from rollouts.prompts import Message, assistant, first_message, next_message, user
+from rollouts.prompt_forms.plain import PLAIN_FORM
+from rollouts.prompts import Message, assistant, user
 
 Transcript = Sequence[Message]
 CHUNK = 20  # games a process plays before it reports
@@ -67,7 +68,8 @@ def noisy_transcript(
     """Messages of user and assistant in turn, from the first observation to the last action: the next step of the expert plan
     with chance ``expert_share``, else any possible command, evenly drawn."""
     observation = env.reset(task, task.seed)
-    messages = [user(first_message(environment.prompt, observation.goal, observation.text))]
+    head = PLAIN_FORM.head(environment.prompt, observation.goal)
+    messages = [user(head + PLAIN_FORM.message(observation.text))]
     for _ in range(max_turns):
         if observation.expert and rng.random() < expert_share:
             action = observation.expert[0]
@@ -78,5 +80,5 @@ def noisy_transcript(
         if result.terminated:
             break
         observation = result.observation
-        messages.append(user(next_message(observation.text)))
+        messages.append(user(PLAIN_FORM.message(observation.text)))
     return messages if messages[-1]["role"] == "assistant" else messages[:-1]
