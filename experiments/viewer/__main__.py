@@ -20,7 +20,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from envs.names import nearest
 from envs.whole import write_whole
 from experiments.viewer.page import LIMIT, page
 from experiments.viewer.sources import RUN_MARK, TRAINING, EpisodeFile, SourceError, episode_files
@@ -59,11 +58,7 @@ def split(arguments: Sequence[str]) -> tuple[list[Path], Options]:
             "whose episodes? name a run folder or a file of episodes: python -m experiments.viewer runs/NAME"
         )
     if others:
-        key, names = others[0].partition("=")[0], list(vars(options))
-        near = nearest(key, names, cutoff=0.5)
-        raise SourceError(
-            f"unknown option {key}; {f'did you mean {near}?' if near else 'there are: ' + ', '.join(names)}"
-        )
+        raise SourceError(f"unknown key {others[0].partition('=')[0]}; there are: {', '.join(vars(options))}")
     return [Path(word) for word in words], options
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from envs.names import nearest
 from envs.printable import printable
 from envs.types import EnvError, TaskError
 from rollouts.store import DamagedEpisodes
@@ -42,7 +43,8 @@ def own_words(arguments: Sequence[str], options: Any, error: type[Refusal]) -> t
     """(words, KEY=VALUE that are none of ours); the keys of ``options``, a dataclass of texts, whole numbers and bools, are set in it.
 
     Raises:
-        Refusal: of the kind ``error``: a flag, a number that is none or below 1, a bool that is neither true nor false.
+        Refusal: of the kind ``error``: a flag, a number that is none or below 1, a bool that is neither true nor false, a key that is
+            nearly one of these.
     """
     words = [word for word in arguments if "=" not in word or Path(word).exists()]
     if flag := next((word for word in words if word.startswith("-")), None):
@@ -52,6 +54,8 @@ def own_words(arguments: Sequence[str], options: Any, error: type[Refusal]) -> t
         key, _, value = item.partition("=")
         number = isinstance(getattr(options, key, None), int)
         if key not in vars(options):
+            if "." not in key and (near := nearest(key, vars(options), cutoff=0.7)):
+                raise error(f"unknown key {key}; did you mean {near}?")
             others.append(item)
         elif isinstance(getattr(options, key), bool):
             if value not in ("true", "false"):
