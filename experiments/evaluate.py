@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from omegaconf import DictConfig
 
 from experiments.evaluation.policies import PolicyError, policies, trained_on
-from records.process.exit_codes import answered, own_words, say
+from records.process.exit_codes import command, own_words, say
 from rollouts.chat_policy import Endpoint, EndpointError
 
 RULES = ("task", "reward", "evaluation")  # those of config/checks/check.py that concern what is not trained
@@ -41,12 +41,8 @@ class Options:
     at_once: int = 16
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """The exit code; every foreseen error is one line on stderr."""
-    return answered(arguments, __doc__, _run, refused=(EndpointError,))
-
-
-def _run(arguments: list[str]) -> int:
+@command(__doc__, refused=(EndpointError,))
+def main(arguments: list[str]) -> int:
     options = Options()
     words, overrides = own_words(arguments, options, PolicyError)
     from config import machine

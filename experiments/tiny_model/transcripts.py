@@ -1,10 +1,12 @@
-"""Transcripts of policies that follow the expert plan at each turn with some chance, and else draw a possible command."""
+"""Transcripts of policies that follow the expert plan at each turn with some chance, and else draw a possible command; and how their
+things are renamed, so that a model must read rather than remember."""
 
 from __future__ import annotations
 
 import os
 import random
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from multiprocessing import get_context
@@ -22,6 +24,13 @@ from rollouts.prompts import Message, assistant, user
 Transcript = Sequence[Message]
 CHUNK = 20  # games a process plays before it reports
 IDLE = frozenset({"look", "inventory"})  # their answers are in every observation
+# Words of TextWorld's commands that name no thing.
+_WORDS = (
+    "take open close unlock lock go drop put insert eat cook slice chop dice from into onto in on with north south east west"
+    " examine look inventory the a an of"
+)
+COMMAND_WORDS = frozenset(_WORDS.split())
+WORD = re.compile(r"[a-z]+")
 
 
 def phase_transcripts(
@@ -82,3 +91,20 @@ def noisy_transcript(
         observation = result.observation
         messages.append(user(PLAIN_FORM.message(observation.text)))
     return messages if messages[-1]["role"] == "assistant" else messages[:-1]
+
+
+def thing_words(messages: Sequence[Message]) -> set[str]:
+    """The words of the episode's actions that name things."""
+    actions = (message["content"].lower() for message in messages if message["role"] == "assistant")
+    words = {word for action in actions for word in WORD.findall(action)}
+    return {word for word in words - COMMAND_WORDS if len(word) > 1}
+
+
+def rename(
+    messages: Sequence[Message], words: Iterable[str], names: Sequence[str], chance: float, rng: random.Random
+) -> list[Message]:
+    """A lower-case copy, the same way in every message, in which each of ``words`` was, with ``chance``, exchanged for one of ``names`` throughout."""
+    new = {word: rng.choice(names) for word in sorted(words) if rng.random() < chance}
+    pattern = re.compile(r"\b(" + "|".join(map(re.escape, new)) + r")\b" if new else r"(?!)")
+    texts = (pattern.sub(lambda found: new[found.group(0)], message["content"].lower()) for message in messages)
+    return [{**message, "content": text} for message, text in zip(messages, texts, strict=True)]

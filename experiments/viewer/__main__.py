@@ -23,7 +23,7 @@ from pathlib import Path
 from envs.whole import write_whole
 from experiments.viewer.page import LIMIT, page
 from experiments.viewer.sources import RUN_MARK, TRAINING, EpisodeFile, SourceError, episode_files
-from records.process.exit_codes import answered, own_words
+from records.process.exit_codes import command, own_words
 
 PAGE = "trajectories.html"
 
@@ -35,12 +35,8 @@ class Options:
     title: str = ""
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """The exit code; every foreseen error is one line on stderr."""
-    return answered(arguments, __doc__, _run, refused=(OSError,), resumes=False)
-
-
-def _run(given: Sequence[str]) -> int:
+@command(__doc__, refused=(OSError,), resumes=False)
+def main(given: list[str]) -> int:
     print(_write(*split(given)))
     return 0
 
