@@ -12,7 +12,7 @@ With ``--passes none`` the server answers without its model, so that all wall ti
 overhead, and its ratio the figure. With ``--passes real`` the overhead is the wall time of a batch less the seconds that the
 server spent sampling, which leaves out whatever a loop did while the model worked for its other episodes: of two loops
 the one that makes the model work longer looks better there. Medians over the repeats. ``alone`` is our loop with one
-request a turn through verl's client, as with rollout=vllm.
+request a turn through the client that a synchronous run with rollout=vllm has.
 """
 
 from __future__ import annotations
@@ -52,6 +52,7 @@ from rollouts.prompt_forms.plain import PLAIN_FORM
 from rollouts.sampling import SampleRequest
 from verl_plugin.dataset import TaskDataset
 from verl_plugin.rollout.agent_worker import AgentLoopWorker, VerlWorker
+from verl_plugin.rollout.llm_client import KeptRoutes
 from verl_plugin.servers.transformers_server import launch
 from verl_plugin.servers.transformers_server.results import GenResult
 from verl_plugin.servers.transformers_server.server import TransformersServer
@@ -170,7 +171,8 @@ class Bench:
         self.tool = EnvironmentTool(pool)
         verls = VerlWorker(_tool_config(config), client)
         verls.tools = [self.tool]
-        self.workers = {"verl": verls, "ours": AgentLoopWorker(config, client), "alone": Alone(config, client)}
+        alone = Alone(config, KeptRoutes(config, balancer))
+        self.workers = {"verl": verls, "ours": AgentLoopWorker(config, client), "alone": alone}
         self.workers["ours"].pool = self.workers["alone"].pool = pool
         self._batches = 0
 
