@@ -48,7 +48,7 @@ from envs.pool import pool_of
 from envs.registry import make_environment
 from envs.types import Observation, StepResult, TaskRef
 from records.models.locate import resolve_model
-from rollouts.prompts import first_message, next_message
+from rollouts.prompt_forms.plain import PLAIN_FORM
 from rollouts.sampling import SampleRequest
 from verl_plugin.dataset import TaskDataset
 from verl_plugin.rollout.agent_worker import AgentLoopWorker, VerlWorker
@@ -92,7 +92,7 @@ class EnvironmentTool(BaseTool):
         episode = kwargs["agent_data"]
         session = self._sessions.get(episode.request_id) or await self._open(episode)
         result = await session.step(parameters["command"])
-        return ToolResponse(text=next_message(result.observation.text)), result.score_delta, {}
+        return ToolResponse(text=PLAIN_FORM.message(result.observation.text)), result.score_delta, {}
 
     async def _open(self, episode: Any) -> Any:
         session = self._sessions[episode.request_id] = await self._pool.open()
@@ -184,7 +184,8 @@ class Bench:
         session = await self.pool.open()
         seen = await session.reset(game, game.seed)
         await session.close()
-        return first_message(make_environment("textworld").prompt, seen.goal or game.goal, seen.text)
+        head = PLAIN_FORM.head(make_environment("textworld").prompt, seen.goal or game.goal)
+        return head + PLAIN_FORM.message(seen.text)
 
     def batch(self, prompts: list[str]) -> Any:
         dataset = TaskDataset(self.config.data.train_files)

@@ -11,7 +11,8 @@ from tokenizers import AddedToken, normalizers
 from tokenizers_of_families import CHATML, FAMILIES, byte_level, ready, special
 
 from rollouts.episode import Episode, Outcome, Turn
-from rollouts.prompts import assistant, first_message, next_message, user
+from rollouts.prompt_forms.plain import PLAIN_FORM
+from rollouts.prompts import assistant, user
 from rollouts.tokenise import fill_ids
 from rollouts.window import Window
 from verl_plugin.rollout.control_tokens import HARMLESS
@@ -108,7 +109,8 @@ def row_controls(family: Family, episode: Episode, window: Window | None) -> lis
 
 def demonstration(words: str) -> Episode:
     turns = [Turn(observation=f"{words} {number}", action=f"go {words}", sampled=False) for number in range(4)]
-    told = [first_message(Style(words), words, turns[0].observation), *(next_message(t.observation) for t in turns[1:])]
+    first, *others = (PLAIN_FORM.message(turn.observation) for turn in turns)
+    told = [PLAIN_FORM.head(Style(words), words) + first, *others]
     messages = [
         message for text, turn in zip(told, turns, strict=True) for message in (user(text), assistant(turn.action))
     ]

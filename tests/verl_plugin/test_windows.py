@@ -28,7 +28,8 @@ from rewards.registry import reward
 from rollouts.episode import Episode, Outcome
 from rollouts.loop import EpisodeSpec, run_episode
 from rollouts.model_policy import ContextLimit, ModelPolicy
-from rollouts.prompts import first_message, next_message, user
+from rollouts.prompt_forms.plain import PLAIN_FORM
+from rollouts.prompts import user
 from rollouts.row import Row, to_rows
 from rollouts.sampling import Sample, SampleRequest, SamplingParams
 from rollouts.text_policies import ExpertPolicy
@@ -151,9 +152,10 @@ def test_a_window_begins_with_the_goal_and_the_kept_turn(windowed: list[Played],
     episode = next(episode for episode, _ in windowed if len(episode.turns) > 3)
     kept, present = episode.turns[2], episode.turns[3]
     stream = codec.stream()
-    stream.start([user(first_message(make_environment("textworld").prompt, episode.goal, kept.observation))])
+    head = PLAIN_FORM.head(make_environment("textworld").prompt, episode.goal)
+    stream.start([user(head + PLAIN_FORM.message(kept.observation))])
     stream.add_sampled(kept.action_ids)
-    stream.add_context([user(next_message(present.observation))])
+    stream.add_context([user(PLAIN_FORM.message(present.observation))])
     assert present.prompt_ids == list(stream.ids)
     assert kept.context_ids == [], "the row before ends with its last action"
 
