@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
+from omegaconf import OmegaConf
 from verl.workers.rollout.llm_server import FullyAsyncLLMServerClient, LLMServerClient
 
 
@@ -13,6 +15,9 @@ class KeptRoutes(LLMServerClient):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        rollout = OmegaConf.to_container(self.config.actor_rollout_ref.rollout, resolve=True)
+        read = SimpleNamespace(rollout=SimpleNamespace(**rollout))  # three times a turn, which OmegaConf is slow at
+        self.config = SimpleNamespace(actor_rollout_ref=read)
         self._routes: dict[str, tuple[str, Any]] = {}
 
     async def _acquire_server(self, request_id: str, **extra: Any) -> tuple[str, Any]:
