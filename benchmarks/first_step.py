@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 
 POLL_SECONDS = 0.05
-NO_PARTS = ("since_start", "turn_policy", "turn_world")  # of a step
+NO_PARTS = ("since_start", "turn_policy", "turn_environment")  # of a step
 
 
 def first_line(path: Path, process: subprocess.Popen[bytes]) -> dict:

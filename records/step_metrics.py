@@ -35,7 +35,7 @@ def step_metrics(groups: Sequence[Sequence[Episode]], trained: str, mended: Coll
         **_thoughts(turns),
         **_refused(turns),
         "timing/turn_policy": _mean(turn.act_seconds for turn in turns),
-        "timing/turn_world": _mean(turn.env_seconds for turn in turns),
+        "timing/turn_environment": _mean(turn.env_seconds for turn in turns),
     }
 
 

@@ -10,7 +10,7 @@ from torch.nn.functional import rms_norm
 from verl_plugin.servers.transformers_server.packing import Packing
 
 KINDS = ("llama", "qwen2", "qwen3")  # ``model_type``; SmolLM2 is a llama
-Turn = tuple[torch.Tensor, torch.Tensor]  # cosines and sines of the rotary embedding, each (tokens, 1, head size)
+Turn = tuple[torch.Tensor, torch.Tensor]  # the rotary embedding's cosines and signed sines, each (tokens, 1, head size)
 
 
 class LlamaForward:
@@ -27,7 +27,8 @@ class LlamaForward:
         inner = self._model.model
         hidden = inner.embed_tokens(ids)
         cos, sin = inner.rotary_emb(hidden, packing.positions[None])
-        turn = cos[0, :, None], sin[0, :, None]
+        first, second = sin[0, :, None].chunk(2, dim=-1)
+        turn = cos[0, :, None], torch.cat([-first, second], dim=-1)
         *layers, final = inner.layers
         for layer in layers:
             normed = _write(layer, hidden, turn, packing)
@@ -50,8 +51,12 @@ def _look(layer: Any, hidden: torch.Tensor, normed: torch.Tensor, turn: Turn, pa
     """The layer's output for the tokens of ``packing``, whose rows are written."""
     attention = layer.self_attn
     seen = packing.attend(attention.layer_idx, _turned(attention, "q", normed, turn))
-    hidden = hidden + attention.o_proj(seen.flatten(1))
-    return hidden + layer.mlp(_norm(layer.post_attention_layernorm, hidden))
+    hidden = attention.o_proj(seen.flatten(1)).add_(hidden)
+    return _mlp(layer.mlp, _norm(layer.post_attention_layernorm, hidden)).add_(hidden)
+
+
+def _mlp(mlp: Any, normed: torch.Tensor) -> torch.Tensor:
+    return mlp.down_proj(mlp.act_fn(mlp.gate_proj(normed)).mul_(mlp.up_proj(normed)))
 
 
 def _turned(attention: Any, name: str, normed: torch.Tensor, turn: Turn) -> torch.Tensor:
@@ -60,7 +65,7 @@ def _turned(attention: Any, name: str, normed: torch.Tensor, turn: Turn) -> torc
     norm = getattr(attention, f"{name}_norm", None)
     heads = heads if norm is None else _norm(norm, heads)
     first, second = heads.chunk(2, dim=-1)
-    return heads * turn[0] + torch.cat([-second, first], dim=-1) * turn[1]
+    return (heads * turn[0]).add_(torch.cat([second, first], dim=-1).mul_(turn[1]))
 
 
 def _norm(module: Any, hidden: torch.Tensor) -> torch.Tensor:

@@ -65,11 +65,11 @@ class Packing:
 
         Query heads that share a key head stand side by side as if they were tokens, so that no key is repeated for them.
         """
-        keys, values = self._memory.buffer[layer].transpose(1, 2)  # (key heads, place, head size)
-        heads, sharing = len(keys), self._memory.sharing
-        side_by_side = query.unflatten(1, (heads, sharing)).transpose(0, 1).flatten(1, 2)
+        keys, values = self._memory.buffer[layer, :, None].transpose(2, 3)  # (1, key heads, place, head size)
+        heads, sharing = keys.shape[1], self._memory.sharing
+        side_by_side = query.unflatten(1, (heads, sharing)).transpose(0, 1).flatten(1, 2)[None]
         seen = [bucket(side_by_side, keys, values, scale) for bucket in self._buckets]
-        return torch.cat(seen, dim=1).unflatten(1, (-1, sharing)).transpose(0, 1).flatten(1, 2)
+        return torch.cat(seen, dim=2)[0].unflatten(1, (-1, sharing)).transpose(0, 1).flatten(1, 2)
 
     @cached_property
     def _buckets(self) -> Sequence[_Alone | _Together]:
@@ -114,10 +114,10 @@ class _Alone:
     def __call__(
         self, query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, scale: float | None
     ) -> torch.Tensor:
-        """``query`` (key heads, tokens * sharing, head size) of all the pass -> the same of these rows."""
-        query = query.narrow(1, *self._queries)[None]
-        keys, values = keys.narrow(1, *self._places)[None], values.narrow(1, *self._places)[None]
-        return scaled_dot_product_attention(query, keys, values, attn_mask=self._mask, scale=scale)[0]
+        """``query`` (1, key heads, tokens * sharing, head size) of all the pass -> the same of these rows."""
+        query = query.narrow(2, *self._queries)
+        keys, values = keys.narrow(2, *self._places), values.narrow(2, *self._places)
+        return scaled_dot_product_attention(query, keys, values, attn_mask=self._mask, scale=scale)
 
 
 class _Together:
@@ -139,10 +139,10 @@ class _Together:
         self, query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, scale: float | None
     ) -> torch.Tensor:
         """As ``_Alone``."""
-        query = query[:, self._queries].transpose(0, 1)
-        keys, values = keys[:, self._places].transpose(0, 1), values[:, self._places].transpose(0, 1)
+        query = query[0][:, self._queries].transpose(0, 1)
+        keys, values = keys[0][:, self._places].transpose(0, 1), values[0][:, self._places].transpose(0, 1)
         seen = scaled_dot_product_attention(query, keys, values, attn_mask=self._mask, scale=scale)
-        return seen.transpose(0, 1).flatten(1, 2)[:, self._real]
+        return seen.transpose(0, 1).flatten(1, 2)[:, self._real][None]
 
 
 def _mask(positions: torch.Tensor, width: int, memory: KeyValues) -> torch.Tensor:
