@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig, OmegaConf
-from transformers.utils.logging import disable_progress_bar
 
 from experiments.evaluation.stage import episodes_file, progress_file
 from experiments.evaluation.text_rollouts import Pools, episode_specs
@@ -89,6 +88,8 @@ class Evaluation:
 
 
 async def evaluate(config: DictConfig) -> None:
+    from transformers.utils.logging import disable_progress_bar  # after verl_plugin, which makes its import quicker
+
     disable_progress_bar()  # "Loading weights": ours says more
     async with Pools(legal=prompt_form(config.get("prompt")).admissible) as pools:
         evaluation = Evaluation(config, pools)

@@ -14,6 +14,7 @@ from records.process.exit_codes import Refusal
 SWEEPS = Path(__file__).resolve().parents[2] / "sweeps"
 SUCCESS, SCORE = "success", "score"
 MEASURES = (SUCCESS, SCORE)
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the quick one, where PyYAML has libyaml
 RESERVED = ("stage", "evaluation_set", "measure", "published", "minus")
 STAGES = ("base", "sft", "rl", "last")
 
@@ -80,7 +81,7 @@ def load(name: str, folder: Path = SWEEPS) -> Definition:
     if not path.exists():
         raise SweepError(f"unknown sweep={name}{_meant(name)}")
     try:
-        definition = msgspec.convert(yaml.safe_load(path.read_text(encoding="utf-8")), Definition)
+        definition = msgspec.convert(yaml.load(path.read_text(encoding="utf-8"), LOADER), Definition)
     except (msgspec.ValidationError, yaml.YAMLError) as error:
         raise SweepError(f"{path.name}: {' '.join(str(error).split())}") from error
     for scale_name, scale in definition.scales.items():

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+import transformers
 from transformers import Qwen3Config
+from transformers.utils import import_utils
 from verl.utils import model as verl_models
 
 from verl_plugin.changes import AFTER_IMPORT
-from verl_plugin.cpu.start.fast_start import skip_vision_models
+from verl_plugin.cpu.start.fast_start import read_models_once, skip_to_names, skip_vision_models
 
 HEAVY = "print([name for name in ('torch', 'transformers', 'verl') if name in sys.modules])"
 PICKLED = """
@@ -53,6 +57,34 @@ def test_text_models_are_found_without_the_vision_models() -> None:
     assert verl_models.get_hf_auto_model_class(config) is verl_models.AutoModelForCausalLM
     critic = Qwen3Config(architectures=["Qwen3ForTokenClassification"])
     assert verl_models.get_hf_auto_model_class(critic) is verl_models.AutoModelForTokenClassification
+
+
+def test_the_names_of_models_are_the_same_read_once() -> None:
+    """By a copy of the module, which nothing has changed yet, and by the same one changed."""
+    spec = importlib.util.spec_from_file_location("transformers.utils.a_copy", import_utils.__file__)
+    assert spec and spec.loader
+    copy = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(copy)
+    folder = Path(transformers.__file__).parent / "models"
+    read, names = copy.create_import_structure_from_path, copy.fetch__all__
+    theirs = copy.define_import_structure(folder)
+    copy.define_import_structure.cache_clear()
+    read.cache_clear()
+    read_models_once(copy)
+    skip_to_names(copy)
+    assert copy.define_import_structure(folder) == theirs
+    reads = read.cache_info().misses
+    assert copy.define_import_structure(str(folder / "__init__.py")) == theirs
+    assert reads > 400 and read.cache_info().misses == reads
+    files = [
+        "",
+        "x = 1\n",
+        "__all__ = ['a']",
+        "x\n__all__ = [\n'a',\n'b',\n]\ny\n",
+        "__all__ = ['a']\n__all__ = ['b']\n",
+        "s = '__all__'",
+    ]
+    assert [copy.fetch__all__(file) for file in files] == [names(file) for file in files]
 
 
 @pytest.mark.parametrize("platform", [{"VERL_PLATFORM": "cuda"}, {}], ids=["cuda", "found-by-verl"])

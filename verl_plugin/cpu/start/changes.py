@@ -38,6 +38,18 @@ CHANGES = (
         f"{_HERE}.fast_start:leave_scipy",
         "with it every process loads 320 modules for the losses of vision models: 20 MiB and 0.2 s",
     ),
+    Change(
+        "transformers.utils.import_utils",
+        "create_import_structure_from_path(module_path)",
+        f"{_HERE}.fast_start:read_models_once",
+        "every process reads 40 MB of sources for the names of models, twice: 0.2 s",
+    ),
+    Change(
+        "transformers.utils.import_utils",
+        "fetch__all__(file_content)",
+        f"{_HERE}.fast_start:skip_to_names",
+        "and looks for them line by line: 0.15 s",
+    ),
 )
 
 
