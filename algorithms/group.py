@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from algorithms.masked import live_rows
+from algorithms.pools import bounds, sums
 
 
 @torch.no_grad()
@@ -42,7 +43,7 @@ def grpo(
     """
     centred, groups, sizes = _centred(token_level_rewards, response_mask, index)
     if norm_adv_by_std_in_grpo:
-        variance = _group_sum(centred.square(), groups)[groups] / (sizes - 1).clamp(min=1)
+        variance = sums(centred.square(), groups)[groups] / (sizes - 1).clamp(min=1)
         centred = centred / (variance.sqrt() + epsilon)
     return _spread(centred.to(token_level_rewards.dtype), response_mask)
 
@@ -105,7 +106,7 @@ def group_sizes(groups: Tensor, live: Tensor, index: Sequence[Hashable]) -> Tens
     Raises:
         ValueError: a live row is alone in its group: its score would be its advantage, without any baseline.
     """
-    sizes = _group_sum(live.double(), groups)[groups]
+    sizes = sums(live.double(), groups)[groups]
     alone = (live & (sizes == 1)).nonzero().flatten().tolist()
     if alone:
         raise ValueError(
@@ -124,17 +125,10 @@ def _centred(
     """
     rewards, groups, live = token_level_rewards.double(), group_ids(index), live_rows(response_mask)
     scores, sizes = rewards.sum(dim=-1) * live, group_sizes(groups, live, index)
-    centred = (scores - _group_sum(scores, groups)[groups] / sizes) * live
-    rounding = torch.finfo(token_level_rewards.dtype).eps * _group_max(rewards.abs().sum(dim=-1) * live, groups)[groups]
+    centred = (scores - sums(scores, groups)[groups] / sizes) * live
+    _, largest = bounds(rewards.abs().sum(dim=-1) * live, groups)
+    rounding = torch.finfo(token_level_rewards.dtype).eps * largest[groups]
     return centred.where(centred.abs() > rounding, 0.0), groups, sizes
-
-
-def _group_sum(values: Tensor, groups: Tensor) -> Tensor:
-    return values.new_zeros(int(groups.max()) + 1).index_add_(0, groups, values)
-
-
-def _group_max(values: Tensor, groups: Tensor) -> Tensor:
-    return values.new_zeros(int(groups.max()) + 1).scatter_reduce(0, groups, values, "amax")
 
 
 def _spread(advantages: Tensor, response_mask: Tensor) -> tuple[Tensor, Tensor]:

@@ -30,19 +30,3 @@ def whiten(values: Tensor, response_mask: Tensor, epsilon: float = 1e-8) -> Tens
         return values.new_zeros(values.shape)
     whitened = (exact - sampled.mean()).mul_((sampled.var() + epsilon).rsqrt())
     return whitened.masked_fill_(~mask, 0.0).to(values.dtype)
-
-
-def group_statistics(scores: Tensor, groups: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and biased standard deviation of each group's scores.
-
-    Args:
-        scores: (E,) float64.
-        groups: (E,) int64, numbered from 0.
-
-    Returns:
-        Two tensors of shape (groups,).
-    """
-    size = groups.bincount()
-    mean = scores.new_zeros(len(size)).index_add_(0, groups, scores) / size
-    squares = scores.new_zeros(len(size)).index_add_(0, groups, (scores - mean[groups]).square())
-    return mean, (squares / size).sqrt()

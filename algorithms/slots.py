@@ -97,13 +97,11 @@ class Credit(Protocol):
 
     ``grains``: what may have an advantage of its own before it acts (``algorithms.registry.Algorithm.grain``); what adds a
     number a turn must not meet advantages that differ from token to token ("token": it only ever multiplies them).
-    ``compares``: it needs several samples a prompt. ``compares_turns``, where it is given: it compares turns with each other;
-    ``by_number``: turn t with turn t.
+    Where they are given: ``needs``, such as "entropy"; ``compares``, it needs several samples a prompt; ``compares_turns``, it
+    compares turns with each other; ``by_number``, turn t with turn t.
     """
 
-    needs: ClassVar[Needs]
     grains: ClassVar[frozenset[str]]
-    compares: ClassVar[bool]
 
     def __call__(self, turns: Turns, advantages: Tensor) -> Tensor:
         """(E, K) to (E, K); what stands where there is no turn is never read."""

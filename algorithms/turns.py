@@ -80,6 +80,16 @@ class Turns:
         return (self.reward * self.mask).sum(dim=1)
 
     @property
+    def won(self) -> Tensor:
+        """(E,) bool."""
+        return self.outcome == OUTCOMES.index("won")
+
+    @property
+    def cut_off(self) -> Tensor:
+        """(E,) bool: it ran out of turns or of context."""
+        return self.outcome >= OUTCOMES.index("out_of_turns")
+
+    @property
     def last(self) -> Tensor:
         """(E,) int64: the number of an episode's last turn, from 0."""
         return self.mask.sum(dim=1) - 1

@@ -12,7 +12,7 @@ With ``--passes none`` the server answers without its model, so that all wall ti
 overhead, and its ratio the figure. With ``--passes real`` the overhead is the wall time of a batch less the seconds that the
 server spent sampling, which leaves out whatever a loop did while the model worked for its other episodes: of two loops
 the one that makes the model work longer looks better there. Medians over the repeats. ``alone`` is our loop with one
-request a turn through verl's client, as with rollout=vllm.
+request a turn through the client that a synchronous run with rollout=vllm has.
 """
 
 from __future__ import annotations
@@ -48,10 +48,11 @@ from envs.pool import pool_of
 from envs.registry import make_environment
 from envs.types import Observation, StepResult, TaskRef
 from records.models.locate import resolve_model
-from rollouts.prompts import first_message, next_message
+from rollouts.prompt_forms.plain import PLAIN_FORM
 from rollouts.sampling import SampleRequest
 from verl_plugin.dataset import TaskDataset
 from verl_plugin.rollout.agent_worker import AgentLoopWorker, VerlWorker
+from verl_plugin.rollout.llm_client import KeptRoutes
 from verl_plugin.servers.transformers_server import launch
 from verl_plugin.servers.transformers_server.results import GenResult
 from verl_plugin.servers.transformers_server.server import TransformersServer
@@ -91,7 +92,7 @@ class EnvironmentTool(BaseTool):
         episode = kwargs["agent_data"]
         session = self._sessions.get(episode.request_id) or await self._open(episode)
         result = await session.step(parameters["command"])
-        return ToolResponse(text=next_message(result.observation.text)), result.score_delta, {}
+        return ToolResponse(text=PLAIN_FORM.message(result.observation.text)), result.score_delta, {}
 
     async def _open(self, episode: Any) -> Any:
         session = self._sessions[episode.request_id] = await self._pool.open()
@@ -170,7 +171,8 @@ class Bench:
         self.tool = EnvironmentTool(pool)
         verls = VerlWorker(_tool_config(config), client)
         verls.tools = [self.tool]
-        self.workers = {"verl": verls, "ours": AgentLoopWorker(config, client), "alone": Alone(config, client)}
+        alone = Alone(config, KeptRoutes(config, balancer))
+        self.workers = {"verl": verls, "ours": AgentLoopWorker(config, client), "alone": alone}
         self.workers["ours"].pool = self.workers["alone"].pool = pool
         self._batches = 0
 
@@ -182,7 +184,8 @@ class Bench:
         session = await self.pool.open()
         seen = await session.reset(game, game.seed)
         await session.close()
-        return first_message(make_environment("textworld").prompt, seen.goal or game.goal, seen.text)
+        head = PLAIN_FORM.head(make_environment("textworld").prompt, seen.goal or game.goal)
+        return head + PLAIN_FORM.message(seen.text)
 
     def batch(self, prompts: list[str]) -> Any:
         dataset = TaskDataset(self.config.data.train_files)

@@ -11,6 +11,8 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
+from config.errors import first
+
 SYNC, COLOCATE, SEPARATE = "sync", "colocate_async", "separate_async"
 MODES = (SYNC, COLOCATE, SEPARATE)
 CPU_ENGINE = "turngrid_ray"  # verl_plugin/weight_transfer.py
@@ -60,13 +62,11 @@ def _separate_on_cpu(config: DictConfig) -> None:
     config.ray_kwargs.ray_init.num_gpus = 1 + rollout.nnodes  # logical
 
 
-def refusal(config: DictConfig) -> str | None:
-    """What is wrong, in one line."""
-    return None if mode(config) == SYNC else next(_problems(config), None)
-
-
-def _problems(config: DictConfig) -> Iterator[str]:
+@first
+def refusal(config: DictConfig) -> Iterator[str]:
     name, sampler = mode(config), config.trainer.v1.sampler
+    if name == SYNC:
+        return
     if config.curriculum.name != "none":
         yield (
             f"curriculum={config.curriculum.name} counts steps, and trainer.v1.trainer_mode={name} plays for several at "

@@ -15,7 +15,7 @@ from hydra.core.config_store import ConfigStore
 from omegaconf import DictConfig, OmegaConf
 
 from algorithms.chosen import ALGO
-from config import asynchronous, cards, lora, machine, paper_scale, prompts, quick
+from config import asynchronous, cards, lora, machine, method_settings, prompts, quick
 from config.nodes import OPEN
 from config.schema import NODES, Top
 from envs import extensions
@@ -40,8 +40,8 @@ RESOLVERS = (  # what conf/ asks, each as ${NAME:...}
     prompts.of_scale,
     prompts.of_prompt,
     prompts.of_answers,
-    paper_scale.in_algo,
-    paper_scale.in_paper,
+    method_settings.in_algo,
+    method_settings.in_paper,
 )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
+from config.errors import first
 from envs.names import nearest
 from envs.registry import make_environment
 from envs.types import TaskError
@@ -30,11 +31,6 @@ def fill_in(config: DictConfig) -> None:
         node.horizon = horizon_in_thirds(config.env.max_turns, steps)
 
 
-def refusal(config: DictConfig) -> str | None:
-    """What is wrong with the node, in one line."""
-    return next(_problems(config), None)
-
-
 def short_horizon(config: DictConfig) -> str | None:
     """A task whose expert plan is longer than the horizon is at first, where it is long enough later on."""
     horizon, environment = config.curriculum.horizon, make_environment(config.env.name, config.env)
@@ -49,7 +45,8 @@ def short_horizon(config: DictConfig) -> str | None:
     return None
 
 
-def _problems(config: DictConfig) -> Iterator[str]:
+@first
+def refusal(config: DictConfig) -> Iterator[str]:
     node, steps, tasks = config.curriculum, _steps(config), _tasks(config)
     if node.name not in NAMES:
         yield f"curriculum.name={node.name} must be one of: {', '.join(NAMES)}"

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from omegaconf import DictConfig, OmegaConf
 
+from config.errors import first
 from config.prompts import form_of, one_row, several_rows
 from envs.names import meant
 from rollouts.chat_policy import Endpoint, EndpointError
@@ -38,12 +39,11 @@ def writer(config: DictConfig) -> Endpoint:
         raise EndpointError(said) from error
 
 
-def refusal(config: DictConfig) -> str | None:
-    """What is wrong, in one line."""
-    return next(_problems(config) if kind_of(config) else _idle(config), None)
-
-
-def _idle(config: DictConfig) -> Iterator[str]:
+@first
+def refusal(config: DictConfig) -> Iterator[str]:
+    if kind_of(config):
+        yield from _problems(config)
+        return
     for key in ITS_OWN:
         if (value := OmegaConf.select(config, key)) is not None:
             yield f"{key}={value} does nothing without demos.experience: set that too, as to {WORLD_MODEL}"

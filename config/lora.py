@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from omegaconf import DictConfig, OmegaConf
 
 from config import asynchronous
+from config.errors import first
 from envs.names import meant
-from records.models.linears import has_experts, linears
-from records.models.shape import Shape, settings_of
+from records.models.shape import Shape, has_experts, linears, settings_of
 
 # Schulman et al., "LoRA Without Regret" (2025): alpha 32, all linear layers, ten times the learning rate of full training,
 # whatever the rank, in SFT and RL alike
@@ -57,12 +57,8 @@ def adapter_parameters(config: DictConfig, shape: Shape) -> int:
     return config.model.lora_rank * sum(layers[name] for name in chosen) if layers else shape.parameters
 
 
-def refusal(config: DictConfig) -> str | None:
-    """What is wrong, in one line."""
-    return next(_problems(config), None)
-
-
-def _problems(config: DictConfig) -> Iterator[str]:
+@first
+def refusal(config: DictConfig) -> Iterator[str]:
     if not config.model.lora_rank:
         for key in ("lora_alpha", "lora_target_modules"):
             if (value := config.model[key]) is not None:

@@ -1,5 +1,6 @@
 """The slots' nodes (``credit``, ``filter``, ...): each method's settings get the types of its dataclass, and what it needs of verl
-is set.
+is set. What an ``algo=`` word sets of the methods that it chooses, and what its paper sets where we set something else, the methods' files
+in ``conf/`` name themselves, so that no option names a method that the command line may have left out.
 
 Only a config that chooses a method pays for importing it, and torch with it.
 """
@@ -25,6 +26,7 @@ from envs.names import nearest
 SAMPLING = "dynamic_sampling"  # of the filters, the one that also says what is played
 HEADS = "critic.model.override_config.value_heads"
 SAMPLER = ("pkg://verl_plugin.training.dynamic_sampling", "DynamicSampler")
+PAPER = "paper"  # what scale=laptop and scale=first set by themselves stands in conf/algo/ as the paper has it
 
 
 def give_types(config: DictConfig) -> None:
@@ -146,3 +148,14 @@ def server_tells_entropies(config: DictConfig) -> bool:
 def _chosen(nodes: dict[str, Any]) -> str:
     said = [f"{slot}=[{','.join(nodes[slot])}]" for slot in SLOTS if nodes[slot]]
     return ", ".join([*said, *(f"{ALGO}={name}" for name in estimator_of(nodes[ALGO]))])
+
+
+def in_algo(ours: Any, theirs: Any, *words: str, _root_: DictConfig) -> Any:
+    """``${in_algo:OURS,THEIRS,WORDS}``: theirs with these ``algo=`` words."""
+    return theirs if _root_.algo.name in words else ours
+
+
+def in_paper(ours: Any, theirs: Any, *words: str, _root_: DictConfig) -> Any:
+    """``${in_paper:OURS,THEIRS}``: theirs at ``scale=paper``; with words after it, in the papers of these alone."""
+    meant = not words or _root_.algo.name in words
+    return theirs if meant and _root_.scale.name == PAPER else ours

@@ -7,7 +7,6 @@ import sys
 import threading
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import asdict
-from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from envs.bar import ticking_bar
@@ -37,9 +36,7 @@ class Makers:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._run(self._close())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()

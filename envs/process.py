@@ -52,6 +52,7 @@ class WorkerProcess:
         self.pid = process.pid
         self._process, self._log, self._reader, self._writer = (process, log, reader, writer)
         self._waiting: deque[_Pending] = deque()
+        self._unsent: list[bytes] = []
         self._wake = asyncio.Event()
         self._lost = ""
         self.task = asyncio.create_task(self._read_replies())
@@ -92,13 +93,23 @@ class WorkerProcess:
             raise WorkerLost(self._lost, culprit=False, hung=False)
         pending = _Pending(asyncio.get_running_loop().create_future(), deadline_s)
         self._waiting.append(pending)
-        if not self._writer.is_closing():  # else the reader is about to learn that the process is gone
-            self._writer.write(msgspec.json.encode(message) + b"\n")
+        self._send(msgspec.json.encode(message) + b"\n")
         self._wake.set()
         reply = await pending.reply
         if "error" in reply:
             raise EnvError(reply["error"])
         return reply["ok"]
+
+    def _send(self, line: bytes) -> None:
+        """Together with what else is asked before the event loop turns: a system call costs more than a message."""
+        if not self._unsent:
+            asyncio.get_running_loop().call_soon(self._flush)
+        self._unsent.append(line)
+
+    def _flush(self) -> None:
+        lines, self._unsent = self._unsent, []
+        if not self._writer.is_closing():  # else the reader is about to learn that the process is gone
+            self._writer.writelines(lines)
 
     async def _read_replies(self) -> None:
         try:

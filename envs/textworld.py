@@ -58,8 +58,11 @@ class TextWorldCustom(TextWorldGames):
 def _generate(opts: Any) -> Any:
     from textworld.generator import QuestGenerationError, make_game
 
+    from envs.tw_generator import quick_generator
+
     try:
-        return make_game(opts)
+        with quick_generator():
+            return make_game(opts)
     except QuestGenerationError as error:
         raise Rejected("no quest of this length") from error
 

@@ -16,12 +16,17 @@ from pathlib import Path
 from textworld.generator.inform7 import CouldNotCompileGameError
 from textworld.generator.inform7.world2inform7 import I7_DEFAULT_PATH
 
-from envs.parent import die_with_parent
+from envs.parent import binder, die_with_parent
 
 LONGEST_S = 100  # of either compiler, which take 1 s on one core; both within ``Environment.longest_making_s``
 
-# time() of the compiler's C library, x86-64: mov eax, 201; syscall. In its place: mov eax, 0; two of no operation.
-_ASKS_THE_TIME, _ANSWERS_AT_ONCE = bytes.fromhex("b8c90000000f05c3"), bytes.fromhex("b8000000009090c3")
+# What is changed in the compiler, a program for x86-64: the bytes that are there, those in their place, and how often.
+_CHANGES = (
+    # time() of its C library: mov eax, 201; syscall. In its place: mov eax, 0; two of no operation.
+    (bytes.fromhex("b8c90000000f05c3"), bytes.fromhex("b8000000009090c3"), 1),
+    # mmap's flags, mov ecx, 34: with MAP_POPULATE the system hands out 400 KB at once, which are used, not in a hundred interrupts.
+    (bytes.fromhex("b922000000ba03000000"), bytes.fromhex("b922800000ba03000000"), 5),
+)
 
 
 def compile_story(source: str, story: Path) -> None:
@@ -51,14 +56,16 @@ def _compile(source: str, project: Path, story: Path) -> None:
 
 @functools.cache
 def quick_compiler(ni: Path) -> tuple[str, tuple[int, ...]]:
-    """A command for Inform 7's compiler, with the files to hand to it: a copy in memory for which time stands still,
-    or ``ni`` itself where it is another compiler than the one known or such a copy cannot be run."""
+    """A command for Inform 7's compiler, with the files to hand to it: a copy in memory with the changes above, or ``ni`` itself
+    where it is another compiler than the one known or such a copy cannot be run."""
     program = ni.read_bytes()
-    if program.count(_ASKS_THE_TIME) != 1 or not hasattr(os, "memfd_create"):
+    if any(program.count(there) != times for there, _, times in _CHANGES) or not hasattr(os, "memfd_create"):
         return str(ni), ()
+    for there, instead, _ in _CHANGES:
+        program = program.replace(there, instead)
     copy = os.memfd_create("ni")
     with open(copy, "wb", closefd=False) as file:
-        file.write(program.replace(_ASKS_THE_TIME, _ANSWERS_AT_ONCE))
+        file.write(program)
     command = f"/proc/self/fd/{copy}"
     try:
         subprocess.run([command, "--nothing"], check=False, pass_fds=(copy,), capture_output=True)
@@ -69,15 +76,17 @@ def quick_compiler(ni: Path) -> tuple[str, tuple[int, ...]]:
 
 
 def _run(command: list[str], passed: tuple[int, ...] = ()) -> None:
+    if not shutil.which(command[0]):  # else the binder's exit code would look like a refused story
+        raise FileNotFoundError(f"{command[0]} cannot be run")
     try:
         done = subprocess.run(
-            command,
+            [*binder(), *command],
             check=False,
             pass_fds=passed,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             timeout=LONGEST_S,
-            preexec_fn=die_with_parent,
+            preexec_fn=None if binder() else die_with_parent,
         )
     except subprocess.TimeoutExpired as late:  # it has been killed
         raise CouldNotCompileGameError(f"{command[0]} took more than {LONGEST_S} s") from late

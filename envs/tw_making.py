@@ -61,7 +61,8 @@ def finish(game: Any, folder: Path) -> GameRecord:
     """
     file = folder / "game.z8"
     _compile(game, file)
-    _make_reproducible(file)
+    _write_data(game, file.with_suffix(".json"))
+    _take_date_out(file)
     record = GameRecord(
         file=file.name,
         sha256=game_sha256(file),
@@ -75,28 +76,26 @@ def finish(game: Any, folder: Path) -> GameRecord:
 
 
 def _compile(game: Any, file: Path) -> None:
-    source = generate_inform7_source(game)
-    game.save(str(file.with_suffix(".json")))
     try:
-        compile_story(source, file)
+        compile_story(generate_inform7_source(game), file)
     except CouldNotCompileGameError as error:
         raise Rejected("does not compile") from error
 
 
-def _make_reproducible(file: Path) -> None:
-    """Take out what differs between two makings of one game: the date, a list in a set's order, and where TextWorld is
-    installed (the path of its grammars, which playing does not read).
+def _write_data(game: Any, file: Path) -> None:
+    """What TextWorld's ``game.save`` writes, without what differs between two makings of one game: a list in a set's order, and where
+    TextWorld is installed (the path of its grammars, which playing does not read)."""
+    data = json.loads(json.dumps(game.serialize()))
+    data["grammar"]["names_to_exclude"] = sorted(data["grammar"]["names_to_exclude"], key=str)
+    data["KB"]["text_grammars_path"] = ""
+    file.write_text(json.dumps(data, sort_keys=True))
 
-    The date is in the story file's header, outside the bytes that its checksum covers.
-    """
+
+def _take_date_out(file: Path) -> None:
+    """Of the story file's header, outside the bytes that its checksum covers."""
     story = bytearray(file.read_bytes())
     story[_SERIAL] = b"000000"
     file.write_bytes(story)
-    data_file = file.with_suffix(".json")
-    data = json.loads(data_file.read_text())
-    data["grammar"]["names_to_exclude"] = sorted(data["grammar"]["names_to_exclude"], key=str)
-    data["KB"]["text_grammars_path"] = ""
-    data_file.write_text(json.dumps(data, sort_keys=True))
 
 
 def fingerprint(game: Any) -> str:

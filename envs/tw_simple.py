@@ -43,8 +43,9 @@ class TwSimple(TextWorldGames):
         from textworld.challenges import CHALLENGES
 
         from envs import tw_making
+        from envs.tw_generator import quick_generator
 
         opts = tw_making.options(seed)
-        with tw_making.shared_knowledge():
+        with tw_making.shared_knowledge(), quick_generator():
             game = CHALLENGES[TASK][1](settings=dict(params), options=opts)
         return tw_making.finish(game, folder)

@@ -22,9 +22,8 @@ from dataclasses import dataclass
 
 from omegaconf import DictConfig
 
-from envs.names import nearest
 from experiments.evaluation.policies import PolicyError, policies, trained_on
-from records.process.exit_codes import answered, own_words, say
+from records.process.exit_codes import command, own_words, say
 from rollouts.chat_policy import Endpoint, EndpointError
 
 RULES = ("task", "reward", "evaluation")  # those of config/checks/check.py that concern what is not trained
@@ -42,13 +41,10 @@ class Options:
     at_once: int = 16
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """The exit code; every foreseen error is one line on stderr."""
-    return answered(arguments, __doc__, _run, refused=(EndpointError,))
-
-
-def _run(arguments: list[str]) -> int:
-    words, options, overrides = split(arguments)
+@command(__doc__, refused=(EndpointError,))
+def main(arguments: list[str]) -> int:
+    options = Options()
+    words, overrides = own_words(arguments, options, PolicyError)
     from config import machine
 
     config = composed(words, overrides)
@@ -59,20 +55,6 @@ def _run(arguments: list[str]) -> int:
 
     print(hold(config, asked, options.at_once), flush=True)
     return 0
-
-
-def split(arguments: Sequence[str]) -> tuple[list[str], Options, list[str]]:
-    """(policies, our own options, overrides of the config).
-
-    Raises:
-        PolicyError: a flag, or an option that is nearly one of ours.
-    """
-    options = Options()
-    words, overrides = own_words(arguments, options, PolicyError)
-    for key in (item.partition("=")[0] for item in overrides):
-        if "." not in key and (near := nearest(key, vars(options), cutoff=0.75)):
-            raise PolicyError(f"unknown key {key}; did you mean {near}?")
-    return words, options, overrides
 
 
 def _endpoint(options: Options) -> Endpoint | None:

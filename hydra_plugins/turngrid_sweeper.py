@@ -42,8 +42,8 @@ class TurngridSweeper(Sweeper):
         return [self.launcher.launch(todo, initial_job_idx=0)] if todo else []
 
     def _todo(self) -> list[list[str]]:
+        from experiments.evaluation.result import State, state
         from experiments.sweep import record  # Hydra imports this module at every start, to see what is in it
-        from experiments.sweep.status import State, state
 
         sweep = record.read(self.folder)
         assert sweep is not None, f"no {record.FILE} in {self.folder}"

@@ -35,9 +35,17 @@ class RandomPolicy:
     name: str = "random"
 
     async def act(self, context: TurnContext) -> Action:
-        legal = sorted(context.observation.legal)
-        if not legal:
-            raise EnvError(f"{context.task.key}: the environment lists no legal commands for the random policy")
-        seed = request_seed(self.run_seed, context.step, context.prompt, context.sample, context.turn)
-        text = random.Random(seed).choice(legal)
-        return Action(text=text, plan=(text,))
+        return any_legal(context, dice(self.run_seed, context))
+
+
+def dice(run_seed: int, context: TurnContext) -> random.Random:
+    """For what is drawn in one turn."""
+    return random.Random(request_seed(run_seed, context.step, context.prompt, context.sample, context.turn))
+
+
+def any_legal(context: TurnContext, draw: random.Random) -> Action:
+    legal = sorted(context.observation.legal)
+    if not legal:
+        raise EnvError(f"{context.task.key}: the environment lists no legal commands to draw from")
+    text = draw.choice(legal)
+    return Action(text=text, plan=(text,))

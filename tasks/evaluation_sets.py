@@ -18,9 +18,8 @@ from envs.extensions import CONF, options
 from envs.names import file_name
 from envs.registry import known, make_environment
 from envs.types import TaskRef
-from tasks.mixed_games import list_games
 from tasks.mixture import task_weights
-from tasks.splits import cache_dir, read_tasks, task_file, what_to_set, write_tasks
+from tasks.splits import cache_dir, list_games, read_tasks, task_file, what_to_set, write_tasks
 
 SHARED = ("workers", "step_deadline_s", "max_action_tokens", "cache_dir")  # of the run's env node, in any environment
 

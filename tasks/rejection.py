@@ -54,11 +54,6 @@ class Standards:
         return f"more than {self.max_turns} turns" if len(episode.played_turns) > self.max_turns else ""
 
 
-def standards(config: DictConfig) -> Standards:
-    demos = config.demos
-    return Standards(demos.per_game, demos.max_invalid, demos.max_turns or config.env.max_turns)
-
-
 def source(config: DictConfig) -> Path:
     """The run that is drawn from.
 
@@ -109,9 +104,10 @@ def draw(config: DictConfig, wanted: int) -> tuple[list[Episode], Counter[str]]:
     Raises:
         DemosError: it holds fewer.
     """
-    run = source(config)
+    run, demos = source(config), config.demos
+    rules = Standards(demos.per_game, demos.max_invalid, demos.max_turns or config.env.max_turns)
     played = (episode for path in sorted(RlFolder(run).episodes.glob("*.jsonl")) for episode in read_episodes(path))
-    chosen, left_out = select(played, wanted, standards(config))
+    chosen, left_out = select(played, wanted, rules)
     if len(chosen) < wanted:
         why = ", ".join(f"{count} {reason}" for reason, count in left_out.most_common())
         raise DemosError(

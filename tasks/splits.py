@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from omegaconf import DictConfig
 
-from envs.catalogue import Catalogue, TooFewGames
+from envs.catalogue import PRECEDENCE, Catalogue, Listing, TooFewGames
 from envs.registry import make_environment
 from envs.types import TaskError, TaskRef
 from envs.whole import write_whole
 from records.process.exit_codes import say
 from tasks import validation
 from tasks.budget import Allocation, with_games
-from tasks.mixed_games import list_games
-from tasks.mixture import task_weights
+from tasks.mixture import shares, spread, task_weights
 
 SKIPPED = Path("tasks") / "skipped.json"
 SHORT_OF = {
@@ -63,6 +62,45 @@ def prepare_tasks(config: DictConfig, allocation: Allocation, folder: Path, avoi
         f"note: {config.env.task} has {there} training games and the budget would pay {allocation.games}: they are revisited"
     )
     return with_games(allocation, config.budget, there)
+
+
+def list_games(
+    catalogue: Catalogue,
+    weights: Mapping[str, float],
+    counts: Mapping[str, int],
+    reward: str,
+    avoid: Iterable[str] = (),
+    at_most: Collection[str] = (),
+) -> dict[str, Listing]:
+    """Split -> its games, each task's in proportion to its weight; no split but ``test`` has a game whose fingerprint is
+    in ``avoid``. The splits in ``at_most`` may have fewer games, but not of a mixture, whose proportions hold.
+
+    Raises:
+        TooFewGames: a task's split cannot be filled.
+    """
+    avoid = list(avoid)
+    if len(weights) == 1 and not avoid:
+        return catalogue.listings(next(iter(weights)), counts, reward, at_most=at_most)  # keeps its makers
+    made: dict[str, Listing] = {}
+    for split in sorted(counts, key=PRECEDENCE.index):
+        seen = [game.fingerprint for listing in made.values() for game in listing.tasks]
+        taken = seen if split == "test" else seen + avoid
+        few = split in at_most and len(weights) == 1
+        made[split] = _split(catalogue, split, shares(weights, counts[split]), reward, taken, few)
+    return made
+
+
+def _split(
+    catalogue: Catalogue, split: str, counts: Mapping[str, int], reward: str, taken: list[str], at_most: bool
+) -> Listing:
+    """Two tasks may have a game in common (``all_types`` and one of the types): the one that is named first has it."""
+    parts: dict[str, Listing] = {}
+    for task, count in counts.items():
+        parts[task] = catalogue.listing(task, split, count, reward, avoid=taken, at_most=at_most)
+        taken = [*taken, *(game.fingerprint for game in parts[task].tasks)]
+    left = {task: iter(listing.tasks) for task, listing in parts.items()}
+    order = spread({task: len(listing.tasks) for task, listing in parts.items()})
+    return Listing([next(left[task]) for task in order], [skip for part in parts.values() for skip in part.rejected])
 
 
 @contextmanager

@@ -119,7 +119,7 @@ def _plan(config: DictConfig) -> int:
 
 def _finish(config: DictConfig, folder: Path) -> str:
     from experiments.evaluation.result import RunResult  # scipy and matplotlib: not before they are needed
-    from experiments.evaluation.run_table import summary_table
+    from experiments.evaluation.tables import summary_table
 
     result = RunResult.read(folder)
     if result is not None:

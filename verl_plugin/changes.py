@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Change:
-    """``name`` in verl's ``module``; ``by`` is ``module:name`` of ours: a function for ``AFTER_IMPORT``, else what takes the
-    place of verl's, or the function that puts it there."""
+    """``name`` in verl's ``module``; ``by`` is ``module:name`` of ours: for ``AFTER_IMPORT`` a function of the module, else what takes
+    the place of verl's, or the function that puts it there."""
 
     module: str
     name: str
@@ -24,6 +24,14 @@ class Change:
 
     def __str__(self) -> str:
         return f"{self.module}:{self.name} (changed by {self.by})"
+
+
+class Instead(Change):
+    """``by`` takes the place of verl's own."""
+
+
+class Around(Change):
+    """``by`` is given verl's own, and returns what takes its place."""
 
 
 def _overridden(by: str, module: str, cls: str, methods: Mapping[str, str]) -> tuple[Change, ...]:
@@ -35,7 +43,7 @@ _TRAINER, _ENGINE = "verl.trainer.ppo.v1.trainer_base", "verl.workers.engine.fsd
 _CHECKPOINTS = "verl.utils.checkpoint.fsdp_checkpoint_manager"
 _ASYNC = "verl.trainer.ppo.v1.trainer_separate_async"
 
-# ---- right after verl has imported the module, in every process of verl's: ``by`` is called with it
+# ---- right after verl has imported the module, in every process of verl's: ``by`` is called with it, but for ``Instead`` and ``Around``
 
 AFTER_IMPORT = (
     Change(
@@ -50,53 +58,53 @@ AFTER_IMPORT = (
         "verl_plugin.mends:estimators",
         "our estimators, in processes without our trainer too",
     ),
-    Change(
+    Around(
         "verl.trainer.ppo.core_algos",
         "compute_gae_advantage_return(token_level_rewards, values, response_mask, gamma, lam)",
-        "verl_plugin.mends:gae",
+        "verl_plugin.training.gae:gae_of_actions",
         "over sampled tokens alone: the same bits, four to six times as fast",
     ),
-    Change(
+    Instead(
         "verl.trainer.ppo.core_algos",
         "verl_F.masked_whiten(values, mask, shift_mean)",
-        "verl_plugin.mends:whitening",
+        "algorithms.masked:whiten",
         "in float64: equal values give exactly 0",
     ),
-    Change(
+    Instead(
         "verl.trainer.ppo.v1.trainer_base",
         "apply_kl_penalty(data, kl_ctrl, kl_penalty)",
-        "verl_plugin.mends:kl_in_reward",
+        "verl_plugin.training.estimators:apply_kl_penalty",
         "verl's mean counts padding rows",
     ),
-    Change(
+    Around(
         "verl.trainer.ppo.v1.trainer_base",
         "compute_advantage_for_multi_trajectories"
         "(data, batch_keys, adv_estimator, gamma, lam, num_repeat, norm_adv_by_std_in_grpo, config)",
-        "verl_plugin.mends:advantages_by_episode",
+        "verl_plugin.training.episode_advantages:by_episode",
         "an episode of several rows is one sequence to an estimator",
     ),
-    Change(
+    Around(
         "verl.workers.utils.losses",
         "ppo_loss(config, model_output, data, dp_group)",
-        "verl_plugin.mends:policy_loss",
+        "verl_plugin.training.losses:with_methods",
         "losses that need turn ids, loss terms, updates with every token muted",
     ),
-    Change(
+    Around(
         "verl.workers.utils.losses",
         "value_loss(config, model_output, data, dp_group)",
-        "verl_plugin.mends:value_loss",
+        "verl_plugin.value_heads:sum_of_heads",
         "a loss for each head of the critic",
     ),
-    Change(
+    Around(
         "verl.utils.model",
         "load_valuehead_model(local_path, torch_dtype, model_config, trust_remote_code)",
-        "verl_plugin.mends:value_heads",
+        "verl_plugin.value_heads:with_heads",
         "critics with several heads",
     ),
-    Change(
+    Around(
         "verl.trainer.ppo.v1.replay_buffer",
         "ReplayBuffer.__init__(..., poll_interval)",
-        "verl_plugin.mends:poll_interval",
+        "verl_plugin.mends:often",
         "verl looks every 2 s, too seldom for steps of a small model",
     ),
     Change(
@@ -117,52 +125,52 @@ AFTER_IMPORT = (
         "verl_plugin.mends:rollout_replica",
         "our rollout server",
     ),
-    Change(
+    Around(
         _ENGINE,
         "FSDPEngine.forward_backward_batch(self, data, loss_function, forward_only)",
-        "verl_plugin.mends:sums_of_terms",
+        "verl_plugin.training.losses:with_sums",
         "loss terms are divided by their weights over all passes and devices",
     ),
-    Change(
+    Around(
         "verl.workers.engine_workers",
         "ActorRolloutRefWorker.init_model(self)",
-        "verl_plugin.mends:teacher",
+        "verl_plugin.training.teacher:with_teacher",
         "a teacher is loaded where verl copies the policy as its reference",
     ),
-    Change(
+    Around(
         _ENGINE,
         "FSDPEngineWithValueHead.prepare_model_outputs(self, output, output_args, micro_batch, logits_processor_func)",
-        "verl_plugin.mends:value_outputs",
+        "verl_plugin.value_heads:each_head",
         "critics with several heads",
     ),
-    Change(
+    Around(
         _ENGINE,
         "FSDPEngine._build_module(self)",
-        "verl_plugin.mends:whole_models",
+        "verl_plugin.whole_models:whole",
         "a checkpoint that lacks weights is refused, not filled with random ones",
     ),
-    Change(
+    Around(
         _ENGINE,
         "FSDPEngine._build_lora_module(self, module)",
-        "verl_plugin.mends:lora_adapters",
+        "verl_plugin.lora:seeded",
         "adapters are seeded, and layers that cannot be merged are refused",
     ),
-    Change(
+    Instead(
         _ENGINE,
         "FSDPEngine._merged_lora_per_tensor_param(self)",
-        "verl_plugin.mends:lora_weights",
+        "verl_plugin.lora:streamed",
         "weights are sent in the trainer's precision, and merged in a copy",
     ),
-    Change(
+    Around(
         _CHECKPOINTS,
         "get_fsdp_full_state_dict(model, offload_to_cpu, rank0_only)",
-        "verl_plugin.mends:lora_saved_merged",
+        "verl_plugin.lora:merged_state",
         "LoRA is saved merged, under the model's names",
     ),
-    Change(
+    Around(
         _CHECKPOINTS,
         "FSDPCheckpointManager.save_checkpoint(self, local_path, hdfs_path, global_step, max_ckpt_to_keep)",
-        "verl_plugin.mends:lora_saved_alone",
+        "verl_plugin.lora:with_adapter",
         "saves the adapter too, in PEFT's format",
     ),
     Change(
@@ -171,7 +179,7 @@ AFTER_IMPORT = (
         "verl_plugin.mends:cpu_engines",
         "engines for CPUs",
     ),
-    Change(
+    Around(
         "verl.utils.fsdp_utils",
         "fsdp2_sharded_save_to_cpu(model)",
         "verl_plugin.mends:save_copies",

@@ -11,30 +11,37 @@ import os
 import sys
 from collections import defaultdict
 from collections.abc import Sequence
+from functools import reduce
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from types import ModuleType
 
-from verl_plugin.changes import AFTER_IMPORT
+from verl_plugin.changes import AFTER_IMPORT, Around, Change, Instead
 from verl_plugin.cpu import quick_start
 
 
-def _by_module() -> dict[str, list[str]]:
-    found: dict[str, list[str]] = defaultdict(list)
+def _by_module() -> dict[str, list[Change]]:
+    found: dict[str, list[Change]] = defaultdict(list)
     quick = quick_start.changes() if os.environ.get("VERL_PLATFORM") == "cpu" else ()
     for change in (*AFTER_IMPORT, *quick):
-        found[change.module].append(change.by)
+        found[change.module].append(change)
     return dict(found)
 
 
-HOOKS = _by_module()  # our functions, in the order of the table, by verl's module
+HOOKS = _by_module()  # in the order of the table, by verl's module
 
 
-def run(functions: Sequence[str], module: ModuleType) -> None:
-    for function in functions:
-        ours, name = function.split(":")
-        getattr(importlib.import_module(ours), name)(module)
+def run(changes: Sequence[Change], module: ModuleType) -> None:
+    for change in changes:
+        ours, function = change.by.split(":")
+        by = getattr(importlib.import_module(ours), function)
+        *inside, name = change.name.split("(")[0].split(".")
+        if isinstance(change, Instead | Around):
+            place = reduce(getattr, inside, module)
+            setattr(place, name, by(getattr(place, name)) if isinstance(change, Around) else by)
+        else:
+            by(module)
 
 
 class _AfterImport(MetaPathFinder):
@@ -44,15 +51,15 @@ class _AfterImport(MetaPathFinder):
         self.waiting = dict(HOOKS)
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
-        functions = self.waiting.pop(name, None)
-        spec = find_spec(name) if functions else None  # comes back here, and goes on to the other finders
-        if functions is None or spec is None or spec.loader is None:
+        changes = self.waiting.pop(name, None)
+        spec = find_spec(name) if changes else None  # comes back here, and goes on to the other finders
+        if changes is None or spec is None or spec.loader is None:
             return None
         execute = spec.loader.exec_module
 
         def execute_and_change(module: ModuleType) -> None:
             execute(module)
-            run(functions, module)
+            run(changes, module)
 
         spec.loader.exec_module = execute_and_change  # type: ignore[method-assign]
         return spec

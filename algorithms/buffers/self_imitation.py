@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
-from algorithms.masked import group_statistics
+from algorithms.pools import deviations, means
 from algorithms.slots import StoredEpisode, in_range
 from algorithms.turns import Turns
 
@@ -60,19 +60,19 @@ class SelfImitation:
         self._episodes = [*kept, *episodes]
 
     def _count(self, step: int, turns: Turns) -> None:
-        while sum(len(means) for _, means, _ in self._groups) > MOST_GROUPS:
+        while sum(len(own) for _, own, _ in self._groups) > MOST_GROUPS:
             self._groups.pop(0)
-        means, deviations = group_statistics(turns.score, turns.group)
-        self._groups.append((step, means.tolist(), deviations.tolist()))
+        spread = deviations(turns.score, turns.group, biased=True)
+        self._groups.append((step, means(turns.score, turns.group).tolist(), spread.tolist()))
 
     def take(self, step: int) -> list[StoredEpisode]:
         if not self._groups:
             return []
-        middle = median(mean for _, means, _ in self._groups for mean in means)
+        middle = median(mean for _, own, _ in self._groups for mean in own)
         if sum(episode.score > middle for episode in self._episodes) <= 1.5 * self.capacity:
             return []
         held, self._episodes = self._episodes, []
-        spread = median(deviation for _, _, deviations in self._groups for deviation in deviations)
+        spread = median(deviation for _, _, own in self._groups for deviation in own)
         scale = self.weight / (spread + EPSILON) if self.std and spread else self.weight
         judged = (replace(episode, advantage=(episode.score - middle) * scale) for episode in held)
         return [episode for episode in judged if episode.score >= middle]

@@ -10,9 +10,7 @@ from typing import Any, ClassVar
 from torch import Tensor
 
 from algorithms.slots import StoredEpisode, in_range
-from algorithms.turns import OUTCOMES, Turns
-
-WON = OUTCOMES.index("won")
+from algorithms.turns import Turns
 
 
 @dataclass
@@ -81,4 +79,4 @@ class TaskReplay:
 
 def _succeeded(turns: Turns) -> Tensor:
     """(E,) bool."""
-    return (turns.outcome == WON) & (turns.score > 0)
+    return turns.won & (turns.score > 0)

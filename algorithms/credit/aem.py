@@ -33,7 +33,6 @@ class Aem:
 
     needs: ClassVar[Needs] = frozenset({"entropy"})
     grains: ClassVar[frozenset[str]] = frozenset({"token", "turn", "episode"})
-    compares: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         in_range(0, sharpness=self.sharpness)

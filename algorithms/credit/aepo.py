@@ -27,7 +27,6 @@ class Aepo:
 
     needs: ClassVar[Needs] = frozenset({"entropy"})
     grains: ClassVar[frozenset[str]] = frozenset({"token", "turn", "episode"})
-    compares: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         in_range(weight=self.weight)

@@ -33,7 +33,6 @@ class Empg:
 
     needs: ClassVar[Needs] = frozenset({"entropy"})
     grains: ClassVar[frozenset[str]] = frozenset({"turn", "episode"})
-    compares: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         in_range(0, sharpness=self.sharpness, sharpness_next=self.sharpness_next)

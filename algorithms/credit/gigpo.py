@@ -8,7 +8,7 @@ from typing import ClassVar
 from torch import Tensor
 
 from algorithms.pools import compared, pools
-from algorithms.slots import Needs, in_range
+from algorithms.slots import in_range
 from algorithms.turns import Turns, discounted
 
 
@@ -33,7 +33,6 @@ class Gigpo:
     std: bool = True
     by_turns: bool = False
 
-    needs: ClassVar[Needs] = frozenset()
     grains: ClassVar[frozenset[str]] = frozenset({"episode"})  # an estimator over turns whitens: another scale
     compares: ClassVar[bool] = True
     compares_turns: ClassVar[bool] = True

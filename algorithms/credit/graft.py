@@ -9,12 +9,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from algorithms.slots import Needs, in_range
-from algorithms.turns import OUTCOMES, Turns
+from algorithms.slots import in_range
+from algorithms.turns import Turns
 
 TOLERANCE = 1e-9
 SWEEPS = 1000  # bound what cycles with a reward take where gamma is near 1
-TERMINAL = (OUTCOMES.index("won"), OUTCOMES.index("lost"))
 BACKUPS = ("max", "mean")
 
 
@@ -40,7 +39,6 @@ class Graft:
     scale: bool | None = None
     bootstrap_truncated: bool | None = None
 
-    needs: ClassVar[Needs] = frozenset()
     grains: ClassVar[frozenset[str]] = frozenset({"turn", "episode"})
     compares: ClassVar[bool] = True
     compares_turns: ClassVar[bool] = True
@@ -57,7 +55,7 @@ class Graft:
         episode, turn = mask.nonzero()
         reward = turns.reward.numpy()[mask]
         state, after = _nodes(turns.group.numpy()[episode], turns.state.numpy()[mask], turns.after.numpy()[mask])
-        terminal = np.isin(turns.outcome.numpy()[episode], TERMINAL) | (self.bootstrap_truncated is False)
+        terminal = ~turns.cut_off.numpy()[episode] | (self.bootstrap_truncated is False)
         ended = (turn == turns.last.numpy()[episode]) & terminal
         value = _values(state, turns.action.numpy()[mask], after, reward, ~ended, self.gamma, self.backup)
         found = advantages.clone()

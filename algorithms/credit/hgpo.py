@@ -11,7 +11,7 @@ from torch import Tensor
 
 from algorithms.credit.gigpo import returns_to_go
 from algorithms.pools import EPSILON, compared, pools
-from algorithms.slots import Needs, in_range
+from algorithms.slots import in_range
 from algorithms.turns import Turns
 
 
@@ -37,7 +37,6 @@ class Hgpo:
     std: bool = True
     base: bool = False
 
-    needs: ClassVar[Needs] = frozenset()
     grains: ClassVar[frozenset[str]] = frozenset({"episode"})
     compares: ClassVar[bool] = True
     compares_turns: ClassVar[bool] = True

@@ -8,8 +8,8 @@ from typing import ClassVar
 from torch import Tensor
 
 from algorithms.pools import compared, pools
-from algorithms.slots import Needs, in_range
-from algorithms.turns import OUTCOMES, Turns
+from algorithms.slots import in_range
+from algorithms.turns import Turns
 
 REWARDS = ("valid", "parsed", "reward")  # of a turn
 OUTCOME = ("reward", "won")  # of an episode
@@ -37,7 +37,6 @@ class MtGrpo:
     scope: str = "own"
     weight: float = 1.0
 
-    needs: ClassVar[Needs] = frozenset()
     grains: ClassVar[frozenset[str]] = frozenset({"episode"})
     compares: ClassVar[bool] = True
     compares_turns: ClassVar[bool] = True
@@ -53,8 +52,7 @@ class MtGrpo:
         episode, turn = turns.flat()
         found = advantages.clone()
         if self.outcome == "won":
-            won = (turns.outcome == OUTCOMES.index("won")).double()
-            found[episode, turn] = compared(won, turns.group, std=True)[episode]
+            found[episode, turn] = compared(turns.won.double(), turns.group, std=True)[episode]
         term = compared(getattr(turns, self.turn)[episode, turn].double(), pools(turns.group[episode], turn), std=True)
         found[episode, turn] += self.weight * (term if self.scope == "own" else term * (turn == 0))
         return found

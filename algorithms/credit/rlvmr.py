@@ -9,11 +9,10 @@ import torch
 from torch import Tensor
 
 from algorithms.pools import compared
-from algorithms.slots import Needs, in_range
-from algorithms.turns import OUTCOMES, Turns
+from algorithms.slots import in_range
+from algorithms.turns import Turns
 
 TAGS = ("planning", "explore", "reflection", "monitor")
-WON = OUTCOMES.index("won")
 
 
 @dataclass
@@ -31,10 +30,8 @@ class Rlvmr:
 
     alpha: float = 0.5
 
-    needs: ClassVar[Needs] = frozenset()
     labels: ClassVar[tuple[str, ...]] = TAGS
     grains: ClassVar[frozenset[str]] = frozenset({"episode"})
-    compares: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         in_range(0, 1, alpha=self.alpha)
@@ -51,7 +48,7 @@ def rule_rewards(turns: Turns) -> Tensor:
     """(E, K) float64: 1 where a turn did what its tag says."""
     assert turns.label is not None
     failed = torch.nn.functional.pad(turns.mask & ~turns.valid, (1, 0))[:, :-1]
-    won = (turns.outcome == WON).unsqueeze(1).expand(turns.mask.shape)
+    won = turns.won.unsqueeze(1).expand(turns.mask.shape)
     earned = (won, _new(turns), turns.valid & failed, torch.zeros_like(turns.mask))
     found = torch.stack([(turns.label == number) & rule for number, rule in enumerate(earned, start=1)])
     return found.any(dim=0).double()

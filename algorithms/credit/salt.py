@@ -8,7 +8,6 @@ from typing import ClassVar
 from torch import Tensor
 
 from algorithms.pools import means, pools
-from algorithms.slots import Needs
 from algorithms.turns import Turns
 
 
@@ -21,7 +20,6 @@ class Salt:
     towards 0. Each occurrence counts, also two in one episode (assumed).
     """
 
-    needs: ClassVar[Needs] = frozenset()
     grains: ClassVar[frozenset[str]] = frozenset({"turn", "episode"})
     compares: ClassVar[bool] = True
 

@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from algorithms.pools import compared
-from algorithms.slots import Needs
 from algorithms.turns import Turns
 
 ZERO, RAW = LONE = ("zero", "raw")
@@ -35,7 +34,6 @@ class Tree:
     lone_leaf: str = ZERO
     shared: str = EACH
 
-    needs: ClassVar[Needs] = frozenset()
     grains: ClassVar[frozenset[str]] = frozenset({"turn", "episode"})
     compares: ClassVar[bool] = True
     of_trees: ClassVar[bool] = True

@@ -8,7 +8,6 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from algorithms.estimators.turn_gae import CUT_OFF
 from algorithms.slots import Estimate, Head, Needs, Tokens, in_range
 from algorithms.turns import ActionTokens, Turns, discounted
 from rewards.shaping.subgoals import KEEP, SWITCH
@@ -75,7 +74,7 @@ class Hiper:
         begins, last = _begins(turns), _last(turns)
         ends = last | (_next(begins.double()) > 0)
         goes_on = (~ends).double()
-        cut = torch.isin(turns.outcome, torch.tensor(CUT_OFF)).unsqueeze(1) & last & self.bootstrap_truncated
+        cut = turns.cut_off.unsqueeze(1) & last & self.bootstrap_truncated
         after_high = torch.where(cut, _of_segment(high, begins), _next(high))
         after_low = torch.where(cut, low, torch.where(ends, _next(high), _next(low)))
         deltas = (turns.reward + self.gamma * after_low - low) * turns.mask

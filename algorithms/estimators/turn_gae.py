@@ -10,9 +10,8 @@ from torch import Tensor
 
 from algorithms.masked import whiten
 from algorithms.slots import Estimate, Needs, Tokens, in_range
-from algorithms.turns import OUTCOMES, Turns, discounted
+from algorithms.turns import Turns, discounted
 
-CUT_OFF = (OUTCOMES.index("out_of_turns"), OUTCOMES.index("out_of_context"))
 PLACES = ("all", "first")
 
 
@@ -60,6 +59,6 @@ def turn_advantages(turns: Turns, values: Tensor, gamma: float, lam: float, boot
     """
     following = torch.nn.functional.pad(values, (0, 1))[:, 1:]
     if bootstrap:
-        cut = torch.isin(turns.outcome, torch.tensor(CUT_OFF)).nonzero().flatten()
+        cut = turns.cut_off.nonzero().flatten()
         following[cut, turns.last[cut]] = values[cut, turns.last[cut]]
     return discounted((turns.reward + gamma * following - values) * turns.mask, gamma * lam)

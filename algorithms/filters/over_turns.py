@@ -7,9 +7,7 @@ from typing import ClassVar, Literal
 
 from torch import Tensor
 
-from algorithms.turns import OUTCOMES, Turns
-
-CUT_OFF = tuple(OUTCOMES.index(name) for name in ("out_of_turns", "out_of_context"))
+from algorithms.turns import Turns
 
 
 @dataclass
@@ -22,4 +20,4 @@ class OverTurns:
     when: ClassVar[Literal["before", "after"]] = "after"
 
     def __call__(self, turns: Turns, step: int) -> Tensor:
-        return (turns.outcome != CUT_OFF[0]) & (turns.outcome != CUT_OFF[1])
+        return ~turns.cut_off

@@ -12,7 +12,7 @@ from functools import partial
 from omegaconf import DictConfig
 
 from config import asynchronous, curriculum_settings, experience, lora
-from config.checks import budget, environment, evaluation, folders, methods, model, prompt, training
+from config.checks import budget, environment, folders, methods, model, prompt, training
 from config.errors import ConfigError
 
 
@@ -62,7 +62,7 @@ CHECKS: tuple[Rule, ...] = (
     Rule("action_too_long", model.action_too_long),
     Rule("context", model.context_too_short),
     Rule("lora", lora.refusal),
-    Rule("evaluation", evaluation.evaluation_refusal),
+    Rule("evaluation", environment.evaluation_refusal),
     Rule("prompt_of_environment", prompt.not_in_this_environment),
     Rule("trainer", training.other_trainer),
     Rule("no_model_saved", training.no_model_saved),
@@ -71,14 +71,14 @@ CHECKS: tuple[Rule, ...] = (
 
 WARNINGS: tuple[Rule, ...] = (
     Rule("equal_rewards", environment.equal_rewards),
-    Rule("too_few_turns", evaluation.too_few_turns),
+    Rule("too_few_turns", environment.too_few_turns),
     Rule("short_horizon", curriculum_settings.short_horizon),
     Rule("hidden_credit", methods.hides_credit),
     Rule("lost_kl", methods.loses_kl),
     Rule("little_room", prompt.little_room, of_model=True),
     Rule("few_summaries", prompt.few_summaries, of_model=True),
     Rule("set_in_vain", training.set_in_vain),
-    Rule("useless_samples", evaluation.useless_samples),
+    Rule("useless_samples", environment.useless_samples),
     Rule("sft_of_nothing", budget.sft_of_nothing, of_model=True),
     Rule("large_on_cpu", model.large_on_cpu, of_model=True),
     Rule("unseen_environment", model.unseen_environment, of_model=True),

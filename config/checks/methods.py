@@ -11,6 +11,7 @@ from algorithms.chosen import Method, algorithm
 from algorithms.registry import FORM, LOSS_MODE, OF_TURNS, ONE, SLOTS
 from config import asynchronous
 from config.checks import estimators, rollout_forms
+from config.errors import first
 from config.method_settings import SAMPLING, has_critic, kinds, made
 from config.prompts import one_row, several_rows
 from envs.registry import make_environment
@@ -22,11 +23,8 @@ from tasks.budget import allocate_budget
 PAYS_WINS_ALONE = ("sparse", "binary")  # of the rewards
 
 
-def bad_methods(config: DictConfig) -> str | None:
-    return next(_reasons(config), None)
-
-
-def _reasons(config: DictConfig) -> Iterator[str]:
+@first
+def bad_methods(config: DictConfig) -> Iterator[str]:
     yield from _verls_own(config)
     yield from estimators.reasons(config)
     if not any(config.get(slot) for slot in SLOTS):

@@ -5,8 +5,7 @@ from __future__ import annotations
 from omegaconf import DictConfig
 
 from records.models import gpus
-from records.models.locate import ModelError, check_model
-from records.models.pretraining import environments_of
+from records.models.locate import ModelError, check_model, environments_of
 
 AT_HOME = {"textworld": "tiny", "alfworld": "tiny_alfworld"}  # the tiny model that knows an environment's words
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from omegaconf import DictConfig
 
 from algorithms.registry import FORM
+from config.errors import first
 from config.prompts import form_of, several_rows
 from envs.environment import Environment
 from envs.registry import make_environment
@@ -15,11 +16,8 @@ from rollouts.window import summed_up, window_of
 from tasks.evaluation_sets import env_node, tested
 
 
-def bad_prompt(config: DictConfig) -> str | None:
-    return next(_reasons(config), None)
-
-
-def _reasons(config: DictConfig) -> Iterator[str]:
+@first
+def bad_prompt(config: DictConfig) -> Iterator[str]:
     prompt, form = config.prompt, form_of(config)
     if not (form.train_thoughts or form.thinks):
         yield f"prompt.train_thoughts=false: the answers of prompt={prompt.name} hold no thoughts; leave it out"

@@ -14,7 +14,7 @@ from typing import Any
 
 import fast_downward
 
-from envs.alfworld import names, text
+from envs.alfworld import pddl, text
 from envs.alfworld.text import Arguments, Bindings
 from envs.alfworld.translate import argv_kept, translated
 
@@ -156,7 +156,7 @@ class Engine:
     def names(self) -> dict[str, str]:
         """What each thing of the game is called."""
         things = {thing for found in self._first.values() for arguments in found for thing in arguments}
-        return names.demangled(things)
+        return pddl.demangled(things)
 
     def _write(self, template: str, bindings: Bindings) -> str:
         if self._writer is None:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from envs.alfworld import goal, names, pddl
+from envs.alfworld import goal, pddl
 from envs.alfworld.engine import Engine, GameText
 from envs.environment import GameRecord, Rejected
 
@@ -79,7 +79,7 @@ def fingerprint(problem: pddl.Expression, asked: goal.Goal) -> str:
     Coordinates, the wording of the task and which of two equal mugs is mug 1 make no other game.
     """
     facts = pddl.initial_facts(problem)
-    shown = names.demangled({word for fact in facts for word in fact[1:]})
+    shown = pddl.demangled({word for fact in facts for word in fact[1:]})
     kinds = {fact[1]: fact[2] for fact in facts if fact[0] == "objecttype"}
     lines = sorted(
         " ".join((fact[0], *(kinds.get(word) or shown[word].strip() for word in fact[1:])))

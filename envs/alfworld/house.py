@@ -5,7 +5,7 @@ Left out: ``look``, ``inventory``, ``help``, ``slice``, and to examine a thing.
 
 from __future__ import annotations
 
-from envs.alfworld import floor_plan, names, pddl, wheel
+from envs.alfworld import floor_plan, pddl, wheel
 from envs.alfworld.engine import NOTHING
 from envs.alfworld.generate import Draft, carried, openable
 from envs.alfworld.kinds import LIGHT, TOOLS, TWO
@@ -15,9 +15,7 @@ class House:
     """One game. Things and receptacles go by the names that the texts have."""
 
     def __init__(self, draft: Draft) -> None:
-        ids = {name: pddl.mangle(name).lower() for name in (*draft.things, *draft.layout.receptacles)}
-        called = names.demangled(ids.values())
-        shown = {name: called[ids[name]] for name in sorted(ids, key=lambda name: ids[name])}
+        shown = pddl.names_in(draft)
         self.draft, self.goal = draft, f"{draft.words}."
         self.places = {shown[name]: name for name in shown if name in draft.layout.receptacles}
         self.things = {shown[name]: draft.things[name][0] for name in shown if name in draft.things}

@@ -7,7 +7,8 @@ planner has them.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 
 from envs.alfworld import floor_plan, generate, wheel
 
@@ -23,6 +24,27 @@ def mangle(name: str) -> str:
     for sign, word in _MANGLED:
         name = name.replace(sign, word)
     return name
+
+
+def demangled(ids: Iterable[str]) -> dict[str, str]:
+    """From ids to the names that the agent reads: ``mug_bar__plus_00_dot_10...`` is "mug 2".
+
+    The rule of alfworld's ``Demangler``: the things of a type are numbered, the last id in sorted order being 1. What is
+    no thing (agent, types) keeps its id, followed by a space as in alfworld.
+    """
+    numbers: Counter[str] = Counter()
+    names = {}
+    for name in sorted(ids, reverse=True):
+        kind = name.split("_bar_", 1)[0] + "basin" * ("basin" in name)
+        numbers[kind] += "_bar_" in name
+        names[name] = f"{kind} {numbers[kind]}" if "_bar_" in name else f"{name} "
+    return dict(sorted(names.items()))
+
+
+def names_in(draft: generate.Draft) -> dict[str, str]:
+    """What the agent reads for each thing and receptacle of a game, in the order of their ids in the problem."""
+    ids = {mangle(name).lower(): name for name in (*draft.things, *draft.layout.receptacles)}
+    return {ids[name]: shown for name, shown in demangled(ids).items()}
 
 
 def write(draft: generate.Draft, name: str) -> str:

@@ -6,11 +6,11 @@ A translation takes 0.1-0.2 s of Python, more than playing the whole episode.
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import json
 import sys
 import zlib
-from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from importlib import metadata
@@ -22,8 +22,6 @@ from envs.alfworld.text import Arguments
 
 FILE = "translated.json.z"
 _PLANNER = metadata.version("fast-downward-textworld")
-_KEPT = 64  # games in memory, about 90 kB each
-_MEMORY: OrderedDict[str, Translated] = OrderedDict()
 
 
 @dataclass(frozen=True)
@@ -37,24 +35,19 @@ class Translated:
     parameters: dict[str, tuple[str, ...]]
 
 
-def translated(domain: str, problem: str, folder: Path | None = None) -> Translated:
-    """From memory, from ``folder`` where it was saved, or made now.
+@functools.lru_cache(maxsize=64)  # games in memory, about 90 kB each
+def translated(domain: str, problem: str, folder: Path | None) -> Translated:
+    """From ``folder`` where it was saved, or made now.
 
     Raises:
         Exception: whatever the planner's translator raises on PDDL that it cannot read.
     """
-    key = _key(domain, problem)
-    if key not in _MEMORY:
-        _MEMORY[key] = _saved(folder, key) or _translate(domain, problem)
-        while len(_MEMORY) > _KEPT:
-            _MEMORY.popitem(last=False)
-    _MEMORY.move_to_end(key)
-    return _MEMORY[key]
+    return _saved(folder, _key(domain, problem)) or _translate(domain, problem)
 
 
 def save(domain: str, problem: str, folder: Path) -> None:
     """Keep the translation in ``folder`` for other processes."""
-    found = translated(domain, problem)
+    found = translated(domain, problem, None)
     content = {**asdict(found), "sas": zlib.decompress(found.sas).decode(), "key": _key(domain, problem)}
     (folder / FILE).write_bytes(zlib.compress(json.dumps(content).encode()))
 

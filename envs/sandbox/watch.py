@@ -172,17 +172,14 @@ def _share_mib(pid: int) -> float:
 def _kill_marked(mark: bytes) -> None:
     """Processes that left the tree are known by the environment that they were started with."""
     for _ in range(_TRIES):
-        marked = [pid for pid in _all_pids() if mark in _environment(pid)]
+        everybody = (int(name) for name in os.listdir("/proc") if name.isdigit())
+        marked = [pid for pid in everybody if mark in _environment(pid)]
         if not marked:
             return
         for pid in marked:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
         time.sleep(0.01)
-
-
-def _all_pids() -> list[int]:
-    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
 
 
 def _environment(pid: int) -> bytes:

@@ -11,12 +11,12 @@ from rich.table import Table
 
 from config.lora import adapter_parameters
 from config.method_settings import has_critic
-from experiments.cost_estimate import calibrate, duration, gpu, gpu_time
+from experiments.cost_estimate import calibrate, duration, gpu
 from experiments.cost_estimate.duration import Forecast
 from experiments.cost_estimate.memory import GIB, Headroom, disk, memory
 from experiments.cost_estimate.needs import Needs, needs
 from experiments.cost_estimate.throughput import ThroughputProfile, machine
-from experiments.evaluation.run_table import plain_text
+from experiments.evaluation.tables import plain_text
 from records.models import checkpoint_cost, gpus
 from records.models.shape import Shape, shape_of
 from records.run_folder import run_name
@@ -94,8 +94,8 @@ def _on_gpus(config: DictConfig, wanted: Needs, on: tuple[str, int], shape: Shap
     amounts.add_row("a checkpoint", f"{space}, after every {config.trainer.save_freq} steps")
     tables, assumptions = [amounts], gpu.ASSUMPTIONS
     if card.flops:
-        tables.append(_times(gpu_time.forecast(config, wanted.allocation, shape, card.flops * on[1])))
-        assumptions = f"{assumptions}\n{gpu_time.ASSUMPTIONS}"
+        tables.append(_times(duration.on_gpu(config, wanted.allocation, shape, card.flops * on[1])))
+        assumptions = f"{assumptions}\n{duration.ASSUMPTIONS}"
     return CostEstimate(plain_text(tables) + assumptions, tuple(gpu.problems(config, on, shape)))
 
 
@@ -126,7 +126,7 @@ def _units(config: DictConfig, wanted: Needs) -> str:
 
 def _samples(config: DictConfig, wanted: Needs, profile: ThroughputProfile | None) -> list[tuple[str, str]]:
     allocation = wanted.allocation
-    tokens, sampled = gpu_time.tokens(config)
+    tokens, sampled = duration.tokens(config)
     if profile:
         tokens, sampled = profile.tokens or tokens, profile.sampled or sampled
     rows = [("demonstrations", str(allocation.demonstrations))]

@@ -9,7 +9,7 @@ from omegaconf import DictConfig
 
 from config import cards
 from config.errors import ConfigError
-from experiments.cost_estimate import gpu, gpu_time
+from experiments.cost_estimate import duration, gpu
 from experiments.cost_estimate.estimate import clock
 from records.models.gpus import GB
 from records.models.shape import Shape, shape_of
@@ -42,7 +42,7 @@ def check(config: DictConfig, say: Callable[[str], None]) -> None:
 
 def _time(config: DictConfig, shape: Shape, number: int) -> str:
     card, plan = cards.here(), allocate_budget(config)
-    stages = gpu_time.forecast(config, plan, shape, card.flops * number) if card and card.flops else []
+    stages = duration.on_gpu(config, plan, shape, card.flops * number) if card and card.flops else []
     counted = f"{plan.steps} steps, {plan.episodes:,} episodes"
     time = f", about {clock(sum(stage.seconds for stage in stages))}" if stages else ""
     return f"; {counted}{time} (arithmetic, not a measurement: docs/cluster.md)"

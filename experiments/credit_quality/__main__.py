@@ -33,7 +33,7 @@ from config.base import CONF
 from envs.whole import write_whole
 from experiments.evaluate import composed
 from experiments.evaluation.policies import PolicyRef, policies
-from records.process.exit_codes import Refusal, answered, own_words, say
+from records.process.exit_codes import Refusal, command, own_words, say
 
 if TYPE_CHECKING:
     from experiments.credit_quality.insight import Insight
@@ -56,12 +56,8 @@ class Options:
     gradients: bool = True
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """The exit code; every foreseen error is one line on stderr."""
-    return answered(arguments, __doc__, _run)
-
-
-def _run(arguments: list[str]) -> int:
+@command(__doc__)
+def main(arguments: list[str]) -> int:
     options = Options()
     words, overrides = own_words(arguments, options, Refusal)
     _refuse(options)
@@ -87,7 +83,7 @@ def _chosen(options: Options, overrides: list[str], policy: PolicyRef) -> list[M
 
 def _with_other_games(found: list[Method], options: Options, policy: PolicyRef, named: bool) -> list[Method]:
     """A critic is trained here on other games, so of one game none is rated that needs its values."""
-    from experiments.credit_quality.run_critic import critic_file
+    from experiments.credit_quality.critic import critic_file
 
     if options.tasks > 1 or options.screen != "0" or critic_file(policy.path):
         return found
@@ -138,8 +134,7 @@ def _refuse_policy(options: Options, config: DictConfig, policy: PolicyRef) -> N
 
 
 def _measured(options: Options, config: DictConfig, policy: PolicyRef, chosen: Sequence[Method]) -> str:
-    from experiments.credit_quality.episodes_page import episodes_page
-    from experiments.credit_quality.page import html, summary
+    from experiments.credit_quality.page import episodes_page, html, summary
     from experiments.credit_quality.results import FILE, Results, markdown, progress, results
     from experiments.credit_quality.study import Size, games_of, job_of, measured
     from records.run_folder import held
@@ -173,8 +168,8 @@ def _insight(config: DictConfig, policy: PolicyRef, gradients: bool) -> Insight:
         return Insight()
     import torch
 
+    from experiments.credit_quality.critic import RunCritic, critic_file
     from experiments.credit_quality.policy_model import PolicyModel
-    from experiments.credit_quality.run_critic import RunCritic, critic_file
 
     torch.set_num_threads(1)  # small models gain nothing from more, and a busy machine loses
     temperature = float(config.actor_rollout_ref.rollout.temperature)

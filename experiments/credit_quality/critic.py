@@ -1,25 +1,28 @@
-"""A critic where the run has none: a small value head on the policy's own hidden states, trained on other games.
+"""Values for methods that need a critic: the run's own, from the same checkpoint as its policy, or one that is trained here.
 
-It is what a critic could say of a new game: each game's values come from a head that never saw it. The policy is not trained on.
+The latter is a small value head on the policy's own hidden states, trained on other games. It is what a critic could say of a new
+game: each game's values come from a head that never saw it. The policy is not trained on.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from pathlib import Path
 
 import numpy as np
 import torch
+from torch.distributed.tensor import DTensor
+from transformers import AutoConfig, AutoModelForTokenClassification
 
-from experiments.credit_quality.measured_game import MeasuredGame
+from experiments.credit_quality.measured_game import MeasuredGame, keys
 from experiments.credit_quality.methods import Groups
-from experiments.credit_quality.policy_model import PolicyModel
-from experiments.credit_quality.prefixes import keys
+from experiments.credit_quality.policy_model import PolicyModel, places, rows
 from experiments.credit_quality.study import Measured
 from rollouts.episode import Episode
 
 FOLDS = 5  # games are dealt to so many parts; a part's values come from the head of the others
+WEIGHTS = "model_world_size_1_rank_0.pt"  # verl's name of them
 WIDTH, STEPS, BATCH, RATE, DECAY = 64, 400, 1024, 3e-3, 0.1
 
 
@@ -32,13 +35,33 @@ class Values:
     explained: float
 
 
-class Critic(Protocol):
+def critic_file(policy: str) -> Path | None:
+    """The weights of the critic of the checkpoint whose policy lies in ``policy`` (``global_step_N/actor/huggingface``). None: the run
+    has none, or one that is spread over several devices."""
+    file = Path(policy).parents[1] / "critic" / WEIGHTS
+    return file if file.exists() else None
+
+
+class RunCritic:
+    """Of several heads it is the first."""
+
+    def __init__(self, file: Path) -> None:
+        """Raises: RuntimeError: the weights are not those of its config."""
+        state = torch.load(file, weights_only=True, map_location="cpu")
+        whole = {name: value.to_local() if isinstance(value, DTensor) else value for name, value in state.items()}
+        config = AutoConfig.from_pretrained(file.parent / "huggingface", num_labels=len(whole["score.bias"]))
+        self.model = AutoModelForTokenClassification.from_config(config, dtype=torch.float32).eval()
+        self.model.load_state_dict(whole)
+
+    @torch.no_grad()
     def values(self, episode: Episode) -> np.ndarray:
         """(tokens,) before each action token."""
+        placed = [places(row) for row in rows([episode])]
+        return np.concatenate([self.model(input_ids=ids).logits[0, at, 0].numpy() for ids, at in placed])
 
 
-def values_of(critic: Critic, games: Sequence[MeasuredGame], groups: Groups, reward: str, k: int) -> Values:
-    """What a critic says that was trained elsewhere."""
+def values_of(critic: RunCritic, games: Sequence[MeasuredGame], groups: Groups, reward: str, k: int) -> Values:
+    """What the run's critic says."""
     return _explained([[critic.values(episode) for episode in group] for group in groups], games, groups, reward, k)
 
 

@@ -13,7 +13,7 @@ from experiments.credit_quality.study import Measured
 from experiments.credit_quality.truth import Truth
 
 if TYPE_CHECKING:
-    from experiments.credit_quality.critic import Critic
+    from experiments.credit_quality.critic import RunCritic
     from experiments.credit_quality.policy_model import PolicyModel
 
 MOST = 10**9  # numbers of all gradients together, 4 GB
@@ -24,7 +24,7 @@ class Insight:
     """``model`` is None for a policy that is none; ``critic``: the run's, None where it has none; ``wanted``: gradients are."""
 
     model: PolicyModel | None = None
-    critic: Critic | None = None
+    critic: RunCritic | None = None
     wanted: bool = True
 
     def batch(

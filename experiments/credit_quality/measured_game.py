@@ -1,10 +1,12 @@
-"""One game: its group, and the value of every prefix. Kept in a file, which grows where more samples or continuations are asked for."""
+"""One game: its group, the prefixes of the group's episodes, and the value of each, from the episodes that continue it. Kept in a file,
+which grows where more samples or continuations are asked for."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -12,13 +14,53 @@ from typing import Any
 from envs.text_env import TextEnv
 from envs.whole import write_whole
 from experiments.credit_quality.game_tree import GameTree
-from experiments.credit_quality.prefixes import keys, prefixes, wanted
 from experiments.credit_quality.rollouts import Rollouts
 from rollouts.episode import Episode
+from rollouts.forms.tree import branched
 from rollouts.loop import EpisodeSpec
 
 PLAYED = ("screened", "episodes")  # fields that hold episodes
+CONTINUED = "continued"  # the group's name of continuations, so that they draw other random numbers than the samples
 SCREENED = "screened"  # the group's name of episodes that only say how hard a game is
+
+
+@dataclass(frozen=True)
+class Prefix:
+    """An episode's first turns; ``key`` is the same for all that begin with the same tokens."""
+
+    key: str
+    episode: Episode
+    turns: int
+
+    def spec(self, base: EpisodeSpec, number: int) -> EpisodeSpec:
+        """Continuation ``number``: it has the turns that are left. Its random numbers are those of every prefix's continuation
+        ``number``: where two play alike they also end alike, and their difference is no noise."""
+        spec = replace(base, sample=number, prompt=f"{base.task.key} {CONTINUED}")
+        return branched(spec, self.episode, self.turns) if self.turns else spec
+
+
+def prefixes(episodes: Iterable[Episode]) -> dict[str, Prefix]:
+    """Of every turn of the episodes; those that several share once."""
+    found: dict[str, Prefix] = {}
+    for episode in episodes:
+        for turns, key in enumerate(keys(episode)):
+            found.setdefault(key, Prefix(key, episode, turns))
+    return found
+
+
+def keys(episode: Episode) -> list[str]:
+    """The key of the prefix before each of its turns."""
+    digest = hashlib.blake2b(digest_size=12)
+    found = []
+    for turn in episode.turns:
+        found.append(digest.hexdigest())
+        digest.update(json.dumps([turn.action, *turn.action_ids]).encode())
+    return found
+
+
+def wanted(known: Mapping[str, Prefix], values: Mapping[str, Sequence[float]], k: int) -> list[tuple[Prefix, int]]:
+    """Continuations that are still to be played: (prefix, number)."""
+    return [(prefix, number) for key, prefix in known.items() for number in range(len(values.get(key, ())), k)]
 
 
 @dataclass

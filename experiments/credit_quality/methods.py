@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from omegaconf import DictConfig
 
+from algorithms.chosen import ALGO, Chosen, algorithm, slots_of
+from algorithms.registry import ALGORITHMS, ESTIMATORS, ON_BATCH, SLOTS, STATES
+from config.checks.methods import bad_methods
 from config.compose import compose
 from config.errors import ConfigError
 from envs.extensions import installed
@@ -17,7 +20,6 @@ from records.process.exit_codes import Refusal
 from rollouts.episode import Episode
 
 if TYPE_CHECKING:
-    from algorithms.chosen import Chosen
     from verl_plugin.training.offline import Credited
 
 STANDARD = (
@@ -70,8 +72,6 @@ class Method:
     @property
     def needs(self) -> frozenset[str]:
         """Of ``values`` and ``entropy``."""
-        from algorithms.chosen import algorithm
-
         chosen = _chosen(self.config).needs()
         return chosen | {"values"} if algorithm(self.config.algo.name).needs_critic else chosen
 
@@ -110,23 +110,15 @@ def _parts(word: str) -> list[str]:
     """At each plus sign but one in a setting, as in ``state=observation+turn``."""
     parts: list[str] = []
     for part in word.split("+"):
-        if parts and "=" in parts[-1] and f"{parts[-1].rpartition('=')[2]}+{part.split(':')[0]}" in _states():
+        if parts and "=" in parts[-1] and f"{parts[-1].rpartition('=')[2]}+{part.split(':')[0]}" in STATES:
             parts[-1] += f"+{part}"
         else:
             parts.append(part)
     return parts
 
 
-def _states() -> tuple[str, ...]:
-    from algorithms.registry import STATES
-
-    return STATES
-
-
 def _known() -> tuple[list[str], list[str]]:
     """Names of algo= and of credit=, those of installed packages too."""
-    from algorithms.registry import ALGORITHMS, ESTIMATORS, SLOTS
-
     return [*ALGORITHMS, *ESTIMATORS, *installed("algo")], [*SLOTS["credit"], *installed("credit")]
 
 
@@ -140,16 +132,11 @@ def _setting(name: str, item: str, credits: Sequence[str], word: str) -> str:
 
 
 def _chosen(config: DictConfig) -> Chosen:
-    from algorithms.chosen import ALGO, Chosen, slots_of  # torch
-    from algorithms.registry import ON_BATCH
-
     return Chosen(slots_of(config, (*ON_BATCH, ALGO)))
 
 
 def _refuse(word: str, config: DictConfig) -> None:
     """Before any game is played."""
-    from config.checks.methods import bad_methods
-
     other = next((slot for slot in OTHERWISE if config.get(slot)), None)
     if other or [*(config.get("rollout_form") or {"linear": {}})] != ["linear"]:
         changed = other or "rollout_form"

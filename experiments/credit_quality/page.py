@@ -1,17 +1,30 @@
-"""The results as one HTML page that needs no network: a forest plot of every measure, and the table."""
+"""Pages that need no network: the results with a forest plot of every measure and the table; and the measured episodes in the viewer,
+the true advantage of each turn beside every method's credit."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from importlib.resources import files
+from pathlib import Path
+from textwrap import fill
 
 import numpy as np
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from experiments.credit_quality.gradients import ALL, NOISE
-from experiments.credit_quality.results import Results, shown
+from experiments.credit_quality.results import Rated, Results, by_rating, shown
 from experiments.report.svg import INK, SERIES, figure, inline, style
+from experiments.viewer.page import page
+from experiments.viewer.sources import Shown
+from experiments.viewer.tokenizer import FILE
+from records.credit import Credit
+
+TRUE = "true advantage"
+NOTE = (
+    "Bars and colours: the true advantage. Beside it each method's credit, both in standard deviations over all turns."
+)
 
 
 def html(found: Results) -> str:
@@ -22,10 +35,6 @@ def html(found: Results) -> str:
     css = (files("experiments.report") / "templates" / "style.css").read_text(encoding="utf-8")
     parts = {"plot": Markup(forest(found, names)), "style": Markup(css), "summary": summary(found)}
     return template.render(r=found, methods=names, measures=list(found.methods), shown=shown, **parts)
-
-
-def by_rating(found: Results) -> list[str]:
-    return sorted(found.methods["r"], key=lambda name: -np.nan_to_num(found.methods["r"][name].estimate, nan=-9))
 
 
 def summary(found: Results) -> str:
@@ -53,14 +62,37 @@ def forest(found: Results, names: list[str]) -> str:
                 if math.isfinite(interval.estimate):
                     axes.plot([interval.estimate], [place], "o", color=SERIES[0], markersize=5)
             axes.axvline(NOISE[measure], color=INK, linewidth=1, linestyle=":")
-            axes.set_title("\n".join(_wrapped(ALL[measure])), fontsize=8)
+            axes.set_title(fill(ALL[measure], 22), fontsize=8)
             axes.grid(axis="x", linewidth=0.7)
             axes.tick_params(axis="y", length=0)
         columns[0].set_yticks(range(len(names)), names[::-1])
         return inline(made, "Methods against the true advantages")
 
 
-def _wrapped(label: str) -> list[str]:
-    from textwrap import wrap
+def episodes_page(rated: Rated, reward: str, model: str) -> str:
+    """``model``: the folder of the policy, "" where it is none."""
+    about = rated.results.about
+    return page(
+        _measured(rated, reward, model), f"{about['env']} {about['task']}, {about['policy']}: credit", note=NOTE
+    )
 
-    return wrap(label, 22)
+
+def _measured(rated: Rated, reward: str, model: str) -> Iterator[Shown]:
+    columns = {TRUE: rated.truth.advantage, **rated.credits}
+    scaled = {name: column / (np.sqrt(np.mean(column**2)) or 1) for name, column in columns.items()}
+    tokenizer, first = Path(model), 0
+    for number, group in enumerate(rated.groups):
+        for episode in group:
+            end = first + len(episode.turns)
+            lengths = [len(turn.action_ids) - episode.muted(turn) for turn in episode.turns]
+            truth = np.repeat(rated.truth.advantage[first:end], lengths).tolist()
+            yield Shown(
+                episode,
+                stage="credit quality",
+                place=f"{number}:{episode.sample}",
+                credit=Credit(truth, []),
+                tokenizer=tokenizer if (tokenizer / FILE).exists() else None,
+                reward=reward,
+                compared={name: column[first:end].round(2).tolist() for name, column in scaled.items()},
+            )
+            first = end

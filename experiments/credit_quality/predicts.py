@@ -29,7 +29,7 @@ from experiments.credit_quality.intervals import LEVEL, Interval
 from experiments.credit_quality.results import Results, shown, table
 from experiments.evaluation.result import RunResult
 from records.metrics import read_metrics
-from records.process.exit_codes import Refusal, answered, own_words, say
+from records.process.exit_codes import Refusal, command, own_words, say
 
 FEWEST = 4  # methods: fewer have no interval
 ABOUT = "about"  # in a kept file: the environment, the task and the policy
@@ -46,12 +46,8 @@ class Options:
     keep: str = ""
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """The exit code; every foreseen error is one line on stderr."""
-    return answered(arguments, __doc__, _run, resumes=False)
-
-
-def _run(arguments: list[str]) -> int:
+@command(__doc__, resumes=False)
+def main(arguments: list[str]) -> int:
     options = Options()
     words, unknown = own_words(arguments, options, Refusal)
     if len(words) < 2 or unknown:

@@ -15,10 +15,9 @@ from envs.whole import write_whole
 from experiments.credit_quality.gradients import cosines
 from experiments.credit_quality.insight import Insight
 from experiments.credit_quality.intervals import Interval, differences, of_truth, rated, wanted_k, wanted_tasks
-from experiments.credit_quality.measured_game import MeasuredGame
+from experiments.credit_quality.measured_game import MeasuredGame, keys
 from experiments.credit_quality.measures import task_sums
 from experiments.credit_quality.methods import Batch, Groups, Method
-from experiments.credit_quality.prefixes import keys
 from experiments.credit_quality.study import Measured
 from experiments.credit_quality.truth import Truth, truth
 from rollouts.episode import Episode
@@ -194,10 +193,14 @@ def shown(interval: Interval) -> str:
     return f"{interval.estimate:.2f}{bounds}".replace("-0.00", "0.00")
 
 
+def by_rating(found: Results) -> list[str]:
+    """The methods, best correlation first."""
+    return sorted(found.methods["r"], key=lambda name: -np.nan_to_num(found.methods["r"][name].estimate, nan=-9))
+
+
 def markdown(found: Results, only: Sequence[str] = ()) -> str:
-    """The table of measures, or of some only, best correlation first, and the paired differences of r."""
+    """The table of measures, or of some only, by rating, and the paired differences of r."""
     measures = [name for name in found.methods if not only or name in only]
-    names = sorted(found.methods["r"], key=lambda name: -np.nan_to_num(found.methods["r"][name].estimate, nan=-9))
     head = ["method", *measures, f"r less that of {found.against}"]
     rows = [
         [
@@ -205,7 +208,7 @@ def markdown(found: Results, only: Sequence[str] = ()) -> str:
             *(shown(found.methods[measure][name]) for measure in measures),
             shown(found.differences["r"][name]),
         ]
-        for name in names
+        for name in by_rating(found)
     ]
     return table(head, rows)
 

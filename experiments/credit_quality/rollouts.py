@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from envs.types import EnvError
 from experiments.credit_quality.game_tree import GameTree
 from rollouts.episode import Episode
 from rollouts.loop import EpisodeSpec, run_episode
 from rollouts.policy import Action, Policy, TurnContext
-from rollouts.seeds import request_seed
+from rollouts.text_policies import any_legal, dice
 
 
 class Rollouts(Protocol):
@@ -45,11 +43,7 @@ class NoisyExpert:
 
     async def act(self, context: TurnContext) -> Action:
         plan = context.observation.expert or context.task.expert_plan[context.turn :]
-        draw = random.Random(request_seed(self.run_seed, context.step, context.prompt, context.sample, context.turn))
+        draw = dice(self.run_seed, context)
         if draw.random() >= self.noise and plan:
             return Action(text=plan[0], plan=plan)
-        legal = sorted(context.observation.legal)
-        if not legal:
-            raise EnvError(f"{context.task.key}: the environment lists no legal commands")
-        text = draw.choice(legal)
-        return Action(text=text, plan=(text,))
+        return any_legal(context, draw)

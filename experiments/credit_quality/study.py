@@ -176,15 +176,13 @@ class _Pool:
 
     def each(self, what: str, tasks: Sequence[TaskRef], *numbers: int) -> Iterator[TaskRef]:
         """The tasks as they are done."""
-        if self._processes == 1:
-            yield from self._one_by_one(what, tasks, *numbers)
-        elif tasks:
-            yield from self._together(what, tasks, *numbers)
+        if tasks:
+            yield from (self._one_by_one if self._processes == 1 else self._together)(what, tasks, *numbers)
 
     def _one_by_one(self, what: str, tasks: Sequence[TaskRef], *numbers: int) -> Iterator[TaskRef]:
-        worker = Worker(self._job) if tasks else None
+        worker = Worker(self._job)
         for task in tasks:
-            getattr(worker, what)(task, *numbers)
+            worker.do(what, task, *numbers)
             yield task
 
     def _together(self, what: str, tasks: Sequence[TaskRef], *numbers: int) -> Iterator[TaskRef]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -95,14 +94,10 @@ class Worker:
         text = self.job.kind != CHECKPOINT
         return self.environment.env(legal=text or self.form.admissible, expert=self.job.kind == "expert")
 
-    def screen(self, task: TaskRef, samples: int) -> None:
+    def do(self, what: str, task: TaskRef, *numbers: int) -> None:
+        """``screen`` or ``measure`` of ``Measurement``; what it finds is kept."""
         game = self.job.read(task)
-        asyncio.run(self.measurement(task).screen(game, samples))
-        game.write(self.job.file(task))
-
-    def measure(self, task: TaskRef, samples: int, k: int) -> None:
-        game = self.job.read(task)
-        asyncio.run(self.measurement(task).measure(game, samples, k))
+        asyncio.run(getattr(self.measurement(task), what)(game, *numbers))
         game.write(self.job.file(task))
 
 
@@ -117,6 +112,4 @@ def start(job: Job) -> None:
 
 
 def do(what: str, task: dict[str, Any], *numbers: int) -> None:
-    """``screen`` or ``measure``."""
-    act: Callable[..., None] = getattr(_worker[0], what)
-    act(TaskRef.from_dict(task), *numbers)
+    _worker[0].do(what, TaskRef.from_dict(task), *numbers)

@@ -5,14 +5,35 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 from envs.whole import write_whole
 from experiments.evaluation.matrix import EvaluationResult, Measures, PairedComparison
 from records.process.exit_codes import Refusal
+from records.provenance import ATTEMPTS
+from records.run_folder import read_failure
 
 FILE = "result.json"
+
+
+class State(StrEnum):
+    """``UNFINISHED``: at work right now, or killed; its folder cannot tell."""
+
+    FINISHED = "finished"
+    FAILED = "failed"
+    UNFINISHED = "unfinished"
+    NOT_STARTED = "not started"
+
+
+def state(folder: Path) -> State:
+    """From the run's folder alone: a job on another machine leaves no other trace."""
+    if is_there(folder):
+        return State.FINISHED
+    if read_failure(folder):
+        return State.FAILED
+    return State.UNFINISHED if (folder / ATTEMPTS).exists() else State.NOT_STARTED
 
 
 def is_there(folder: Path) -> bool:

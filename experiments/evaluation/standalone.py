@@ -20,10 +20,9 @@ from envs.names import file_name
 from envs.registry import make_environment
 from envs.whole import write_whole
 from experiments.evaluation.matrix import results_of
-from experiments.evaluation.matrix_table import comparisons_table, manner_table, success_table
 from experiments.evaluation.policies import PolicyError, PolicyRef
-from experiments.evaluation.run_table import plain_text
 from experiments.evaluation.stage import Checkpoint, episodes_file, evaluate, missing_episodes, played
+from experiments.evaluation.tables import comparisons_table, manner_table, plain_text, success_table
 from experiments.evaluation.text_rollouts import Pools, episode_specs, roll_out_in_text
 from records.former_keys import former
 from records.mending.mend import mend_evaluation

@@ -16,7 +16,6 @@ import os
 import shutil
 import sys
 from argparse import ArgumentParser
-from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
@@ -24,7 +23,7 @@ from envs.whole import write_whole
 from experiments.export.card import card
 from experiments.export.found import ExportError, find
 from records.files.manifest import MANIFEST
-from records.process.exit_codes import answered
+from records.process.exit_codes import command
 
 CARD, PROMPT_FORM, TEMPLATE = "README.md", "prompt_form.json", "chat_template.jinja"
 
@@ -34,12 +33,8 @@ class _Parser(ArgumentParser):
         raise ExportError(f"{message}: python -m experiments.export RUN --to FOLDER")
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """The exit code; every foreseen error is one line on stderr."""
-    return answered(arguments, __doc__, _run, refused=(OSError,), resumes=False)
-
-
-def _run(given: Sequence[str]) -> int:
+@command(__doc__, refused=(OSError,), resumes=False)
+def main(given: list[str]) -> int:
     parser = _Parser(add_help=False)
     parser.add_argument("run", metavar="RUN")
     parser.add_argument("--to", metavar="FOLDER", required=True, type=Path)

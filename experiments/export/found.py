@@ -12,8 +12,8 @@ from experiments.evaluation.result import RunResult
 from experiments.evaluation.stage import episodes_file
 from records.files.checkpoints import MODEL
 from records.files.manifest import flaw_in
-from records.models.linears import tensors_in
 from records.models.locate import ModelError, checkpoint, local_folder, run_of
+from records.models.shape import tensors_in
 from records.process.exit_codes import Refusal
 from records.provenance import Attempt, last_attempt
 from records.resume import RlFolder

@@ -19,17 +19,13 @@ from pathlib import Path
 from envs.names import nearest
 from envs.whole import write_whole
 from experiments.report.gather import ReportError, Subject, subjects
-from records.process.exit_codes import answered
+from records.process.exit_codes import command
 
 HTML, MARKDOWN = "report.html", "report.md"
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """The exit code; every foreseen error is one line on stderr."""
-    return answered(arguments, __doc__, _run, refused=(OSError,), resumes=False)
-
-
-def _run(given: Sequence[str]) -> int:
+@command(__doc__, refused=(OSError,), resumes=False)
+def main(given: list[str]) -> int:
     paths, out = _split(given)
     found = subjects(paths)
     if out and len(found) > 1:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from experiments.report.methods import THRESHOLDS, Reliability
-from experiments.report.series import Facet, Panel, Series
+from experiments.report.series import Panel, Series
 from experiments.report.svg import INK, SERIES, figure, inline, style
 from records.statistics import WINDOW, Interval, running_mean
 
@@ -36,7 +36,7 @@ def _look(place: int) -> dict[str, Any]:
     return {"color": SERIES[place % len(SERIES)], "linestyle": DASHES[place // len(SERIES) % len(DASHES)]}
 
 
-def curves(facets: Sequence[Facet], by: str) -> str:
+def curves(facets: Sequence[Panel], by: str) -> str:
     """Success while training. ``by``: ``steps`` or ``episodes`` on the horizontal axis."""
     name = f"curves-{by}"
     across = min(ACROSS, len(facets))
@@ -62,13 +62,13 @@ def _legend(made: Figure, grid: np.ndarray, names: Sequence[str]) -> None:
     made.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=min(4, len(names)))
 
 
-def _facet(axes: Axes, facet: Facet, by: str, names: Sequence[str]) -> None:
+def _facet(axes: Axes, facet: Panel, by: str, names: Sequence[str]) -> None:
     from matplotlib.ticker import MaxNLocator
 
     for series in facet.series:
         across = series.steps if by == "steps" else series.episodes
         _line(axes, across, series, _look(names.index(series.name)), 100)
-    axes.set_title(facet.name)
+    axes.set_title(facet.title)
     axes.set_xlabel("RL step" if by == "steps" else "training episodes")
     axes.set_ylim(bottom=0)
     axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))

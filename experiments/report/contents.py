@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from experiments.evaluation.result import State
 from experiments.report import published
 from experiments.report.cells import TableCell, table_cells
 from experiments.report.charts import Chart
@@ -20,7 +21,6 @@ from experiments.report.settings import shared_and_varied
 from experiments.report.takeaways import Verdict, Word, verdicts
 from experiments.sweep.definition import SCORE, SUCCESS
 from experiments.sweep.record import Sweep
-from experiments.sweep.status import State
 
 UNITS = {SUCCESS: "Success in % of games", SCORE: "Score in % of a game's best"}
 SHARES_OF_TESTS = (

@@ -55,8 +55,8 @@ def _render(template: str, found: Contents, folder: Path, **more: Any) -> str:
         "number": number,
         "duration": duration,
         "cell": cell,
-        "link": lambda run: link(run, folder),
-        "viewer_link": lambda run: _relative(viewer_page(run), folder),
+        "link": lambda run: link(run.folder, folder),
+        "viewer_link": lambda run: link(run.folder / VIEWER, folder),
         "total": total,
         "sign": lambda word: SIGNS[word],
     }
@@ -103,12 +103,9 @@ def cell(text: object) -> str:
     return " ".join(str(text).split()).replace("|", "\\|").replace("<", "&lt;")
 
 
-def link(run: Run, folder: Path) -> str:
-    return _relative(run.folder, folder) if run.folder.exists() else ""
-
-
-def _relative(path: Path | None, folder: Path) -> str:
-    return Path(os.path.relpath(path, folder)).as_posix() if path else ""
+def link(path: Path, folder: Path) -> str:
+    """The way from the report's folder; "" to what is not there."""
+    return Path(os.path.relpath(path, folder)).as_posix() if path.exists() else ""
 
 
 def sampled(runs: Sequence[Run]) -> list[Shown]:
@@ -135,9 +132,3 @@ def _of(run: Run, path: Path, tokenizer: Path | None) -> Iterator[Shown]:
         where = f"{path.relative_to(run.folder).as_posix()}:{place}"
         episode = Episode.from_dict(json.loads(lines[place]))
         yield Shown(episode, run.name, f"evaluation/{path.stem}", where, None, tokenizer)
-
-
-def viewer_page(run: Run) -> Path | None:
-    """The run's own viewer page, where one was made."""
-    path = run.folder / VIEWER
-    return path if path.exists() else None

@@ -11,9 +11,8 @@ from typing import Any, TypeVar
 
 from experiments.evaluation.matrix import EvaluationResult
 from experiments.evaluation.result import FILE as RESULT
-from experiments.evaluation.result import RunResult
+from experiments.evaluation.result import RunResult, State, state
 from experiments.report.curve import Curve, read_curve
-from experiments.sweep.status import State, state
 from records.provenance import ATTEMPTS, Attempt, read_attempts
 from records.run_folder import composed, flattened, read_failure
 

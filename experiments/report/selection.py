@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from experiments.evaluation.result import State
 from experiments.report.runs import LAST, Run, apart
 from experiments.report.wins import Wins, wins_of
 from experiments.sweep.definition import RESERVED, SUCCESS
-from experiments.sweep.status import State
 from records.stages import stage_name
 
 BASE = "base"

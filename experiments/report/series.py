@@ -30,20 +30,21 @@ class Series:
 
 
 @dataclass(frozen=True)
-class Facet:
-    """One chart's lines; ``name`` is what they have in common."""
+class Panel:
+    """One chart's lines; ``title`` is what they have in common: a part of the runs, or a metric with its ``unit``; "" where it has none."""
 
-    name: str
+    title: str
+    unit: str
     series: Sequence[Series]
 
 
-def facets(runs: Sequence[Run]) -> list[Facet]:
+def facets(runs: Sequence[Run]) -> list[Panel]:
     """Charts of few enough lines, split by task where the sweep has several, else by the axis that splits them best."""
     trained = [run for run in runs if run.curve.steps]
     axes = _split(trained)
     groups = apart(trained, lambda run: " ".join(value for axis, value in run.coordinates.items() if axis in axes))
     return [
-        Facet(name, [one_series(*lines) for lines in grouped(group, without=axes, nameless="success").items()])
+        Panel(name, "", [one_series(*lines) for lines in grouped(group, without=axes, nameless="success").items()])
         for name, group in groups.items()
     ]
 
@@ -76,15 +77,6 @@ def one_series(name: str, runs: Sequence[Run], metric: str = "") -> Series:
     first = chosen[0].curve
     played = np.array([first.episodes[first.steps.index(step)] for step in steps])
     return Series(name, len(chosen), np.array(steps), played, rows.mean(axis=0), rows.min(axis=0), rows.max(axis=0))
-
-
-@dataclass(frozen=True)
-class Panel:
-    """One metric of training; ``unit`` "" where it has none."""
-
-    title: str
-    unit: str
-    series: Sequence[Series]
 
 
 def panels(runs: Sequence[Run]) -> list[Panel]:

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.evaluation import result
 from experiments.evaluation.matrix import EvaluationResult
-from experiments.evaluation.result import RunResult, StageResult
+from experiments.evaluation.result import RunResult, StageResult, State
 from experiments.report.curve import curve_of
 from experiments.report.runs import Run
-from experiments.sweep.status import State
 from records.provenance import Attempt
 from records.run_folder import flattened
 from records.statistics import wilson

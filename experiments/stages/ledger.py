@@ -88,22 +88,16 @@ def _demonstrations(config: DictConfig, folder: Path) -> Iterator[Entry]:
     path = demonstrations.episodes_file(folder)
     if path.exists():
         episodes = list(read_episodes(path))
-        clocks = {"wall_seconds": stage_seconds(folder).get("demonstrations")}
-        when = stage_ended(folder).get("demonstrations")
         units = len(episodes) * config.budget.demo_cost
-        yield of_episodes("demonstration", 0, episodes, units, ended=when, **clocks)
+        yield of_episodes("demonstration", 0, episodes, units, **_clocks(folder, "demonstrations"))
 
 
 def _alternatives(config: DictConfig, folder: Path) -> Iterator[Entry]:
     """What the model did at the demonstrations' states: a fixed price a demonstration, however many of its actions differed."""
     path = early_experience.alternatives_file(folder)
     if path.exists():
-        played = len(list(read_episodes(demonstrations.episodes_file(folder))))
-        clocks = {
-            "wall_seconds": stage_seconds(folder).get("experience"),
-            "ended": stage_ended(folder).get("experience"),
-        }
-        yield of_episodes("alternative", 0, list(read_episodes(path)), played * config.budget.experience_cost, **clocks)
+        units = len(list(read_episodes(demonstrations.episodes_file(folder)))) * config.budget.experience_cost
+        yield of_episodes("alternative", 0, list(read_episodes(path)), units, **_clocks(folder, "experience"))
 
 
 def _sft(config: DictConfig, folder: Path) -> Iterator[Entry]:
@@ -115,9 +109,12 @@ def _sft(config: DictConfig, folder: Path) -> Iterator[Entry]:
         files = ((path, read.demonstrations), (more, read.others))
         rows = [(episode, times) for file, times in files if file.exists() for episode in read_episodes(file)]
         tokens = sum(times * len(turn.action_ids) for episode, times in rows for turn in episode.turns)
-        seconds, ended = stage_seconds(folder).get("sft"), stage_ended(folder).get("sft")
         count = sum(times for _, times in rows)
-        yield Entry("sft", 0, count, 0.0, tokens, 0.0, wall_seconds=seconds, ended=ended, note=f"{epochs} epochs")
+        yield Entry("sft", 0, count, 0.0, tokens, 0.0, **_clocks(folder, "sft"), note=f"{epochs} epochs")
+
+
+def _clocks(folder: Path, stage: str) -> dict[str, Any]:
+    return {"wall_seconds": stage_seconds(folder).get(stage), "ended": stage_ended(folder).get(stage)}
 
 
 def _training(config: DictConfig, rl: RlFolder) -> Iterator[Entry]:

@@ -12,7 +12,8 @@ from envs.alfworld.kinds import TYPES
 from envs.alfworld.searcher import Searcher
 from envs.environment import PromptStyle, Rejected
 from experiments.tiny_alfworld.recipe import Stage
-from rollouts.prompts import Message, assistant, first_message, next_message, user
+from rollouts.prompt_forms.plain import PLAIN_FORM
+from rollouts.prompts import Message, assistant, user
 
 FIRST_SEED = 10_000_000  # beyond the seeds of any split; the floor plans are those for training
 SENSELESS = 0.25  # of what is done instead: a command about things of the house that need not apply
@@ -32,14 +33,14 @@ def transcript(style: PromptStyle, stage: Stage, seed: int) -> Transcript:
     house = drawn(stage, rng)
     (chance,) = rng.choices([noise.chance for noise in stage.noises], [noise.weight for noise in stage.noises])
     searcher = Searcher(house.goal, house.opening)
-    messages = [user(first_message(style, house.goal, house.opening))]
+    messages = [user(PLAIN_FORM.head(style, house.goal) + PLAIN_FORM.message(house.opening))]
     searched: list[bool] = []
     while not house.won and len(searched) < stage.max_turns:
         searched.append(rng.random() >= chance)
         command = searcher.act(house.commands) if searched[-1] else anything(house, rng)
         answer = house.step(command)
         searcher.saw(command, answer)
-        messages += [assistant(command), user(next_message(answer))]
+        messages += [assistant(command), user(PLAIN_FORM.message(answer))]
     return Transcript(messages[:-1], searched)
 
 

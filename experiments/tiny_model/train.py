@@ -16,8 +16,7 @@ from tqdm import tqdm
 from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
 from experiments.tiny_model.recipe import TrainSettings
-from experiments.tiny_model.rename import rename, thing_words
-from experiments.tiny_model.transcripts import Transcript
+from experiments.tiny_model.transcripts import Transcript, rename, thing_words
 
 SEEN, CHOSEN, OTHER = range(3)  # what a token is; OTHER is read and not learned
 BUCKET = 128  # transcripts sorted by length together, so that a batch pads little

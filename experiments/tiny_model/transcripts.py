@@ -1,10 +1,12 @@
-"""Transcripts of policies that follow the expert plan at each turn with some chance, and else draw a possible command."""
+"""Transcripts of policies that follow the expert plan at each turn with some chance, and else draw a possible command; and how their
+things are renamed, so that a model must read rather than remember."""
 
 from __future__ import annotations
 
 import os
 import random
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from multiprocessing import get_context
@@ -16,11 +18,19 @@ from envs.registry import make_environment
 from envs.text_env import TextEnv
 from envs.types import TaskRef
 from experiments.tiny_model.recipe import Phase
-from rollouts.prompts import Message, assistant, first_message, next_message, user
+from rollouts.prompt_forms.plain import PLAIN_FORM
+from rollouts.prompts import Message, assistant, user
 
 Transcript = Sequence[Message]
 CHUNK = 20  # games a process plays before it reports
 IDLE = frozenset({"look", "inventory"})  # their answers are in every observation
+# Words of TextWorld's commands that name no thing.
+_WORDS = (
+    "take open close unlock lock go drop put insert eat cook slice chop dice from into onto in on with north south east west"
+    " examine look inventory the a an of"
+)
+COMMAND_WORDS = frozenset(_WORDS.split())
+WORD = re.compile(r"[a-z]+")
 
 
 def phase_transcripts(
@@ -67,7 +77,8 @@ def noisy_transcript(
     """Messages of user and assistant in turn, from the first observation to the last action: the next step of the expert plan
     with chance ``expert_share``, else any possible command, evenly drawn."""
     observation = env.reset(task, task.seed)
-    messages = [user(first_message(environment.prompt, observation.goal, observation.text))]
+    head = PLAIN_FORM.head(environment.prompt, observation.goal)
+    messages = [user(head + PLAIN_FORM.message(observation.text))]
     for _ in range(max_turns):
         if observation.expert and rng.random() < expert_share:
             action = observation.expert[0]
@@ -78,5 +89,22 @@ def noisy_transcript(
         if result.terminated:
             break
         observation = result.observation
-        messages.append(user(next_message(observation.text)))
+        messages.append(user(PLAIN_FORM.message(observation.text)))
     return messages if messages[-1]["role"] == "assistant" else messages[:-1]
+
+
+def thing_words(messages: Sequence[Message]) -> set[str]:
+    """The words of the episode's actions that name things."""
+    actions = (message["content"].lower() for message in messages if message["role"] == "assistant")
+    words = {word for action in actions for word in WORD.findall(action)}
+    return {word for word in words - COMMAND_WORDS if len(word) > 1}
+
+
+def rename(
+    messages: Sequence[Message], words: Iterable[str], names: Sequence[str], chance: float, rng: random.Random
+) -> list[Message]:
+    """A lower-case copy, the same way in every message, in which each of ``words`` was, with ``chance``, exchanged for one of ``names`` throughout."""
+    new = {word: rng.choice(names) for word in sorted(words) if rng.random() < chance}
+    pattern = re.compile(r"\b(" + "|".join(map(re.escape, new)) + r")\b" if new else r"(?!)")
+    texts = (pattern.sub(lambda found: new[found.group(0)], message["content"].lower()) for message in messages)
+    return [{**message, "content": text} for message, text in zip(messages, texts, strict=True)]

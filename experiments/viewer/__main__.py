@@ -20,11 +20,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from envs.names import nearest
 from envs.whole import write_whole
 from experiments.viewer.page import LIMIT, page
 from experiments.viewer.sources import RUN_MARK, TRAINING, EpisodeFile, SourceError, episode_files
-from records.process.exit_codes import answered, own_words
+from records.process.exit_codes import command, own_words
 
 PAGE = "trajectories.html"
 
@@ -36,12 +35,8 @@ class Options:
     title: str = ""
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """The exit code; every foreseen error is one line on stderr."""
-    return answered(arguments, __doc__, _run, refused=(OSError,), resumes=False)
-
-
-def _run(given: Sequence[str]) -> int:
+@command(__doc__, refused=(OSError,), resumes=False)
+def main(given: list[str]) -> int:
     print(_write(*split(given)))
     return 0
 
@@ -59,11 +54,7 @@ def split(arguments: Sequence[str]) -> tuple[list[Path], Options]:
             "whose episodes? name a run folder or a file of episodes: python -m experiments.viewer runs/NAME"
         )
     if others:
-        key, names = others[0].partition("=")[0], list(vars(options))
-        near = nearest(key, names, cutoff=0.5)
-        raise SourceError(
-            f"unknown option {key}; {f'did you mean {near}?' if near else 'there are: ' + ', '.join(names)}"
-        )
+        raise SourceError(f"unknown key {others[0].partition('=')[0]}; there are: {', '.join(vars(options))}")
     return [Path(word) for word in words], options
 
 

@@ -15,7 +15,7 @@ import msgspec
 
 from envs.printable import printable
 from experiments.viewer.sources import Shown
-from experiments.viewer.vocabulary import Vocabularies
+from experiments.viewer.tokenizer import Vocabularies
 from records.credit import pack_runs
 from rollouts.episode import Episode, Turn
 

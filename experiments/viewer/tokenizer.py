@@ -1,18 +1,26 @@
-"""Where the tokenizer of a run's episodes lies."""
+"""The tokenizer of a run's episodes: where it lies, and what each token reads as. Only the tokens that a page shows are kept, and each
+is decoded once."""
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
+from tokenizers import Tokenizer
+
 from envs.catalogue import cache_root
+from envs.printable import REPLACEMENT, printable
 from records.models.locate import ASSET, PACKAGED, local_folder
 from records.resume import RlFolder
 from records.run_folder import composed
+from rollouts.episode import Episode
 
 FILE = "tokenizer.json"
+WORD_START = "\u2581"  # how SentencePiece writes the space before a word
 
 
 def tokenizer_of(run: Path, policy: str = "") -> Path | None:
@@ -54,3 +62,73 @@ def _folder(model: str) -> Path | None:
 
     found = try_to_load_from_cache(model, FILE)  # loaded on this machine before
     return Path(found).parent if isinstance(found, str) else None
+
+
+class Vocabularies:
+    """Those of a page: runs whose tokenizers are the same, byte for byte, share one."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[Path, int] = {}
+        self._digests: dict[str, int] = {}
+        self._all: list[Vocabulary] = []
+
+    def use(self, folder: Path | None, episode: Episode) -> int:
+        """Keep the episode's tokens; returns the place of its vocabulary in ``words()``, -1 without a tokenizer."""
+        if folder is None:
+            return -1
+        if folder not in self._numbers:
+            self._numbers[folder] = self._number(folder / FILE)
+        vocabulary = self._all[self._numbers[folder]]
+        vocabulary.use(episode.prompt_ids)
+        for turn in episode.turns:
+            vocabulary.use(turn.prompt_ids + turn.action_ids + turn.context_ids)
+        return self._numbers[folder]
+
+    def words(self) -> list[dict[int, str]]:
+        return [vocabulary.words() for vocabulary in self._all]
+
+    def _number(self, file: Path) -> int:
+        digest = hashlib.sha256(file.read_bytes()).hexdigest()
+        if digest not in self._digests:
+            self._digests[digest] = len(self._all)
+            self._all.append(Vocabulary(file))
+        return self._digests[digest]
+
+
+class Vocabulary:
+    """The tokens of one tokenizer that have been used so far."""
+
+    def __init__(self, file: Path) -> None:
+        self._tokenizer = Tokenizer.from_file(str(file))
+        self._used: set[int] = set()
+
+    def use(self, ids: Iterable[int]) -> None:
+        self._used.update(ids)
+
+    def words(self) -> dict[int, str]:
+        """By id, what the used tokens read as; half a character, or one that steers terminals, is written as its bytes."""
+        return {token: self._word(token) for token in sorted(self._used)}
+
+    def _word(self, token: int) -> str:
+        raw = self._tokenizer.id_to_token(token)
+        if raw is None:
+            return f"<{token}>"
+        text = printable(self._tokenizer.decode([token], skip_special_tokens=False))
+        if REPLACEMENT in text:  # that is what half a character decodes to, too
+            return _as_bytes(raw)
+        return f" {text}" if raw.startswith(WORD_START) and not text.startswith(" ") else text or raw
+
+
+def _as_bytes(raw: str) -> str:
+    table = _byte_letters()
+    known = all(letter in table for letter in raw)
+    return f"<{' '.join(f'{table[letter]:02X}' for letter in raw)}>" if known else raw
+
+
+@cache
+def _byte_letters() -> dict[str, int]:
+    """The letter that byte-level BPE writes for each byte (GPT-2's table): printable ones stand for themselves, the
+    others for the letters from U+0100 on."""
+    plain = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    rest = [byte for byte in range(256) if byte not in plain]
+    return {chr(byte): byte for byte in plain} | {chr(0x100 + place): byte for place, byte in enumerate(rest)}

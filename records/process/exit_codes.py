@@ -1,7 +1,8 @@
 """How every command of ours begins and ends: its ``--help`` and its own keys, its exit code, and its words on stderr.
 
-    def main(arguments: Sequence[str] | None = None) -> int:
-        return answered(arguments, __doc__, _run)
+    @command(__doc__)
+    def main(given: list[str]) -> int:
+        ...
 
 An error that a command foresees is a ``Refusal`` or a ``Failure``; any other is a mistake of ours and keeps its traceback.
 """
@@ -13,6 +14,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from envs.names import nearest
 from envs.printable import printable
 from envs.types import EnvError, TaskError
 from rollouts.store import DamagedEpisodes
@@ -29,20 +31,29 @@ class Failure(RuntimeError):
     """Something that could be was begun and ended badly. The message says where to read more."""
 
 
-def answered(arguments: Sequence[str] | None, doc: str | None, run: Callable[[list[str]], int], **how: Any) -> int:
-    """The exit code of ``run`` on the command line (or on ``arguments``); ``--help`` prints ``doc``. ``how``: as ``exit_code``."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    if "--help" in given or "-h" in given:
-        print(doc)
-        return 0
-    return exit_code(lambda: run(given), **how)
+def command(doc: str | None, **how: Any) -> Callable[[Callable[[list[str]], int]], Callable[..., int]]:
+    """Makes of a function a command: called with a list of words, or with none for those of the command line, it gives its exit
+    code, and every foreseen error is one line on stderr. ``--help`` prints ``doc``. ``how``: as ``exit_code``."""
+
+    def main_of(run: Callable[[list[str]], int]) -> Callable[..., int]:
+        def main(arguments: Sequence[str] | None = None) -> int:
+            given = list(sys.argv[1:] if arguments is None else arguments)
+            if "--help" in given or "-h" in given:
+                print(doc)
+                return 0
+            return exit_code(lambda: run(given), **how)
+
+        return main
+
+    return main_of
 
 
 def own_words(arguments: Sequence[str], options: Any, error: type[Refusal]) -> tuple[list[str], list[str]]:
     """(words, KEY=VALUE that are none of ours); the keys of ``options``, a dataclass of texts, whole numbers and bools, are set in it.
 
     Raises:
-        Refusal: of the kind ``error``: a flag, a number that is none or below 1, a bool that is neither true nor false.
+        Refusal: of the kind ``error``: a flag, a number that is none or below 1, a bool that is neither true nor false, a key that is
+            nearly one of these.
     """
     words = [word for word in arguments if "=" not in word or Path(word).exists()]
     if flag := next((word for word in words if word.startswith("-")), None):
@@ -52,6 +63,8 @@ def own_words(arguments: Sequence[str], options: Any, error: type[Refusal]) -> t
         key, _, value = item.partition("=")
         number = isinstance(getattr(options, key, None), int)
         if key not in vars(options):
+            if "." not in key and (near := nearest(key, vars(options), cutoff=0.7)):
+                raise error(f"unknown key {key}; did you mean {near}?")
             others.append(item)
         elif isinstance(getattr(options, key), bool):
             if value not in ("true", "false"):
@@ -64,15 +77,15 @@ def own_words(arguments: Sequence[str], options: Any, error: type[Refusal]) -> t
     return words, others
 
 
-def exit_code(command: Callable[[], int], *, refused: tuple[type[Exception], ...] = (), resumes: bool = True) -> int:
-    """Run ``command``; its own exit code, or that of the error that it ended with, once the error has been told.
+def exit_code(run: Callable[[], int], *, refused: tuple[type[Exception], ...] = (), resumes: bool = True) -> int:
+    """``run``; its own exit code, or that of the error that it ended with, once the error has been told.
 
     Args:
         refused: errors from elsewhere that this command foresees too.
         resumes: the same command again goes on where this one ended, and the user is told so.
     """
     try:
-        return command()
+        return run()
     # TaskError: an environment that finds its games cannot be had
     except (Refusal, TaskError, *refused) as error:  # type: ignore[misc]
         say(str(error))

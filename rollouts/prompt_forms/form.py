@@ -9,7 +9,6 @@ from typing import ClassVar
 from envs.environment import PromptStyle
 from envs.functions import Function
 from rollouts.episode import Turn
-from rollouts.prompts import CUE
 
 NOTHING_READ = "(no action could be read)"
 PLANNED = 2  # actions that the thought of a demonstration tells: a thought is short
@@ -68,7 +67,7 @@ class PromptForm:
     @property
     def cue(self) -> str:
         """The last line of each message."""
-        return CUE
+        return "Your action:"
 
     def head(self, style: PromptStyle, goal: str, guidance: str = "") -> str:
         """The first message up to its observation. ``guidance`` is a line of its own before the goal."""
@@ -118,6 +117,10 @@ class Thinking(PromptForm):
     demo_thought: str = "My plan is to {plan}."
 
     thinks: ClassVar[bool] = True
+
+    @property
+    def cue(self) -> str:
+        return "Your thought and action:"
 
     def __post_init__(self) -> None:
         """Raises: ValueError: the template of thoughts names something else."""

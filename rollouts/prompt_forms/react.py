@@ -21,10 +21,6 @@ class React(Thinking):
     def instructions(self) -> str:
         return 'Write a line "Thought: " with your thoughts, then a line "Action: " with your answer.'
 
-    @property
-    def cue(self) -> str:
-        return "Your thought and action:"
-
     def read(self, text: str) -> Answer:
         invented = _OBSERVATION.search(text)
         parts = _ACTION.split(text[: invented.start()] if invented else text)

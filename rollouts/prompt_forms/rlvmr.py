@@ -34,10 +34,6 @@ class Rlvmr(Thinking):
         kinds = ", ".join(tagged(tag, "") for tag in TAGS)
         return f"First think inside one of {kinds}, then put your answer inside {tagged('action', '')}."
 
-    @property
-    def cue(self) -> str:
-        return "Your thought and action:"
-
     def read(self, text: str) -> Answer:
         kind = _TAGGED.match(text)
         if kind is None and self.require_thought:

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 from rollouts.prompt_forms.form import UNPARSED, Answer, Thinking
+from rollouts.prompt_forms.tags import between, pair, tagged
 
 
 @dataclass(frozen=True)
@@ -30,24 +31,20 @@ class ThinkAction(Thinking):
 
     @property
     def marks(self) -> tuple[str, ...]:
-        return tuple(f"<{end}{tag}>" for tag in (self.think_tag, self.action_tag) for end in ("", "/"))
+        return *pair(self.think_tag), *pair(self.action_tag)
 
     @property
     def instructions(self) -> str:
         think, end_think, action, end_action = self.marks
         return f"First think it over inside {think} {end_think}, then put your answer inside {action} {end_action}."
 
-    @property
-    def cue(self) -> str:
-        return "Your thought and action:"
-
     def read(self, text: str) -> Answer:
-        think, end_think, begin, end = self.marks
+        think, _, begin, _ = self.marks
         begun = think if self._begun_in_prompt(text) else ""
         whole = begun + text
-        thoughts = list(_between(think, end_think).finditer(whole))
-        rest = _between(think, end_think).sub(lambda thought: " " * len(thought[0]), whole)
-        found = _between(begin, end).search(rest)
+        thoughts = list(between(self.think_tag).finditer(whole))
+        rest = between(self.think_tag).sub(lambda thought: " " * len(thought[0]), whole)
+        found = between(self.action_tag).search(rest)
         if not found or len(_is(begin).findall(rest)) != 1 or _is(think).search(rest[: found.start()]):
             return UNPARSED
         before = [thought[1].strip() for thought in thoughts if thought.end() <= found.start()]
@@ -59,14 +56,9 @@ class ThinkAction(Thinking):
         return ended is not None and not _is(self.marks[0]).search(text[: ended.start()])
 
     def write(self, action: str, thought: str) -> str:
-        think, end_think, begin, end = self.marks
-        return f"{think}{thought}{end_think}\n{begin}{action}{end}"
+        return f"{tagged(self.think_tag, thought)}\n{tagged(self.action_tag, action)}"
 
 
 def _is(mark: str) -> re.Pattern[str]:
     """In capitals too, since some tokenizers know no others, or none."""
     return re.compile(re.escape(mark), re.IGNORECASE)
-
-
-def _between(begin: str, end: str) -> re.Pattern[str]:
-    return re.compile(f"{re.escape(begin)}(.*?){re.escape(end)}", re.IGNORECASE | re.DOTALL)

@@ -18,9 +18,8 @@ from config.errors import ConfigError
 from config.lora import adapter_parameters
 from experiments.stages.rl import rl_config
 from experiments.stages.sft import sft_config
-from records.models.linears import linears
 from records.models.locate import resolve_model
-from records.models.shape import PUBLISHED, from_config
+from records.models.shape import PUBLISHED, from_config, linears
 from records.run_folder import run_name
 from tasks.budget import allocate_budget
 

@@ -15,7 +15,7 @@ from omegaconf import OmegaConf
 from algorithms.registry import ALGORITHMS
 from config.checks.check import check
 from config.compose import composer
-from config.paper_scale import PAPER
+from config.method_settings import PAPER
 from records.run_folder import flattened
 
 PAGE = (Path(__file__).parents[2] / "docs" / "methods.md").read_text()

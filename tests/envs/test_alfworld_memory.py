@@ -43,16 +43,14 @@ def test_envs_hand_their_library_on(tasks):
     assert resident_mib() - before < 30
 
 
-def test_new_games_take_the_place_of_old_ones(tasks, monkeypatch, tmp_path):
-    """Games are read from what their maker left beside them, and forgotten in their order."""
-    monkeypatch.setattr(translate, "_KEPT", 3)
+def test_new_games_take_the_place_of_old_ones(tasks, monkeypatch):
+    """Games are read from what their maker left beside them."""
     monkeypatch.setattr(translate, "_translate", None)
     env = registry.make_environment("alfworld").env()
-    translate._MEMORY.clear()
+    translate.translated.cache_clear()
     resets(env, tasks, 12)
-    assert len(translate._MEMORY) == 3
     env.close()
-    for cache in (text._parse, text._symbols, text._code, text._query):
+    for cache in (translate.translated, text._parse, text._symbols, text._code, text._query):
         assert cache.cache_info().maxsize is not None
 
 
@@ -64,7 +62,7 @@ def test_a_damaged_translation_is_made_again(tasks, tmp_path):
             shutil.copy(Path(tasks[1].game_file).parent / translate.FILE, folder / translate.FILE)
         else:
             (folder / translate.FILE).write_bytes(content)
-        translate._MEMORY.clear()
+        translate.translated.cache_clear()
         env = registry.make_environment("alfworld").env()
         env.reset(replace(tasks[0], game_file=str(folder / "game.tw-pddl")), 0)
         assert [env.step(action).won for action in tasks[0].expert_plan][-1]

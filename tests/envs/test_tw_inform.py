@@ -12,7 +12,7 @@ import pytest
 from textworld.generator.inform7 import CouldNotCompileGameError, compile_inform7_game, generate_inform7_source
 from textworld.generator.inform7.world2inform7 import I7_DEFAULT_PATH
 
-from envs import tw_inform, tw_making
+from envs import parent, tw_inform, tw_making
 from envs.environment import Rejected
 from envs.textworld import TextWorldCustom
 from envs.tw_games import TextWorldGames
@@ -88,7 +88,12 @@ def test_a_seed_whose_story_takes_too_long_is_rejected(monkeypatch: pytest.Monke
     assert not (tmp_path / "inform").exists()
 
 
-def test_a_compiler_does_not_outlive_a_killed_worker() -> None:
+@pytest.mark.parametrize("bound", [True, False], ids=["setpriv", "no setpriv"])
+def test_a_compiler_does_not_outlive_a_killed_worker(bound: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if bound and not parent.binder():
+        pytest.skip("this system's setpriv binds no process to its parent")
+    if not bound:
+        monkeypatch.setattr(tw_inform, "binder", tuple)
     worker = multiprocessing.get_context("fork").Process(target=tw_inform._run, args=(["sleep", "60"],))
     worker.start()
     compilers: list[psutil.Process] = []
@@ -98,3 +103,8 @@ def test_a_compiler_does_not_outlive_a_killed_worker() -> None:
     worker.join()
     _, alive = psutil.wait_procs(compilers, timeout=10)
     assert not alive
+
+
+def test_a_compiler_that_is_not_there_is_no_refused_story(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="inform6 cannot be run"):
+        tw_inform._run([str(tmp_path / "inform6")])

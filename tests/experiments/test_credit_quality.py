@@ -22,8 +22,7 @@ from counting_command import Run, command
 
 from config.base import ROOT
 from experiments.credit_quality.__main__ import main
-from experiments.credit_quality.measured_game import MeasuredGame
-from experiments.credit_quality.prefixes import keys
+from experiments.credit_quality.measured_game import MeasuredGame, keys
 from experiments.credit_quality.results import Results, true_advantages
 from records.credit import unpack_runs
 

@@ -16,15 +16,13 @@ from envs.catalogue import Catalogue
 from envs.registry import make_environment
 from envs.text_env import TextEnv
 from envs.types import TaskRef
-from experiments.credit_quality.critic import trained_values
+from experiments.credit_quality.critic import WEIGHTS, RunCritic, critic_file, trained_values
 from experiments.credit_quality.game_tree import GameTree, NotReplayed
 from experiments.credit_quality.insight import Insight
-from experiments.credit_quality.measured_game import MeasuredGame, Measurement
+from experiments.credit_quality.measured_game import MeasuredGame, Measurement, Prefix, keys, prefixes
 from experiments.credit_quality.model_rollouts import ModelRollouts
 from experiments.credit_quality.policy_model import PolicyModel, factors, rows
-from experiments.credit_quality.prefixes import Prefix, keys, prefixes
 from experiments.credit_quality.results import true_advantages
-from experiments.credit_quality.run_critic import WEIGHTS, RunCritic, critic_file
 from experiments.credit_quality.study import Measured
 from rewards.registry import reward
 from rollouts.chat_settings import ChatSettings

@@ -16,11 +16,12 @@ from config.checks.check import check
 from config.compose import compose
 from config.errors import ConfigError
 from experiments import evaluate
-from experiments.evaluate import composed, main, split
+from experiments.evaluate import Options, composed, main
 from experiments.evaluation.matrix import evaluations_of
 from experiments.evaluation.policies import PolicyError, policies
 from experiments.evaluation.result import RunResult
 from experiments.evaluation.text_rollouts import Pools, episode_specs, roll_out_in_text
+from records.process.exit_codes import own_words
 from rollouts.policy import Action, TurnContext
 from tasks.evaluation_sets import EvaluationSetting, env_node, evaluation_settings, prepare_evaluation_sets
 
@@ -271,7 +272,9 @@ def test_a_run_of_another_environment_plays_only_where_that_is_said(run: Run, tm
 
 
 def test_policies_options_and_overrides_are_told_apart() -> None:
-    words, options, overrides = split(["base", "endpoint=http://x/v1", "eval.games=3", "runs/a", "at_once=4"])
+    options = Options()
+    given = ["base", "endpoint=http://x/v1", "eval.games=3", "runs/a", "at_once=4"]
+    words, overrides = own_words(given, options, PolicyError)
     assert words == ["base", "runs/a"]
     assert (options.endpoint, options.at_once) == ("http://x/v1", 4)
     assert overrides == ["eval.games=3"]

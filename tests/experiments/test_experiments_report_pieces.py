@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from experiments.evaluation.result import RunResult, StageResult
-from experiments.evaluation.run_table import summary_table
+from experiments.evaluation.tables import summary_table
 from experiments.stages.plots import _top, learning_curve
 from records.statistics import running_mean
 from records.success import summarise

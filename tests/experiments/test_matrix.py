@@ -9,8 +9,7 @@ import pytest
 
 from envs.types import TaskRef
 from experiments.evaluation.matrix import EvaluationResult, PairedComparison, evaluations_of, paired_comparisons
-from experiments.evaluation.matrix_table import comparisons_table, matrix_tables, p_value
-from experiments.evaluation.run_table import plain_text
+from experiments.evaluation.tables import comparisons_table, matrix_tables, p_value, plain_text
 from records.statistics import mcnemar, sign_flip, wilson
 from rollouts.episode import Episode, Outcome, Turn
 from tasks.evaluation_sets import EvaluationSet, EvaluationSetting

@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from experiments.evaluation.result import State
 from experiments.report import charts
 from experiments.report.curve import SHOWN, Curve, curve_of, shown
 from experiments.report.runs import Run
-from experiments.report.series import Facet, Series, one_series, panels
-from experiments.sweep.status import State
+from experiments.report.series import Panel, Series, one_series, panels
 from records.metric_names import FAMILIES, family_name
 
 
@@ -61,7 +61,7 @@ def test_a_panel_is_a_metric_and_a_line_a_setting() -> None:
 
 @pytest.mark.parametrize(("steps", "markers", "thin"), [(1, True, False), (5, False, False), (6, False, True)])
 def test_few_steps_are_drawn_as_they_are(steps: int, markers: bool, thin: bool) -> None:
-    drawn = charts.curves([Facet("", [one_series("success", [run("ppo", 0, {}, steps)])])], "steps")
+    drawn = charts.curves([Panel("", "", [one_series("success", [run("ppo", 0, {}, steps)])])], "steps")
     line = drawn.split('id="line2d')  # a tick is a line with a marker too
     curves = [part for part in line if "var(--s0)" in part]
     assert any("<use" in part for part in curves) is markers

@@ -10,11 +10,11 @@ import pytest
 import wandb
 from small import wait_for
 
+from experiments.evaluation.result import State
 from experiments.evaluation.tracked import MATRIX, MATRIX_COLUMNS
 from experiments.report.cells import table_cells
 from experiments.report.costs import Origin, origins
 from experiments.report.gather import subjects
-from experiments.sweep.status import State
 from records.statistics import wilson
 from records.tracking.wandb_log import read_runs
 

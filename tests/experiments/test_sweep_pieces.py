@@ -6,12 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from experiments.evaluation.result import RunResult
+from experiments.evaluation.result import RunResult, State, state
 from experiments.sweep import record
 from experiments.sweep.definition import Layout, Scale, SweepError, load, names
 from experiments.sweep.expansion import points
 from experiments.sweep.record import Sweep, SweepRun
-from experiments.sweep.status import State, state
 
 GOOD = """
 title: T

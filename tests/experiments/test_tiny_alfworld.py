@@ -14,7 +14,7 @@ from experiments.tiny_alfworld.play import transcript
 from experiments.tiny_alfworld.recipe import Noise, Recipe, Stage
 from experiments.tiny_alfworld.train import with_tokenizer
 from experiments.tiny_model.train import CHOSEN, SEEN, Encoder
-from records.models.pretraining import environments_of
+from records.models.locate import environments_of
 
 ASSET = Path(str(files("assets").joinpath("tiny_alfworld")))
 STYLE = make_environment("alfworld").prompt

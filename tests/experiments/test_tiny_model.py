@@ -20,9 +20,15 @@ from envs.types import TaskRef
 from experiments.tiny_model.__main__ import build
 from experiments.tiny_model.measure import measure
 from experiments.tiny_model.recipe import NoisyExpert, Phase, Recipe, TrainSettings
-from experiments.tiny_model.rename import rename, thing_words
 from experiments.tiny_model.train import CHOSEN, Encoder
-from experiments.tiny_model.transcripts import Transcript, drawn, noisy_transcript, phase_transcripts
+from experiments.tiny_model.transcripts import (
+    Transcript,
+    drawn,
+    noisy_transcript,
+    phase_transcripts,
+    rename,
+    thing_words,
+)
 from verl_plugin.rollout.token_stream import TokenCodec
 
 ASSET = Path(str(files("assets").joinpath("tiny")))

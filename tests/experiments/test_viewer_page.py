@@ -23,7 +23,7 @@ from experiments.sweep.record import Sweep, SweepRun
 from experiments.viewer.__main__ import Options, main, thin
 from experiments.viewer.page import asset, fragment, page
 from experiments.viewer.sources import Shown, SourceError, episode_files
-from experiments.viewer.vocabulary import Vocabulary
+from experiments.viewer.tokenizer import Vocabulary
 from records.credit import Credit, unpack_runs, write_credit
 from records.replayed import Replayed, tokens_of, write_replayed
 from rollouts.row import to_rows
@@ -267,7 +267,7 @@ def test_a_runs_page_lies_in_its_folder_and_any_other_here(
     ("arguments", "said"),
     [
         ([], "whose episodes? name a run folder"),
-        (["{run}", "limits=3"], "unknown option limits; did you mean limit?"),
+        (["{run}", "limits=3"], "unknown key limits; did you mean limit?"),
         (["{run}", "limit=0"], "limit=0 must be a number of 1 or more"),
         (["{run}", "--open"], "--open: only --help; everything else is KEY=VALUE"),
         (["{run}x"], "a runx does not exist; did you mean {run}?"),

@@ -17,7 +17,6 @@ from rollouts.prompt_forms.react import React
 from rollouts.prompt_forms.rlvmr import Rlvmr
 from rollouts.prompt_forms.think_action import ThinkAction
 from rollouts.prompt_forms.tool_call import ToolCall
-from rollouts.prompts import first_message, next_message
 
 STYLE = PromptStyle("You are in a house.", "Answer with one action.")
 LONG = "I could look around, 世界 then go. " * 800  # some 4,000 tokens and more
@@ -294,9 +293,9 @@ class Turn:
 
 def test_the_plain_form_says_what_was_always_said() -> None:
     plain = Plain()
-    assert plain.head(STYLE, "win") + plain.message("a room") == first_message(STYLE, "win", "a room")
+    assert plain.head(STYLE, "win") == "You are in a house. Answer with one action.\nGoal: win\n"
     assert plain.head(STYLE, "win", "Hint: go") == "You are in a house. Answer with one action.\nHint: go\nGoal: win\n"
-    assert plain.message("a door") == next_message("a door") == "a door\nYour action:"
+    assert plain.message("a door") == "a door\nYour action:"
     assert plain.read(" <think> ") == Answer(" <think> ") and plain.write("go", "so") == "go"
 
 

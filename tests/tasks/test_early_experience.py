@@ -19,8 +19,9 @@ from experiments.stages import experience
 from experiments.stages.ledger import ledger
 from records.process.exit_codes import Failure
 from rollouts.episode import Episode, Outcome, Turn
+from rollouts.prompt_forms.plain import PLAIN_FORM
 from rollouts.prompt_forms.registry import prompt_form
-from rollouts.prompts import CUE, assistant, user
+from rollouts.prompts import assistant, user
 from rollouts.spec import EpisodeSpec
 from rollouts.store import read_episodes, write_episodes
 from tasks.budget import allocate_budget
@@ -49,7 +50,9 @@ def turns(actions: tuple[str, ...]) -> list[Turn]:
 
 
 def messages(actions: tuple[str, ...]) -> list[dict[str, str]]:
-    return [said for turn in turns(actions) for said in (user(f"{turn.observation}\n{CUE}"), assistant(turn.action))]
+    return [
+        said for turn in turns(actions) for said in (user(PLAIN_FORM.message(turn.observation)), assistant(turn.action))
+    ]
 
 
 DEMONSTRATION = Episode(
@@ -90,7 +93,12 @@ def test_every_draw_has_a_seed_of_its_own_and_one_turn() -> None:
 
 def test_a_row_of_the_world_model_asks_for_what_was_seen() -> None:
     row = world_model_row(draw(1, "jump", "you fall."))
-    assert [message["content"] for message in row.messages[2:]] == [f"{SEEN[1]}\n{CUE}", "jump", ASK, "you fall."]
+    assert [message["content"] for message in row.messages[2:]] == [
+        PLAIN_FORM.message(SEEN[1]),
+        "jump",
+        ASK,
+        "you fall.",
+    ]
     assert [turn.said for turn in row.prefix] == [PLAN[0], "jump"]
     assert [turn.said for turn in row.turns] == ["you fall."]
     assert not any(turn.action_ids or turn.sampled for turn in [*row.prefix, *row.turns])

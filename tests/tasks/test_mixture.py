@@ -14,9 +14,8 @@ from envs.registry import make_environment
 from envs.types import TaskError
 from tasks.budget import allocate_budget
 from tasks.evaluation_sets import prepare_evaluation_sets
-from tasks.mixed_games import list_games
 from tasks.mixture import StratifiedBatches, mixture_name, shares, spread, task_of, task_weights
-from tasks.splits import prepare_tasks, read_tasks, task_file
+from tasks.splits import list_games, prepare_tasks, read_tasks, task_file
 
 SIX = ("pick", "look", "clean", "heat", "cool", "two")
 

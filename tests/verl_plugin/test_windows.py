@@ -15,7 +15,7 @@ from omegaconf import DictConfig, OmegaConf
 from parity_servers import TINY, Plain
 from step_probe import composed
 from transformers import AutoTokenizer
-from verl.experimental.agent_loop.agent_loop import DictConfigWrap
+from verl.experimental.agent_loop.agent_loop import AgentLoopOutput, DictConfigWrap
 from verl.protocol import DataProto
 from verl.trainer.ppo.v1.utils import compute_advantage_for_multi_trajectories
 
@@ -28,7 +28,8 @@ from rewards.registry import reward
 from rollouts.episode import Episode, Outcome
 from rollouts.loop import EpisodeSpec, run_episode
 from rollouts.model_policy import ContextLimit, ModelPolicy
-from rollouts.prompts import first_message, next_message, user
+from rollouts.prompt_forms.plain import PLAIN_FORM
+from rollouts.prompts import user
 from rollouts.row import Row, to_rows
 from rollouts.sampling import Sample, SampleRequest, SamplingParams
 from rollouts.text_policies import ExpertPolicy
@@ -151,11 +152,25 @@ def test_a_window_begins_with_the_goal_and_the_kept_turn(windowed: list[Played],
     episode = next(episode for episode, _ in windowed if len(episode.turns) > 3)
     kept, present = episode.turns[2], episode.turns[3]
     stream = codec.stream()
-    stream.start([user(first_message(make_environment("textworld").prompt, episode.goal, kept.observation))])
+    head = PLAIN_FORM.head(make_environment("textworld").prompt, episode.goal)
+    stream.start([user(head + PLAIN_FORM.message(kept.observation))])
     stream.add_sampled(kept.action_ids)
-    stream.add_context([user(next_message(present.observation))])
+    stream.add_context([user(PLAIN_FORM.message(present.observation))])
     assert present.prompt_ids == list(stream.ids)
     assert kept.context_ids == [], "the row before ends with its last action"
+
+
+def test_a_row_has_the_fields_that_verl_makes_of_it(windowed: list[Played]) -> None:
+    for output in (output for episode, _ in windowed for output in to_outputs(episode, REWARD)):
+        told = {name: getattr(output, name) for name in output.model_fields_set}
+        ours, verls = output.as_dict(), AgentLoopOutput(**told).as_dict()
+        assert ours["rm_scores"].sum() == verls["rm_scores"].sum()
+        ours["rm_scores"] = verls["rm_scores"]
+        assert ours.keys() == verls.keys()
+        for name, value in verls.items():
+            same = torch.equal(ours[name], value) if isinstance(value, torch.Tensor) else ours[name] == value
+            assert same, (name, ours[name], value)
+            assert getattr(ours[name], "dtype", None) == getattr(value, "dtype", None)
 
 
 def test_rewards_stand_in_the_row_that_holds_the_turn(windowed: list[Played]) -> None:

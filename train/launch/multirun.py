@@ -185,17 +185,14 @@ def _hydra_app(config: DictConfig) -> None:
     print(f"\nturngrid: run {settings.job.num + 1}: {line}", file=sys.stderr, flush=True)
     elsewhere = not settings.launcher._target_.endswith("BasicLauncher")  # where another launcher of Hydra's has put us
     known = [f"{key}=" for key in launching.WATCHED if OmegaConf.select(config, key)]
-    told = launching.watched([*overrides, *known], _started, " ".join(text for text in overrides if _varies(text)))
+    varied = " ".join(text for text in overrides if parse([text])[0].key_or_group in _varied)
+    told = launching.watched([*overrides, *known], _started, varied)
     code = _child(["train", *_own_folders(settings), *overrides, *told], {launching.LAUNCHED: "1"} if elsewhere else {})
     if code == 0:
         return
     if elsewhere:
         raise RunFailed(f"{line} ended with exit code {code}")
     _failed.append(f"{line} (exit code {code})")
-
-
-def _varies(override: str) -> bool:
-    return parse([override])[0].key_or_group in _varied
 
 
 def _own_folders(settings: DictConfig) -> tuple[str, ...]:

@@ -13,8 +13,8 @@ from rich.table import Table
 from experiments.cost_estimate import calibrate, duration
 from experiments.cost_estimate.needs import needs
 from experiments.cost_estimate.throughput import machine
-from experiments.evaluation.run_table import plain_text
-from experiments.sweep.status import State, state
+from experiments.evaluation.result import State, state
+from experiments.evaluation.tables import plain_text
 from records.run_folder import run_name
 from tasks.budget import allocate_budget
 from train.launch.sweep import Launch

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from config.errors import ConfigError
 from envs.catalogue import SPLITS
-from envs.names import meant, nearest
+from envs.names import meant
 from records.process.exit_codes import own_words
 
 PREFIX = "play."
@@ -33,9 +33,6 @@ def split_settings(arguments: Sequence[str]) -> tuple[PlaySettings, list[str]]:
     """
     settings = PlaySettings()
     words, overrides = own_words([text.removeprefix(PREFIX) for text in arguments], settings, ConfigError)
-    for key in (text.partition("=")[0] for text in overrides):
-        if near := nearest(key, vars(settings), cutoff=0.7):
-            raise ConfigError(f"unknown key {key}; did you mean {near}?")
     if (asked := settings.split) not in SPLITS:
         raise ConfigError(f"unknown split {asked!r}{meant(asked, SPLITS)} (choices: {', '.join(SPLITS)})")
     settings.delay = "" if settings.delay == "null" else settings.delay

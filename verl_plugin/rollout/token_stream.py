@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
+
+from transformers import PreTrainedTokenizerFast
 
 from rollouts.prompts import Message, user
 from verl_plugin.rollout.control_tokens import ControlTokens
@@ -51,6 +53,7 @@ class TokenCodec:
         self._render_prompt = lru_cache(maxsize=CACHED_PROMPTS)(self._render_first)
         self._render = lru_cache(maxsize=CACHED_MESSAGES)(self._render_user)
         self._controls = ControlTokens(tokenizer, marks)
+        self._decode = _decoder(tokenizer)
 
     def stream(self) -> VerlTokenStream:
         return VerlTokenStream(self)
@@ -91,7 +94,16 @@ class TokenCodec:
         return self._controls.harmless("action", render, [text])
 
     def decode(self, ids: Sequence[int]) -> str:
-        return self.tokenizer.decode(list(ids), skip_special_tokens=True)
+        return self._decode(ids, skip_special_tokens=True)
+
+
+def _decoder(tokenizer: Any) -> Callable[..., str]:
+    """What transformers' ``decode`` comes to, where it does no more: it looks at each id first, which takes as long again."""
+    kind, usual = type(tokenizer), PreTrainedTokenizerFast
+    own = (kind.decode, getattr(kind, "_decode", None)) != (usual.decode, usual._decode)
+    if not own and not tokenizer.clean_up_tokenization_spaces:
+        return tokenizer.backend_tokenizer.decode
+    return tokenizer.decode
 
 
 class VerlTokenStream:
@@ -107,7 +119,7 @@ class VerlTokenStream:
         return first
 
     def add_sampled(self, ids: Sequence[int]) -> None:
-        self.ids.extend(ids)
+        self.ids.extend(array(IDS, ids))
 
     def add_context(self, messages: Sequence[Message]) -> list[int]:
         before = len(self.ids)
