@@ -15,7 +15,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForTokenClas
 from verl.utils import tensordict_utils as tu
 from verl.workers.engine.fsdp.transformer_impl import FSDPEngineWithLMHead, FSDPEngineWithValueHead
 
-from verl_plugin.cpu import micro_batches, shared_prefixes
+from verl_plugin.cpu import micro_batches
 from verl_plugin.cpu.action_logits import ActionLogits
 from verl_plugin.cpu.shared_prefixes import Layout, SharedPrefixes, ids_of
 
@@ -46,21 +46,6 @@ def test_a_layout_by_hand():
     assert layout.places[2].tolist() == [0, 1, 2, 3, 4, 5, 7, 8, 9]
     padded = torch.nested.to_padded_tensor(_ids_and_mask()[0], padding=0)
     assert layout.packed(padded).tolist() == [[*FIRST, 11, 12, 13, 18, 19, 20, *SECOND, 14, 15]]
-
-
-def test_attention_is_computed_once_for_each_token_of_a_pass(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(shared_prefixes, "QUERIES_AT_ONCE", 4)
-    layout = Layout.of(ids_of(_ids_and_mask()[0]))
-    own = [
-        ([0, 1, 2], [(0, 4), (4, 7)]),
-        ([0, 1, 3], [(6, 9)]),
-        ([0, 4], [(0, 3)]),
-        ([0, 4, 5], [(3, 4)]),
-    ]
-    assert layout.queries == own
-    assert layout.mask(0, 4, torch.float32) is None
-    hidden = [[0] * 4 + [0, -torch.inf, -torch.inf], [0] * 4 + [0, 0, -torch.inf], [0] * 7]
-    assert layout.mask(4, 7, torch.float32).tolist() == hidden
 
 
 def test_each_row_may_go_on_where_the_one_before_it_ends():
@@ -141,10 +126,8 @@ def same_as_verls(verls: type, ours: type, module: nn.Module, shared: bool = Tru
 
 
 @pytest.mark.parametrize("kind", ["llama", "qwen2", "qwen3"])
-@pytest.mark.parametrize("at_once", [2, shared_prefixes.QUERIES_AT_ONCE])
-def test_a_policy(kind: str, at_once: int, monkeypatch: pytest.MonkeyPatch):
+def test_a_policy(kind: str):
     """Query heads that share key heads among it."""
-    monkeypatch.setattr(shared_prefixes, "QUERIES_AT_ONCE", at_once)
     same_as_verls(Policy, OurPolicy, model(kind, AutoModelForCausalLM))
 
 

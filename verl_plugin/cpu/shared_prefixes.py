@@ -1,14 +1,13 @@
 """A pass over rows laid end to end, without padding, in which what several rows begin with stands once.
 
-The samples of a group have their prompt in common, and often their first turns, so what a model computes of those tokens is the
-same for all of them. Attention is transformers' own, for some tokens of a row at a time: in one call for a whole row torch computes
-most of what comes after each token too.
+The samples of a group have their prompt in common, and often their first turns, so what a model computes of those tokens one by
+one (projections, norms, the MLP) is the same for all of them. Attention is transformers' own, a row at a time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
 from typing import Any
@@ -26,7 +25,6 @@ from verl_plugin.servers.transformers_server.key_values import common_length
 from verl_plugin.servers.transformers_server.llama_forward import KINDS
 
 BY_ROWS = "turngrid_rows"  # the name that transformers knows our attention by
-QUERIES_AT_ONCE = 128  # the cheapest, or nearly, of 64 to 320 for rows of 320 to 1,000 tokens
 NOT_PADDED = ("use_remove_padding", "use_fused_kernels")  # verl's keys of passes that it lays out in other ways
 
 
@@ -47,7 +45,6 @@ class Layout:
 
     sizes: list[int]
     paths: list[list[int]]
-    _after: Tensor | None = field(default=None, repr=False)
 
     @classmethod
     def of(cls, rows: Sequence[list[int]]) -> Layout:
@@ -81,27 +78,6 @@ class Layout:
         """Of each row's tokens in the pass, (rows, most tokens); a short row ends with 0."""
         parts = torch.arange(sum(self.sizes)).split(self.sizes)
         return pad_sequence([torch.cat([parts[part] for part in path]) for path in self.paths], batch_first=True)
-
-    @cached_property
-    def queries(self) -> list[tuple[list[int], list[tuple[int, int]]]]:
-        """Paths in the order of the pass, each with those of its tokens that no path before it has: where pieces of them begin and end
-        in the row."""
-        found, laid = [], 0
-        for path in sorted(self.paths):
-            start, end = (sum(self.sizes_of(own)) for own in ([part for part in path if part < laid], path))
-            firsts = range(start, end, QUERIES_AT_ONCE)
-            found.append((path, [(first, min(first + QUERIES_AT_ONCE, end)) for first in firsts]))
-            laid = path[-1] + 1
-        return [(path, ends) for path, ends in found if ends]
-
-    def mask(self, first: int, last: int, dtype: torch.dtype) -> Tensor | None:
-        """What to add to the scores of a row's tokens ``first`` to ``last``, (tokens, last): minus infinity where a key comes after its
-        query. None where they are the row's first ones."""
-        widest = int(self.lengths.max())
-        if self._after is None:
-            after = torch.full((QUERIES_AT_ONCE, widest + QUERIES_AT_ONCE), -torch.inf, dtype=dtype)
-            self._after = after.triu_(widest + 1)
-        return self._after[: last - first, widest - first : widest + last - first] if first else None
 
     def packed(self, padded: Tensor) -> Tensor:
         """(rows, most tokens) -> (1, tokens of the pass)."""
@@ -175,15 +151,14 @@ def attention(
     ``layout`` it is "sdpa"."""
     if layout is None:
         return sdpa_attention_forward(module, query, key, value, attention_mask, **settings)
-    pieces = [last - first for _, ends in layout.queries for first, last in ends]
-    queries, seen = iter(query.split(pieces, dim=2)), []
-    parts = [tensor.split(layout.sizes, dim=2) for tensor in (key, value)]
-    for path, ends in layout.queries:
-        keys, values = (torch.cat([own[part] for part in path], dim=2) for own in parts)
-        for first, last in ends:
-            known, mask = (keys[:, :, :last], values[:, :, :last]), layout.mask(first, last, query.dtype)
-            seen.append(sdpa_attention_forward(module, next(queries), *known, mask, **settings)[0])
-    return torch.cat(seen, dim=1), None
+    parts = [tensor.split(layout.sizes, dim=2) for tensor in (query, key, value)]
+    seen: dict[int, Tensor] = {}
+    for path in layout.paths:
+        queries, keys, values = (torch.cat([own[part] for part in path], dim=2) for own in parts)
+        found, _ = sdpa_attention_forward(module, queries, keys, values, None, **settings)
+        for part, piece in zip(path, found.split(layout.sizes_of(path), dim=1), strict=True):
+            seen.setdefault(part, piece)
+    return torch.cat([seen[part] for part in range(len(layout.sizes))], dim=1), None
 
 
 AttentionInterface.register(BY_ROWS, attention)
