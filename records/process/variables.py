@@ -52,8 +52,6 @@ def stage_variables(config: DictConfig, folder: Path) -> dict[str, str]:
             "VERL_PLATFORM": "cpu",
             "OMP_NUM_THREADS": "1",
             "OMP_WAIT_POLICY": "PASSIVE",  # idle threads sleep: spinning ones would starve whoever shares the core
-            "MALLOC_MMAP_THRESHOLD_": str(32 * 2**20),  # glibc: memory that is freed is used again, not given back and
-            "MALLOC_TRIM_THRESHOLD_": str(128 * 2**20),  # asked for anew, page by page, many times a second
             "TURNGRID_TRAINER_THREADS": str(OmegaConf.select(config, "cluster.trainer_threads", default=1)),
         }
         variables |= VLLM_ON_CPU if OmegaConf.select(config, "actor_rollout_ref.rollout.name") == "vllm" else {}
