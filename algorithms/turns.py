@@ -16,7 +16,7 @@ from algorithms.group import group_ids
 from algorithms.pools import pools
 
 OF_ROW = ("outcome", "tree")  # one entry a row, others one a turn
-OUTCOMES = ("won", "lost", "out_of_turns", "out_of_context")
+OUTCOMES = ("won", "lost", "out_of_turns", "out_of_context")  # the third and all after it: cut off
 NAMED = "named_"  # what the records of a reward's name begin with
 SPAN, ENDS = "span_", ("first", "last")  # and those of a part of an answer
 AT_ONCE = 2**18  # tokens that are looked at together: a step may have more than its memory holds in numbers of 8 bytes

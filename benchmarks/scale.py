@@ -154,7 +154,7 @@ class Worker(AgentShell):
 
     async def busy(self) -> int:
         """Groups that have not come to their end."""
-        return len(self._worker.result().background_tasks)
+        return len(self._worker.background_tasks)
 
 
 class Bench:

@@ -64,9 +64,10 @@ def _separate_on_cpu(config: DictConfig) -> None:
 
 @first
 def refusal(config: DictConfig) -> Iterator[str]:
-    name, sampler = mode(config), config.trainer.v1.sampler
+    name = mode(config)
     if name == SYNC:
         return
+    sampler = config.trainer.v1.sampler
     if config.curriculum.name != "none":
         yield (
             f"curriculum={config.curriculum.name} counts steps, and trainer.v1.trainer_mode={name} plays for several at "

@@ -1,6 +1,5 @@
 """The slots' nodes (``credit``, ``filter``, ...): each method's settings get the types of its dataclass, and what it needs of verl
-is set. What an ``algo=`` word sets of the methods that it chooses, and what its paper sets where we set something else, the methods' files
-in ``conf/`` name themselves, so that no option names a method that the command line may have left out.
+is set.
 
 Only a config that chooses a method pays for importing it, and torch with it.
 """
@@ -62,7 +61,7 @@ def _estimator(name: str) -> Any:
         kind = method_class(ALGO, name, {})
     except UnknownName as error:
         raise ConfigError(f"algo.name={name}: {error}") from error
-    if lacking := next((word for word in ("needs", "compares", "grain") if not hasattr(kind, word)), None):
+    if lacking := next((word for word in ("grain", "needs", "compares") if not hasattr(kind, word)), None):
         raise ConfigError(f"algo.name={name} is no estimator: it has no {lacking} (algorithms/slots.py)")
     return kind
 
@@ -151,7 +150,10 @@ def _chosen(nodes: dict[str, Any]) -> str:
 
 
 def in_algo(ours: Any, theirs: Any, *words: str, _root_: DictConfig) -> Any:
-    """``${in_algo:OURS,THEIRS,WORDS}``: theirs with these ``algo=`` words."""
+    """``${in_algo:OURS,THEIRS,WORDS}``: theirs with these ``algo=`` words.
+
+    Said in a method's file, since an option of ``algo=`` cannot name a method that the command line may have left out.
+    """
     return theirs if _root_.algo.name in words else ours
 
 

@@ -91,9 +91,10 @@ class WorkerProcess:
         """
         if self._lost:
             raise WorkerLost(self._lost, culprit=False, hung=False)
+        line = msgspec.json.encode(message) + b"\n"  # first: where it cannot be, nobody waits for an answer
         pending = _Pending(asyncio.get_running_loop().create_future(), deadline_s)
         self._waiting.append(pending)
-        self._send(msgspec.json.encode(message) + b"\n")
+        self._send(line)
         self._wake.set()
         reply = await pending.reply
         if "error" in reply:

@@ -1,4 +1,4 @@
-"""What TextWorld's generator does in vain, left out: the same games in 0.6 of its CPU seconds.
+"""What TextWorld's generator does in vain, left out: the same games in 0.7 to 0.8 of its CPU seconds.
 
 It tries to match every rule, though most ask for a fact of a kind that the state has none of; and checks for each game that its
 grammar, which is always the same, names only what it has.

@@ -19,6 +19,7 @@ from textworld.generator.inform7.world2inform7 import I7_DEFAULT_PATH
 from envs.parent import binder, die_with_parent
 
 LONGEST_S = 100  # of either compiler, which take 1 s on one core; both within ``Environment.longest_making_s``
+NOT_STARTED = (126, 127)  # the binder's exit code where the system cannot run what it was given
 
 # What is changed in the compiler, a program for x86-64: the bytes that are there, those in their place, and how often.
 _CHANGES = (
@@ -63,13 +64,16 @@ def quick_compiler(ni: Path) -> tuple[str, tuple[int, ...]]:
         return str(ni), ()
     for there, instead, _ in _CHANGES:
         program = program.replace(there, instead)
-    copy = os.memfd_create("ni")
+    try:
+        copy = os.memfd_create("ni")
+    except OSError:  # the system forbids it
+        return str(ni), ()
     with open(copy, "wb", closefd=False) as file:
         file.write(program)
     command = f"/proc/self/fd/{copy}"
     try:
         subprocess.run([command, "--nothing"], check=False, pass_fds=(copy,), capture_output=True)
-    except OSError:  # the system forbids it
+    except OSError:  # or this
         os.close(copy)
         return str(ni), ()
     return command, (copy,)
@@ -90,5 +94,7 @@ def _run(command: list[str], passed: tuple[int, ...] = ()) -> None:
         )
     except subprocess.TimeoutExpired as late:  # it has been killed
         raise CouldNotCompileGameError(f"{command[0]} took more than {LONGEST_S} s") from late
+    if done.returncode in NOT_STARTED:
+        raise OSError(f"{command[0]} cannot be run: {done.stdout.decode().strip()}")
     if done.returncode:
         raise CouldNotCompileGameError(f"{command[0]} ended with {done.returncode}:\n{done.stdout.decode()}")

@@ -72,7 +72,8 @@ def evaluation_refusal(config: DictConfig) -> Iterator[str]:
         yield "eval.temperatures=[] must list one temperature at least"
     for key in ("tasks", "temperatures"):
         values = list(node[key])
-        if twice := next((value for value in values if values.count(value) > 1), None):
+        twice = next((value for value in values if values.count(value) > 1), None)
+        if twice is not None:
             yield f"eval.{key} names {twice} twice"
     for env, task in tested(config):
         if (env, task) != own(config):

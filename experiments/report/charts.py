@@ -36,20 +36,20 @@ def _look(place: int) -> dict[str, Any]:
     return {"color": SERIES[place % len(SERIES)], "linestyle": DASHES[place // len(SERIES) % len(DASHES)]}
 
 
-def curves(facets: Sequence[Panel], by: str) -> str:
+def curves(panels: Sequence[Panel], by: str) -> str:
     """Success while training. ``by``: ``steps`` or ``episodes`` on the horizontal axis."""
     name = f"curves-{by}"
-    across = min(ACROSS, len(facets))
-    down = -(-len(facets) // across)
-    names = list(dict.fromkeys(series.name for facet in facets for series in facet.series))
+    across = min(ACROSS, len(panels))
+    down = -(-len(panels) // across)
+    names = list(dict.fromkeys(series.name for panel in panels for series in panel.series))
     title = f"success on training episodes by {by}"
     with style(name):
         made = figure(WIDE if across > 1 else 7.6, 0.6 + 3.1 * down, name)
         grid = made.subplots(down, across, squeeze=False, sharey=True)
-        for place, (axes, facet) in enumerate(zip(grid.flat, facets, strict=False)):
-            _facet(axes, facet, by, names)
+        for place, (axes, panel) in enumerate(zip(grid.flat, panels, strict=False)):
+            _panel(axes, panel, by, names)
             axes.set_ylabel("" if place % across else "success, % of the step's episodes")
-        for axes in list(grid.flat)[len(facets) :]:
+        for axes in list(grid.flat)[len(panels) :]:
             axes.set_visible(False)
         if len(names) > 1:
             _legend(made, grid, names)
@@ -62,13 +62,13 @@ def _legend(made: Figure, grid: np.ndarray, names: Sequence[str]) -> None:
     made.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=min(4, len(names)))
 
 
-def _facet(axes: Axes, facet: Panel, by: str, names: Sequence[str]) -> None:
+def _panel(axes: Axes, panel: Panel, by: str, names: Sequence[str]) -> None:
     from matplotlib.ticker import MaxNLocator
 
-    for series in facet.series:
+    for series in panel.series:
         across = series.steps if by == "steps" else series.episodes
         _line(axes, across, series, _look(names.index(series.name)), 100)
-    axes.set_title(facet.title)
+    axes.set_title(panel.title)
     axes.set_xlabel("RL step" if by == "steps" else "training episodes")
     axes.set_ylim(bottom=0)
     axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))

@@ -12,7 +12,7 @@ from experiments.report.methods import task_axes
 from experiments.report.runs import Run, apart, grouped
 
 MOST_LINES = 8  # in one chart
-MOST_FACETS = 9
+MOST_PANELS = 9
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Panel:
     series: Sequence[Series]
 
 
-def facets(runs: Sequence[Run]) -> list[Panel]:
+def success_panels(runs: Sequence[Run]) -> list[Panel]:
     """Charts of few enough lines, split by task where the sweep has several, else by the axis that splits them best."""
     trained = [run for run in runs if run.curve.steps]
     axes = _split(trained)
@@ -51,12 +51,12 @@ def facets(runs: Sequence[Run]) -> list[Panel]:
 
 def _split(runs: Sequence[Run]) -> list[str]:
     tasks = task_axes([run for run in runs if run.result])
-    if tasks and _count(runs, tasks) <= MOST_FACETS:
+    if tasks and _count(runs, tasks) <= MOST_PANELS:
         return tasks
     if len({tuple(run.coordinates.items()) for run in runs}) <= MOST_LINES:
         return []
     names = dict.fromkeys(axis for run in runs for axis in run.coordinates)
-    few = [axis for axis in names if _count(runs, [axis]) <= MOST_FACETS]
+    few = [axis for axis in names if _count(runs, [axis]) <= MOST_PANELS]
     return [max(few, key=lambda axis: _count(runs, [axis]))] if few else []
 
 
@@ -79,7 +79,7 @@ def one_series(name: str, runs: Sequence[Run], metric: str = "") -> Series:
     return Series(name, len(chosen), np.array(steps), played, rows.mean(axis=0), rows.min(axis=0), rows.max(axis=0))
 
 
-def panels(runs: Sequence[Run]) -> list[Panel]:
+def metric_panels(runs: Sequence[Run]) -> list[Panel]:
     """One for each metric that any run has, in the order of ``SHOWN``, whose lines are the settings that have it; none where
     these are too many to be told apart, or all values of it are 0."""
     found = []

@@ -69,7 +69,7 @@ def build(recipe: Recipe, transcripts: list[list[Transcript]], out: Path) -> flo
 
 
 def _games(tasks: list[TaskRef]) -> str:
-    """Where the model is at home (``records.models.pretraining``), and what a test needs to show that no other split shares a game
+    """Where the model is at home (``records.models.locate``), and what a test needs to show that no other split shares a game
     with pre-training."""
     environments = sorted({task.env for task in tasks})
     seeds = [tasks[0].seed, tasks[-1].seed]

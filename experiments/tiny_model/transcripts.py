@@ -103,7 +103,8 @@ def thing_words(messages: Sequence[Message]) -> set[str]:
 def rename(
     messages: Sequence[Message], words: Iterable[str], names: Sequence[str], chance: float, rng: random.Random
 ) -> list[Message]:
-    """A lower-case copy, the same way in every message, in which each of ``words`` was, with ``chance``, exchanged for one of ``names`` throughout."""
+    """A lower-case copy in which each of ``words`` was, with ``chance``, exchanged for one of ``names``, the same one in every
+    message."""
     new = {word: rng.choice(names) for word in sorted(words) if rng.random() < chance}
     pattern = re.compile(r"\b(" + "|".join(map(re.escape, new)) + r")\b" if new else r"(?!)")
     texts = (pattern.sub(lambda found: new[found.group(0)], message["content"].lower()) for message in messages)

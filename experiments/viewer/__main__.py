@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from envs.names import meant
 from envs.whole import write_whole
 from experiments.viewer.page import LIMIT, page
 from experiments.viewer.sources import RUN_MARK, TRAINING, EpisodeFile, SourceError, episode_files
@@ -54,7 +55,8 @@ def split(arguments: Sequence[str]) -> tuple[list[Path], Options]:
             "whose episodes? name a run folder or a file of episodes: python -m experiments.viewer runs/NAME"
         )
     if others:
-        raise SourceError(f"unknown key {others[0].partition('=')[0]}; there are: {', '.join(vars(options))}")
+        key = others[0].partition("=")[0]
+        raise SourceError(f"unknown key {key}{meant(key, vars(options)) or '; there are: ' + ', '.join(vars(options))}")
     return [Path(word) for word in words], options
 
 

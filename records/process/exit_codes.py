@@ -9,10 +9,11 @@ An error that a command foresees is a ``Refusal`` or a ``Failure``; any other is
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from envs.names import nearest
 from envs.printable import printable
@@ -31,11 +32,18 @@ class Failure(RuntimeError):
     """Something that could be was begun and ended badly. The message says where to read more."""
 
 
-def command(doc: str | None, **how: Any) -> Callable[[Callable[[list[str]], int]], Callable[..., int]]:
+class Main(Protocol):
+    """A command."""
+
+    def __call__(self, arguments: Sequence[str] | None = None) -> int: ...
+
+
+def command(doc: str | None, **how: Any) -> Callable[[Callable[[list[str]], int]], Main]:
     """Makes of a function a command: called with a list of words, or with none for those of the command line, it gives its exit
     code, and every foreseen error is one line on stderr. ``--help`` prints ``doc``. ``how``: as ``exit_code``."""
 
-    def main_of(run: Callable[[list[str]], int]) -> Callable[..., int]:
+    def main_of(run: Callable[[list[str]], int]) -> Main:
+        @functools.wraps(run)
         def main(arguments: Sequence[str] | None = None) -> int:
             given = list(sys.argv[1:] if arguments is None else arguments)
             if "--help" in given or "-h" in given:

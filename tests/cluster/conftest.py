@@ -35,5 +35,8 @@ def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SmallSlurm]:
 
 
 @pytest.fixture(autouse=True)
-def no_failures_from_before() -> None:
+def own_failures() -> Iterator[None]:
+    """None from tests before, and none left to those after."""
+    launching.failures.clear()
+    yield
     launching.failures.clear()

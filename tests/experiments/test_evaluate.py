@@ -211,6 +211,8 @@ def without_clocks(path: Path) -> list[dict]:
         (["expert", "--multirun"], "everything else is KEY=VALUE"),
         (["expert", "env.task=w2o3"], "unknown task 'w2o3'"),
         (["expert", "eval.tasks=[w2-o3-q4,w2-o3-q4]"], "eval.tasks names w2-o3-q4 twice"),
+        (["expert", "eval.temperatures=[0,0]"], "eval.temperatures names 0.0 twice"),
+        (["expert", "eval.temperatures=[]"], "eval.temperatures=[] must list one temperature at least"),
         (["expert", "eval.samples_per_game=0"], "eval.samples_per_game=0"),
         (["expert", "eval.temperatures=[-1]"], "must be a list of numbers from 0 to 10"),
         (["expert", "evl.samples_per_game=2"], "did you mean eval.samples_per_game?"),

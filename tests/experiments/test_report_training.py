@@ -11,7 +11,7 @@ from experiments.evaluation.result import State
 from experiments.report import charts
 from experiments.report.curve import SHOWN, Curve, curve_of, shown
 from experiments.report.runs import Run
-from experiments.report.series import Panel, Series, one_series, panels
+from experiments.report.series import Panel, Series, metric_panels, one_series
 from records.metric_names import FAMILIES, family_name
 
 
@@ -52,7 +52,7 @@ def test_a_panel_is_a_metric_and_a_line_a_setting() -> None:
         run("ppo", 1, {entropy: {1: 3.0, 2: 2.0}, "success/by_task/w2": {1: 0.5}}),
         run("grpo", 0, {}),
     ]
-    found = panels(runs)
+    found = metric_panels(runs)
     assert [(panel.title, panel.unit) for panel in found] == [("success in w2", "share"), ("entropy", "nats a token")]
     (line,) = found[1].series  # grpo has none
     assert (line.name, line.seeds) == ("ppo", 2)

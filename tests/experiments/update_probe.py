@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from verl_plugin import hooks
+from verl_plugin.changes import Change
 
 FOLDER = "UPDATE_PROBE_FOLDER"
 ROW = ("prompts", "responses")
@@ -38,5 +39,6 @@ def _noting(loss: Callable[..., Any], name: str, fields: tuple[str, ...]) -> Cal
 
 def install() -> None:
     finder = hooks._AfterImport()
-    finder.waiting = {"verl.workers.utils.losses": [f"{__name__}:_wrap"]}
+    losses = "verl.workers.utils.losses"
+    finder.waiting = {losses: [Change(losses, "ppo_loss", f"{__name__}:_wrap", "what it is given is looked at")]}
     sys.meta_path.insert(0, finder)

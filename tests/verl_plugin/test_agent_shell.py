@@ -14,7 +14,7 @@ class Recorded:
     """A worker that writes down what it is asked to play."""
 
     def __init__(self, played: list[str]) -> None:
-        self.played, self.pool = played, None
+        self.played, self.pool, self.playing = played, None, False
 
     async def generate_sequences(self, batch: str) -> None:
         self.played.append(batch)
@@ -52,6 +52,19 @@ def test_why_there_is_no_worker_reaches_who_asks_it_to_play(shell: AgentShell) -
         asyncio.run(played_before(shell, Refused))
 
 
+def test_it_can_become_another_worker(shell: AgentShell) -> None:
+    first: list[str] = []
+    second: list[str] = []
+
+    async def both() -> None:
+        await played_before(shell, Recorded, first)
+        await shell.become(second)
+        await shell.generate_sequences("step 2")
+
+    asyncio.run(both())
+    assert (first, second) == (["step 1"], ["step 2"])
+
+
 def test_games_that_start_late_are_the_workers_all_the_same(shell: AgentShell, monkeypatch: pytest.MonkeyPatch) -> None:
     pool = asyncio.Semaphore()  # any context manager will do
     monkeypatch.setattr("envs.pool.pool_of", lambda *_, **__: pool)
@@ -60,6 +73,6 @@ def test_games_that_start_late_are_the_workers_all_the_same(shell: AgentShell, m
     async def late() -> Any:
         await shell.become([])
         await shell.open_pool({}, False)
-        return shell._worker.result().pool
+        return shell._worker.pool
 
     assert asyncio.run(late()) is pool

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import importlib
-from concurrent.futures import Future
 from typing import Any
 
 from verl_plugin.servers.transformers_server import spare_weights
@@ -25,32 +24,39 @@ class AgentShell:
     def __init__(self) -> None:
         self._kind = importlib.import_module("verl_plugin.rollout.agent_worker").AgentLoopWorker
         importlib.import_module("verl.utils.tokenizer.continuous_token_wiring")  # else in the middle of the first step
-        self._worker: Future[Any] = Future()
+        self._worker: Any = None
+        self._became = asyncio.Event()
+        self._failure: Exception | None = None
         self._pool: Any = None
 
     async def open_pool(self, env: dict[str, Any], legal: bool) -> None:
         """Start the games' processes now; where they fail to start, the first reset says so."""
+        if self._worker is not None and self._worker.playing:
+            return  # it has started some itself
         self._pool = importlib.import_module("envs.pool").pool_of(env, legal=legal)
-        if self._worker.done():
-            self._worker.result().pool = self._pool
+        if self._worker is not None:
+            self._worker.pool = self._pool
         await self._pool.__aenter__()
 
     async def become(self, *arguments: Any) -> None:
         """Be the worker of these arguments; where it fails, what plays says why."""
         try:
-            worker = self._kind(*arguments)
+            self._worker, self._failure = self._kind(*arguments), None
         except Exception as error:
-            self._worker.set_exception(error)
+            self._failure = error
             raise
-        worker.pool = self._pool
+        finally:
+            self._became.set()
+        self._worker.pool = self._pool
         gc.collect()
         gc.freeze()  # what was imported stays: it need not be looked through again and again while episodes come and go
         gc.set_threshold(COLLECTED_AFTER)
-        self._worker.set_result(worker)
 
     async def keep_weights(self, replica: int, spare: Any) -> None:
         spare_weights.keep(replica, spare)
 
     async def generate_sequences(self, batch: Any) -> None:
-        worker = await asyncio.wrap_future(self._worker)
-        await worker.generate_sequences(batch)
+        await self._became.wait()
+        if self._failure:
+            raise self._failure
+        await self._worker.generate_sequences(batch)

@@ -54,6 +54,11 @@ class AgentLoopWorker(VerlWorker):
         self._rounds: dict[str, Rounds] = {}  # of prompts that have not begun
 
     @property
+    def playing(self) -> bool:
+        """It has its games' processes."""
+        return self._loop is not None
+
+    @property
     def _lockstep(self) -> bool:
         return self._own_server and not self._asynchronous
 
