@@ -3,6 +3,7 @@ some of which have a state."""
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -106,7 +107,10 @@ def assert_same_steps(folder: Path, unbroken: Path) -> None:
 
 
 def _state(run: Path) -> dict[str, Any]:
-    return torch.load(run / "rl" / "checkpoints" / "global_step_3" / "methods.pt", weights_only=True)
+    state = torch.load(run / "rl" / "checkpoints" / "global_step_3" / "methods.pt", weights_only=True)
+    for episode in state["buffer/self_imitation"]["episodes"]:
+        episode["task"] = json.loads(episode["task"])["sha256"]  # the same game lies elsewhere in a cache of its own
+    return state
 
 
 def same(ours: Any, theirs: Any) -> bool:
