@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from experiments.report.methods import THRESHOLDS, Reliability
-from experiments.report.series import Panel, Series
+from experiments.report.series import Series, Subplot
 from experiments.report.svg import INK, SERIES, figure, inline, style
 from records.statistics import WINDOW, Interval, running_mean
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-ACROSS = 3  # panels side by side
+ACROSS = 3  # subplots side by side
 WIDE, HALF = 9.6, 5.2  # inches: as wide as the page, and half of that
 DASHES = ("-", "--", ":")  # once all colours are used
 
@@ -36,20 +36,20 @@ def _look(place: int) -> dict[str, Any]:
     return {"color": SERIES[place % len(SERIES)], "linestyle": DASHES[place // len(SERIES) % len(DASHES)]}
 
 
-def curves(panels: Sequence[Panel], by: str) -> str:
+def curves(subplots: Sequence[Subplot], by: str) -> str:
     """Success while training. ``by``: ``steps`` or ``episodes`` on the horizontal axis."""
     name = f"curves-{by}"
-    across = min(ACROSS, len(panels))
-    down = -(-len(panels) // across)
-    names = list(dict.fromkeys(series.name for panel in panels for series in panel.series))
+    across = min(ACROSS, len(subplots))
+    down = -(-len(subplots) // across)
+    names = list(dict.fromkeys(series.name for subplot in subplots for series in subplot.series))
     title = f"success on training episodes by {by}"
     with style(name):
         made = figure(WIDE if across > 1 else 7.6, 0.6 + 3.1 * down, name)
         grid = made.subplots(down, across, squeeze=False, sharey=True)
-        for place, (axes, panel) in enumerate(zip(grid.flat, panels, strict=False)):
-            _panel(axes, panel, by, names)
+        for place, (axes, subplot) in enumerate(zip(grid.flat, subplots, strict=False)):
+            _subplot(axes, subplot, by, names)
             axes.set_ylabel("" if place % across else "success, % of the step's episodes")
-        for axes in list(grid.flat)[len(panels) :]:
+        for axes in list(grid.flat)[len(subplots) :]:
             axes.set_visible(False)
         if len(names) > 1:
             _legend(made, grid, names)
@@ -62,13 +62,13 @@ def _legend(made: Figure, grid: np.ndarray, names: Sequence[str]) -> None:
     made.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=min(4, len(names)))
 
 
-def _panel(axes: Axes, panel: Panel, by: str, names: Sequence[str]) -> None:
+def _subplot(axes: Axes, subplot: Subplot, by: str, names: Sequence[str]) -> None:
     from matplotlib.ticker import MaxNLocator
 
-    for series in panel.series:
+    for series in subplot.series:
         across = series.steps if by == "steps" else series.episodes
         _line(axes, across, series, _look(names.index(series.name)), 100)
-    axes.set_title(panel.title)
+    axes.set_title(subplot.title)
     axes.set_xlabel("RL step" if by == "steps" else "training episodes")
     axes.set_ylim(bottom=0)
     axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
@@ -87,22 +87,22 @@ def _line(axes: Axes, across: np.ndarray, series: Series, look: Mapping[str, Any
         axes.fill_between(across, low, high, color=look["color"], alpha=0.16, linewidth=0)
 
 
-def training(found: Sequence[Panel]) -> str:
+def training(found: Sequence[Subplot]) -> str:
     """What else was measured while training, a small chart each."""
     from matplotlib.ticker import MaxNLocator
 
-    names = list(dict.fromkeys(series.name for panel in found for series in panel.series))
+    names = list(dict.fromkeys(series.name for subplot in found for series in subplot.series))
     down = -(-len(found) // ACROSS)
     with style("training"):
         made = figure(WIDE, 0.5 + 1.9 * down, "training")
         grid = made.subplots(down, ACROSS, squeeze=False)
         for axes in list(grid.flat)[len(found) :]:
             axes.set_visible(False)
-        for axes, panel in zip(grid.flat, found, strict=False):
-            for series in panel.series:
+        for axes, subplot in zip(grid.flat, found, strict=False):
+            for series in subplot.series:
                 _line(axes, series.steps, series, _look(names.index(series.name)))
-            axes.set_title(panel.title)
-            axes.set_ylabel(panel.unit)
+            axes.set_title(subplot.title)
+            axes.set_ylabel(subplot.unit)
             axes.xaxis.set_major_locator(MaxNLocator(4, integer=True))
             axes.yaxis.set_major_locator(MaxNLocator(4))
             axes.grid(alpha=1, linewidth=0.7)
@@ -133,7 +133,7 @@ def heat_map(rows: Sequence[str], columns: Sequence[str], values: np.ndarray) ->
         axes.tick_params(length=0)
         axes.spines[:].set_visible(False)
         made.colorbar(mesh, ax=axes, label="success, % of games").outline.set_visible(False)
-        return inline(made, "success of each setting on each panel")
+        return inline(made, "success of each setting on each subplot")
 
 
 def whiskers(name: str, found: Mapping[str, Interval], label: str, middle: float | None = None) -> str:

@@ -11,7 +11,7 @@ from experiments.report.charts import Chart
 from experiments.report.methods import Reliability
 from experiments.report.runs import LAST, Run, grouped
 from experiments.report.selection import BASE
-from experiments.report.series import metric_panels, success_panels
+from experiments.report.series import metric_subplots, success_subplots
 from records.statistics import WINDOW
 
 FEW = 4  # scores: so few that no quarter of them can be dropped
@@ -25,7 +25,7 @@ def drawn(runs: Sequence[Run], found: Reliability | None) -> Mapping[str, Sequen
 
 
 def _training(runs: Sequence[Run]) -> list[Chart]:
-    found = metric_panels(runs)
+    found = metric_subplots(runs)
     note = (
         "Each step of RL; docs/tracking.md says what each is. What no run has, or what was 0 throughout, is left out."
     )
@@ -33,17 +33,17 @@ def _training(runs: Sequence[Run]) -> list[Chart]:
 
 
 def _curves(runs: Sequence[Run]) -> list[Chart]:
-    found = success_panels(runs)
+    found = success_subplots(runs)
     if not found:
         return []
-    several = any(series.seeds > 1 for panel in found for series in panel.series)
+    several = any(series.seeds > 1 for subplot in found for series in subplot.series)
     note = "Success of the policy while it trains, on training games, at the training temperature: not the test."
-    if any(len(series.steps) > WINDOW for panel in found for series in panel.series):
+    if any(len(series.steps) > WINDOW for subplot in found for series in subplot.series):
         note += f" Thick: mean of the last {WINDOW} steps; thin: each step."
     note += " Line: mean over seeds; band: from the lowest to the highest seed." if several else ""
     if not all(run.result for run in runs if run.curve.steps):
         note += " Runs without a result are drawn as far as they got, where no other run of the setting has one."
-    counted = all(series.episodes[-1:] > 0 for panel in found for series in panel.series)
+    counted = all(series.episodes[-1:] > 0 for subplot in found for series in subplot.series)
     ways = ["steps", "episodes"] if counted else ["steps"]
     return [Chart(f"curves-{by}", f"Learning curves by {by}", charts.curves(found, by), note) for by in ways]
 

@@ -12,7 +12,7 @@ from experiments.report.methods import task_axes
 from experiments.report.runs import Run, apart, grouped
 
 MOST_LINES = 8  # in one chart
-MOST_PANELS = 9
+MOST_SUBPLOTS = 9
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Series:
 
 
 @dataclass(frozen=True)
-class Panel:
+class Subplot:
     """One chart's lines; ``title`` is what they have in common: a part of the runs, or a metric with its ``unit``; "" where it has none."""
 
     title: str
@@ -38,25 +38,25 @@ class Panel:
     series: Sequence[Series]
 
 
-def success_panels(runs: Sequence[Run]) -> list[Panel]:
+def success_subplots(runs: Sequence[Run]) -> list[Subplot]:
     """Charts of few enough lines, split by task where the sweep has several, else by the axis that splits them best."""
     trained = [run for run in runs if run.curve.steps]
     axes = _split(trained)
     groups = apart(trained, lambda run: " ".join(value for axis, value in run.coordinates.items() if axis in axes))
     return [
-        Panel(name, "", [one_series(*lines) for lines in grouped(group, without=axes, nameless="success").items()])
+        Subplot(name, "", [one_series(*lines) for lines in grouped(group, without=axes, nameless="success").items()])
         for name, group in groups.items()
     ]
 
 
 def _split(runs: Sequence[Run]) -> list[str]:
     tasks = task_axes([run for run in runs if run.result])
-    if tasks and _count(runs, tasks) <= MOST_PANELS:
+    if tasks and _count(runs, tasks) <= MOST_SUBPLOTS:
         return tasks
     if len({tuple(run.coordinates.items()) for run in runs}) <= MOST_LINES:
         return []
     names = dict.fromkeys(axis for run in runs for axis in run.coordinates)
-    few = [axis for axis in names if _count(runs, [axis]) <= MOST_PANELS]
+    few = [axis for axis in names if _count(runs, [axis]) <= MOST_SUBPLOTS]
     return [max(few, key=lambda axis: _count(runs, [axis]))] if few else []
 
 
@@ -79,7 +79,7 @@ def one_series(name: str, runs: Sequence[Run], metric: str = "") -> Series:
     return Series(name, len(chosen), np.array(steps), played, rows.mean(axis=0), rows.min(axis=0), rows.max(axis=0))
 
 
-def metric_panels(runs: Sequence[Run]) -> list[Panel]:
+def metric_subplots(runs: Sequence[Run]) -> list[Subplot]:
     """One for each metric that any run has, in the order of ``SHOWN``, whose lines are the settings that have it; none where
     these are too many to be told apart, or all values of it are 0."""
     found = []
@@ -89,7 +89,7 @@ def metric_panels(runs: Sequence[Run]) -> list[Panel]:
         have = {setting: [run for run in group if name in run.curve.others] for setting, group in settings.items()}
         lines = [one_series(setting, group, name) for setting, group in have.items() if group]
         if any(line.mean.any() for line in lines):
-            found.append(Panel(*(shown(name) or (name, "")), lines))
+            found.append(Subplot(*(shown(name) or (name, "")), lines))
     return found
 
 

@@ -11,7 +11,7 @@ from experiments.evaluation.result import State
 from experiments.report import charts
 from experiments.report.curve import SHOWN, Curve, curve_of, shown
 from experiments.report.runs import Run
-from experiments.report.series import Panel, Series, metric_panels, one_series
+from experiments.report.series import Series, Subplot, metric_subplots, one_series
 from records.metric_names import FAMILIES, family_name
 
 
@@ -52,8 +52,11 @@ def test_a_panel_is_a_metric_and_a_line_a_setting() -> None:
         run("ppo", 1, {entropy: {1: 3.0, 2: 2.0}, "success/by_task/w2": {1: 0.5}}),
         run("grpo", 0, {}),
     ]
-    found = metric_panels(runs)
-    assert [(panel.title, panel.unit) for panel in found] == [("success in w2", "share"), ("entropy", "nats a token")]
+    found = metric_subplots(runs)
+    assert [(subplot.title, subplot.unit) for subplot in found] == [
+        ("success in w2", "share"),
+        ("entropy", "nats a token"),
+    ]
     (line,) = found[1].series  # grpo has none
     assert (line.name, line.seeds) == ("ppo", 2)
     assert (line.mean.tolist(), line.low.tolist(), line.high.tolist()) == ([2.0, 2.0], [1.0, 2.0], [3.0, 2.0])
@@ -61,7 +64,7 @@ def test_a_panel_is_a_metric_and_a_line_a_setting() -> None:
 
 @pytest.mark.parametrize(("steps", "markers", "thin"), [(1, True, False), (5, False, False), (6, False, True)])
 def test_few_steps_are_drawn_as_they_are(steps: int, markers: bool, thin: bool) -> None:
-    drawn = charts.curves([Panel("", "", [one_series("success", [run("ppo", 0, {}, steps)])])], "steps")
+    drawn = charts.curves([Subplot("", "", [one_series("success", [run("ppo", 0, {}, steps)])])], "steps")
     line = drawn.split('id="line2d')  # a tick is a line with a marker too
     curves = [part for part in line if "var(--s0)" in part]
     assert any("<use" in part for part in curves) is markers
@@ -77,5 +80,5 @@ def test_zero_has_the_colour_of_the_page() -> None:
 
 def test_panels_are_drawn() -> None:
     line = Series("ppo", 1, np.arange(8), np.arange(8), *[np.linspace(0, 1, 8)] * 3)
-    drawn = charts.training([charts.Panel("entropy", "nats a token", [line])])
+    drawn = charts.training([charts.Subplot("entropy", "nats a token", [line])])
     assert "entropy" in drawn and "nats a token" in drawn and drawn.count("var(--s0)") >= 2

@@ -17,7 +17,7 @@ COLLECTED_AFTER = (
 class AgentShell:
     """An agent-loop worker's process: imports what it needs at once, becomes the worker when verl knows its arguments.
 
-    Ray may start the calls of an actor that has coroutines in another order than they were sent: what plays waits for
+    Ray may start the calls of an actor that has coroutines in another order than they were sent: what samples waits for
     ``become``, which may come before ``open_pool``.
     """
 
@@ -39,7 +39,7 @@ class AgentShell:
         await self._pool.__aenter__()
 
     async def become(self, *arguments: Any) -> None:
-        """Be the worker of these arguments; where it fails, what plays says why."""
+        """Be the worker of these arguments; where it fails, what samples says why."""
         try:
             self._worker, self._failure = self._kind(*arguments), None
         except Exception as error:
