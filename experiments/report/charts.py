@@ -133,7 +133,7 @@ def heat_map(rows: Sequence[str], columns: Sequence[str], values: np.ndarray) ->
         axes.tick_params(length=0)
         axes.spines[:].set_visible(False)
         made.colorbar(mesh, ax=axes, label="success, % of games").outline.set_visible(False)
-        return inline(made, "success of each setting on each subplot")
+        return inline(made, "success of each setting on each evaluation set")
 
 
 def whiskers(name: str, found: Mapping[str, Interval], label: str, middle: float | None = None) -> str:
