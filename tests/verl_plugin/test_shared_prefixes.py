@@ -15,8 +15,9 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForTokenClas
 from verl.utils import tensordict_utils as tu
 from verl.workers.engine.fsdp.transformer_impl import FSDPEngineWithLMHead, FSDPEngineWithValueHead
 
-from verl_plugin.cpu import micro_batches
-from verl_plugin.cpu.action_logits import ActionLogits
+from verl_plugin.cpu import micro_batches, shared_prefixes
+from verl_plugin.cpu.action_logits import ActionLogits, action_positions
+from verl_plugin.cpu.last_layer import Read
 from verl_plugin.cpu.shared_prefixes import Layout, SharedPrefixes, ids_of
 
 FIRST, SECOND = [5, 6, 7, 8], [9, 10]
@@ -46,6 +47,22 @@ def test_a_layout_by_hand():
     assert layout.places[2].tolist() == [0, 1, 2, 3, 4, 5, 7, 8, 9]
     padded = torch.nested.to_padded_tensor(_ids_and_mask()[0], padding=0)
     assert layout.packed(padded).tolist() == [[*FIRST, 11, 12, 13, 18, 19, 20, *SECOND, 14, 15]]
+
+
+def test_a_token_that_several_rows_have_is_read_once():
+    """Before the first actions of three rows stands one token, the last of FIRST; their next ones part."""
+    ids, mask = _ids_and_mask()
+    where = action_positions(ids, mask)
+    read = Read.of(Layout.of(ids_of(ids)), where.rows, where.columns)
+    assert list(zip(where.rows.tolist(), where.columns.tolist(), strict=True)) == [
+        *[(0, 3), (0, 5)],
+        *[(1, 1), (1, 2)],
+        *[(2, 3), (2, 4), (2, 7)],
+        (4, 1),
+    ]
+    assert read.places.tolist() == [3, 5, 11, 12, 4, 8]  # as the layout above has them
+    assert read.rows.tolist() == [0, 0, 1, 1, 2, 2] and read.columns.tolist() == [3, 5, 1, 2, 4, 7]
+    assert read.index.tolist() == [0, 1, 2, 3, 0, 4, 5, 2]
 
 
 def test_each_row_may_go_on_where_the_one_before_it_ends():
@@ -125,9 +142,11 @@ def same_as_verls(verls: type, ours: type, module: nn.Module, shared: bool = Tru
     assert len(theirs) > 10 and all(values.abs().max() > 1e-6 for values in theirs.values())
 
 
+@pytest.mark.parametrize("queries", [2, shared_prefixes.QUERIES])
 @pytest.mark.parametrize("kind", ["llama", "qwen2", "qwen3"])
-def test_a_policy(kind: str):
-    """Query heads that share key heads among it."""
+def test_a_policy(kind: str, queries: int, monkeypatch: pytest.MonkeyPatch):
+    """Query heads that share key heads among it; a row's queries that look all at once, and not."""
+    monkeypatch.setattr(shared_prefixes, "QUERIES", queries)
     same_as_verls(Policy, OurPolicy, model(kind, AutoModelForCausalLM))
 
 

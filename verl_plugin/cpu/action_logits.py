@@ -17,6 +17,8 @@ from torch.nn.functional import cross_entropy
 from verl.utils import tensordict_utils as tu
 from verl.utils import torch_functional as verl_F
 
+from verl_plugin.cpu.last_layer import Read
+
 NOT_OURS = ("use_remove_padding", "use_fused_kernels", "calculate_sum_pi_squared", "distillation_use_topk")
 
 
@@ -53,14 +55,17 @@ class ActionLogits:
         where, layout = self._positions, getattr(self, "_layout", None)
         if where is None:
             return arguments
-        hidden, places = arguments[0], (where.rows, where.columns)
-        return (hidden[places] if layout is None else hidden[0, layout.places[places]],)
+        hidden = arguments[0]
+        return (hidden[where.rows, where.columns] if layout is None else hidden[0, layout.read.index],)
 
     def prepare_model_inputs(self, micro_batch: TensorDict) -> tuple[dict[str, Any], dict[str, Any]]:
         self._positions = (
             action_positions(micro_batch["input_ids"], micro_batch["response_mask"]) if _ours(micro_batch) else None
         )
-        return super().prepare_model_inputs(micro_batch)  # type: ignore[misc]
+        prepared = super().prepare_model_inputs(micro_batch)  # type: ignore[misc]
+        if (where := self._positions) is not None and (layout := getattr(self, "_layout", None)) is not None:
+            layout.read = Read.of(layout, where.rows, where.columns)
+        return prepared
 
     def prepare_model_outputs(
         self, output: Any, output_args: dict[str, Any], micro_batch: TensorDict, logits_processor_func: Any

@@ -6,7 +6,7 @@ one (projections, norms, the MLP) is the same for all of them. Attention is tran
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
@@ -21,10 +21,12 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 from verl.utils import tensordict_utils as tu
 
+from verl_plugin.cpu.last_layer import Read, reads_few
 from verl_plugin.servers.transformers_server.key_values import common_length
 from verl_plugin.servers.transformers_server.llama_forward import KINDS
 
 BY_ROWS = "turngrid_rows"  # the name that transformers knows our attention by
+QUERIES = 128
 NOT_PADDED = ("use_remove_padding", "use_fused_kernels")  # verl's keys of passes that it lays out in other ways
 
 
@@ -41,10 +43,12 @@ class Layout:
     Attributes:
         sizes: of the parts, end to end.
         paths: of each row, its parts in their order.
+        read: the tokens of which the last layer's output is read; None: all.
     """
 
     sizes: list[int]
     paths: list[list[int]]
+    read: Read | None = None
 
     @classmethod
     def of(cls, rows: Sequence[list[int]]) -> Layout:
@@ -68,6 +72,11 @@ class Layout:
     def sizes_of(self, path: Sequence[int]) -> list[int]:
         return [self.sizes[part] for part in path]
 
+    def of_row(self, row: int, states: Tensor) -> Tensor:
+        """(1, heads, tokens of the pass, head size) -> the same of this row's tokens."""
+        parts = states.split(self.sizes, dim=2)
+        return torch.cat([parts[part] for part in self.paths[row]], dim=2)
+
     @cached_property
     def lengths(self) -> Tensor:
         """Of each row."""
@@ -78,6 +87,12 @@ class Layout:
         """Of each row's tokens in the pass, (rows, most tokens); a short row ends with 0."""
         parts = torch.arange(sum(self.sizes)).split(self.sizes)
         return pad_sequence([torch.cat([parts[part] for part in path]) for path in self.paths], batch_first=True)
+
+    @cached_property
+    def hidden(self) -> Tensor:
+        """What to add to scores (query, key) of a row: minus infinity where a key comes after its query."""
+        longest = int(self.lengths.max())
+        return torch.full((longest, longest), -torch.inf).triu_(1)
 
     def packed(self, padded: Tensor) -> Tensor:
         """(rows, most tokens) -> (1, tokens of the pass)."""
@@ -106,6 +121,7 @@ class SharedPrefixes:
         if knows(module.config):
             self.by_rows = True
             module.set_attn_implementation(BY_ROWS)
+            reads_few(module.get_decoder().layers[-1])
         return super()._build_fsdp_module(module)  # type: ignore[misc]
 
     def prepare_model_inputs(self, micro_batch: TensorDict) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -151,14 +167,32 @@ def attention(
     ``layout`` it is "sdpa"."""
     if layout is None:
         return sdpa_attention_forward(module, query, key, value, attention_mask, **settings)
-    parts = [tensor.split(layout.sizes, dim=2) for tensor in (query, key, value)]
-    seen: dict[int, Tensor] = {}
-    for path in layout.paths:
-        queries, keys, values = (torch.cat([own[part] for part in path], dim=2) for own in parts)
-        found, _ = sdpa_attention_forward(module, queries, keys, values, None, **settings)
-        for part, piece in zip(path, found.split(layout.sizes_of(path), dim=1), strict=True):
-            seen.setdefault(part, piece)
+    settings["hidden"] = layout.hidden.to(query.dtype)
+    queries, seen = query.split(layout.sizes, dim=2), {}
+    for row, path in enumerate(layout.paths):
+        if new := [
+            part for part in path if part not in seen
+        ]:  # what a row has in common with one before it comes first
+            states = (
+                torch.cat([queries[part] for part in new], dim=2),
+                layout.of_row(row, key),
+                layout.of_row(row, value),
+            )
+            found = torch.cat([*_blocks(module, *states, **settings)], dim=1)
+            seen |= zip(new, found.split(layout.sizes_of(new), dim=1), strict=True)
     return torch.cat([seen[part] for part in range(len(layout.sizes))], dim=1), None
+
+
+def _blocks(
+    module: torch.nn.Module, query: Tensor, key: Tensor, value: Tensor, hidden: Tensor, **settings: Any
+) -> Iterator[Tensor]:
+    """What a row's last tokens see, some at a time and no key after the last of them: torch's own attention for CPUs skips none of
+    the 512 keys that it takes at a time."""
+    end = key.shape[2] - query.shape[2]
+    for queries in query.split(QUERIES, dim=2):
+        start, end = end, end + queries.shape[2]
+        mask = hidden[start:end, :end] if start else None
+        yield sdpa_attention_forward(module, queries, key[:, :, :end], value[:, :, :end], mask, **settings)[0]
 
 
 AttentionInterface.register(BY_ROWS, attention)
