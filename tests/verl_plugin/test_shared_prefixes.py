@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,7 +17,7 @@ from verl.utils import tensordict_utils as tu
 from verl.workers.engine.fsdp.transformer_impl import FSDPEngineWithLMHead, FSDPEngineWithValueHead
 
 from verl_plugin.cpu import micro_batches, shared_prefixes
-from verl_plugin.cpu.action_logits import ActionLogits, action_positions
+from verl_plugin.cpu.action_logits import ActionLogits, ActionValues, action_positions
 from verl_plugin.cpu.last_layer import Read
 from verl_plugin.cpu.shared_prefixes import Layout, SharedPrefixes, ids_of
 
@@ -88,7 +89,7 @@ class Critic(Bare, FSDPEngineWithValueHead): ...
 class OurPolicy(ActionLogits, SharedPrefixes, Policy): ...
 
 
-class OurCritic(SharedPrefixes, Critic): ...
+class OurCritic(ActionValues, SharedPrefixes, Critic): ...
 
 
 def _ids_and_mask() -> tuple[torch.Tensor, torch.Tensor]:
@@ -153,6 +154,18 @@ def test_a_policy(kind: str, queries: int, monkeypatch: pytest.MonkeyPatch):
 def test_a_critic():
     head = {"num_labels": 1, "classifier_dropout": 0.0}
     same_as_verls(Critic, OurCritic, model("qwen3", AutoModelForTokenClassification, **head))
+
+
+@pytest.mark.parametrize(
+    ("kind", "auto"), [(OurPolicy, AutoModelForCausalLM), (OurCritic, AutoModelForTokenClassification)]
+)
+def test_a_pass_without_an_action_has_a_gradient_of_zeros(kind: type, auto: Any, monkeypatch: pytest.MonkeyPatch):
+    """As where all rows of a step were given up."""
+    monkeypatch.setattr(sys.modules[__name__], "ROWS", [(FIRST, [11, 12], [0, 0])])
+    found = outputs(kind, model("qwen3", auto, num_labels=1), True)
+    said = [found.pop(name) for name in ("log_probs", "entropy", "values") if name in found]
+    assert said and all(values.shape == (0,) for values in said)
+    assert found and not any(gradient.any() for gradient in found.values())
 
 
 def test_a_policy_with_an_adapter():

@@ -1,4 +1,4 @@
-"""The language-model head on action tokens only.
+"""The language-model head, or a critic's, on action tokens only.
 
 Of a multi-turn row, some six tokens in a hundred were sampled; the rest are observations, whose log-probabilities enter
 no loss and no metric. verl's padded path computes logits, log-probabilities and entropy for all of them, which on a CPU
@@ -79,6 +79,23 @@ class ActionLogits:
         if tu.get_non_tensor_data(data=micro_batch, key="calculate_entropy", default=False):
             results["entropy"] = verl_F.entropy_from_logits(logits)
         return {name: _spread(values, where, micro_batch["input_ids"]) for name, values in results.items()}
+
+
+class ActionValues:
+    """Mixed into an FSDP engine with a value head, before ``SharedPrefixes``: values of other tokens are 0, and nothing reads them."""
+
+    def prepare_model_inputs(self, micro_batch: TensorDict) -> tuple[dict[str, Any], dict[str, Any]]:
+        prepared = super().prepare_model_inputs(micro_batch)  # type: ignore[misc]
+        if layout := self._layout:  # type: ignore[attr-defined]
+            where = action_positions(micro_batch["input_ids"], micro_batch["response_mask"])
+            layout.read = Read.of(layout, where.rows, where.columns)
+        return prepared
+
+    def prepare_model_outputs(self, output: Any, *args: Any, **kwargs: Any) -> dict[str, Tensor]:
+        if layout := self._layout:  # type: ignore[attr-defined]
+            everywhere = output.logits.new_zeros(1, sum(layout.sizes), output.logits.shape[2])
+            output.logits = everywhere.index_copy(1, layout.read.places, output.logits)
+        return super().prepare_model_outputs(output, *args, **kwargs)  # type: ignore[misc]
 
 
 def _ours(micro_batch: TensorDict) -> bool:

@@ -1,7 +1,7 @@
-"""A model's last decoder layer, computed for the tokens whose logits are read.
+"""A model's last decoder layer, computed for the tokens that its head reads.
 
-Nothing looks at what the last layer says of a token but the head, and the head reads the places before action tokens alone: some
-six in a hundred. Keys and values, which those look at, are still computed for all.
+Nothing else looks at what the last layer says of a token, and the head reads the places before action tokens alone: some six in a
+hundred. Keys and values, which those look at, are still computed for all.
 """
 
 from __future__ import annotations
@@ -37,7 +37,11 @@ class Read:
 
     @classmethod
     def of(cls, layout: Layout, rows: Tensor, columns: Tensor) -> Read:
-        """``rows`` and ``columns`` of the padded batch, row by row."""
+        """``rows`` and ``columns`` of the padded batch, row by row; where there are none, a token that nobody asks for, so that there is
+        a gradient, of 0."""
+        if not len(rows):
+            first = rows.new_zeros(1)
+            return cls(layout.places[0, :1], first, first, index=rows)
         asked = layout.places[rows, columns]
         numbers: dict[int, int] = {}
         index = torch.tensor([numbers.setdefault(place, len(numbers)) for place in asked.tolist()])
