@@ -91,11 +91,13 @@ class ActionValues:
             layout.read = Read.of(layout, where.rows, where.columns)
         return prepared
 
-    def prepare_model_outputs(self, output: Any, *args: Any, **kwargs: Any) -> dict[str, Tensor]:
+    def prepare_model_outputs(
+        self, output: Any, output_args: dict[str, Any], micro_batch: TensorDict, logits_processor_func: Any
+    ) -> dict[str, Tensor]:
         if layout := self._layout:  # type: ignore[attr-defined]
             everywhere = output.logits.new_zeros(1, sum(layout.sizes), output.logits.shape[2])
             output.logits = everywhere.index_copy(1, layout.read.places, output.logits)
-        return super().prepare_model_outputs(output, *args, **kwargs)  # type: ignore[misc]
+        return super().prepare_model_outputs(output, output_args, micro_batch, logits_processor_func)  # type: ignore[misc]
 
 
 def _ours(micro_batch: TensorDict) -> bool:
