@@ -18,8 +18,8 @@ from verl.workers.engine.fsdp.transformer_impl import FSDPEngineWithLMHead, FSDP
 
 from verl_plugin.cpu import micro_batches, shared_prefixes
 from verl_plugin.cpu.action_logits import ActionLogits, ActionValues, action_positions
-from verl_plugin.cpu.last_layer import Read
-from verl_plugin.cpu.shared_prefixes import Layout, SharedPrefixes, ids_of
+from verl_plugin.cpu.layout import Layout, Read, ids_of
+from verl_plugin.cpu.shared_prefixes import SharedPrefixes
 
 FIRST, SECOND = [5, 6, 7, 8], [9, 10]
 # prompt, response, mask: rows of two groups; two that go on alike; a row as verl pads a batch with, its ids those of another;

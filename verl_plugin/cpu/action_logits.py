@@ -17,7 +17,7 @@ from torch.nn.functional import cross_entropy
 from verl.utils import tensordict_utils as tu
 from verl.utils import torch_functional as verl_F
 
-from verl_plugin.cpu.last_layer import Read
+from verl_plugin.cpu.layout import Read
 
 NOT_OURS = ("use_remove_padding", "use_fused_kernels", "calculate_sum_pi_squared", "distillation_use_topk")
 

@@ -7,47 +7,15 @@ hundred. Keys and values, which those look at, are still computed for all.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.models.llama.modeling_llama import rotate_half
 
-if TYPE_CHECKING:
-    from verl_plugin.cpu.shared_prefixes import Layout
-
-
-@dataclass(frozen=True)
-class Read:
-    """The tokens of a pass that are read, in the order of the first rows that they are in; none twice.
-
-    Attributes:
-        places: in the pass, (tokens,).
-        rows, columns: where they stand in the padded batch, (tokens,).
-        index: the number in ``places`` of each place that was asked for.
-    """
-
-    places: Tensor
-    rows: Tensor
-    columns: Tensor
-    index: Tensor
-
-    @classmethod
-    def of(cls, layout: Layout, rows: Tensor, columns: Tensor) -> Read:
-        """``rows`` and ``columns`` of the padded batch, row by row; where there are none, a token that nobody asks for, so that there is
-        a gradient, of 0."""
-        if not len(rows):
-            first = rows.new_zeros(1)
-            return cls(layout.places[0, :1], first, first, index=rows)
-        asked = layout.places[rows, columns]
-        numbers: dict[int, int] = {}
-        index = torch.tensor([numbers.setdefault(place, len(numbers)) for place in asked.tolist()])
-        new = torch.ones_like(index, dtype=torch.bool)
-        new[1:] = index[1:] > index.cummax(0).values[:-1]
-        return cls(asked[new], rows[new], columns[new], index)
+from verl_plugin.cpu.layout import Layout
 
 
 def reads_few(layer: nn.Module) -> None:
