@@ -398,6 +398,15 @@ OVERRIDDEN = (
         },
     ),
     *_overridden(
+        "verl_plugin.cpu.action_logits:ActionValues",
+        _ENGINE,
+        "FSDPEngineWithValueHead",
+        {
+            "prepare_model_inputs(self, micro_batch)": "values of action tokens only",
+            "prepare_model_outputs(self, output, output_args, micro_batch, logits_processor_func)": "values of action tokens only",
+        },
+    ),
+    *_overridden(
         "verl_plugin.cpu.shared_prefixes:SharedPrefixes",
         _ENGINE,
         "FSDPEngineWithLMHead",

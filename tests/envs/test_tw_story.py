@@ -6,7 +6,7 @@ from ctypes import c_int
 import pytest
 
 from envs.tw_env import TextWorldEnv
-from envs.tw_story import Story
+from envs.tw_story import State, Story, Told
 
 HABITS = ((), ("dance", "go east"), ("inventory", "take all", "look"))  # what else each of three episodes does
 
@@ -59,6 +59,7 @@ def test_an_interpreter_that_stops_is_started_again_for_the_others(custom_games)
     for env in (stopped, other):
         env.reset(custom_games[0], 1)
     seen = other.step("look")
+    other.step("inventory")
     interpreter = stopped._game._story._game
     c_int.in_dll(interpreter.frotz_lib, "emulator_halted").value = 1  # as at a fault in the story file
     assert "halted" in stopped.step("look").observation.text
@@ -112,15 +113,31 @@ def test_the_random_numbers_of_an_episode_are_its_own(custom_games):
     for one in (env, other):
         one.reset(custom_games[0], 1)
     env.step("look")
-    game, own = env._game._story._game, env._game.state[7]
+    game, own = env._game._story._game, env._game.state.memory[7]
     game.frotz_lib.setRng(4321, 0, 7)
-    other._game.state = game.get_state()
+    other._game.state = State(game.get_state(), Told(""))
     other.step("look")
-    assert other._game.state[7] != own
+    assert other._game.state.memory[7] != own
     env.step("look")
-    assert env._game.state[7] == own
+    assert env._game.state.memory[7] == own
     other.step("look")
-    assert other._game.state[7] == (4321, 0, 7)
+    assert other._game.state.memory[7] == (4321, 0, 7)
+
+
+def test_a_step_that_another_episode_has_just_taken_is_not_taken_again(custom_games):
+    envs = [TextWorldEnv() for _ in range(3)]
+    for env in envs:
+        env.reset(custom_games[0], 1)
+    first, second, later = envs
+    seen = first.step("look")
+    taken = first._game.state
+    assert second.step("look") == seen and second._game.state is taken
+    for env in (first, second):
+        env.step("inventory")
+    assert first._game.state is second._game.state is not taken
+    del taken
+    assert not first._game._story.start.after  # nobody is there any more
+    assert later.step("look") == seen
 
 
 def test_interpreters_of_games_that_nobody_plays_are_used_again(custom_games):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,9 +16,10 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForTokenClas
 from verl.utils import tensordict_utils as tu
 from verl.workers.engine.fsdp.transformer_impl import FSDPEngineWithLMHead, FSDPEngineWithValueHead
 
-from verl_plugin.cpu import micro_batches
-from verl_plugin.cpu.action_logits import ActionLogits
-from verl_plugin.cpu.shared_prefixes import Layout, SharedPrefixes, ids_of
+from verl_plugin.cpu import micro_batches, shared_prefixes
+from verl_plugin.cpu.action_logits import ActionLogits, ActionValues, action_positions
+from verl_plugin.cpu.layout import Layout, Read, ids_of
+from verl_plugin.cpu.shared_prefixes import SharedPrefixes
 
 FIRST, SECOND = [5, 6, 7, 8], [9, 10]
 # prompt, response, mask: rows of two groups; two that go on alike; a row as verl pads a batch with, its ids those of another;
@@ -48,6 +50,22 @@ def test_a_layout_by_hand():
     assert layout.packed(padded).tolist() == [[*FIRST, 11, 12, 13, 18, 19, 20, *SECOND, 14, 15]]
 
 
+def test_a_token_that_several_rows_have_is_read_once():
+    """Before the first actions of three rows stands one token, the last of FIRST; their next ones part."""
+    ids, mask = _ids_and_mask()
+    where = action_positions(ids, mask)
+    read = Read.of(Layout.of(ids_of(ids)), where.rows, where.columns)
+    assert list(zip(where.rows.tolist(), where.columns.tolist(), strict=True)) == [
+        *[(0, 3), (0, 5)],
+        *[(1, 1), (1, 2)],
+        *[(2, 3), (2, 4), (2, 7)],
+        (4, 1),
+    ]
+    assert read.places.tolist() == [3, 5, 11, 12, 4, 8]  # as the layout above has them
+    assert read.rows.tolist() == [0, 0, 1, 1, 2, 2] and read.columns.tolist() == [3, 5, 1, 2, 4, 7]
+    assert read.index.tolist() == [0, 1, 2, 3, 0, 4, 5, 2]
+
+
 def test_each_row_may_go_on_where_the_one_before_it_ends():
     rows = [[1] * length for length in range(1, 3001)]
     layout = Layout.of(rows)
@@ -71,7 +89,7 @@ class Critic(Bare, FSDPEngineWithValueHead): ...
 class OurPolicy(ActionLogits, SharedPrefixes, Policy): ...
 
 
-class OurCritic(SharedPrefixes, Critic): ...
+class OurCritic(ActionValues, SharedPrefixes, Critic): ...
 
 
 def _ids_and_mask() -> tuple[torch.Tensor, torch.Tensor]:
@@ -125,15 +143,29 @@ def same_as_verls(verls: type, ours: type, module: nn.Module, shared: bool = Tru
     assert len(theirs) > 10 and all(values.abs().max() > 1e-6 for values in theirs.values())
 
 
+@pytest.mark.parametrize("queries", [2, shared_prefixes.QUERIES])
 @pytest.mark.parametrize("kind", ["llama", "qwen2", "qwen3"])
-def test_a_policy(kind: str):
-    """Query heads that share key heads among it."""
+def test_a_policy(kind: str, queries: int, monkeypatch: pytest.MonkeyPatch):
+    """Query heads that share key heads among it; a row's queries that look all at once, and not."""
+    monkeypatch.setattr(shared_prefixes, "QUERIES", queries)
     same_as_verls(Policy, OurPolicy, model(kind, AutoModelForCausalLM))
 
 
 def test_a_critic():
     head = {"num_labels": 1, "classifier_dropout": 0.0}
     same_as_verls(Critic, OurCritic, model("qwen3", AutoModelForTokenClassification, **head))
+
+
+@pytest.mark.parametrize(
+    ("kind", "auto"), [(OurPolicy, AutoModelForCausalLM), (OurCritic, AutoModelForTokenClassification)]
+)
+def test_a_pass_without_an_action_has_a_gradient_of_zeros(kind: type, auto: Any, monkeypatch: pytest.MonkeyPatch):
+    """As where all rows of a step were given up."""
+    monkeypatch.setattr(sys.modules[__name__], "ROWS", [(FIRST, [11, 12], [0, 0])])
+    found = outputs(kind, model("qwen3", auto, num_labels=1), True)
+    said = [found.pop(name) for name in ("log_probs", "entropy", "values") if name in found]
+    assert said and all(values.shape == (0,) for values in said)
+    assert found and not any(gradient.any() for gradient in found.values())
 
 
 def test_a_policy_with_an_adapter():

@@ -1,4 +1,4 @@
-"""The language-model head on action tokens only.
+"""The language-model head, or a critic's, on action tokens only.
 
 Of a multi-turn row, some six tokens in a hundred were sampled; the rest are observations, whose log-probabilities enter
 no loss and no metric. verl's padded path computes logits, log-probabilities and entropy for all of them, which on a CPU
@@ -16,6 +16,8 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 from verl.utils import tensordict_utils as tu
 from verl.utils import torch_functional as verl_F
+
+from verl_plugin.cpu.layout import Read
 
 NOT_OURS = ("use_remove_padding", "use_fused_kernels", "calculate_sum_pi_squared", "distillation_use_topk")
 
@@ -53,14 +55,17 @@ class ActionLogits:
         where, layout = self._positions, getattr(self, "_layout", None)
         if where is None:
             return arguments
-        hidden, places = arguments[0], (where.rows, where.columns)
-        return (hidden[places] if layout is None else hidden[0, layout.places[places]],)
+        hidden = arguments[0]
+        return (hidden[where.rows, where.columns] if layout is None else hidden[0, layout.read.index],)
 
     def prepare_model_inputs(self, micro_batch: TensorDict) -> tuple[dict[str, Any], dict[str, Any]]:
         self._positions = (
             action_positions(micro_batch["input_ids"], micro_batch["response_mask"]) if _ours(micro_batch) else None
         )
-        return super().prepare_model_inputs(micro_batch)  # type: ignore[misc]
+        prepared = super().prepare_model_inputs(micro_batch)  # type: ignore[misc]
+        if (where := self._positions) is not None and (layout := getattr(self, "_layout", None)) is not None:
+            layout.read = Read.of(layout, where.rows, where.columns)
+        return prepared
 
     def prepare_model_outputs(
         self, output: Any, output_args: dict[str, Any], micro_batch: TensorDict, logits_processor_func: Any
@@ -74,6 +79,25 @@ class ActionLogits:
         if tu.get_non_tensor_data(data=micro_batch, key="calculate_entropy", default=False):
             results["entropy"] = verl_F.entropy_from_logits(logits)
         return {name: _spread(values, where, micro_batch["input_ids"]) for name, values in results.items()}
+
+
+class ActionValues:
+    """Mixed into an FSDP engine with a value head, before ``SharedPrefixes``: values of other tokens are 0, and nothing reads them."""
+
+    def prepare_model_inputs(self, micro_batch: TensorDict) -> tuple[dict[str, Any], dict[str, Any]]:
+        prepared = super().prepare_model_inputs(micro_batch)  # type: ignore[misc]
+        if layout := self._layout:  # type: ignore[attr-defined]
+            where = action_positions(micro_batch["input_ids"], micro_batch["response_mask"])
+            layout.read = Read.of(layout, where.rows, where.columns)
+        return prepared
+
+    def prepare_model_outputs(
+        self, output: Any, output_args: dict[str, Any], micro_batch: TensorDict, logits_processor_func: Any
+    ) -> dict[str, Tensor]:
+        if layout := self._layout:  # type: ignore[attr-defined]
+            everywhere = output.logits.new_zeros(1, sum(layout.sizes), output.logits.shape[2])
+            output.logits = everywhere.index_copy(1, layout.read.places, output.logits)
+        return super().prepare_model_outputs(output, output_args, micro_batch, logits_processor_func)  # type: ignore[misc]
 
 
 def _ours(micro_batch: TensorDict) -> bool:

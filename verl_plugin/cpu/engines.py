@@ -16,7 +16,7 @@ from verl.workers.engine.fsdp import transformer_impl
 
 from records.models.loading import load_whole
 from verl_plugin.cpu import micro_batches
-from verl_plugin.cpu.action_logits import ActionLogits
+from verl_plugin.cpu.action_logits import ActionLogits, ActionValues
 from verl_plugin.cpu.shared_prefixes import SharedPrefixes
 from verl_plugin.replaced import replaced
 from verl_plugin.value_heads import with_heads
@@ -55,7 +55,7 @@ class CpuLanguageModel(ActionLogits, SharedPrefixes, _OnCpu, transformer_impl.FS
 
 
 @EngineRegistry.register(model_type="value_model", backend=["fsdp", "fsdp2"], device="cpu")
-class CpuValueModel(SharedPrefixes, _OnCpu, transformer_impl.FSDPEngineWithValueHead):
+class CpuValueModel(ActionValues, SharedPrefixes, _OnCpu, transformer_impl.FSDPEngineWithValueHead):
     def _build_module(self) -> Any:
         torch.manual_seed(int(os.environ.get("TURNGRID_SEED", "0")))  # the head's weights are drawn here
         with replaced(verl.utils.model, "load_valuehead_model", with_heads(load_value_model)):

@@ -21,7 +21,7 @@ from tensordict import TensorDict
 from torch import Tensor
 from verl.utils import tensordict_utils as tu
 
-from verl_plugin.cpu.shared_prefixes import ids_of
+from verl_plugin.cpu.layout import ids_of
 from verl_plugin.training import zero_advantages
 
 Passes = tuple[list[TensorDict], Any]

@@ -6,25 +6,23 @@ one (projections, norms, the MLP) is the same for all of them. Attention is tran
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from itertools import groupby
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 from tensordict import TensorDict
 from torch import Tensor
-from torch.nn.utils.rnn import pad_sequence
 from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 from verl.utils import tensordict_utils as tu
 
-from verl_plugin.servers.transformers_server.key_values import common_length
+from verl_plugin.cpu.last_layer import reads_few
+from verl_plugin.cpu.layout import Layout, ids_of
 from verl_plugin.servers.transformers_server.llama_forward import KINDS
 
 BY_ROWS = "turngrid_rows"  # the name that transformers knows our attention by
+QUERIES = 128  # of a row that look at once
 NOT_PADDED = ("use_remove_padding", "use_fused_kernels")  # verl's keys of passes that it lays out in other ways
 
 
@@ -32,64 +30,6 @@ def knows(config: Any) -> bool:
     """Is a model with this config computed so? The rows of others are padded."""
     full = set(getattr(config, "layer_types", None) or ()) <= {"full_attention"}
     return config.model_type in KINDS and full and config._attn_implementation == "sdpa"
-
-
-@dataclass
-class Layout:
-    """Where the tokens of a pass stand.
-
-    Attributes:
-        sizes: of the parts, end to end.
-        paths: of each row, its parts in their order.
-    """
-
-    sizes: list[int]
-    paths: list[list[int]]
-
-    @classmethod
-    def of(cls, rows: Sequence[list[int]]) -> Layout:
-        """From the ids of each row."""
-        layout = cls([], [[] for _ in rows])
-        left = [(sorted(range(len(rows)), key=rows.__getitem__), 0)]
-        while left:
-            left += reversed(layout._lay(rows, *left.pop()))
-        return layout
-
-    def _lay(self, rows: Sequence[list[int]], chosen: Sequence[int], start: int) -> list[tuple[list[int], int]]:
-        """What these rows, in the order of their ids, have in common from place ``start`` on; the rows that go on alike from there,
-        and where that is, to be laid next."""
-        end = common_length(rows[chosen[0]], rows[chosen[-1]])
-        for row in chosen:
-            self.paths[row].append(len(self.sizes))
-        self.sizes.append(end - start)
-        branches = groupby(chosen, key=lambda row: rows[row][end : end + 1])
-        return [(list(branch), end) for next_id, branch in branches if next_id]
-
-    def sizes_of(self, path: Sequence[int]) -> list[int]:
-        return [self.sizes[part] for part in path]
-
-    @cached_property
-    def lengths(self) -> Tensor:
-        """Of each row."""
-        return torch.tensor([sum(self.sizes_of(path)) for path in self.paths])
-
-    @cached_property
-    def places(self) -> Tensor:
-        """Of each row's tokens in the pass, (rows, most tokens); a short row ends with 0."""
-        parts = torch.arange(sum(self.sizes)).split(self.sizes)
-        return pad_sequence([torch.cat([parts[part] for part in path]) for path in self.paths], batch_first=True)
-
-    def packed(self, padded: Tensor) -> Tensor:
-        """(rows, most tokens) -> (1, tokens of the pass)."""
-        real = torch.arange(padded.shape[1]) < self.lengths[:, None]
-        found = padded.new_zeros(1, sum(self.sizes))
-        found[0, self.places[real]] = padded[real]
-        return found
-
-
-def ids_of(input_ids: Tensor) -> list[list[int]]:
-    """Jagged (rows, tokens) -> a list a row."""
-    return [row.tolist() for row in input_ids.unbind()]
 
 
 class SharedPrefixes:
@@ -106,6 +46,7 @@ class SharedPrefixes:
         if knows(module.config):
             self.by_rows = True
             module.set_attn_implementation(BY_ROWS)
+            reads_few(module.get_decoder().layers[-1])
         return super()._build_fsdp_module(module)  # type: ignore[misc]
 
     def prepare_model_inputs(self, micro_batch: TensorDict) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -151,14 +92,32 @@ def attention(
     ``layout`` it is "sdpa"."""
     if layout is None:
         return sdpa_attention_forward(module, query, key, value, attention_mask, **settings)
-    parts = [tensor.split(layout.sizes, dim=2) for tensor in (query, key, value)]
-    seen: dict[int, Tensor] = {}
-    for path in layout.paths:
-        queries, keys, values = (torch.cat([own[part] for part in path], dim=2) for own in parts)
-        found, _ = sdpa_attention_forward(module, queries, keys, values, None, **settings)
-        for part, piece in zip(path, found.split(layout.sizes_of(path), dim=1), strict=True):
-            seen.setdefault(part, piece)
+    settings["causal_mask"] = layout.causal_mask.to(query.dtype)
+    queries, seen = query.split(layout.sizes, dim=2), {}
+    for row, path in enumerate(layout.paths):
+        if new := [
+            part for part in path if part not in seen
+        ]:  # what a row has in common with one before it comes first
+            states = (
+                torch.cat([queries[part] for part in new], dim=2),
+                layout.of_row(row, key),
+                layout.of_row(row, value),
+            )
+            found = torch.cat([*_blocks(module, *states, **settings)], dim=1)
+            seen |= zip(new, found.split(layout.sizes_of(new), dim=1), strict=True)
     return torch.cat([seen[part] for part in range(len(layout.sizes))], dim=1), None
+
+
+def _blocks(
+    module: torch.nn.Module, query: Tensor, key: Tensor, value: Tensor, causal_mask: Tensor, **settings: Any
+) -> Iterator[Tensor]:
+    """What a row's last tokens see, some at a time and no key after the last of them: torch's own attention for CPUs skips none of
+    the 512 keys that it takes at a time."""
+    end = key.shape[2] - query.shape[2]
+    for queries in query.split(QUERIES, dim=2):
+        start, end = end, end + queries.shape[2]
+        mask = causal_mask[start:end, :end] if start else None
+        yield sdpa_attention_forward(module, queries, key[:, :, :end], value[:, :, :end], mask, **settings)[0]
 
 
 AttentionInterface.register(BY_ROWS, attention)
