@@ -12,10 +12,11 @@ from omegaconf import DictConfig, OmegaConf
 
 from envs.catalogue import cache_root
 from experiments.evaluation.result import RunResult
-from experiments.evaluation.stage import Checkpoint, evaluate
+from experiments.evaluation.stage import Checkpoint, beside, evaluate
 from experiments.stages import experience, rl, run_summary, sft
 from records.models.hub import check_hub
 from records.models.locate import resolve_model
+from records.resume import RlFolder
 from records.stages import stage
 from tasks import demonstrations, early_experience
 from tasks.budget import Allocation, allocate_budget
@@ -56,6 +57,7 @@ def _train(config: DictConfig, allocation: Allocation, folder: Path, base: str) 
         with stage(folder, "sft"):
             checkpoints.append(Checkpoint("sft", str(sft.run(config, folder, shown, base))))
     if allocation.steps:
-        with stage(folder, "rl"):
+        left = allocation.steps - RlFolder(folder).saved_step()
+        with stage(folder, "rl"), beside(config, folder, checkpoints, left):
             checkpoints.append(Checkpoint("rl", str(rl.train(config, allocation, folder, checkpoints[-1].path))))
     return checkpoints

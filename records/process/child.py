@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import IO
 
@@ -32,12 +33,35 @@ def run_child(
     variables: Mapping[str, str] | None = None,
     on_poll: Callable[[], None] = lambda: None,
 ) -> None:
-    """Run ``python -P -m module`` from ``folder`` until it ends; ``on_poll`` is called a few times a second.
-
-    ``-P`` and our own root on ``PYTHONPATH`` keep modules of the user's folder from standing in for ours.
+    """Run a ``child`` until it ends; ``on_poll`` is called a few times a second.
 
     Raises:
         StageFailed: the process did not end with exit code 0.
+    """
+    with child(module, arguments, folder=folder, log=log, variables=variables) as process:
+        while process.poll() is None:
+            on_poll()
+            time.sleep(POLL_SECONDS)
+    on_poll()
+    if process.returncode != 0:
+        lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+        tail = "\n".join(f"  | {line}" for line in lines[-TAIL_LINES:])
+        raise StageFailed(f"{module} ended with exit code {process.returncode}; see {log}\n{tail}")
+
+
+@contextmanager
+def child(
+    module: str,
+    arguments: Sequence[str],
+    *,
+    folder: Path,
+    log: Path,
+    variables: Mapping[str, str] | None = None,
+    niceness: int = 0,
+) -> Iterator[subprocess.Popen[bytes]]:
+    """``python -P -m module`` in ``folder``, ended at the latest with the block.
+
+    ``-P`` and our own root on ``PYTHONPATH`` keep modules of the user's folder from standing in for ours.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
     command = [sys.executable, "-P", "-m", module, *arguments]
@@ -49,21 +73,19 @@ def run_child(
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
-            preexec_fn=die_with_parent,  # noqa: PLW1509 - one prctl call, safe after a fork
+            preexec_fn=partial(_begin, niceness),  # noqa: PLW1509 - two system calls, safe after a fork
         )
         guard.write(f"{process.pid}\n".encode())
         guard.flush()
         try:
-            while process.poll() is None:
-                on_poll()
-                time.sleep(POLL_SECONDS)
+            yield process
         finally:
             _stop(process)
-    on_poll()
-    if process.returncode != 0:
-        lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
-        tail = "\n".join(f"  | {line}" for line in lines[-TAIL_LINES:])
-        raise StageFailed(f"{module} ended with exit code {process.returncode}; see {log}\n{tail}")
+
+
+def _begin(niceness: int) -> None:
+    die_with_parent()
+    os.nice(niceness)
 
 
 @contextmanager
