@@ -75,8 +75,9 @@ class Packing:
     def _buckets(self) -> Sequence[_Alone | _Together]:
         rows = ROWS_AT_ONCE[self._memory.buffer.device.type]
         if rows == 1:
-            mask = self._widest_mask()
-            return [_Alone(self._memory, span, mask) for span in self._spans]
+            states = self._memory.buffer[:, :, None].transpose(3, 4).flatten(0, 1)
+            mask, sharing = self._widest_mask(), self._memory.sharing
+            return [_Alone(states, span, mask, sharing) for span in self._spans]
         spans = self._pieces()
         return [_Together(self._memory, spans[i:j]) for i, j in pairwise(self._cuts(spans, rows))]
 
@@ -108,16 +109,19 @@ class Packing:
 
 
 class _Alone:
-    """A row whose keys and values are read where they stand. ``mask``: (1, 1, n * sharing, places), of which the row's own is
-    the part that ends where as many tokens are known."""
+    """A row whose keys and values are read where they stand.
 
-    def __init__(self, memory: KeyValues, span: Span, mask: torch.Tensor) -> None:
+    Args:
+        states: (keys and values of each layer in turn, 1, key heads, place, head size).
+        mask: (1, 1, n * sharing, places), of which the row's own is the part that ends where as many tokens are known.
+    """
+
+    def __init__(self, states: torch.Tensor, span: Span, mask: torch.Tensor, sharing: int) -> None:
         self.tokens, self._mask = span.count, None
+        self._states = states.narrow(3, span.start, span.width).unbind()
         if span.count > 1:
-            places = mask.shape[3] - mask.shape[2] // memory.sharing - span.known
-            self._mask = mask[:, :, : span.count * memory.sharing, places : places + span.width]
-        states = memory.buffer[:, :, None, span.start : span.start + span.width]
-        self._states = states.transpose(3, 4).flatten(0, 1).unbind()  # keys and values of each layer in turn
+            first = mask.shape[3] - mask.shape[2] // sharing - span.known
+            self._mask = mask[:, :, : span.count * sharing, first : first + span.width]
 
     def __call__(self, layer: int, query: torch.Tensor, scale: float | None) -> torch.Tensor:
         """``query`` (1, key heads, tokens * sharing, head size) of the row -> (1, tokens * sharing, key heads, head size)."""
