@@ -82,8 +82,8 @@ class Packing:
         return [_Together(self._memory, spans[i:j]) for i, j in pairwise(self._cuts(spans, rows))]
 
     def _widest_mask(self) -> torch.Tensor:
-        """Of a row with as many known and as many new tokens as any: each row's own is a part of it. Few, so that it stays in
-        the processor's cache while row after row reads it."""
+        """Of a row with as many known and as many new tokens as any: each row's own is a part of it. One for all stays in the
+        processor's cache."""
         known, count = max(span.known for span in self._spans), max(span.count for span in self._spans)
         positions = torch.arange(known, known + count, device=self._memory.buffer.device)
         return _mask(positions[None], known + count, self._memory)
