@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from itertools import accumulate, pairwise
+from itertools import pairwise
 from typing import NamedTuple
 
 import torch
@@ -65,20 +65,28 @@ class Packing:
 
         Query heads that share a key head stand side by side as if they were tokens, so that no key is repeated for them.
         """
-        keys, values = self._memory.buffer[layer, :, None].transpose(2, 3)  # (1, key heads, place, head size)
-        heads, sharing = keys.shape[1], self._memory.sharing
-        side_by_side = query.unflatten(1, (heads, sharing)).transpose(0, 1).flatten(1, 2)[None]
-        seen = [bucket(side_by_side, keys, values, scale) for bucket in self._buckets]
-        return torch.cat(seen, dim=2)[0].unflatten(1, (-1, sharing)).transpose(0, 1).flatten(1, 2)
+        sharing = self._memory.sharing
+        side_by_side = query.unflatten(1, (-1, sharing)).transpose(0, 1).flatten(1, 2)[None]
+        queries = side_by_side.split([bucket.tokens * sharing for bucket in self._buckets], dim=2)
+        seen = [bucket(layer, own, scale) for bucket, own in zip(self._buckets, queries, strict=True)]
+        return torch.cat(seen, dim=1)[0].unflatten(0, (-1, sharing)).transpose(1, 2).flatten(1, 2)
 
     @cached_property
     def _buckets(self) -> Sequence[_Alone | _Together]:
         rows = ROWS_AT_ONCE[self._memory.buffer.device.type]
-        spans = self._spans if rows == 1 else self._pieces()
-        firsts = list(accumulate((span.count for span in spans), initial=0))
         if rows == 1:
-            return [_Alone(self._memory, *row) for row in zip(spans, firsts, strict=False)]
-        return [_Together(self._memory, spans[i:j], firsts[i]) for i, j in pairwise(self._cuts(spans, rows))]
+            states = self._memory.buffer[:, :, None].transpose(3, 4).flatten(0, 1)
+            mask, sharing = self._widest_mask(), self._memory.sharing
+            return [_Alone(states, span, mask, sharing) for span in self._spans]
+        spans = self._pieces()
+        return [_Together(self._memory, spans[i:j]) for i, j in pairwise(self._cuts(spans, rows))]
+
+    def _widest_mask(self) -> torch.Tensor:
+        """Of a row with as many known and as many new tokens as any: each row's own is a part of it. One for all stays in the
+        processor's cache."""
+        known, count = max(span.known for span in self._spans), max(span.count for span in self._spans)
+        positions = torch.arange(known, known + count, device=self._memory.buffer.device)
+        return _mask(positions[None], known + count, self._memory)
 
     def _pieces(self) -> list[Span]:
         """The spans, one whose mask alone would be too large in parts: all keys are written before any is looked at."""
@@ -101,48 +109,48 @@ class Packing:
 
 
 class _Alone:
-    """A row whose keys and values are read where they stand. ``first``: of its tokens among all of the pass."""
+    """A row whose keys and values are read where they stand.
 
-    def __init__(self, memory: KeyValues, span: Span, first: int) -> None:
-        self._mask = None
+    Args:
+        states: (keys and values of each layer in turn, 1, key heads, place, head size).
+        mask: (1, 1, n * sharing, places), of which the row's own is the part that ends where as many tokens are known.
+    """
+
+    def __init__(self, states: torch.Tensor, span: Span, mask: torch.Tensor, sharing: int) -> None:
+        self.tokens, self._mask = span.count, None
+        self._states = states.narrow(3, span.start, span.width).unbind()
         if span.count > 1:
-            positions = torch.arange(span.known, span.width, device=memory.buffer.device)
-            self._mask = _mask(positions[None], span.width, memory)
-        self._queries = first * memory.sharing, span.count * memory.sharing
-        self._places = span.start, span.width
+            first = mask.shape[3] - mask.shape[2] // sharing - span.known
+            self._mask = mask[:, :, : span.count * sharing, first : first + span.width]
 
-    def __call__(
-        self, query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, scale: float | None
-    ) -> torch.Tensor:
-        """``query`` (1, key heads, tokens * sharing, head size) of all the pass -> the same of these rows."""
-        query = query.narrow(2, *self._queries)
-        keys, values = keys.narrow(2, *self._places), values.narrow(2, *self._places)
-        return scaled_dot_product_attention(query, keys, values, attn_mask=self._mask, scale=scale)
+    def __call__(self, layer: int, query: torch.Tensor, scale: float | None) -> torch.Tensor:
+        """``query`` (1, key heads, tokens * sharing, head size) of the row -> (1, tokens * sharing, key heads, head size)."""
+        keys, values = self._states[2 * layer : 2 * layer + 2]
+        return scaled_dot_product_attention(query, keys, values, attn_mask=self._mask, scale=scale).transpose(1, 2)
 
 
 class _Together:
     """Neighbouring rows whose keys and values are copied side by side. A short one repeats its last token and its last place:
     the former is left out of the result, the latter hidden, but must be finite."""
 
-    def __init__(self, memory: KeyValues, spans: Sequence[Span], first: int) -> None:
+    def __init__(self, memory: KeyValues, spans: Sequence[Span]) -> None:
         device, sharing = memory.buffer.device, memory.sharing
+        self.tokens, self._memory = sum(span.count for span in spans), memory
         start, known, count = torch.tensor(spans, device=device).T[:, :, None]
         index = torch.arange(max(span.count for span in spans), device=device)
         places = torch.arange(max(span.width for span in spans), device=device)
         self._places = start + torch.minimum(places, known + count - 1)
         self._mask = _mask(known + index, len(places), memory)
-        tokens = first + count.cumsum(0) - count + torch.minimum(index, count - 1)
+        tokens = count.cumsum(0) - count + torch.minimum(index, count - 1)
         self._queries = (tokens[..., None] * sharing + torch.arange(sharing, device=device)).flatten(1)
         self._real = (index < count).repeat_interleave(sharing, dim=1).flatten().nonzero().squeeze(1)
 
-    def __call__(
-        self, query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, scale: float | None
-    ) -> torch.Tensor:
-        """As ``_Alone``."""
+    def __call__(self, layer: int, query: torch.Tensor, scale: float | None) -> torch.Tensor:
+        """As ``_Alone``, of all its rows."""
         query = query[0][:, self._queries].transpose(0, 1)
-        keys, values = keys[0][:, self._places].transpose(0, 1), values[0][:, self._places].transpose(0, 1)
+        keys, values = (states[self._places].transpose(1, 2) for states in self._memory.buffer[layer])
         seen = scaled_dot_product_attention(query, keys, values, attn_mask=self._mask, scale=scale)
-        return seen.transpose(0, 1).flatten(1, 2)[:, self._real][None]
+        return seen.transpose(1, 2).flatten(0, 1)[self._real][None]
 
 
 def _mask(positions: torch.Tensor, width: int, memory: KeyValues) -> torch.Tensor:
