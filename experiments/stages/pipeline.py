@@ -6,6 +6,7 @@ command again goes on where the last one stopped.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
@@ -46,18 +47,25 @@ def run(config: DictConfig, folder: Path) -> RunResult:
 
 def _train(config: DictConfig, allocation: Allocation, folder: Path, base: str) -> list[Checkpoint]:
     checkpoints = [Checkpoint("base", base)]
-    if allocation.demonstrations:
-        shown = demonstrations.episodes_file(folder)
-        if not shown.exists():
-            with stage(folder, "demonstrations"):
-                demonstrations.make_demonstrations(config, folder, base)
-        if early_experience.kind_of(config) and not early_experience.rows_file(folder).exists():
-            with stage(folder, "experience"):
-                experience.make_rows(config, folder, base)
-        with stage(folder, "sft"):
-            checkpoints.append(Checkpoint("sft", str(sft.run(config, folder, shown, base))))
-    if allocation.steps:
-        left = allocation.steps - RlFolder(folder).saved_step()
-        with stage(folder, "rl"), beside(config, folder, checkpoints, left):
-            checkpoints.append(Checkpoint("rl", str(rl.train(config, allocation, folder, checkpoints[-1].path))))
+    with rl.ahead(config, folder) if allocation.demonstrations and allocation.steps else nullcontext() as process:
+        if allocation.demonstrations:
+            checkpoints.append(Checkpoint("sft", _imitate(config, folder, base)))
+        if allocation.steps:
+            left = allocation.steps - RlFolder(folder).saved_step()
+            with stage(folder, "rl"), beside(config, folder, checkpoints, left):
+                model = rl.train(config, allocation, folder, checkpoints[-1].path, process)
+                checkpoints.append(Checkpoint("rl", str(model)))
     return checkpoints
+
+
+def _imitate(config: DictConfig, folder: Path, base: str) -> str:
+    """The model that SFT makes of ``base``."""
+    shown = demonstrations.episodes_file(folder)
+    if not shown.exists():
+        with stage(folder, "demonstrations"):
+            demonstrations.make_demonstrations(config, folder, base)
+    if early_experience.kind_of(config) and not early_experience.rows_file(folder).exists():
+        with stage(folder, "experience"):
+            experience.make_rows(config, folder, base)
+    with stage(folder, "sft"):
+        return str(sft.run(config, folder, shown, base))

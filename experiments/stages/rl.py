@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf, open_dict
@@ -14,16 +16,36 @@ from experiments.stages.rl_progress import Progress
 from records.files import inventory
 from records.models.locate import resolve_model
 from records.process.child import StageFailed
-from records.process.variables import run_stage
+from records.process.variables import ahead_of_stage, run_stage
 from records.resume import RlFolder, discard_beyond_checkpoint
 from records.tracking.stage_run import StageRun
 from tasks.budget import Allocation
 from tasks.splits import task_file
 from tasks.validation import validates
+from verl_plugin.cpu import quick_start
+
+PROCESS = "verl_plugin.rl"
 
 
-def train(config: DictConfig, allocation: Allocation, folder: Path, model: str) -> Path:
+def ahead(config: DictConfig, folder: Path) -> AbstractContextManager[subprocess.Popen[bytes] | None]:
+    """While SFT trains on one core, RL's process imports on another; where the SFT model is there already, or there is a GPU, which
+    SFT has for itself, nothing."""
+    if (folder / "sft" / "model").exists() or not quick_start.has_template(config):
+        return nullcontext()
+    return ahead_of_stage(config, folder, "rl", PROCESS)
+
+
+def train(
+    config: DictConfig,
+    allocation: Allocation,
+    folder: Path,
+    model: str,
+    process: subprocess.Popen[bytes] | None = None,
+) -> Path:
     """Train from ``model``, going on from the last checkpoint if there is one; returns the last checkpoint's model.
+
+    Args:
+        process: one that ``ahead`` has started.
 
     Raises:
         StageFailed: the trainer's process ended badly, or too early.
@@ -37,7 +59,7 @@ def train(config: DictConfig, allocation: Allocation, folder: Path, model: str) 
         set_evaluation_aside(folder, "rl")
         prompts, samples = int(config.data.train_batch_size), int(config.actor_rollout_ref.rollout.n)
         bar = Progress(rl, allocation.steps, done, prompts, samples, NoSignal.of(config))
-        run_stage(config, folder, "rl", "verl_plugin.rl", [str(rl.config)], bar.update)
+        run_stage(config, folder, "rl", PROCESS, [str(rl.config)], bar.update, process)
         bar.close()
     if rl.saved_step() < allocation.steps:
         raise StageFailed(

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import IO
@@ -32,13 +32,19 @@ def run_child(
     log: Path,
     variables: Mapping[str, str] | None = None,
     on_poll: Callable[[], None] = lambda: None,
+    ahead: subprocess.Popen[bytes] | None = None,
 ) -> None:
     """Run a ``child`` until it ends; ``on_poll`` is called a few times a second.
+
+    Args:
+        ahead: one of this module that was started without arguments and reads them from its standard input, a line each; where it
+            has ended, another is started.
 
     Raises:
         StageFailed: the process did not end with exit code 0.
     """
-    with child(module, arguments, folder=folder, log=log, variables=variables) as process:
+    usual = child(module, arguments, folder=folder, log=log, variables=variables)
+    with _told(ahead, arguments) if ahead and ahead.poll() is None else usual as process:
         while process.poll() is None:
             on_poll()
             time.sleep(POLL_SECONDS)
@@ -50,6 +56,14 @@ def run_child(
 
 
 @contextmanager
+def _told(ahead: subprocess.Popen[bytes], arguments: Sequence[str]) -> Iterator[subprocess.Popen[bytes]]:
+    assert ahead.stdin
+    with suppress(BrokenPipeError), ahead.stdin as line:  # it has just ended: that is told as for any other
+        line.write("\n".join([*arguments, ""]).encode())
+    yield ahead
+
+
+@contextmanager
 def child(
     module: str,
     arguments: Sequence[str],
@@ -58,6 +72,7 @@ def child(
     log: Path,
     variables: Mapping[str, str] | None = None,
     niceness: int = 0,
+    stdin: int = subprocess.DEVNULL,
 ) -> Iterator[subprocess.Popen[bytes]]:
     """``python -P -m module`` in ``folder``, ended at the latest with the block.
 
@@ -70,7 +85,7 @@ def child(
             command,
             cwd=folder,
             env=child_variables(variables or {}),
-            stdin=subprocess.DEVNULL,
+            stdin=stdin,
             stdout=output,
             stderr=subprocess.STDOUT,
             preexec_fn=partial(_begin, niceness),  # noqa: PLW1509 - two system calls, safe after a fork

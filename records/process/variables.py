@@ -33,12 +33,13 @@ def run_stage(
     module: str,
     arguments: Sequence[str],
     on_poll: Callable[[], None] = lambda: None,
+    ahead: subprocess.Popen[bytes] | None = None,
     **variables: str,
 ) -> None:
     """``run_child`` from the run's folder, with the stages' variables and ``variables``; its log is ``logs/LOG.log``."""
     place = folder / "logs" / f"{log}.log"
     told = {**stage_variables(config, folder), **variables}
-    run_child(module, arguments, folder=folder, log=place, variables=told, on_poll=on_poll)
+    run_child(module, arguments, folder=folder, log=place, variables=told, on_poll=on_poll, ahead=ahead)
 
 
 def beside_stage(
@@ -47,6 +48,14 @@ def beside_stage(
     """As ``run_stage``, while a block runs, and only where nobody else needs a core."""
     place, told = folder / "logs" / f"{log}.log", stage_variables(config, folder)
     return child(module, arguments, folder=folder, log=place, variables=told, niceness=LOWEST)
+
+
+def ahead_of_stage(
+    config: DictConfig, folder: Path, log: str, module: str
+) -> AbstractContextManager[subprocess.Popen[bytes]]:
+    """A process for ``run_stage`` that imports, while a block runs, what the stage will need."""
+    place, told = folder / "logs" / f"{log}.log", stage_variables(config, folder)
+    return child(module, [], folder=folder, log=place, variables=told, stdin=subprocess.PIPE)
 
 
 def stage_variables(config: DictConfig, folder: Path) -> dict[str, str]:

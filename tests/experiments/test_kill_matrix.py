@@ -42,7 +42,7 @@ def _imitating(output: Path, cache: Path) -> bool:
 
 
 def _starting_rl(output: Path, cache: Path) -> bool:
-    return bool(list(output.glob("*/logs/rl.log")))
+    return bool(list(output.glob("*/rl/config.yaml")))
 
 
 def _saving(output: Path, cache: Path) -> bool:

@@ -29,11 +29,15 @@ def changes() -> tuple[Change, ...]:
     return table.CHANGES if table else ()
 
 
-def leave_template(config: DictConfig) -> None:
-    """Import what all of the run's processes need, and leave a copy of this one for them; nothing has a thread yet. vLLM's
-    engine has not been tried in a copy."""
-    template = part("template")
-    if template and config.trainer.device == "cpu" and config.actor_rollout_ref.rollout.name == "transformers":
+def has_template(config: DictConfig) -> bool:
+    """Are a run's processes copies of one? vLLM's engine has not been tried in a copy."""
+    return config.trainer.device == "cpu" and config.actor_rollout_ref.rollout.name == "transformers"
+
+
+def leave_template() -> None:
+    """Import what all of the run's processes need, and leave a copy of this one for them; nothing has a thread yet. A second time it
+    does nothing."""
+    if template := part("template"):
         template.leave()
 
 
