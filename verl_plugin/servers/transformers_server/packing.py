@@ -73,18 +73,17 @@ class Packing:
 
     @cached_property
     def _buckets(self) -> Sequence[_Alone | _Together]:
-        rows = ROWS_AT_ONCE[self._memory.buffer.device.type]
+        rows, spans = ROWS_AT_ONCE[self._memory.buffer.device.type], self._pieces()
         if rows == 1:
             states = self._memory.buffer[:, :, None].transpose(3, 4).flatten(0, 1)
-            mask, sharing = self._widest_mask(), self._memory.sharing
-            return [_Alone(states, span, mask, sharing) for span in self._spans]
-        spans = self._pieces()
+            mask, sharing = self._widest_mask(spans), self._memory.sharing
+            return [_Alone(states, span, mask, sharing) for span in spans]
         return [_Together(self._memory, spans[i:j]) for i, j in pairwise(self._cuts(spans, rows))]
 
-    def _widest_mask(self) -> torch.Tensor:
+    def _widest_mask(self, spans: Sequence[Span]) -> torch.Tensor:
         """Of a row with as many known and as many new tokens as any: each row's own is a part of it. One for all stays in the
         processor's cache."""
-        known, count = max(span.known for span in self._spans), max(span.count for span in self._spans)
+        known, count = max(span.known for span in spans), max(span.count for span in spans)
         positions = torch.arange(known, known + count, device=self._memory.buffer.device)
         return _mask(positions[None], known + count, self._memory)
 
