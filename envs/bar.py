@@ -6,9 +6,10 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tqdm import tqdm
+if TYPE_CHECKING:
+    from tqdm import tqdm
 
 TERMINAL_SECONDS, LOG_SECONDS, MOST = 1.0, 5.0, 60.0
 
@@ -17,6 +18,8 @@ TERMINAL_SECONDS, LOG_SECONDS, MOST = 1.0, 5.0, 60.0
 def ticking_bar(**settings: Any) -> Iterator[tqdm]:
     """tqdm's bar with these settings, drawn anew every second on a terminal; in a log after 5 s, then ever more seldom, at last
     once a minute."""
+    from tqdm import tqdm  # which commands that wait for nothing do without
+
     with tqdm(**settings) as bar:
         ended = threading.Event()
         ticker = threading.Thread(target=_tick, args=(bar, ended), daemon=True)
