@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -15,15 +14,12 @@ from tqdm import tqdm
 from envs.bar import ticking_bar
 from records.files.damage import OUTDATED, set_aside
 from records.process.exit_codes import say
-from records.process.variables import beside_stage, run_stage
+from records.process.variables import run_stage
 from records.tracking.stage_run import StageRun
 from rollouts.chat_settings import ChatSettings, chat_settings
 from rollouts.episode import Episode
 from rollouts.store import read_episodes
 from tasks.evaluation_sets import EvaluationSetting, env_node, evaluation_settings
-
-PROCESS = "experiments.evaluation.process"
-WORTH_STEPS = 10  # of training that last longer than another process takes to start
 
 
 @dataclass(frozen=True)
@@ -47,35 +43,19 @@ def evaluate(config: DictConfig, folder: Path, checkpoints: Sequence[Checkpoint]
     Raises:
         StageFailed: the evaluation's process ended badly.
     """
+    todo = evaluation_settings(config, folder)
+    left = sum(missing_episodes(folder, checkpoint.name, item) for checkpoint in checkpoints for item in todo)
     run = StageRun.of(config, folder, "evaluation") if tracked else None
-    left = _left(config, folder, checkpoints)
     if not left and (run is None or run.is_logged()):
         return
-    path = _written(config, folder, checkpoints, run, "config.yaml")
+    path = folder / "evaluation" / "config.yaml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    OmegaConf.save(_config(config, folder, checkpoints, todo, run), path)
+    progress_file(folder).unlink(missing_ok=True)  # a killed evaluation's
     with ticking_bar(total=left, desc="evaluation", unit="game") as bar:
         update = partial(_show, bar, folder)
-        run_stage(config, folder, "evaluation", PROCESS, [str(path)], update)
+        run_stage(config, folder, "evaluation", "experiments.evaluation.process", [str(path)], update)
     progress_file(folder).unlink(missing_ok=True)
-
-
-@contextmanager
-def beside(config: DictConfig, folder: Path, checkpoints: Sequence[Checkpoint], steps: int) -> Iterator[None]:
-    """While the block trains for ``steps`` on CPUs, which leaves a core idle in every update, the checkpoints that are there already
-    play; ``evaluate`` plays what they have not."""
-    cores = len(os.sched_getaffinity(0))
-    if config.trainer.device != "cpu" or cores < 2 or steps < WORTH_STEPS or not _left(config, folder, checkpoints):
-        yield
-        return
-    path = _written(config, folder, checkpoints, None, ".beside.yaml")
-    with beside_stage(config, folder, "evaluation", PROCESS, [str(path)]):
-        yield
-    path.unlink()
-
-
-def _left(config: DictConfig, folder: Path, checkpoints: Sequence[Checkpoint]) -> int:
-    """Games that they have not played yet."""
-    todo = evaluation_settings(config, folder)
-    return sum(missing_episodes(folder, checkpoint.name, item) for checkpoint in checkpoints for item in todo)
 
 
 def missing_episodes(folder: Path, name: str, item: EvaluationSetting) -> int:
@@ -101,19 +81,13 @@ def _show(bar: tqdm, folder: Path) -> None:
         bar.update(max(0, int(progress_file(folder).read_text()) - bar.n))
 
 
-def _written(
-    config: DictConfig, folder: Path, checkpoints: Sequence[Checkpoint], run: StageRun | None, name: str
-) -> Path:
-    """The file that tells the process what to play."""
-    path = folder / "evaluation" / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    OmegaConf.save(_config(config, folder, checkpoints, run), path)
-    progress_file(folder).unlink(missing_ok=True)  # a killed evaluation's
-    return path
-
-
-def _config(config: DictConfig, folder: Path, checkpoints: Sequence[Checkpoint], run: StageRun | None) -> DictConfig:
-    todo = evaluation_settings(config, folder)
+def _config(
+    config: DictConfig,
+    folder: Path,
+    checkpoints: Sequence[Checkpoint],
+    todo: Sequence[EvaluationSetting],
+    run: StageRun | None,
+) -> DictConfig:
     result = OmegaConf.create(OmegaConf.to_container(config, resolve=True))
     assert isinstance(result, DictConfig)
     with open_dict(result):

@@ -13,11 +13,10 @@ from omegaconf import DictConfig, OmegaConf
 
 from envs.catalogue import cache_root
 from experiments.evaluation.result import RunResult
-from experiments.evaluation.stage import Checkpoint, beside, evaluate
+from experiments.evaluation.stage import Checkpoint, evaluate
 from experiments.stages import experience, rl, run_summary, sft
 from records.models.hub import check_hub
 from records.models.locate import resolve_model
-from records.resume import RlFolder
 from records.stages import stage
 from tasks import demonstrations, early_experience
 from tasks.budget import Allocation, allocate_budget
@@ -51,8 +50,7 @@ def _train(config: DictConfig, allocation: Allocation, folder: Path, base: str) 
         if allocation.demonstrations:
             checkpoints.append(Checkpoint("sft", _imitate(config, folder, base)))
         if allocation.steps:
-            left = allocation.steps - RlFolder(folder).saved_step()
-            with stage(folder, "rl"), beside(config, folder, checkpoints, left):
+            with stage(folder, "rl"):
                 model = rl.train(config, allocation, folder, checkpoints[-1].path, process)
                 checkpoints.append(Checkpoint("rl", str(model)))
     return checkpoints

@@ -8,7 +8,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from functools import partial
 from pathlib import Path
 from typing import IO
 
@@ -71,7 +70,6 @@ def child(
     folder: Path,
     log: Path,
     variables: Mapping[str, str] | None = None,
-    niceness: int = 0,
     stdin: int = subprocess.DEVNULL,
 ) -> Iterator[subprocess.Popen[bytes]]:
     """``python -P -m module`` in ``folder``, ended at the latest with the block.
@@ -88,7 +86,7 @@ def child(
             stdin=stdin,
             stdout=output,
             stderr=subprocess.STDOUT,
-            preexec_fn=partial(_begin, niceness),  # noqa: PLW1509 - two system calls, safe after a fork
+            preexec_fn=die_with_parent,  # noqa: PLW1509 - one prctl call, safe after a fork
         )
         guard.write(f"{process.pid}\n".encode())
         guard.flush()
@@ -96,11 +94,6 @@ def child(
             yield process
         finally:
             _stop(process)
-
-
-def _begin(niceness: int) -> None:
-    die_with_parent()
-    os.nice(niceness)
 
 
 @contextmanager

@@ -13,7 +13,6 @@ from omegaconf import DictConfig, OmegaConf
 
 from records.process.child import child, run_child
 
-LOWEST = 19  # priority, as nice(1) counts
 VLLM_ON_CPU = {
     "VLLM_CPU_OMP_THREADS_BIND": "nobind",  # bound to a core, as is its way, its thread fights with whoever works there
     "TORCHDYNAMO_DISABLE": "1",  # else its sampler is compiled, which takes g++ and a path without a space
@@ -40,14 +39,6 @@ def run_stage(
     place = folder / "logs" / f"{log}.log"
     told = {**stage_variables(config, folder), **variables}
     run_child(module, arguments, folder=folder, log=place, variables=told, on_poll=on_poll, ahead=ahead)
-
-
-def beside_stage(
-    config: DictConfig, folder: Path, log: str, module: str, arguments: Sequence[str]
-) -> AbstractContextManager[subprocess.Popen[bytes]]:
-    """As ``run_stage``, while a block runs, and only where nobody else needs a core."""
-    place, told = folder / "logs" / f"{log}.log", stage_variables(config, folder)
-    return child(module, arguments, folder=folder, log=place, variables=told, niceness=LOWEST)
 
 
 def ahead_of_stage(

@@ -75,7 +75,7 @@ def composed(model: Path, folder: Path, *overrides: str) -> tuple[DictConfig, Ev
 def evaluated(config: DictConfig, item: EvaluationSetting, model: Path, folder: Path) -> Episode:
     """As the evaluation's process plays."""
     (folder / "evaluation").mkdir()
-    asyncio.run(evaluate(evaluation._config(config, folder, [Checkpoint("model", str(model))], None)))
+    asyncio.run(evaluate(evaluation._config(config, folder, [Checkpoint("model", str(model))], [item], None)))
     (episode,) = evaluation.played(folder, "model")
     return episode
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import time
 from pathlib import Path
 
 import counting_environment
-import psutil
 import pytest
 from counting_command import Run, command
 
@@ -22,11 +20,8 @@ from experiments.evaluate import Options, composed, main
 from experiments.evaluation.matrix import evaluations_of
 from experiments.evaluation.policies import PolicyError, policies
 from experiments.evaluation.result import RunResult
-from experiments.evaluation.stage import WORTH_STEPS, Checkpoint, beside, episodes_file, played
-from experiments.evaluation.stage import evaluate as evaluate_stage
 from experiments.evaluation.text_rollouts import Pools, episode_specs, roll_out_in_text
 from records.process.exit_codes import own_words
-from records.process.variables import LOWEST
 from rollouts.policy import Action, TurnContext
 from tasks.evaluation_sets import EvaluationSetting, env_node, evaluation_settings, prepare_evaluation_sets
 
@@ -193,26 +188,6 @@ def test_the_base_model_and_a_copy_of_it_play_alike(tmp_path: Path, capfd: pytes
     capfd.readouterr()
     assert main(words) == 0
     assert "evaluation:" not in capfd.readouterr().err
-
-
-def test_checkpoints_play_beside_training(tmp_path: Path) -> None:
-    """Here the training only waits for the first one's games. What has been played is not played again, and nothing goes on playing."""
-    tiny = str(ROOT / "assets" / "tiny")
-    config, checkpoints = compose(["eval.games=6"]), [Checkpoint("base", tiny), Checkpoint("sft", tiny)]
-    prepare_evaluation_sets(config, tmp_path, also_own=True)
-    with beside(config, tmp_path, checkpoints, steps=WORTH_STEPS - 1):
-        assert not (tmp_path / "logs").exists()
-    with beside(config, tmp_path, checkpoints, steps=WORTH_STEPS):
-        (playing,) = [one for one in psutil.Process().children() if one.nice() == LOWEST]
-        family = [playing]
-        while not episodes_file(tmp_path, "base").exists():
-            assert playing.is_running() and playing.status() != psutil.STATUS_ZOMBIE
-            family = [playing, *playing.children(recursive=True)]
-            time.sleep(0.1)
-    assert len(family) > 1 and not psutil.wait_procs(family, timeout=10)[1]
-    assert len(played(tmp_path, "base")) == 6
-    evaluate_stage(config, tmp_path, checkpoints[:1])
-    assert sorted(path.name for path in (tmp_path / "evaluation").iterdir() if path.suffix == ".yaml") == []
 
 
 def without_clocks(path: Path) -> list[dict]:
