@@ -258,7 +258,7 @@ class Cluster:
 
     Attributes:
         trainer_threads: torch threads of the trainer on CPUs. It works while server and games wait, so it may have
-            their cores too.
+            their cores too; a model with a hidden size below 256 gains nothing from that and has one.
         start_deadline_s: seconds from the RL stage's start to its first step, after which it is given up.
         launcher: who starts runs: ``here`` (one after the other), ``slurm`` or ``local_parallel``.
         runs_at_once: of ``local_parallel``; None: one for every two cores, and at least two.

@@ -10,17 +10,24 @@ import torch
 from engine_probe import TINY, jagged, make_engine
 from tensordict import TensorDict
 from torch.distributed.tensor import DTensor
+from transformers import AutoConfig
 from verl.utils import tensordict_utils as tu
 from verl.workers.engine.fsdp.transformer_impl import FSDPEngine
 from verl.workers.engine.utils import prepare_micro_batches
 
-from verl_plugin.cpu import micro_batches
+from verl_plugin.cpu import engines, micro_batches
 from verl_plugin.servers.transformers_server.generator import Generator, SampleRequest
 from verl_plugin.servers.transformers_server.results import GenResult
 from verl_plugin.training import zero_advantages
 
 pytestmark = pytest.mark.usefixtures("one_process")
 TEMPERATURE = 0.7
+
+
+def test_a_narrow_model_has_one_thread(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("TURNGRID_TRAINER_THREADS", "2")
+    narrow, wide = (AutoConfig.for_model("qwen3", hidden_size=size) for size in (engines.WIDE - 1, engines.WIDE))
+    assert (engines.threads(narrow), engines.threads(wide)) == (1, 2)
 
 
 def played(engine: Any) -> tuple[TensorDict, list[GenResult]]:

@@ -21,12 +21,20 @@ from verl_plugin.cpu.shared_prefixes import SharedPrefixes
 from verl_plugin.replaced import replaced
 from verl_plugin.value_heads import with_heads
 
+WIDE = 256  # hidden size from which a second thread gains more than it costs to wake it for each operation
+
+
+def threads(model_config: Any) -> int:
+    """Of torch, in an update: as many as the run's config allows, but one for a narrow model."""
+    narrow = model_config.get_text_config().hidden_size < WIDE
+    return 1 if narrow else int(os.environ.get("TURNGRID_TRAINER_THREADS", "1"))
+
 
 class _OnCpu:
     def forward_backward_batch(self, data: TensorDict, loss_function: Any, forward_only: bool = False) -> Any:
         """In passes of our own; several processes must agree on their number, which verl sees to. OpenMP keeps the number of
         threads for each calling thread, and Ray calls from one of its own."""
-        torch.set_num_threads(int(os.environ.get("TURNGRID_TRAINER_THREADS", "1")))
+        torch.set_num_threads(threads(self.model_config.hf_config))  # type: ignore[attr-defined]
         if self.get_data_parallel_size() > 1:  # type: ignore[attr-defined]
             return super().forward_backward_batch(data, loss_function, forward_only)  # type: ignore[misc]
         tu.assign_non_tensor(data, **{micro_batches.BY_IDS: self.by_rows and "response_mask" in data})  # type: ignore[attr-defined]
