@@ -3,7 +3,7 @@
 TextWorld's layers above the interpreter tell at every step what else is known of the game, which takes a fifth of its time, and to start
 a game takes as long as four steps. Here the episodes of a process that begin alike, as the samples of a prompt do, share a game that was
 started once; each is a state of the interpreter, which is put back before its next step. Where one of them has just taken the same step
-from the same state, as a quarter of the steps of a group do, it is not taken again.
+from the same state, as samples of a prompt often do, it is not taken again.
 """
 
 from __future__ import annotations

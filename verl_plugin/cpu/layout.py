@@ -66,12 +66,6 @@ class Layout:
         parts = torch.arange(sum(self.sizes)).split(self.sizes)
         return pad_sequence([torch.cat([parts[part] for part in path]) for path in self.paths], batch_first=True)
 
-    @cached_property
-    def causal_mask(self) -> Tensor:
-        """What to add to scores (query, key) of a row: minus infinity where a key comes after its query."""
-        longest = int(self.lengths.max())
-        return torch.full((longest, longest), -torch.inf).triu_(1)
-
     def packed(self, padded: Tensor) -> Tensor:
         """(rows, most tokens) -> (1, tokens of the pass)."""
         real = torch.arange(padded.shape[1]) < self.lengths[:, None]

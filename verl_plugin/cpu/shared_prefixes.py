@@ -92,7 +92,10 @@ def attention(
     ``layout`` it is "sdpa"."""
     if layout is None:
         return sdpa_attention_forward(module, query, key, value, attention_mask, **settings)
-    settings["causal_mask"] = layout.causal_mask.to(query.dtype)
+    longest = int(
+        layout.lengths.max()
+    )  # of which the mask is as wide as any block's: each takes the part that begins with its row
+    settings["mask"] = query.new_full((QUERIES, longest + QUERIES), -torch.inf).triu_(longest + 1)
     queries, seen = query.split(layout.sizes, dim=2), {}
     for row, path in enumerate(layout.paths):
         if new := [
@@ -109,15 +112,15 @@ def attention(
 
 
 def _blocks(
-    module: torch.nn.Module, query: Tensor, key: Tensor, value: Tensor, causal_mask: Tensor, **settings: Any
+    module: torch.nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Tensor, **settings: Any
 ) -> Iterator[Tensor]:
     """What a row's last tokens see, some at a time and no key after the last of them: torch's own attention for CPUs skips none of
     the 512 keys that it takes at a time."""
-    end = key.shape[2] - query.shape[2]
+    end, longest = key.shape[2] - query.shape[2], mask.shape[1] - len(mask)
     for queries in query.split(QUERIES, dim=2):
         start, end = end, end + queries.shape[2]
-        mask = causal_mask[start:end, :end] if start else None
-        yield sdpa_attention_forward(module, queries, key[:, :, :end], value[:, :, :end], mask, **settings)[0]
+        own = mask[: end - start, longest - start : longest - start + end] if start else None
+        yield sdpa_attention_forward(module, queries, key[:, :, :end], value[:, :, :end], own, **settings)[0]
 
 
 AttentionInterface.register(BY_ROWS, attention)
