@@ -121,17 +121,18 @@ class Saboteur:
 
     def __init__(self, pool: EnvPool, faults: Mapping[Key, Fault], seed: int) -> None:
         self._pool, self._faults, self._draw = pool, dict(faults), random.Random(seed)
-        self._strikes: list[asyncio.Task[None]] = []
         self.opening = 0
         self.injected: Counter[str] = Counter()
         self.asked: set[Key] = set()  # episodes that wait for an answer
         self._shaken: set[Key] = set()  # those of them that the last strike may have interrupted
 
-    def before_turn(self, key: Key, turn: int) -> None:
+    def strike_of(self, key: Key, turn: int) -> asyncio.Task[None] | None:
+        """The signal of this turn, on its way; None where it has none."""
         fault = self._faults.get(key)
-        if fault and turn >= fault.turn:
-            del self._faults[key]
-            self._strikes.append(asyncio.create_task(self._strike(fault.kind, self._draw.uniform(0, _LATEST_S))))
+        if not fault or turn < fault.turn:
+            return None
+        del self._faults[key]
+        return asyncio.create_task(self._strike(fault.kind, self._draw.uniform(0, _LATEST_S)))
 
     async def _strike(self, kind: str, delay_s: float) -> None:
         await asyncio.sleep(delay_s)
@@ -147,7 +148,7 @@ class Saboteur:
 
 
 class StruckSession:
-    """A session of the pool that tells the saboteur of each turn."""
+    """A session of the pool that tells the saboteur of each turn, and does not end before its signal has been sent."""
 
     def __init__(self, session: Session, saboteur: Saboteur, key: Key) -> None:
         self._session, self._saboteur, self._key = session, saboteur, key
@@ -162,9 +163,13 @@ class StruckSession:
             self._saboteur.opening -= 1
 
     async def step(self, action: str) -> StepResult:
-        self._saboteur.before_turn(self._key, self._turn)
+        strike = self._saboteur.strike_of(self._key, self._turn)
         self._turn += 1
-        return await self._asked(self._session.step(action))
+        try:
+            return await self._asked(self._session.step(action))
+        finally:
+            if strike:
+                await strike
 
     async def finish(self) -> StepResult:
         return await self._asked(self._session.finish())
