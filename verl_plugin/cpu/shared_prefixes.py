@@ -92,15 +92,14 @@ def attention(
     ``layout`` it is "sdpa"."""
     if layout is None:
         return sdpa_attention_forward(module, query, key, value, attention_mask, **settings)
-    longest = int(
-        layout.lengths.max()
-    )  # of which the mask is as wide as any block's: each takes the part that begins with its row
+    # As wide as any block of queries may need: each takes the part that begins with its row.
+    longest = int(layout.lengths.max())
     settings["mask"] = query.new_full((QUERIES, longest + QUERIES), -torch.inf).triu_(longest + 1)
     queries, seen = query.split(layout.sizes, dim=2), {}
     for row, path in enumerate(layout.paths):
-        if new := [
-            part for part in path if part not in seen
-        ]:  # what a row has in common with one before it comes first
+        # The row's last: what it has in common with others comes first.
+        new = [part for part in path if part not in seen]
+        if new:
             states = (
                 torch.cat([queries[part] for part in new], dim=2),
                 layout.of_row(row, key),
