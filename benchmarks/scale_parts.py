@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 from envs.environment import Environment, GameRecord, Params, PromptStyle
 from envs.text_env import RawStep, TextEnv
@@ -31,7 +32,7 @@ class Answer:
 class StubServer:
     """Answers some seconds after a request came (``begin``), as a vLLM server that has room for all of them.
 
-    ``answers``: token ids; an episode's turns say them in turn.
+    ``answers``: token ids; which one an episode's turn says depends on both, so that a group's samples go different ways.
     """
 
     def __init__(self, answers: Sequence[Sequence[int]]) -> None:
@@ -44,7 +45,7 @@ class StubServer:
     ) -> Answer:
         start = time.perf_counter()
         await asyncio.sleep(self._latency)
-        answer = self._answers[len(prompt_ids) % len(self._answers)]
+        answer = self._answers[crc32(f"{request_id} {len(prompt_ids)}".encode()) % len(self._answers)]
         self.answered += 1
         self.waited += time.perf_counter() - start
         return Answer(answer, self._logprobs[: len(answer)])

@@ -89,9 +89,8 @@ class Story:
     """A started game; ``start`` is the state that it is in then."""
 
     _open: ClassVar[WeakValueDictionary[tuple[str, int], Story]] = WeakValueDictionary()
-    _idle: ClassVar[
-        list[FrotzEnv]
-    ] = []  # interpreters without a story: what each further one takes is never given back
+    # Interpreters without a story: what each further one takes is never given back
+    _idle: ClassVar[list[FrotzEnv]] = []
 
     def __init__(self, task: TaskRef, seed: int) -> None:
         self._key, path = (task.sha256, seed), accepted(task)
