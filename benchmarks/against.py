@@ -96,7 +96,8 @@ def measured(checkout: Path, overrides: list[str]) -> Figures:
         begin = time.perf_counter()
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
         process = subprocess.Popen(command, cwd=checkout, env=os.environ | variables(checkout), **quiet)
-        watched, ends = Watched(process.pid), []
+        watched = Watched(process.pid)
+        ends: list[tuple[float, float]] = []
         while process.poll() is None:
             cpu = watched.sample()
             if lines(Path(output)) > len(ends):

@@ -101,9 +101,9 @@ class Played:
         }
 
 
-def specs_of(environment: str, tasks: list[TaskRef], count: int) -> list[EpisodeSpec]:
+def specs_of(name: str, tasks: list[TaskRef], count: int) -> list[EpisodeSpec]:
     """``count`` episodes over these games, each another sample of its game."""
-    environment = registry.make_environment(environment)
+    environment = registry.make_environment(name)
     turns = max(len(task.expert_plan) for task in tasks) + 4
     return [
         EpisodeSpec(

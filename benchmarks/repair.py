@@ -50,12 +50,12 @@ def instance(tests: int) -> Instance:
     )
 
 
-def bare(folder: Path, plugins: bool) -> Callable[[], None]:
+def bare(folder: Path, plugins: bool) -> Callable[[], object]:
     """The run of pytest that a person would start."""
     env = {**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
     env |= {} if plugins else {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests"]
-    return lambda: subprocess.run(command, cwd=folder, env=env, check=True, capture_output=True) and None
+    return lambda: subprocess.run(command, cwd=folder, env=env, check=True, capture_output=True)
 
 
 def evaluation(task: TaskRef, mode: str) -> Callable[[], float]:
@@ -74,7 +74,7 @@ def evaluation(task: TaskRef, mode: str) -> Callable[[], float]:
     return once
 
 
-def timed(work: Callable[[], None]) -> float:
+def timed(work: Callable[[], object]) -> float:
     start = time.perf_counter()
     work()
     return time.perf_counter() - start

@@ -110,8 +110,9 @@ class Story:
     def _started(self) -> State:
         opening, _ = self._game.reset()
         asked = [Told.of(self._game.step(f"tw-extra-infos {name}")[0]) for name in _ASKED]
-        self._state = State(self._game.get_state(), Told(opening, asked[0].inventory))
-        return self._state
+        started = State(self._game.get_state(), Told(opening, asked[0].inventory))
+        self._state: State | None = started
+        return started
 
     def step(self, state: State, command: str) -> State:
         """Where a command leads from there. Where that fails, the story's other episodes go on, and new ones get another story."""
@@ -131,8 +132,8 @@ class Story:
         if self._game._emulator_halted():  # only a new start wakes it up, for the other episodes
             self._started()
             return State(state.memory, told)
-        self._state = state.after[command] = State(self._game.get_state(), told)
-        return self._state
+        self._state = state.after[command] = after = State(self._game.get_state(), told)
+        return after
 
 
 class Episode:

@@ -11,7 +11,8 @@ from rollouts.prompts import Message
 class TokenStream(Protocol):
     """One growing sequence of token ids. What was added is never decoded and encoded again."""
 
-    ids: Sequence[int]
+    @property
+    def ids(self) -> Sequence[int]: ...
 
     def start(self, messages: Sequence[Message]) -> list[int]:
         """Render the first prompt, generation prompt included; returns its ids."""

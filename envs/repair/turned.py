@@ -70,8 +70,7 @@ class _Turner(ast.NodeTransformer):
 class _Asserts(ast.NodeTransformer):
     def visit_Assert(self, node: ast.Assert) -> ast.Expr:
         test = node.test
-        equal = isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.Eq)
-        if equal:
+        if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.Eq):
             return _note("are_equal", test.left, test.comparators[0])
         return _note("is_true", test)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 from omegaconf import DictConfig
 
@@ -171,7 +172,7 @@ def _advice(config: DictConfig, gpus: tuple[str, int], shape: Shape) -> str:
     return "no batch size and no offloading makes it fit: take more or larger GPUs, or a smaller model"
 
 
-def _changes(asked: Demand, gpus: int) -> Iterator[dict[str, object]]:
+def _changes(asked: Demand, gpus: int) -> Iterator[dict[str, Any]]:
     """Tokens of a pass first, since they change least; then vLLM's share, its GPUs, and what is offloaded."""
     tokens = [size for size in (24576, 16384, 12288, 8192, 6144, 4096, 2048) if asked.row <= size < asked.tokens]
     shares = [share for share in (0.6, 0.5, 0.4, 0.3, 0.7, 0.8) if asked.share and share != asked.share]

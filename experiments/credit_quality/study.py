@@ -73,7 +73,7 @@ def job_of(config: DictConfig, policy: PolicyRef, noise: float) -> Job:
     return Job(yaml, policy.kind, policy.path, policy.chat, noise, str(folder))
 
 
-def games_of(config: DictConfig, folder: Path) -> list[TaskRef]:
+def games_of(config: DictConfig, folder: Path) -> Sequence[TaskRef]:
     """The test games, in their order."""
     prepare_evaluation_sets(config, folder, also_own=True)
     return read_tasks(Path(evaluation_settings(config, folder)[0].evaluation_set.file))

@@ -110,9 +110,9 @@ def _experience(config: DictConfig, folder: Path) -> dict[str, Any]:
 
 
 def _model(settings: DictConfig, path: str) -> dict[str, Any]:
-    keys = ("trust_remote_code", "override_config", "custom_chat_template")
-    keys += ("enable_gradient_checkpointing", "use_remove_padding")
-    keys += ("lora_rank", "lora_alpha", "target_modules") if settings.lora_rank else ()
+    keys = ["trust_remote_code", "override_config", "custom_chat_template"]
+    keys += ["enable_gradient_checkpointing", "use_remove_padding"]
+    keys += ["lora_rank", "lora_alpha", "target_modules"] if settings.lora_rank else []
     return {"path": path, **{key: value for key, value in _plain(settings).items() if key in keys}}
 
 

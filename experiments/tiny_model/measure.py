@@ -32,12 +32,12 @@ def measure(model: Path, task: str, games: int, env: str = "textworld") -> dict[
 async def _measure(model: Path, task: str, env: str, evaluation_set: list[TaskRef]) -> dict[float, Interval]:
     environment = make_environment(env)
     specs = [EpisodeSpec(game, environment.prompt, environment.max_turns(task)) for game in evaluation_set]
-    model = LoadedModel(str(model), "cpu", ChatSettings())
+    loaded = LoadedModel(str(model), "cpu", ChatSettings())
     async with EnvPool(env, 1, 60.0) as pool:
         found = {}
         for temperature in TEMPERATURES:
             rules = Rules(SamplingParams(temperature, max_action_tokens=MAX_ACTION_TOKENS), LIMIT, seed=0)
             with tqdm(total=len(specs), desc=f"temperature {temperature}", unit="game") as bar:
-                episodes = await roll_out_set(model, specs, rules, pool, bar.update)
+                episodes = await roll_out_set(loaded, specs, rules, pool, bar.update)
             found[temperature] = wilson(sum(episode.won for episode in episodes), len(episodes))
         return found

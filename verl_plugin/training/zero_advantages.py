@@ -9,7 +9,7 @@ to learn from every row with an action token, never leaves one out, and neither 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
+from typing import Final, Literal
 
 from omegaconf import DictConfig
 
@@ -18,7 +18,8 @@ from algorithms.registry import LOSS_MODE
 
 KEY = "leave_out_zero_advantages"  # of a batch's extra_info, and with that of each of its mini-batches
 
-ROWS, PASSES = "rows", "passes"
+ROWS: Final = "rows"
+PASSES: Final = "passes"
 
 # verl's policy losses that a row enters by its own tokens, times its advantage. Not geo_mean, whose denominator is the rows of a
 # pass, nor kl_cov, which compares the tokens of a pass and pulls at some whatever their advantage, nor dro, which adds a penalty
