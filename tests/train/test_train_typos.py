@@ -49,6 +49,13 @@ TYPOS = {
     "+recipe=nothing_of_that_name": ["unknown option recipe=nothing_of_that_name"],
     "turn_reward=dense": ["reward=dense?"],
     "rewrd=dense": ["reward?"],
+    "algo=GRPO": ["algo=grpo?"],
+    "env.id=Taxi-v4": ["env.id is a setting of env=gym and env=textarena alone: choose one"],
+    "turn_reward.url=x": ["turn_reward.url is a setting of reward=judge alone: choose it"],
+    "algo.lam=1": ["unknown key algo.lam; did you mean algorithm.lam?"],
+    "model.path=tiny": ["did you mean model.path=asset://tiny?"],
+    "model.path=packaged://smollm2": ["there is: smollm2_135m"],
+    "fresh": ["fresh has no value; did you mean fresh=true?"],
     "env.tsk=w2-o3-q4": ["env.task?"],
     "env.task=w2-o3-4": ["w2-o3-q4?"],
     "env.task=w4o6q8": ["w4-o6-q8?"],
@@ -100,6 +107,8 @@ def test_a_typo_in_a_multirun_starts_nothing(capfd: pytest.CaptureFixture[str]) 
 FLAGS = {
     "--halp": "turngrid: unknown flag --halp; did you mean --help?",
     "--multi-run": "turngrid: unknown flag --multi-run; did you mean --multirun?",
+    "--dry-run": "turngrid: unknown flag --dry-run; settings have no dashes: dry_run=VALUE",
+    "--env.task=w2-o3-q4": "turngrid: unknown flag --env.task; settings have no dashes: env.task=VALUE",
     "--xyz=3": "turngrid: unknown flag --xyz; --help lists them; settings are KEY=VALUE",
     "--cfg": "turngrid: --cfg/-c: expected one argument",
 }
