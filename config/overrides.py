@@ -20,6 +20,7 @@ from config.suggest import all_options, exists, groups, tree_with, wrong_key, wr
 from config.values import values
 from envs.names import meant
 from records import former_keys
+from records.process.exit_codes import Refusal
 
 STEERING = (
     "{key} only steers verl's own defaults list, which has been followed by now: it would do nothing here. "
@@ -210,7 +211,7 @@ def explain(overrides: Sequence[str], error: Exception, fails: Callable[[Overrid
     Args:
         fails: whether an override cannot be composed without the others either.
     """
-    if problem := _former(error):
+    if problem := _former(error) or _refused(error):
         return problem
     parsed = parse(overrides)
     if isinstance(error, MissingConfigException):
@@ -230,6 +231,15 @@ def _former(error: BaseException | None) -> str | None:
         if problem := former_keys.answer(str(getattr(error, "full_key", ""))):
             return problem
         error = error.__context__
+    return None
+
+
+def _refused(error: BaseException | None) -> str | None:
+    """What an interpolation's own function refuses, such as a model that is not there."""
+    while error is not None:
+        if isinstance(error, Refusal):
+            return str(error)
+        error = error.__cause__ or error.__context__
     return None
 
 

@@ -138,6 +138,16 @@ def test_a_sweep_starts_nothing_where_a_word_of_its_own_is_wrong(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_what_only_sizes_for_gpus_ask_for_is_refused_as_elsewhere(capfd: pytest.CaptureFixture[str]) -> None:
+    gpu = ["cluster=gpu1", "model=qwen2.5_7b"]
+    for words, answer in {
+        ("model.path=/nowhere/at/all",): "turngrid: model.path=/nowhere/at/all does not exist",
+        ("model.lora_rank=8", "model.lora_target_modules=[norm]"): "turngrid: model.lora_target_modules has norm, and ",
+    }.items():
+        assert main([*gpu, *words]) == 2
+        assert capfd.readouterr().err.splitlines()[-1].startswith(answer)
+
+
 def test_our_config_cannot_be_swapped_away(capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["--config-name", "other"]) != 0
     assert "recipe=" in capfd.readouterr().err
