@@ -49,12 +49,13 @@ def merges(config: DictConfig) -> bool:
 
 
 def adapter_parameters(config: DictConfig, shape: Shape) -> int:
-    """Numbers in the adapters; 0 without LoRA. Where the layers are not known, as many as the model has: nothing is spared then."""
+    """Numbers in the adapters; 0 without LoRA. Where the layers are not known, as many as the model has: nothing is spared then.
+    A name that is none of them counts nothing: ``refusal`` has the last word, after sizes that follow from this number."""
     if not config.model.lora_rank:
         return 0
     layers = linears(config.model.path)
     chosen = config.model.lora_target_modules or layers
-    return config.model.lora_rank * sum(layers[name] for name in chosen) if layers else shape.parameters
+    return config.model.lora_rank * sum(layers.get(name, 0) for name in chosen) if layers else shape.parameters
 
 
 @first

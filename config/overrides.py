@@ -20,6 +20,7 @@ from config.suggest import all_options, exists, groups, tree_with, wrong_key, wr
 from config.values import values
 from envs.names import meant
 from records import former_keys
+from records.process.exit_codes import Refusal
 
 STEERING = (
     "{key} only steers verl's own defaults list, which has been followed by now: it would do nothing here. "
@@ -40,6 +41,8 @@ def parse(overrides: Sequence[str]) -> list[Override]:
         try:
             parsed += OverridesParser.create().parse_overrides([text])
         except OverrideParseException as error:
+            if isinstance(getattr(Top, text, None), bool):
+                raise ConfigError(f"{text} has no value; did you mean {text}=true?") from error
             reason = str(error).split("\n")[0]
             raise ConfigError(f"cannot read {text!r} ({reason}); an override looks like KEY=VALUE") from error
     if nameless := next((override for override in parsed if not override.key_or_group), None):
@@ -160,11 +163,11 @@ def _unknown(override: Override) -> str | None:
     if key in groups():
         stored = f"{value}.yaml" in ConfigStore.instance().repo.get(key, {})
         return wrong_option(override) if isinstance(value, str) and not stored and "${" not in value else None
-    known = {"sweep", "model_engine", *verl_groups(), *_top_names()}
+    known = {"sweep", "model_engine", *verl_groups(), *top_names()}
     return None if re.split(r"[./]", key)[0] in known else wrong_key(override, tree_with())
 
 
-def _top_names() -> list[str]:
+def top_names() -> list[str]:
     """What an override may begin with."""
     return [*groups(), *NODES, *Top.__dataclass_fields__, *map(str, base.verl_tree()), "hydra"]
 
@@ -172,9 +175,9 @@ def _top_names() -> list[str]:
 def _refuse_stray(override: Override) -> None:
     """Raises: ConfigError: a node is added that nobody would look at."""
     node, _, _ = override.key_or_group.partition(".")
-    if node not in _top_names() and not node.startswith("hydra/"):
+    if node not in top_names() and not node.startswith("hydra/"):
         former = former_keys.answer(node)
-        raise ConfigError(former or f"{override.input_line}: nothing reads {node}{meant(node, _top_names())}")
+        raise ConfigError(former or f"{override.input_line}: nothing reads {node}{meant(node, top_names())}")
 
 
 def _needed(key: str) -> bool:
@@ -208,7 +211,7 @@ def explain(overrides: Sequence[str], error: Exception, fails: Callable[[Overrid
     Args:
         fails: whether an override cannot be composed without the others either.
     """
-    if problem := _former(error):
+    if problem := _former(error) or _refused(error):
         return problem
     parsed = parse(overrides)
     if isinstance(error, MissingConfigException):
@@ -228,6 +231,15 @@ def _former(error: BaseException | None) -> str | None:
         if problem := former_keys.answer(str(getattr(error, "full_key", ""))):
             return problem
         error = error.__context__
+    return None
+
+
+def _refused(error: BaseException | None) -> str | None:
+    """What an interpolation's own function refuses, such as a model that is not there."""
+    while error is not None:
+        if isinstance(error, Refusal):
+            return str(error)
+        error = error.__cause__ or error.__context__
     return None
 
 

@@ -169,7 +169,7 @@ class Curriculum:
     """What is played when; ``docs/curriculum.md`` has examples. Steps are counted from 1.
 
     Attributes:
-        stages: first step -> the tasks of ``env.tasks`` that are played from then on.
+        phases: first step -> the tasks of ``env.tasks`` that are played from then on.
         threshold: share of the newest task's episodes, over the last ``window`` steps, at which the next task comes.
         keep: go on playing the tasks before the newest.
         horizon: first step -> turns that an episode may have from then on; None: ``env.max_turns`` throughout.

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from hydra import compose
 from hydra.core.override_parser.types import Override
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
 from algorithms.registry import ONE, SLOTS
 from config import base
@@ -17,6 +17,8 @@ from envs import extensions
 from envs.names import meant, nearest
 from records import former_keys
 
+# Node -> the group whose options add settings of their own to it
+GROUP_OF = {"env": "env", "turn_reward": "reward", "prompt": "prompt", "algo": "algo"}
 # Methods of the field that no option stands for: why, and what is nearest
 NOT_OFFERED = {
     "igpo": "it rewards turns by the log-prob of a gold answer, which no environment here has; the nearest is algo=mt_grpo",
@@ -107,7 +109,8 @@ def wrong_key(override: Override, tree: DictConfig) -> str | None:
         return None
     if exists(tree, key):
         return None
-    return former_keys.answer(key) or _not_chosen(key, tree) or f"unknown key {key}{_meant_key(key, tree)}"
+    not_chosen = _not_chosen(key, tree) or _of_other_options(key, tree)
+    return former_keys.answer(key) or not_chosen or f"unknown key {key}{_meant_key(key, tree)}"
 
 
 def _not_chosen(key: str, tree: DictConfig) -> str | None:
@@ -119,7 +122,19 @@ def _not_chosen(key: str, tree: DictConfig) -> str | None:
     return f"{key} is a setting of {slot}={name}, which is not chosen: add {slot}={choice}"
 
 
-def exists(tree: DictConfig, key: str) -> bool:
+def _of_other_options(key: str, tree: DictConfig) -> str | None:
+    """A setting that other options of a group have, as ``env.id``; not one that stands under ``algorithm``."""
+    node, _, name = key.partition(".")
+    if node not in GROUP_OF or not name or (node == "algo" and exists(tree, f"algorithm.{name}")):
+        return None
+    group = GROUP_OF[node]
+    files = sorted((base.CONF / group).glob("*.yaml"))
+    having = [f"{group}={file.stem}" for file in files if exists(OmegaConf.load(file), key)]
+    choice = "it" if len(having) == 1 else "one"
+    return f"{key} is a setting of {' and '.join(having)} alone: choose {choice}" if having else None
+
+
+def exists(tree: object, key: str) -> bool:
     node: object = tree
     for part in key.split("."):
         if not isinstance(node, DictConfig) or part not in node:

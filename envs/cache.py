@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from envs.environment import Environment, GameRecord, Params
+from envs.types import TaskError
 
 _ENTRY = "entry.json"
 _ABANDONED_AFTER_S = 3600.0
@@ -79,9 +80,13 @@ class GameCache:
 
     @contextmanager
     def building(self) -> Iterator[Path]:
-        """A folder of one's own on the cache's file system, gone afterwards."""
+        """A folder of one's own on the cache's file system, gone afterwards. Raises: TaskError: none can be made there."""
         folder = self._building / uuid.uuid4().hex
-        folder.mkdir(parents=True)
+        try:
+            folder.mkdir(parents=True)
+        except OSError as error:
+            where = f"games cannot be kept in {self._building.parent} ({error.strerror})"
+            raise TaskError(f"{where}: name another folder by env.cache_dir or TURNGRID_CACHE") from error
         try:
             yield folder
         finally:

@@ -31,7 +31,8 @@ def make(game_id: str, kwargs: Mapping[str, Any]) -> Any:
         with warnings.catch_warnings(action="ignore"):
             game = gymnasium.make(game_id, disable_env_checker=True, **kwargs)
     except Exception as error:  # a game's own constructor may raise anything
-        raise TaskError(f"env.id={game_id}: {' '.join(str(error).split())}") from error
+        reason = repr(error) if isinstance(error, KeyError) else str(error)  # whose text is the key alone
+        raise TaskError(f"env.id={game_id}: {' '.join(reason.split())}") from error
     full = game.spec.id if game.spec else game_id
     if full != game_id.rpartition(":")[2]:  # a bare name stands for its newest version, which changes with gymnasium
         raise TaskError(f"env.id={game_id} does not say which version; did you mean {full}?")

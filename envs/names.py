@@ -7,8 +7,9 @@ from collections.abc import Iterable
 
 
 def nearest(name: object, choices: Iterable[str], cutoff: float = 0.0) -> str:
-    """The choice most like ``name``; "" where none is as like it as ``cutoff`` (0: any will do, 1: the same)."""
-    return next(iter(difflib.get_close_matches(str(name), list(choices), n=1, cutoff=cutoff)), "")
+    """The choice most like ``name``, in whatever case; "" where none is as like it as ``cutoff`` (0: any will do, 1: the same)."""
+    written = {choice.lower(): choice for choice in choices}
+    return next((written[near] for near in difflib.get_close_matches(str(name).lower(), written, 1, cutoff)), "")
 
 
 def meant(name: object, choices: Iterable[str], prefix: str = "", cutoff: float = 0.5) -> str:

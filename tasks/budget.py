@@ -129,6 +129,9 @@ def _rollouts(budget: DictConfig, affordable: int, prompts: int, samples: int) -
     """Whole steps only: the first one that would overspend is not begun."""
     steps = affordable // (prompts * samples)
     if steps == 0:
-        raise BudgetError(f"the units buy {affordable} episodes, fewer than one step of {prompts} x {samples}")
+        raise BudgetError(
+            f"budget.units leave {affordable} episodes to RL, fewer than one step has: data.train_batch_size x "
+            f"actor_rollout_ref.rollout.n = {prompts} x {samples}; raise the one or lower the others"
+        )
     steps = min(steps, int(budget.rl_steps)) if budget.rl_steps else steps
     return steps * prompts, steps, steps * prompts * samples

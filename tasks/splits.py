@@ -27,6 +27,7 @@ SHORT_OF = {
     "train": "lower the task's weight in env.tasks, budget.units or budget.rl_steps",  # of a mixture
 }
 NONE_LEFT = "other splits come first: lower eval.games, or choose another task"
+NO_DEMONSTRATION = "choose budget=rl_only, which asks for none, or another task"
 
 
 def prepare_tasks(config: DictConfig, allocation: Allocation, folder: Path, avoid: Iterable[str] = ()) -> Allocation:
@@ -113,7 +114,8 @@ def what_to_set() -> Iterator[None]:
     try:
         yield
     except TooFewGames as error:
-        advice = SHORT_OF[error.split] if error.found else NONE_LEFT
+        none = NO_DEMONSTRATION if error.split == "demonstrations" else NONE_LEFT
+        advice = SHORT_OF[error.split] if error.found else none
         raise TaskError(f"{error}; {advice.format(found=error.found)}") from error
 
 

@@ -11,6 +11,7 @@ from typing import NoReturn
 from hydra._internal.utils import get_args_parser
 
 from config.errors import ConfigError
+from config.overrides import top_names
 from envs.names import nearest
 
 ALONE = ("run", "multirun", "cfg", "info", "shell_completion")  # Hydra does one of these
@@ -60,5 +61,7 @@ def _meant(message: str, flags: Sequence[str]) -> str:
         settings = "; settings stand together, all before the flags or all after them"
         return message.removeprefix("argument ") + (settings if message.startswith("unrecognized") else "")
     word = unknown[1].partition("=")[0]
+    if (setting := word.lstrip("-").replace("-", "_")).partition(".")[0] in top_names():
+        return f"unknown flag {word}; settings have no dashes: {setting}=VALUE"
     near = nearest(word, flags, cutoff=0.5)
     return f"unknown flag {word}; {f'did you mean {near}?' if near else '--help lists them; settings are KEY=VALUE'}"

@@ -67,7 +67,7 @@ def _teacher(config: DictConfig) -> Iterator[str]:
     try:
         teacher = resolve_model(str(path), cache_root())
     except ModelError as error:
-        yield str(error).replace("model.path=", "algo.teacher=", 1)
+        yield str(error).replace("model.path=", "algo.teacher=")
         return
     if _other_tokens(teacher, str(config.model.path)):
         yield f"algo.teacher={path} has other tokens than model.path={config.model.path}, and judges each token"

@@ -31,6 +31,8 @@ def no_such_gpu(config: DictConfig) -> str | None:
         gpus.parse(config.estimate_gpu or "H100")
     except gpus.GpuError as error:
         return str(error)
+    if config.estimate_gpu and config.trainer.device == "cpu":
+        return f"estimate_gpu={config.estimate_gpu} counts on GPUs and cluster={config.cluster.name} has none: choose cluster=gpu1 or gpu8"
     return None
 
 

@@ -15,7 +15,10 @@ PASS_KEYS = (  # tokens of a forward pass where verl fills it by tokens
     "critic.ppo_infer_max_token_len_per_gpu",
 )
 
+TURN_REWARD = "reward= says what a turn earns, and turn_reward.name=module:Name takes a class of yours"
 NOT_READ = {  # keys of verl's that a run sets itself
+    "custom_reward_function.path": TURN_REWARD,
+    "reward.custom_reward_function.path": TURN_REWARD,
     "trainer.total_epochs": "budget.rl_steps says how many steps RL has",
     "trainer.total_training_steps": "budget.rl_steps says how many steps RL has",
     "data.train_files": "env= and env.task= say which games are trained on",

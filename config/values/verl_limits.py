@@ -184,6 +184,7 @@ LIMITS: dict[str, Limit] = {
     "trainer.save_freq": COUNT,  # evaluation plays what was saved; after the last step there is always one
     "trainer.test_freq": whole(0, 10**9, -1),
     "trainer.total_epochs": COUNT,
+    "trainer.val_only": Only(False, "python -m experiments.evaluate evaluates without training"),
     "trainer.total_training_steps": optional(COUNT),
     "trainer.critic_warmup": STEPS,
     "trainer.log_val_generations": STEPS,

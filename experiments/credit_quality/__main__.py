@@ -30,9 +30,10 @@ from typing import TYPE_CHECKING
 from omegaconf import DictConfig
 
 from config.base import CONF
+from envs.names import meant
 from envs.whole import write_whole
 from experiments.evaluate import composed
-from experiments.evaluation.policies import PolicyRef, policies
+from experiments.evaluation.policies import PolicyError, PolicyRef, policies
 from records.process.exit_codes import Refusal, command, own_words, say
 
 if TYPE_CHECKING:
@@ -101,10 +102,14 @@ def asked(words: Sequence[str], overrides: list[str]) -> tuple[PolicyRef, list[s
         raise Refusal(
             f"one policy, not {len(words)}: name a run folder, a model folder, a name of model=, expert or random"
         )
-    if (CONF / "model" / f"{words[0]}.yaml").exists():
+    models = sorted(file.stem for file in (CONF / "model").glob("*.yaml"))
+    if words[0] in models:
         words, overrides = ["base"], [*overrides, f"model={words[0]}"]
     config = composed(words, overrides)
-    return policies(words, None, config)[0], overrides, config
+    try:
+        return policies(words, None, config)[0], overrides, config
+    except PolicyError as error:
+        raise Refusal(f"{error}{meant(words[0], models)}") from error
 
 
 def _listed(methods: str) -> list[str]:

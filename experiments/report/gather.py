@@ -82,7 +82,7 @@ def _runs_in(path: Path) -> list[Path]:
         ReportError: neither.
     """
     if not path.is_dir():
-        there = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
+        there = [entry.name for entry in path.parent.iterdir() if entry.is_dir()] if path.parent.is_dir() else []
         raise ReportError(f"{path} does not exist{meant(path.name, there)}")
     if _is_run(path):
         return [path]

@@ -20,7 +20,7 @@ LABELS = {"base": "base", "sft": "SFT", "rl": "RL"}
 
 
 def learning_curve(result: RunResult, metrics: Sequence[Mapping[str, Any]], path: Path) -> Path:
-    """Draw success while training and, beside it, each stage on the test panel with its 95 % interval.
+    """Draw success while training and, beside it, each stage on the test games with its 95 % interval.
 
     Args:
         result: the finished run.

@@ -54,7 +54,7 @@ was seen. {minutes:.0f} core-minutes.
 makes tokenizer, weights and this page.
 
 ## How often it wins
-Validation games of `one_type`, 24 turns, one play a game, {games} games, Wilson 95 %:
+Validation games of `one_type`, 24 turns, one sample a game, {games} games, Wilson 95 %:
 
 | temperature | success, % |
 |---|---|

@@ -41,7 +41,7 @@ observations; in every epoch each thing of an episode is renamed throughout with
 makes games, tokenizer, weights and this page from nothing.
 
 ## How often it wins
-Validation games of `{recipe.task}` (not the test panel), 12 turns, one sample a game, {games} games, Wilson 95 %:
+Validation games of `{recipe.task}` (not test games), 12 turns, one sample a game, {games} games, Wilson 95 %:
 
 | temperature | success, % |
 |---|---|

@@ -1,4 +1,4 @@
-"""How often a policy wins validation games (never the test panel), through the same code as a run's evaluation."""
+"""How often a policy wins validation games (never test games), through the same code as a run's evaluation."""
 
 from __future__ import annotations
 

@@ -18,6 +18,7 @@ from records.resume import RlFolder
 
 ASSET = "asset://"
 PACKAGED = "packaged://"
+CONVERTED = ("smollm2_135m",)  # modules of experiments/ that convert one
 RUN = "run://"
 PRETRAINING = "pretraining_games.json"
 
@@ -51,8 +52,14 @@ def check_model(path: str) -> None:
     if path.startswith(ASSET) and not _asset(path).is_dir():
         names = [entry.name for entry in Path(str(files("assets"))).iterdir() if (entry / "config.json").exists()]
         raise ModelError(f"model.path={path}: there is no such asset; there are: {', '.join(sorted(names))}")
+    if path.startswith(PACKAGED) and path.removeprefix(PACKAGED) not in CONVERTED:
+        raise ModelError(f"model.path={path}: there is no such model; there is: {', '.join(CONVERTED)}")
     if folder := local_folder(path):
         checkpoint(folder)
+    elif path.isidentifier() and _asset(path).is_dir():
+        raise ModelError(
+            f"model.path={path} would be a name of the Hugging Face hub; did you mean model.path={ASSET}{path}?"
+        )
 
 
 def local_folder(path: str) -> Path | None:

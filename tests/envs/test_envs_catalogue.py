@@ -212,3 +212,10 @@ def test_where_the_cache_is(monkeypatch, tmp_path):
     monkeypatch.delenv("TURNGRID_CACHE")
     monkeypatch.setenv("HOME", str(tmp_path))
     assert cache_root() == tmp_path / ".cache" / "turngrid"
+
+
+def test_a_cache_that_cannot_be_written_to_is_named(tmp_path):
+    (tmp_path / "file").touch()
+    catalogue = Catalogue(registry.make_environment("textworld"), tmp_path / "file")
+    with pytest.raises(TaskError, match=f"^games cannot be kept in {tmp_path}/file .*TURNGRID_CACHE$"):
+        catalogue.tasks("w2-o3-q4", "test", 1, progress=False)

@@ -117,7 +117,7 @@ def test_a_share_in_per_cent_is_exact(percent: int) -> None:
 
 
 def test_a_step_that_cannot_be_paid_is_refused() -> None:
-    with pytest.raises(BudgetError, match="127 episodes, fewer than one step of 16 x 8"):
+    with pytest.raises(BudgetError, match="127 episodes to RL, fewer than one step has: .* = 16 x 8"):
         allocate_budget(budget(0.0, units=127, count="rollouts"))
     assert allocate_budget(budget(0.0, units=128, count="rollouts")).steps == 1
 

@@ -49,6 +49,13 @@ TYPOS = {
     "+recipe=nothing_of_that_name": ["unknown option recipe=nothing_of_that_name"],
     "turn_reward=dense": ["reward=dense?"],
     "rewrd=dense": ["reward?"],
+    "algo=GRPO": ["algo=grpo?"],
+    "env.id=Taxi-v4": ["env.id is a setting of env=gym and env=textarena alone: choose one"],
+    "turn_reward.url=x": ["turn_reward.url is a setting of reward=judge alone: choose it"],
+    "algo.lam=1": ["unknown key algo.lam; did you mean algorithm.lam?"],
+    "model.path=tiny": ["did you mean model.path=asset://tiny?"],
+    "model.path=packaged://smollm2": ["there is: smollm2_135m"],
+    "fresh": ["fresh has no value; did you mean fresh=true?"],
     "env.tsk=w2-o3-q4": ["env.task?"],
     "env.task=w2-o3-4": ["w2-o3-q4?"],
     "env.task=w4o6q8": ["w4-o6-q8?"],
@@ -100,6 +107,8 @@ def test_a_typo_in_a_multirun_starts_nothing(capfd: pytest.CaptureFixture[str]) 
 FLAGS = {
     "--halp": "turngrid: unknown flag --halp; did you mean --help?",
     "--multi-run": "turngrid: unknown flag --multi-run; did you mean --multirun?",
+    "--dry-run": "turngrid: unknown flag --dry-run; settings have no dashes: dry_run=VALUE",
+    "--env.task=w2-o3-q4": "turngrid: unknown flag --env.task; settings have no dashes: env.task=VALUE",
     "--xyz=3": "turngrid: unknown flag --xyz; --help lists them; settings are KEY=VALUE",
     "--cfg": "turngrid: --cfg/-c: expected one argument",
 }
@@ -127,6 +136,16 @@ def test_a_sweep_starts_nothing_where_a_word_of_its_own_is_wrong(
         assert answer in line
     assert main(["-m", "sweep=table10_algorithms", "dry_run=yes", f"output_dir={tmp_path}"]) == 0
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_only_sizes_for_gpus_ask_for_is_refused_as_elsewhere(capfd: pytest.CaptureFixture[str]) -> None:
+    gpu = ["cluster=gpu1", "model=qwen2.5_7b"]
+    for words, answer in {
+        ("model.path=/nowhere/at/all",): "turngrid: model.path=/nowhere/at/all does not exist",
+        ("model.lora_rank=8", "model.lora_target_modules=[norm]"): "turngrid: model.lora_target_modules has norm, and ",
+    }.items():
+        assert main([*gpu, *words]) == 2
+        assert capfd.readouterr().err.splitlines()[-1].startswith(answer)
 
 
 def test_our_config_cannot_be_swapped_away(capfd: pytest.CaptureFixture[str]) -> None:
