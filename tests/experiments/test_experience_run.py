@@ -45,7 +45,13 @@ def test_it_takes_as_many_updates_as_imitation_and_is_charged(run: Path) -> None
 
 def test_a_teacher_is_another_model_from_the_first_step_on(run: Path, tmp_path: Path) -> None:
     """The model that was fine-tuned above teaches the one that it began with; a reference policy would be 0 apart at first."""
-    words = ("algo=distill", f"algo.teacher={run}", "rollout_form=tcod", "rollout_form.tcod.every=1", "budget.sft_share=0")
+    words = (
+        "algo=distill",
+        f"algo.teacher={run}",
+        "rollout_form=tcod",
+        "rollout_form.tcod.every=1",
+        "budget.sft_share=0",
+    )
     taught = small.finish(tmp_path, *words, "reward=dense", timeout_s=SECONDS)
     steps = small.lines(taught / "rl" / "metrics.jsonl")
     assert len(steps) == 3 and all(abs(step["reward/kl_penalty"]) > 1e-4 for step in steps)
