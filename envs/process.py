@@ -129,9 +129,12 @@ class WorkerProcess:
             line = await self._reader.readline()
         if not line:
             raise ConnectionError("it closed its side")
+        reply = msgspec.json.decode(
+            line
+        )  # half a line, where it was killed while it wrote: who asked is still to be told
         self._waiting.popleft()
         if not head.reply.done():  # the asker may have been cancelled meanwhile
-            head.reply.set_result(msgspec.json.decode(line))
+            head.reply.set_result(reply)
 
     def _lose(self, reason: str, *, hung: bool) -> None:
         self._lost = reason
