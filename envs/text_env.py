@@ -119,10 +119,9 @@ class TextEnv(abc.ABC):
         if not math.isfinite(raw.score):
             raise EnvError(f"{type(self).__name__} gave the score {raw.score}, which is no finite number")
         delta, self._score = float(raw.score) - self._score, float(raw.score)
-        won, lost, over, cut, valid = map(
-            bool, (raw.won, raw.lost, raw.terminated, raw.truncated, raw.valid)
-        )  # or numpy's
-        over = over or won or lost
+        flags = raw.won, raw.lost, raw.terminated, raw.truncated, raw.valid
+        won, lost, ended, cut, valid = map(bool, flags)  # games of other packages have numpy's
+        over = won or lost or ended
         self._playing = not (over or cut)
         return StepResult(_printable(raw.observation), delta, won, lost and not won, over, cut, valid, raw.info)
 

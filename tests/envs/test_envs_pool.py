@@ -9,6 +9,7 @@ import sys
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from envs import registry
@@ -320,6 +321,18 @@ def test_no_worker_outlives_its_pool(counting):
     pids = asyncio.run(main())
     assert len(pids) == 2
     assert not any(alive(pid) for pid in pids)
+
+
+def test_no_worker_outlives_a_start_that_is_cancelled(fragile):
+    before = set(psutil.Process().children())
+
+    async def main():
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.05), EnvPool("fragile", 2, 60.0):
+                pass
+
+    asyncio.run(main())
+    assert not set(psutil.Process().children()) - before
 
 
 @pytest.mark.parametrize("action", ["add", "sleep"])
