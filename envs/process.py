@@ -74,8 +74,11 @@ class WorkerProcess:
         try:
             hello = {"environment": environment_spec, "options": options or {}, "settings": settings or {}}
             await worker.request(hello, START_DEADLINE_S)
-        except WorkerLost as lost:
-            raise EnvError(f"no worker for {environment_spec}: {lost}") from lost
+        except BaseException as error:  # cancelled, too: nobody else knows of the process
+            await worker.close()
+            if isinstance(error, WorkerLost):
+                raise EnvError(f"no worker for {environment_spec}: {error}") from error
+            raise
         return worker
 
     @property
@@ -129,9 +132,10 @@ class WorkerProcess:
             line = await self._reader.readline()
         if not line:
             raise ConnectionError("it closed its side")
+        reply = msgspec.json.decode(line)  # half a line, of one that was killed, fails while its asker still waits
         self._waiting.popleft()
         if not head.reply.done():  # the asker may have been cancelled meanwhile
-            head.reply.set_result(msgspec.json.decode(line))
+            head.reply.set_result(reply)
 
     def _lose(self, reason: str, *, hung: bool) -> None:
         self._lost = reason

@@ -118,11 +118,12 @@ class TextEnv(abc.ABC):
     def _outcome(self, raw: RawStep) -> StepResult:
         if not math.isfinite(raw.score):
             raise EnvError(f"{type(self).__name__} gave the score {raw.score}, which is no finite number")
-        delta, self._score = raw.score - self._score, raw.score
-        over = raw.won or raw.lost or raw.terminated
-        self._playing = not (over or raw.truncated)
-        seen = _printable(raw.observation)
-        return StepResult(seen, delta, raw.won, raw.lost and not raw.won, over, raw.truncated, raw.valid, raw.info)
+        delta, self._score = float(raw.score) - self._score, float(raw.score)
+        flags = raw.won, raw.lost, raw.terminated, raw.truncated, raw.valid
+        won, lost, ended, cut, valid = map(bool, flags)  # games of other packages have numpy's
+        over = won or lost or ended
+        self._playing = not (over or cut)
+        return StepResult(_printable(raw.observation), delta, won, lost and not won, over, cut, valid, raw.info)
 
     def clean(self, action: str) -> str:
         """The command that the environment will see; an environment narrows this to its own grammar."""

@@ -86,25 +86,26 @@ def _result(result: Any) -> Message:
     return {**vars(result), "observation": _observation(result.observation)}
 
 
-def answer(sessions: Sessions, request: Message) -> Message:
-    """One reply; an exception becomes its text, so that the process lives on."""
+def answer(sessions: Sessions, request: Message) -> bytes:
+    """One reply; an exception becomes its text, so that the process lives on. An environment's ``info`` may be no JSON."""
     try:
-        return {"ok": getattr(sessions, request["op"])(request)}
+        return msgspec.json.encode({"ok": getattr(sessions, request["op"])(request)})
     except EnvError as error:
-        return {"error": printable(str(error))}
+        words = str(error)
     except Exception as error:  # noqa: BLE001 - an environment may fail in any way; the owner decides
         traceback.print_exc()
-        return {"error": printable(f"{type(error).__name__}: {error}")}
+        words = f"{type(error).__name__}: {error}"
+    return msgspec.json.encode({"error": printable(words)})
 
 
 def serve(lines: BinaryIO, replies: BinaryIO) -> None:
-    def reply(message: Message) -> None:
-        replies.write(msgspec.json.encode(message) + b"\n")
+    def reply(line: bytes) -> None:
+        replies.write(line + b"\n")
         replies.flush()
 
     hello = msgspec.json.decode(lines.readline())
     sessions = Sessions(load_environment(hello["environment"], hello["settings"]), hello["options"])
-    reply({"ok": {}})
+    reply(msgspec.json.encode({"ok": {}}))
     sessions.warm_up()
     for line in lines:
         reply(answer(sessions, msgspec.json.decode(line)))

@@ -1,6 +1,7 @@
 """An environment small enough to be wrong in every way on command; real worker processes play it.
 
-Its games are text files with a number: ``add`` counts up to it and wins. Other commands hang, die, shout, fail or lose.
+Its games are text files with a number: ``add`` counts up to it and wins. Other commands hang, die, shout, fail or lose. Scores and
+wins are numpy's, as games of other packages have them.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ import os
 import sys
 import time
 from pathlib import Path
+
+import numpy as np
 
 from envs.environment import Environment, GameRecord, PromptStyle, Rejected
 from envs.text_env import RawStep, TextEnv
@@ -46,8 +49,10 @@ class FragileEnv(TextEnv):
         if command == "wait":
             time.sleep(0.2)
         self.count += command.startswith("add")
-        seen = Observation(text=f"{self.count} of {self.goal}", goal=self.task.goal)
-        return RawStep(seen, self.count, won=self.count >= self.goal, lost=command == "lose")
+        long, info = "!" * (2**22 * (command == "talk")), {"odd": object()} if command == "hide" else {}
+        seen = Observation(text=f"{self.count} of {self.goal}{long}", goal=self.task.goal)
+        score, won = np.float64(self.count), np.bool_(self.count >= self.goal)
+        return RawStep(seen, score, won=won, lost=command == "lose", info=info)
 
 
 class Fragile(Environment):

@@ -9,6 +9,7 @@ import sys
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from envs import registry
@@ -196,7 +197,27 @@ def test_an_action_that_brings_down_two_workers_is_not_tried_on_a_third(counting
     assert Path(counting[0].game_file + ".deaths").read_text() == "xx"
 
 
-@pytest.mark.parametrize(("action", "message"), [("fail", "the world failed"), ("crash", "ZeroDivisionError")])
+def test_half_an_answer_is_asked_for_again(counting):
+    """The worker was killed while it wrote: more than the socket holds, and nobody read."""
+
+    async def main():
+        async with EnvPool("fragile", 1, 20.0) as pool:
+            session = await pool.open()
+            await session.reset(counting[0], 0)
+            step = asyncio.create_task(session.step("talk"))
+            for _ in range(3):
+                await asyncio.sleep(0)  # until it is sent
+            time.sleep(0.5)  # noqa: ASYNC251 - this loop is what does not read
+            os.kill(pool.pids[0], signal.SIGKILL)
+            return await asyncio.wait_for(step, 20)
+
+    assert asyncio.run(main()).observation.text.startswith("0 of 3!")
+
+
+@pytest.mark.parametrize(
+    ("action", "message"),
+    [("fail", "the world failed"), ("crash", "ZeroDivisionError"), ("hide", "Encoding objects of type object")],
+)
 def test_an_environment_that_fails_leaves_the_worker_running(counting, action, message):
     async def main():
         async with EnvPool("fragile", 1, 5.0) as pool:
@@ -300,6 +321,18 @@ def test_no_worker_outlives_its_pool(counting):
     pids = asyncio.run(main())
     assert len(pids) == 2
     assert not any(alive(pid) for pid in pids)
+
+
+def test_no_worker_outlives_a_start_that_is_cancelled(fragile):
+    before = set(psutil.Process().children())
+
+    async def main():
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.05), EnvPool("fragile", 2, 60.0):
+                pass
+
+    asyncio.run(main())
+    assert not set(psutil.Process().children()) - before
 
 
 @pytest.mark.parametrize("action", ["add", "sleep"])
