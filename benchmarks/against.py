@@ -4,8 +4,8 @@
 
 The commit is checked out into a temporary folder and run by this environment's Python, so it needs the same
 dependencies. A round is one run of each, the order changing from round to round, after one of each that only makes
-their games. A figure is the median over the rounds. CPU seconds are those of all processes of a run; memory is the
-proportional set size (PSS) summed over them.
+their games. A figure is the median over the rounds. CPU seconds are those of all processes of a run, and of each kind
+of process in a later step; memory is the proportional set size (PSS) summed over all.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import argparse
 import itertools
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -41,6 +42,14 @@ NAMES = {
     "step_cpu": "  CPU of all processes",
     "peak": "peak memory (PSS)",
 }
+PARTS = {  # kinds of processes, by what their command lines say: Ray writes an actor's class there
+    "rollout server": "TransformersServer",
+    "agent loop": "AgentShell",
+    "environments": r"envs\.worker",
+    "transfer queue": "Queue|SimpleStorage",
+    "actor": "WorkerDict",
+}
+REST = "driver and Ray"
 
 
 @dataclass(frozen=True)
@@ -52,6 +61,13 @@ class Figures:
     step: float
     step_cpu: float
     peak: float
+    parts: dict[str, float]  # CPU of a later step by kind of process, a median for each: they need not sum to step_cpu
+
+
+def kind(process: psutil.Process) -> str:
+    """Raises psutil.Error for a process that has just ended."""
+    line = " ".join(process.cmdline())
+    return next((name for name, mark in PARTS.items() if re.search(mark, line)), REST)
 
 
 class Watched:
@@ -59,7 +75,7 @@ class Watched:
 
     def __init__(self, pid: int) -> None:
         self.root = psutil.Process(pid)
-        self.cpu: dict[tuple[int, float], float] = {}
+        self.cpu: dict[tuple[int, float], tuple[str, float]] = {}
         self.peak = 0.0
         self.samples = itertools.count()
 
@@ -69,12 +85,19 @@ class Watched:
         for process in members:
             try:
                 times = process.cpu_times()
-                self.cpu[process.pid, process.create_time()] = times.user + times.system
+                self.cpu[process.pid, process.create_time()] = kind(process), times.user + times.system
             except psutil.Error:
                 continue  # it has just ended
         if next(self.samples) % SAMPLES_A_PSS == 0:
             self.peak = max(self.peak, sum(map(pss, members)) / GIB)
-        return sum(self.cpu.values())
+        return sum(seconds for _, seconds in self.cpu.values())
+
+    def parts(self) -> dict[str, float]:
+        """CPU seconds of each kind of process at the last sample."""
+        seconds = dict.fromkeys([*PARTS, REST], 0.0)
+        for name, cpu in self.cpu.values():
+            seconds[name] += cpu
+        return seconds
 
 
 def lines(output: Path) -> int:
@@ -89,24 +112,44 @@ def variables(checkout: Path) -> dict[str, str]:
     return {"PYTHONPATH": str(checkout), **cache}
 
 
+@dataclass(frozen=True)
+class StepEnd:
+    """Seconds since the run's beginning, and CPU seconds so far of each kind of process."""
+
+    at: float
+    cpu: dict[str, float]
+
+
+def watch(process: subprocess.Popen[bytes], watched: Watched, output: Path) -> list[StepEnd]:
+    """A run's steps, until it ends."""
+    begin, ends = time.perf_counter(), []
+    while process.poll() is None:
+        watched.sample()
+        if lines(output) > len(ends):
+            ends.append(StepEnd(time.perf_counter() - begin, watched.parts()))
+        time.sleep(SAMPLE_SECONDS)
+    return ends
+
+
+def summary(ends: list[StepEnd], peak: float) -> Figures:
+    pairs = list(itertools.pairwise(ends))
+    step = median(after.at - before.at for before, after in pairs)
+    step_cpu = median(sum(after.cpu.values()) - sum(before.cpu.values()) for before, after in pairs)
+    parts = {name: median(after.cpu[name] - before.cpu[name] for before, after in pairs) for name in ends[0].cpu}
+    return Figures(ends[0].at, sum(ends[0].cpu.values()), step, step_cpu, peak, parts)
+
+
 def measured(checkout: Path, overrides: list[str]) -> Figures:
     """Raises SystemExit where the run fails."""
     with tempfile.TemporaryDirectory() as output:
         command = [sys.executable, "-m", "train", f"output_dir={output}", *SHORT, *overrides]
-        begin = time.perf_counter()
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
         process = subprocess.Popen(command, cwd=checkout, env=os.environ | variables(checkout), **quiet)
         watched = Watched(process.pid)
-        ends: list[tuple[float, float]] = []
-        while process.poll() is None:
-            cpu = watched.sample()
-            if lines(Path(output)) > len(ends):
-                ends.append((time.perf_counter() - begin, cpu))
-            time.sleep(SAMPLE_SECONDS)
+        ends = watch(process, watched, Path(output))
     if process.returncode or len(ends) < 2:
         sys.exit(f"the run in {checkout} ended with exit code {process.returncode} after {len(ends)} steps: {command}")
-    steps = [(after[0] - before[0], after[1] - before[1]) for before, after in itertools.pairwise(ends)]
-    return Figures(*ends[0], median(wall for wall, _ in steps), median(cpu for _, cpu in steps), watched.peak)
+    return summary(ends, watched.peak)
 
 
 @contextmanager
@@ -131,11 +174,18 @@ def compared(other: Path, rounds: int, overrides: list[str]) -> dict[str, list[F
     return {name: figures[1:] for name, figures in runs.items()}
 
 
+def row(name: str, unit: str, values: dict[str, list[float]]) -> str:
+    ours, theirs = median(values["this"]), median(values["other"])
+    return f"{name:30}{ours:8.2f} {unit:3}{theirs:6.2f} {unit:3}{ours / theirs:6.2f}"
+
+
 def table(runs: dict[str, list[Figures]]) -> str:
     rows = [f"{'':30}{'this':>10}{'other':>10}{'ratio':>8}"]
     for name, unit in UNITS.items():
-        ours, theirs = (median(getattr(one, name) for one in runs[side]) for side in ("this", "other"))
-        rows.append(f"{NAMES[name]:30}{ours:8.2f} {unit:3}{theirs:6.2f} {unit:3}{ours / theirs:6.2f}")
+        rows.append(row(NAMES[name], unit, {side: [getattr(one, name) for one in runs[side]] for side in runs}))
+    rows.append("CPU of a later step")
+    for name in (*PARTS, REST):
+        rows.append(row(f"  {name}", "s", {side: [one.parts[name] for one in runs[side]] for side in runs}))
     return "\n".join(rows)
 
 

@@ -42,11 +42,11 @@ PRECEDENCE = ("test", "test_paper", "validation", "demonstrations", "train", "pr
 
 
 class TooFewGames(TaskError):
-    """A split does not hold as many games as were asked for; ``found`` is how many it holds."""
+    """A split does not hold as many games as were asked for; ``found`` is how many it holds, ``more`` what gives it more."""
 
-    def __init__(self, message: str, split: str, found: int) -> None:
+    def __init__(self, message: str, split: str, found: int, more: str) -> None:
         super().__init__(message)
-        self.split, self.found = split, found
+        self.split, self.found, self.more = split, found, more
 
 
 @dataclass(frozen=True)
@@ -153,7 +153,8 @@ class Catalogue:
             walk.run()
         short = walk.hopeless or (count is not None and len(walk.accepted) < count)
         if short and not (at_most and walk.accepted):
-            raise TooFewGames(_unfillable(task, split, count, walk), split, len(walk.accepted))
+            message = _unfillable(task, split, count, walk)
+            raise TooFewGames(message, split, len(walk.accepted), self._environment.more_games)
         return Listing([self._ref(task, split, params, *game) for game in walk.accepted], walk.rejected)
 
     def _params(self, task: str, split: str, reward: str) -> Params:

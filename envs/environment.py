@@ -77,6 +77,11 @@ class Environment(abc.ABC):
         self.settings = self.Settings() if settings is None else settings
 
     @property
+    def more_games(self) -> str:
+        """What to do, in an error's words, where a split has too few games; empty: the environment has no key for it."""
+        return ""
+
+    @property
     def longest_step_s(self) -> float:
         """Seconds that one step may rightly take; ``env.step_deadline_s`` has to be more. 0: a step takes no time."""
         return 0.0

@@ -44,6 +44,10 @@ class Gym(Environment):
     lists_actions = True
 
     @property
+    def more_games(self) -> str:
+        return "env.distinct=false lets splits share a game" if self.settings.distinct else ""
+
+    @property
     def version(self) -> str:
         return f"gymnasium-{version('gymnasium')}-1"
 

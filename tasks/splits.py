@@ -10,6 +10,8 @@ from pathlib import Path
 
 from omegaconf import DictConfig
 
+from algorithms.chosen import Chosen, slots_of
+from algorithms.registry import FORM
 from envs.catalogue import PRECEDENCE, Catalogue, Listing, TooFewGames
 from envs.registry import make_environment
 from envs.types import TaskError, TaskRef
@@ -39,7 +41,8 @@ def prepare_tasks(config: DictConfig, allocation: Allocation, folder: Path, avoi
     pay, and its games are revisited anyway.
 
     Raises:
-        TaskError: another split cannot be filled; the message names the key to set.
+        TaskError: another split cannot be filled, or the rollout form takes expert plans and a training game has none;
+            the message names the key to set.
     """
     catalogue = Catalogue(make_environment(config.env.name, config.env), cache_dir(config))
     counts = {
@@ -52,6 +55,8 @@ def prepare_tasks(config: DictConfig, allocation: Allocation, folder: Path, avoi
     with what_to_set():
         weights = task_weights(config.env)
         listings = list_games(catalogue, weights, wanted, config.turn_reward.name, avoid, at_most=["train"])
+    if allocation.games:
+        _refuse_without_plan(config, listings["train"].tasks)
     for split, listing in listings.items():
         write_tasks(task_file(folder, split), listing.tasks)
     skipped = {split: Counter(reason for _, reason in listing.rejected) for split, listing in listings.items()}
@@ -104,6 +109,14 @@ def _split(
     return Listing([next(left[task]) for task in order], [skip for part in parts.values() for skip in part.rejected])
 
 
+def _refuse_without_plan(config: DictConfig, games: Iterable[TaskRef]) -> None:
+    forms = Chosen(slots_of(config, (FORM,))).of(FORM, 1)
+    form = next((name for name, form in forms.items() if form.needs_plan), None)
+    bare = next((game for game in games if not game.expert_plan), None)
+    if form and bare:
+        raise TaskError(f"{bare.key} has no expert plan, which rollout_form={form} takes: choose rollout_form=linear")
+
+
 @contextmanager
 def what_to_set() -> Iterator[None]:
     """Says of a split that cannot be filled which key asks for so much.
@@ -116,7 +129,8 @@ def what_to_set() -> Iterator[None]:
     except TooFewGames as error:
         none = NO_DEMONSTRATION if error.split == "demonstrations" else NONE_LEFT
         advice = SHORT_OF[error.split] if error.found else none
-        raise TaskError(f"{error}; {advice.format(found=error.found)}") from error
+        words = [str(error), advice.format(found=error.found), error.more]
+        raise TaskError("; ".join(filter(None, words))) from error
 
 
 def skipped_games(folder: Path) -> dict[str, dict[str, int]]:

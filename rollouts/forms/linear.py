@@ -21,7 +21,7 @@ class Linear:
     ``windows``: it goes with ``env.window_turns``. ``compares_turns``: turns of a group may be compared with each other by what
     they answered or by their number. ``whole``: it plays some episodes from the game's start without help, of which success is
     told. ``entropies``: it reads those of the sampled tokens. ``branches``: its episodes may begin with turns of others. ``numbered``:
-    turn t of a sample stands beside turn t of another.
+    turn t of a sample stands beside turn t of another. ``needs_plan``: it takes the expert plan of every game.
     """
 
     windows: ClassVar[bool] = True
@@ -30,6 +30,7 @@ class Linear:
     branches: ClassVar[bool] = False
     entropies: ClassVar[bool] = False
     numbered: ClassVar[bool] = True
+    needs_plan: ClassVar[bool] = False
 
     def specs(self, base: EpisodeSpec, n: int, rng: Random) -> list[EpisodeSpec]:
         """The first round of ``n`` samples of ``base.task`` in ``base.step``; ``base`` is a sample's spec but for its number.

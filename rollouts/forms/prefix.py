@@ -26,6 +26,7 @@ class Prefix(Linear):
     windows: ClassVar[bool] = False
     compares_turns: ClassVar[bool] = False
     whole: ClassVar[bool] = False
+    needs_plan: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.turns < 0:

@@ -33,6 +33,10 @@ class Retry(Linear):
         if self.guidance not in KINDS:
             raise ValueError(f"guidance={self.guidance} must be one of: {', '.join(KINDS)}")
 
+    @property
+    def needs_plan(self) -> bool:  # type: ignore[override]
+        return self.guidance != FEEDBACK
+
     def next(self, played: Sequence[Episode], base: EpisodeSpec, n: int, rng: Random) -> list[EpisodeSpec]:
         if len(played) > n or any(episode.won for episode in played):
             return []

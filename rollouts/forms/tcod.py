@@ -38,6 +38,10 @@ class Tcod(Linear):
 
     compares_turns = whole = windows  # all of them because nothing is replayed
 
+    @property
+    def needs_plan(self) -> bool:  # type: ignore[override]
+        return self.direction == B2F
+
     def specs(self, base: EpisodeSpec, n: int, rng: Random) -> list[EpisodeSpec]:
         risen = (base.step - 1) // self.every
         if self.direction == F2B:

@@ -70,8 +70,15 @@ def test_other_splits_say_what_to_set(cache: Path, tmp_path: Path) -> None:
     with pytest.raises(TaskError, match="5 demonstrations at most: lower budget.units or budget.sft_share"):
         prepare_tasks(shown, allocate_budget(shown), tmp_path)
     alone = composed(cache, POND, "eval.games=1")
-    with pytest.raises(TaskError, match="train has 0 games .*lower eval.games, or choose another task"):
+    with pytest.raises(TaskError, match="train has 0 games .*, or choose another task; env.distinct=false"):
         prepare_tasks(alone, allocate_budget(alone), tmp_path)
+
+
+@pytest.mark.parametrize("form", ["prefix", "tcod", "retry"])
+def test_a_form_that_takes_expert_plans_says_so_of_a_game_without_one(form: str, cache: Path, tmp_path: Path) -> None:
+    config = composed(cache, "+env.kwargs.is_slippery=true", "eval.games=1", f"rollout_form={form}")
+    with pytest.raises(TaskError, match=f"no expert plan, which rollout_form={form} takes: choose"):
+        prepare_tasks(config, allocate_budget(config), tmp_path)
 
 
 def test_the_plan_knows_too(cache: Path, tmp_path: Path) -> None:
