@@ -41,7 +41,7 @@ def prepare_tasks(config: DictConfig, allocation: Allocation, folder: Path, avoi
     pay, and its games are revisited anyway.
 
     Raises:
-        TaskError: another split cannot be filled, or the rollout form takes expert plans and a training game has none;
+        TaskError: another split cannot be filled, or the rollout form takes expert plans and no training game has one;
             the message names the key to set.
     """
     catalogue = Catalogue(make_environment(config.env.name, config.env), cache_dir(config))
@@ -56,7 +56,7 @@ def prepare_tasks(config: DictConfig, allocation: Allocation, folder: Path, avoi
         weights = task_weights(config.env)
         listings = list_games(catalogue, weights, wanted, config.turn_reward.name, avoid, at_most=["train"])
     if allocation.games:
-        _refuse_without_plan(config, listings["train"].tasks)
+        look_for_plans(config, listings["train"].tasks)
     for split, listing in listings.items():
         write_tasks(task_file(folder, split), listing.tasks)
     skipped = {split: Counter(reason for _, reason in listing.rejected) for split, listing in listings.items()}
@@ -109,12 +109,17 @@ def _split(
     return Listing([next(left[task]) for task in order], [skip for part in parts.values() for skip in part.rejected])
 
 
-def _refuse_without_plan(config: DictConfig, games: Iterable[TaskRef]) -> None:
+def look_for_plans(config: DictConfig, games: Sequence[TaskRef]) -> None:
+    """Where the rollout form takes expert plans. A group whose game has none is dropped, and the step goes on."""
     forms = Chosen(slots_of(config, (FORM,))).of(FORM, 1)
     form = next((name for name, form in forms.items() if form.needs_plan), None)
-    bare = next((game for game in games if not game.expert_plan), None)
-    if form and bare:
-        raise TaskError(f"{bare.key} has no expert plan, which rollout_form={form} takes: choose rollout_form=linear")
+    bare = sum(not game.expert_plan for game in games)
+    if not form or not bare:
+        return
+    found = f"{bare} of {len(games)} training games have no expert plan, which rollout_form={form} takes"
+    if bare == len(games):
+        raise TaskError(f"{found}: choose rollout_form=linear")
+    say(f"note: {found}: a group of such a game is dropped")
 
 
 @contextmanager

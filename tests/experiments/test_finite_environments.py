@@ -3,6 +3,7 @@ set."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from envs.types import TaskError
 from experiments.cost_estimate.needs import needs
 from tasks.budget import allocate_budget
 from tasks.evaluation_sets import prepare_evaluation_sets
-from tasks.splits import prepare_tasks, read_tasks, task_file
+from tasks.splits import look_for_plans, prepare_tasks, read_tasks, task_file
 
 POND = "env.kwargs={desc: [SFF,FHF,FFG]}"  # one start, so one game
 LAKE = ["env=gym", "env.kwargs={desc: [SSSS,SSSF,SSHG]}", "budget=rl_only"]  # nine starts
@@ -77,8 +78,21 @@ def test_other_splits_say_what_to_set(cache: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("form", ["prefix", "tcod", "retry"])
 def test_a_form_that_takes_expert_plans_says_so_of_a_game_without_one(form: str, cache: Path, tmp_path: Path) -> None:
     config = composed(cache, "+env.kwargs.is_slippery=true", "eval.games=1", f"rollout_form={form}")
-    with pytest.raises(TaskError, match=f"no expert plan, which rollout_form={form} takes: choose"):
+    with pytest.raises(
+        TaskError, match=f"400 of 400 training games have no expert plan, which rollout_form={form} takes: choose"
+    ):
         prepare_tasks(config, allocate_budget(config), tmp_path)
+
+
+def test_a_few_games_without_a_plan_are_told(cache: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    config = composed(cache, "eval.games=4", "rollout_form=retry")
+    prepare_tasks(config, allocate_budget(config), tmp_path)
+    first, *others = read_tasks(task_file(tmp_path, "train"))
+    look_for_plans(config, [replace(first, expert_plan=()), *others])
+    said = (
+        "1 of 5 training games have no expert plan, which rollout_form=retry takes: a group of such a game is dropped"
+    )
+    assert said in capfd.readouterr().err
 
 
 def test_the_plan_knows_too(cache: Path, tmp_path: Path) -> None:
