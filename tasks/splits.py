@@ -45,13 +45,7 @@ def prepare_tasks(config: DictConfig, allocation: Allocation, folder: Path, avoi
             the message names the key to set.
     """
     catalogue = Catalogue(make_environment(config.env.name, config.env), cache_dir(config))
-    counts = {
-        "demonstrations": allocation.demonstrations if config.demos.source == "expert" else 0,
-        "train": allocation.games,
-        "test": config.eval.games,
-        "validation": validation.games(config, allocation.steps),
-    }
-    wanted = {split: count for split, count in counts.items() if count}
+    wanted = games_wanted(config, allocation)
     with what_to_set():
         weights = task_weights(config.env)
         listings = list_games(catalogue, weights, wanted, config.turn_reward.name, avoid, at_most=["train"])
@@ -68,6 +62,17 @@ def prepare_tasks(config: DictConfig, allocation: Allocation, folder: Path, avoi
         f"note: {config.env.task} has {there} training games and the budget would pay {allocation.games}: they are revisited"
     )
     return with_games(allocation, config.budget, there)
+
+
+def games_wanted(config: DictConfig, allocation: Allocation) -> dict[str, int]:
+    """Split -> how many games the plan needs of it, where it needs any."""
+    counts = {
+        "demonstrations": allocation.demonstrations if config.demos.source == "expert" else 0,
+        "train": allocation.games,
+        "test": int(config.eval.games),
+        "validation": validation.games(config, allocation.steps),
+    }
+    return {split: count for split, count in counts.items() if count}
 
 
 def list_games(

@@ -7,15 +7,14 @@ from dataclasses import dataclass
 
 from omegaconf import DictConfig
 
-from envs.catalogue import Catalogue
+from envs.catalogue import Catalogue, TooFewGames
 from envs.environment import Environment
 from envs.registry import make_environment
-from envs.types import TaskError
 from tasks import validation
 from tasks.budget import Allocation, allocate_budget, with_games
 from tasks.evaluation_sets import env_node, own, reward_on, tested
 from tasks.mixture import shares, task_weights
-from tasks.splits import cache_dir
+from tasks.splits import cache_dir, games_wanted, what_to_set
 
 
 @dataclass(frozen=True)
@@ -47,8 +46,10 @@ class Needs:
 
 
 def needs(config: DictConfig) -> Needs:
-    """Raises: TaskError: a task's split has fewer games than are wanted."""
-    allocation, games = allocate_budget(config), tuple(_games(config, allocate_budget(config)))
+    """Raises: TaskError: a task's split has fewer games than are wanted; the message names the key to set."""
+    allocation = allocate_budget(config)
+    with what_to_set():
+        games = tuple(_games(config, allocation))
     allocation = with_games(allocation, config.budget, sum(part.wanted for part in games if part.split == "train"))
     models = 1 + bool(allocation.demonstrations) + bool(allocation.steps)
     evaluation_sets = len(tested(config)) * len(config.eval.temperatures)
@@ -58,10 +59,7 @@ def needs(config: DictConfig) -> Needs:
 
 def _games(config: DictConfig, allocation: Allocation) -> Iterator[Games]:
     environment, weights = make_environment(config.env.name, config.env), task_weights(config.env)
-    drawn = allocation.demonstrations if config.demos.source == "expert" else 0
-    counts = {"demonstrations": drawn, "train": allocation.games, "test": int(config.eval.games)}
-    counts["validation"] = validation.games(config, allocation.steps)
-    for split, count in counts.items():
+    for split, count in games_wanted(config, allocation).items():
         for task, share in shares(weights, count).items():
             if share:
                 yield _split(config, environment, task, split, share)
@@ -77,6 +75,7 @@ def _split(config: DictConfig, environment: Environment, task: str, split: str, 
     if 0 < most < wanted and split == "train" and not config.env.tasks:
         wanted = most  # they are revisited
     if most < wanted:
-        raise TaskError(f"{task}: split {split} has at most {most} games of the {wanted} asked for")
+        message = f"{task}: split {split} has at most {most} games of the {wanted} asked for"
+        raise TooFewGames(message, split, most, environment.more_games)
     tries = missing if not there else round(missing * (there + rejected) / there)
     return Games(split, task, wanted, there, tries)

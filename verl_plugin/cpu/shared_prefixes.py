@@ -92,22 +92,20 @@ def attention(
     ``layout`` it is "sdpa"."""
     if layout is None:
         return sdpa_attention_forward(module, query, key, value, attention_mask, **settings)
-    # As wide as any block of queries may need: each takes the part that begins with its row.
-    longest = int(layout.lengths.max())
-    settings["mask"] = query.new_full((QUERIES, longest + QUERIES), -torch.inf).triu_(longest + 1)
-    queries, seen = query.split(layout.sizes, dim=2), {}
+    mask, queries, seen = _mask(layout, query), query.split(layout.sizes, dim=2), {}
     for row, path in enumerate(layout.paths):
-        # The row's last: what it has in common with others comes first.
-        new = [part for part in path if part not in seen]
-        if new:
-            states = (
-                torch.cat([queries[part] for part in new], dim=2),
-                layout.of_row(row, key),
-                layout.of_row(row, value),
-            )
-            found = torch.cat([*_blocks(module, *states, **settings)], dim=1)
+        if new := [part for part in path if part not in seen]:  # the row's last: what others have too comes first
+            asked = torch.cat([queries[part] for part in new], dim=2)
+            keys, values = layout.of_row(row, key), layout.of_row(row, value)
+            found = torch.cat([*_blocks(module, asked, keys, values, mask, **settings)], dim=1)
             seen |= zip(new, found.split(layout.sizes_of(new), dim=1), strict=True)
     return torch.cat([seen[part] for part in range(len(layout.sizes))], dim=1), None
+
+
+def _mask(layout: Layout, like: Tensor) -> Tensor:
+    """As wide as any block of queries may need: each takes the part that begins with its row."""
+    longest = int(layout.lengths.max())
+    return like.new_full((QUERIES, longest + QUERIES), -torch.inf).triu_(longest + 1)
 
 
 def _blocks(
