@@ -82,7 +82,8 @@ def _reliability(found: Reliability) -> list[Chart]:
     ]
     if found.improvements:
         pairs = {f"{item.first} > {item.second}": item.interval for item in found.improvements}
-        label = "probability that a run of the first beats one of the second, %"
+        label = "probability that the first does better, %"
         svg = charts.whiskers("improvement", pairs, label, middle=50)
-        made.append(Chart("improvement", "Probability of improvement", svg, "50 %: no difference. A tie counts half."))
+        note = "That a run of the first beats one of the second; 50 %: no difference. A tie counts half."
+        made.append(Chart("improvement", "Probability of improvement", svg, note))
     return made
