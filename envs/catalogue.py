@@ -39,6 +39,7 @@ SPLITS: dict[str, Split] = {
 }
 # Who gives way when two splits of a run hold the same game: the later one.
 PRECEDENCE = ("test", "test_paper", "validation", "demonstrations", "train", "pretraining")
+REPEATED = "the same game as another seed's"
 
 
 class TooFewGames(TaskError):
@@ -154,7 +155,8 @@ class Catalogue:
         short = walk.hopeless or (count is not None and len(walk.accepted) < count)
         if short and not (at_most and walk.accepted):
             message = _unfillable(task, split, count, walk)
-            raise TooFewGames(message, split, len(walk.accepted), self._environment.more_games)
+            more = self._environment.more_games if REPEATED in dict(walk.rejected).values() else ""
+            raise TooFewGames(message, split, len(walk.accepted), more)
         return Listing([self._ref(task, split, params, *game) for game in walk.accepted], walk.rejected)
 
     def _params(self, task: str, split: str, reward: str) -> Params:
@@ -220,7 +222,7 @@ class _Walk:
         elif entry.record is None:
             self.rejected.append((seed, entry.rejected))
         elif entry.record.fingerprint in seen:
-            self.rejected.append((seed, "the same game as another seed's"))
+            self.rejected.append((seed, REPEATED))
         else:
             seen.add(entry.record.fingerprint)
             self.accepted.append((seed, entry))

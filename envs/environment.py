@@ -78,7 +78,7 @@ class Environment(abc.ABC):
 
     @property
     def more_games(self) -> str:
-        """What to do, in an error's words, where a split has too few games; empty: the environment has no key for it."""
+        """What to do, in an error's words, where a split has too few games since seeds give the same one; empty: nothing."""
         return ""
 
     @property
