@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import isfinite
+from typing import Any
 
 from omegaconf import DictConfig
 
@@ -62,8 +63,12 @@ def allocate_budget(config: DictConfig) -> Allocation:
 def samples_played(config: DictConfig) -> int:
     """Episodes of a prompt, at most: as many as are learned from, unless the rollout form plays more."""
     samples = int(config.actor_rollout_ref.rollout.n)
-    forms = Chosen(slots_of(config, (FORM,))).of(FORM, 1).values()
-    return max((form.episodes(samples) for form in forms), default=samples)
+    return max((form.episodes(samples) for form in rollout_forms(config).values()), default=samples)
+
+
+def rollout_forms(config: DictConfig) -> dict[str, Any]:
+    """The chosen one by name, with the numbers of its first step."""
+    return Chosen(slots_of(config, (FORM,))).of(FORM, 1)
 
 
 def with_games(allocation: Allocation, budget: DictConfig, games: int) -> Allocation:

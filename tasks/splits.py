@@ -10,15 +10,13 @@ from pathlib import Path
 
 from omegaconf import DictConfig
 
-from algorithms.chosen import Chosen, slots_of
-from algorithms.registry import FORM
 from envs.catalogue import PRECEDENCE, Catalogue, Listing, TooFewGames
 from envs.registry import make_environment
 from envs.types import TaskError, TaskRef
 from envs.whole import write_whole
 from records.process.exit_codes import say
 from tasks import validation
-from tasks.budget import Allocation, with_games
+from tasks.budget import Allocation, rollout_forms, with_games
 from tasks.mixture import shares, spread, task_weights
 
 SKIPPED = Path("tasks") / "skipped.json"
@@ -116,8 +114,7 @@ def _split(
 
 def look_for_plans(config: DictConfig, games: Sequence[TaskRef]) -> None:
     """Where the rollout form takes expert plans. A group whose game has none is dropped, and the step goes on."""
-    forms = Chosen(slots_of(config, (FORM,))).of(FORM, 1)
-    form = next((name for name, form in forms.items() if form.needs_plan), None)
+    form = next((name for name, form in rollout_forms(config).items() if form.needs_plan), None)
     bare = sum(not game.expert_plan for game in games)
     if not form or not bare:
         return
