@@ -22,6 +22,7 @@ from pathlib import Path
 from random import Random
 from statistics import mean, median
 from typing import Any, ClassVar
+from unittest.mock import patch
 
 import benchmarks.ray_on_cpu  # noqa: F401 - before all that read it
 
@@ -44,7 +45,6 @@ from records.resume import RlFolder
 from tasks.budget import allocate_budget
 from tasks.splits import prepare_tasks
 from verl_plugin import rl
-from verl_plugin.replaced import replaced
 from verl_plugin.training import trainer, zero_advantages
 
 NO_LEARNING = 1e-12  # x Adam's step of about 1: nothing in float32
@@ -141,7 +141,7 @@ def measured(choices: Sequence[str], count: int, more: Sequence[str], folder: Pa
     file = RlFolder(folder).config
     file.parent.mkdir(parents=True)
     OmegaConf.save(InTurns.configs[choices[0]], file)
-    with replaced(trainer, "TurngridTrainer", InTurns):
+    with patch.object(trainer, "TurngridTrainer", InTurns):
         rl.main(file)
     spent = iter(InTurns.spent[1:])
     taken = [[(name, next(spent)) for name in one] for one in dealt]

@@ -15,7 +15,6 @@ from textwrap import wrap
 from typing import Any
 
 from verl_plugin.changes import AFTER_IMPORT, OVERRIDDEN, REPLACED, Change
-from verl_plugin.cpu import quick_start
 
 DOCS = Path(__file__).parent
 ROOT = DOCS.parent
@@ -97,13 +96,6 @@ layer's weights (`verl_plugin/servers/vllm_cpu.py`).
 """
 
 
-STARTS = """## Only to start sooner on CPUs
-
-`verl_plugin/cpu/start/`, which can be deleted, has Ray's workers begin as copies of the run's driver, which has
-imported what they need, and changes {names}.
-"""
-
-
 def section(title: str, changes: Iterable[Change]) -> str:
     """A list for each module of verl: what is changed, and why."""
     return f"## {title}\n\n" + "".join(
@@ -153,7 +145,6 @@ def page() -> str:
         + section("In every process, right after verl imports the module", AFTER_IMPORT)
         + section("By assignment, in the process that needs it", REPLACED)
         + overridden(OVERRIDDEN)
-        + STARTS.format(names=", ".join(f"`{change.module}.{name(change)}`" for change in quick_start.changes()))
     ).rstrip() + "\n"
 
 

@@ -58,11 +58,8 @@ class TextWorldCustom(TextWorldGames):
 def _generate(opts: Any) -> Any:
     from textworld.generator import QuestGenerationError, make_game
 
-    from envs.tw_generator import quick_generator
-
     try:
-        with quick_generator():
-            return make_game(opts)
+        return make_game(opts)
     except QuestGenerationError as error:
         raise Rejected("no quest of this length") from error
 

@@ -13,12 +13,11 @@ from unittest import mock
 
 import textworld
 from textworld.generator.data import KnowledgeBase
-from textworld.generator.inform7 import CouldNotCompileGameError, generate_inform7_source
+from textworld.generator.inform7 import CouldNotCompileGameError, compile_inform7_game, generate_inform7_source
 from textworld.logic import GameLogic
 
 from envs.environment import GameRecord, Rejected
 from envs.tw_env import TextWorldEnv
-from envs.tw_inform import compile_story
 from envs.tw_story import game_sha256
 from envs.tw_text import goal_text
 from envs.types import TaskRef
@@ -77,9 +76,11 @@ def finish(game: Any, folder: Path) -> GameRecord:
 
 def _compile(game: Any, file: Path) -> None:
     try:
-        compile_story(generate_inform7_source(game), file)
+        compile_inform7_game(generate_inform7_source(game), str(file))
     except CouldNotCompileGameError as error:
         raise Rejected("does not compile") from error
+    finally:
+        file.with_suffix(".ni").unlink(missing_ok=True)  # the source, which TextWorld leaves beside the story
 
 
 def _write_data(game: Any, file: Path) -> None:

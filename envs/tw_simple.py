@@ -43,9 +43,8 @@ class TwSimple(TextWorldGames):
         from textworld.challenges import CHALLENGES
 
         from envs import tw_making
-        from envs.tw_generator import quick_generator
 
         opts = tw_making.options(seed)
-        with tw_making.shared_knowledge(), quick_generator():
+        with tw_making.shared_knowledge():
             game = CHALLENGES[TASK][1](settings=dict(params), options=opts)
         return tw_making.finish(game, folder)

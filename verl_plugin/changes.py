@@ -3,7 +3,7 @@
 A name is written with the parameters of verl's own ("..." for those that we do not touch), so that a test can tell which entry
 a new version of verl breaks. What
 verl offers for others to fill in (its registries' decorators, abstract methods, class names in its config) is no change of
-verl and stands nowhere here. ``verl_plugin/cpu/start/changes.py`` has a table of its own.
+verl and stands nowhere here.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""Carries out ``changes.AFTER_IMPORT``, and on CPUs ``quick_start.changes()``: right after verl imports a module that they
-name, in every process of verl's.
+"""Applies ``changes.AFTER_IMPORT`` in every process of verl, right after it imports a module that the table names.
 
 Doing it then, and not when this package is imported, keeps ``import verl`` light: its engines alone take two seconds.
 """
@@ -7,7 +6,6 @@ Doing it then, and not when this package is imported, keeps ``import verl`` ligh
 from __future__ import annotations
 
 import importlib
-import os
 import sys
 from collections import defaultdict
 from collections.abc import Sequence
@@ -18,13 +16,11 @@ from importlib.util import find_spec
 from types import ModuleType
 
 from verl_plugin.changes import AFTER_IMPORT, Around, Change, Instead
-from verl_plugin.cpu import quick_start
 
 
 def _by_module() -> dict[str, list[Change]]:
     found: dict[str, list[Change]] = defaultdict(list)
-    quick = quick_start.changes() if os.environ.get("VERL_PLATFORM") == "cpu" else ()
-    for change in (*AFTER_IMPORT, *quick):
+    for change in AFTER_IMPORT:
         found[change.module].append(change)
     return dict(found)
 

@@ -2,18 +2,17 @@
 
     python -P -m verl_plugin.rl [CONFIG.yaml]
 
-What takes long to start is started first. Without an argument, on a CPU, it imports, and then reads the argument from its standard
-input.
+Without an argument it imports what it needs and then reads the argument from its standard input.
 """
 
 from __future__ import annotations
 
+import importlib
 import sys
 from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
 
-from verl_plugin.cpu import quick_start
 from verl_plugin.servers import vllm_cpu
 from verl_plugin.training import start_watchdog
 
@@ -22,21 +21,17 @@ def main(config_file: Path) -> None:
     config = OmegaConf.load(config_file)
     assert isinstance(config, DictConfig)
     vllm_cpu.settle(config)
-    with start_watchdog.begin(config.cluster.start_deadline_s):
-        if quick_start.has_template(config):
-            quick_start.leave_template()
-    quick_start.begin(config)  # before verl's imports, where no template has made them
-    from verl_plugin.training.task import train
-
-    train(config)
+    start_watchdog.begin(config.cluster.start_deadline_s)
+    importlib.import_module("verl_plugin.cpu.early_start").start(config)  # its processes import while this one does
+    importlib.import_module("verl_plugin.training.task").train(config)
 
 
-def told() -> str:
-    """The argument, once it is known."""
-    quick_start.leave_template()
+def argument_from_stdin() -> str:
+    """Import what training needs, then wait for the argument."""
+    importlib.import_module("verl_plugin.training.task")
     line = sys.stdin.readline().rstrip("\n")
     return line or sys.exit("no config file was named")
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1] if len(sys.argv) > 1 else told()))
+    main(Path(sys.argv[1] if len(sys.argv) > 1 else argument_from_stdin()))

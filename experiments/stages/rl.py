@@ -22,15 +22,13 @@ from records.tracking.stage_run import StageRun
 from tasks.budget import Allocation
 from tasks.splits import task_file
 from tasks.validation import validates
-from verl_plugin.cpu import quick_start
 
 PROCESS = "verl_plugin.rl"
 
 
 def ahead(config: DictConfig, folder: Path) -> AbstractContextManager[subprocess.Popen[bytes] | None]:
-    """While SFT trains on one core, RL's process imports on another; where the SFT model is there already, or there is a GPU, which
-    SFT has for itself, nothing."""
-    if (folder / "sft" / "model").exists() or not quick_start.has_template(config):
+    """Start RL's process on CPUs, so that it imports while SFT trains; do nothing if SFT is done."""
+    if (folder / "sft" / "model").exists() or config.trainer.device != "cpu":
         return nullcontext()
     return ahead_of_stage(config, folder, "rl", PROCESS)
 

@@ -20,10 +20,6 @@ VLLM_ON_CPU = {
     "VLLM_LOGGING_LEVEL": "WARNING",
 }
 
-# What one forward pass frees glibc gives back to the system, and the next one faults it in again: a tenth of a second a step of the
-# rollout server. Setting either value ends glibc's own adaptation; the second is where that ends.
-KEEP_FREED = {"MALLOC_TRIM_THRESHOLD_": str(64 * 2**20), "MALLOC_MMAP_THRESHOLD_": str(32 * 2**20)}
-
 
 def run_stage(
     config: DictConfig,
@@ -68,7 +64,6 @@ def stage_variables(config: DictConfig, folder: Path) -> dict[str, str]:
             "OMP_NUM_THREADS": "1",
             "OMP_WAIT_POLICY": "PASSIVE",  # idle threads sleep: spinning ones would starve whoever shares the core
             "TURNGRID_TRAINER_THREADS": str(OmegaConf.select(config, "cluster.trainer_threads", default=1)),
-            **KEEP_FREED,
         }
         variables |= VLLM_ON_CPU if OmegaConf.select(config, "actor_rollout_ref.rollout.name") == "vllm" else {}
     if "RAY_ADDRESS" not in os.environ:

@@ -5,10 +5,8 @@ from __future__ import annotations
 
 import os
 import shlex
-import subprocess
 import sys
 from collections.abc import Iterator
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -39,7 +37,6 @@ def one_process() -> Iterator[None]:
 
 
 _running: list[pytest.Item | None] = [None, None]  # a test, and the one after it
-_left_running: list[subprocess.Popen[str]] = []  # Ray's template
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -62,37 +59,19 @@ def _has(item: pytest.Item, name: str) -> bool:
 def ray_session() -> Iterator[None]:
     import ray  # not for the files that need none
 
-    if not _left_running:
-        _left_running.append(_template())
-        _start_ray(_left_running[0])
+    if not ray.is_initialized():
+        _start_ray()
     yield
     if not _handed_on("ray_session"):
         ray.shutdown()
-        _left_running.pop().communicate()
 
 
-def _template() -> subprocess.Popen[str]:
-    """Imports once what these tests' processes need; it ends when its input does."""
-    code = "import os, sys; from verl_plugin.cpu import quick_start as q; q.part('template').leave(); "
-    code += "print(os.environ['TURNGRID_TEMPLATE'], flush=True); sys.stdin.read()"
-    code = "" if find_spec("vllm") else code  # whose engine has not been tried in a copy
-    piped = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    return subprocess.Popen([sys.executable, "-c", code], env=os.environ | ENVIRONMENT, **piped)
-
-
-def _start_ray(template: subprocess.Popen[str] | None = None) -> None:
+def _start_ray() -> None:
     import ray
 
-    from verl_plugin.cpu import quick_start
-
-    quick = quick_start.part("ray_start")
-    start = quick.small_ray if quick else ray.init
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_prestart_worker_first_driver", "0")  # two processes that no test would use
-        if template and template.stdout and (name := template.stdout.readline().strip()):
-            patch.setenv("TURNGRID_TEMPLATE", name)
-            patch.setenv("PYTHONPATH", ENVIRONMENT["PYTHONPATH"])
-        start(
+        ray.init(
             address="local",
             num_cpus=4,
             num_gpus=1,

@@ -14,9 +14,7 @@ import pytest
 
 import verl_plugin
 from verl_plugin.changes import CHANGES, OVERRIDDEN, Change
-from verl_plugin.cpu import quick_start
 
-ALL = (*CHANGES, *quick_start.changes())
 # Without the plugin: verl as it is.
 STOCK = """
 import importlib, inspect, json, sys
@@ -48,7 +46,7 @@ print(json.dumps(answers))
 @pytest.fixture(scope="module")
 def stock() -> dict[Change, str]:
     """What stands in verl where each entry points."""
-    asked = json.dumps([(change.module, change.name) for change in ALL])
+    asked = json.dumps([(change.module, change.name) for change in CHANGES])
     environment = {**os.environ, "VERL_USE_EXTERNAL_PLUGINS": "none", "OMP_NUM_THREADS": "1"}
     environment.pop("VERL_USE_EXTERNAL_MODULES", None)
     environment.pop("VERL_PLATFORM", None)
@@ -62,10 +60,12 @@ def stock() -> dict[Change, str]:
         timeout=240,
     )
     assert done.returncode == 0, done.stderr[-2000:]
-    return dict(zip(ALL, json.loads(done.stdout.splitlines()[-1]), strict=True))
+    return dict(zip(CHANGES, json.loads(done.stdout.splitlines()[-1]), strict=True))
 
 
-@pytest.mark.parametrize("change", ALL, ids=lambda change: f"{change.module}.{change.name.split('(')[0]}-{change.by}")
+@pytest.mark.parametrize(
+    "change", CHANGES, ids=lambda change: f"{change.module}.{change.name.split('(')[0]}-{change.by}"
+)
 def test_verl_has_what_the_entry_changes(change: Change, stock: dict[Change, str]) -> None:
     assert same(change.name, stock[change]), f"verl's {change} is now {stock[change]}"
     module, name = change.by.split(":")
