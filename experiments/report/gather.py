@@ -13,7 +13,6 @@ from experiments.evaluation import result
 from experiments.report.runs import Run, read_run
 from experiments.report.selection import BASE
 from experiments.report.settings import coordinates
-from experiments.report.wandb_runs import is_wandb, read_wandb
 from experiments.sweep import record
 from experiments.sweep.definition import Layout, Selector
 from experiments.sweep.record import Sweep
@@ -70,7 +69,7 @@ def _read(folder: Path, run: record.SweepRun | None = None) -> Run:
     try:
         if run is not None:
             return read_run(folder, run.coordinates, run.seed)
-        return read_wandb(folder) if is_wandb(folder) else read_run(folder)
+        return read_run(folder)
     except (ValueError, TypeError, KeyError) as error:
         raise ReportError(f"{folder} cannot be read: {' '.join(str(error).split())}") from error
 
@@ -94,7 +93,7 @@ def _runs_in(path: Path) -> list[Path]:
 
 
 def _is_run(folder: Path) -> bool:
-    return any((folder / mark).exists() for mark in MARKS) or is_wandb(folder)
+    return any((folder / mark).exists() for mark in MARKS)
 
 
 def _of_runs(folders: Sequence[Path], given: Sequence[Path]) -> Subject:

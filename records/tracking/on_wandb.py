@@ -1,9 +1,8 @@
 """Weights & Biases, online and offline.
 
-A killed run goes on under its id. Online, its steps are sent as they come; the server takes each step once, so that those
-which an earlier attempt sent beyond its last checkpoint stay as that attempt played them. Offline nobody watches, so a step
-is written once its checkpoint is whole: the logs then hold exactly the lines of ``metrics.jsonl``. Either way, what a kill
-swallowed is sent by the next attempt.
+A killed run goes on under its id, and W&B's server takes each step once. Online, steps are sent as they come, so that a step
+beyond the last checkpoint stays as the killed attempt sent it. Offline, a step is written once its checkpoint is whole, and each
+attempt writes all lines of ``metrics.jsonl`` again: after ``wandb sync`` the server holds these lines, whatever a kill lost.
 
 All stages are one run there: each begins where the one before it ended, and what it logs is drawn over its own ``STAGE/step``.
 """
@@ -18,7 +17,6 @@ import wandb
 from records.metrics import read_metrics
 from records.tracking.stage_run import StageRun
 from records.tracking.tracker import Line, Table, Tracker
-from records.tracking.wandb_log import last_step
 
 Waiting = tuple[int, Line, Mapping[str, Table]]
 
@@ -31,7 +29,6 @@ class Wandb(Tracker):
 
     def __init__(self, run: StageRun, logged: Sequence[Line]) -> None:
         self._waiting: list[Waiting] = []
-        written = last_step(Path(run.folder), run.id)  # before this attempt's own log is there
         self._run = wandb.init(
             project=run.project,
             name=run.name,
@@ -46,7 +43,7 @@ class Wandb(Tracker):
         self._axis, self._before = f"{run.stage}/step", steps_before(run)
         self._drawn: set[str] = set()
         self._offline = self._run.offline
-        self._sent = written if self._offline else self._run.starting_step - 1
+        self._sent = -1 if self._offline else self._run.starting_step - 1
         for line in logged:
             self._send(line["step"], line, {})
 

@@ -16,11 +16,11 @@ import small
 import torch
 import update_probe
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from wandb_log import WandbRun, read_runs
 
 from experiments.evaluation.result import RunResult
 from records.credit import Credit, read_credit
 from records.metric_names import FAMILIES
-from records.tracking.wandb_log import WandbRun, read_runs
 from rollouts.episode import Episode
 from rollouts.store import read_episodes
 

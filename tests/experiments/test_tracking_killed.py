@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 import small
-
-from records.tracking.wandb_log import WandbRun, read_runs
+from wandb_log import WandbRun, read_runs
 
 pytestmark = pytest.mark.slow
 OVERRIDES = (

@@ -105,3 +105,12 @@ def test_runs_of_a_grid_find_them_too(
     assert main(words) == 0
     assert [(run.budget.sft_share, run.seed) for run in map(compose, started)] == [(0.25, 0), (0.25, 1)]
     assert [run[-1] for run in started] == ["tracking.run_name='seed=0'", "tracking.run_name='seed=1'"]
+
+
+@pytest.mark.parametrize(("line", "offered"), [("algo=gi", "algo=gigpo"), ("env.ta", "env.task= env.tasks=")])
+def test_a_shell_completes_options_and_keys(line: str, offered: str, tmp_path: Path) -> None:
+    line = f"turngrid-train {line}"
+    code = f"import os, sys; os.environ.update(COMP_LINE={line!r}, COMP_POINT='{len(line)}'); "
+    code += "from train.app import main; sys.exit(main(['-sc', 'query=bash']))"
+    done = subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT, capture_output=True, text=True)
+    assert done.stdout.split() == offered.split()

@@ -16,7 +16,6 @@ from envs import extensions, registry
 from envs.extensions import UnknownName
 from rewards.registry import reward
 from train.app import main
-from train.completion import settings
 from train.help import help_text
 from train.launch import multirun
 
@@ -75,7 +74,7 @@ def test_options_are_found_and_nothing_is_imported(offer: Offer) -> None:
         "env": {"hill": folder / "conf/env/hill.yaml"},
         "credit": {"slope": folder / "conf/credit/slope.yaml"},
     }
-    assert "hill" in suggest.all_options()["env"] and "hill" in settings.groups()["env"] and "| hill |" in help_text()
+    assert "hill" in suggest.all_options()["env"] and "| hill |" in help_text()
     assert "hill" not in sys.modules
 
 
@@ -135,7 +134,6 @@ def test_options_for_two_things_are_refused(options: tuple[str, ...], said: str,
         offer(package, {"conf": f"{package}.conf"}, *([option] if option else []))
     with pytest.raises(ConfigError, match=said):
         compose(["env=x"])
-    assert "gym" in settings.groups()["env"]  # a shell is not bothered
 
 
 def test_an_evaluation_set_of_no_environment_is_refused() -> None:

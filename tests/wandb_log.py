@@ -1,4 +1,4 @@
-"""Weights & Biases' logs on disk, read without network: a run folder's ``wandb/*run-*/run-ID.wandb``.
+"""Reads Weights & Biases' offline logs: a run folder's ``wandb/offline-run-*/run-ID.wandb``.
 
 Such a file is a LevelDB log (github.com/google/leveldb, doc/log_format.md) of protobuf records behind a header of seven
 bytes: blocks of 32 KiB, each with fragments of records. A killed run leaves a last fragment that is cut short.
@@ -13,8 +13,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-
-from records.process.exit_codes import say
 
 MAGIC, HEADER, BLOCK = b":W&B", 7, 32768
 FRAGMENT = struct.Struct("<IHB")  # checksum, length, type
@@ -75,21 +73,9 @@ def read_runs(folder: Path) -> list[WandbRun]:
     return list(runs.values())
 
 
-def last_step(folder: Path, identity: str) -> int:
-    """The last step that the logs of this W&B run hold; -1 where they hold none. A damaged log counts up to its damage."""
-    run = WandbRun()
-    for path in _logs(folder, identity):
-        try:
-            _read_into(run, path)
-        except NotALog as error:
-            say(f"note: {error}; the steps after that are written again")
-    return run.history[-1]["_step"] if run.history else -1
-
-
-def _logs(folder: Path, identity: str = "*") -> list[Path]:
-    """In the order of the attempts, whose folders are named by time; also those that were written online."""
-    found = [path for kind in ("run", "offline-run") for path in folder.glob(f"wandb/{kind}-*/run-{identity}.wandb")]
-    return sorted(found, key=lambda path: path.parent.name.removeprefix("offline-"))
+def _logs(folder: Path) -> list[Path]:
+    """In the order of the attempts, whose folders are named by time."""
+    return sorted(folder.glob("wandb/offline-run-*/run-*.wandb"), key=lambda path: path.parent.name)
 
 
 def _read_into(run: WandbRun, path: Path) -> None:

@@ -1,1 +1,0 @@
-"""Completion in bash, zsh and fish: ``turngrid-completion SHELL`` prints what a shell is to read."""
