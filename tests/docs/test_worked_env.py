@@ -36,7 +36,9 @@ async def main():
             assert sum(result.score_delta for result in results) == task.max_score == len(task.expert_plan)
             assert [result.won for result in results] == [False] * (len(results) - 1) + [True]
             await session.reset(task, 0)
-            assert not (await session.step("quit\\n" + task.expert_plan[0])).valid
+            for action in ("", "quit\\n" + task.expert_plan[0], "light ²", "x" * 200_000):
+                refused = await session.step(action)
+                assert not refused.valid and "Dark:" in refused.observation.text
 
 asyncio.run(main())
 print(json.dumps([[task.seed for task in listing.tasks], listing.rejected]))

@@ -22,11 +22,11 @@ from envs.types import EnvError, Observation, TaskError, TaskRef
 class FragileEnv(TextEnv):
     banned_verbs = frozenset({"quit"})
 
-    def _reset(self, task: TaskRef, seed: int) -> Observation:
+    def reset_game(self, task: TaskRef, seed: int) -> Observation:
         self.count, self.goal, self.task = 0, int(Path(task.game_file).read_text()), task
         return Observation(text=f"0 of {self.goal}", goal=task.goal)
 
-    def _step(self, command: str) -> RawStep:
+    def step_game(self, command: str) -> RawStep:
         if command == "sleep":
             time.sleep(600)
         if command == "die":

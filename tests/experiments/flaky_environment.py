@@ -10,17 +10,15 @@ from pathlib import Path
 
 from envs.text_env import TextEnv
 from envs.textworld import TextWorldCustom
+from envs.tw_env import TextWorldEnv
 from envs.types import EnvError, Observation, TaskRef
 
 FOLDER = "TURNGRID_TEST_FLAKY"
 GOOD = (2, 3, 4)
 
 
-class FlakyEnv(TextEnv):
-    def __init__(self, inner: TextEnv) -> None:
-        self.inner = inner
-
-    def reset(self, task: TaskRef, seed: int) -> Observation:
+class FlakyEnv(TextWorldEnv):
+    def reset_game(self, task: TaskRef, seed: int) -> Observation:
         folder = Path(os.environ[FOLDER])
         victim, count = folder / "victim", folder / "count"
         if not victim.exists():
@@ -30,23 +28,11 @@ class FlakyEnv(TextEnv):
             count.write_text(str(resets))
             if resets not in GOOD:
                 raise EnvError("a bad game")
-        return self.inner.reset(task, seed)
-
-    def step(self, action: str):
-        return self.inner.step(action)
-
-    def _reset(self, task: TaskRef, seed: int) -> Observation:
-        return self.inner._reset(task, seed)
-
-    def _step(self, command: str):
-        return self.inner._step(command)
-
-    def close(self) -> None:
-        self.inner.close()
+        return super().reset_game(task, seed)
 
 
 class Flaky(TextWorldCustom):
     """Shares its games with ``textworld``."""
 
     def env(self, *, legal: bool = False, expert: bool = False) -> TextEnv:
-        return FlakyEnv(super().env(legal=legal, expert=expert))
+        return FlakyEnv(legal=legal, expert=expert)
