@@ -13,6 +13,7 @@ from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
 
+from records.process.child import stage_exit_code
 from verl_plugin.cpu import quick_start
 from verl_plugin.servers import vllm_cpu
 from verl_plugin.training import start_watchdog
@@ -39,4 +40,4 @@ def told() -> str:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1] if len(sys.argv) > 1 else told()))
+    sys.exit(stage_exit_code(lambda: main(Path(sys.argv[1] if len(sys.argv) > 1 else told()))))

@@ -8,10 +8,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from envs.text_env import TextEnv
+from envs.text_env import RawStep, TextEnv
 from envs.textworld import TextWorldCustom
 from envs.tw_env import TextWorldEnv
-from envs.types import EnvError, Observation, TaskRef
+from envs.types import Observation, TaskRef
 
 FOLDER = "TURNGRID_TEST_FLAKY"
 GOOD = (2, 3, 4)
@@ -27,7 +27,7 @@ class FlakyEnv(TextWorldEnv):
             resets = int(count.read_text()) + 1 if count.exists() else 1
             count.write_text(str(resets))
             if resets not in GOOD:
-                raise EnvError("a bad game")
+                raise KeyError("a bad game")
         return super().reset_game(task, seed)
 
 
@@ -36,3 +36,15 @@ class Flaky(TextWorldCustom):
 
     def env(self, *, legal: bool = False, expert: bool = False) -> TextEnv:
         return FlakyEnv(legal=legal, expert=expert)
+
+
+class BrokenEnv(TextWorldEnv):
+    def step_game(self, command: str) -> RawStep:
+        return super().step_game({}[command])
+
+
+class Broken(TextWorldCustom):
+    """Fails at every step."""
+
+    def env(self, *, legal: bool = False, expert: bool = False) -> TextEnv:
+        return BrokenEnv(legal=legal, expert=expert)
