@@ -57,10 +57,10 @@ def _printable(seen: Observation) -> Observation:
 
 @dataclass(frozen=True)
 class RawStep:
-    """What an environment reports: ``score`` is cumulative, in the game's own points."""
+    """What an environment reports: ``score`` is cumulative, in the game's own points; None: 1 for a win, else 0."""
 
     observation: Observation
-    score: float
+    score: float | None = None
     won: bool = False
     lost: bool = False
     terminated: bool = False
@@ -153,9 +153,10 @@ class TextEnv(abc.ABC):
             raise EnvError("no episode is open: reset first")
 
     def __outcome(self, raw: RawStep) -> StepResult:
-        if not math.isfinite(raw.score):
-            raise EnvError(f"{type(self).__name__} gave the score {raw.score}, which is no finite number")
-        delta, self.__score = float(raw.score) - self.__score, float(raw.score)
+        score = float(raw.won if raw.score is None else raw.score)
+        if not math.isfinite(score):
+            raise EnvError(f"{type(self).__name__} gave the score {score}, which is no finite number")
+        delta, self.__score = score - self.__score, score
         flags = raw.won, raw.lost, raw.terminated, raw.truncated, raw.valid
         won, lost, ended, cut, valid = map(bool, flags)  # games of other packages have numpy's
         over = won or lost or ended

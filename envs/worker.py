@@ -65,7 +65,7 @@ class Sessions:
 
     def make(self, request: Message) -> Message:
         try:
-            record = self._environment.make_game(request["params"], request["seed"], Path(request["folder"]))
+            record = self._environment.game_record(request["params"], request["seed"], Path(request["folder"]))
         except Rejected as reason:
             return {"rejected": printable(str(reason))}
         return {"record": dataclasses.asdict(record)}

@@ -152,7 +152,7 @@ def test_evaluation_sets_of_the_package(found: dict[str, Any]) -> None:
     assert found["sets"] == [
         ["textworld", "w2-o3-q4", 12],
         ["lamps", "lamps-5", 5],
-        ["lamps.environment:Lamps", "lamps-6", 6],
+        ["lamps.environment:Lamps", "lamps-6", 24],
     ]
     assert found["files"] == ["lamps-lamps-5.jsonl", "lamps.environment_Lamps-lamps-6.jsonl"]
 

@@ -62,3 +62,9 @@ class Counting(Environment):
 
     def env(self, *, legal: bool = False, expert: bool = False) -> TextEnv:
         return CountingEnv()
+
+
+class Planless(Counting):
+    """Every seed is a game, and none has an expert."""
+
+    make_game = Environment.make_game
