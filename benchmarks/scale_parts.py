@@ -62,10 +62,10 @@ class StubServer:
 class IdleEnv(TextEnv):
     """Says the same at every step."""
 
-    def _reset(self, task: TaskRef, seed: int) -> Observation:
+    def reset_game(self, task: TaskRef, seed: int) -> Observation:
         return Observation(SEEN, goal=task.goal)
 
-    def _step(self, command: str) -> RawStep:
+    def step_game(self, command: str) -> RawStep:
         return RawStep(Observation(SEEN), 0.0)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
@@ -63,7 +62,8 @@ class GameCache:
             return Entry(None, data["rejected"])
         known = data["record"]
         record = GameRecord(**{**known, "expert_plan": tuple(known["expert_plan"])})
-        return Entry(record, file=folder / record.file) if self._intact(folder, record, data["files"]) else None
+        file = folder / (record.file or _ENTRY)  # a game without a file: its entry has the parameters and the seed
+        return Entry(record, file=file) if self._intact(folder, record, data["files"]) else None
 
     def publish(self, made: Path, params: Params, seed: int, outcome: dict[str, Any]) -> None:
         """Move what was made in ``made`` to its address. Whoever comes second keeps what is there."""
@@ -103,8 +103,7 @@ class GameCache:
                 shutil.rmtree(folder, ignore_errors=True)
 
     def _folder(self, params: Params, seed: int) -> Path:
-        address = json.dumps([self._environment.name, self._environment.version, dict(params), seed], sort_keys=True)
-        key = hashlib.sha256(address.encode()).hexdigest()[:32]
+        key = self._environment.game_address(params, seed)[:32]
         return self._games / key[:2] / key
 
     def _intact(self, folder: Path, record: GameRecord, stamps: dict[str, list[int]]) -> bool:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import abc
 import hashlib
+import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -39,18 +40,24 @@ class PromptStyle:
 
 @dataclass(frozen=True)
 class GameRecord:
-    """A game that was made, compiled and won along its expert plan.
+    """A game that was made, and won along its expert plan if it has one. What is left out is filled in.
 
-    ``file`` is relative to the folder it was made in. ``sha256`` covers everything that playing the game reads.
-    ``fingerprint`` hashes the initial state and the goal as facts, not as words.
+    Args:
+        file: relative to the folder it was made in; without one, the parameters and the seed are the whole game.
+        sha256: covers everything that playing the game reads; by default the file, or the parameters and the seed.
+        goal: what the agent has to do, unless the first observation's ``goal`` says so.
+        expert_plan: actions that win; a game without them gives no demonstration.
+        fingerprint: hashes the initial state and the goal as facts, not as words: two seeds with the same one are one
+            game. By default the sha256.
+        max_score: the score of a perfect game.
     """
 
-    file: str
-    sha256: str
-    goal: str
-    expert_plan: tuple[str, ...]
-    fingerprint: str
-    max_score: float
+    file: str = ""
+    sha256: str = ""
+    goal: str = ""
+    expert_plan: tuple[str, ...] = ()
+    fingerprint: str = ""
+    max_score: float = 1.0
 
 
 class Environment(abc.ABC):
@@ -66,7 +73,7 @@ class Environment(abc.ABC):
     """
 
     name: ClassVar[str]
-    rewards: ClassVar[tuple[str, ...]]
+    rewards: ClassVar[tuple[str, ...]] = ("sparse",)
     prompt: ClassVar[PromptStyle]
     Settings: ClassVar[type] = NoSettings
     grades_unfinished: ClassVar[bool] = False
@@ -92,9 +99,9 @@ class Environment(abc.ABC):
         return 300.0
 
     @property
-    @abc.abstractmethod
     def version(self) -> str:
         """Changes whenever the same seed would give another game; part of the cache's address."""
+        return "1"
 
     @abc.abstractmethod
     def parse_task(self, task: str) -> dict[str, Any]:
@@ -104,9 +111,9 @@ class Environment(abc.ABC):
             TaskError: no such task; the message names the nearest valid choice.
         """
 
-    @abc.abstractmethod
     def max_turns(self, task: str) -> int:
         """The number of turns that an episode of this task lasts unless the user says otherwise."""
+        return 24
 
     def optimal_turns(self, params: Params) -> int | None:
         """The length of the games' expert plans where the parameters fix it; None where it differs from game to
@@ -125,13 +132,28 @@ class Environment(abc.ABC):
         """
         return None
 
-    @abc.abstractmethod
     def make_game(self, params: Params, seed: int, folder: Path) -> GameRecord:
         """Make the game of one seed inside ``folder``; the same arguments give the same bytes on every machine.
+
+        By default every seed is a game, which ``TextEnv.reset_game`` makes of ``task.params`` and ``task.seed``.
 
         Raises:
             Rejected: the seed gives no game of the asked kind.
         """
+        return GameRecord()
+
+    def game_record(self, params: Params, seed: int, folder: Path) -> GameRecord:
+        """Return what ``make_game`` returns, with the hashes that it left out."""
+        record = self.make_game(params, seed, folder)
+        sha256 = record.sha256
+        if not sha256:
+            sha256 = self.game_sha256(folder / record.file) if record.file else self.game_address(params, seed)
+        return replace(record, sha256=sha256, fingerprint=record.fingerprint or sha256)
+
+    def game_address(self, params: Params, seed: int) -> str:
+        """Hash all that decides which game it is."""
+        parts = json.dumps([self.name, self.version, dict(params), seed], sort_keys=True)
+        return hashlib.sha256(parts.encode()).hexdigest()
 
     @abc.abstractmethod
     def env(self, *, legal: bool = False, expert: bool = False) -> TextEnv:

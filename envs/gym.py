@@ -119,32 +119,36 @@ class GymEnv(TextEnv):
     """One game at a time. Its own seed fixes where it starts and what it draws; an episode's seed adds nothing."""
 
     def __init__(self, *, legal: bool = False, expert: bool = False) -> None:
-        super().__init__()
         self._tell_legal, self._tell_expert = legal, expert
 
-    def _reset(self, task: TaskRef, seed: int) -> Observation:
+    def reset_game(self, task: TaskRef, seed: int) -> Observation:
         self._rules = json.loads(accepted_file(task).read_text())
         self._told, self._goal, self._return = known(self._rules["id"]), task.goal, 0.0
         self._game = make(self._rules["id"], self._rules["kwargs"])
         self._state, _ = self._game.reset(seed=self._rules["seed"])
         self._words = words(self._game, self._told)
-        return self._observe("")
+        return self.observe_message("")
 
-    def clean(self, action: str) -> str:
-        return super().clean(action).lower()
+    def clean_action(self, action: str) -> str:
+        return super().clean_action(action).lower()
 
-    def _step(self, command: str) -> RawStep:
+    def step_game(self, command: str) -> RawStep:
         if command not in self._words:
-            return RawStep(self._observe(f"There is no action {command!r}."), self._return, valid=False)
+            return RawStep(self.observe_message(f"There is no action {command!r}."), self._return, valid=False)
         action = int(self._game.action_space.start) + self._words.index(command)
         self._state, reward, over, cut, _ = self._game.step(action)
         self._return += float(reward)
         won = over and is_win(self._rules, self._return)
         return RawStep(
-            self._observe(""), self._return, won=won, lost=over and not won, terminated=over, truncated=cut and not over
+            self.observe_message(""),
+            self._return,
+            won=won,
+            lost=over and not won,
+            terminated=over,
+            truncated=cut and not over,
         )
 
-    def _observe(self, message: str) -> Observation:
+    def observe_message(self, message: str) -> Observation:
         shown = self._told.show(self._game.unwrapped, self._state)
         told = self._tell_expert and is_certain(self._game)
         plan = shortest_plan(self._game, self._rules, self._return) if told else None

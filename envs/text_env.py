@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, final
 
 from envs.printable import printable
 from envs.types import EnvError, Observation, StepResult, TaskRef
@@ -57,10 +57,10 @@ def _printable(seen: Observation) -> Observation:
 
 @dataclass(frozen=True)
 class RawStep:
-    """What an environment reports: ``score`` is cumulative, in the game's own points."""
+    """What an environment reports: ``score`` is cumulative, in the game's own points; None: 1 for a win, else 0."""
 
     observation: Observation
-    score: float
+    score: float | None = None
     won: bool = False
     lost: bool = False
     terminated: bool = False
@@ -72,36 +72,46 @@ class RawStep:
 class TextEnv(abc.ABC):
     """One game at a time; ``reset`` may be called again and again, with the same task or another.
 
-    A subclass implements ``_reset`` and ``_step`` and names its ``banned_verbs``: commands that talk to the program
-    rather than to the environment (quit, save, ...). They are answered here and never reach the game.
+    A subclass implements ``reset_game`` and ``step_game``, and may override ``clean_action``, ``observe_message`` and
+    the other methods that end in ``_game``. It must leave the remaining methods alone, so they are refused.
+    ``banned_verbs``: commands that talk to the program rather than to the environment (quit, save, ...). They are
+    answered here and never reach the game.
     """
 
     banned_verbs: ClassVar[frozenset[str]] = frozenset()
 
-    def __init__(self) -> None:
-        self._score = 0.0
-        self._playing = False
+    # Two underscores: an attribute of a subclass may have the same name.
+    __score = 0.0
+    __open = False
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        for name in vars(cls):
+            if getattr(getattr(TextEnv, name, None), "__final__", False):
+                raise TypeError(f"{cls.__qualname__}.{name} replaces a method that TextEnv needs: use another name")
+
+    @final
     def reset(self, task: TaskRef, seed: int) -> Observation:
         """Start an episode. ``seed`` fixes whatever the environment itself draws while it is played."""
-        self._playing = False
-        observation = _printable(self._reset(task, seed))
-        self._score, self._playing = 0.0, True
+        self.__open = False
+        observation = _printable(self.reset_game(task, seed))
+        self.__score, self.__open = 0.0, True
         return observation
 
+    @final
     def step(self, action: str) -> StepResult:
         """Play one action, whatever text it is.
 
         Raises:
             EnvError: no episode is open (none was started, or the last one has ended), or the environment failed.
         """
-        if not self._playing:
-            raise EnvError("no episode is open: reset first")
-        command = self.clean(action)
+        self.__check_open()
+        command = self.clean_action(action)
         if self.refuses(command):
-            return self._refused(parsed=bool(command))
-        return self._outcome(self._step(command))
+            return self.__refused(parsed=bool(command))
+        return self.__outcome(self.step_game(command))
 
+    @final
     def finish(self) -> StepResult:
         """Grade the open episode as it stands, because it was cut off; it is over. Only environments that say
         ``grades_unfinished`` know how.
@@ -109,58 +119,87 @@ class TextEnv(abc.ABC):
         Raises:
             EnvError: no episode is open, or the environment failed.
         """
-        if not self._playing:
-            raise EnvError("no episode is open: reset first")
-        result = self._outcome(self._finish())
-        self._playing = False
+        self.__check_open()
+        result = self.__outcome(self.finish_game())
+        self.__open = False
         return result
 
-    def _outcome(self, raw: RawStep) -> StepResult:
-        if not math.isfinite(raw.score):
-            raise EnvError(f"{type(self).__name__} gave the score {raw.score}, which is no finite number")
-        delta, self._score = float(raw.score) - self._score, float(raw.score)
-        flags = raw.won, raw.lost, raw.terminated, raw.truncated, raw.valid
-        won, lost, ended, cut, valid = map(bool, flags)  # games of other packages have numpy's
-        over = won or lost or ended
-        self._playing = not (over or cut)
-        return StepResult(_printable(raw.observation), delta, won, lost and not won, over, cut, valid, raw.info)
-
-    def clean(self, action: str) -> str:
-        """The command that the environment will see; an environment narrows this to its own grammar."""
-        return sanitise(action)
-
+    @final
     def refuses(self, command: str) -> bool:
         """True for nothing at all, and for the verbs that would end, rewind or reconfigure the program."""
         verb = command.split(" ", 1)[0].lower().strip("\"'.,;:!?")
         return not verb or verb in self.banned_verbs
 
-    def _refused(self, parsed: bool) -> StepResult:
-        shown = _printable(self._observe(NOT_ALLOWED))
+    @final
+    def saved(self) -> Any:
+        """The open episode as it stands, for ``restore``; None where it can only be played again from its start."""
+        game = self.save_game()
+        return None if game is None else (game, self.__score, self.__open)
+
+    @final
+    def restore(self, saved: Any) -> None:
+        """Go back to what ``saved`` gave, of the same game and this object."""
+        game, self.__score, self.__open = saved
+        self.restore_game(game)
+
+    @final
+    def close(self) -> None:
+        """Give back what the environment holds. The object is not used again."""
+        self.__open = False
+        self.close_game()
+
+    def __check_open(self) -> None:
+        if not self.__open:
+            raise EnvError("no episode is open: reset first")
+
+    def __outcome(self, raw: RawStep) -> StepResult:
+        score = float(raw.won if raw.score is None else raw.score)
+        if not math.isfinite(score):
+            raise EnvError(f"{type(self).__name__} gave the score {score}, which is no finite number")
+        delta, self.__score = score - self.__score, score
+        flags = raw.won, raw.lost, raw.terminated, raw.truncated, raw.valid
+        won, lost, ended, cut, valid = map(bool, flags)  # games of other packages have numpy's
+        over = won or lost or ended
+        self.__open = not (over or cut)
+        return StepResult(_printable(raw.observation), delta, won, lost and not won, over, cut, valid, raw.info)
+
+    def __refused(self, parsed: bool) -> StepResult:
+        shown = _printable(self.observe_message(NOT_ALLOWED))
         return StepResult(
             shown, 0.0, won=False, lost=False, terminated=False, truncated=False, valid=False, parsed=parsed
         )
 
-    def _observe(self, message: str) -> Observation:
-        """What is shown when the environment itself was not asked; environments add the state that they always show."""
+    # ---- what a subclass implements
+
+    @abc.abstractmethod
+    def reset_game(self, task: TaskRef, seed: int) -> Observation:
+        """Start the task's game; return what the agent sees first."""
+
+    @abc.abstractmethod
+    def step_game(self, command: str) -> RawStep:
+        """Play one command, which is never empty."""
+
+    # ---- what a subclass may override
+
+    def observe_message(self, message: str) -> Observation:
+        """Return what is shown if the game was not asked; environments add the state that they always show."""
         return Observation(text=message)
 
-    @abc.abstractmethod
-    def _reset(self, task: TaskRef, seed: int) -> Observation: ...
+    def clean_action(self, action: str) -> str:
+        """Return the command that the game gets; an environment narrows this to its own grammar."""
+        return sanitise(action)
 
-    @abc.abstractmethod
-    def _step(self, command: str) -> RawStep: ...
-
-    def _finish(self) -> RawStep:
+    def finish_game(self) -> RawStep:
+        """Grade the episode as it stands."""
         raise NotImplementedError(f"{type(self).__name__} does not grade unfinished episodes")
 
-    def saved(self) -> Any:
-        """The open episode as it stands, for ``restore``; None where it can only be played again from its start."""
+    def save_game(self) -> Any:
+        """Return a copy of the game's state for ``restore_game``; None if there is no such copy."""
         return None
 
-    def restore(self, saved: Any) -> None:
-        """Go back to what ``saved`` gave, of the same game and this object."""
+    def restore_game(self, saved: Any) -> None:
+        """Go back to what ``save_game`` returned."""
         raise NotImplementedError(f"{type(self).__name__} does not save episodes")
 
-    def close(self) -> None:
-        """Give back what the environment holds. The object is not used again."""
-        self._playing = False
+    def close_game(self) -> None:
+        """Give back what the game holds."""

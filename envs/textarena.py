@@ -112,10 +112,9 @@ class TextArenaEnv(TextEnv):
     of its own, and an invalid move is just a turn."""
 
     def __init__(self, *, legal: bool = False) -> None:
-        super().__init__()
         self._tell_legal = legal
 
-    def _reset(self, task: TaskRef, seed: int) -> Observation:
+    def reset_game(self, task: TaskRef, seed: int) -> Observation:
         game = json.loads(accepted_file(task).read_text())
         opening = self.open(game["id"], game["seed"])
         if opening.text != game["opening"]:
@@ -132,10 +131,10 @@ class TextArenaEnv(TextEnv):
         self._goal, self._board = "", ""
         return self._read()
 
-    def clean(self, action: str) -> str:
-        return super().clean(action).strip("[]").lower()
+    def clean_action(self, action: str) -> str:
+        return super().clean_action(action).strip("[]").lower()
 
-    def _step(self, command: str) -> RawStep:
+    def step_game(self, command: str) -> RawStep:
         return self.play(command)
 
     def play(self, command: str) -> RawStep:
@@ -158,8 +157,8 @@ class TextArenaEnv(TextEnv):
                 self._board = text
             elif kind.name != "PLAYER_ACTION":
                 said.append(text)
-        return self._observe("\n".join([*said, ending] if ending else said))
+        return self.observe_message("\n".join([*said, ending] if ending else said))
 
-    def _observe(self, message: str) -> Observation:
+    def observe_message(self, message: str) -> Observation:
         text = "\n".join(part for part in (message, self._board) if part) or "Make the first move."
         return Observation(text, self._goal, legal_words(self.game) if self._tell_legal else ())

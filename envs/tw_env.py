@@ -35,24 +35,24 @@ class TextWorldEnv(TextEnv):
     banned_verbs = BANNED
 
     def __init__(self, *, legal: bool = False, expert: bool = False) -> None:
-        super().__init__()
         self._game: Any = _tracked(legal, expert) if legal or expert else Episode()
-        self._room, self._moves, self._inventory = "", 0, ""
+        self._points, self._room, self._moves, self._inventory = 0.0, "", 0, ""
         self._shown = Observation(text="")
 
-    def clean(self, action: str) -> str:
+    def clean_action(self, action: str) -> str:
         return _NEXT_COMMAND.sub("", sanitise(action)).strip()
 
-    def _reset(self, task: TaskRef, seed: int) -> Observation:
+    def reset_game(self, task: TaskRef, seed: int) -> Observation:
         state = self._game.reset(task, seed & 0x7FFF)  # the interpreter's seed is a C short
+        self._points = 0.0
         self._room, self._moves = room_and_moves(state.feedback)
         self._inventory = state.inventory or ""
         self._shown = self._read(state, feedback_lines(opening(state.feedback)), task.goal)
         return self._shown
 
-    def _step(self, command: str) -> RawStep:
+    def step_game(self, command: str) -> RawStep:
         state = self._game.step(command)
-        score = self._score if state.score is None else float(state.score)
+        self._points = self._points if state.score is None else float(state.score)
         room, moves = room_and_moves(state.feedback)
         won, lost = bool(state.won), bool(state.lost)
         # The turn counter does not move on a command that the parser does not understand.
@@ -60,7 +60,7 @@ class TextWorldEnv(TextEnv):
         self._room, self._moves = room or self._room, max(moves, self._moves)
         self._inventory = state.inventory or self._inventory
         self._shown = self._read(state, feedback_lines(state.feedback), self._shown.goal)
-        return RawStep(self._shown, score, won=won, lost=lost, valid=valid)
+        return RawStep(self._shown, self._points, won=won, lost=lost, valid=valid)
 
     def _read(self, state: Any, lines: list[str], goal: str) -> Observation:
         return Observation(
@@ -70,23 +70,22 @@ class TextWorldEnv(TextEnv):
             expert=tuple(state.policy_commands or ()),
         )
 
-    def _observe(self, message: str) -> Observation:
+    def observe_message(self, message: str) -> Observation:
         text = observation_text(self._room, [message], self._inventory)
         return Observation(text=text, goal=self._shown.goal, legal=self._shown.legal, expert=self._shown.expert)
 
-    def saved(self) -> Any:
+    def save_game(self) -> Any:
         """The interpreter's state and what was read of it. TextWorld's own tracking of facts, from which legal and expert commands
         come, has no such copy."""
         if not isinstance(self._game, Episode):
             return None
-        return self._game.state, (self._score, self._playing, self._room, self._moves, self._inventory, self._shown)
+        return self._game.state, (self._points, self._room, self._moves, self._inventory, self._shown)
 
-    def restore(self, saved: Any) -> None:
+    def restore_game(self, saved: Any) -> None:
         self._game.state, ours = saved
-        self._score, self._playing, self._room, self._moves, self._inventory, self._shown = ours
+        self._points, self._room, self._moves, self._inventory, self._shown = ours
 
-    def close(self) -> None:
-        super().close()
+    def close_game(self) -> None:
         self._game.close()
 
 

@@ -12,7 +12,6 @@ import dataclasses
 import os
 import threading
 import time
-import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -20,10 +19,11 @@ from typing import Any, BinaryIO
 import msgspec
 
 from envs.environment import Environment, Rejected
+from envs.error_text import described
 from envs.printable import printable
 from envs.registry import load_environment
 from envs.text_env import TextEnv
-from envs.types import EnvError, Observation, TaskRef
+from envs.types import Observation, TaskRef
 
 Message = dict[str, Any]
 _PARENT_POLL_S = 1.0
@@ -34,6 +34,7 @@ class Sessions:
 
     def __init__(self, environment: Environment, options: Message) -> None:
         self._environment, self._options = environment, options
+        self.module = type(environment).__module__
         self._playing: dict[int, TextEnv] = {}
         self._free: list[TextEnv] = []
 
@@ -64,7 +65,7 @@ class Sessions:
 
     def make(self, request: Message) -> Message:
         try:
-            record = self._environment.make_game(request["params"], request["seed"], Path(request["folder"]))
+            record = self._environment.game_record(request["params"], request["seed"], Path(request["folder"]))
         except Rejected as reason:
             return {"rejected": printable(str(reason))}
         return {"record": dataclasses.asdict(record)}
@@ -90,12 +91,8 @@ def answer(sessions: Sessions, request: Message) -> bytes:
     """One reply; an exception becomes its text, so that the process lives on. An environment's ``info`` may be no JSON."""
     try:
         return msgspec.json.encode({"ok": getattr(sessions, request["op"])(request)})
-    except EnvError as error:
-        words = str(error)
     except Exception as error:  # noqa: BLE001 - an environment may fail in any way; the owner decides
-        traceback.print_exc()
-        words = f"{type(error).__name__}: {error}"
-    return msgspec.json.encode({"error": printable(words)})
+        return msgspec.json.encode({"error": printable(described(error, sessions.module))})
 
 
 def serve(lines: BinaryIO, replies: BinaryIO) -> None:

@@ -20,7 +20,7 @@ class OpenSession(Session, Protocol):
     async def close(self) -> None: ...
 
 
-class EpisodeFailed(RuntimeError):
+class EpisodeFailed(EnvError):
     """Environment or server failed at every try; the message ends with the last cause."""
 
 

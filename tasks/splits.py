@@ -39,14 +39,17 @@ def prepare_tasks(config: DictConfig, allocation: Allocation, folder: Path, avoi
     pay, and its games are revisited anyway.
 
     Raises:
-        TaskError: another split cannot be filled, or the rollout form takes expert plans and no training game has one;
-            the message names the key to set.
+        TaskError: another split cannot be filled, a demonstration has no expert plan, or the rollout form takes expert
+            plans and no training game has one; the message names the key to set.
     """
     catalogue = Catalogue(make_environment(config.env.name, config.env), cache_dir(config))
     wanted = games_wanted(config, allocation)
     with what_to_set():
         weights = task_weights(config.env)
         listings = list_games(catalogue, weights, wanted, config.turn_reward.name, avoid, at_most=["train"])
+    shown = listings["demonstrations"].tasks if "demonstrations" in listings else []
+    if not all(game.expert_plan for game in shown):
+        raise TaskError(f"env.task={config.env.task}: a demonstration needs an expert plan; {NO_DEMONSTRATION}")
     if allocation.games:
         look_for_plans(config, listings["train"].tasks)
     for split, listing in listings.items():

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
 
+from records.process.child import stage_exit_code
 from verl_plugin.servers import vllm_cpu
 from verl_plugin.training import start_watchdog
 
@@ -34,4 +35,4 @@ def argument_from_stdin() -> str:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1] if len(sys.argv) > 1 else argument_from_stdin()))
+    sys.exit(stage_exit_code(lambda: main(Path(sys.argv[1] if len(sys.argv) > 1 else argument_from_stdin()))))

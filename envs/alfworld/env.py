@@ -12,18 +12,17 @@ class AlfWorldEnv(TextEnv):
     """One game of a session. ``info`` of each step: the goal conditions that hold now, how many there are, and the type of the task."""
 
     def __init__(self, *, legal: bool = False, expert: bool = False) -> None:
-        super().__init__()
         self._legal, self._expert = legal, expert
         self._engine = Engine()
         self._loaded = ""
         self._shown = Observation(text="")
         self._plan: tuple[str, ...] = ()
 
-    def clean(self, action: str) -> str:
+    def clean_action(self, action: str) -> str:
         """Commands match exactly, in lower case: capitals and a final full stop are not held against an agent."""
         return sanitise(action).lower().rstrip(" .!\"'")
 
-    def _reset(self, task: TaskRef, seed: int) -> Observation:
+    def reset_game(self, task: TaskRef, seed: int) -> Observation:
         self._load(task)
         introduction = self._engine.reset()
         self._at_first = self._best = self._goal.met(self._engine.facts)
@@ -42,7 +41,7 @@ class AlfWorldEnv(TextEnv):
         self._engine.load(game.text_of(data), file.parent)
         self._loaded = task.sha256
 
-    def _step(self, command: str) -> RawStep:
+    def step_game(self, command: str) -> RawStep:
         answer = self._engine.step(command)
         won = self._engine.won
         met = self._met(won)
@@ -61,10 +60,9 @@ class AlfWorldEnv(TextEnv):
         legal = tuple(sorted(self._engine.commands)) if self._legal else ()
         return Observation(text=text, goal=goal, legal=legal, expert=self._plan if self._expert else ())
 
-    def _observe(self, message: str) -> Observation:
+    def observe_message(self, message: str) -> Observation:
         return self._see(message, self._shown.goal)
 
-    def close(self) -> None:
-        super().close()
+    def close_game(self) -> None:
         self._engine.close()
         self._loaded = ""

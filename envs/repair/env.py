@@ -44,7 +44,6 @@ class RepairEnv(TextEnv):
     """
 
     def __init__(self, setup: Setup | None = None, *, legal: bool = False, expert: bool = False) -> None:
-        super().__init__()
         self._setup = setup or Setup()
         self._legal, self._expert = legal, expert
         self._workspace: Workspace | None = None
@@ -54,8 +53,8 @@ class RepairEnv(TextEnv):
             sandbox.level(self._setup.options.mode)
         sweep()
 
-    def _reset(self, task: TaskRef, seed: int) -> Observation:
-        self._drop()
+    def reset_game(self, task: TaskRef, seed: int) -> Observation:
+        self.close_game()
         instance = load(task)
         try:
             self._workspace = Workspace(instance, self._setup.provider_of(instance))
@@ -63,32 +62,28 @@ class RepairEnv(TextEnv):
             raise EnvError(str(error)) from error
         self._expert_plan, self._followed = tuple(task.expert_plan), 0
         names = commands.ls(self._workspace, "").replace("\n", "  ")
-        return self._observe(f"The repository {instance.repo} has: {names}")
+        return self.observe_message(f"The repository {instance.repo} has: {names}")
 
-    def clean(self, action: str) -> str:
+    def clean_action(self, action: str) -> str:
         """The first line that says something, and for ``edit`` the lines below it."""
         return commands.clean(action)
 
-    def _step(self, command: str) -> RawStep:
+    def step_game(self, command: str) -> RawStep:
         on_plan = command in self._expert_plan[self._followed : self._followed + 1]
         self._followed = self._followed + 1 if on_plan else len(self._expert_plan)
         parsed = commands.parse(command)
         if parsed.verb == "submit":
             return self._graded()
         try:
-            return RawStep(self._observe(self._answer(parsed)), 0.0)
+            return RawStep(self.observe_message(self._answer(parsed)), 0.0)
         except CommandError as answer:
             info = {"refused": answer.refused} if answer.refused else {}
-            return RawStep(self._observe(str(answer)), 0.0, valid=False, info=info)
+            return RawStep(self.observe_message(str(answer)), 0.0, valid=False, info=info)
 
-    def _finish(self) -> RawStep:
+    def finish_game(self) -> RawStep:
         return self._graded()
 
-    def close(self) -> None:
-        super().close()
-        self._drop()
-
-    def _drop(self) -> None:
+    def close_game(self) -> None:
         if self._workspace is not None:
             self._workspace.close()
             self._workspace = None
@@ -145,7 +140,7 @@ class RepairEnv(TextEnv):
         counts = Counts(0, len(instance.FAIL_TO_PASS), stayed, stayed)
         return Grade(counts, Outcome.FINISHED, "nothing was changed", sandbox.level(self._setup.options.mode), 0.0)
 
-    def _observe(self, message: str) -> Observation:
+    def observe_message(self, message: str) -> Observation:
         """``legal`` are commands that always work: edits are without number."""
         files = [path for path in self._open.paths if path.endswith(".py")][:8] if self._legal else []
         legal = ("ls", "test", *(f"show {path}" for path in files), "submit") if self._legal else ()

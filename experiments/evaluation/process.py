@@ -20,6 +20,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from experiments.evaluation.stage import episodes_file, progress_file
 from experiments.evaluation.text_rollouts import Pools, episode_specs
+from records.process.child import stage_exit_code
 from records.tracking.stage_run import StageRun
 from rollouts.chat_settings import ChatSettings
 from rollouts.model_policy import ContextLimit
@@ -112,4 +113,4 @@ def _tell_trackers(config: DictConfig) -> None:
 if __name__ == "__main__":
     loaded = OmegaConf.load(sys.argv[1])
     assert isinstance(loaded, DictConfig)
-    asyncio.run(evaluate(loaded))
+    sys.exit(stage_exit_code(lambda: asyncio.run(evaluate(loaded))))

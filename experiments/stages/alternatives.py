@@ -20,6 +20,7 @@ from transformers.utils.logging import disable_progress_bar
 
 from envs.pool import pool_of
 from envs.registry import make_environment
+from records.process.child import stage_exit_code
 from rewards.registry import reward
 from rollouts.chat_settings import chat_settings
 from rollouts.episode import Episode
@@ -82,6 +83,10 @@ def _rules(config: DictConfig, context: int) -> Rules:
     return Rules(params, limit, int(config.seed))
 
 
-if __name__ == "__main__":
+def main() -> None:
     loaded: Any = OmegaConf.load(sys.argv[1])
     write_episodes(alternatives_file(Path(loaded.run.folder)), asyncio.run(draw(loaded)))
+
+
+if __name__ == "__main__":
+    sys.exit(stage_exit_code(main))

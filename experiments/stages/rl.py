@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, closing, nullcontext
 from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf, open_dict
@@ -56,9 +56,8 @@ def train(
     if done < allocation.steps:
         set_evaluation_aside(folder, "rl")
         prompts, samples = int(config.data.train_batch_size), int(config.actor_rollout_ref.rollout.n)
-        bar = Progress(rl, allocation.steps, done, prompts, samples, NoSignal.of(config))
-        run_stage(config, folder, "rl", PROCESS, [str(rl.config)], bar.update, process)
-        bar.close()
+        with closing(Progress(rl, allocation.steps, done, prompts, samples, NoSignal.of(config))) as bar:
+            run_stage(config, folder, "rl", PROCESS, [str(rl.config)], bar.update, process)
     if rl.saved_step() < allocation.steps:
         raise StageFailed(
             f"the trainer stopped after step {rl.saved_step()} of {allocation.steps}; see {folder / 'logs' / 'rl.log'}"

@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import IO
 
 from envs.parent import die_with_parent
+from envs.types import EnvError
 from records.process import reaper
-from records.process.exit_codes import Failure
+from records.process.exit_codes import FAILED, Failure, say
 
 POLL_SECONDS = 0.2
 TAIL_LINES = 15
+_REASON = "TURNGRID_REASON"  # names the file in which a stage leaves the error that ended it
 
 
 class StageFailed(Failure):
@@ -51,7 +53,30 @@ def run_child(
     if process.returncode != 0:
         lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
         tail = "\n".join(f"  | {line}" for line in lines[-TAIL_LINES:])
-        raise StageFailed(f"{module} ended with exit code {process.returncode}; see {log}\n{tail}")
+        raise StageFailed(f"{module} ended with exit code {process.returncode}; see {log}\n{_reason(log) or tail}")
+
+
+def stage_exit_code(run: Callable[[], object]) -> int:
+    """Call ``run`` in a stage's own process and return its exit code.
+
+    A foreseen error reaches the parent's ``StageFailed`` in its own words, not as the end of a log that others write to.
+    """
+    try:
+        run()
+    except (Failure, EnvError) as error:
+        say(str(error))
+        Path(os.environ.get(_REASON, os.devnull)).write_text(str(error), encoding="utf-8")
+        return FAILED
+    return 0
+
+
+def _reason(log: Path) -> str:
+    file = _reason_file(log)
+    return file.read_text(encoding="utf-8") if file.exists() else ""
+
+
+def _reason_file(log: Path) -> Path:
+    return log.with_suffix(".reason")
 
 
 @contextmanager
@@ -77,12 +102,13 @@ def child(
     ``-P`` and our own root on ``PYTHONPATH`` keep modules of the user's folder from standing in for ours.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
+    _reason_file(log).unlink(missing_ok=True)
     command = [sys.executable, "-P", "-m", module, *arguments]
     with log.open("ab") as output, _reaper() as guard:
         process = subprocess.Popen(
             command,
             cwd=folder,
-            env=child_variables(variables or {}),
+            env=child_variables({**(variables or {}), _REASON: str(_reason_file(log))}),
             stdin=stdin,
             stdout=output,
             stderr=subprocess.STDOUT,

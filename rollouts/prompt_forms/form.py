@@ -71,7 +71,7 @@ class PromptForm:
 
     def head(self, style: PromptStyle, goal: str, guidance: str = "") -> str:
         """The first message up to its observation. ``guidance`` is a line of its own before the goal."""
-        lines = [f"{style.role} {style.action_form}", self.instructions, guidance, f"Goal: {goal}"]
+        lines = [f"{style.role} {style.action_form}", self.instructions, guidance, f"Goal: {goal}" if goal else ""]
         return "".join(f"{line}\n" for line in lines if line)
 
     def message(self, observation: str, admissible: Sequence[str] = ()) -> str:

@@ -42,11 +42,11 @@ from rewards.shaping.view import RewardView
 from rollouts.episode import Episode, Outcome, Turn
 from tasks import evaluation_sets
 
-async def played(name, task):
+async def played(name, task, actions):
     async with EnvPool(name, 1, 60.0) as pool:
         session = await pool.open()
         await session.reset(task, 0)
-        return [await session.step(action) for action in task.expert_plan]
+        return [await session.step(action) for action in actions]
 
 def answer(*overrides):
     try:
@@ -56,7 +56,10 @@ def answer(*overrides):
 
 found = {}
 [task] = Catalogue(make_environment("lamps"), Path("cache")).tasks("lamps-12", "test", 1, reward="brisk", progress=False)
-results = asyncio.run(played("lamps", task))
+odd = ["", "\\n", "light", "quit", "x" * 200_000, "light " + "9" * 200_000, "light ²", "ł 💡"]
+results = asyncio.run(played("lamps", task, [*odd, *task.expert_plan]))
+nonsense, results = results[:len(odd)], results[len(odd):]
+found["nonsense"] = [[step.valid, step.over, "Dark:" in step.observation.text] for step in nonsense]
 found["won"] = [result.won for result in results]
 found["score"] = sum(result.score_delta for result in results) == task.max_score
 found["reward"] = reward("brisk", {"price": 0.5}).turn_rewards([Turn("", ""), Turn("", "")], True, 2.0)
@@ -122,6 +125,10 @@ def test_an_episode_is_played_and_paid(found: dict[str, Any]) -> None:
     assert found["reward"] == [-0.5, 0.5]
 
 
+def test_an_answer_that_is_no_action_is_shown_the_game(found: dict[str, Any]) -> None:
+    assert found["nonsense"] == [[False, False, True]] * 8
+
+
 def test_the_credit_method_gives_its_number(found: dict[str, Any]) -> None:
     assert found["last"] == found["mine"] == [[0.25, 0.25, 1.0], [0.25, 1.0, 0.25]]
 
@@ -141,7 +148,7 @@ def test_evaluation_sets_of_the_package(found: dict[str, Any]) -> None:
     assert found["sets"] == [
         ["textworld", "w2-o3-q4", 12],
         ["lamps", "lamps-5", 5],
-        ["lamps.environment:Lamps", "lamps-6", 6],
+        ["lamps.environment:Lamps", "lamps-6", 24],
     ]
     assert found["files"] == ["lamps-lamps-5.jsonl", "lamps.environment_Lamps-lamps-6.jsonl"]
 

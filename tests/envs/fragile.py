@@ -10,6 +10,7 @@ import hashlib
 import os
 import sys
 import time
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -22,11 +23,11 @@ from envs.types import EnvError, Observation, TaskError, TaskRef
 class FragileEnv(TextEnv):
     banned_verbs = frozenset({"quit"})
 
-    def _reset(self, task: TaskRef, seed: int) -> Observation:
+    def reset_game(self, task: TaskRef, seed: int) -> Observation:
         self.count, self.goal, self.task = 0, int(Path(task.game_file).read_text()), task
         return Observation(text=f"0 of {self.goal}", goal=task.goal)
 
-    def _step(self, command: str) -> RawStep:
+    def step_game(self, command: str) -> RawStep:
         if command == "sleep":
             time.sleep(600)
         if command == "die":
@@ -45,7 +46,7 @@ class FragileEnv(TextEnv):
         if command == "fail":
             raise EnvError("the world failed")
         if command == "crash":
-            raise ZeroDivisionError("a bug in the world")
+            Fraction(self.count, 0)
         if command == "wait":
             time.sleep(0.2)
         self.count += command.startswith("add")

@@ -21,18 +21,17 @@ class CountEnv(TextEnv):
     """``add`` counts up; reaching the goal is graded only at the end."""
 
     def __init__(self, bonus: int) -> None:
-        super().__init__()
         self._bonus = bonus
 
-    def _reset(self, task: TaskRef, seed: int) -> Observation:
+    def reset_game(self, task: TaskRef, seed: int) -> Observation:
         self.count, self.goal = self._bonus, int(Path(task.game_file).read_text())
         return Observation("0")
 
-    def _step(self, command: str) -> RawStep:
+    def step_game(self, command: str) -> RawStep:
         self.count += 1
         return RawStep(Observation(str(self.count)), 0.0)
 
-    def _finish(self) -> RawStep:
+    def finish_game(self) -> RawStep:
         won = self.count >= self.goal
         return RawStep(Observation("graded"), float(won), won=won, terminated=True, info={"count": self.count})
 

@@ -17,18 +17,18 @@ HALVES = "\ud800 \udfff"  # which no JSON can carry
 class NoisyEnv(TextEnv):
     banned_verbs = frozenset({"quit"})
 
-    def _reset(self, task: TaskRef, seed: int) -> Observation:
-        return self._observe("")
+    def reset_game(self, task: TaskRef, seed: int) -> Observation:
+        return self.observe_message("")
 
-    def _step(self, command: str) -> RawStep:
+    def step_game(self, command: str) -> RawStep:
         if command == "fail":
             raise EnvError(NOISE + HALVES)
-        return RawStep(self._observe(""), 0.0)
+        return RawStep(self.observe_message(""), 0.0)
 
-    def _finish(self) -> RawStep:
-        return RawStep(self._observe(""), 0.0)
+    def finish_game(self) -> RawStep:
+        return RawStep(self.observe_message(""), 0.0)
 
-    def _observe(self, message: str) -> Observation:
+    def observe_message(self, message: str) -> Observation:
         return Observation(text=NOISE + HALVES, goal=NOISE + HALVES)
 
 

@@ -151,17 +151,43 @@ def test_no_action_takes_long_to_clean(name):
     for unit in (" ", "\u2003", "\n", " \n", ".", " then", "[", "=> ", "```\n", "9", "a", "\\", "é "):
         for action in (unit * (100_000 // len(unit)), f"replace a: {unit * (100_000 // len(unit))}x"):
             start = time.process_time()
-            env.refuses(env.clean(action))
+            env.refuses(env.clean_action(action))
             assert time.process_time() - start < 0.05, unit
     env.close()
 
 
 class Broken(TextEnv):
-    def _reset(self, task, seed):
+    def reset_game(self, task, seed):
         return Observation("")
 
-    def _step(self, command):
+    def step_game(self, command):
         return RawStep(Observation(""), float(command))
+
+
+class Namesakes(Broken):
+    """Gives its own methods and attributes the names that TextEnv uses for itself."""
+
+    def reset_game(self, task, seed):
+        self._score = self._open = self._playing = self._game = None
+        return self._observe()
+
+    def _observe(self):
+        return Observation("dark")
+
+    _step = _reset = _finish = _outcome = _refused = _check_open = _observe
+
+
+def test_a_subclass_has_names_of_its_own():
+    env = Namesakes()
+    env.reset(None, 0)
+    assert env.step("").observation.text == NOT_ALLOWED
+    assert env.step("0.5").score_delta == 0.5
+
+
+@pytest.mark.parametrize("name", ["reset", "step", "finish", "refuses", "saved", "restore", "close"])
+def test_a_subclass_cannot_replace_what_the_agent_calls(name):
+    with pytest.raises(TypeError, match=f"Lamp.{name} .* another name"):
+        type("Lamp", (Broken,), {name: lambda self: None})
 
 
 @pytest.mark.parametrize("score", ["nan", "inf"])

@@ -17,16 +17,18 @@ FAR = 10  # the first kind of the games of count-3
 
 
 class CountingEnv(TextEnv):
-    def _reset(self, task: TaskRef, seed: int) -> Observation:
+    def reset_game(self, task: TaskRef, seed: int) -> Observation:
         self.left = int(Path(task.game_file).read_text())
-        return self._observe("Begin.")
+        return self.observe_message("Begin.")
 
-    def _step(self, command: str) -> RawStep:
+    def step_game(self, command: str) -> RawStep:
         self.left -= command == "add"
         won, lost = self.left == 0, command == "drop"
-        return RawStep(self._observe("."), float(won), won=won, lost=lost, valid=command in ("add", "drop", "wait"))
+        return RawStep(
+            self.observe_message("."), float(won), won=won, lost=lost, valid=command in ("add", "drop", "wait")
+        )
 
-    def _observe(self, message: str) -> Observation:
+    def observe_message(self, message: str) -> Observation:
         return Observation(f"{message} {self.left} left.", legal=("add", "drop", "wait"))
 
 
@@ -60,3 +62,9 @@ class Counting(Environment):
 
     def env(self, *, legal: bool = False, expert: bool = False) -> TextEnv:
         return CountingEnv()
+
+
+class Planless(Counting):
+    """Every seed is a game, and none has an expert."""
+
+    make_game = Environment.make_game

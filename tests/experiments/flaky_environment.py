@@ -8,19 +8,17 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from envs.text_env import TextEnv
+from envs.text_env import RawStep, TextEnv
 from envs.textworld import TextWorldCustom
-from envs.types import EnvError, Observation, TaskRef
+from envs.tw_env import TextWorldEnv
+from envs.types import Observation, TaskRef
 
 FOLDER = "TURNGRID_TEST_FLAKY"
 GOOD = (2, 3, 4)
 
 
-class FlakyEnv(TextEnv):
-    def __init__(self, inner: TextEnv) -> None:
-        self.inner = inner
-
-    def reset(self, task: TaskRef, seed: int) -> Observation:
+class FlakyEnv(TextWorldEnv):
+    def reset_game(self, task: TaskRef, seed: int) -> Observation:
         folder = Path(os.environ[FOLDER])
         victim, count = folder / "victim", folder / "count"
         if not victim.exists():
@@ -29,24 +27,24 @@ class FlakyEnv(TextEnv):
             resets = int(count.read_text()) + 1 if count.exists() else 1
             count.write_text(str(resets))
             if resets not in GOOD:
-                raise EnvError("a bad game")
-        return self.inner.reset(task, seed)
-
-    def step(self, action: str):
-        return self.inner.step(action)
-
-    def _reset(self, task: TaskRef, seed: int) -> Observation:
-        return self.inner._reset(task, seed)
-
-    def _step(self, command: str):
-        return self.inner._step(command)
-
-    def close(self) -> None:
-        self.inner.close()
+                raise KeyError("a bad game")
+        return super().reset_game(task, seed)
 
 
 class Flaky(TextWorldCustom):
     """Shares its games with ``textworld``."""
 
     def env(self, *, legal: bool = False, expert: bool = False) -> TextEnv:
-        return FlakyEnv(super().env(legal=legal, expert=expert))
+        return FlakyEnv(legal=legal, expert=expert)
+
+
+class BrokenEnv(TextWorldEnv):
+    def step_game(self, command: str) -> RawStep:
+        return super().step_game({}[command])
+
+
+class Broken(TextWorldCustom):
+    """Fails at every step."""
+
+    def env(self, *, legal: bool = False, expert: bool = False) -> TextEnv:
+        return BrokenEnv(legal=legal, expert=expert)

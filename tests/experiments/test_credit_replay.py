@@ -14,8 +14,9 @@ from transformers import AutoConfig, AutoModelForTokenClassification
 from config.base import ROOT
 from envs.catalogue import Catalogue
 from envs.registry import make_environment
-from envs.text_env import TextEnv
-from envs.types import TaskRef
+from envs.text_env import RawStep
+from envs.tw_env import TextWorldEnv
+from envs.types import Observation, TaskRef
 from experiments.credit_quality.critic import WEIGHTS, RunCritic, critic_file, trained_values
 from experiments.credit_quality.game_tree import GameTree, NotReplayed
 from experiments.credit_quality.insight import Insight
@@ -101,33 +102,28 @@ def test_equal_prefixes_of_several_samples_are_one(rollouts: ModelRollouts, game
     assert game.known(3, 2) and game.known(2, 1) and not game.known(3, 3) and not game.known(4, 2)
 
 
-class Forgetful(TextEnv):
+class Forgetful(TextWorldEnv):
     """ScienceWorld's kind: what an action does depends on how often the game was played."""
 
-    def __init__(self, inner: TextEnv, plays: list[int]) -> None:
+    def __init__(self, plays: list[int]) -> None:
         super().__init__()
-        self.inner, self.plays = inner, plays
+        self.plays = plays
 
-    def reset(self, task: TaskRef, seed: int):
+    def reset_game(self, task: TaskRef, seed: int) -> Observation:
         self.plays[0] += 1
-        return self.inner.reset(task, seed)
+        return super().reset_game(task, seed)
 
-    def step(self, action: str):
-        result = self.inner.step(action)
-        seen = result.observation
-        return replace(result, observation=replace(seen, text=f"{seen.text} ({self.plays[0]})"))
+    def step_game(self, command: str) -> RawStep:
+        raw = super().step_game(command)
+        return replace(raw, observation=replace(raw.observation, text=f"{raw.observation.text} ({self.plays[0]})"))
 
-    def _reset(self, task: TaskRef, seed: int): ...
-
-    def _step(self, command: str): ...
-
-    def close(self) -> None:
-        self.inner.close()
+    def save_game(self) -> None:
+        """So that the game is played again from its start."""
 
 
 def test_an_environment_that_does_not_replay_is_refused(rollouts: ModelRollouts, games: list[TaskRef]) -> None:
     plays = [0]
-    measurement = Measurement(rollouts, lambda: Forgetful(TEXTWORLD.env(), plays), spec_of(games[3]), "sparse")
+    measurement = Measurement(rollouts, lambda: Forgetful(plays), spec_of(games[3]), "sparse")
     with pytest.raises(NotReplayed, match="is answered otherwise .* must replay exactly"):
         asyncio.run(measurement.measure(MeasuredGame(games[3].key), samples=2, k=2))
 

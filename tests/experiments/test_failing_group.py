@@ -18,11 +18,17 @@ import update_probe
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from wandb_log import WandbRun, read_runs
 
+from config.compose import compose
+from envs.catalogue import Catalogue
+from envs.registry import make_environment
 from experiments.evaluation.result import RunResult
 from records.credit import Credit, read_credit
 from records.metric_names import FAMILIES
+from records.process.exit_codes import FAILED, exit_code
 from rollouts.episode import Episode
 from rollouts.store import read_episodes
+from tasks.demonstrations import make_demonstrations
+from tasks.splits import task_file, write_tasks
 
 
 @pytest.fixture(scope="session")
@@ -73,6 +79,21 @@ def test_it_is_counted_and_not_charged(run: tuple[Path, str]):
     assert step["verl/training/rollout_failure/evicted_samples"] == 1
     charged, _ = [entry for entry in small.lines(folder / "ledger.jsonl") if entry["kind"] == "rl_episode"]
     assert (charged["count"], charged["units"]) == (16, 4)
+
+
+def test_its_cause_is_logged_with_its_place(run: tuple[Path, str]):
+    log = (run[0] / "logs" / "rl.log").read_text()
+    assert re.search(r"dropped: .*KeyError: .*a bad game.* at .*/flaky_environment.py:\d+: raise KeyError", log)
+
+
+def test_demonstrations_end_with_the_cause_and_its_place(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    config = compose(["env.name=flaky_environment:Broken", "env.workers=1"])
+    catalogue = Catalogue(make_environment(config.env.name), None)
+    write_tasks(task_file(tmp_path, "demonstrations"), catalogue.tasks(config.env.task, "demonstrations", 1))
+    assert exit_code(lambda: make_demonstrations(config, tmp_path, "")) == FAILED
+    *_, cause, resumes = capsys.readouterr().err.strip().splitlines()
+    assert re.search(r"KeyError: '.*' at .*/flaky_environment.py:\d+: return super\(\)", cause), cause
+    assert resumes.startswith("The same command")
 
 
 # ---- what the trackers were told

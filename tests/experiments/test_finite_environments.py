@@ -70,6 +70,9 @@ def test_other_splits_say_what_to_set(cache: Path, tmp_path: Path) -> None:
     shown = composed(cache, "budget=sft_only", "eval.games=4")
     with pytest.raises(TaskError, match="5 demonstrations at most: lower budget.units or budget.sft_share"):
         prepare_tasks(shown, allocate_budget(shown), tmp_path)
+    planless = compose(["env.name=counting_environment:Planless", "env.task=count-2", f"env.cache_dir={cache}"])
+    with pytest.raises(TaskError, match="env.task=count-2: .* expert plan; choose budget=rl_only"):
+        prepare_tasks(planless, allocate_budget(planless), tmp_path)
     alone = composed(cache, POND, "eval.games=1")
     with pytest.raises(TaskError, match="train has 0 games .*, or choose another task; env.distinct=false"):
         prepare_tasks(alone, allocate_budget(alone), tmp_path)

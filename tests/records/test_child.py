@@ -27,6 +27,21 @@ sleeper = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"
 Path("sleeper").write_text(str(sleeper.pid))
 time.sleep(600)
 """
+FORESEEN = """
+import sys
+from records.process.child import stage_exit_code
+from records.process.exit_codes import Failure
+
+def run():
+    if sys.argv[1:]:
+        [][0]
+    print("others write too")
+    raise Failure("the game broke\\nat lamps.py:3")
+
+code = stage_exit_code(run)
+print("and go on writing")
+sys.exit(code)
+"""
 
 
 def test_nothing_outlives_a_killed_driver(tmp_path: Path):
@@ -48,6 +63,17 @@ def test_a_failing_stage_is_reported_with_the_end_of_its_log(tmp_path: Path):
     (tmp_path / "bad.py").write_text("print('on the way'); raise SystemExit('no such game')")
     with pytest.raises(StageFailed, match=r"exit code 1; see .*log\n(.*\n)*  \| no such game"):
         run_child("bad", [], folder=tmp_path, log=tmp_path / "log", variables={"PYTHONPATH": str(tmp_path)})
+
+
+def test_a_foreseen_error_of_a_stage_is_reported_in_its_own_words(tmp_path: Path):
+    """Other processes still write to the log; a stage that fails next in another way is not taken for this one."""
+    (tmp_path / "bad.py").write_text(FORESEEN)
+    path = os.pathsep.join([str(tmp_path), str(Path(__file__).parents[2])])
+    place = {"folder": tmp_path, "log": tmp_path / "log", "variables": {"PYTHONPATH": path}}
+    with pytest.raises(StageFailed, match=r"see .*log\nthe game broke\nat lamps.py:3$"):
+        run_child("bad", [], **place)
+    with pytest.raises(StageFailed, match=r"see .*log\n(.*\n)*  \| IndexError: list index out of range$"):
+        run_child("bad", ["unforeseen"], **place)
 
 
 def test_a_process_that_was_started_ahead_is_told_its_arguments(tmp_path: Path):

@@ -134,7 +134,7 @@ def test_failures_have_an_end(trainer: ColocateAsyncTrainer) -> None:
     for number in range(3 * BATCH + 1):
         trainer._guard_against_endless_refills()
         (trainer._groups.folder / f"000001-{number:04d}.failed").write_text("EnvError: the game hung\n")
-    with pytest.raises(EnvironmentKeepsFailing, match="step 1: 13 groups failed and were refilled; last: EnvError"):
+    with pytest.raises(EnvironmentKeepsFailing, match="^step 1: 13 groups failed .*\nEnvError: the game hung$"):
         trainer._guard_against_endless_refills()
 
 

@@ -24,9 +24,7 @@ def test_refills_have_an_end(tmp_path: Path) -> None:
     causes = tmp_path / "000002"
     causes.mkdir()
     (causes / "000002-0007.failed").write_text("EnvError: the game hung\n", encoding="utf-8")
-    with pytest.raises(
-        EnvironmentKeepsFailing, match="step 2: 13 groups failed and were refilled; last: EnvError: the game hung"
-    ):
+    with pytest.raises(EnvironmentKeepsFailing, match="^step 2: 13 groups failed .*\nEnvError: the game hung$"):
         trainer(tmp_path, (1 + MAX_FAILED_GROUPS) * 4 + 1)._guard_against_endless_refills()
 
 

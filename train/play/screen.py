@@ -69,7 +69,8 @@ class Screen:
             self.show(f"--- {title}")
 
     def goal(self, goal: str) -> None:
-        self.show(f"Goal: {goal}", "cyan")
+        if goal:
+            self.show(f"Goal: {goal}", "cyan")
 
     def state(self, seen: Observation, status: str) -> None:
         self.show(f"[{status}]", "dim")

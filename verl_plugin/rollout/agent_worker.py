@@ -23,6 +23,7 @@ from verl.experimental.agent_loop.agent_loop import DictConfigWrap
 from verl.trainer.ppo.v1 import AgentLoopWorkerTQ
 from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 
+from envs.error_text import described
 from envs.pool import EnvPool
 from rollouts.episode import Episode
 from rollouts.forms.group_rollout import GroupFailed, play_group
@@ -135,7 +136,8 @@ class AgentLoopWorker(VerlWorker):
             if not validate:  # a game that is not validated is no group that the step lacks
                 first, folder = error.first if isinstance(error, GroupFailed) else error, self._folder(prompt)
                 folder.mkdir(parents=True, exist_ok=True)
-                (folder / f"{uid}.failed").write_text(f"{type(first).__name__}: {first}\n", encoding="utf-8")
+                cause = described(first, type(self._loop.reward).__module__ if self._loop else "")
+                (folder / f"{uid}.failed").write_text(f"{cause}\n", encoding="utf-8")
         await tq.async_kv_put(key=uid, partition_id=partition, tag={"status": status})
 
     async def _play_group(self, prompt: dict[str, Any], sampling: dict[str, Any], validate: bool) -> list[Episode]:

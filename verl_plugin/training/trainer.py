@@ -26,6 +26,7 @@ from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 from records.files import checkpoints, inventory
 from records.metric_names import in_families
 from records.metrics import MetricsLog
+from records.process.exit_codes import Failure
 from records.step_metrics import step_metrics, validation_metrics
 from rollouts.episode import Episode
 from rollouts.store import read_episodes, write_episodes
@@ -43,7 +44,7 @@ else:
 MAX_FAILED_GROUPS = 3  # times the batch, in one step
 
 
-class EnvironmentKeepsFailing(RuntimeError):
+class EnvironmentKeepsFailing(Failure):
     """So many groups failed in one step that refilling them is hopeless."""
 
 
@@ -95,7 +96,7 @@ class StepRecords(CreditLog, Methods, Base):
         causes = self._failures()
         last = causes[-1].read_text(encoding="utf-8").strip() if causes else "no cause recorded"
         raise EnvironmentKeepsFailing(
-            f"step {self.global_steps}: {refilled} groups failed and were refilled; last: {last}"
+            f"step {self.global_steps}: {refilled} groups failed and were refilled; the last one:\n{last}"
         )
 
     def _balance_batch(self, batch: KVBatchMeta, metrics: dict[str, Any], **kwargs: Any) -> KVBatchMeta:

@@ -1,0 +1,30 @@
+"""Describe an exception in one line, for whoever has to repair the code that raised it."""
+
+from __future__ import annotations
+
+import traceback
+from typing import Any
+
+from envs.types import EnvError
+
+
+def described(error: BaseException, module: str) -> str:
+    """Return ``TYPE: MESSAGE at FILE:LINE: CODE``, or only the message of an ``EnvError``, which says all that is needed.
+
+    Args:
+        error: the exception, caught.
+        module: the place is the innermost line of code in this module's top-level package, or the innermost of all.
+    """
+    if isinstance(error, EnvError):
+        return str(error)
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    lines = traceback.extract_tb(error.__traceback__)
+    own = [
+        line for line, frame in zip(lines, frames, strict=True) if _package(frame.f_globals) == module.partition(".")[0]
+    ]
+    places = [f" at {line.filename}:{line.lineno}: {line.line}" for line in own or lines]
+    return f"{type(error).__name__}: {error}{places[-1] if places else ''}"
+
+
+def _package(names: dict[str, Any]) -> str:
+    return str(names.get("__name__", "")).partition(".")[0]
