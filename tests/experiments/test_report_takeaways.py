@@ -50,6 +50,7 @@ def test_the_interval_by_hand(maker: SweepMaker) -> None:
     assert freedom == pytest.approx(8.0, abs=0.05)  # t(0.975, 8) = 2.306
     assert found.interval.mean == pytest.approx(0.15)
     assert found.interval.high - 0.15 == pytest.approx(2.306 * sqrt(a + b), rel=1e-3)
+    assert 1.397 < 0.15 / sqrt(a + b) < 1.860 and 0.1 < found.p < 0.2  # t(0.90, 8) and t(0.95, 8)
 
 
 def test_scores_decide_where_the_claim_is_about_scores(maker: SweepMaker) -> None:
