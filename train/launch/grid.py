@@ -41,11 +41,12 @@ def grid(overrides: Sequence[str], runs: Sequence[Sequence[str]], configs: Seque
     """
     if len(runs) < 2 or len({config.output_dir for config in configs}) > 1:
         return None
-    varied = {o.key_or_group: typed(o) for o in parse(overrides) if o.is_sweep_override() and o.key_or_group != "seed"}
+    several = [o for o in parse(overrides) if o.is_sweep_override() and o.key_or_group != "seed"]
+    varied = {o.key_or_group: typed(o).partition("=")[2] for o in several}
     return Sweep(
         name=_name(overrides, list(varied)),
         scale="",
-        title=" ".join(varied.values()) or "Seeds",
+        title=" ".join(f"{_short(axis)}={values}" for axis, values in varied.items()) or "Seeds",
         question="",
         published=None,
         note="",
@@ -60,7 +61,11 @@ def _name(overrides: Sequence[str], axes: Sequence[str]) -> str:
     """``algo-lr-3f2a9c1e``: the same for the same grid, and for further seeds of it."""
     changing = sorted(typed(o) for o in parse(overrides) if not _of_no_account(o.key_or_group))
     digits = hashlib.sha256("\n".join(changing).encode()).hexdigest()[:DIGITS]
-    return file_name("-".join([*(axis.split(".")[-1] for axis in axes), digits]))
+    return file_name("-".join([*map(_short, axes), digits]))
+
+
+def _short(axis: str) -> str:
+    return axis.split(".")[-1]
 
 
 def _of_no_account(key: str) -> bool:
