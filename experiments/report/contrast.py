@@ -81,7 +81,7 @@ def _contrast(rows: Sequence[Sequence[Weighted]], left_out: tuple[str, ...]) -> 
     seeds = sorted(set.intersection(*seeded)) if seeded else []
     if len(seeds) < MIN_SEEDS:
         raise TooFewSeeds(
-            f"{len(seeds)} seed{'s' * (len(seeds) != 1)} in common, and a verdict needs {MIN_SEEDS} or more"
+            f"{len(seeds)} seed{'s' * (len(seeds) != 1)} in common, and an interval needs {MIN_SEEDS} or more"
         )
     by_seed = [sum(weight * _of_seed(item, seed) for weight, item in flat) for seed in seeds]
     games = min(item.games for _, item in flat)

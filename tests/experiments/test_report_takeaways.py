@@ -69,7 +69,7 @@ def test_one_seed_is_never_enough(maker: SweepMaker) -> None:
     maker.run({"base": BASE, "rl": wins(0)}, 0, algo="grpo")
     found = judged(maker, PPO, GRPO)
     assert (found.word, found.contrast) == (Word.NOT_ENOUGH, None)
-    assert found.why == "1 seed in common, and a verdict needs 2 or more."
+    assert found.why == "1 seed in common, and an interval needs 2 or more."
 
 
 def test_seeds_count_only_where_both_sides_have_them(maker: SweepMaker) -> None:

@@ -130,10 +130,10 @@ def _start_grid(arguments: Sequence[str], args: argparse.Namespace, config: Dict
     if not args.multirun:
         return _hydra(arguments)
     place = grid.write(found, config) if found else grid.place(config, launching.STARTED)
-    given = [override.key_or_group for override in parse(args.overrides)]
-    own = {"hydra.sweep.dir": str(place)} | ({"tracking.group": place.name} if found else {})
-    named = [f"{key}={quoted(value)}" for key, value in own.items() if key not in given]
-    code = _hydra([*arguments, *named])
+    given = {override.key_or_group for override in parse(args.overrides)}
+    group = {"tracking.group": place.name} if found and not config.tracking.group else {}
+    own = {key: value for key, value in {"hydra.sweep.dir": str(place), **group}.items() if key not in given}
+    code = _hydra([*arguments, *(f"{key}={quoted(value)}" for key, value in own.items())])
     if found:
         _child(["experiments.report", "--text", str(place)], {})
         print(f"\nas a page, with curves: python -m experiments.report {place}", flush=True)
