@@ -276,7 +276,7 @@ class Cluster:
 
 @dataclass
 class Tracking:
-    """``group`` and ``tags`` are for Weights & Biases; runs of one multirun share a group. ``run_name``: what trackers
+    """``group`` and ``tags`` are for Weights & Biases; runs of one grid share a group. ``run_name``: what trackers
     call the run; None means its folder's name. ``credit``: keep each token's advantage, return and value. ``verl_names``: trackers
     get what verl reports under verl's names too."""
 

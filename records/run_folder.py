@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -153,16 +153,33 @@ def _without_nulls(node: Any) -> Any:
 
 
 def run_name(config: DictConfig) -> str:
-    """``<env>-<task>-<algo>-<reward>-<budget>-<model>-s<seed>-<8 hex>``; a curriculum comes after the task."""
-    words = "-".join([*name_parts(config).values(), f"s{config.seed}", identity(config)])
-    return file_name(words, also="+")
+    """``<env>-<task>-<algo>-<reward>-<budget>-<model>-s<seed>-<8 hex>``; a curriculum comes after the task.
+
+    A run without RL has no algorithm in its name.
+    """
+    return _joined(name_parts(config), config)
+
+
+def _joined(parts: Mapping[str, str], config: DictConfig) -> str:
+    return file_name("-".join([*parts.values(), f"s{config.seed}", identity(config)]), also="+")
 
 
 def name_parts(config: DictConfig) -> dict[str, str]:
     """The words of a run's name by the keys that they come from, without the seed and the hash."""
+    parts = _former_parts(config)
+    return parts if trains_rl(config) else {key: word for key, word in parts.items() if key != "algo.name"}
+
+
+def _former_parts(config: DictConfig) -> dict[str, str]:
+    """Those of a time when runs without RL had an algorithm in their names too."""
     keys = ["env.name", "env.task", "curriculum.name", "algo.name", "turn_reward.name", "budget.name", "model.name"]
     parts = {key: str(former_value(key, OmegaConf.select(config, key, default="none"))) for key in keys}
     return {key: word for key, word in parts.items() if (key, word) != ("curriculum.name", "none")}
+
+
+def trains_rl(config: DictConfig) -> bool:
+    """Whether the budget leaves anything to RL."""
+    return OmegaConf.select(config, "budget.sft_share", default=0) != 1
 
 
 @contextmanager
@@ -177,6 +194,7 @@ def open_run(config: DictConfig, root: Path) -> Iterator[RunFolder]:
         Refusal: no folder can be made there.
     """
     path = (root / run_name(config)).absolute()
+    _rename_former(path.parent / _joined(_former_parts(config), config), path)
     if config.fresh:
         put_aside(path)
     with held(path):
@@ -186,6 +204,13 @@ def open_run(config: DictConfig, root: Path) -> Iterator[RunFolder]:
         inventory.take(path)
         with _failure_recorded(path):
             yield RunFolder(path, (*damage, *notes))
+
+
+def _rename_former(former: Path, path: Path) -> None:
+    """Give a run that has a former name today's. Raises: RunFolderBusy: a process holds it."""
+    if former.exists() and not path.exists():
+        with held(former):
+            former.rename(path)
 
 
 @contextmanager

@@ -6,6 +6,7 @@ import argparse
 import re
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
@@ -124,7 +125,7 @@ def _finish(config: DictConfig, folder: Path) -> str:
     result = RunResult.read(folder)
     if result is not None:
         say("this run is finished; fresh=true starts it anew")
-        return summary_table(result)
+        return summary_table(replace(result, name=folder.name, folder=str(folder)))  # it may have been renamed
     from experiments.cost_estimate import calibrate
     from experiments.stages import pipeline
 

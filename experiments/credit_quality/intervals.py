@@ -8,7 +8,7 @@ from functools import cache
 
 import numpy as np
 
-from experiments.credit_quality.measures import MEASURES, OF_TRUTH, Sums
+from experiments.credit_quality.measures import MEASURES, OF_TRUTH, SHARES, SHARES_OF_TRUTH, Sums
 
 DRAWS, LEVEL = 2000, 0.95
 
@@ -41,13 +41,27 @@ def spread(tasks: int) -> float:
     return float(t.ppf((1 + LEVEL) / 2, tasks - 1) * np.sqrt(tasks / (tasks - 1)))
 
 
-def interval(estimate: float, draws: np.ndarray, tasks: int) -> Interval:
-    """Draws in which the measure is not defined are left out."""
+def interval(estimate: float, draws: np.ndarray, tasks: int, share: bool = False) -> Interval:
+    """Draws in which the measure is not defined are left out. ``share``: the bounds stay in [0, 1]."""
     known = draws[np.isfinite(draws)]
     if tasks < 2 or not len(known) or not np.isfinite(estimate):
         return Interval(float(estimate), float("nan"), float("nan"))
+    if share and 0 <= estimate <= 1:
+        return share_interval(float(estimate), float(known.std()), tasks)
     half = spread(tasks) * float(known.std())
     return Interval(float(estimate), estimate - half, estimate + half)
+
+
+def share_interval(share: float, deviation: float, tasks: int) -> Interval:
+    """Wilson's interval with an effective sample size: as many independent trials as have the draws' standard deviation.
+
+    Franco et al. (2019), PMC6690503, recommend it for clustered samples. Without any deviation each task counts as one trial.
+    """
+    variance, wide = share * (1 - share), spread(tasks) ** 2
+    trials = variance / deviation**2 if deviation and variance else tasks
+    center = (share + wide / (2 * trials)) / (1 + wide / trials)
+    half = np.sqrt(wide * variance / trials + (wide / (2 * trials)) ** 2) / (1 + wide / trials)
+    return Interval(share, max(0.0, float(center - half)), min(1.0, float(center + half)))
 
 
 def drawn(sums: Sums, draws: int) -> tuple[Sums, Sums]:
@@ -62,7 +76,7 @@ def rated(methods: Mapping[str, Sums], draws: int = DRAWS) -> dict[str, dict[str
     for method, sums in methods.items():
         whole, several = drawn(sums, draws)
         for name, measure in MEASURES.items():
-            found[name][method] = interval(float(measure.of(whole)), measure.of(several), _tasks(sums))
+            found[name][method] = interval(float(measure.of(whole)), measure.of(several), _tasks(sums), name in SHARES)
     return found
 
 
@@ -81,7 +95,10 @@ def differences(methods: Mapping[str, Sums], against: str, draws: int = DRAWS) -
 def of_truth(sums: Sums, draws: int = DRAWS) -> dict[str, Interval]:
     """What is known of the truth itself; ``sums`` are those of any credit."""
     whole, several = drawn(sums, draws)
-    return {name: interval(float(of(whole)), of(several), _tasks(sums)) for name, of in OF_TRUTH.items()}
+    tasks = _tasks(sums)
+    return {
+        name: interval(float(of(whole)), of(several), tasks, name in SHARES_OF_TRUTH) for name, of in OF_TRUTH.items()
+    }
 
 
 def _tasks(sums: Sums) -> int:

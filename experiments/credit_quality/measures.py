@@ -125,3 +125,4 @@ OF_TRUTH: dict[str, Callable[[Sums], np.ndarray]] = {
     "neutral": lambda s: s["neutral"] / s["turns"],
     "sd": lambda s: np.sqrt(np.clip(_variance(s, "aa", "a"), 0, None)),
 }
+SHARES, SHARES_OF_TRUTH = ("sign", "variance"), ("significant", "neutral")  # in [0, 1]

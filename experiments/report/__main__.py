@@ -1,11 +1,13 @@
 """One page from run folders: what was measured beside what was published, what held, and what it cost.
 
-    python -m experiments.report RUN_OR_SWEEP... [--out FOLDER]
+    python -m experiments.report RUN_OR_SWEEP... [--out FOLDER | --text]
     python -m experiments.report runs/sweeps/table10_algorithms-laptop
     python -m experiments.report runs/NAME runs/OTHER --out /tmp/two
 
-RUN_OR_SWEEP  a sweep's folder, a run folder, or a folder of runs; runs may be unfinished, or only W&B's offline logs
---out FOLDER  where report.html and report.md go; the folder of the sweep or the runs, if not said
+RUN_OR_SWEEP  folder of a sweep, a grid or a run, or a folder of runs, which makes a report for each group of runs that played the
+              same test games. Runs may be unfinished, or only W&B's offline logs
+--out FOLDER  where report.html and report.md go (of several reports, each in a folder there); else beside the runs
+--text        print the table and the comparisons here instead
 
 docs/report.md explains the tables, intervals and verdicts."""
 
@@ -19,20 +21,33 @@ from pathlib import Path
 from envs.names import nearest
 from envs.whole import write_whole
 from experiments.report.gather import ReportError, Subject, subjects
-from records.process.exit_codes import command
+from records.process.exit_codes import command, say
 
 HTML, MARKDOWN = "report.html", "report.md"
+TEXT = "--text"
 
 
 @command(__doc__, refused=(OSError,), resumes=False)
 def main(given: list[str]) -> int:
-    paths, out = _split(given)
+    paths, out = _split([word for word in given if word != TEXT])
     found = subjects(paths)
-    if out and len(found) > 1:
-        raise ReportError(f"--out holds one report, and these are {len(found)}: name one sweep at a time")
+    for line in dict.fromkeys(line for subject in found for line in subject.left_out):
+        say(f"note: left out: {line}")
     for subject in found:
-        print(write(subject, out or subject.folder), flush=True)
+        print(_text(subject) if TEXT in given else write(subject, _place(subject, out, len(found))), flush=True)
     return 0
+
+
+def _place(subject: Subject, out: Path | None, reports: int) -> Path:
+    if out is None:
+        return subject.folder
+    return out / subject.folder.name if reports > 1 else out
+
+
+def _text(subject: Subject) -> str:
+    from experiments.report.terminal import text  # scipy: not before it is needed
+
+    return text(subject)
 
 
 def _split(given: Sequence[str]) -> tuple[list[Path], Path | None]:
@@ -49,8 +64,9 @@ def _split(given: Sequence[str]) -> tuple[list[Path], Path | None]:
             if out == Path():
                 raise ReportError("--out needs a folder: --out FOLDER")
         elif word.startswith("-"):
-            near = nearest(word, ("--out", "--help"), cutoff=0.5)
-            raise ReportError(f"unknown flag {word}; {f'did you mean {near}?' if near else 'there is --out FOLDER'}")
+            near = nearest(word, ("--out", TEXT, "--help"), cutoff=0.5)
+            known = f"did you mean {near}?" if near else f"there are --out FOLDER and {TEXT}"
+            raise ReportError(f"unknown flag {word}; {known}")
         else:
             words.append(Path(word))
     if not words:

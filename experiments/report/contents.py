@@ -16,6 +16,7 @@ from experiments.report.costs import Cost, Origin, costs, origins
 from experiments.report.drawing import drawn
 from experiments.report.gather import Subject
 from experiments.report.methods import Reliability, reliability
+from experiments.report.pairs import Pair, pairs
 from experiments.report.runs import Run, setting_names
 from experiments.report.settings import shared_and_varied
 from experiments.report.takeaways import Verdict, Word, verdicts
@@ -36,18 +37,22 @@ class Contents:
 
     Attributes:
         table: row by row; ``table_name``: the published table beside it, "" for none, with its ``table_note``.
+        pairs: differences between all values of what varied, where the sweep declares no takeaways.
         charts: by section of the page.
+        left_out: runs of the folder that are in no report, and why.
         shared, varied: settings of the runs.
         made: when, for people.
     """
 
     sweep: Sweep
     loose: bool
+    left_out: Sequence[str]
     runs: Sequence[Run]
     table: Sequence[Sequence[TableCell]]
     table_name: str
     table_note: str
     verdicts: Sequence[Verdict]
+    pairs: Sequence[Pair]
     reliability: Reliability | None
     charts: Mapping[str, Sequence[Chart]]
     costs: Sequence[Cost]
@@ -134,11 +139,13 @@ def contents(subject: Subject) -> Contents:
     return Contents(
         sweep=sweep,
         loose=subject.loose,
+        left_out=subject.left_out,
         runs=runs,
         table=table_cells(runs, sweep.layout, table),
         table_name=published.table_name(table) if table else "",
         table_note=published.note(table) if table else "",
         verdicts=verdicts(sweep, runs),
+        pairs=[] if sweep.takeaways else pairs(runs),
         reliability=found,
         charts=drawn(runs, found),
         costs=costs(runs),

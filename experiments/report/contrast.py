@@ -39,6 +39,7 @@ class Contrast:
 
     Attributes:
         interval: 95 %, over games and seeds; in [-1, 1], with ``minus`` in [-2, 2].
+        p: two-sided, of the test that belongs to the interval: is the contrast 0?
         by_seed: the contrast of each seed.
         games: of the smallest evaluation set.
         settings: pairs of settings that it is the mean of.
@@ -46,6 +47,7 @@ class Contrast:
     """
 
     interval: Interval
+    p: float
     by_seed: Mapping[int, float]
     games: int
     settings: int
@@ -79,12 +81,14 @@ def _contrast(rows: Sequence[Sequence[Weighted]], left_out: tuple[str, ...]) -> 
     seeds = sorted(set.intersection(*seeded)) if seeded else []
     if len(seeds) < MIN_SEEDS:
         raise TooFewSeeds(
-            f"{len(seeds)} seed{'s' * (len(seeds) != 1)} in common, and a verdict needs {MIN_SEEDS} or more"
+            f"{len(seeds)} seed{'s' * (len(seeds) != 1)} in common, and an interval needs {MIN_SEEDS} or more"
         )
     by_seed = [sum(weight * _of_seed(item, seed) for weight, item in flat) for seed in seeds]
     games = min(item.games for _, item in flat)
-    bounds = interval(by_seed, game_variance(flat, seeds), games, limit=sum(abs(weight) for weight, _ in flat) / 2)
-    return Contrast(bounds, dict(zip(seeds, by_seed, strict=True)), games, len(rows), left_out)
+    over_games = game_variance(flat, seeds)
+    bounds = interval(by_seed, over_games, games, limit=sum(abs(weight) for weight, _ in flat) / 2)
+    p = p_value(by_seed, over_games, games)
+    return Contrast(bounds, p, dict(zip(seeds, by_seed, strict=True)), games, len(rows), left_out)
 
 
 def _of_seed(item: Sample, seed: int) -> float:
@@ -113,11 +117,28 @@ def interval(by_seed: Sequence[float], over_games: float, games: int, limit: flo
     the share of games that could still differ."""
     from scipy.stats import t
 
-    mean, over_seeds = float(np.mean(by_seed)), float(np.var(by_seed, ddof=1)) / len(by_seed)
+    mean = float(np.mean(by_seed))
+    error, freedom = _error(by_seed, over_games, games)
+    half = float(t.ppf(0.975, freedom)) * error if error else wilson(0, games).high
+    return Interval(mean, max(-limit, mean - half), min(limit, mean + half))
+
+
+def p_value(by_seed: Sequence[float], over_games: float, games: int) -> float:
+    """Two-sided, by the same standard error. Where nothing varied, the exact sign-flip test over games that all differ alike."""
+    from scipy.stats import t
+
+    mean = float(np.mean(by_seed))
+    error, freedom = _error(by_seed, over_games, games)
+    if error:
+        return float(2 * t.sf(abs(mean) / error, freedom))
+    return 2.0 ** (1 - games) if abs(mean) > 1e-12 else 1.0
+
+
+def _error(by_seed: Sequence[float], over_games: float, games: int) -> tuple[float, float]:
+    """Standard error and Satterthwaite's degrees of freedom; zeros where nothing varied."""
+    over_seeds = float(np.var(by_seed, ddof=1)) / len(by_seed)
     variance = over_games + over_seeds
     if variance < 1e-12:
-        half = wilson(0, games).high
-    else:
-        freedom = variance**2 / (over_games**2 / max(games - 1, 1) + over_seeds**2 / (len(by_seed) - 1))
-        half = float(t.ppf(0.975, freedom)) * sqrt(variance)
-    return Interval(mean, max(-limit, mean - half), min(limit, mean + half))
+        return 0.0, 0.0
+    freedom = variance**2 / (over_games**2 / max(games - 1, 1) + over_seeds**2 / (len(by_seed) - 1))
+    return sqrt(variance), freedom

@@ -11,7 +11,7 @@ from experiments.report.charts import Chart
 from experiments.report.methods import Reliability
 from experiments.report.runs import LAST, Run, grouped
 from experiments.report.selection import BASE
-from experiments.report.series import metric_subplots, success_subplots
+from experiments.report.series import metric_subplots, same_lines, success_subplots
 from records.statistics import WINDOW
 
 FEW = 4  # scores: so few that no quarter of them can be dropped
@@ -43,6 +43,8 @@ def _curves(runs: Sequence[Run]) -> list[Chart]:
     note += " Line: mean over seeds; band: from the lowest to the highest seed." if several else ""
     if not all(run.result for run in runs if run.curve.steps):
         note += " Runs without a result are drawn as far as they got, where no other run of the setting has one."
+    if same := same_lines(found):
+        note += f" Equal in every step, so that one line covers the others: {'; '.join(same)}."
     counted = all(series.episodes[-1:] > 0 for subplot in found for series in subplot.series)
     ways = ["steps", "episodes"] if counted else ["steps"]
     return [Chart(f"curves-{by}", f"Learning curves by {by}", charts.curves(found, by), note) for by in ways]

@@ -10,7 +10,8 @@ import msgspec
 
 from envs.names import meant
 from experiments.evaluation import result
-from experiments.report.runs import Run, read_run
+from experiments.report.comparable import Groups, comparable
+from experiments.report.runs import Run, read_run, setting_names
 from experiments.report.selection import BASE
 from experiments.report.settings import coordinates
 from experiments.sweep import record
@@ -22,6 +23,7 @@ from records.provenance import ATTEMPTS
 MARKS = (result.FILE, ATTEMPTS, "config.yaml")
 MOST_COLUMNS = 9
 WITHOUT_SCALE = "as run"
+REPORTS = "reports"  # a folder for each group of comparable runs
 
 
 class ReportError(Refusal):
@@ -30,16 +32,18 @@ class ReportError(Refusal):
 
 @dataclass(frozen=True)
 class Subject:
-    """``sweep`` is the sweep's record, or one made up for loose runs; ``folder`` is where its report goes."""
+    """``sweep`` is the sweep's record, or one made up for loose runs; ``folder`` is where its report goes. ``left_out``: a line
+    for each run of the folder that is in no report."""
 
     sweep: Sweep
     runs: Sequence[Run]
     folder: Path
     loose: bool = False
+    left_out: tuple[str, ...] = ()
 
 
 def subjects(paths: Sequence[Path]) -> list[Subject]:
-    """One a sweep's folder, and one for all the runs that the other paths name.
+    """One a sweep's or a grid's folder, one for all runs that are named, and one for each group of comparable runs in folders.
 
     Raises:
         ReportError: a path that is neither a sweep, a run nor a folder of runs.
@@ -48,7 +52,7 @@ def subjects(paths: Sequence[Path]) -> list[Subject]:
     sweeps = [path for path in absolute if (_folder(path) / record.FILE).exists()]
     loose = [run for path in absolute if path not in sweeps for run in _runs_in(path)]
     found = [_of_sweep(_folder(path)) for path in sweeps]
-    return [*found, _of_runs(loose, absolute)] if loose else found
+    return [*found, *_of_runs(loose, absolute)] if loose else found
 
 
 def _folder(path: Path) -> Path:
@@ -62,7 +66,10 @@ def _of_sweep(folder: Path) -> Subject:
         raise ReportError(f"{folder / record.FILE} cannot be read: {error}") from error
     assert sweep is not None
     root = folder.parent.parent
-    return Subject(sweep, [_read(root / run.folder, run) for run in sweep.runs], folder)
+    runs = [_read(root / run.folder, run) for run in sweep.runs]
+    if not sweep.scale:  # a grid
+        sweep = msgspec.structs.replace(sweep, layout=_layout(runs))
+    return Subject(sweep, runs, folder)
 
 
 def _read(folder: Path, run: record.SweepRun | None = None) -> Run:
@@ -96,19 +103,25 @@ def _is_run(folder: Path) -> bool:
     return any((folder / mark).exists() for mark in MARKS)
 
 
-def _of_runs(folders: Sequence[Path], given: Sequence[Path]) -> Subject:
+def _of_runs(folders: Sequence[Path], given: Sequence[Path]) -> list[Subject]:
     runs = [_read(folder) for folder in dict.fromkeys(folders)]
-    placed = [replace(run, coordinates=place) for run, place in zip(runs, coordinates(runs), strict=True)]
+    named = all(_is_run(path) for path in given if not (_folder(path) / record.FILE).exists())
+    groups = Groups({"": runs}) if named else comparable(runs)
     asked = [path for path in given if path.is_dir() and not (path / record.FILE).exists()]
     parents = {folder.parent for folder in folders}
     place = asked[0] if len(asked) == 1 else parents.pop() if len(parents) == 1 else Path.cwd()
-    name = placed[0].name if len(placed) == 1 else place.name
-    return Subject(_made_up(name, placed), placed, place, loose=True)
+    if len(groups.runs) == 1:
+        return [_of_group(place.name, group, place, groups.left_out) for group in groups.runs.values()]
+    return [_of_group(name, group, place / REPORTS / name, groups.left_out) for name, group in groups.runs.items()]
+
+
+def _of_group(name: str, runs: Sequence[Run], folder: Path, left_out: tuple[str, ...]) -> Subject:
+    placed = [replace(run, coordinates=place) for run, place in zip(runs, coordinates(runs), strict=True)]
+    return Subject(_made_up(placed[0].name if len(placed) == 1 else name, placed), placed, folder, True, left_out)
 
 
 def _made_up(name: str, runs: Sequence[Run]) -> Sweep:
-    """A table of settings by models (and evaluation sets) for runs that no sweep made."""
-    rows = {" ".join(run.coordinates.values()) or "success": dict(run.coordinates) for run in runs}
+    """The record of a sweep that runs could be of."""
     return Sweep(
         name=name,
         scale=WITHOUT_SCALE,
@@ -116,11 +129,17 @@ def _made_up(name: str, runs: Sequence[Run]) -> Sweep:
         question="",
         published=None,
         note="",
-        layout=Layout(rows=rows, columns=_columns(runs)),
+        layout=_layout(runs),
         takeaways=(),
         extra=[],
         runs=[],
     )
+
+
+def _layout(runs: Sequence[Run]) -> Layout:
+    """A table of settings by models (and evaluation sets)."""
+    rows = {name or "success": dict(run.coordinates) for run, name in zip(runs, setting_names(runs), strict=True)}
+    return Layout(rows=rows, columns=_columns(runs))
 
 
 def _columns(runs: Sequence[Run]) -> dict[str, Selector]:

@@ -15,6 +15,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from experiments.evaluation.stage import episodes_file
+from experiments.evaluation.tables import p_value
 from experiments.report.contents import Contents
 from experiments.report.costs import total
 from experiments.report.runs import LAST, Run
@@ -52,6 +53,7 @@ def _render(template: str, found: Contents, folder: Path, **more: Any) -> str:
         "percent": percent,
         "x": lambda share: f"{5 + 160 * share:.1f}",
         "points": points,
+        "p_value": p_value,
         "number": number,
         "duration": duration,
         "cell": cell,

@@ -90,7 +90,17 @@ def setting_names(runs: Sequence[Run], without: Sequence[str] = ()) -> list[str]
         for axis, value in run.coordinates.items():
             values.setdefault(axis, set()).add(value)
     shown = {axis for axis, found in values.items() if len(found) > 1} - set(without)
-    return [" ".join(value for axis, value in run.coordinates.items() if axis in shown) for run in runs]
+    return [" ".join(told(axis, value) for axis, value in run.coordinates.items() if axis in shown) for run in runs]
+
+
+def told(axis: str, value: str) -> str:
+    """A value by itself where it is a name; numbers and truth values with the last part of their key, as in ``lr=0.0001``."""
+    plain = {"true", "false", "null", "-"}
+    try:
+        float(value)
+    except ValueError:
+        return f"{axis.split('.')[-1]}={value}" if value.lower() in plain else value
+    return f"{axis.split('.')[-1]}={value}"
 
 
 def grouped(runs: Sequence[Run], without: Sequence[str] = (), nameless: str = "") -> dict[str, list[Run]]:

@@ -49,6 +49,15 @@ def success_subplots(runs: Sequence[Run]) -> list[Subplot]:
     ]
 
 
+def same_lines(subplots: Sequence[Subplot]) -> list[str]:
+    """``grpo, gigpo``: names of lines that are equal in every step, so that the last one covers the others."""
+    found: dict[tuple[str, bytes, bytes], list[str]] = {}
+    for subplot in subplots:
+        for line in subplot.series:
+            found.setdefault((subplot.title, line.steps.tobytes(), line.mean.tobytes()), []).append(line.name)
+    return [", ".join(names) for names in found.values() if len(names) > 1]
+
+
 def _split(runs: Sequence[Run]) -> list[str]:
     tasks = task_axes([run for run in runs if run.result])
     if tasks and _count(runs, tasks) <= MOST_SUBPLOTS:

@@ -13,7 +13,7 @@ from experiments.sweep.definition import Definition, Layout, Scale, Takeaway
 from experiments.sweep.expansion import label
 
 FILE = "sweep.json"
-FOLDER = "sweeps"  # under the folder of the runs
+FOLDER, GRIDS = "sweeps", "multirun"  # under the folder of the runs
 
 
 class SweepRun(msgspec.Struct, frozen=True):
@@ -30,7 +30,7 @@ class SweepRun(msgspec.Struct, frozen=True):
 
 
 class Sweep(msgspec.Struct, frozen=True):
-    """``extra``: overrides given on the command line that change what the runs are."""
+    """``extra``: overrides given on the command line that change what the runs are. A grid without a sweep file has no ``scale``."""
 
     name: str
     scale: str
@@ -45,9 +45,9 @@ class Sweep(msgspec.Struct, frozen=True):
 
     @property
     def folder_name(self) -> str:
-        """``NAME-SCALE``, and 8 hex digits of ``extra`` where there is any."""
+        """``NAME-SCALE``, and 8 hex digits of ``extra`` where there is any; a grid's name alone."""
         digits = hashlib.sha256("\n".join(sorted(self.extra)).encode()).hexdigest()[:8]
-        return "-".join([self.name, self.scale, *([digits] if self.extra else [])])
+        return "-".join([self.name, *([self.scale] if self.scale else []), *([digits] if self.extra else [])])
 
 
 def new(
@@ -68,7 +68,7 @@ def new(
 
 
 def folder_of(sweep: Sweep, output_dir: Path) -> Path:
-    return output_dir / FOLDER / sweep.folder_name
+    return output_dir / (FOLDER if sweep.scale else GRIDS) / sweep.folder_name
 
 
 def write(sweep: Sweep, output_dir: Path, whole: Sequence[Mapping[str, str]] = ()) -> Path:

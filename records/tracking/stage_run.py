@@ -12,6 +12,7 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from records.provenance import first_started, last_attempt
+from records.run_folder import trains_rl
 
 TRACKERS = ("tensorboard", "wandb", "trackio")  # those of verl's loggers that we drive ourselves
 SHOWN_NODES = ("env", "algo", "turn_reward", "budget", "model")
@@ -96,8 +97,8 @@ class StageRun:
 
 
 def _name(config: DictConfig) -> str:
-    """``textworld-ppo-dense-s0`` for what a sweep calls ``algo=ppo reward=dense seed=0``: environment and algorithm, what varies
-    beside them, the seed. A name of the user's own stays as it is; "" where there is none."""
+    """``textworld-ppo-dense-s0`` for what a sweep calls ``algo=ppo reward=dense seed=0``: environment and algorithm (if RL trains),
+    what varies beside them, the seed. A name of the user's own stays as it is; "" where there is none."""
     given = str(config.tracking.get("run_name") or "")
     words = [word.partition("=") for word in given.split(" ")]
     if not all(equals and value for _, equals, value in words):
@@ -105,12 +106,14 @@ def _name(config: DictConfig) -> str:
     values = {axis: value for axis, _, value in words}
     seed = values.pop("seed", config.seed)
     varied = [value for axis, value in values.items() if axis not in ("env", "algo")]
-    return "-".join([str(config.env.name), str(config.algo.name), *varied, f"s{seed}"])
+    algo = [str(config.algo.name)] if trains_rl(config) else []
+    return "-".join([str(config.env.name), *algo, *varied, f"s{seed}"])
 
 
 def _tags(config: DictConfig, folder: Path) -> list[str]:
     """What a user filters by."""
-    names = [OmegaConf.select(config, f"{node}.name") for node in SHOWN_NODES]
+    shown = [node for node in SHOWN_NODES if node != "algo" or trains_rl(config)]
+    names = [OmegaConf.select(config, f"{node}.name") for node in shown]
     curriculum = OmegaConf.select(config, "curriculum.name", default="none")
     attempt = last_attempt(folder)
     commit = attempt.commit[:10] if attempt and attempt.commit else ""

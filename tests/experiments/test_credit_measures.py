@@ -47,9 +47,10 @@ def test_intervals_cover_the_truth_at_their_nominal_rate(maker: Maker) -> None:
         found = rated({name: task_sums(part, credit[turns]) for name, credit in credits.items()}, draws=250)
         for (measure, name), value in target.items():
             interval = found[measure][name]
+            assert measure != "sign" or 0 <= interval.low <= interval.high <= 1, "a share"
             hits[measure, name] += interval.low - 1e-9 <= value <= interval.high + 1e-9
-    rare = {("sign", "truth"), ("sign", "mixed")}  # nearly all right: the few tasks with a mistake make the interval
-    wrong = {key: count for key, count in hits.items() if key not in rare and count < 0.9 * REPETITIONS}
+    rare = {("sign", "truth")}  # nearly all right: the few tasks with a mistake make the interval
+    wrong = {key: count for key, count in hits.items() if count < (0.85 if key in rare else 0.9) * REPETITIONS}
     assert not wrong
     assert sum(hits.values()) / len(hits) < 0.985 * REPETITIONS  # nor are they wider than they say
 

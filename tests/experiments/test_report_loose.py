@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
 import pytest
 from report_sweep import BASE, TASK, SweepMaker, wins
 
 from benchmarks.synthetic_runs import begin_run, make_run
-from experiments.report.__main__ import main
+from experiments.report.__main__ import main, write
 from experiments.report.gather import ReportError, subjects
 from experiments.report.page import VIEWER
+from experiments.report.pairs import pairs
+from experiments.report.series import same_lines, success_subplots
 from experiments.report.settings import coordinates, shared_and_varied
+from experiments.report.terminal import text
+from experiments.sweep import record
 
 
 def config(algo: str, lr: float, seed: int) -> dict:
@@ -56,6 +62,62 @@ def test_several_evaluation_sets_are_columns(tmp_path: Path) -> None:
     (subject,) = subjects([tmp_path / "one"])
     assert list(subject.sweep.layout.columns) == ["base on near", "rl on near", "base on far", "rl on far"]
     assert subject.folder == tmp_path / "one"
+
+
+def played(output: Path, algo: str, seed: int, won: int, test: str, curve: Sequence[float] = (), **env: object) -> Path:
+    settings = {"algo": {"name": algo}, "env": {"name": "textworld", "task": test, **env}}
+    folder = output / f"{test}-{algo}-s{seed}"
+    return make_run(folder, {"base": {test: BASE}, "rl": {test: wins(won)}}, seed, settings, curve)
+
+
+def test_a_folder_has_a_report_for_each_test_and_names_what_it_leaves_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for seed in (0, 1):
+        for algo, won in (("grpo", 8), ("ppo", 12)):
+            played(tmp_path, algo, seed, won, "near")
+            played(tmp_path, algo, seed, won, "far")
+    played(tmp_path, "ppo", 0, 12, "alone")
+    begin_run(tmp_path / "began", 3, {"env": {"name": "textworld", "task": "near"}, "algo": {"name": "rloo"}})
+    begin_run(tmp_path / "unlike", 3, {"env": {"name": "textworld", "task": "other"}})
+    found = subjects([tmp_path])
+    assert [(item.folder.relative_to(tmp_path), len(item.runs)) for item in found] == [
+        (Path("reports/textworld-near"), 5),
+        (Path("reports/textworld-far"), 4),
+    ]
+    assert [pair.first for pair in pairs(found[0].runs)] == ["grpo", "ppo", "ppo"]
+    assert main([str(tmp_path), "--out", str(tmp_path / "pages")]) == 0
+    told = capsys.readouterr()
+    assert [line.split(": ")[3] for line in told.err.splitlines()] == ["alone-ppo-s0", "unlike"]
+    page = (tmp_path / "pages" / "textworld-near" / "report.html").read_text()
+    assert "alone-ppo-s0: no other run" in page and page.count("ppo − grpo") == 1
+    assert [len(item.runs) for item in subjects(sorted(tmp_path.glob("near-*")))] == [4]  # named one by one
+
+
+def test_pairs_are_all_values_of_each_axis_where_all_else_is_equal(tmp_path: Path) -> None:
+    maker = SweepMaker(tmp_path)
+    for seed in (0, 1):
+        for algo, won in (("ppo", 6), ("grpo", 6), ("rloo", 10)):
+            maker.run({"rl": wins(won)}, seed, [0.1, won / 20], algo=algo, lr="1e-4")
+        maker.run({"rl": wins(14)}, seed, algo="rloo", lr="2e-4")
+    folder = maker.write({}, {}, name="grid")
+    grid = msgspec.structs.replace(record.read(folder), scale="")
+    (subject,) = subjects([record.write(grid, tmp_path)])
+    found = {(pair.first, pair.second): pair.contrast for pair in pairs(subject.runs)}
+    assert {names: pytest.approx(contrast.interval.mean) for names, contrast in found.items()} == {
+        ("grpo", "ppo"): 0.0,
+        ("rloo", "ppo"): 0.2,
+        ("rloo", "grpo"): 0.2,
+        ("lr=2e-4", "lr=1e-4"): 0.2,
+    }
+    assert found["grpo", "ppo"].p == 1 and all(item.settings == 1 for item in found.values())
+    assert same_lines(success_subplots(subject.runs)) == ["ppo, grpo"]
+    lines = [" ".join(line.replace("│", " ").split()) for line in text(subject).splitlines()]
+    assert any(line.startswith("rloo lr=2e-4 70.0 [50.0, 90.0], 2 seeds") for line in lines)
+    assert any(line.startswith("rloo - ppo +20.0 [") for line in lines)
+    write(subject, tmp_path / "page")
+    assert "| rloo − ppo | +20.0 [" in (tmp_path / "page" / "report.md").read_text()
+    assert "covers the others: ppo, grpo" in (tmp_path / "page" / "report.html").read_text()
 
 
 def test_sweeps_and_runs_are_told_apart(tmp_path: Path) -> None:

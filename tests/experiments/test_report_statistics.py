@@ -7,7 +7,7 @@ from math import sqrt
 import numpy as np
 import pytest
 
-from experiments.report.contrast import Contrast, interval
+from experiments.report.contrast import Contrast, interval, p_value
 from experiments.report.reliability import estimated, improvement, iqm, profile, rectangle
 from experiments.report.takeaways import Word, judged
 from records.statistics import Interval, wilson
@@ -92,6 +92,14 @@ def test_a_difference_without_any_spread_still_leaves_doubt() -> None:
     assert wilson(0, 20).high == pytest.approx(found.high)
 
 
+def test_p_belongs_to_the_interval() -> None:
+    """At p = .05 the interval ends at zero. Without any spread: of 2^4 signs of four equal differences, 2 are as large."""
+    bounds = interval([0.1, 0.2, 0.3], 0.004, 20)
+    shifted = [share - bounds.low for share in (0.1, 0.2, 0.3)]
+    assert p_value(shifted, 0.004, 20) == pytest.approx(0.05)
+    assert (p_value([1.0, 1.0], 0.0, 4), p_value([0.0, 0.0], 0.0, 4)) == (2 / 2**4, 1.0)
+
+
 def test_bounds_stay_where_differences_can_be() -> None:
     found = interval([0.7, 0.9], over_games=0.0, games=50)
     assert (found.low, found.high) == pytest.approx((-0.4706, 1.0), abs=1e-3)  # 0.8 - 12.706 * 0.1
@@ -108,5 +116,5 @@ def test_bounds_stay_where_differences_can_be() -> None:
     ],
 )
 def test_a_verdict_goes_by_the_interval(low: float, high: float, word: Word) -> None:
-    found = Contrast(Interval((low + high) / 2, low, high), {0: 0.1, 1: 0.1}, games=200, settings=1)
+    found = Contrast(Interval((low + high) / 2, low, high), 0.5, {0: 0.1, 1: 0.1}, games=200, settings=1)
     assert judged(found)[0] is word

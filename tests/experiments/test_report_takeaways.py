@@ -50,6 +50,7 @@ def test_the_interval_by_hand(maker: SweepMaker) -> None:
     assert freedom == pytest.approx(8.0, abs=0.05)  # t(0.975, 8) = 2.306
     assert found.interval.mean == pytest.approx(0.15)
     assert found.interval.high - 0.15 == pytest.approx(2.306 * sqrt(a + b), rel=1e-3)
+    assert 1.397 < 0.15 / sqrt(a + b) < 1.860 and 0.1 < found.p < 0.2  # t(0.90, 8) and t(0.95, 8)
 
 
 def test_scores_decide_where_the_claim_is_about_scores(maker: SweepMaker) -> None:
@@ -68,7 +69,7 @@ def test_one_seed_is_never_enough(maker: SweepMaker) -> None:
     maker.run({"base": BASE, "rl": wins(0)}, 0, algo="grpo")
     found = judged(maker, PPO, GRPO)
     assert (found.word, found.contrast) == (Word.NOT_ENOUGH, None)
-    assert found.why == "1 seed in common, and a verdict needs 2 or more."
+    assert found.why == "1 seed in common, and an interval needs 2 or more."
 
 
 def test_seeds_count_only_where_both_sides_have_them(maker: SweepMaker) -> None:

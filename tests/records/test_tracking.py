@@ -99,6 +99,9 @@ def test_group_and_name_are_the_sweeps_or_the_folders(config: DictConfig, tmp_pa
     }.items():
         config.tracking.run_name = given
         assert StageRun.of(config, tmp_path, "rl").name == name
+    config.budget.sft_share, config.tracking.run_name = 1.0, "algo=ppo seed=3"
+    without_rl = StageRun.of(config, tmp_path, "sft")
+    assert without_rl.name == "textworld-s3" and "ppo" not in without_rl.tags
     config.tracking.group = config.tracking.run_name = None
     alone = StageRun.of(config, tmp_path / "a-run", "rl")
     assert (alone.group, alone.name) == ("a-run", "a-run")

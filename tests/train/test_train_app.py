@@ -99,10 +99,12 @@ def test_runs_of_a_grid_find_them_too(
     assert main([*words, "dry_run=true"]) == 0
     assert "2 runs: 2 not started" in capfd.readouterr().out
     started: list[list[str]] = []
-    monkeypatch.setattr(multirun, "_child", lambda arguments, variables: started.append(arguments[1:]) or 0)
+    monkeypatch.setattr(multirun, "_child", lambda arguments, variables: started.append(arguments) or 0)
     monkeypatch.setattr(sys, "argv", ["train"])
     monkeypatch.setattr(multirun, "_failed", [])
     assert main(words) == 0
+    *started, report = [arguments[1:] for arguments in started]
+    assert report[0] == "--text"
     assert [(run.budget.sft_share, run.seed) for run in map(compose, started)] == [(0.25, 0), (0.25, 1)]
     assert [run[-1] for run in started] == ["tracking.run_name='seed=0'", "tracking.run_name='seed=1'"]
 

@@ -87,10 +87,11 @@ def test_a_grid_finds_them_and_options_of_ones_own(
     mine.parent.mkdir(parents=True)
     mine.write_text("# @package _global_\nbudget: {name: mine, sft_share: 0.25, rl_steps: 1}\n")
     started: list[list[str]] = []
-    monkeypatch.setattr(multirun, "_child", lambda arguments, variables: started.append(arguments[1:]) or 0)
+    monkeypatch.setattr(multirun, "_child", lambda arguments, variables: started.append(arguments) or 0)
     monkeypatch.setattr(sys, "argv", ["train"])
     words = [place.format(tmp_path / "own"), "budget=mine", "recipe=hilly", "seed=0,1", f"output_dir={tmp_path}"]
     assert main(["-m", *words]) == 0
+    started = [arguments[1:] for arguments in started if arguments[0] == "train"]
     assert [(run.budget.sft_share, run.seed) for run in map(compose, started)] == [(0.25, 0), (0.25, 1)]
     with pytest.raises(ConfigError, match=r"hydra.searchpath=a must be a list of strings"):
         compose(["hydra.searchpath=a"])

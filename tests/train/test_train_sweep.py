@@ -11,10 +11,15 @@ from pathlib import Path
 import pytest
 from finished_run import finish
 
+from benchmarks.synthetic_runs import make_run
 from config.base import ROOT
+from config.compose import compose
+from experiments.report.gather import subjects
+from experiments.report.terminal import text
 from experiments.sweep import record
 from records.process.exit_codes import Refusal
 from train.app import main
+from train.launch import grid, multirun
 from train.launch.sweep import prepare_launch, sweep_asked_for
 
 MINE = """
@@ -134,6 +139,58 @@ def test_a_grid_is_listed_too(tmp_path: Path, capfd: pytest.CaptureFixture[str])
         assert main(["-m", "seed=0,1", typed, f"output_dir={tmp_path / 'runs'}"]) == 0
         assert "2 runs: 2 not started" in capfd.readouterr().out
     assert not (tmp_path / "runs").exists()
+
+
+def test_a_grid_ends_with_its_own_table_and_is_one_group(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Runs are synthetic: grpo wins 4 of 20 games, gigpo 12. A second launch with another seed joins the first."""
+    groups: set[str] = set()
+
+    def child(arguments: list[str], variables: dict[str, str]) -> int:
+        if arguments[0] == "train":
+            groups.update(text for text in arguments if text.startswith("tracking.group="))
+            return 0
+        assert arguments[:2] == ["experiments.report", "--text"]
+        for run in record.read(Path(arguments[2])).runs:
+            won = {"gigpo": 12, "grpo": 4}[run.coordinates["algo"]]
+            if not (tmp_path / run.folder).exists():
+                make_run(tmp_path / run.folder, {"rl": {"near": [1] * won + [0] * (20 - won)}}, run.seed)
+        print(text(*subjects([Path(arguments[2])])))
+        return 0
+
+    monkeypatch.setattr(multirun, "_child", child)
+    monkeypatch.setattr(sys, "argv", ["train"])
+    monkeypatch.setattr(multirun, "_failed", [])
+    shared = ["-m", "algo=grpo,gigpo", "budget=rl_only", f"output_dir={tmp_path}"]
+    assert main([*shared, "seed=0,1"]) == 0
+    out = capfd.readouterr().out
+    (folder,) = (tmp_path / "multirun").iterdir()
+    assert groups == {f"tracking.group='{folder.name}'"}
+    assert {path.name for path in folder.iterdir()} == {"sweep.json", "multirun.yaml"}
+    assert "20.0 [5.0, 40.0], 2 seeds" in out and "gigpo - grpo" in out and "+40.0 [" in out
+    assert out.splitlines()[-1].endswith(f"python -m experiments.report {folder}")
+    assert main([*shared, "seed=2"]) == 0
+    assert "3 seeds" in capfd.readouterr().out and len(groups) == 1
+
+
+def test_a_grid_is_named_by_what_varies_and_not_by_its_seeds() -> None:
+    words = ["algo=grpo,gigpo", "actor_rollout_ref.actor.optim.lr=1e-5,1e-4", "scale=laptop"]
+    runs = [
+        ["algo=grpo", "actor_rollout_ref.actor.optim.lr=1e-5", "seed=0"],
+        ["algo=gigpo", "actor_rollout_ref.actor.optim.lr=1e-4"],
+    ]
+    configs = [compose(run) for run in runs]
+    names = [
+        found.name
+        for more in (["seed=0,1"], ["seed=2,3", "output_dir=runs"], ["env.max_turns=8"])
+        if (found := grid.grid([*words, *more], runs, configs))
+    ]
+    assert names[0] == names[1] != names[2] and names[0].startswith("algo-lr-")
+    assert grid.grid(words, runs[:1], configs[:1]) is None
+    assert not grid.is_listed([*words, "hydra/sweeper=optuna"]) and not grid.is_listed(
+        ["algorithm.gamma=interval(0,1)"]
+    )
 
 
 def test_fresh_puts_aside_once_and_is_no_word_of_the_runs(mine: str, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import os
 import shlex
 import shutil
 import sys
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -26,6 +27,7 @@ from config.overrides import parse, quoted, search_paths
 HERE, SLURM, PARALLEL = "here", "slurm", "local_parallel"
 LAUNCHED = "TURNGRID_LAUNCHED"  # in the environment of a run that a launcher has started: it computes where it is
 NAME = "turngrid"
+STARTED = time.strftime("%Y-%m-%d_%H-%M-%S")  # names what this process launches without a sweep or a grid
 WATCHED = ("tracking.group", "tracking.run_name")  # told to the trackers, and no part of what a run is
 
 failures: list[str] = []  # a line for each run of this launch that did not end well

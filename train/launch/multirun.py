@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 
 import hydra
@@ -24,18 +23,18 @@ from config.checks import budget, folders
 from config.checks.check import check
 from config.compose import composer, packages, search_path
 from config.errors import ConfigError
-from config.overrides import SEARCHPATH, parse, places, search_paths, typed
+from config.overrides import SEARCHPATH, parse, places, quoted, search_paths, typed
 from envs.parent import die_with_parent
 from experiments.sweep import record
+from experiments.sweep.record import Sweep
 from hydra_plugins import turngrid_sweeper
 from records.process.child import child_variables
-from train.launch import launching
+from train.launch import grid, launching
 from train.launch.sweep import Launch, composing_bar, prepare_launch, sweep_asked_for
 from train.launch.sweep_words import SweepWords
 
 _failed: list[str] = []
 _varied: set[str] = set()  # keys with several values
-_started = time.strftime("%Y-%m-%d_%H-%M-%S")
 
 
 class RunFailed(RuntimeError):
@@ -59,13 +58,15 @@ def ready(arguments: Sequence[str], args: argparse.Namespace) -> Callable[[], in
         return lambda: _hydra(arguments)
     if args.multirun and _dry(args.overrides):
         return lambda: _list_grid(args)
-    first, shown = _refuse_typos(args.overrides, args.config_dir)
+    listed = args.multirun and grid.is_listed(args.overrides)
+    runs, configs, shown = _composed(args.overrides, args.config_dir, listed)
     if args.multirun and not _another_sweeper(args):
         _refuse_ranges(args.overrides)
-    launcher = launching.hydra_arguments(first, args) if args.multirun else []
+    launcher = launching.hydra_arguments(configs[0], args) if args.multirun else []
     _varied.update(override.key_or_group for override in parse(args.overrides) if override.is_sweep_override())
     others = [text for text in arguments if text not in search_paths(args.overrides)]
-    return lambda: _hydra([*others, *shown, *launcher])
+    found = grid.grid(args.overrides, runs, configs) if listed else None
+    return lambda: _start_grid([*others, *shown, *launcher], args, configs[0], found)
 
 
 def _list(launch: Launch) -> int:
@@ -90,9 +91,9 @@ def _list_grid(args: argparse.Namespace) -> int:
     ]
     runs: list[tuple[list[str], DictConfig]] = []
     with composer(args.config_dir) as composed:
-        grid = _grid([*map(typed, given)])
-        with composing_bar(len(grid)) as bar:
-            for run in grid:
+        listed = _grid([*map(typed, given)])
+        with composing_bar(len(listed)) as bar:
+            for run in listed:
                 runs.append((run, composed([*search_paths(args.overrides), *run])))
                 check(runs[-1][1])
                 bar.update()
@@ -119,7 +120,23 @@ def _refuse_ranges(overrides: Sequence[str]) -> None:
 def _start(launch: Launch, args: argparse.Namespace, launcher: Sequence[str]) -> int:
     """The report is made in a process of its own: whatever becomes of it, the runs have ended as they have."""
     code = _hydra([*_of_sweep(launch, args), *launcher])
+    _child(["experiments.report", "--text", str(launch.folder)], {})
     _child(["experiments.report", str(launch.folder)], {})
+    return code
+
+
+def _start_grid(arguments: Sequence[str], args: argparse.Namespace, config: DictConfig, found: Sweep | None) -> int:
+    """Runs of a grid share the grid's name as their group, and its folder. It ends with a table of all of them."""
+    if not args.multirun:
+        return _hydra(arguments)
+    place = grid.write(found, config) if found else grid.place(config, launching.STARTED)
+    given = {override.key_or_group for override in parse(args.overrides)}
+    group = {"tracking.group": place.name} if found and not config.tracking.group else {}
+    own = {key: value for key, value in {"hydra.sweep.dir": str(place), **group}.items() if key not in given}
+    code = _hydra([*arguments, *(f"{key}={quoted(value)}" for key, value in own.items())])
+    if found:
+        _child(["experiments.report", "--text", str(place)], {})
+        print(f"\nas a page, with curves: python -m experiments.report {place}", flush=True)
     return code
 
 
@@ -144,16 +161,29 @@ def _of_sweep(launch: Launch, args: argparse.Namespace) -> list[str]:
     return ["--multirun", *place, *own, *turngrid_sweeper.arguments(folder, runs)]
 
 
-def _refuse_typos(overrides: list[str], config_dir: str | None) -> tuple[DictConfig, tuple[str, ...]]:
-    """The config of the first run, and what shows Hydra all options that are not ours."""
+def _composed(
+    overrides: list[str], config_dir: str | None, whole: bool
+) -> tuple[list[list[str]], list[DictConfig], tuple[str, ...]]:
+    """Compose the runs, so that a typo is refused before any of them starts.
+
+    Args:
+        whole: all runs; else until every single override has been in one of them.
+
+    Returns:
+        Overrides and configs of the runs, and what shows Hydra all options that are not ours.
+    """
+    configs = []
     with composer(config_dir) as composed:
-        runs = list(_covering(overrides))
-        configs = [composed(run) for run in runs]
+        runs = _grid(overrides) if whole else list(_covering(overrides))
+        with composing_bar(len(runs)) as bar:
+            for run in runs:
+                configs.append(composed(run))
+                bar.update()
     for config in configs:
         if problem := budget.dry_run_of_one(config) or folders.unusable(config):  # Hydra itself makes folders there
             raise ConfigError(problem)
     chosen = parse([text for run in runs for text in run])
-    return configs[0], search_path([*places(parse(overrides)), *packages(chosen, config_dir)])
+    return runs, configs, search_path([*places(parse(overrides)), *packages(chosen, config_dir)])
 
 
 def _covering(overrides: list[str]) -> Iterator[list[str]]:
@@ -186,7 +216,7 @@ def _hydra_app(config: DictConfig) -> None:
     elsewhere = not settings.launcher._target_.endswith("BasicLauncher")  # where another launcher of Hydra's has put us
     known = [f"{key}=" for key in launching.WATCHED if OmegaConf.select(config, key)]
     varied = " ".join(text for text in overrides if parse([text])[0].key_or_group in _varied)
-    told = launching.watched([*overrides, *known], _started, varied)
+    told = launching.watched([*overrides, *known], launching.STARTED, varied)
     code = _child(["train", *_own_folders(settings), *overrides, *told], {launching.LAUNCHED: "1"} if elsewhere else {})
     if code == 0:
         return

@@ -12,7 +12,7 @@ from pathlib import Path
 from envs.parent import die_with_parent
 from records.process.child import child_variables
 from records.process.exit_codes import say
-from train.launch.launching import LAUNCHED, Run, command, failures, runs_of
+from train.launch.launching import LAUNCHED, STARTED, Run, command, failures, runs_of
 
 STOPPED = 130
 
@@ -27,8 +27,7 @@ class Launch:
     """
 
     def __init__(self, folder: Path, places: Sequence[str | None], config_dir: str | None = None) -> None:
-        self._name = time.strftime("%Y-%m-%d_%H-%M-%S")
-        self._logs, self._config_dir, self._count = folder / self._name, config_dir, len(places)
+        self._logs, self._config_dir, self._count = folder / STARTED, config_dir, len(places)
         self._places: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         for place in places:
             self._places.put(place)
@@ -37,7 +36,7 @@ class Launch:
 
     def run(self, job_overrides: Sequence[Sequence[str]], first: int) -> list[int]:
         """Run all of them and return their exit codes; those that fail are in ``failures``."""
-        runs = runs_of(job_overrides, first, self._name)
+        runs = runs_of(job_overrides, first, STARTED)
         self._logs.mkdir(parents=True, exist_ok=True)
         say(f"{len(runs)} runs, {self._count} at a time; what they print goes to {self._logs}/")
         with ThreadPoolExecutor(self._count) as pool:

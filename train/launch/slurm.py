@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shlex
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from hydra_plugins.hydra_submitit_launcher.config import BaseQueueConf, SlurmQue
 
 from records.process.child import child_variables
 from records.process.exit_codes import say
-from train.launch.launching import LAUNCHED, Run, command, failures, runs_of
+from train.launch.launching import LAUNCHED, STARTED, Run, command, failures, runs_of
 from train.launch.slurm_job import Job
 from train.launch.slurm_queue import SlurmSilent, states
 from train.launch.slurm_wait import Waiting, wait
@@ -35,7 +34,7 @@ def launch(params: Mapping[str, Any], job_overrides: Sequence[Sequence[str]], fi
         exit codes; nothing where nobody waits.
     """
     folder = Path(params["folder"])
-    runs = runs_of(job_overrides, first, time.strftime("%Y-%m-%d_%H-%M-%S"))
+    runs = runs_of(job_overrides, first, STARTED)
     try:
         waiting = still_there(folder, runs)
         waiting += submit(params, folder, [run for run in runs if run not in [known.run for known in waiting]])

@@ -59,7 +59,7 @@ class SweepWords:
 
     def changing(self) -> list[str]:
         """What makes other runs of it, and so another sweep; where runs compute and who watches does not."""
-        return [text for text in (*self.extra(), *self.varied()) if not _outside(text.lstrip("+~").split("=")[0])]
+        return [text for text in (*self.extra(), *self.varied()) if not outside(text.lstrip("+~").split("=")[0])]
 
     def axes(self) -> dict[str, Axis]:
         """An axis of its own for each key with several values."""
@@ -70,7 +70,7 @@ class SweepWords:
         return [override for override in self._all if override.key_or_group not in TAKEN]
 
 
-def _outside(key: str) -> bool:
+def outside(key: str) -> bool:
     """A key of a group that is no part of a run's identity, or one that such a group sets."""
     return key in outside_identity() or key.split(".")[0] in outside_identity()
 
