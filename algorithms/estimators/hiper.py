@@ -72,7 +72,7 @@ class Hiper:
         return Estimate(acts.back(told), turns.spread(high.float()), of_high, (Head(low, of_low), Head(term, of_term)))
 
     def _advantages(
-        self, turns: Turns, high: Tensor, low: Tensor, term: Tensor, costs_go_on: bool
+        self, turns: Turns, high: Tensor, low: Tensor, term: Tensor, *, costs_go_on: bool
     ) -> tuple[Tensor, Tensor, Tensor]:
         """(E, K) each, of high (only where a segment begins), low and term."""
         begins, last = _begins(turns), _last(turns)
