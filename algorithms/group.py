@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from algorithms.masked import live_rows
-from algorithms.pools import bounds, sums
+from algorithms.pools import sums, without_rounding
 
 
 @torch.no_grad()
@@ -119,16 +119,11 @@ def group_sizes(groups: Tensor, live: Tensor, index: Sequence[Hashable]) -> Tens
 def _centred(
     token_level_rewards: Tensor, response_mask: Tensor, index: Sequence[Hashable]
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Each row's score less its group's mean, 0 for dead rows (float64), and each row's group and that group's size.
-
-    Rewards come as float32, so 0.1 + 0.2 and 0.3 differ a little: what is within their rounding is no difference.
-    """
+    """Each row's score less its group's mean, 0 for dead rows (float64), and each row's group and that group's size."""
     rewards, groups, live = token_level_rewards.double(), group_ids(index), live_rows(response_mask)
     scores, sizes = rewards.sum(dim=-1) * live, group_sizes(groups, live, index)
     centred = (scores - sums(scores, groups)[groups] / sizes) * live
-    _, largest = bounds(rewards.abs().sum(dim=-1) * live, groups)
-    rounding = torch.finfo(token_level_rewards.dtype).eps * largest[groups]
-    return centred.where(centred.abs() > rounding, 0.0), groups, sizes
+    return without_rounding(centred, groups, rewards.abs().sum(dim=-1) * live), groups, sizes
 
 
 def _spread(advantages: Tensor, response_mask: Tensor) -> tuple[Tensor, Tensor]:

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 EPSILON = 1e-6  # beside a standard deviation; of the estimators too
+EQUAL = torch.finfo(torch.float32).eps  # rewards come as float32, in which .1 + .2 is not .3
 
 
 def pools(*keys: Tensor) -> Tensor:
@@ -34,28 +35,42 @@ def bounds(values: Tensor, pool: Tensor) -> tuple[Tensor, Tensor]:
     return low, empty.scatter_reduce(0, pool, values, "amax", include_self=False)
 
 
-def deviations(values: Tensor, pool: Tensor, biased: bool = False) -> Tensor:
+def without_rounding(differences: Tensor, pool: Tensor, size: Tensor) -> Tensor:
+    """Set differences to exactly 0 that float32 rounding alone can make. All methods decide by this whether values are equal.
+
+    Args:
+        differences: (n,) float64, between values of a pool.
+        pool: (n,) int64, numbered from 0.
+        size: (n,) the sum of the absolute numbers of which a value was made.
+    """
+    _, largest = bounds(size, pool)
+    return differences.where(differences.abs() > EQUAL * largest[pool], 0.0)
+
+
+def centred(values: Tensor, pool: Tensor, size: Tensor | None = None) -> Tensor:
+    """(n,): each value less the mean of its pool, exactly 0 where they are equal. ``size``: as of ``without_rounding``; None: of
+    values that are no sums."""
+    return without_rounding(values - means(values, pool)[pool], pool, values.abs() if size is None else size)
+
+
+def deviations(values: Tensor, pool: Tensor, biased: bool = False, size: Tensor | None = None) -> Tensor:
     """(pools,): the standard deviation of each pool; 0 for one alone, and exactly 0 where all values are equal."""
-    low, high = bounds(values, pool)
-    size = torch.bincount(pool).clamp(min=1)
-    squares = sums((values - means(values, pool)[pool]).square(), pool)
-    variance = squares / (size if biased else (size - 1).clamp(min=1))
-    return variance.sqrt().where(low < high, 0.0)
+    count = torch.bincount(pool).clamp(min=1)
+    squares = sums(centred(values, pool, size).square(), pool)
+    return (squares / (count if biased else (count - 1).clamp(min=1))).sqrt()
 
 
-def compared(values: Tensor, pool: Tensor, std: bool, biased: bool = False) -> Tensor:
+def compared(values: Tensor, pool: Tensor, std: bool, biased: bool = False, size: Tensor | None = None) -> Tensor:
     """Each value less the mean of its pool, over its pool's standard deviation if ``std``; 0 for one alone, or where all of
     a pool are equal.
 
     Args:
         values: (n,) float64.
         pool: (n,) int64, numbered from 0.
+        size: as of ``centred``.
     """
-    centred = values - means(values, pool)[pool]
-    spread = deviations(values, pool, biased)[pool]
-    if std:
-        centred = centred / (spread + EPSILON)
-    return centred.where(spread > 0, 0.0)
+    found = centred(values, pool, size)
+    return found / (deviations(values, pool, biased, size)[pool] + EPSILON) if std else found
 
 
 def _count(pool: Tensor) -> int:

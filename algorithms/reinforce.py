@@ -26,9 +26,6 @@ def reinforce_plus_plus(
 
     Returns:
         ``(advantages, returns)``, each of shape (rows, tokens), 0 outside the mask.
-
-    Raises:
-        ValueError: the batch has fewer than two action tokens.
     """
     mask = response_mask.bool()
     zero = token_level_rewards.new_zeros(())

@@ -98,7 +98,7 @@ class Credit(Protocol):
     ``grains``: what may have an advantage of its own before it acts (``algorithms.registry.Algorithm.grain``); what adds a
     number a turn must not meet advantages that differ from token to token ("token": it only ever multiplies them).
     Where they are given: ``needs``, such as "entropy"; ``compares``, it needs several samples a prompt; ``compares_turns``, it
-    compares turns with each other; ``by_number``, turn t with turn t.
+    compares turns with each other.
     """
 
     grains: ClassVar[frozenset[str]]

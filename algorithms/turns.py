@@ -50,6 +50,7 @@ class Turns:
         label: int64, what kind of answer it is: a number in the prompt form's ``labels`` from 1, 0 for none; None: it has none.
         spans: (2, E, K) int64 by part of an answer (the prompt form's ``parts``): the first of the turn's tokens that is in it and
             the one after the last; equal where the answer lacks it.
+        summary: bool, the policy summed up its earlier turns instead of acting; None: no episode has summaries.
     """
 
     group: Tensor
@@ -73,11 +74,27 @@ class Turns:
     node: Tensor | None = None
     label: Tensor | None = None
     spans: Mapping[str, Tensor] = field(default_factory=dict)
+    summary: Tensor | None = None
 
     @property
     def score(self) -> Tensor:
         """(E,) float64: an episode's rewards, summed."""
         return (self.reward * self.mask).sum(dim=1)
+
+    @property
+    def score_size(self) -> Tensor:
+        """(E,) float64: the rewards' absolute values, summed; the rounding of ``score`` is in proportion (``algorithms.pools``)."""
+        return (self.reward * self.mask).abs().sum(dim=1)
+
+    @property
+    def acts(self) -> Tensor:
+        """bool: turns that act on the environment. A summary does not: it is no state and carries no discount."""
+        return self.mask if self.summary is None else self.mask & ~self.summary
+
+    @property
+    def acted_before(self) -> Tensor:
+        """int64: how many of the episode's earlier turns acted on the environment."""
+        return self.acts.cumsum(dim=1) - self.acts.long()
 
     @property
     def won(self) -> Tensor:
@@ -107,6 +124,20 @@ class Turns:
         """Episode and turn number of every turn there is, each of shape (turns,)."""
         episode, turn = self.mask.nonzero(as_tuple=True)
         return episode, turn
+
+    def acting(self) -> tuple[Tensor, Tensor]:
+        """As ``flat``, of the turns that act on the environment."""
+        episode, turn = self.acts.nonzero(as_tuple=True)
+        return episode, turn
+
+    def steps(self, factor: float) -> Tensor:
+        """float64, for ``discounted``: ``factor`` from a turn that acts to the next, 1 from a summary."""
+        return torch.ones(self.mask.shape, dtype=torch.float64).masked_fill(self.acts, factor)
+
+    def following(self, matrix: Tensor) -> Tensor:
+        """(E, K): what stands at the next turn that acts; 0 after the last."""
+        at_or_after = discounted(matrix.where(self.acts, 0), (~self.acts).to(matrix.dtype))
+        return torch.nn.functional.pad(at_or_after, (0, 1))[:, 1:]
 
     def spread(self, matrix: Tensor) -> Tensor:
         """(E, K) -> (B, T): a turn's number on each of its action tokens, 0 elsewhere."""
@@ -251,7 +282,7 @@ def turn_table(
     Args:
         rows: (B, T) each: ``loss_mask`` and ``reward``; where they are known ``entropy`` (nats) and ``values``.
         turns: for each row a tensor with one entry a turn, under ``state``, ``after``, ``action``, ``valid``, ``parsed``, where
-            they are known ``garbled``, ``node``, ``label``, ``named_NAME`` and ``span_PART_first``, ``_last``; with one entry a row ``outcome`` and, where there are trees,
+            they are known ``garbled``, ``node``, ``label``, ``summary``, ``named_NAME`` and ``span_PART_first``, ``_last``; with one entry a row ``outcome`` and, where there are trees,
             ``tree``.
         members: the numbers of an episode's rows in their order, by the episode's name.
         groups: (B,) the prompt of each row.
@@ -285,6 +316,7 @@ def turn_table(
         node=known.get("node"),
         label=known.get("label"),
         spans=_spans(known),
+        summary=known["summary"].bool() if "summary" in known else None,
     )
     return _with_policy(table, rows)
 
@@ -363,7 +395,7 @@ def discounted(numbers: Tensor, factor: float | Tensor) -> Tensor:
 
 def repeated_states(turns: Turns) -> float:
     """The share of turns whose state their group has met in another turn too, in [0, 1]."""
-    episode, turn = turns.flat()
+    episode, turn = turns.acting()
     if not len(episode):
         return 0.0
     same = pools(turns.group[episode], turns.state[episode, turn])

@@ -70,6 +70,7 @@ class Environment(abc.ABC):
     an environment has no limit of turns of its own.
     ``examples``: names of tasks to offer where one is asked for; there may be others.
     ``lists_actions``: what its observations call ``legal`` is all that it would accept (``prompt.admissible``).
+    ``agent_stops``: the agent may end an episode when it likes, as by ``submit``.
     """
 
     name: ClassVar[str]
@@ -79,6 +80,7 @@ class Environment(abc.ABC):
     grades_unfinished: ClassVar[bool] = False
     examples: ClassVar[tuple[str, ...]] = ()
     lists_actions: ClassVar[bool] = False
+    agent_stops: ClassVar[bool] = False
 
     def __init__(self, settings: Any = None) -> None:
         self.settings = self.Settings() if settings is None else settings

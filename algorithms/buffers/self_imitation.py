@@ -62,11 +62,11 @@ class SelfImitation:
     def _count(self, step: int, turns: Turns) -> None:
         while sum(len(own) for _, own, _ in self._groups) > MOST_GROUPS:
             self._groups.pop(0)
-        spread = deviations(turns.score, turns.group, biased=True)
+        spread = deviations(turns.score, turns.group, biased=True, size=turns.score_size)
         self._groups.append((step, means(turns.score, turns.group).tolist(), spread.tolist()))
 
     def take(self, step: int) -> list[StoredEpisode]:
-        if not self._groups:
+        if not any(own for _, own, _ in self._groups):
             return []
         middle = median(mean for _, own, _ in self._groups for mean in own)
         if sum(episode.score > middle for episode in self._episodes) <= 1.5 * self.capacity:

@@ -8,7 +8,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from algorithms.pools import bounds, means
+from algorithms.pools import bounds, means, without_rounding
 from algorithms.slots import Needs, in_range
 from algorithms.turns import Turns
 
@@ -52,4 +52,5 @@ class Aem:
 def scaled(values: Tensor, pool: Tensor, epsilon: float = 0.0) -> Tensor:
     """(n,): from 0 for the least of a pool to 1 for the greatest; 0 where all are equal."""
     low, high = (bound[pool] for bound in bounds(values, pool))
-    return torch.where(high > low, (values - low) / (high - low + epsilon).where(high > low, 1.0), 0.0)
+    width = without_rounding(high - low, pool, values.abs())
+    return torch.where(width > 0, (values - low) / (width + epsilon).where(width > 0, 1.0), 0.0)

@@ -44,7 +44,6 @@ class Empg:
         entropy = torch.zeros_like(turns.entropy)
         entropy[at] = scaled(turns.entropy[at], torch.zeros_like(at[0]), EPSILON)
         weight = torch.exp(-self.sharpness * entropy)
-        follows = torch.exp(-self.sharpness_next * entropy) * turns.mask
-        following = torch.nn.functional.pad(follows, (0, 1))[:, 1:]  # 0 after the last turn
+        following = turns.following(torch.exp(-self.sharpness_next * entropy))
         found = advantages * weight / weight[at].mean() + self.bonus * following
         return found - found[at].mean() if self.centred else found

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from algorithms.pools import without_rounding
 from algorithms.slots import in_range
 from algorithms.turns import Turns
 
@@ -24,14 +25,15 @@ class Graft:
     Written from one line, without ``r_t``; it is added, since the winning move of a sparse game would have -1 without it. V is
     computed by value iteration over the states and moves of all the group's samples. It is 0 after a move that ended the game,
     and in a state that no turn of the group answered. An episode that was cut off goes on in the graph where its last state is
-    in it.
+    in it. Where nothing follows such an episode, V(s) of its last turn counts as 0 where it is below: running out of turns is not
+    paid for the costs that it spares. A summary, which does not act, gets 0.
 
     Attributes:
         gamma: discount a turn.
         backup: ``max``: V(s) is the largest over the actions seen in s of the mean of r + gamma V(s'); ``mean``: the mean
             over all turns that answered s, which is the value of the policy that sampled them.
         scale: give the batch's turns the standard deviation of the advantages that were there, so that a learning rate of theirs fits.
-        bootstrap_truncated: false: V is 0 after an episode that was cut off too, as its return was; unless said it goes on.
+        bootstrap_truncated: false: nothing follows an episode that was cut off, as nothing did; unless said it goes on in the graph.
     """
 
     gamma: float = 0.95
@@ -39,7 +41,7 @@ class Graft:
     scale: bool | None = None
     bootstrap_truncated: bool | None = None
 
-    grains: ClassVar[frozenset[str]] = frozenset({"turn", "episode"})
+    grains: ClassVar[frozenset[str]] = frozenset({"episode"})  # it would replace what a critic found of a turn
     compares: ClassVar[bool] = True
     compares_turns: ClassVar[bool] = True
 
@@ -49,21 +51,28 @@ class Graft:
             raise ValueError(f"backup={self.backup} must be max or mean")
 
     def __call__(self, turns: Turns, advantages: Tensor) -> Tensor:
-        mask = turns.mask.numpy()
-        if not mask.any():
+        acts = turns.acts.numpy()
+        if not acts.any():
             return advantages.clone()
-        episode, turn = mask.nonzero()
-        reward = turns.reward.numpy()[mask]
-        state, after = _nodes(turns.group.numpy()[episode], turns.state.numpy()[mask], turns.after.numpy()[mask])
-        terminal = ~turns.cut_off.numpy()[episode] | (self.bootstrap_truncated is False)
-        ended = (turn == turns.last.numpy()[episode]) & terminal
-        value = _values(state, turns.action.numpy()[mask], after, reward, ~ended, self.gamma, self.backup)
-        found = advantages.clone()
-        gain = reward + self.gamma * ~ended * value[after] - value[state]
+        episode, turn = acts.nonzero()
+        reward, group, cut = turns.reward.numpy()[acts], turns.group.numpy()[episode], turns.cut_off.numpy()[episode]
+        state, after = _nodes(group, turns.state.numpy()[acts], turns.after.numpy()[acts])
+        last = turn == turns.last.numpy()[episode]
+        ended = last & (~cut | (self.bootstrap_truncated is False))
+        value = _values(state, turns.action.numpy()[acts], after, reward, ~ended, self.gamma, self.backup)
+        follows = self.gamma * ~ended * value[after]
+        stops = last & cut & (ended | ~np.isin(after, state))
+        base = np.where(stops, value[state].clip(min=0), value[state])
+        gain = _without_rounding(reward + follows - base, group, np.abs(reward) + np.abs(follows) + np.abs(base))
         if self.scale and gain.std() > TOLERANCE:
-            gain *= advantages[turns.mask].double().numpy().std() / gain.std()
-        found[turns.mask] = torch.from_numpy(gain).to(found.dtype)
+            gain *= advantages[turns.acts].double().numpy().std() / gain.std()
+        found = torch.zeros_like(advantages)
+        found[turns.acts] = torch.from_numpy(gain).to(found.dtype)
         return found
+
+
+def _without_rounding(gain: np.ndarray, group: np.ndarray, size: np.ndarray) -> np.ndarray:
+    return without_rounding(*map(torch.from_numpy, (gain, group, size))).numpy()
 
 
 def _nodes(group: np.ndarray, state: np.ndarray, after: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

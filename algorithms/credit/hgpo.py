@@ -29,6 +29,7 @@ class Hgpo:
         alpha: how much more a longer history weighs.
         std: divide by the standard deviation; follows ``algorithm.norm_adv_by_std_in_grpo`` by default.
         base: count the estimator's advantage as the item k = 0.
+        costs_go_on: see ``algorithms.credit.gigpo.returns_to_go``; False: as published.
     """
 
     gamma: float = 0.95
@@ -36,6 +37,7 @@ class Hgpo:
     alpha: float = 1.0
     std: bool = True
     base: bool = False
+    costs_go_on: bool = True
 
     grains: ClassVar[frozenset[str]] = frozenset({"episode"})
     compares: ClassVar[bool] = True
@@ -46,12 +48,12 @@ class Hgpo:
         in_range(0, history=self.history, alpha=self.alpha)
 
     def __call__(self, turns: Turns, advantages: Tensor) -> Tensor:
-        at = turns.flat()
+        at = turns.acting()
         total, weights = torch.zeros(len(at[0])).double(), torch.zeros(len(at[0])).double()
         for k, item in self._items(turns, advantages[at]):
             weight = (k + 1) ** self.alpha * (item != 0)
             total, weights = total + weight * item, weights + weight
-        found = torch.zeros_like(advantages)
+        found = advantages.clone() if self.base else torch.zeros_like(advantages)
         found[at] = (total / (weights + EPSILON)).to(found.dtype)
         return found
 
@@ -59,11 +61,11 @@ class Hgpo:
         """k and (turns,) ``a^k``."""
         if self.base:
             yield 0, base
-        episode, turn = turns.flat()
-        returns = returns_to_go(turns, self.gamma)[episode, turn]
-        own = path = pools(turns.group[episode], turns.state[episode, turn])
+        at = turns.acting()
+        returns, size = (numbers[at] for numbers in returns_to_go(turns, self.gamma, self.costs_go_on))
+        own = path = pools(turns.group[at[0]], turns.state[at])
         for k in range(1, self.history + 2):
-            has, item = turn >= k - 1, torch.zeros_like(returns)
-            item[has] = compared(returns[has], path[has], self.std, biased=True)
+            has, item = turns.acted_before[at] >= k - 1, torch.zeros_like(returns)
+            item[has] = compared(returns[has], path[has], self.std, biased=True, size=size[has])
             yield k, item
             path = pools(path.roll(1), own)  # that of the turn before, and this turn's state

@@ -25,7 +25,8 @@ class MtGrpo:
         turn: whose reward: ``valid`` or ``parsed`` (1 or 0 a turn), or ``reward``, the trained one.
         outcome: ``reward``: the estimator's advantages stay; ``won``: its place is taken by z of having won.
         scope: ``own``: turn t is compared with the others' turn t (assumed for episodes of many turns); ``first``: the first turn
-            alone has such a term, as published for two turns.
+            alone has such a term, as published for two turns. ``own`` is biased where the policy decides when to stop: a reward
+            that only a longer episode has is not compared with the episodes that stopped before (docs/methods.md).
         weight: of the turn's term.
 
     Raises:
@@ -40,7 +41,6 @@ class MtGrpo:
     grains: ClassVar[frozenset[str]] = frozenset({"episode"})
     compares: ClassVar[bool] = True
     compares_turns: ClassVar[bool] = True
-    by_number: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         in_range(weight=self.weight)
@@ -49,10 +49,11 @@ class MtGrpo:
                 raise ValueError(f"{name}={getattr(self, name)} must be one of: {', '.join(known)}")
 
     def __call__(self, turns: Turns, advantages: Tensor) -> Tensor:
-        episode, turn = turns.flat()
         found = advantages.clone()
         if self.outcome == "won":
-            found[episode, turn] = compared(turns.won.double(), turns.group, std=True)[episode]
-        term = compared(getattr(turns, self.turn)[episode, turn].double(), pools(turns.group[episode], turn), std=True)
-        found[episode, turn] += self.weight * (term if self.scope == "own" else term * (turn == 0))
+            found[:] = compared(turns.won.double(), turns.group, std=True).unsqueeze(1)
+        at = turns.acting()
+        number = turns.acted_before[at]
+        term = compared(getattr(turns, self.turn)[at].double(), pools(turns.group[at[0]], number), std=True)
+        found[at] += self.weight * (term if self.scope == "own" else term * (number == 0))
         return found

@@ -47,7 +47,7 @@ class Tree:
         if turns.tree is None or not len(turns.tree):
             return advantages
         _, tree = torch.unique(torch.stack([turns.group, turns.tree]), dim=1, return_inverse=True)
-        inside = compared(turns.score, tree, self.std)
+        inside = compared(turns.score, tree, self.std, size=turns.score_size)
         if self.lone_leaf == RAW:
             inside = torch.where(torch.bincount(tree)[tree] == 1, turns.score, inside)
         found = advantages + inside.unsqueeze(1)

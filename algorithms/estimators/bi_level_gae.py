@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from algorithms.estimators.turn_gae import turn_advantages
+from algorithms.estimators.turn_gae import turn_returns
 from algorithms.masked import whiten
 from algorithms.slots import Estimate, Needs, Tokens, in_range
 from algorithms.turns import ActionTokens, Turns
@@ -20,6 +20,8 @@ class BiLevelGae:
     Over turns, with U_t the value at a turn's *last* action token: ``delta_t = r_t + gamma_turn U_{t+1} - U_t``, ``A_t = delta_t +
     gamma_turn lam A_{t+1}``, ``G_t = A_t + U_t``. Inside turn t, over its tokens 1..n with values v: ``A_n = G_t - v_n``, ``A_j = gamma
     v_{j+1} - v_j + gamma lam A_{j+1}``. Returns are ``A + v``; advantages are whitened over action tokens.
+
+    An episode that was cut off goes on as ``TurnGae`` has it by default.
 
     The released code takes tokens with a reward other than 0 for turn ends: with a reward at the end only, an episode is one turn.
 
@@ -43,12 +45,13 @@ class BiLevelGae:
     def __call__(self, turns: Turns, tokens: Tokens) -> Estimate:
         assert tokens.value is not None
         at_end = turns.at_end(tokens.value)
-        goal = turn_advantages(turns, at_end, self.gamma_turn, self.lam) + at_end
+        aims, goals = turn_returns(turns, at_end, self.gamma_turn, self.lam)
         acts = ActionTokens(turns)
         values = acts.read(tokens.value).double()
-        advantages = _inside_turns(values, goal, acts, self.gamma, self.lam)
-        returns = acts.back(values.add_(advantages))
-        del values  # a step may have more tokens than its memory holds in numbers of 8 bytes
+        advantages = _inside_turns(values, aims, acts, self.gamma, self.lam)
+        learned = advantages if aims.equal(goals) else _inside_turns(values, goals, acts, self.gamma, self.lam)
+        returns = acts.back(values.add_(learned))
+        del values, learned  # a step may have more tokens than its memory holds in numbers of 8 bytes
         return Estimate(acts.back(whiten(advantages, acts.read(tokens.mask))), returns)
 
 

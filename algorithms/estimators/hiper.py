@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -34,6 +35,7 @@ class Hiper:
         lam_segment: GAE's lambda, a segment.
         norm_adv: each kind of advantage less its mean, over its biased deviation, both over the turns that have such tokens.
         bootstrap_truncated: an episode that was cut off goes on with its last V_low and its last segment's V_high, and not with 0.
+            If false, for the advantages alone it goes on with those that are below 0 (``TurnGae``).
     """
 
     gamma: float = 1.0
@@ -59,24 +61,27 @@ class Hiper:
             acts.at(place, head)
             for place, head in zip((*places, places[0]), (tokens.value, *tokens.heads), strict=True)
         ]
-        advantages = self._advantages(turns, *values)
+        advantages, learned = (self._advantages(turns, *values, costs_go_on=on) for on in (True, False))
         told = torch.zeros(len(acts.turn))
         for matrix, some in zip(advantages, _learned(turns, acts, begins), strict=True):
             told += acts.of(self._normed(matrix, acts.any(some & used)).float()) * (some & used)
-        high, low, term = (matrix + value for matrix, value in zip(advantages, values, strict=True))
+        high, low, term = (matrix + value for matrix, value in zip(learned, values, strict=True))
         first, after = (acts.only(place) & used for place in places)
         targets = (first & acts.of(begins), after, first)
         of_high, of_low, of_term = map(acts.back, targets)
         return Estimate(acts.back(told), turns.spread(high.float()), of_high, (Head(low, of_low), Head(term, of_term)))
 
-    def _advantages(self, turns: Turns, high: Tensor, low: Tensor, term: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def _advantages(
+        self, turns: Turns, high: Tensor, low: Tensor, term: Tensor, *, costs_go_on: bool
+    ) -> tuple[Tensor, Tensor, Tensor]:
         """(E, K) each, of high (only where a segment begins), low and term."""
         begins, last = _begins(turns), _last(turns)
         ends = last | (_next(begins.double()) > 0)
         goes_on = (~ends).double()
-        cut = turns.cut_off.unsqueeze(1) & last & self.bootstrap_truncated
-        after_high = torch.where(cut, _of_segment(high, begins), _next(high))
-        after_low = torch.where(cut, low, torch.where(ends, _next(high), _next(low)))
+        cut = turns.cut_off.unsqueeze(1) & last & (self.bootstrap_truncated or costs_go_on)
+        most = math.inf if self.bootstrap_truncated else 0.0
+        after_high = torch.where(cut, _of_segment(high, begins).clamp(max=most), _next(high))
+        after_low = torch.where(cut, low.clamp(max=most), torch.where(ends, _next(high), _next(low)))
         deltas = (turns.reward + self.gamma * after_low - low) * turns.mask
         of_actions = discounted(deltas, self.gamma * self.lam * goes_on)
         inside = discounted(turns.reward * turns.mask + self.gamma * after_high * ends, self.gamma * goes_on)

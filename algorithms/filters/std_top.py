@@ -36,7 +36,7 @@ class StdTop:
         in_range(0, 1, share=self.share)
 
     def __call__(self, turns: Turns, step: int) -> Tensor:
-        spread = deviations(turns.score, turns.group)
+        spread = deviations(turns.score, turns.group, size=turns.score_size)
         prompts = dict(zip(turns.group.tolist(), turns.episodes, strict=True))
         sign = 1 if self.smallest else -1
         ranked = sorted(prompts, key=lambda group: (round(sign * spread[group].item(), DIGITS), prompts[group]))

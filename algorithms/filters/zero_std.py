@@ -7,11 +7,14 @@ from typing import ClassVar, Literal
 
 from torch import Tensor
 
-from algorithms.pools import bounds
+from algorithms.pools import deviations
 from algorithms.slots import in_range
 from algorithms.turns import Turns
 
-EQUAL = 1e-6  # scores that are no further apart: rewards are float32
+
+def equal_scores(scores: Tensor, sizes: Tensor, group: Tensor) -> Tensor:
+    """(groups,) bool, of (E,) each; ``sizes`` as of ``algorithms.pools.without_rounding``."""
+    return deviations(scores, group, size=sizes) == 0
 
 
 @dataclass
@@ -23,8 +26,7 @@ class ZeroStd:
     compares: ClassVar[bool] = True
 
     def __call__(self, turns: Turns, step: int) -> Tensor:
-        low, high = bounds(turns.score, turns.group)
-        return (high - low > EQUAL)[turns.group]
+        return ~equal_scores(turns.score, turns.score_size, turns.group)[turns.group]
 
 
 @dataclass

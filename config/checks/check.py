@@ -75,6 +75,7 @@ WARNINGS: tuple[Rule, ...] = (
     Rule("short_horizon", curriculum_settings.short_horizon),
     Rule("hidden_credit", methods.hides_credit),
     Rule("lost_kl", methods.loses_kl),
+    Rule("biased_stops", methods.biased_stops),
     Rule("little_room", prompt.little_room, of_model=True),
     Rule("few_summaries", prompt.few_summaries, of_model=True),
     Rule("set_in_vain", training.set_in_vain),

@@ -250,6 +250,19 @@ def loses_kl(config: DictConfig) -> str | None:
     )
 
 
+def biased_stops(config: DictConfig) -> str | None:
+    """Credit by turn t and a won outcome alone do not tell an agent that going on earns more."""
+    credit = (config.get("credit") or {}).get("mt_grpo")
+    if not credit or (credit.outcome, credit.scope) != ("won", "own"):
+        return None
+    if not make_environment(config.env.name, config.env).agent_stops:
+        return None
+    return (
+        f"credit.mt_grpo.outcome=won compares turn t with other turns t alone, and in env={config.env.name} the agent decides when to "
+        "stop: what only longer episodes earn is not credited; use credit.mt_grpo.outcome=reward"
+    )
+
+
 def _in_async(config: DictConfig) -> Iterator[str]:
     mode = asynchronous.mode(config)
     if mode == asynchronous.SYNC:

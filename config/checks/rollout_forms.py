@@ -62,11 +62,6 @@ def _credit_of_form(config: DictConfig, name: str, form: Any) -> Iterator[str]:
                 f"credit={credit} compares the turns of a group and rollout_form={name} has some of them replayed or shared: choose "
                 "rollout_form=linear"
             )
-        if getattr(kind, "by_number", False) and not form.numbered:
-            yield (
-                f"credit={credit} compares turn t of a group's samples and rollout_form={name} has summaries between their turns: choose "
-                "credit=gigpo, or rollout_form=linear"
-            )
 
 
 def _curriculum_of_form(config: DictConfig, name: str, form: Any) -> Iterator[str]:

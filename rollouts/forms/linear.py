@@ -20,8 +20,8 @@ class Linear:
 
     ``windows``: it goes with ``env.window_turns``. ``compares_turns``: turns of a group may be compared with each other by what
     they answered or by their number. ``whole``: it plays some episodes from the game's start without help, of which success is
-    told. ``entropies``: it reads those of the sampled tokens. ``branches``: its episodes may begin with turns of others. ``numbered``:
-    turn t of a sample stands beside turn t of another. ``needs_plan``: it takes the expert plan of every game.
+    told. ``entropies``: it reads those of the sampled tokens. ``branches``: its episodes may begin with turns of others.
+    ``needs_plan``: it takes the expert plan of every game.
     """
 
     windows: ClassVar[bool] = True
@@ -29,7 +29,6 @@ class Linear:
     whole: ClassVar[bool] = True
     branches: ClassVar[bool] = False
     entropies: ClassVar[bool] = False
-    numbered: ClassVar[bool] = True
     needs_plan: ClassVar[bool] = False
 
     def specs(self, base: EpisodeSpec, n: int, rng: Random) -> list[EpisodeSpec]:

@@ -19,7 +19,6 @@ class Summary(Summaries, Linear):
     """
 
     windows: ClassVar[bool] = False
-    numbered: ClassVar[bool] = False
 
 
 @dataclass

@@ -176,6 +176,12 @@ def test_dummy_rows_dilute_verls_kl_metric_and_not_ours() -> None:
     assert diluted == pytest.approx(expected / 2, rel=1e-5)
 
 
+def test_a_batch_without_any_action_has_no_kl() -> None:
+    data = rows()
+    data.batch["response_mask"] *= 0
+    assert estimators.apply_kl_penalty(data, controller())[1]["actor/reward_kl_penalty"] == 0.0
+
+
 def controller() -> SimpleNamespace:
     return SimpleNamespace(value=0.1, update=lambda current_kl, n_steps: None)
 

@@ -46,7 +46,7 @@ GRAFT_MEAN = [
 
 
 def table(*episodes: tuple[str, str, list[float], str]) -> Turns:
-    """Of (group, path "state action state ...", rewards, outcome)."""
+    """Of (group, path "state action state ...", rewards, outcome); the action "*" is a summary. The critic says -0.2 of every turn."""
     width = max(len(rewards) for _, _, rewards, _ in episodes)
 
     def column(offset: int) -> torch.Tensor:
@@ -58,12 +58,14 @@ def table(*episodes: tuple[str, str, list[float], str]) -> Turns:
 
     counts = torch.tensor([len(rewards) for _, _, rewards, _ in episodes])
     mask = torch.arange(width) < counts.unsqueeze(1)
-    reward = torch.tensor([rewards + [9.0] * (width - len(rewards)) for _, _, rewards, _ in episodes]).double()
+    reward = torch.tensor(
+        [rewards + [9.0] * (width - len(rewards)) for _, _, rewards, _ in episodes]
+    )  # float32, as trained
     return Turns(
         group=torch.tensor([ord(group) for group, *_ in episodes]),
         mask=mask,
         tokens=mask.long(),
-        reward=reward,
+        reward=reward.double(),
         state=column(0),
         after=column(2),
         action=column(1),
@@ -71,6 +73,10 @@ def table(*episodes: tuple[str, str, list[float], str]) -> Turns:
         parsed=mask,
         outcome=torch.tensor([OUTCOMES.index(outcome) for *_, outcome in episodes]),
         place=torch.zeros(0, 0, dtype=torch.int64),
+        entropy=0.5 * mask.double(),
+        value=-0.2 * mask.double(),
+        label=mask.long(),
+        summary=mask & (column(1) == hash_of("*")),
     )
 
 
@@ -129,6 +135,28 @@ def test_where_nothing_follows_an_episode_that_was_cut_off() -> None:
     turns = table(("P", "A x B", [0], "out_of_turns"), ("P", "A y B z C", [0, 1], "won"))
     first, second = graft(turns, gamma=0.9, backup="mean", bootstrap_truncated=False)
     assert first == pytest.approx([0 - 0.45]) and second == pytest.approx([0.45, 0.0])  # V(A) = (0 + 0.9) / 2
+
+
+@pytest.mark.parametrize("bootstrap", [False, None])
+def test_running_out_of_turns_is_not_paid_for_the_costs_that_it_spares(bootstrap: bool | None) -> None:
+    """V(A) = (-.1 + .5 V(A) + 0) / 2 = -.06667. Nothing follows B, and 0 less V(A) would be the largest credit of all."""
+    turns = table(("P", "A x A y B", [-0.1, 0], "out_of_turns"), ("Q", "A x A y B", [-0.1, 0], "lost"))
+    cut, lost = graft(turns, gamma=0.5, backup="mean", bootstrap_truncated=bootstrap)
+    assert cut == pytest.approx([-0.1 + 0.5 * -0.05 / 0.75 + 0.05 / 0.75, 0.0])
+    assert lost == pytest.approx([cut[0], 0.05 / 0.75])  # the end of a game spares costs rightly
+
+
+def test_what_the_last_turn_before_a_cut_earned_is_its_own() -> None:
+    """V(A) = (.5 + 0) / 2: above 0 it is what the others earned there."""
+    turns = table(("P", "A x B", [0.5], "out_of_turns"), ("P", "A y C", [0], "out_of_turns"))
+    assert graft(turns, backup="mean") == [pytest.approx([0.25]), pytest.approx([-0.25])]
+
+
+def test_gains_of_rounding_alone_are_none() -> None:
+    """The rewards of x and y are equal but for float32, and what is 0 must not be scaled to the size of other credit."""
+    turns = table(("P", "A x B", [0.1 + 0.2], "won"), ("P", "A y C z D", [0.1, 0.2], "won"))
+    made = Graft(gamma=1.0, scale=True)(turns, torch.tensor([[1.0, 0], [-1, 1]]).double())
+    assert not made[turns.mask].any()
 
 
 def test_its_settings() -> None:

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
-from example_x import GRPO, GRPO_WITHOUT_STD, example_x, spread
+from example_x import GRPO, GRPO_WITHOUT_STD, Paths, example_x, spread
 from test_credit_graft import GRAFT, GRAFT_MEAN
 from test_methods_numbers import GIGPO, GIGPO_WITHOUT_STD, SHAPES, assert_turns
 
+from algorithms.credit.aem import Aem
+from algorithms.credit.aepo import Aepo
+from algorithms.credit.gigpo import Gigpo
+from algorithms.credit.hgpo import Hgpo
+from algorithms.credit.mt_grpo import MtGrpo
+from algorithms.credit.tree import Tree
+from algorithms.filters.zero_std import ZeroStd
+from algorithms.group import grpo
+from algorithms.pools import deviations
 from algorithms.registry import SLOTS
 from algorithms.turns import Turns
 from config.compose import composer
@@ -171,3 +181,89 @@ def test_hgpo_may_count_the_episodes_advantage_too(chosen: Callable[..., Any]) -
 def test_words_that_there_are_not(chosen: Callable[..., Any], setting: str) -> None:
     with pytest.raises(ConfigError, match=f"{setting.partition('.')[2]} must be one of: "):
         chosen("aem", f"credit.{setting}")
+
+
+# ---- float32 rounding is no difference
+
+
+def of_rewards(*rewards: list[float], state: str = "S0 a S1 a S2") -> Turns:
+    """One group whose episodes take the same way, with rewards as float32 has them."""
+    words = state.split()
+    zeros = [0.0] * 3
+    paths: Paths = {
+        f"P_{n}": (" ".join(words[: 2 * len(own) + 1]), own, zeros, zeros, 1) for n, own in enumerate(rewards)
+    }
+    return example_x(paths=paths)
+
+
+def credit_of(method: Any, turns: Turns) -> list[list[float]]:
+    found = method(turns, torch.zeros(turns.mask.shape).double())
+    return [row[mask].tolist() for row, mask in zip(found, turns.mask, strict=True)]
+
+
+def test_gigpo_takes_sums_that_differ_by_rounding_for_equal() -> None:
+    """3.3 + 6.7 is not 10 in float32: the step term was .14 and -.07."""
+    found = credit_of(Gigpo(gamma=1.0), of_rewards([3.3, 6.7], [10.0], [10.0]))
+    assert [row[0] for row in found] == [0.0, 0.0, 0.0]
+
+
+def test_hgpo_leaves_out_histories_whose_returns_differ_by_rounding() -> None:
+    """The two with .3 share their second state too. Equal returns there have no weight beside -.70711 of the first state."""
+    paths: Paths = {
+        f"P_{n}": (path, rewards, [0.0] * 3, [0.0] * 3, 1)
+        for n, (path, rewards) in enumerate(
+            [("R a S a T", [0, 0.1 + 0.2]), ("R a S a T b U", [0, 0.1, 0.2]), ("Q a S a T", [0, 1.0])]
+        )
+    }
+    found = credit_of(Hgpo(gamma=1.0, history=1), example_x(paths=paths))
+    assert found[0][1] == pytest.approx(-0.70711, abs=1e-4) and found[1][1] == pytest.approx(-0.70711, abs=1e-4)
+    assert found[2][1] == pytest.approx(1.41421, abs=1e-4)
+
+
+@pytest.mark.parametrize("rewards", [[[0.1, 0.2], [0.3]], [[3.3, 6.7], [10.0]], [[1e4, -1e4, 0.1], [0.1]]])
+def test_all_methods_have_one_tolerance(rewards: list[list[float]]) -> None:
+    """Of the numbers that were summed up: 1e4 - 1e4 + .1 is as exact as 1e4 is."""
+    turns = of_rewards(*rewards, state="S0 a S1 a S2 a S3")
+    turns = replace(turns, tree=torch.zeros(2).long(), node=turns.state)
+    assert not any(credit_of(Tree(), turns)[0]) and not any(credit_of(Gigpo(by_turns=True, weight=0.0), turns)[1])
+    assert not ZeroStd()(turns, 1).any() and deviations(turns.score, turns.group, size=turns.score_size) == 0
+    score = torch.nn.utils.rnn.pad_sequence([torch.tensor(own) for own in rewards], batch_first=True)
+    assert not grpo(score, torch.ones_like(score), ["P", "P"])[0].any()
+
+
+def test_equal_entropies_are_not_stretched_to_the_whole_scale() -> None:
+    turns = example_x()
+    assert turns.entropy is not None
+    turns = replace(turns, entropy=turns.entropy * 0 + 0.3)
+    turns.entropy[0, 0] += 1e-9  # type: ignore[index]
+    for method in (Aem(), Aepo()):
+        assert torch.equal(method(turns, spread(GRPO, turns))[turns.mask], spread(GRPO, turns)[turns.mask])
+
+
+# ---- where the policy decides when to stop
+
+
+def stopping(credit: Any, samples: int = 8) -> float:
+    """The expected gradient by the continue-logit where going on earns .8 in a second turn and the policy goes on with p = .5, over all
+    groups of so many samples; the true one is p (1 - p) x .8 = .2."""
+    total = 0.0
+    for count in range(samples + 1):
+        paths: Paths = {
+            f"P_{n}": ("S a T b U", [0.0, 0.8], [0.0] * 2, [0.0] * 2, 1)
+            if n < count
+            else ("S c V", [0.0], [0.0], [0.0], 1)
+            for n in range(samples)
+        }
+        turns = example_x(paths=paths)
+        scores = turns.score.float().unsqueeze(1)
+        base, _ = grpo(scores, torch.ones_like(scores), ["P"] * samples, norm_adv_by_std_in_grpo=False)
+        found = credit(turns, base.double().expand(turns.mask.shape).clone())
+        gradient = ((turns.last > 0).double() - 0.5) * found[:, 0]
+        total += math.comb(samples, count) / 2**samples * gradient.mean().item()
+    return total
+
+
+@pytest.mark.parametrize(("outcome", "wanted"), [("reward", 0.2 * 7 / 8), ("won", 0.0)])
+def test_mt_grpo_by_turn_numbers_does_not_see_what_only_longer_episodes_earn(outcome: str, wanted: float) -> None:
+    """The turn's own term is 0 in both: all that have a second turn earn the same. 7 / 8 is the baseline's, which has the sample itself."""
+    assert stopping(MtGrpo(turn="reward", outcome=outcome)) == pytest.approx(wanted)

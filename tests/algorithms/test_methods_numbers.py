@@ -209,6 +209,12 @@ def test_self_imitation_divides_by_no_deviation_of_0() -> None:
     assert [episode.advantage for episode in buffer.take(2)] == [1.0, 1.0]
 
 
+def test_self_imitation_of_steps_without_any_episode_gives_nothing_back() -> None:
+    buffer = SelfImitation(capacity=1)
+    buffer.load({"episodes": [vars(stored(1))] * 2, "groups": [(1, [], [])]})
+    assert buffer.take(2) == [] and len(buffer) == 2
+
+
 def test_self_imitation_waits_until_it_holds_enough() -> None:
     buffer = SelfImitation(capacity=2)
     buffer.load({"episodes": [vars(stored(1))] * 3, "groups": [(1, [0.5], [0.5])]})

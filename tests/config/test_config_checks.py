@@ -19,6 +19,7 @@ from omegaconf import DictConfig, OmegaConf
 from algorithms.registry import ALGORITHMS, BASES, ESTIMATORS, SLOTS, VERLS_LOSSES
 from config.base import CONF
 from config.checks.check import CHECKS, WARNINGS, Rule, check
+from config.checks.methods import biased_stops
 from config.compose import Composer, composer
 from config.errors import ConfigError
 from config.finalise import MICRO_BATCH_KEYS, finalise
@@ -94,6 +95,7 @@ METHODS = {
         "algo=turn_ppo",
         "credit=[gigpo]",
     ],
+    "credit=graft acts on one advantage for each episode and algo=turn_ppo": ["algo=turn_ppo", "credit=[graft]"],
     "algorithm.gamma=0.9 is read by estimators over tokens and algo=turn_ppo has its own: set algo.gamma": [
         "algo=turn_ppo",
         "algorithm.gamma=0.9",
@@ -198,7 +200,6 @@ METHODS = {
     "rollout_form=mem1 and prompt.history=2 both say": ["algo=mem1", "prompt.history=2"],
     "rollout_form=summary makes several rows of an episode": ["rollout_form=summary", "loss=gspo"],
     "rollout_form=summary makes several of an episode": ["rollout_form=summary", "buffer=task_replay"],
-    "credit=mt_grpo compares turn t of a group's samples and rollout_form=summary": ["algo=supo", "credit=[mt_grpo]"],
     "rollout_form.summary.most follows a schedule": ["algo=supo", "rollout_form.summary.most={steps:{1:1,9:2}}"],
     "rollout_form.summary.tokens=1500 and a summary of 64 tokens": ["algo=supo", "rollout_form.summary.tokens=1500"],
     "nothing says when to sum up": ["algo=supo", "rollout_form.summary.tokens=null"],
@@ -213,6 +214,7 @@ WARNED = {
     "short_horizon": ["curriculum=horizon", "curriculum.horizon={1: 2, 5: 3, 9: 8}"],
     "hidden_credit": ["filter=[over_turns]", "reward=dense", "env=tw_simple", "model=smollm2_135m"],
     "lost_kl": ["algo=hgpo", "algorithm.use_kl_in_reward=true"],
+    "biased_stops": ["env=repo_repair", "model=smollm2_135m", "algo=mt_grpo", "credit.mt_grpo.outcome=won"],
     "little_room": ["prompt=react", "env.max_turns=20"],
     "few_summaries": ["algo=supo", "rollout_form.summary.turns=5", "rollout_form.summary.most=1"],
     "set_in_vain": ["trainer.total_epochs=150"],
@@ -295,6 +297,27 @@ def test_warned_in_one_line(composed: Composer, rule: Rule) -> None:
 )
 def test_transforms_that_go_together(composed: Composer, words: list[str]) -> None:
     assert check(composed(words)) == []
+
+
+@pytest.mark.parametrize("credit", ["gigpo", "hgpo"])
+@pytest.mark.parametrize("algo", ["rloo", "loop"])
+def test_rloo_leaves_the_deviation_out_of_credit_too(composed: Composer, algo: str, credit: str) -> None:
+    config = composed([f"algo={algo}", f"credit=[{credit}]", "algorithm.use_kl_in_reward=false"])
+    assert config.credit[credit].std is False and check(config) == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["env=textworld"],
+        ["env=repo_repair", "credit.mt_grpo.scope=first"],
+        ["env=repo_repair", "credit.mt_grpo.outcome=reward"],
+    ],
+)
+def test_mt_grpo_warns_of_nothing_where_an_agent_cannot_stop_or_stopping_is_credited(
+    composed: Composer, words: list[str]
+) -> None:
+    assert biased_stops(composed(["algo=mt_grpo", "credit.mt_grpo.outcome=won", *words])) is None
 
 
 def test_only_a_model_that_plays_is_warned_of_an_environment_that_it_never_saw(

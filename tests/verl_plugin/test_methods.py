@@ -84,6 +84,10 @@ THROUGH_THE_CONFIG = {
     "grpo credit=[empg]": EMPG,
     "aepo": AEPO,
     "grpo credit=[graft]": GRAFT,
+    "rloo credit=[gigpo]": [  # RLOO's term beside GiGPO's of states, both without a deviation
+        [score + both - episode for both in row]
+        for score, episode, row in zip([own[0] for own in RLOO], GRPO_WITHOUT_STD, GIGPO_WITHOUT_STD, strict=True)
+    ],
 }
 FINDS_NOTHING = {"filter": {"void_turns": {}}}  # without any method no turn would be numbered
 
@@ -97,9 +101,23 @@ def test_a_word_of_algo_gives_its_numbers_through_the_composed_config(queue: Non
         for name, numbers in zip(PATHS, THROUGH_THE_CONFIG[algo], strict=True):
             assert turns_of(done)[name] == pytest.approx(numbers, abs=1.1e-5), name
     chosen = list(made.config.get("credit") or {})
-    assert all(list(found) == ["grpo", *chosen] for found in made._layers.values()) and bool(made._layers) == bool(
-        chosen
+    base = "rloo" if algo.startswith("rloo") else "grpo"
+    assert all(list(found) == [base, *chosen] for found in made._layers.values()) and bool(made._layers) == bool(chosen)
+
+
+def test_the_rows_say_which_turns_are_summaries(queue: None) -> None:
+    batch, made = batch_of("summed_up", windows=True), trainer({"credit": {"gigpo": {}}})
+    assert made._rows(batch).turns().summary is None
+    counts = [len(row) for row in made._rows(batch)._records["state"]]
+    told = [
+        torch.tensor([0] * (count - 1) + [int(key == "P_1_1")]) for key, count in zip(batch.keys, counts, strict=True)
+    ]
+    fields = TensorDict(
+        {"turn_summary": torch.nested.as_nested_tensor(told, layout=torch.jagged)}, batch_size=len(told)
     )
+    tq.kv_batch_put(keys=batch.keys, partition_id=batch.partition_id, fields=fields)
+    turns = made._rows(batch).turns()
+    assert (turns.mask & ~turns.acts).nonzero().tolist() == [[turns.episodes.index("P_1"), 2]]
 
 
 def test_returns_of_an_estimator_over_turns_reach_the_critic(queue: None) -> None:

@@ -15,6 +15,7 @@ from test_windows import advantages, as_batch, assert_rows_are_what_the_server_s
 from algorithms.credit.gigpo import Gigpo
 from algorithms.credit.graft import Graft
 from algorithms.credit.hgpo import Hgpo
+from algorithms.credit.mt_grpo import MtGrpo
 from algorithms.turns import Turns, turn_table
 from records.ledger_entries import of_episodes
 from records.step_metrics import step_metrics
@@ -201,20 +202,32 @@ def table_of(episodes: Sequence[Episode]) -> tuple[Turns, torch.Tensor]:
     return turn_table(rows, records, members, names), rows["reward"]
 
 
+def paid(episode: Episode) -> Episode:
+    """Other rewards of every turn in every sample, but none of a summary."""
+    own = enumerate(episode.turns)
+    turns = [replace(t, rewards={REWARD: 0.0 if t.summary else (episode.sample + 1) / (n + 2)}) for n, t in own]
+    return replace(episode, turns=turns)
+
+
 def test_a_summary_answers_a_state_of_its_own(played: Played) -> None:
-    episodes, _ = played
+    episodes = [paid(episode) for episode in played[0]]
     turns, _ = table_of(episodes)
     plain, _ = table_of([replace(e, turns=e.played_turns) for e in map(whole_row, episodes)])
     for e, episode in enumerate(episodes):
         own = [not turn.summary for turn in episode.turns]
         width = len(own)
-        assert turns.mask[e].sum() == width
+        assert turns.mask[e].sum() == width and turns.acts[e, :width].tolist() == own
         for name in ("state", "action", "valid", "reward"):
             seen = getattr(turns, name)[e, :width][own]
             assert torch.equal(seen, getattr(plain, name)[e, : sum(own)]), name
         for number in summaries(episode):
             assert (turns.state == turns.state[e, number]).sum() == 1
             assert turns.after[e, number] == turns.after[e, number - 1] == turns.state[e, number + 1]
+    base = torch.zeros(turns.mask.shape).double(), torch.zeros(plain.mask.shape).double()
+    for method in (Gigpo(), Hgpo(), Graft(), MtGrpo(turn="reward")):
+        summed_up, without = (method(*some) for some in zip((turns, plain), base, strict=True))
+        torch.testing.assert_close(summed_up[turns.acts], without[plain.mask])
+        assert without.any() and not summed_up[turns.mask & ~turns.acts].any()
 
 
 def whole_row(episode: Episode) -> Episode:

@@ -73,6 +73,7 @@ def turn_fields(
         "valid": [int(turn.valid) for turn in turns],
         "parsed": [int(turn.parsed) for turn in turns],
         "garbled": [int(garbled(turn)) for turn in turns],
+        "summary": [int(turn.summary) for turn in turns],
         "outcome": [OUTCOMES.index(episode.outcome.value)],
     }
     if tree:

@@ -11,13 +11,16 @@ import time
 from collections import defaultdict
 from typing import Any
 
+import torch
 import transfer_queue as tq
 from omegaconf import OmegaConf
+from torch import Tensor
 from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
 
 from algorithms.chosen import Method
-from algorithms.filters.zero_std import EQUAL
+from algorithms.filters.zero_std import equal_scores
+from algorithms.group import group_ids
 
 NAME = "dynamic_sampling"
 METRIC = f"filter/{NAME}"
@@ -79,9 +82,12 @@ class DynamicSampler(ReplayBuffer):
         if not rows:
             return []
         rewards = tq.kv_batch_get(keys=rows, partition_id=partition_id, select_fields=["rm_scores"])["rm_scores"]
-        scores: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
+        sums: dict[str, Tensor] = defaultdict(
+            lambda: torch.zeros(2, dtype=torch.float64)
+        )  # of rewards, of absolute ones
         for key, row in zip(rows, rewards.unbind(), strict=True):
-            group, sample, _ = key.rsplit("_", 2)
-            scores[group][sample] += row.double().sum().item()
-        found = {group: list(own.values()) for group, own in scores.items()}
-        return sorted(group for group, own in found.items() if max(own) - min(own) <= EQUAL)
+            sums[key.rpartition("_")[0]] += torch.stack([row.double().sum(), row.double().abs().sum()])
+        groups = [episode.rpartition("_")[0] for episode in sums]
+        scores, sizes = torch.stack(list(sums.values())).unbind(dim=1)
+        equal = equal_scores(scores, sizes, number := group_ids(groups))[number].tolist()
+        return sorted({group for group, same in zip(groups, equal, strict=True) if same})

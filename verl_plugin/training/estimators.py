@@ -71,7 +71,7 @@ def apply_kl_penalty(data: Any, kl_ctrl: Any, kl_penalty: str = "kl") -> tuple[A
     kl = core_algos.kl_penalty(data.batch["old_log_probs"], data.batch["ref_log_prob"], kl_penalty=kl_penalty) * mask
     data.batch["token_level_rewards"] = data.batch["token_level_scores"] - beta * kl
     live = live_rows(mask)
-    mean_kl = (kl.sum(dim=-1)[live] / mask.sum(dim=-1)[live]).mean().item()
+    mean_kl = (kl.sum(dim=-1)[live] / mask.sum(dim=-1)[live]).mean().item() if live.any() else 0.0
     kl_ctrl.update(current_kl=mean_kl, n_steps=int(live.sum()))
     return data, {"actor/reward_kl_penalty": mean_kl, "actor/reward_kl_penalty_coeff": beta}
 

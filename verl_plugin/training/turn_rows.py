@@ -25,7 +25,12 @@ TOKENS = (*MASKS, "rm_scores", KL_IN_REWARD, "advantages", "returns", "values", 
 MORE_VALUES = tuple(value_heads.column("values", head) for head in range(1, value_heads.MOST))
 TARGETS = "critic_targets"  # the mask of a critic that is not trained on all action tokens
 RECORDS = ("state", "after", "action", "valid", "parsed", "garbled", "outcome")
-IF_ANY = ("node", "tree", "label")  # where a rollout form branches; where a prompt form has labels
+IF_ANY = (
+    "node",
+    "tree",
+    "label",
+    "summary",
+)  # where a rollout form branches or sums up; where a prompt form has labels
 GAME = "task"
 
 

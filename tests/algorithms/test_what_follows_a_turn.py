@@ -1,0 +1,236 @@
+"""Methods that look at what follows a turn: episodes that were cut off while turns cost something, and summaries between turns."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from example_x import example_x, random_paths
+from example_x import table as rows_table
+from test_credit_graft import table
+from test_labels import SPANS
+from torch import Tensor
+
+from algorithms.chosen import Chosen, method_class
+from algorithms.credit.gigpo import Gigpo
+from algorithms.credit.hgpo import Hgpo
+from algorithms.credit.tree import Tree
+from algorithms.estimators.bi_level_gae import BiLevelGae
+from algorithms.estimators.turn_gae import TurnGae, turn_returns
+from algorithms.group import grpo
+from algorithms.registry import SLOTS
+from algorithms.reinforce import reinforce_plus_plus
+from algorithms.slots import Tokens
+from algorithms.turns import Turns, repeated_states
+
+CUT = ("P", "A x A x A x A", [-0.1, -0.1, -0.1], "out_of_turns")
+ENDED = ("P", "A y B", [0], "lost")
+
+
+def credit(method: Any, turns: Turns) -> list[list[float]]:
+    """What it makes of advantages of 0."""
+    found = method(turns, torch.zeros(turns.mask.shape).double())
+    return [row[mask].tolist() for row, mask in zip(found, turns.mask, strict=True)]
+
+
+# ---- episodes that were cut off
+
+
+@pytest.mark.parametrize(("gamma", "first"), [(1.0, -0.3), (0.5, -0.175)])
+def test_gigpo_counts_the_costs_that_running_out_of_turns_spares(gamma: float, first: float) -> None:
+    """Returns to go of -.3 -.2 -.1 would make the last turn the best of A. With as many turns ahead all three have the first's."""
+    made = Gigpo(gamma=gamma, std=False)
+    assert credit(made, table(CUT, ENDED)) == [pytest.approx([first / 4] * 3), pytest.approx([-first * 3 / 4])]
+    assert credit(Gigpo(gamma=gamma), table(CUT, CUT)) == [[0.0] * 3] * 2
+    published = credit(replace(made, costs_go_on=False, gamma=1.0), table(CUT, ENDED))
+    assert published == [pytest.approx([-0.15, -0.05, 0.05]), pytest.approx([0.15])]
+
+
+def test_gigpo_fills_up_with_the_episodes_mean_cost() -> None:
+    """The returns -.2 -.1 0 become -.2, -.1 - .2 / 3 and -.4 / 3: the turn without a cost is the best, by .1 - .2 / 3 a turn."""
+    turns = table(("P", "A x A x A y A", [-0.1, -0.1, 0], "out_of_turns"))
+    mean = (-0.2 - 0.5 / 3 - 0.4 / 3) / 3
+    wanted = pytest.approx([-0.2 - mean, -0.5 / 3 - mean, -0.4 / 3 - mean])
+    assert credit(Gigpo(gamma=1.0, std=False), turns) == [wanted]
+
+
+@pytest.mark.parametrize("outcome", ["won", "lost"])
+def test_the_end_of_a_game_and_rewards_above_0_are_as_published(outcome: str) -> None:
+    paths = [("P", "A x A x A", [-0.1, 0.4], outcome), ("P", "A x A x A", [0.2, 0.4], "out_of_turns")]
+    for kind in (Gigpo, Hgpo):
+        assert credit(kind(), table(*paths)) == credit(kind(costs_go_on=False), table(*paths))
+
+
+def test_hgpo_counts_them_too() -> None:
+    """By one state -.3 -.3 -.3 0, by two -.3 -.3, which are equal: the mean of all returns is -.225."""
+    found = credit(Hgpo(gamma=1.0, std=False, history=1), table(CUT, ENDED))
+    assert found == [pytest.approx([-0.075] * 3, abs=1e-6), pytest.approx([0.225], abs=1e-6)]
+    published = credit(Hgpo(gamma=1.0, std=False, history=1, costs_go_on=False), table(CUT, ENDED))
+    assert published[0][2] == pytest.approx((2 * 0.05 + 3 * 0.05) / 5, abs=1e-6)
+
+
+@pytest.mark.parametrize(("bootstrap", "raw"), [(False, [0.1 - 0.1, 0.0]), (True, [0.05, 0.1])])
+def test_a_critics_turns_are_not_paid_for_the_costs_that_the_cut_spares(bootstrap: bool, raw: list[float]) -> None:
+    """V is -.2 throughout. r + 0 - V would be .2 for the last turn. The critic learns the returns as they were: -.1 and 0."""
+    turns = table(("P", "A x A y A", [-0.1, 0], "out_of_turns"))
+    assert turns.value is not None
+    aims, returns = turn_returns(turns, turns.value, 0.5, 1.0, bootstrap)
+    assert (aims - turns.value)[0].tolist() == pytest.approx(raw, abs=1e-7)
+    assert returns[0].tolist() == pytest.approx([-0.15, -0.1] if bootstrap else [-0.1, 0.0])
+    ended = replace(turns, outcome=turns.outcome * 0 + 1)
+    aims, returns = turn_returns(ended, turns.value, 0.5, 1.0, bootstrap)
+    assert (aims - turns.value)[0].tolist() == pytest.approx([0.1, 0.2]) and aims.equal(returns)
+
+
+def of_tokens(
+    rewards: list[float], values: list[list[float]], outcome: int, summary: list[int]
+) -> tuple[Turns, Tokens]:
+    """One episode, with an observation after each turn; an answer of ``SPANS`` where it is long enough."""
+    row: dict[str, Any] = {"mask": [], "reward": [], "values": []}
+    for reward, own in zip(rewards, values, strict=True):
+        row["mask"] += [1] * len(own) + [0]
+        row["reward"] += [0.0] * (len(own) - 1) + [reward, 0.0]
+        row["values"] += [*own, 9.0]
+    row |= {"entropy": row["values"], "summary": summary, "label": [1] * len(rewards)}
+    row |= {
+        f"span_{part}_{end}": [span[i]] * len(rewards)
+        for part, span in SPANS.items()
+        for i, end in enumerate(("first", "last"))
+    }
+    row |= {name: list(range(len(rewards))) for name in ("state", "after", "action", "valid")}
+    turns = rows_table([{"episode": "e_0", "group": "e", "outcome": [outcome], **row}])
+    return turns, Tokens(turns.place >= 0, torch.tensor([row["reward"]]), torch.tensor([row["values"]]))
+
+
+def test_bi_level_gae_is_not_paid_either() -> None:
+    """One turn of values -.1 -.3 -.2, r 0, lambda .5. Its last token has 0 - U + min(U, 0) = 0 where the episode was cut off, else .2;
+    those before have v' - v + A' / 2."""
+    for outcome, wanted in ((2, [-0.15, 0.1, 0.0]), (1, [-0.1, 0.2, 0.2])):
+        turns, tokens = of_tokens([0.0], [[-0.1, -0.3, -0.2]], outcome, [0])
+        found, raw = BiLevelGae(lam=0.5)(turns, tokens), torch.tensor(wanted)
+        whitened = (raw - raw.mean()) / raw.std()
+        assert found.advantages[tokens.mask].tolist() == pytest.approx(whitened.tolist(), abs=1e-4)
+        assert found.returns[tokens.mask].tolist() == pytest.approx([-0.2, -0.1, 0.0], abs=1e-6)
+
+
+def test_hiper_is_not_paid_either() -> None:
+    """V of all heads is -.2, r 0, one turn: 0 in each part of the answer where it was cut off, .2 where it ended."""
+    for outcome, wanted in ((2, 0.0), (1, 0.2)):
+        turns, tokens = of_tokens([0.0], [[-0.2] * 6], outcome, [0])
+        tokens = replace(tokens, heads=(tokens.value, tokens.value))
+        found = method_class("algo", "hiper", {})(norm_adv=False)(turns, tokens)
+        assert found.advantages[tokens.mask].tolist() == pytest.approx([wanted] * 6)
+        learned = [found.returns, *(turns.spread(head.returns) for head in found.heads)]
+        assert all(one[tokens.mask].tolist() == pytest.approx([0.0] * 6, abs=1e-7) for one in learned)
+
+
+def test_where_an_episode_has_one_number_its_last_turn_has_it_too() -> None:
+    """GRPO and trees: both episodes paid for all their turns."""
+    turns = replace(table(CUT, ENDED), tree=torch.zeros(2).long())
+    for row in credit(Tree(), turns):
+        assert len(set(row)) == 1
+    found, _ = grpo(turns.reward.float() * turns.mask, turns.mask.long(), ["P", "P"])
+    assert found[0].tolist() == pytest.approx([-(0.5**0.5)] * 3, abs=1e-4)
+
+
+def test_reinforce_plus_plus_has_one_baseline_for_early_and_late_turns() -> None:
+    """As published, and documented: -.3 -.2 -.1 whitened is -1 0 1, however the episode ended."""
+    reward = torch.tensor([[-0.1, 0.0, -0.1, 0.0, -0.1]])
+    found, _ = reinforce_plus_plus(reward, torch.tensor([[1, 0, 1, 0, 1]]))
+    assert found[0, ::2].tolist() == pytest.approx([-1, 0, 1], abs=1e-4)
+
+
+# ---- summaries
+
+
+PLAIN = ("P", "A x B y C", [0, 1], "won")
+SUMMED_UP = ("P", "A x B * B y C", [0, 0, 1], "won")
+
+
+@pytest.mark.parametrize("name", ["gigpo", "hgpo", "mt_grpo", "graft", "salt"])
+def test_two_episodes_that_differ_by_a_summary_have_the_same_credit(name: str) -> None:
+    made = Chosen({"credit": {name: {"turn": "reward"} if name == "mt_grpo" else {}}}).of("credit", 1)[name]
+    plain, summed_up = credit(made, table(PLAIN, SUMMED_UP))
+    assert plain == [0.0, 0.0] and summed_up == [0.0, 0.0, 0.0]
+    plain, summed_up, lost = credit(made, turns := table(PLAIN, SUMMED_UP, ("P", "A x B z D", [0, 0], "lost")))
+    assert plain == [*summed_up[:1], *summed_up[2:]] and summed_up[1] == 0.0
+    assert credit(made, table(PLAIN, PLAIN, ("P", "A x B z D", [0, 0], "lost"))) == [plain, plain, lost]
+    assert repeated_states(turns) == 1.0
+
+
+def with_summaries(turns: Turns) -> tuple[Turns, Tensor]:
+    """A summary in every episode of two turns or more, after turns 1 to 3 in turn; and the place of each turn that there was."""
+    width = turns.mask.shape[1] + 1
+    before = 1 + torch.arange(len(turns.mask)) % 3
+    before = before.where(before <= turns.last, width).unsqueeze(1)
+    column = torch.arange(width)
+    source = (column - (column > before).long()).clamp(max=width - 2)
+    found: dict[str, Any] = {}
+    for name, matrix in vars(turns).items():
+        if isinstance(matrix, Tensor) and matrix.shape == turns.mask.shape:
+            found[name] = matrix.gather(1, source)
+    summary = (column == before) & found["mask"]
+    found["mask"] = (column < (turns.last + 1).unsqueeze(1)) | (
+        (column == (turns.last + 1).unsqueeze(1)) & (before < width)
+    )
+    found["reward"] = found["reward"].masked_fill(summary, 0.0)
+    found["state"] = found["state"].where(~summary, 10**6 + torch.arange(summary.numel()).reshape(summary.shape))
+    named = {name: matrix.gather(1, source).masked_fill(summary, 0.0) for name, matrix in turns.named.items()}
+    return replace(turns, **found, named=named, spans={}, summary=summary), ~summary & found["mask"]
+
+
+@pytest.mark.parametrize("name", [name for name in SLOTS["credit"] if name not in ("tree", "rlvmr")])
+def test_summaries_change_no_credit_of_other_turns(name: str) -> None:
+    """Entropies are equal, since those of summaries are scaled with those of other turns."""
+    for seed in range(3):
+        turns = example_x(paths=random_paths(seed))
+        turns = replace(turns, entropy=0.5 * turns.mask.double(), valid=turns.mask & (turns.state % 2 == 0))
+        turns = replace(turns, reward=turns.reward - 0.125 * ~turns.valid)
+        other, kept = with_summaries(turns)
+        assert other.summary is not None and other.summary.any()
+        base = torch.arange(len(turns.group)).double().unsqueeze(1)
+        made = method_class("credit", name, {})()
+        one = made(turns, base.expand(turns.mask.shape).clone())[turns.mask]
+        two = made(other, base.expand(other.mask.shape).clone())[kept]
+        torch.testing.assert_close(two, one, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("by_turns", [False, True])
+def test_gigpos_released_baseline_counts_no_summaries(by_turns: bool) -> None:
+    made = Gigpo(by_turns=by_turns, weight=0.0)
+    paths = (PLAIN, ("P", "A x B z D z E", [0, 0, 0], "lost"))
+    summed_up = (SUMMED_UP, paths[1])
+    one, two = (credit(made, table(*some)) for some in (paths, summed_up))
+    assert one[0][0] == two[0][0] == two[0][1] and one[1] == two[1]
+
+
+def test_empgs_bonus_looks_past_a_summary() -> None:
+    """exp(-H) of the next turn that acts, H scaled from 0 (the summary's) over .5 to 1."""
+    turns = table(SUMMED_UP)
+    turns = replace(turns, entropy=torch.tensor([[2.0, 1.0, 1.5]]).double())
+    bonus = credit(method_class("credit", "empg", {})(bonus=1.0), turns)[0]
+    assert bonus == pytest.approx([torch.tensor(-0.5).exp().item()] * 2 + [0.0], abs=1e-6)
+
+
+def test_turn_gae_discounts_no_summary() -> None:
+    """V .3 .4 and r 0 1: what the critic says of the summary is compared with the return of the turn after it, and with nothing else."""
+    for gamma, lam, bootstrap in ((0.5, 0.5, False), (0.9, 1.0, True)):
+        plain, summed_up = table(PLAIN), table(SUMMED_UP)
+        one, _ = turn_returns(plain, torch.tensor([[0.3, 0.4]]).double(), gamma, lam, bootstrap)
+        two, learned = turn_returns(summed_up, torch.tensor([[0.3, 9.0, 0.4]]).double(), gamma, lam, bootstrap)
+        assert two[0].tolist() == pytest.approx(one[0, [0, 1, 1]].tolist()) and learned.equal(two)
+    assert one[0].tolist() == pytest.approx([0.9, 1.0])
+
+
+def test_estimators_over_turns_discount_no_summary() -> None:
+    values = [[0.1, 0.2], [0.3, 0.4]]
+    turns, tokens = of_tokens([0.0, 1.0], values, 0, [0, 0])
+    summed_up, more = of_tokens([0.0, 0.0, 1.0], [values[0], [0.7, 0.8], values[1]], 0, [0, 1, 0])
+    for estimator in (TurnGae(), BiLevelGae()):
+        one, two = estimator(turns, tokens).returns, estimator(summed_up, more).returns
+        if isinstance(estimator, TurnGae):
+            one, two = turns.spread(one), summed_up.spread(two)
+        one, two = one[tokens.mask].tolist(), two[more.mask].tolist()
+        assert two[:2] + two[4:] == pytest.approx(one) and two[2:4] == pytest.approx(one[2:])
