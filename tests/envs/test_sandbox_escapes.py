@@ -185,7 +185,11 @@ def test_other_processes_cannot_be_seen_or_killed(way):
 
 @behind_walls
 def test_killing_the_parent_kills_nothing_of_ours(way):
-    done = play(way, "import os, signal\nwhile os.getppid() > 0:\n    os.kill(os.getppid(), signal.SIGKILL)\n", limits=Limits(wall_s=5.0))
+    done = play(
+        way,
+        "import os, signal\nwhile os.getppid() > 0:\n    os.kill(os.getppid(), signal.SIGKILL)\n",
+        limits=Limits(wall_s=5.0),
+    )
     assert done.outcome in (Outcome.FINISHED, Outcome.KILLED, Outcome.TIMED_OUT)
 
 

@@ -133,7 +133,9 @@ class Points:
         return Observation("")
 
     async def step(self, action: str) -> StepResult:
-        return StepResult(Observation(""), float(action), won=False, lost=False, terminated=False, truncated=False, valid=True)
+        return StepResult(
+            Observation(""), float(action), won=False, lost=False, terminated=False, truncated=False, valid=True
+        )
 
     finish = None  # nothing is graded
 
