@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from envs import registry
+from envs import process, registry
 from envs.pool import EnvPool
 from envs.types import EnvError, GameStuck, TaskError
 from rollouts.failed_episodes import EpisodeFailed, run_with_retries
@@ -327,14 +327,20 @@ def test_no_worker_outlives_its_pool(counting):
     assert not any(alive(pid) for pid in pids)
 
 
-def test_no_worker_outlives_a_start_that_is_cancelled(fragile):
-    before = set(psutil.Process().children())
+@pytest.mark.parametrize("delay_s", [0.0, 0.1], ids=["while it imports", "as soon as it is there"])
+def test_no_worker_outlives_a_start_that_is_cancelled(fragile, monkeypatch, delay_s):
+    before, spawn = set(psutil.Process().children()), process._spawn
+
+    def spawned(*arguments):
+        time.sleep(delay_s)
+        return spawn(*arguments)
 
     async def main():
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.05), EnvPool("fragile", 2, 60.0):
                 pass
 
+    monkeypatch.setattr(process, "_spawn", spawned)
     asyncio.run(main())
     assert not set(psutil.Process().children()) - before
 
@@ -345,7 +351,7 @@ def test_no_worker_outlives_a_killed_owner(counting, action):
     script = f"""
 import asyncio, json, sys
 sys.path.append({str(Path(__file__).parent)!r})
-from envs import registry
+from envs import process, registry
 registry.ENVIRONMENTS["fragile"] = "fragile:Fragile"
 from envs.pool import EnvPool
 from envs.types import TaskRef
