@@ -68,7 +68,8 @@ class WorkerProcess:
         """
         ours, theirs = socket.socketpair()
         with theirs:
-            streams = await asyncio.open_connection(sock=ours, limit=_MAX_LINE)  # cancelled here, no process is left behind
+            # Before the process is there: cancelled here, none is left behind
+            streams = await asyncio.open_connection(sock=ours, limit=_MAX_LINE)
             log = tempfile.TemporaryFile()  # noqa: SIM115 - closed by close()
             worker = cls(_spawn(theirs, log), log, *streams)
         try:

@@ -94,14 +94,14 @@ def test_a_compiler_does_not_outlive_a_killed_worker(bound: bool, monkeypatch: p
         pytest.skip("this system's setpriv binds no process to its parent")
     if not bound:
         monkeypatch.setattr(tw_inform, "binder", tuple)
-    worker = multiprocessing.get_context("fork").Process(target=tw_inform._run, args=(["sleep", "600"],))
+    worker = multiprocessing.get_context("fork").Process(target=tw_inform._run, args=(["sleep", "60"],))
     worker.start()
     compilers: list[psutil.Process] = []
     while [process.name() for process in compilers] != ["sleep"]:
         compilers = psutil.Process(worker.pid).children()
     worker.kill()
     worker.join()
-    _, alive = psutil.wait_procs(compilers, timeout=100)
+    _, alive = psutil.wait_procs(compilers, timeout=10)
     assert not alive
 
 

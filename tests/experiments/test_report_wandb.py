@@ -51,7 +51,7 @@ def begun(folder: Path) -> Iterator[wandb.Run]:
     names = {"project": "turngrid", "name": "ppo seed=4", "id": "a-run"}
     with wandb.init(mode="offline", dir=folder, config=CONFIG, settings=settings, **names) as run:
         yield run
-    wait_for(lambda: read_runs(folder)[-1].ended == 0, 200)  # W&B's own process writes the end a little after finish()
+    wait_for(lambda: read_runs(folder)[-1].ended == 0, 30)  # W&B's own process writes the end a little after finish()
 
 
 def matrix_row(policy: str, task: str, successes: int) -> list:

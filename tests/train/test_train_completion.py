@@ -217,7 +217,7 @@ def test_fish_offers_the_same(tmp_path: Path) -> None:
 
 def _until(terminal: int, text: str) -> None:
     """Read what is shown until ``text`` is there; escape sequences are left out."""
-    shown, deadline = "", time.monotonic() + 200
+    shown, deadline = "", time.monotonic() + 60
     while time.monotonic() < deadline:
         if select.select([terminal], [], [], 1.0)[0]:
             shown += os.read(terminal, 65536).decode(errors="replace")
