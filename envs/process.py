@@ -67,10 +67,11 @@ class WorkerProcess:
             EnvError: it did not come up; the message ends with what it printed.
         """
         ours, theirs = socket.socketpair()
-        log = tempfile.TemporaryFile()  # noqa: SIM115 - closed by close()
         with theirs:
-            process = _spawn(theirs, log)
-        worker = cls(process, log, *await asyncio.open_connection(sock=ours, limit=_MAX_LINE))
+            # Before the process is there: cancelled here, none is left behind
+            streams = await asyncio.open_connection(sock=ours, limit=_MAX_LINE)
+            log = tempfile.TemporaryFile()  # noqa: SIM115 - closed by close()
+            worker = cls(_spawn(theirs, log), log, *streams)
         try:
             hello = {"environment": environment_spec, "options": options or {}, "settings": settings or {}}
             await worker.request(hello, START_DEADLINE_S)

@@ -11,10 +11,10 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Self
 
-from envs.repair import patches, source_rules, turned
+from envs.repair import imports, patches, source_rules, turned
 from envs.repair.grading import write_files
 from envs.repair.instance import Instance, is_plain_path
 from envs.repair.providers import RepoProvider
@@ -128,13 +128,27 @@ class Workspace:
 
     def _is_source(self, path: str) -> bool:
         """True for what the reference repair changes, and for existing Python that is neither test nor helper of tests:
-        beside tests, only what the instance says is a module (``meta["sources"]``)."""
+        beside tests, only what the instance says is a module (``meta["sources"]``). Without a reference repair nothing
+        tells the tests' helpers from what they test."""
         if self.instance.is_protected(path):
             return False
         if path in self.reference or path in self.instance.meta.get("sources", ()):
             return True
-        is_helper = bool(self.reference) and self.instance.is_beside_tests(path)
-        return path in self._known and path.endswith(".py") and not is_helper
+        if path not in self._known or not path.endswith(".py"):
+            return False
+        return not self.reference or not (self.instance.is_beside_tests(path) or path in self._imported_by_tests)
+
+    @functools.cached_property
+    def _imported_by_tests(self) -> set[str]:
+        """Files that run for the tests; what only the files of the reference repair import is not among them."""
+        hidden = self.hidden_tests()
+        known = self._known.union(hidden)
+        start = {path for path in known if PurePosixPath(path).name == "conftest.py"}.union(self.instance.test_files)
+
+        def read(path: str) -> str:
+            return hidden[path] if path in hidden else self.base_text(path)
+
+        return imports.reached(start, known, read, self.reference)
 
     @functools.cached_property
     def reference(self) -> Mapping[str, str | None]:

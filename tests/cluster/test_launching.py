@@ -9,7 +9,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from cheap_jobs import TINY, finished, front_door
+from cheap_jobs import TINY, finished, front_door, python
 from omegaconf import DictConfig
 
 from config import machine
@@ -18,7 +18,7 @@ from config.compose import compose, composer
 from config.schema import Slurm
 from records.run_folder import identity, outside_identity
 from train.app import main
-from train.launch import launching
+from train.launch import launching, parallel
 
 LAUNCHED = ("slurm", "slurm_gpu1", "slurm_gpu8", "slurm_multinode", "local_parallel")
 
@@ -137,21 +137,41 @@ def test_each_run_has_gpus_of_its_own(configs: dict[str, DictConfig], monkeypatc
 
 
 def test_several_runs_at_once_on_this_machine(tmp_path: Path) -> None:
-    """A finished run and one that is refused; both are started before the first one ends."""
+    """A finished run and one that is refused."""
     shared = ("critic.enable=false", "output_dir=runs")
     finished(tmp_path / "runs", "algo=grpo", *shared)
     parallel = ("cluster=local_parallel", "cluster.runs_at_once=2")
     launch = front_door("-m", "algo=grpo,ppo", *TINY, *shared, *parallel, cwd=tmp_path)
     _, err = launch.communicate(timeout=400)
     assert launch.returncode == 1, err
-    lines = [line for line in err.splitlines() if re.match(r"turngrid: run \d", line)]
-    assert all(" starts: algo=" in line for line in lines[:2]) and len(lines) == 4
+    said = re.findall(r"^turngrid: run (\d) (starts|ended well|failed with exit code 2)", err, re.MULTILINE)
+    assert sorted(said) == [("1", "ended well"), ("1", "starts"), ("2", "failed with exit code 2"), ("2", "starts")]
     last = err.splitlines()[-1]
     assert last.startswith("turngrid: failed: algo=ppo (exit code 2; ")
     assert "learns from a critic" in Path(last.split("; ")[1].rstrip(")")).read_text()
     logs = sorted((tmp_path / "runs" / "local_parallel").glob("*/*.log"))
     assert [log.name for log in logs] == ["1.log", "2.log"]
     assert "fresh=true" in logs[0].read_text()
+
+
+MEETS = """
+import sys, time
+from pathlib import Path
+mine, other = map(Path, sys.argv[1:])
+mine.touch()
+end = time.monotonic() + 100
+while not other.exists() and time.monotonic() < end:
+    time.sleep(0.05)
+sys.exit(not other.exists())
+"""
+
+
+def test_as_many_runs_go_at_once_as_there_are_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each waits for the other one: the first would fail if the second were started after its end."""
+    places = [str(tmp_path / "even"), str(tmp_path / "odd")]
+    meeting = {1: python(MEETS, *places), 2: python(MEETS, *reversed(places))}
+    monkeypatch.setattr(parallel, "command", lambda run, _: meeting[run.number])
+    assert parallel.Launch(tmp_path, [None, None]).run([["seed=0"], ["seed=1"]], 0) == [0, 0]
 
 
 def test_ctrl_c_ends_the_runs_at_work_and_starts_no_more(tmp_path: Path) -> None:

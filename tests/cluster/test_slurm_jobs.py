@@ -40,7 +40,7 @@ if len(attempts.read_text().splitlines()) == 1:
     time.sleep(600)
 """
 NO_RESULT = "import os, signal; os.kill(os.getppid(), signal.SIGKILL)"  # submitit can write nothing any more
-SHORT = ("cluster.slurm.timeout_min=1", "cluster.slurm.signal_delay_s=55")
+SHORT = ("cluster.slurm.timeout_min=1", "cluster.slurm.signal_delay_s=40")
 
 
 @dataclass
@@ -107,7 +107,7 @@ def test_ctrl_c_leaves_the_job_and_the_same_command_waits_for_it_again(slurm: Sm
     job = next(line for line in said if "submitted SLURM job" in line).split("job ")[1].split(":")[0]
     next(line for line in said if "waits (BeginTime)" in line)
     os.killpg(launch.pid, signal.SIGINT)
-    assert launch.wait(timeout=60) == 130
+    assert launch.wait(timeout=400) == 130
     assert f"scancel {job}" in "".join(said)
     assert slurm.command("squeue", "-h", "-j", job, "-o", "%T").split() == ["PENDING"]
     again = front_door(*arguments, cwd=tmp_path)

@@ -68,10 +68,10 @@ def test_no_command_takes_long_to_read(unit, tmp_path):
         ]
         for text in (line, f"shop/calc.py {line}", f"shop/calc.py: {line}x", f"shop/calc.py: a {line} b"):
             for read in readers:
-                start = time.process_time()
+                start = time.thread_time()
                 with contextlib.suppress(CommandError):
                     read(text)
-                assert time.process_time() - start < 0.05, (read, text[:30])
+                assert time.thread_time() - start < 1, (read, text[:30])
 
 
 def test_looking(env):
@@ -387,10 +387,10 @@ def test_a_task_that_was_changed_on_disk_is_not_played(tmp_path):
 
 
 def test_slow_tests_of_the_agent_are_ended(tmp_path):
-    env = RepairEnv(Setup(options=Options(limits=Limits(wall_s=6.0))))
+    env = RepairEnv(Setup(options=Options(limits=Limits(wall_s=400.0, cpu_s=4.0))))
     env.reset(task(tmp_path, Instance.from_dict(row())), 0)
     told(env, "edit shop/calc.py 5-5\n    while True: pass")
-    assert "The run did not end well: timed out during tests/test_calc.py::test_add." in told(env, "test")
+    assert "The run did not end well: out of cpu time during tests/test_calc.py::test_add." in told(env, "test")
     result = env.step("submit")
-    assert (result.info["outcome"], result.score_delta) == ("timed_out", 0.0)
+    assert (result.info["outcome"], result.score_delta) == ("out_of_cpu_time", 0.0)
     env.close()

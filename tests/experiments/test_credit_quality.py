@@ -193,7 +193,7 @@ def measured_in(folder: Path) -> dict[str, float]:
     return {name: data["seconds"] for name, data in files.items() if data["values"]}
 
 
-def wait_until(done: Callable[[], bool], seconds: float = 10) -> None:
+def wait_until(done: Callable[[], bool], seconds: float = 100) -> None:
     end = time.monotonic() + seconds
     while not done():
         assert time.monotonic() < end

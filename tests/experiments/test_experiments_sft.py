@@ -183,7 +183,7 @@ def test_killed_in_the_middle_then_run_again_gives_the_same_weights(
     assert losses(tmp_path) == losses(trained)
 
 
-def gone(pid: int, seconds: float = 10) -> bool:
+def gone(pid: int, seconds: float = 100) -> bool:
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         status = Path(f"/proc/{pid}/stat")

@@ -20,7 +20,7 @@ from experiments.report.gather import subjects
 CHROMIUM = shutil.which("chromium")
 needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="no chromium: apt-get install chromium")
 CHARTS = {"curves-steps", "curves-episodes", "heat", "iqm", "profiles", "improvement"}
-READY_MS = 60_000
+READY_MS = 120_000
 
 
 @pytest.fixture(scope="module")

@@ -50,12 +50,15 @@ def test_nothing_outlives_a_killed_driver(tmp_path: Path):
     driver = subprocess.Popen([sys.executable, "-c", DRIVER, str(tmp_path)], cwd=Path(__file__).parents[2])
     while not (tmp_path / "sleeper").exists() or not (tmp_path / "sleeper").read_text():
         time.sleep(0.05)
-    time.sleep(1)  # the reaper looks twice a second
     family = psutil.Process(driver.pid).children(recursive=True)
+    (reaper,) = [process for process in family if "reaper.py" in " ".join(process.cmdline())]
+    looks = reaper.num_ctx_switches().voluntary + 4  # it sleeps after each look
+    while reaper.num_ctx_switches().voluntary < looks:
+        time.sleep(0.05)
     assert len(family) == 3  # the reaper, the stage and its sleeper
     os.kill(driver.pid, signal.SIGKILL)
     driver.wait()
-    _, alive = psutil.wait_procs(family, timeout=10)
+    _, alive = psutil.wait_procs(family, timeout=100)
     assert not alive
 
 

@@ -151,7 +151,7 @@ from omegaconf import OmegaConf
 from records.run_folder import open_run
 with open_run(OmegaConf.load(sys.argv[1]), Path(sys.argv[2])):
     print("held", flush=True)
-    time.sleep(60)
+    time.sleep(600)
 """
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from envs.pool import EnvPool
 from envs.registry import make_environment
-from envs.types import EnvError, TaskRef
+from envs.types import EnvError, Observation, StepResult, TaskRef
 from rewards.named import named_reward
 from rewards.registry import reward
 from rollouts.episode import Episode, Outcome, Turn
@@ -124,6 +124,31 @@ def test_a_void_turn_ends_an_episode_and_loses_it(demonstration_games: list[Task
     assert (len(episode.turns), episode.outcome) == (turns, Outcome.LOST if void else Outcome.WON)
     assert episode.turns[-1].rewards == {"sparse": float(not void)}
     assert episode.final_observation and not episode.turns[-1].context_ids
+
+
+class Points:
+    """A game whose actions are numbers, each worth as many points."""
+
+    async def reset(self, task: TaskRef, seed: int) -> Observation:
+        return Observation("")
+
+    async def step(self, action: str) -> StepResult:
+        return StepResult(
+            Observation(""), float(action), won=False, lost=False, terminated=False, truncated=False, valid=True
+        )
+
+    finish = None  # nothing is graded
+
+
+@pytest.mark.parametrize(
+    ("prefix", "own", "score"),
+    [(("1",), "2", 0.75), (("1", "1"), "-1", 0.25), ((), "-3", 0.0), (("1",), "9", 1.0)],
+)
+def test_the_score_counts_replayed_turns_and_lies_between_0_and_1(
+    demonstration_games: list[TaskRef], prefix: tuple[str, ...], own: str, score: float
+) -> None:
+    spec = replace(spec_for(replace(demonstration_games[0], max_score=4.0), max_turns=1), prefix=prefix)
+    assert asyncio.run(run_episode(Says(own), Points(), spec, None)).score == score
 
 
 class NoRoom:

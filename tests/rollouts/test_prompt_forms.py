@@ -261,13 +261,13 @@ def test_settings_that_cannot_be(key: str, value: str) -> None:
 
 
 def test_nothing_takes_long_to_read() -> None:
-    start = time.process_time()
+    start = time.thread_time()
     for text, form in product(
         ("<think>" * 1000, "</think>" * 1000, "Action:\n" * 1000, "<action>" * 1000, "<planning>" * 1000),
         (TAGS, React(), Hiper(), Rlvmr()),
     ):
         assert not form.read(text).parsed
-    assert time.process_time() - start < 2
+    assert time.thread_time() - start < 10
 
 
 @pytest.mark.parametrize("form", [TAGS, React(), ThinkAction(think_tag="mull", action_tag="do"), Rlvmr()])

@@ -51,6 +51,9 @@ def somewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+# Folders that are not there, and deprecated keys: these libraries warn before the line is refused.
+@pytest.mark.filterwarnings("ignore:provider=hydra.searchpath:UserWarning:hydra._internal.config_loader_impl")
+@pytest.mark.filterwarnings("ignore:.* is deprecated. Change your code:UserWarning:omegaconf.resolvers.oc")
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_every_command_line_is_answered(chunk: int, settable: Flat, judge: Judge, somewhere: Path) -> None:
     generator = Generator(Random(f"{SEED}-{chunk}"), settable, groups(), environments_of(CONF))

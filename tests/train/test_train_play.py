@@ -243,7 +243,7 @@ def at_a_terminal(environment: dict[str, str], keys: list[bytes], *arguments: st
     )
     os.close(theirs)
     shown = b""
-    deadline, last = time.monotonic() + 90, keys[-1]
+    deadline, last = time.monotonic() + 400, keys[-1]
     while time.monotonic() < deadline:
         if not select.select([ours], [], [], 10.0)[0]:
             if not keys:
@@ -256,7 +256,7 @@ def at_a_terminal(environment: dict[str, str], keys: list[bytes], *arguments: st
         if keys and re.search(rb"(^|\n)(> |\(Enter.*\) )$", shown):
             os.write(ours, keys.pop(0))
     os.close(ours)
-    return process.wait(10), shown.decode()
+    return process.wait(100), shown.decode()
 
 
 @pytest.mark.parametrize(("key", "code"), [(b"\x03", 130), (b"\x04", 0)])

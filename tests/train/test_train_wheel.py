@@ -54,7 +54,9 @@ def pip(*arguments: str) -> None:
 
 
 def test_everything_a_run_reads_is_in_the_wheel(python: Path, tmp_path: Path) -> None:
-    done = subprocess.run([str(python), "-P", "-c", PROBE], cwd=tmp_path, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [str(python), "-E", "-P", "-c", PROBE], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
     found = json.loads(done.stdout)
     assert not found["root"].startswith(str(ROOT))
     assert found["plugins"] == ["verl_plugin"]

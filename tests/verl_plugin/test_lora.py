@@ -134,6 +134,7 @@ def test_adapters_alone_are_trained_and_a_resumed_engine_goes_on_with_the_same_b
         assert (tmp_path / "again" / name).read_bytes() == (tmp_path / "2" / name).read_bytes(), name
 
 
+@pytest.mark.filterwarnings("ignore:Model has `tie_word_embeddings=True`:UserWarning:peft.tuners.tuners_utils")
 def test_layers_that_cannot_be_merged_are_refused() -> None:
     with pytest.raises(ModelError, match=r"model\.embed_tokens is no linear layer"):
         make_engine(**LORA, target_modules=["embed_tokens"])

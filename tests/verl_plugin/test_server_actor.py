@@ -133,10 +133,9 @@ async def test_an_abort_answers_who_waits_and_the_server_goes_on(server: ActorHa
     generator.load_weights(weights(0).items())
     long = [SampleRequest(f"long{i}", [7] * 100, 200, temperature=1.0, seed=i) for i in range(64)]
     running = asyncio.ensure_future(awaited(server.generate_batch.remote(long)))
-    await asyncio.sleep(0.05)
     requests = ragged(200, seed=9)
     asked = [asyncio.ensure_future(ask(server, request)) for request in requests]
-    await asyncio.sleep(0.1)
+    await asyncio.sleep(0)  # an actor begins calls in the order in which they were made
     await server.abort_all_requests.remote()
     late = asyncio.ensure_future(ask(server, requests[0]))
     batch = await running
