@@ -59,8 +59,12 @@ def _whole(overrides: Sequence[str], config_dir: str | None) -> DictConfig:
     def of_one(words: Sequence[str]) -> DictConfig:
         return finalise(_explained(words, config_dir))
 
-    run = extension.source(overrides)
-    return extension.compose_extended(overrides, run, of_one) if run else of_one(overrides)
+    if run := extension.source(overrides):
+        return extension.compose_extended(overrides, run, of_one)
+    config = of_one(overrides)
+    if config.extend is not None:  # set by a file: the settings would not be those of the run
+        raise ConfigError(f"extend={config.extend} belongs on the command line, beside budget.rl_steps=STEPS")
+    return config
 
 
 def packages(overrides: Sequence[Override], config_dir: str | None) -> list[str]:

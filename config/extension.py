@@ -47,7 +47,7 @@ def source(overrides: Sequence[str]) -> Path | None:
     Raises:
         ConfigError: no run lies there.
     """
-    words = [text for text in overrides if text.startswith("extend=")]
+    words = [text for text in overrides if text.lstrip("+").startswith("extend=")]
     value = given.parse(words)[-1].value() if words else None
     if not isinstance(value, str):  # several are refused, or expanded, by others
         return None
@@ -78,7 +78,10 @@ def compose_extended(overrides: Sequence[str], run: Path, compose: Compose) -> D
 
 
 def _with_recorded(overrides: Sequence[str], run: Path) -> list[str]:
-    """The words that the run was started with, then ``overrides``; the games stay, since a checkpoint knows their numbers."""
+    """The words that the run was started with, then ``overrides``.
+
+    The games stay, since a checkpoint knows them by their numbers.
+    """
     typed = {_key(text) for text in overrides}
     recorded = {_key(text): text for attempt in read_attempts(run / ATTEMPTS) for text in attempt.overrides or ()}
     again = [text for key, text in recorded.items() if key not in typed and key not in NOT_AGAIN]
@@ -121,7 +124,8 @@ def _refuse_same_length(config: DictConfig, before: DictConfig, run: Path) -> No
     budget, old, new = config.budget, allocate_budget(before), allocate_budget(config)
     if budget.count == "games" and budget.units != before.budget.units:
         raise ConfigError(
-            f"budget.units={budget.units:g} buys games (budget.count=games), and an extended run keeps its games; use budget.rl_steps"
+            f"budget.units={budget.units:g} buys games (budget.count=games), and an extended run keeps "
+            "its games; use budget.rl_steps"
         )
     if new.demonstrations != old.demonstrations:
         share = math.ceil(old.demonstrations * float(demonstration_price(budget)) / budget.units * 1e6) / 1e6
@@ -138,7 +142,7 @@ def _refuse_same_length(config: DictConfig, before: DictConfig, run: Path) -> No
 
 
 def depends_on_length(config: DictConfig) -> str | None:
-    """Schedules that made other numbers in the steps behind than a run of this length from the start would have made."""
+    """A note on schedules that a run of this length from the start would have had otherwise."""
     if not config.extend:
         return None
     was = composed(Path(config.extend).expanduser())

@@ -1,7 +1,8 @@
 """An extended run begins as a copy of the run that it extends, which stays as it is.
 
-It has the newest whole checkpoint, the SFT model, the games, episodes, metrics, credit and the record of attempts; not the results, which are
-of the shorter run. Models and checkpoints are hard links where the file system has them: no run writes to one again.
+Copied are the newest whole checkpoint, the SFT model, the games, episodes, metrics, credit and the
+record of attempts. The results are those of the shorter run, and are not. Models and checkpoints
+are hard links where the file system has them: no run writes to one again.
 """
 
 from __future__ import annotations

@@ -177,8 +177,9 @@ def name_parts(config: DictConfig) -> dict[str, str]:
 def open_run(config: DictConfig, root: Path, overrides: Sequence[str] | None = None) -> Iterator[RunFolder]:
     """Hold the run's folder, made if need be, until the block ends. A killed process holds nothing.
 
-    With ``config.fresh`` an earlier run of that name is moved whole to ``root/.old/``. With ``config.extend`` a new folder begins as
-    a copy of that run. Damaged files are mended first, and the notes name them.
+    With ``config.fresh`` an earlier run of that name is moved whole to ``root/.old/``. With
+    ``config.extend`` a new folder begins as a copy of that run. Damaged files are mended first, and
+    the notes name them.
 
     Args:
         overrides: as they were typed, for the record.
@@ -204,6 +205,8 @@ def _begin_extension(config: DictConfig, path: Path) -> tuple[str, ...]:
     """Copy the run that is extended to ``path``; what to tell the user."""
     source = Path(config.extend).expanduser().absolute()
     with held(source):
+        if path.exists():  # another process was first
+            return ()
         same_evaluation = composed(source).get("eval") == OmegaConf.to_container(config.eval, resolve=True)
         step = copy_run(source, path, same_evaluation)
     return (f"this run goes on from step {step} of {source.name}, which stays as it is",)

@@ -53,7 +53,7 @@ def test_the_whole_command_again_and_another_path_to_the_run_make_the_same_run(
 ) -> None:
     short = composed([f"extend={run}", "budget.rl_steps=8"])
     monkeypatch.chdir(run.parent)
-    long = composed([*WORDS, f"extend={run.name}", "budget.rl_steps=8", "cluster=gpu1", "tracking=wandb"])
+    long = composed([*WORDS, f"++extend={run.name}", "budget.rl_steps=8", "cluster=gpu1", "tracking=wandb"])
     assert identity(short) == identity(long)
     assert long.trainer.device == "cuda"
 
@@ -90,9 +90,24 @@ def test_what_would_change_the_past_is_named(composed: Composer, run: Path, word
         composed([f"extend={run}", *words.split()])
 
 
+@pytest.mark.parametrize("mode", ["disable", "resume_path"])
+def test_verls_own_ways_to_resume_are_refused(composed: Composer, mode: str) -> None:
+    with pytest.raises(ConfigError, match=rf"^trainer\.resume_mode={mode} .*extend=runs/NAME"):
+        composed([f"trainer.resume_mode={mode}"])
+
+
 def test_a_run_that_is_not_there(composed: Composer, run: Path) -> None:
     with pytest.raises(ConfigError, match=f"no run lies there; did you mean .*{run.name}"):
         composed([f"extend={run}x", "budget.rl_steps=8"])
+
+
+def test_it_is_a_word_of_the_command_line(composed: Composer, tmp_path: Path) -> None:
+    (tmp_path / "tracking").mkdir()
+    (tmp_path / "tracking" / "longer.yaml").write_text(
+        "# @package _global_\nextend: runs/NAME\ntracking: {name: longer}\n"
+    )
+    with pytest.raises(ConfigError, match="^extend=runs/NAME belongs on the command line"):
+        composed([f"hydra.searchpath=[file://{tmp_path}]", "tracking=longer"])
 
 
 def test_evaluation_and_saving_may_change(composed: Composer, run: Path) -> None:
