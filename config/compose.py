@@ -16,7 +16,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from algorithms.registry import SLOTS
-from config import base, machine, method_settings, quick, suggest
+from config import base, extension, machine, method_settings, quick, suggest
 from config import overrides as given
 from config.errors import ConfigError
 from config.finalise import finalise
@@ -52,7 +52,19 @@ def composer(config_dir: str | None = None) -> Iterator[Composer]:
     """Compose several configs for the price of one start."""
     base.register()
     with quick.rare_collections(), initialize_config_dir(str(base.CONF), version_base="1.3"):
-        yield lambda overrides: finalise(_explained(overrides, config_dir))
+        yield lambda overrides: _whole(overrides, config_dir)
+
+
+def _whole(overrides: Sequence[str], config_dir: str | None) -> DictConfig:
+    def of_one(words: Sequence[str]) -> DictConfig:
+        return finalise(_explained(words, config_dir))
+
+    if run := extension.source(overrides):
+        return extension.compose_extended(overrides, run, of_one)
+    config = of_one(overrides)
+    if config.extend is not None:  # set by a file: the settings would not be those of the run
+        raise ConfigError(f"extend={config.extend} belongs on the command line, beside budget.rl_steps=STEPS")
+    return config
 
 
 def packages(overrides: Sequence[Override], config_dir: str | None) -> list[str]:

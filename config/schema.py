@@ -124,6 +124,7 @@ class Budget:
             budget pays for (``count=rollouts``).
         experience_cost: what the alternatives of a demonstration cost (``demos.experience``); None: ``episode_cost`` for each that is
             drawn at a state.
+        games: distinct training games at most; None: as many as the units buy and the steps can visit.
     """
 
     name: str = MISSING
@@ -135,6 +136,7 @@ class Budget:
     rl_steps: int | None = number(None, 0, 10**9)
     rl_epochs: float | None = number(None, *PRICES)
     experience_cost: float | None = number(None, 0, 1e12)
+    games: int | None = number(None, 1, 10**9)
 
 
 @dataclass
@@ -320,6 +322,7 @@ class Top:
     seed: int = number(0, *SEEDS)
     output_dir: str = "runs"
     fresh: bool = False
+    extend: str | None = None
     estimate: bool = False
     estimate_gpu: str | None = None
     dry_run: bool = False

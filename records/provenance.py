@@ -6,6 +6,7 @@ import json
 import platform
 import subprocess
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -19,18 +20,25 @@ PACKAGES = ("turngrid", "verl", "torch", "transformers", "ray", "TransferQueue",
 
 @dataclass(frozen=True)
 class Attempt:
-    """``commit`` is None for an installed package; ``dirty`` when tracked files differ from it."""
+    """One start of a run.
+
+    Attributes:
+        commit: None for an installed package.
+        dirty: tracked files differ from the commit.
+        overrides: as they were typed; None: an earlier version did not record them.
+    """
 
     commit: str | None
     dirty: bool
     versions: dict[str, str]
     started: float
+    overrides: list[str] | None = None
 
     @classmethod
-    def now(cls) -> Attempt:
+    def now(cls, overrides: Sequence[str] | None = None) -> Attempt:
         commit = _git("rev-parse", "HEAD")
         dirty = bool(commit and _git("status", "--porcelain", "--untracked-files=no"))
-        return cls(commit, dirty, _versions(), time.time())
+        return cls(commit, dirty, _versions(), time.time(), None if overrides is None else [*overrides])
 
     def record(self, path: Path) -> tuple[str, ...]:
         """Append this attempt to the run's record; returns what differs from the attempt before, as lines to show."""

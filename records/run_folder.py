@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -23,6 +23,7 @@ from omegaconf import DictConfig, OmegaConf
 from algorithms.registry import SLOTS
 from envs.names import file_name
 from envs.whole import write_whole
+from records.extended import copy_run
 from records.files import inventory
 from records.former_keys import former, former_value
 from records.mending.mend import LOADER, mend
@@ -96,7 +97,12 @@ def flattened(node: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def identity(config: DictConfig) -> str:
-    """8 hex digits of the resolved config without what is outside the identity, nor what follows from that.
+    """8 hex digits of what ``identifying`` returns."""
+    return hashlib.sha256(json.dumps(identifying(config), sort_keys=True, default=str).encode()).hexdigest()[:8]
+
+
+def identifying(config: DictConfig) -> Plain:
+    """The resolved config without what is outside the identity, nor what follows from that.
 
     A key that is null counts as one that is not there, so that a version with more keys finds the runs of one with fewer; a key
     that was renamed counts by its first name. Methods act in the order of their slot's list, and one without settings is a
@@ -109,7 +115,7 @@ def identity(config: DictConfig) -> str:
         chosen, known = list(whole.get(slot) or {}), said.get(slot, {})
         if len(chosen) > 1 or [*known] != chosen:
             said[slot] = [[name, known.get(name)] for name in chosen]
-    return hashlib.sha256(json.dumps(said, sort_keys=True, default=str).encode()).hexdigest()[:8]
+    return said
 
 
 def _blanked(config: DictConfig) -> Plain:
@@ -119,6 +125,8 @@ def _blanked(config: DictConfig) -> Plain:
         _put(whole, key, SINCE.get(key))
     if _turned_off(config):
         _put(whole, CORRECTION, "none")
+    if whole.get("extend"):
+        whole["extend"] = Path(whole["extend"]).name  # wherever the run lies
     return whole
 
 
@@ -183,27 +191,43 @@ def trains_rl(config: DictConfig) -> bool:
 
 
 @contextmanager
-def open_run(config: DictConfig, root: Path) -> Iterator[RunFolder]:
+def open_run(config: DictConfig, root: Path, overrides: Sequence[str] | None = None) -> Iterator[RunFolder]:
     """Hold the run's folder, made if need be, until the block ends. A killed process holds nothing.
 
-    With ``config.fresh`` an earlier run of that name is moved whole to ``root/.old/``. Damaged files are mended first, and the
-    notes name them.
+    With ``config.fresh`` an earlier run of that name is moved whole to ``root/.old/``. With
+    ``config.extend`` a new folder begins as a copy of that run. Damaged files are mended first, and
+    the notes name them.
+
+    Args:
+        overrides: as they were typed, for the record.
 
     Raises:
-        RunFolderBusy: another process holds it.
+        RunFolderBusy: another process holds it, or the run that is extended.
         Refusal: no folder can be made there.
     """
     path = (root / run_name(config)).absolute()
     _rename_former(path.parent / _joined(_former_parts(config), config), path)
     if config.fresh:
         put_aside(path)
+    begun = _begin_extension(config, path) if config.get("extend") and not path.exists() else ()
     with held(path):
         damage = mend(path, str(config.turn_reward.name))
-        notes = Attempt.now().record(path / ATTEMPTS)
+        notes = Attempt.now(overrides).record(path / ATTEMPTS)
         write_whole(path / "config.yaml", OmegaConf.to_yaml(config, resolve=True))
         inventory.take(path)
         with _failure_recorded(path):
-            yield RunFolder(path, (*damage, *notes))
+            yield RunFolder(path, (*begun, *damage, *notes))
+
+
+def _begin_extension(config: DictConfig, path: Path) -> tuple[str, ...]:
+    """Copy the run that is extended to ``path``; what to tell the user."""
+    source = Path(config.extend).expanduser().absolute()
+    with held(source):
+        if path.exists():  # another process was first
+            return ()
+        same_evaluation = composed(source).get("eval") == OmegaConf.to_container(config.eval, resolve=True)
+        step = copy_run(source, path, same_evaluation)
+    return (f"this run goes on from step {step} of {source.name}, which stays as it is",)
 
 
 def _rename_former(former: Path, path: Path) -> None:

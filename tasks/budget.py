@@ -120,7 +120,7 @@ def _rl(config: DictConfig, affordable: int, prompts: int, samples: int) -> tupl
             "trainer.v1.sampler.sync_refill_failed_groups=true (games one by one)"
         )
     steps = int(config.budget.rl_steps or 0) or steps_of_epochs(config.budget, prompts)
-    games = min(affordable, steps * prompts)  # what the training is too short to see is neither made nor charged
+    games = min(affordable, _visited(config.budget, steps * prompts))  # others are neither made nor charged
     return games, steps, games
 
 
@@ -139,4 +139,9 @@ def _rollouts(budget: DictConfig, affordable: int, prompts: int, samples: int) -
             f"actor_rollout_ref.rollout.n = {prompts} x {samples}; raise the one or lower the others"
         )
     steps = min(steps, int(budget.rl_steps)) if budget.rl_steps else steps
-    return steps * prompts, steps, steps * prompts * samples
+    return _visited(budget, steps * prompts), steps, steps * prompts * samples
+
+
+def _visited(budget: DictConfig, prompts: int) -> int:
+    """Distinct games in so many prompts."""
+    return min(prompts, budget.get("games") or prompts)

@@ -52,6 +52,8 @@ def prepare_tasks(config: DictConfig, allocation: Allocation, folder: Path, avoi
         raise TaskError(f"env.task={config.env.task}: a demonstration needs an expert plan; {NO_DEMONSTRATION}")
     if allocation.games:
         look_for_plans(config, listings["train"].tasks)
+    if config.get("extend"):
+        _refuse_other_games(folder, listings)
     for split, listing in listings.items():
         write_tasks(task_file(folder, split), listing.tasks)
     skipped = {split: Counter(reason for _, reason in listing.rejected) for split, listing in listings.items()}
@@ -63,6 +65,20 @@ def prepare_tasks(config: DictConfig, allocation: Allocation, folder: Path, avoi
         f"note: {config.env.task} has {there} training games and the budget would pay {allocation.games}: they are revisited"
     )
     return with_games(allocation, config.budget, there)
+
+
+def _refuse_other_games(folder: Path, listings: Mapping[str, Listing]) -> None:
+    """More test or validation games may take games from training, of which a checkpoint knows the numbers.
+
+    Raises:
+        TaskError: the training games are not those that the extended run had.
+    """
+    file = task_file(folder, "train")
+    if file.exists() and read_tasks(file) != list(listings["train"].tasks):
+        raise TaskError(
+            "eval.games, eval.tasks and eval.validation_games would change the training games of the extended run: leave "
+            "them, and use python -m experiments.evaluate for other test games"
+        )
 
 
 def games_wanted(config: DictConfig, allocation: Allocation) -> dict[str, int]:

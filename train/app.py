@@ -56,7 +56,7 @@ def ready(arguments: Sequence[str]) -> Start:
         check(config)
         arguments = ["--multirun", *arguments]  # one run, by the same door as several
         return _several(arguments, parsed(arguments))
-    return _one(config)
+    return _one(config, args.overrides)
 
 
 def _print(text: str, end: str = "\n") -> int:
@@ -78,14 +78,14 @@ def _shown(config: DictConfig, package: str | None, resolve: bool) -> str:
     return OmegaConf.to_yaml(node, resolve=resolve)
 
 
-def _one(config: DictConfig) -> Start:
+def _one(config: DictConfig, overrides: Sequence[str]) -> Start:
     for warning in check(config):
         say(f"note: {warning}")
     if config.estimate or config.estimate_gpu:
         return lambda: _plan(config)
     machine.check(config)
     _check_memory(config)
-    return lambda: run(config)
+    return lambda: run(config, overrides)
 
 
 def _check_memory(config: DictConfig) -> None:
@@ -96,9 +96,9 @@ def _check_memory(config: DictConfig) -> None:
         gpu_start.check(config, say)
 
 
-def run(config: DictConfig) -> int:
+def run(config: DictConfig, overrides: Sequence[str]) -> int:
     """Run what the config's folder does not hold yet, print the run summary. The config has been checked."""
-    with open_run(config, Path(config.output_dir).expanduser()) as folder:
+    with open_run(config, Path(config.output_dir).expanduser(), overrides) as folder:
         for note in folder.notes:
             say(f"note: {note}")
         print(_finish(config, folder.path), flush=True)

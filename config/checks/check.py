@@ -11,7 +11,7 @@ from functools import partial
 
 from omegaconf import DictConfig
 
-from config import asynchronous, curriculum_settings, experience, lora
+from config import asynchronous, curriculum_settings, experience, extension, lora
 from config.checks import budget, environment, folders, methods, model, prompt, training
 from config.errors import ConfigError
 
@@ -70,6 +70,7 @@ CHECKS: tuple[Rule, ...] = (
 )
 
 WARNINGS: tuple[Rule, ...] = (
+    Rule("extended", extension.depends_on_length),
     Rule("equal_rewards", environment.equal_rewards),
     Rule("too_few_turns", environment.too_few_turns),
     Rule("short_horizon", curriculum_settings.short_horizon),

@@ -21,6 +21,7 @@ NOT_READ = {  # keys of verl's that a run sets itself
     "reward.custom_reward_function.path": TURN_REWARD,
     "trainer.total_epochs": "budget.rl_steps says how many steps RL has",
     "trainer.total_training_steps": "budget.rl_steps says how many steps RL has",
+    "trainer.resume_from_path": "extend=runs/NAME goes on from the last checkpoint of a run",
     "data.train_files": "env= and env.task= say which games are trained on",
     "data.val_files": "env= and env.task= say which games are played",
 }

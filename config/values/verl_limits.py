@@ -191,7 +191,7 @@ LIMITS: dict[str, Limit] = {
     "trainer.max_actor_ckpt_to_keep": optional(COUNT),
     "trainer.max_critic_ckpt_to_keep": optional(COUNT),
     "trainer.ray_wait_register_center_timeout": real(0.1, 10**8),  # seconds
-    "trainer.resume_mode": Words(("auto", "disable", "resume_path")),
+    "trainer.resume_mode": Only("auto", "extend=runs/NAME lengthens a run, fresh=true starts one anew"),
     "v1.colocate_async.num_warmup_batches": real(0, 10**9),  # verl takes parts of a batch too
     "v1.separate_async.num_warmup_batches": real(0, 10**9),
     "v1.separate_async.parameter_sync_step": COUNT,

@@ -64,7 +64,7 @@ def varying(runs: Sequence[Run]) -> list[str]:
     keys = {key for run in runs for key in run.settings}
     moving = {key for key in keys if len({repr(run.settings.get(key)) for run in runs}) > 1}
     seeds = {key for key in moving if all(run.settings.get(key) == run.seed for run in runs)}
-    outside = tuple(f"{key}." for key in outside_identity())
+    outside = tuple(f"{key}." for key in (*outside_identity(), "extend"))  # each seed extends a run of its own
     found = sorted(key for key in moving - seeds if not f"{key}.".startswith(outside))
     return [key for key in SHOWN if key in found] + [key for key in found if key not in SHOWN]
 

@@ -24,6 +24,7 @@ from config.compose import Composer, composer
 from config.errors import ConfigError
 from config.finalise import MICRO_BATCH_KEYS, finalise
 from envs.registry import ENVIRONMENTS, make_environment
+from records.run_folder import open_run
 from rewards.registry import REWARDS
 
 # What each entry of the table refuses. Where another entry would speak first, the case is made so that none does.
@@ -208,7 +209,9 @@ METHODS = {
     "rollout_form=[prefix,tcod]: choose one": ["rollout_form=[prefix,tcod]"],
     "loss=[turn_clip,mine]: choose one": ["loss=turn_clip", "+loss.mine.target=algorithms.losses.turn_clip:TurnClip"],
 }
+COSINE = "actor_rollout_ref.actor.optim.lr_scheduler_type=cosine"
 WARNED = {
+    "extended": ["extend=RUN", "budget.rl_steps=30"],  # a run with COSINE
     "equal_rewards": ["reward=dense"],
     "too_few_turns": ["env.max_turns=3"],
     "short_horizon": ["curriculum=horizon", "curriculum.horizon={1: 2, 5: 3, 9: 8}"],
@@ -234,6 +237,13 @@ FILLED_IN = ("data.max_prompt_length", "data.max_response_length", *MICRO_BATCH_
 def composed() -> Iterator[Composer]:
     with composer() as compose:
         yield compose
+
+
+@pytest.fixture(scope="module")
+def shorter(composed: Composer, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What an extension reads of a run."""
+    with open_run(composed([COSINE]), tmp_path_factory.mktemp("runs"), [COSINE]) as run:
+        return run.path
 
 
 def test_every_entry_has_a_case() -> None:
@@ -273,9 +283,10 @@ def test_methods_that_cannot_be_combined(composed: Composer, words: str) -> None
 
 
 @pytest.mark.parametrize("rule", WARNINGS, ids=lambda rule: rule.name)
-def test_warned_in_one_line(composed: Composer, rule: Rule) -> None:
-    (warning,) = check(composed(WARNED[rule.name]))
-    assert warning == rule.applies(composed(WARNED[rule.name]))
+def test_warned_in_one_line(composed: Composer, rule: Rule, shorter: Path) -> None:
+    words = [word.replace("RUN", str(shorter)) for word in WARNED[rule.name]]
+    (warning,) = check(composed(words))
+    assert warning == rule.applies(composed(words))
     assert "\n" not in warning
 
 

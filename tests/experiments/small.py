@@ -46,12 +46,16 @@ def somebody_elses(folder: Path) -> Path:
 
 
 def launch(
-    output: Path, *overrides: str, program: Sequence[str] = FRONT_DOOR, folder: Path = ROOT
+    output: Path,
+    *overrides: str,
+    program: Sequence[str] = FRONT_DOOR,
+    folder: Path = ROOT,
+    usual: Sequence[str] = OVERRIDES,
 ) -> subprocess.Popen[str]:
     """Start the front door in a session of its own, as a shell would."""
     output.mkdir(parents=True, exist_ok=True)
     return subprocess.Popen(
-        [*program, f"output_dir={output}", *OVERRIDES, *overrides],
+        [*program, f"output_dir={output}", *usual, *overrides],
         cwd=folder,
         stdout=(output / "stdout.txt").open("w"),
         stderr=subprocess.STDOUT,

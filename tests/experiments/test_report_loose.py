@@ -23,7 +23,8 @@ from experiments.sweep import record
 
 def config(algo: str, lr: float, seed: int) -> dict:
     actor = {"optim": {"lr": lr}, "data_loader_seed": seed}
-    return {"algo": {"name": algo}, "actor_rollout_ref": {"actor": actor}, "tracking": {"name": f"watcher {seed}"}}
+    watched = {"tracking": {"name": f"watcher {seed}"}, "extend": f"runs/short-s{seed}"}
+    return {"algo": {"name": algo}, "actor_rollout_ref": {"actor": actor}, **watched}
 
 
 def run(output: Path, algo: str, lr: float, seed: int) -> Path:
@@ -32,7 +33,7 @@ def run(output: Path, algo: str, lr: float, seed: int) -> Path:
 
 
 def test_axes_are_what_varies_beside_the_seed(tmp_path: Path) -> None:
-    """A learning rate that only follows from the algorithm is no axis; seeds and trackers never are."""
+    """A learning rate that only follows from the algorithm is no axis; seeds, trackers and extended runs never are."""
     for seed in (0, 1):
         run(tmp_path, "ppo", 1e-4, seed)
         run(tmp_path, "grpo", 2e-4, seed)

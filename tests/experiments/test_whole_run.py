@@ -15,12 +15,19 @@ import torch
 from omegaconf import OmegaConf
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from config.compose import compose
+from envs.types import TaskError
 from experiments.evaluation.result import RunResult
+from experiments.stages.ledger import ledger
+from records import extended
 from records.mending.mend import mend
-from records.resume import RlFolder
+from records.resume import RlFolder, discard_beyond_checkpoint
+from records.run_folder import open_run, run_name
 from rollouts.episode import Episode
 from rollouts.row import to_rows
 from rollouts.store import read_episodes
+from tasks.budget import allocate_budget
+from tasks.splits import prepare_tasks, read_tasks, task_file, write_tasks
 from verl_plugin.rollout.token_stream import TokenCodec
 
 STEPS = 3
@@ -290,6 +297,40 @@ def test_what_was_damaged_is_named_in_a_line_each_and_kept(killed: Path):
 def test_demonstrations_that_were_played_again_have_their_ids(run: Path, killed: Path):
     name = "episodes/demonstrations.jsonl"
     assert small.without_clocks(run / name) == small.without_clocks(killed / name)
+
+
+# ---- extended
+
+
+def test_an_extension_begins_as_a_copy_and_leaves_the_run_as_it_is(run: Path, tmp_path: Path):
+    """No training here: up to where RL would go on."""
+    before = damages.sizes(run)
+    config = compose([f"extend={run}", f"budget.rl_steps={STEPS + 1}", f"output_dir={tmp_path}"])
+    draft = tmp_path / extended.DRAFTS / run_name(config)
+    draft.mkdir(parents=True)
+    (draft / "result.json").write_text("what a kill left of the copy")
+    with open_run(config, tmp_path) as longer:
+        assert len(longer.notes) == 1 and f"step {STEPS} of {run.name}" in longer.notes[0] and not longer.finished
+        rl = RlFolder(longer.path)
+        assert discard_beyond_checkpoint(rl) == STEPS and not rl.discarded.exists()
+        assert rl.metrics.read_text() == (run / "rl" / "metrics.jsonl").read_text()
+        assert sorted(path.stem for path in (longer.path / "evaluation").glob("*.jsonl")) == ["base", "sft"]
+        assert [entry.units for entry in ledger(config, longer.path) if entry.units] == [8, 4, 4]  # spent once
+        weights = f"rl/checkpoints/global_step_{STEPS}/actor/huggingface/model.safetensors"
+        assert (longer.path / weights).samefile(run / weights)
+    with open_run(config, tmp_path) as longer:
+        assert longer.notes == ()
+    assert damages.sizes(run) == before and not draft.parent.exists()
+
+
+def test_other_test_games_must_not_change_the_training_games(run: Path, tmp_path: Path):
+    folder = damages.copy(run, tmp_path / "run")
+    config = compose([f"extend={run}", f"budget.rl_steps={STEPS + 1}"])
+    allocation = allocate_budget(config)
+    assert prepare_tasks(config, allocation, folder).games == 8
+    write_tasks(task_file(folder, "train"), read_tasks(task_file(folder, "train"))[1:])
+    with pytest.raises(TaskError, match=r"eval\.games.*experiments\.evaluate"):
+        prepare_tasks(config, allocation, folder)
 
 
 # ---- every file, damaged in every way

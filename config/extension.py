@@ -1,0 +1,172 @@
+"""``extend=runs/NAME budget.rl_steps=8``: the settings of a run again, with more RL steps and the same past."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+
+from config import curriculum_settings
+from config import overrides as given
+from config.errors import ConfigError
+from config.suggest import groups
+from envs.names import meant
+from records.plain_config import Plain
+from records.provenance import ATTEMPTS, read_attempts
+from records.run_folder import composed, flattened, identifying, identity, outside_identity
+from tasks.budget import allocate_budget, demonstration_price
+from tasks.splits import task_file
+
+FREE = (  # keys and nodes that an extension may change: nothing of what was trained so far follows from them
+    "budget.rl_steps",
+    "budget.rl_epochs",
+    "budget.units",
+    "budget.sft_share",
+    "extend",
+    "budget.games",
+    "eval",
+    "actor_rollout_ref.rollout.val_kwargs",
+    "trainer.save_freq",
+    "trainer.test_freq",
+    "trainer.max_actor_ckpt_to_keep",
+    "trainer.max_critic_ckpt_to_keep",
+)
+NOT_AGAIN = ("extend", "fresh", "dry_run", "estimate", "estimate_gpu", "output_dir", "budget.games")
+PLANS = ("phases", "horizon")  # of the node ``curriculum``
+OPTIMIZERS = ("actor_rollout_ref.actor.optim", "critic.optim")
+HASH = 8  # hex digits at the end of a run's name
+Compose = Callable[[Sequence[str]], DictConfig]
+
+
+def source(overrides: Sequence[str]) -> Path | None:
+    """The run that ``extend=`` names; None where nothing is extended.
+
+    Raises:
+        ConfigError: no run lies there.
+    """
+    words = [text for text in overrides if text.lstrip("+").startswith("extend=")]
+    value = given.parse(words)[-1].value() if words else None
+    if not isinstance(value, str):  # several are refused, or expanded, by others
+        return None
+    run = Path(value).expanduser().absolute()
+    if not (run / "config.yaml").exists():
+        runs = [path.parent.name for path in run.parent.glob("*/config.yaml")]
+        raise ConfigError(f"extend={value}: no run lies there{meant(run.name, runs, f'{Path(value).parent}/')}")
+    return run
+
+
+def compose_extended(overrides: Sequence[str], run: Path, compose: Compose) -> DictConfig:
+    """The config of ``run`` with what ``overrides`` change.
+
+    Raises:
+        ConfigError: they change the past, or add no step to it.
+    """
+    was = composed(run)
+    config = compose(_with_recorded(overrides, run))
+    before = compose(_with_recorded([text for text in overrides if not _is(_key(text), FREE)], run))
+    for key in FREE:
+        OmegaConf.update(before, key, OmegaConf.select(OmegaConf.create(was), key))
+    if identity(before) != run.name[-HASH:]:
+        raise ConfigError(_another_past(was, before, run, [_key(text) for text in overrides]))
+    _refuse_same_length(config, before, run)
+    for key in PLANS:  # those made from the number of steps: a step keeps its task and turns
+        config.curriculum[key] = before.curriculum[key]
+    return config
+
+
+def _with_recorded(overrides: Sequence[str], run: Path) -> list[str]:
+    """The words that the run was started with, then ``overrides``.
+
+    The games stay, since a checkpoint knows them by their numbers.
+    """
+    typed = {_key(text) for text in overrides}
+    recorded = {_key(text): text for attempt in read_attempts(run / ATTEMPTS) for text in attempt.overrides or ()}
+    again = [text for key, text in recorded.items() if key not in typed and key not in NOT_AGAIN]
+    place = [] if "output_dir" in typed else [f"output_dir={given.quoted(str(run.parent))}"]
+    games = task_file(run, "train")
+    count = len(games.read_text(encoding="utf-8").splitlines()) if games.exists() else 0
+    return [*again, *overrides, *place, *([f"budget.games={count}"] if count else [])]
+
+
+def _key(text: str) -> str:
+    return given.parse([text])[0].key_or_group
+
+
+def _is(key: str, nodes: Sequence[str]) -> bool:
+    return any(f"{key}.".startswith(f"{node}.") for node in nodes)
+
+
+def _another_past(was: Plain, before: DictConfig, run: Path, typed: Sequence[str]) -> str:
+    """The key to blame: one that was typed, a group's, or the first."""
+    changed = _changed(was, before)
+    if not changed:
+        return f"extend={run}: its name is not the one that its settings make; give the folder its first name again"
+    key = min(changed, key=lambda name: (name not in typed, not name.endswith(".name"), name.count("."), name))
+    old, new = changed[key]
+    key = node if (node := key.removesuffix(".name")) in groups() else key
+    recorded = any(attempt.overrides is not None for attempt in read_attempts(run / ATTEMPTS))
+    words = "" if recorded else f"; {run.name} does not record its command: repeat that beside extend="
+    return f"{key}={new} would change the past of {run.name}: leave it, or use {key}={old}{words}"
+
+
+def _changed(was: Plain, now: DictConfig) -> dict[str, tuple[Any, Any]]:
+    """Key -> old and new value, where they differ and are part of what was trained."""
+    old, new = (dict(flattened(node)) for node in (was, OmegaConf.to_container(now, resolve=True)))
+    outside = (*FREE, *outside_identity())
+    keys = [key for key in {**old, **new} if old.get(key) != new.get(key) and not _is(key, outside)]
+    return {key: (old.get(key), new.get(key)) for key in keys}
+
+
+def _refuse_same_length(config: DictConfig, before: DictConfig, run: Path) -> None:
+    budget, old, new = config.budget, allocate_budget(before), allocate_budget(config)
+    if budget.count == "games" and budget.units != before.budget.units:
+        raise ConfigError(
+            f"budget.units={budget.units:g} buys games (budget.count=games), and an extended run keeps "
+            "its games; use budget.rl_steps"
+        )
+    if new.demonstrations != old.demonstrations:
+        share = math.ceil(old.demonstrations * float(demonstration_price(budget)) / budget.units * 1e6) / 1e6
+        raise ConfigError(
+            f"budget.units={budget.units:g} would buy {new.demonstrations} demonstrations, and {run.name} learned from "
+            f"{old.demonstrations}; use budget.sft_share={share:g} as well"
+        )
+    if new.steps <= old.steps:
+        more = " and budget.units that pay for it" if budget.count == "rollouts" else ""
+        raise ConfigError(
+            f"extend={config.extend}: {new.steps} RL steps are not more than its {old.steps}; use budget.rl_steps={old.steps + 1} "
+            f"or more{more}"
+        )
+
+
+def depends_on_length(config: DictConfig) -> str | None:
+    """A note on schedules that a run of this length from the start would have had otherwise."""
+    if not config.extend:
+        return None
+    was = composed(Path(config.extend).expanduser())
+    trained = dict(flattened(identifying(config)))  # without what follows from the cluster
+    found = [f"{key}.lr_scheduler_type" for key in OPTIMIZERS if _of_length(OmegaConf.select(config, key))]
+    found += _of_curriculum(was)
+    found += ["terms.epo.steps"] if "epo" in (config.get("terms") or {}) and config.terms.epo.steps is None else []
+    found += [key for key in _changed(was, config) if key in trained]
+    if not found:
+        return None
+    return f"{', '.join(found)}: made for another number of steps, so a run of this length from the start would differ"
+
+
+def _of_curriculum(was: Plain) -> list[str]:
+    """Its keys that were not set, but made from the number of steps."""
+    made = OmegaConf.create({**was, "curriculum": {**was["curriculum"], "phases": None, "horizon": None}})
+    curriculum_settings.fill_in(made)
+    return [
+        f"curriculum.{key}"
+        for key, value in made.curriculum.items()
+        if key in PLANS and value and value == was["curriculum"][key]
+    ]
+
+
+def _of_length(optimizer: DictConfig) -> bool:
+    warmup = optimizer.lr_warmup_steps_ratio > 0 and optimizer.lr_warmup_steps < 0
+    return warmup or optimizer.lr_scheduler_type != "constant"

@@ -1,0 +1,157 @@
+"""``extend=runs/NAME``: what it takes from that run, what it refuses and what it says, on folders as a run leaves them."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from omegaconf import OmegaConf
+
+from config.checks.check import check
+from config.compose import Composer, composer
+from config.errors import ConfigError
+from config.extension import depends_on_length
+from records.run_folder import identity, open_run, run_name
+from tasks.budget import allocate_budget
+
+WORDS = ("algo=ppo", "seed=3", "budget.rl_steps=6", "env.max_turns=6")
+ROLLOUTS = ("budget.count=rollouts", "budget.units=2000", "budget.sft_share=0.36")  # 72 demonstrations, 10 steps
+
+
+@pytest.fixture(scope="module")
+def composed() -> Iterator[Composer]:
+    with composer() as compose:
+        yield compose
+
+
+def started(composed: Composer, root: Path, *words: str, recorded: bool = True) -> Path:
+    """A run's folder with its config, its record of the command, and 96 games."""
+    config = composed([*words, f"output_dir={root}"])
+    with open_run(config, root, words if recorded else None) as run:
+        (run.path / "tasks").mkdir()
+        (run.path / "tasks" / "train.jsonl").write_text("{}\n" * 96)
+    return run.path
+
+
+@pytest.fixture
+def run(composed: Composer, tmp_path: Path) -> Path:
+    return started(composed, tmp_path, *WORDS)
+
+
+def test_it_has_the_settings_of_the_run_and_more_steps(composed: Composer, run: Path) -> None:
+    config = composed([f"extend={run}", "budget.rl_steps=8"])
+    assert (config.algo.name, config.seed, config.env.max_turns) == ("ppo", 3, 6)
+    assert (allocate_budget(config).steps, allocate_budget(config).games) == (8, 96)
+    assert config.output_dir == str(run.parent) and run_name(config) != run.name
+    assert check(config) == []
+
+
+def test_the_whole_command_again_and_another_path_to_the_run_make_the_same_run(
+    composed: Composer, run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    short = composed([f"extend={run}", "budget.rl_steps=8"])
+    monkeypatch.chdir(run.parent)
+    long = composed([*WORDS, f"++extend={run.name}", "budget.rl_steps=8", "cluster=gpu1", "tracking=wandb"])
+    assert identity(short) == identity(long)
+    assert long.trainer.device == "cuda"
+
+
+def test_an_extended_run_can_be_extended(composed: Composer, run: Path) -> None:
+    words = [f"extend={run}", "budget.rl_steps=8"]
+    copied = run.parent / run_name(composed(words))
+    copied.mkdir()
+    shutil.copy(run / "attempts.jsonl", copied)
+    longer = started(composed, run.parent, *words)
+    assert longer == copied
+    with pytest.raises(ConfigError, match="use budget.rl_steps=9"):
+        composed([f"extend={longer}", "budget.rl_steps=8"])
+    config = composed([f"extend={longer}", "budget.rl_steps=9"])
+    assert (config.algo.name, config.seed, config.budget.games) == ("ppo", 3, 96)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("algo=grpo budget.rl_steps=8", "algo=grpo would change .* use algo=ppo$"),
+        ("seed=4 budget.rl_steps=8", "seed=4 would change .* use seed=3$"),
+        ("actor_rollout_ref.rollout.n=4 budget.rl_steps=8", "rollout.n=4 would change .* use .*rollout.n=8$"),
+        (
+            "budget.episode_cost=2 budget.rl_steps=8",
+            "budget.episode_cost=2.0 would change .* use budget.episode_cost=1.0$",
+        ),
+        ("budget.rl_steps=6", "use budget.rl_steps=7 or more$"),
+        ("budget.units=3000 budget.rl_steps=8", "use budget.rl_steps$"),
+    ],
+)
+def test_what_would_change_the_past_is_named(composed: Composer, run: Path, words: str, said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        composed([f"extend={run}", *words.split()])
+
+
+@pytest.mark.parametrize("mode", ["disable", "resume_path"])
+def test_verls_own_ways_to_resume_are_refused(composed: Composer, mode: str) -> None:
+    with pytest.raises(ConfigError, match=rf"^trainer\.resume_mode={mode} .*extend=runs/NAME"):
+        composed([f"trainer.resume_mode={mode}"])
+
+
+def test_a_run_that_is_not_there(composed: Composer, run: Path) -> None:
+    with pytest.raises(ConfigError, match=f"no run lies there; did you mean .*{run.name}"):
+        composed([f"extend={run}x", "budget.rl_steps=8"])
+
+
+def test_it_is_a_word_of_the_command_line(composed: Composer, tmp_path: Path) -> None:
+    (tmp_path / "tracking").mkdir()
+    (tmp_path / "tracking" / "longer.yaml").write_text(
+        "# @package _global_\nextend: runs/NAME\ntracking: {name: longer}\n"
+    )
+    with pytest.raises(ConfigError, match="^extend=runs/NAME belongs on the command line"):
+        composed([f"hydra.searchpath=[file://{tmp_path}]", "tracking=longer"])
+
+
+def test_evaluation_and_saving_may_change(composed: Composer, run: Path) -> None:
+    words = ["eval.games=5", "eval.temperatures=[0]", "trainer.save_freq=1", "trainer.test_freq=2"]
+    config = composed([f"extend={run}", "budget.rl_steps=8", *words])
+    assert (config.eval.games, config.trainer.save_freq) == (5, 1)
+
+
+def test_units_buy_more_steps_where_rollouts_are_counted(composed: Composer, tmp_path: Path) -> None:
+    run = started(composed, tmp_path, *ROLLOUTS, "budget.rl_steps=null")
+    with pytest.raises(ConfigError, match="use budget.sft_share=0.24 as well"):
+        composed([f"extend={run}", "budget.units=3000"])
+    plan = allocate_budget(composed([f"extend={run}", "budget.units=3000", "budget.sft_share=0.24"]))
+    assert (plan.demonstrations, plan.steps) == (72, 17)
+
+
+def test_a_run_that_does_not_record_its_command_takes_the_whole_command(composed: Composer, tmp_path: Path) -> None:
+    run = started(composed, tmp_path, *WORDS, "eval.games=7", recorded=False)
+    with pytest.raises(ConfigError, match="algo=grpo .* repeat that beside extend="):
+        composed([f"extend={run}", "budget.rl_steps=8"])
+    assert composed([*WORDS, f"extend={run}", "budget.rl_steps=8"]).algo.name == "ppo"
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (
+            ["actor_rollout_ref.actor.optim.lr_scheduler_type=cosine", "critic.optim.lr_warmup_steps_ratio=0.1"],
+            "actor_rollout_ref.actor.optim.lr_scheduler_type, critic.optim.lr_scheduler_type",
+        ),
+        (["terms=[epo]"], "terms.epo.steps"),
+        (
+            ["terms=[epo]", "terms.epo.steps=50", "terms.epo.weight={linear: [1, 0, ${budget.rl_steps}]}"],
+            "terms.epo.weight.linear",
+        ),
+        (["curriculum=horizon"], "curriculum.horizon"),
+        (["curriculum=horizon", "curriculum.horizon={1: 2, 4: 6}"], None),
+    ],
+)
+def test_schedules_that_depend_on_the_length_are_named(
+    composed: Composer, tmp_path: Path, words: list[str], named: str | None
+) -> None:
+    run = started(composed, tmp_path, *WORDS, *words)
+    config = composed([f"extend={run}", "budget.rl_steps=12"])
+    assert config.curriculum.horizon == OmegaConf.load(run / "config.yaml").curriculum.horizon
+    said = depends_on_length(config)
+    assert said is None if named is None else (said or "").startswith(f"{named}: ")
