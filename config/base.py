@@ -38,6 +38,7 @@ RESOLVERS = (  # what conf/ asks, each as ${NAME:...}
     asynchronous.updates_of_a_step,
     lora.lr,
     prompts.of_scale,
+    prompts.answer_tokens,
     prompts.of_prompt,
     prompts.of_answers,
     method_settings.in_algo,

@@ -21,6 +21,12 @@ def of_scale(laptop: int, paper: int, *, _root_: DictConfig) -> int:
     return laptop if _root_.scale.name == "laptop" else paper
 
 
+def answer_tokens(short: int, long: int, *, _root_: DictConfig) -> int:
+    """``long`` for a pretrained model on a laptop. Models on GPUs keep the study's ``short`` answers, and their runs their names."""
+    tiny = str(_root_.model.name).startswith("tiny")
+    return long if _root_.scale.name == "laptop" and not tiny else short
+
+
 def of_prompt(plain: Any, other: Any, *, _root_: DictConfig) -> Any:
     return plain if _root_.prompt.name == PLAIN else other
 

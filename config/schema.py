@@ -89,7 +89,7 @@ class Prompt:
     """What the agent is told and how its answers are read (docs/prompt.md); a form adds its settings.
 
     Attributes:
-        admissible, history, train_thoughts: as in ``rollouts.prompt_forms.form.PromptForm``.
+        admissible, history, train_thoughts, tell_format: as in ``rollouts.prompt_forms.form.PromptForm``.
         thinking: whether a model whose chat template can be told (``enable_thinking``, as Qwen3's) thinks by itself before it answers;
             None: as its template has it.
     """
@@ -98,6 +98,7 @@ class Prompt:
     admissible: bool = False
     history: int | None = number(None, 0, 10**6)
     train_thoughts: bool = True
+    tell_format: bool = True
     thinking: bool | None = None
 
 

@@ -12,6 +12,7 @@ import shutil
 from pathlib import Path
 
 from envs.whole import write_whole
+from records import turns_played
 from records.files import checkpoints
 from records.files.damage import is_aside
 from records.metrics import read_metrics
@@ -51,6 +52,8 @@ class RlFolder:
 def discard_beyond_checkpoint(rl: RlFolder) -> int:
     """Move what is newer than the last checkpoint out of the way; returns that checkpoint's step."""
     step = rl.saved_step()
+    for counted in rl.episodes.glob(f"*/{turns_played.FILE}"):
+        counted.unlink()
     for begun in [path for path in _entries(rl.episodes) if path.is_dir() and not _entries(path)]:
         begun.rmdir()  # a step of which nothing was played is nothing to discard
     late = {folder: _late(folder, step) for folder in (rl.episodes, rl.credit, rl.replayed, rl.validation)}

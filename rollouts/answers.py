@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from envs.functions import Function
-from envs.types import Observation
+from envs.text_env import NOT_ALLOWED
+from envs.types import Observation, StepResult
 from rollouts.prompt_forms.form import PromptForm
 from rollouts.stream import TokenStream
 
@@ -18,6 +20,15 @@ def listed(form: PromptForm, seen: Observation) -> list[str]:
 
 def message(form: PromptForm, seen: Observation) -> str:
     return form.message(seen.text, listed(form, seen))
+
+
+def answered(form: PromptForm, parsed: bool, result: StepResult) -> Observation:
+    """What is seen after an answer; if no action was read in it, the form says what was wrong instead of the environment."""
+    seen = result.observation
+    if parsed or result.over or not (form.tell_format and form.format_error):
+        return seen
+    text = seen.text if NOT_ALLOWED in seen.text else f"{NOT_ALLOWED}\n{seen.text}"
+    return replace(seen, text=text.replace(NOT_ALLOWED, form.format_error, 1))
 
 
 def meaning(

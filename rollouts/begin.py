@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from envs.types import EnvError, Observation, StepResult, TaskRef
-from rollouts.answers import listed, meaning, message
+from rollouts.answers import answered, listed, meaning, message
 from rollouts.episode import Episode, Turn
 from rollouts.prompt_forms.form import PromptForm
 from rollouts.spec import Branch, EpisodeSpec
@@ -36,7 +36,7 @@ async def begin(session: Session, spec: EpisodeSpec, episode: Episode, view: Vie
     if spec.branch is None:
         return opening
     episode.parent = spec.branch.parent
-    if (seen := await _retraced(session, spec.branch, opening)) is None:
+    if (seen := await _retraced(session, spec.form, spec.branch, opening)) is None:
         return await session.reset(spec.task, spec.task.seed)
     _take_over(spec.form, spec.branch, seen, episode, view)
     return seen
@@ -54,7 +54,8 @@ async def _after_prefix(
         telling = spec.form.demonstrate(episode.goal, spec.prefix[number:], spec.style.functions)
         said = spec.said[number] if spec.said else telling
         told |= meaning(spec.form, said, spec.style.functions) | {"admissible": listed(spec.form, seen)}
-        turn, seen = Turn(seen.text, sampled=False, **told), result.observation
+        turn = Turn(seen.text, sampled=False, **told)
+        seen = answered(spec.form, turn.parsed and result.parsed, result)
         view.replay(turn, message(spec.form, seen))
         episode.prefix.append(turn)
         episode.messages += view.messages[-2:]
@@ -62,7 +63,7 @@ async def _after_prefix(
     return seen
 
 
-async def _retraced(session: Session, branch: Branch, seen: Observation) -> Observation | None:
+async def _retraced(session: Session, form: PromptForm, branch: Branch, seen: Observation) -> Observation | None:
     """What is seen after the branch's turns; None where the game does not answer as it did."""
     for turn in branch.turns:
         if seen.text != turn.observation:
@@ -70,7 +71,7 @@ async def _retraced(session: Session, branch: Branch, seen: Observation) -> Obse
         result = await session.step(turn.action)
         if result.over:
             return None
-        seen = result.observation
+        seen = answered(form, turn.parsed, result)
     return seen if seen.text == branch.seen else None
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from envs.types import Observation, StepResult
-from rollouts.answers import listed, meaning, message
+from rollouts.answers import answered, listed, meaning, message
 from rollouts.begin import Session, begin
 from rollouts.episode import Episode, Outcome, Turn
 from rollouts.policy import Action, Policy, TurnContext
@@ -42,7 +42,7 @@ async def run_episode(policy: Policy, session: Session, spec: EpisodeSpec, strea
             out_of_context(episode)
             break
         result = await _step(session, episode)
-        observation = result.observation
+        observation = answered(spec.form, episode.turns[-1].parsed, result)
         if ended(episode, result) or void(episode, spec.void):
             break
         if index + 1 < spec.max_turns and not await played.show(observation):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from pathlib import Path
 
 from tqdm import tqdm
 
@@ -11,25 +12,31 @@ from experiments.stages.no_signal import NoSignal
 from records.metrics import read_metrics
 from records.process.exit_codes import say
 from records.resume import RlFolder
+from records.turns_played import turns_played
 
 STARTING = "starting Ray, models and games"
-# Seconds between two looks of the bar: at a terminal its clock goes on; a log gets a line where something has changed
-TERMINAL_SECONDS, LOG_SECONDS = 1.0, 10.0
+TERMINAL_SECONDS, LOG_SECONDS = 1.0, 20.0  # between two states of the bar: each is a line of a log
 
 
 def doing(rl: RlFolder, step: int, first: bool, prompts: int, samples: int) -> str:
     """In words, what step number ``step``, perhaps the first of this process, is at. A prompt's samples reach the disk together, once all have been played."""
     folder = rl.episodes / f"{step:06d}"
     if (validated := rl.validation / folder.name).exists():
-        return f"validating: {len(list(validated.glob('*.jsonl')))} games played"
+        return f"validating: {len(list(validated.glob('*.jsonl')))} games{_turns(validated)} played"
     if not folder.exists():
         return STARTING if first and not rl.step_episodes(step).exists() else "between two steps"
     if rl.groups.exists():
-        return "playing and learning"
+        return f"playing and learning{_turns(rl.groups)}"
     played = samples * len(list(folder.glob("*.jsonl")))
     if played < prompts * samples:
-        return f"playing: {played} of {prompts * samples} episodes"
+        return f"playing: {played} of {prompts * samples} episodes{_turns(folder)}"
     return f"learning from {played} episodes"
+
+
+def _turns(folder: Path) -> str:
+    """Turns so far, also those of episodes that have not ended."""
+    turns = turns_played(folder)
+    return f", {turns:,} turns" if turns else ""
 
 
 class Progress:
@@ -43,7 +50,6 @@ class Progress:
         self._flat, self._advised = "", False
         self._pause = TERMINAL_SECONDS if sys.stderr.isatty() else LOG_SECONDS
         self._bar = tqdm(total=steps, initial=done, desc="RL", unit="step")
-        self._words = ""
 
     def update(self) -> None:
         """Look again; called a few times a second."""
@@ -53,10 +59,8 @@ class Progress:
         ended, whole = int(self._bar.n), self._bar.total
         first = ended == self._done
         phase = doing(self._rl, ended + 1, first, self._prompts, self._samples) if ended < whole else ""
-        words = ", ".join(filter(None, [phase, self._won, self._flat]))
-        if words != self._words or self._pause == TERMINAL_SECONDS:
-            self._words, self._shown_at = words, time.monotonic()
-            self._bar.set_postfix_str(words)
+        self._shown_at = time.monotonic()
+        self._bar.set_postfix_str(", ".join(filter(None, [phase, self._won, self._flat])))
 
     def _count_steps(self) -> None:
         metrics = self._rl.metrics

@@ -151,6 +151,7 @@ def _turn(turn: Turn, credit: dict[str, Any]) -> dict[str, Any]:
         "seen": printable(turn.observation),
         "action": printable(turn.action),
         **({"thought": printable(turn.thought)} if turn.thought else {}),
+        **({"admissible": _words(turn.admissible)} if turn.admissible else {}),
         "ids": turn.action_ids,
         "logprobs": [round(number * NATS) for number in turn.logprobs],
         "context": turn.context_ids,

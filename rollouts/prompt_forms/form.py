@@ -40,6 +40,7 @@ class PromptForm:
         history: None: the episode is one growing conversation. A number: each turn has a prompt, and a row, of its own, which
             tells the goal, that many of the newest turns and the observation.
         train_thoughts: whether RL learns from a thought's tokens, as from the action's; SFT always does.
+        tell_format: an answer without a readable action is answered with ``format_error``.
 
     ``thinks``: its answers hold a thought. ``calls``: its actions are calls of the environment's functions. ``labels``: words for kinds
     of answer, and ``parts`` names of parts of one, which methods may tell apart (``algorithms.turns``). ``marks``: what of its
@@ -49,6 +50,7 @@ class PromptForm:
     admissible: bool = False
     history: int | None = field(default=None, metadata={"range": (0, 10**6)})
     train_thoughts: bool = True
+    tell_format: bool = True
 
     thinks: ClassVar[bool] = False
     calls: ClassVar[bool] = False
@@ -63,6 +65,11 @@ class PromptForm:
     def instructions(self) -> str:
         """How to answer, in one line; "" where what the environment says of an action is all."""
         return ""
+
+    @property
+    def format_error(self) -> str:
+        """One sentence: what was wrong with an unparsed answer, and what is expected; "" leaves that to the environment."""
+        return "No action could be read in your answer."
 
     @property
     def cue(self) -> str:

@@ -41,6 +41,10 @@ class Hiper(PromptForm):
         return f"Write {''.join(map(tagged, PARTS, told))}."
 
     @property
+    def format_error(self) -> str:
+        return f"Your answer had no {tagged('action', '')}: write {''.join(tagged(part, '') for part in PARTS)}."
+
+    @property
     def cue(self) -> str:
         return "Your subgoal and action:"
 

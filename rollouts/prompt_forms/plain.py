@@ -11,6 +11,10 @@ from rollouts.prompt_forms.form import Answer, PromptForm
 class Plain(PromptForm):
     """Whether there is an action in it, the environment says."""
 
+    @property
+    def format_error(self) -> str:
+        return ""
+
     def read(self, text: str) -> Answer:
         return Answer(text)
 

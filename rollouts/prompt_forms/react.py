@@ -21,6 +21,11 @@ class React(Thinking):
     def instructions(self) -> str:
         return 'Write a line "Thought: " with your thoughts, then a line "Action: " with your answer.'
 
+    @property
+    def format_error(self) -> str:
+        thought = 'a line "Thought: " and then ' if self.require_thought else ""
+        return f'No action could be read in your answer: write {thought}one line "Action: ".'
+
     def read(self, text: str) -> Answer:
         invented = _OBSERVATION.search(text)
         parts = _ACTION.split(text[: invented.start()] if invented else text)

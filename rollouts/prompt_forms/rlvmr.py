@@ -34,6 +34,11 @@ class Rlvmr(Thinking):
         kinds = ", ".join(tagged(tag, "") for tag in TAGS)
         return f"First think inside one of {kinds}, then put your answer inside {tagged('action', '')}."
 
+    @property
+    def format_error(self) -> str:
+        thought = f"begin with one of {', '.join(tagged(tag, '') for tag in TAGS)}, " if self.require_thought else ""
+        return f"No action could be read in your answer: {thought}then write one {tagged('action', '')}."
+
     def read(self, text: str) -> Answer:
         kind = _TAGGED.match(text)
         if kind is None and self.require_thought:

@@ -38,6 +38,12 @@ class ThinkAction(Thinking):
         think, end_think, action, end_action = self.marks
         return f"First think it over inside {think} {end_think}, then put your answer inside {action} {end_action}."
 
+    @property
+    def format_error(self) -> str:
+        think, end_think, action, end_action = self.marks
+        thought = f"{think} {end_think} and then " if self.require_thought else ""
+        return f"No action could be read in your answer: write {thought}one {action} {end_action}."
+
     def read(self, text: str) -> Answer:
         think, _, begin, _ = self.marks
         begun = think if self._begun_in_prompt(text) else ""

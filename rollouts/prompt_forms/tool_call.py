@@ -32,6 +32,11 @@ class ToolCall(Thinking):
         return f"Call one of these functions, in JSON as {EXAMPLE}; you may think in words before it."
 
     @property
+    def format_error(self) -> str:
+        thought = "words and then " if self.require_thought else ""
+        return f"No call could be read in your answer: write {thought}one call in JSON as {EXAMPLE}."
+
+    @property
     def cue(self) -> str:
         return "Your call:"
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+import os
 import re
 import shlex
 import sys
+from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
 
@@ -13,11 +17,37 @@ import pytest
 from config.checks.check import check
 from config.compose import compose
 from config.schema import Prompt
+from envs.catalogue import Catalogue
+from envs.pool import EnvPool
+from envs.registry import make_environment
+from rollouts.episode import Episode
+from rollouts.loop import EpisodeSpec, run_episode
 from rollouts.prompt_forms.registry import PROMPTS, prompt_class, prompt_form
+from rollouts.prompt_forms.tool_call import ToolCall
+from rollouts.text_policies import ExpertPolicy
 
-PAGE = (Path(__file__).parents[2] / "docs" / "prompt.md").read_text(encoding="utf-8")
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = (DOCS / "prompt.md").read_text(encoding="utf-8")
+LAMPS = re.compile(r"```python\n# lamps/environment.py\n(.*?)```", re.DOTALL)
+LAST_LINE, CALLED_LAMPS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 
 
+@pytest.fixture
+def examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The page's modules, and extending.md's lamps, where Python finds them; the games' processes too."""
+    (tmp_path / "lamps").mkdir()
+    files = {"last_line_form": LAST_LINE, "called_lamps": CALLED_LAMPS}
+    files["lamps/environment"] = LAMPS.findall((DOCS / "extending.md").read_text(encoding="utf-8"))[0]
+    for name, code in files.items():
+        (tmp_path / f"{name}.py").write_text(code)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    yield tmp_path
+    for name in ("last_line_form", "called_lamps", "lamps.environment", "lamps"):
+        sys.modules.pop(name, None)
+
+
+@pytest.mark.usefixtures("examples")
 def test_the_commands_are_accepted() -> None:
     commands = re.findall(r"^python -m train (.*)$", PAGE.replace("\\\n", " "), re.MULTILINE)
     for command in commands:
@@ -34,10 +64,8 @@ def test_the_tables_name_every_form_and_key() -> None:
     assert {key for row in rows for key in re.findall(r"prompt\.(\w+)", row)} == keys
 
 
-def test_the_example_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (code,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-    (tmp_path / "last_line_form.py").write_text(code)
-    monkeypatch.syspath_prepend(str(tmp_path))
+@pytest.mark.usefixtures("examples")
+def test_the_example_works() -> None:
     config = compose(["prompt.name=last_line_form:LastLine", "prompt.history=2"])
     check(config)
     form = prompt_form(config.prompt)
@@ -45,4 +73,26 @@ def test_the_example_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     answer = form.read(form.demonstrate("win", ["go east", "look"]))
     assert (answer.action, answer.thought) == ("go east", "My plan is to go east, then look.")
     assert form.read(text := "a\nb\ngo").begins == text.rindex("go")
-    sys.modules.pop("last_line_form")
+    assert form.format_error == "No action could be read in your answer."
+
+
+def test_lamps_are_lit_by_calls(examples: Path, runner: asyncio.Runner) -> None:
+    """The expert's commands as calls, in the environment's own process."""
+    name = "called_lamps:CalledLamps"
+    environment = make_environment(name)
+    (task,) = Catalogue(environment, str(examples / "cache")).tasks("lamps-4", "train", 1, progress=False)
+    spec = EpisodeSpec(task, environment.prompt, 4, form=ToolCall())
+
+    async def play() -> Episode:
+        async with EnvPool(name, 1, 60.0) as pool:
+            return await run_episode(ExpertPolicy(), await pool.open(), spec, None)
+
+    episode = runner.run(play())
+    assert episode.won and [turn.action for turn in episode.turns] == list(task.expert_plan)
+    calls = [json.loads(turn.said) for turn in episode.turns]
+    lamps = [action.removeprefix("light ") for action in task.expert_plan]
+    assert calls == [{"name": "light", "arguments": {"lamp": lamp}} for lamp in lamps]
+    assert "\nlight(lamp): light the lamp of that number\n" in episode.messages[0]["content"]
+    assert (
+        ToolCall().read('{"name": "light", "arguments": {"lamp": 2}}', environment.prompt.functions).action == "light 2"
+    )

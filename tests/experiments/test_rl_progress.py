@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,9 +15,10 @@ from experiments.evaluation.result import RunResult
 from experiments.evaluation.stage import Checkpoint
 from experiments.stages import run_summary
 from experiments.stages.no_signal import HIGH, LOW, SHARE, NoSignal
-from experiments.stages.rl_progress import STARTING, Progress, doing
+from experiments.stages.rl_progress import LOG_SECONDS, STARTING, Progress, doing
 from records.metrics import MetricsLog
 from records.resume import RlFolder, discard_beyond_checkpoint
+from records.turns_played import FILE, TurnCounter, turns_played
 from rollouts.episode import Episode, Outcome, Turn
 from rollouts.store import write_episodes
 from tasks.budget import allocate_budget
@@ -60,9 +62,34 @@ def test_each_moment_of_a_step_has_its_words(tmp_path: Path) -> None:
     assert doing(rl, 2, False, 16, 8) == "between two steps"
 
 
+async def test_turns_of_two_processes_are_counted_together(tmp_path: Path) -> None:
+    """As soon as they are written; those of a step that has ended and lost its folder are nobody's."""
+    rl = RlFolder(tmp_path)
+    groups(rl, 1, 0)
+    step, validated, ended = rl.episodes / "000001", rl.validation / "000001", rl.episodes / "000000"
+    for counter, turns in ((TurnCounter(), 5), (TurnCounter(), 1200)):
+        for folder in (step, validated, ended):
+            for _ in range(turns):
+                counter.add(folder)
+    assert doing(rl, 1, True, 16, 8) == "playing: 0 of 128 episodes"
+    while turns_played(step) < 1205:
+        await asyncio.sleep(0.05)
+    assert doing(rl, 1, True, 16, 8) == "playing: 0 of 128 episodes, 1,205 turns"
+    groups(rl, 1, 16)
+    assert doing(rl, 1, True, 16, 8) == "learning from 128 episodes"
+    assert not ended.exists() and not validated.exists()
+    rl.groups.mkdir()
+    (rl.groups / FILE).write_bytes(b"...")
+    assert doing(rl, 1, True, 16, 8) == "playing and learning, 3 turns"
+    validated.mkdir(parents=True)
+    (validated / FILE).write_bytes(b"..")
+    assert doing(rl, 1, True, 16, 8) == "validating: 0 games, 2 turns played"
+
+
 def test_a_step_that_had_only_begun_is_nothing_to_discard(tmp_path: Path) -> None:
     rl = RlFolder(tmp_path)
     groups(rl, 1, 0)
+    (rl.episodes / "000001" / FILE).write_bytes(b"...")
     assert discard_beyond_checkpoint(rl) == 0
     assert not rl.discarded.exists() and not list(rl.episodes.iterdir())
     groups(rl, 1, 1)
@@ -102,6 +129,22 @@ def test_the_bar_follows_it(what: str, tmp_path: Path, monkeypatch: pytest.Monke
     assert "playing: 4 of 8 episodes" in shown.getvalue()
     assert "learning from 8 episodes, won 25% in step 1" in shown.getvalue()
     assert "1/3" in shown.getvalue().split("\r")[-1]
+
+
+def test_the_clock_runs_while_nothing_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a log too, where each state of the bar is a line."""
+    shown, clock = io.StringIO(), [100.0]
+    monkeypatch.setattr("experiments.stages.rl_progress.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("sys.stderr", shown)
+    bar = Progress(RlFolder(tmp_path), 3, 0, 4, 2, NoSignal(True, "another reward"))
+    bar.update()
+    before = shown.getvalue()
+    bar.update()
+    assert shown.getvalue() == before, "looked at too often"
+    clock[0] += LOG_SECONDS
+    bar.update()
+    assert shown.getvalue().removeprefix(before).count(STARTING) == 1
+    bar.close()
 
 
 FLAT_GROUPS, SOME_SIGNAL = {SHARE: 1.0}, {SHARE: 0.75}

@@ -161,6 +161,27 @@ def test_a_window_that_moves_on_is_shown_where_it_begins(opened: Open) -> None:
     assert shown == wanted
 
 
+def test_a_history_and_admissible_actions_are_told_once(opened: Open) -> None:
+    """With ``prompt.history`` each turn has a prompt of its own; the thought is among the tokens."""
+    told = samples.episode(1)
+    for number, turn in enumerate(told.turns):
+        turn.admissible = ["open box", f"<b>take {number}</b>"]
+        turn.action_ids, turn.thought = samples.ids(f"<think>plan {number}</think><action>open box</action>"), "plan"
+        turn.prompt_ids = samples.ids(f"you are in a room, and remember {number}.") if number else []
+    told.turns[0].prompt_ids = told.prompt_ids
+    tab = opened([Shown(told, tokenizer=samples.TINY)])
+    expect(tab.find(".anew")).to_have_count(1)
+    expect(tab.find("[data-turn='1'] .anew")).to_contain_text("each turn has a prompt of its own")
+    expect(tab.find(".meant.thought")).to_have_count(0)
+    assert tab.find(".action > code").first.inner_text().count("plan 0") == 1
+    expect(tab.find("[data-turn='2'] .admissible summary")).to_have_text("2 admissible actions")
+    expect(tab.find("[data-turn='2'] .admissible p")).to_have_text("open box, <b>take 2</b>")
+    tab.page.keyboard.press("v")
+    expect(tab.find(".anew")).to_have_count(2)
+    in_text = opened([Shown(told)])  # without a tokenizer
+    expect(in_text.find(".meant.thought")).to_have_count(3)
+
+
 def test_an_answer_without_an_action_and_what_shaping_added_are_told(opened: Open) -> None:
     shaped = samples.episode(1, shaping={"format": -0.25})
     shaped.turns[0].valid, shaped.turns[1].valid, shaped.turns[1].parsed = False, False, False

@@ -12,6 +12,7 @@ from chat_stub import chat_stub, says
 from envs.catalogue import Catalogue
 from envs.pool import EnvPool
 from envs.registry import make_environment
+from envs.text_env import NOT_ALLOWED
 from envs.types import TaskRef
 from rewards.registry import reward
 from rollouts.chat_policy import ChatPolicy, Endpoint
@@ -22,8 +23,10 @@ from rollouts.prompt_forms.form import PromptForm
 from rollouts.prompt_forms.hiper import Hiper
 from rollouts.prompt_forms.plain import Plain
 from rollouts.prompt_forms.react import React
+from rollouts.prompt_forms.rlvmr import Rlvmr
 from rollouts.prompt_forms.think_action import ThinkAction
 from rollouts.prompt_forms.tool_call import ToolCall
+from rollouts.spec import Branch
 from rollouts.text_policies import ExpertPolicy, RandomPolicy
 from rollouts.window import window_of
 from tasks.early_experience import specs
@@ -97,6 +100,41 @@ def test_another_forms_answers_earn_nothing(ask: Any, demonstration_games: list[
     for said, read in ((tags, lines), (lines, tags), (Plain(), tags), (tags, Plain())):
         episode, _ = ask([said.write(action, "so") for action in task.expert_plan] * 3, task, read)
         assert not episode.won and not any(turn.valid for turn in episode.turns)
+
+
+@pytest.mark.parametrize("told", [True, False])
+@pytest.mark.parametrize("kind", [Plain, ThinkAction, React, Rlvmr], ids=lambda kind: kind.__name__)
+def test_an_unparsed_answer_is_told_what_was_wrong(
+    ask: Any, demonstration_games: list[TaskRef], kind: type[PromptForm], told: bool
+) -> None:
+    """In the form's words, once; prompt=plain leaves it to the environment, and so does tell_format=false."""
+    form = kind(tell_format=told)
+    episode, sent = ask(["", form.write("quit", "so")], demonstration_games[0], form)
+    assert [turn.parsed for turn in episode.turns[:2]] == [False, True]
+    error = form.format_error if told and form.format_error else NOT_ALLOWED
+    for seen in (sent[1][-1]["content"], episode.turns[1].observation):
+        assert [seen.count(words) for words in (error, NOT_ALLOWED)] == [1, error == NOT_ALLOWED]
+    assert NOT_ALLOWED in episode.turns[2].observation, "a verb that is not allowed is called so"
+
+
+def test_an_unparsed_answer_that_acts_is_told_both(ask: Any, demonstration_games: list[TaskRef]) -> None:
+    """HiPER's unparsed answers go to the environment whole: what they did is told too; a game that is won needs no such words."""
+    task, form = demonstration_games[0], Hiper()
+    episode, _ = ask(task.expert_plan, task, form)
+    seen = [turn.observation for turn in episode.turns[1:]]
+    assert episode.won and len(seen) > 2
+    assert all(text.startswith(f"{form.format_error}\n") and len(text) > len(form.format_error) + 9 for text in seen)
+    assert form.format_error not in episode.final_observation
+
+
+def test_replayed_turns_are_told_the_same_as_before(ask: Any, play: Any, demonstration_games: list[TaskRef]) -> None:
+    task, form = demonstration_games[0], React()
+    before, _ = ask(["what?", form.write("look", "so")], task, form)
+    branch = Branch(0, tuple(before.turns[:2]), before.turns[2].observation)
+    branched = play(RandomPolicy(), task, form, branch=branch)
+    assert branched.branched and branched.messages[:5] == before.messages[:5]
+    replayed = play(RandomPolicy(), task, form, prefix=("", "look"), said=[turn.said for turn in before.turns[:2]])
+    assert replayed.messages[:5] == before.messages[:5] and form.format_error in before.messages[2]["content"]
 
 
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: type(form).__name__)
@@ -179,6 +217,7 @@ def test_a_repair_is_won_by_calls(runner: asyncio.Runner) -> None:
         (True, False),
         *[(True, True)] * len(calls),
     ]
+    assert episode.turns[1].observation == form.format_error
     assert episode.won and sum(turn.rewards["binary"] for turn in episode.turns) == 1.0
     assert [turn.action for turn in episode.turns[2:]] == list(task.expert_plan)
 

@@ -10,7 +10,7 @@ import pytest
 
 from envs.environment import PromptStyle
 from envs.repair.commands import FUNCTIONS
-from rollouts.prompt_forms.form import Answer, PromptForm
+from rollouts.prompt_forms.form import Answer, PromptForm, Thinking
 from rollouts.prompt_forms.hiper import Hiper
 from rollouts.prompt_forms.plain import Plain
 from rollouts.prompt_forms.react import React
@@ -268,6 +268,19 @@ def test_nothing_takes_long_to_read() -> None:
     ):
         assert not form.read(text).parsed
     assert time.thread_time() - start < 10
+
+
+@pytest.mark.parametrize("form", [TAGS, ThinkAction(action_tag="do"), React(), Hiper(), Rlvmr(), ToolCall()])
+def test_each_form_says_what_it_expected(form: PromptForm) -> None:
+    """One short sentence, which names what answers in this form hold."""
+    words = {React: ('"Thought: "', '"Action: "'), ToolCall: ("JSON", '"arguments"')}
+    assert all(word in form.format_error for word in words.get(type(form), form.marks))
+    assert len(form.format_error) < 200 and form.format_error.endswith(".")
+
+
+@pytest.mark.parametrize("kind", [ThinkAction, React, Rlvmr, ToolCall])
+def test_a_thought_is_asked_for_only_where_one_is_required(kind: type[Thinking]) -> None:
+    assert len(kind(require_thought=True).format_error) > len(kind(require_thought=False).format_error)
 
 
 @pytest.mark.parametrize("form", [TAGS, React(), ThinkAction(think_tag="mull", action_tag="do"), Rlvmr()])

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
-from functools import cached_property
+from collections.abc import Callable, Sequence
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 
 from envs.error_text import described
 from envs.pool import EnvPool
+from records.turns_played import TurnCounter
 from rollouts.episode import Episode
 from rollouts.forms.group_rollout import GroupFailed, play_group
 from rollouts.forms.linear import Linear
@@ -33,7 +34,7 @@ from rollouts.loop import EpisodeSpec
 from rollouts.rounds import Rounds
 from rollouts.store import write_episodes
 from verl_plugin.rollout.agent_loop import RowOutput, TurngridAgentLoop, to_outputs
-from verl_plugin.rollout.samplers import BatchSampler, Reviver, ServerSampler
+from verl_plugin.rollout.samplers import BatchSampler, Counted, Reviver, ServerSampler
 from verl_plugin.rollout.turn_fields import lengths, tree_places
 from verl_plugin.servers.replicas import replicas
 
@@ -52,6 +53,7 @@ class AgentLoopWorker(VerlWorker):
         self.pool: EnvPool | None = None  # the games' processes, where they were started before
         self._publishing = asyncio.Semaphore(PUBLISHED_AT_ONCE)
         self._batches_made = 0
+        self._turns = TurnCounter()
         self._rounds: dict[str, Rounds] = {}  # of prompts that have not begun
 
     @property
@@ -144,15 +146,18 @@ class AgentLoopWorker(VerlWorker):
         """Raises: GroupFailed, or what the form says: it cannot be played."""
         loop, rollout, uid = self._agent_loop(), self.config.actor_rollout_ref.rollout, prompt["uid"]
         rounds = self._rounds.pop(uid, None)
+        folder = self._folder(prompt, validate)
+        count = partial(self._turns.add, folder)
 
         async def play(specs: Sequence[EpisodeSpec]) -> list[Episode | BaseException]:
             slots = await rounds.slots(uid, len(specs)) if rounds else [None] * len(specs)
             samples = [
-                self._play(spec, sampling, slot, form.entropies) for spec, slot in zip(specs, slots, strict=True)
+                self._play(spec, sampling, slot, form.entropies, count) for spec, slot in zip(specs, slots, strict=True)
             ]
             return await asyncio.gather(*samples, return_exceptions=True)
 
         try:
+            folder.mkdir(parents=True, exist_ok=True)
             base = loop.spec({**prompt, "validate": validate})
             form, samples = (Linear(), rollout.val_kwargs.n) if validate else (loop.form(base.step), rollout.n)
             return await play_group(form, base, samples, self.config.seed, play)
@@ -160,15 +165,22 @@ class AgentLoopWorker(VerlWorker):
             if rounds:
                 rounds.leave(uid)
 
-    async def _play(self, spec: EpisodeSpec, sampling: dict[str, Any], slot: Slot | None, entropies: bool) -> Episode:
-        loop = self._agent_loop()
+    async def _play(
+        self,
+        spec: EpisodeSpec,
+        sampling: dict[str, Any],
+        slot: Slot | None,
+        entropies: bool,
+        count: Callable[[], None],
+    ) -> Episode:
+        loop, sampler = self._agent_loop(), Counted(slot or self._one_by_one, count)
         if slot is None:
             try:
-                return playable(await loop.play(spec, sampling, self._one_by_one, entropies))
+                return playable(await loop.play(spec, sampling, sampler, entropies))
             finally:
                 self._one_by_one.leave(spec.request_id)
         async with slot:
-            return playable(await loop.play(spec, sampling, slot, entropies))
+            return playable(await loop.play(spec, sampling, sampler, entropies))
 
     async def _publish(self, prompt: dict[str, Any], episodes: list[Episode], partition: str) -> None:
         record = self._record if partition == "train" else self._record_validation
@@ -199,11 +211,12 @@ class AgentLoopWorker(VerlWorker):
         field["multi_modal_inputs"] = {}
         return field
 
-    def _folder(self, prompt: dict[str, Any]) -> Path:
+    def _folder(self, prompt: dict[str, Any], validate: bool = False) -> Path:
         """The step's; an asynchronous trainer does not know yet which step will train on the group."""
-        if self._asynchronous:
-            return Path(self.config.run.groups)
-        return Path(self.config.run.episodes) / f"{int(prompt['global_steps']):06d}"
+        run = self.config.run
+        if self._asynchronous and not validate:
+            return Path(run.groups)
+        return Path(run.validation if validate else run.episodes) / f"{int(prompt['global_steps']):06d}"
 
     def _record(self, episodes: list[Any], prompt: dict[str, Any]) -> None:
         for episode in episodes if self._asynchronous else ():
@@ -212,8 +225,7 @@ class AgentLoopWorker(VerlWorker):
 
     def _record_validation(self, episodes: list[Any], prompt: dict[str, Any]) -> None:
         """What verl plays between steps (``trainer.test_freq``); the trainer merges a step's files."""
-        folder = Path(self.config.run.validation) / f"{int(prompt['global_steps']):06d}"
-        write_episodes(folder / f"{int(prompt['index']):06d}.jsonl", episodes)
+        write_episodes(self._folder(prompt, validate=True) / f"{int(prompt['index']):06d}.jsonl", episodes)
 
 
 class NoRoom(RuntimeError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -12,7 +12,7 @@ import numpy as np
 import ray
 from ray.exceptions import RayActorError
 
-from rollouts.sampling import RequestTooLong, Sample, SampleLost, SampleRequest
+from rollouts.sampling import RequestTooLong, Sample, SampleLost, Sampler, SampleRequest
 from verl_plugin.rollout.llm_client import KeptRoutes
 from verl_plugin.servers.transformers_server.launch import server_name
 from verl_plugin.servers.transformers_server.results import GenResult
@@ -90,6 +90,19 @@ class ServerSampler:
                 "logprobs": True,
             },
         )
+
+
+@dataclass(frozen=True)
+class Counted:
+    """A sampler that reports each of its answers."""
+
+    sampler: Sampler
+    report: Callable[[], None]
+
+    async def sample(self, request: SampleRequest) -> Sample:
+        sample = await self.sampler.sample(request)
+        self.report()
+        return sample
 
 
 @dataclass

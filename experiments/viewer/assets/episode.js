@@ -112,13 +112,24 @@ class EpisodeView {
     return el("section", { class: `turn${turn.valid ? "" : " invalid"}${turn.shared ? " replayed" : ""}`, "data-turn": number },
       el("h3", {}, String(number + 1)),
       el("div", { class: "body" },
-        this.parts.turns[number].window.length > 0 && el("p", { class: "anew" }, anew(this.parts.turns[number])),
+        this.anew(number),
         el("p", { class: "seen" }, this.marked(turn.seen)),
+        turn.admissible && el("details", { class: "told admissible" }, el("summary", {}, plural(turn.admissible.length, "admissible action")),
+          el("p", {}, this.marked(turn.admissible.join(", ")))),
         this.action(turn, number),
         turn.shared && el("span", { class: "quiet-group" }, "sampled in another episode of this group"),
         turn.compared && comparison(turn.compared),
         turn.summary && el("span", { class: "quiet-group" }, "a summary, which the model saw in place of its earlier turns from here on"),
         this.numbers(turn, number)));
+  }
+
+  // What the model saw in place of the turns before. If each turn has a prompt of its own (prompt.history), that is told once.
+  anew(number) {
+    const lengths = this.parts.turns.map((turn) => turn.window.length);
+    if (!lengths[number]) return null;
+    const each = lengths.length > 2 && lengths.slice(1).every(Boolean);
+    if (each && number > 1) return this.settings.view === "tokens" && el("p", { class: "anew" });
+    return el("p", { class: "anew" }, each ? "From here on each turn has a prompt of its own." : moved(lengths[number]));
   }
 
   action(turn, number) {
@@ -127,7 +138,7 @@ class EpisodeView {
     const said = tokenText(tokens.filter((token) => !SPECIAL.test(token.word ?? ""))).trim();
     const shown = readable ? tokens.map((token) => tokenNode(token, this.settings.colour, this.store.scales)) : this.marked(turn.action);
     return el("div", { class: "action" }, el("code", {}, shown),
-      turn.thought && el("span", { class: "meant thought" }, "thought ", el("code", {}, this.marked(turn.thought))),
+      !readable && turn.thought && el("span", { class: "meant thought" }, "thought ", el("code", {}, this.marked(turn.thought))),
       readable && turn.parsed && said !== turn.action.trim() && el("span", { class: "meant" }, "taken as ", el("code", {}, this.marked(turn.action))),
       !turn.valid && el("span", { class: "flag" }, wrongWith(turn)));
   }
@@ -162,7 +173,7 @@ class EpisodeView {
     if (!prompt.length && !turns.some((turn) => turn.action.length)) return el("p", { class: "nothing" }, "This episode was played in text: it has no tokens.");
     return el("div", { class: "sequence" }, el("span", {}, prompt.map(node)),
       turns.map((turn, number) => [
-        turn.window.length > 0 && el("p", { class: "anew" }, anew(turn)),
+        this.anew(number),
         el("span", { "data-turn": number }, [...turn.window, ...turn.action, ...turn.context].map(node)),
       ]));
   }
@@ -206,7 +217,7 @@ const replayed = (turn) => el("section", { class: "turn replayed" }, el("h3", {}
 
 const wrongWith = (turn) => (turn.parsed ? "not understood" : "no action");
 
-const anew = (turn) => `The window moved on: from here the model saw ${plural(turn.window.length, "prompt token")} in place of all that came before.`;
+const moved = (tokens) => `The window moved on: from here the model saw ${plural(tokens, "prompt token")} in place of all that came before.`;
 
 const mean = (numbers) => {
   const some = numbers.filter((number) => typeof number === "number");

@@ -1,0 +1,35 @@
+"""How many turns of unfinished episodes were sampled: a byte each in a file of the folder that the episodes will be recorded in."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from contextlib import suppress
+from pathlib import Path
+
+FILE = ".turns"
+SECONDS = 1.0  # between two writes of a process: the folder may be on a slow disk
+
+
+class TurnCounter:
+    """Adds this process's turns; other processes add to the same files."""
+
+    def __init__(self) -> None:
+        self._waiting: Counter[Path] = Counter()
+
+    def add(self, folder: Path) -> None:
+        if not self._waiting:
+            asyncio.get_running_loop().call_later(SECONDS, self._write)
+        self._waiting[folder] += 1
+
+    def _write(self) -> None:
+        for folder, turns in self._waiting.items():
+            with suppress(FileNotFoundError), (folder / FILE).open("ab") as file:  # no folder: the step has ended
+                file.write(b"." * turns)
+        self._waiting.clear()
+
+
+def turns_played(folder: Path) -> int:
+    with suppress(FileNotFoundError):
+        return (folder / FILE).stat().st_size
+    return 0
