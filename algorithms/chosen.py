@@ -71,7 +71,8 @@ def algorithm(name: str) -> Algorithm:
     if not on_turns(name):
         return ALGORITHMS[name]
     kind = method_class(ALGO, name, {})
-    return Algorithm(ON_TURNS, "values" in kind.needs, kind.compares, kind.grain)
+    over_batch = getattr(kind, "over_batch", False)
+    return Algorithm(ON_TURNS, "values" in kind.needs, kind.compares, over_batch, kind.grain)
 
 
 def estimator_of(node: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

@@ -1,7 +1,8 @@
 """Estimators whose baseline is the other samples of the same prompt: GRPO, RLOO and Lite PPO.
 
 All sum an episode's rewards to one score and give every action token of the row the same advantage, so a denser reward
-changes the score, not where the credit goes.
+changes the score, not where the credit goes. A live row that is alone in its group has no baseline: it counts as dead, with
+advantage 0. The trainer mutes such rows (``verl_plugin.training.dead_rows``).
 
 Scores and baselines are float64: where all scores of a group are equal, a mean that is off by its last bit would be a
 difference to learn from, of one sign for all, which GRPO divides by next to nothing.
@@ -37,9 +38,6 @@ def grpo(
 
     Returns:
         ``(advantages, returns)``, the same tensor twice: each row's advantage on its action tokens, 0 elsewhere.
-
-    Raises:
-        ValueError: a group has one live row only.
     """
     centred, groups, sizes = _centred(token_level_rewards, response_mask, index)
     if norm_adv_by_std_in_grpo:
@@ -59,9 +57,6 @@ def rloo(token_level_rewards: Tensor, response_mask: Tensor, index: Sequence[Has
 
     Returns:
         ``(advantages, returns)``, the same tensor twice: each row's advantage on its action tokens, 0 elsewhere.
-
-    Raises:
-        ValueError: a group has one live row only.
     """
     centred, _, sizes = _centred(token_level_rewards, response_mask, index)
     advantages = centred * sizes / (sizes - 1).clamp(min=1)
@@ -74,7 +69,7 @@ def lite_ppo(
 ) -> tuple[Tensor, Tensor]:
     """The group's mean and the batch's deviation: ``(R_i - mean(R)) / (std over the batch + epsilon)`` (arXiv 2508.08221).
 
-    The deviation is the unbiased one of the *raw* scores of all live rows.
+    The deviation is the unbiased one of the *raw* scores of all live rows that have a baseline.
 
     Args:
         token_level_rewards: shape (rows, tokens); an episode's score R_i is its sum.
@@ -84,12 +79,9 @@ def lite_ppo(
 
     Returns:
         ``(advantages, returns)``, the same tensor twice: each row's advantage on its action tokens, 0 elsewhere.
-
-    Raises:
-        ValueError: a group has one live row only.
     """
-    centred, _, _ = _centred(token_level_rewards, response_mask, index)
-    scores = token_level_rewards.double().sum(dim=-1)[live_rows(response_mask)]
+    centred, _, sizes = _centred(token_level_rewards, response_mask, index)
+    scores = token_level_rewards.double().sum(dim=-1)[live_rows(response_mask) & (sizes > 1)]
     deviation = scores.std() if len(scores) else scores.new_zeros(())
     return _spread((centred / (deviation + epsilon)).to(token_level_rewards.dtype), response_mask)
 
@@ -100,28 +92,15 @@ def group_ids(index: Sequence[Hashable]) -> Tensor:
     return torch.tensor([numbers.setdefault(key, len(numbers)) for key in index], dtype=torch.int64)
 
 
-def group_sizes(groups: Tensor, live: Tensor, index: Sequence[Hashable]) -> Tensor:
-    """How many live rows each row's group has (at least 1, for groups of dead rows alone); shape (rows,), float64.
-
-    Raises:
-        ValueError: a live row is alone in its group: its score would be its advantage, without any baseline.
-    """
-    sizes = sums(live.double(), groups)[groups]
-    alone = (live & (sizes == 1)).nonzero().flatten().tolist()
-    if alone:
-        raise ValueError(
-            f"{len(alone)} group(s) with one sample, such as {index[alone[0]]!r}: a baseline needs at least two "
-            "samples a prompt (actor_rollout_ref.rollout.n)"
-        )
-    return sizes.clamp(min=1)
-
-
 def _centred(
     token_level_rewards: Tensor, response_mask: Tensor, index: Sequence[Hashable]
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Each row's score less its group's mean, 0 for dead rows (float64), and each row's group and that group's size."""
+    """Return each row's score less its group's mean, its group, and its group's number of live rows (at least 1).
+
+    The first is 0 for dead rows, in float64, without rounding differences.
+    """
     rewards, groups, live = token_level_rewards.double(), group_ids(index), live_rows(response_mask)
-    scores, sizes = rewards.sum(dim=-1) * live, group_sizes(groups, live, index)
+    scores, sizes = rewards.sum(dim=-1) * live, sums(live.double(), groups)[groups].clamp(min=1)
     centred = (scores - sums(scores, groups)[groups] / sizes) * live
     return without_rounding(centred, groups, rewards.abs().sum(dim=-1) * live), groups, sizes
 

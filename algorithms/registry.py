@@ -10,7 +10,7 @@ in ``tests/algorithms/test_algorithms_against_verl.py``):
   Both whiten with our ``algorithms.masked.whiten``, in float64 (``verl_plugin.changes``).
 - **lite_ppo**: ours; verl has none.
 - **grpo**, **rloo**: ours. On healthy groups they equal verl's, but verl's hand a group of one its raw score as the
-  advantage without a word, and count an episode without any action into its group's baseline; equal scores give exactly 0
+  advantage without a word (0 here), and count an episode without any action into its group's baseline; equal scores give exactly 0
   here.
 
 One line here is all that an algorithm of one's own needs besides its module and its YAML: ``function`` is registered
@@ -31,6 +31,7 @@ class Algorithm:
         estimator: the value of verl's ``algorithm.adv_estimator``.
         needs_critic: a value model is trained beside the policy.
         needs_group: more than one sample a prompt (``actor_rollout_ref.rollout.n``) is needed for its baseline.
+        over_batch: its baseline or deviation is that of all episodes of the step.
         grain: what has an advantage of its own: a ``token``, a ``turn`` or an ``episode``; a credit method says which it takes.
         function: ``module:name`` of our estimator, or None where ``estimator`` is verl's own. It is called with
             ``token_level_rewards``, ``response_mask`` and those of its other parameters that are called ``index`` (the
@@ -41,6 +42,7 @@ class Algorithm:
     estimator: str
     needs_critic: bool = False
     needs_group: bool = False
+    over_batch: bool = False
     grain: str = "token"
     function: str | None = None
     built_on: str = ""
@@ -80,7 +82,9 @@ ALGORITHMS: dict[str, Algorithm] = {
     **dict.fromkeys(("epo", "starpo_s", "mem1"), replace(_PPO, built_on="ppo")),
     "rloo": _RLOO,
     "loop": replace(_RLOO, built_on="rloo"),
-    "lite_ppo": Algorithm("turngrid_lite_ppo", needs_group=True, grain="episode", function="algorithms.group:lite_ppo"),
+    "lite_ppo": Algorithm(
+        "turngrid_lite_ppo", needs_group=True, over_batch=True, grain="episode", function="algorithms.group:lite_ppo"
+    ),
     "reinforce_plus_plus": Algorithm("reinforce_plus_plus"),
 }
 

@@ -3,6 +3,9 @@
 A method is a dataclass: its fields are its settings, with types and defaults, so that a typo in one is answered before a run
 starts. Any number among them may be a schedule (``algorithms.schedules``); a method itself only ever sees today's number.
 Whatever is drawn at random is seeded by the run's seed and the step.
+
+An estimator, a filter or a credit method that compares episodes of the whole step, beyond their group, has a true attribute
+``over_batch``. ``separate_async`` refuses it if an update has only a share of the step.
 """
 
 from __future__ import annotations

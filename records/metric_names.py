@@ -16,7 +16,7 @@ FAMILIES: Mapping[str, str] = {
     "rollout": "what was played: turns, tokens, shares in [0, 1], counts",
     "budget": "spent since the start of the run: budget units, episodes, games, tokens",
     "timing": "seconds of wall time, by part",
-    "filter": "what filters did not learn from: shares of episodes in [0, 1]; of dynamic sampling: groups",
+    "filter": "what was not learned from: shares of episodes in [0, 1]; of dynamic sampling, and totals: groups, updates",
     "terms": "coefficients of the loss terms in this step",
     "buffer": "episodes that a buffer holds, and that were replayed",
     "replay": "the update on replayed episodes: loss, gradient norm, clipping",

@@ -63,6 +63,7 @@ def sum_of_heads(usual: Callable[..., tuple[Tensor, dict[str, Any]]]) -> Callabl
     def value_loss(
         config: Any, model_output: Mapping[str, Tensor], data: TensorDict, dp_group: Any = None
     ) -> tuple[Tensor, dict[str, Any]]:
+        without_0_tokens(data)
         heads = [head for head in range(MOST) if column("values", head) in model_output]
         if len(heads) == 1:
             return usual(config=config, model_output=model_output, data=data, dp_group=dp_group)
@@ -85,5 +86,12 @@ def _of_head(data: TensorDict, head: int) -> TensorDict:
         part[name] = data[column(name, head)]
     part["response_mask"] = data[weight(head)]
     count = tu.get_non_tensor_data(data, SUMS, default={})[weight(head)]
-    tu.assign_non_tensor(part, batch_num_tokens=count or 1)  # where it learns nothing: 0 and not 0 / 0
+    tu.assign_non_tensor(part, batch_num_tokens=count)
+    without_0_tokens(part)
     return part
+
+
+def without_0_tokens(data: TensorDict) -> None:
+    """Let an update in which every token is muted have a loss of 0 and not 0 / 0."""
+    if not data["batch_num_tokens"]:
+        tu.assign_non_tensor(data, batch_num_tokens=1)

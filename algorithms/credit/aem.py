@@ -39,6 +39,10 @@ class Aem:
         if self.scope not in SCOPES:
             raise ValueError(f"scope={self.scope} must be one of: {', '.join(SCOPES)}")
 
+    @property
+    def over_batch(self) -> bool:
+        return self.scope == "batch"
+
     def __call__(self, turns: Turns, advantages: Tensor) -> Tensor:
         assert turns.entropy is not None
         episode, turn = turns.flat()

@@ -27,6 +27,7 @@ class Aepo:
 
     needs: ClassVar[Needs] = frozenset({"entropy"})
     grains: ClassVar[frozenset[str]] = frozenset({"token", "turn", "episode"})
+    over_batch: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         in_range(weight=self.weight)

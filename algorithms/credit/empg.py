@@ -33,6 +33,7 @@ class Empg:
 
     needs: ClassVar[Needs] = frozenset({"entropy"})
     grains: ClassVar[frozenset[str]] = frozenset({"turn", "episode"})
+    over_batch: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         in_range(0, sharpness=self.sharpness, sharpness_next=self.sharpness_next)

@@ -32,6 +32,7 @@ class Rlvmr:
 
     labels: ClassVar[tuple[str, ...]] = TAGS
     grains: ClassVar[frozenset[str]] = frozenset({"episode"})
+    over_batch: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         in_range(0, 1, alpha=self.alpha)

@@ -18,8 +18,8 @@ DIGITS = 9  # of a deviation: what is nearer than that is equal, in whatever ord
 
 @dataclass
 class StdTop:
-    """Keep the ``int(share * groups)`` groups with the largest standard deviation of scores (RAGEN's StarPO-S, arXiv 2504.20073, as
-    released); of equal ones those whose prompts come first.
+    """Keep the ``int(share * groups)`` groups with the largest standard deviation of scores, but at least one (RAGEN's StarPO-S, arXiv
+    2504.20073, as released); of equal ones those whose prompts come first.
 
     Attributes:
         share: 0.25 in StarPO-S, 0.75 in SPEAR.
@@ -31,6 +31,7 @@ class StdTop:
 
     when: ClassVar[Literal["before", "after"]] = "before"
     compares: ClassVar[bool] = True
+    over_batch: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         in_range(0, 1, share=self.share)
@@ -41,7 +42,7 @@ class StdTop:
         sign = 1 if self.smallest else -1
         ranked = sorted(prompts, key=lambda group: (round(sign * spread[group].item(), DIGITS), prompts[group]))
         keep = torch.zeros(len(spread), dtype=torch.bool)
-        keep[ranked[: self.kept(len(ranked))]] = True
+        keep[ranked[: max(1, self.kept(len(ranked)))]] = True
         return keep[turns.group]
 
     def kept(self, groups: int) -> int:

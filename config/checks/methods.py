@@ -20,12 +20,14 @@ from rewards.shaping.g_ra import GRa
 from rewards.shaping.view import TRAINED
 from tasks.budget import allocate_budget
 
+ROW_MEAN = "seq-mean-token-mean"
 PAYS_WINS_ALONE = ("sparse", "binary")  # of the rewards
 
 
 @first
 def bad_methods(config: DictConfig) -> Iterator[str]:
     yield from _verls_own(config)
+    yield from _over_batch(config)
     yield from estimators.reasons(config)
     if not any(config.get(slot) for slot in SLOTS):
         return
@@ -56,6 +58,12 @@ def _verls_own(config: DictConfig) -> Iterator[str]:
             f"loss=gspo has one ratio a row and {key} makes several rows of an episode: choose "
             f"loss=turn_clip, or {one_row(key)}"
         )
+    for node in ("actor_rollout_ref.actor", "critic"):
+        if OmegaConf.select(config, f"{node}.loss_agg_mode") == ROW_MEAN and (key := several_rows(config)):
+            yield (
+                f"{node}.loss_agg_mode={ROW_MEAN} takes the mean of each row and {key} makes several rows of an episode: set "
+                f"actor_rollout_ref.actor.loss_agg_mode=token-mean, or {one_row(key)}"
+            )
     if config.distillation.enabled:
         yield (
             "distillation.enabled=true asks teacher servers on GPUs of their own, which rollouts here do not ask: choose algo=distill "
@@ -66,6 +74,21 @@ def _verls_own(config: DictConfig) -> Iterator[str]:
             "algorithm.filter_groups.enable=true plays on without an end, since verl ignores its max_num_gen_batches: choose "
             f"filter=[{SAMPLING}]"
         )
+
+
+def _over_batch(config: DictConfig) -> Iterator[str]:
+    """Methods that compare all episodes of a step, of which ``separate_async`` takes one update's share at a time."""
+    batch, mini = config.data.train_batch_size, config.actor_rollout_ref.actor.ppo_mini_batch_size
+    if asynchronous.mode(config) != asynchronous.SEPARATE or mini == batch:
+        return
+    chosen = [("algo", config.algo.name, algorithm(config.algo.name))]
+    chosen += [(slot, *method) for slot in ("filter", "credit") for method in made(config).of(slot, 1).items()]
+    for slot, name, method in chosen:
+        if getattr(method, "over_batch", False):
+            yield (
+                f"{slot}={name} compares all episodes of a step, and trainer.v1.trainer_mode=separate_async has {mini} of {batch} "
+                f"prompts at a time: set actor_rollout_ref.actor.ppo_mini_batch_size={batch}, or trainer.v1.trainer_mode=colocate_async"
+            )
 
 
 def _slots(config: DictConfig) -> Iterator[str]:

@@ -28,6 +28,7 @@ KEPT = {
     "difficulty filter.difficulty.high=0.4": [4, 5, 6],
     "std_top filter.std_top.share=0.5": [4, 5, 6],  # the deviations are .51539 and .57735
     "std_top filter.std_top.share=0.5 filter.std_top.smallest=true": [0, 1, 2, 3],
+    "std_top filter.std_top.share=0.1": [4, 5, 6],  # int(.1 x 2) is 0, and one group is kept
     "std_top filter.std_top.share=1": [0, 1, 2, 3, 4, 5, 6],
 }
 

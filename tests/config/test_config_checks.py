@@ -86,6 +86,15 @@ METHODS = {
     "budget.count=rollouts pays for a fixed number a step": ["algo=dapo", "budget.count=rollouts"],
     "algorithm.filter_groups.enable=true plays on without an end": ["algorithm.filter_groups.enable=true"],
     "loss=gspo has one ratio a row": ["algo=gspo", "env.window_turns=4"],
+    "actor_rollout_ref.actor.loss_agg_mode=seq-mean-token-mean takes the mean of each row": [
+        "actor_rollout_ref.actor.loss_agg_mode=seq-mean-token-mean",
+        "prompt.history=2",
+    ],
+    "critic.loss_agg_mode=seq-mean-token-mean takes": [
+        "algo=ppo",
+        "critic.loss_agg_mode=seq-mean-token-mean",
+        "env.window_turns=4",
+    ],
     "loss=turn_clip would do nothing with": ["loss=turn_clip", "actor_rollout_ref.actor.policy_loss.loss_mode=vanilla"],
     "loss_mode=turngrid stands for a loss of ours": ["actor_rollout_ref.actor.policy_loss.loss_mode=turngrid"],
     "credit=gigpo acts on one advantage for each episode and algo=reinforce_plus_plus has one for each token": [
@@ -150,6 +159,17 @@ METHODS = {
     "rollout_form=tree has episodes share turns": ["buffer=task_replay", "rollout_form=tree"],
     "which nothing would correct for": ["buffer=task_replay", "algorithm.rollout_correction.bypass_mode=false"],
     "epo: trainer_mode=separate_async": ["terms=[epo]", "trainer.v1.trainer_mode=separate_async"],
+    **{
+        f"{slot}={name} compares all episodes of a step": [*words, "trainer.v1.trainer_mode=separate_async"]
+        for slot, name, *words in (
+            ("algo", "lite_ppo", "algo=lite_ppo"),
+            ("filter", "std_top", "filter=[std_top]"),
+            ("credit", "empg", "credit=[empg]"),
+            ("credit", "aepo", "credit=[aepo]"),
+            ("credit", "rlvmr", "algo=rlvmr"),
+            ("credit", "aem", "credit=[aem]", "credit.aem.scope=batch"),
+        )
+    },
     "algo.state=words must be one of: observation, observation+goal, observation+turn, history": [
         "algo=gigpo",
         "algo.state=words",

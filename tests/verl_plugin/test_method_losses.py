@@ -23,7 +23,7 @@ import verl_plugin  # noqa: F401 - wraps verl's loss
 from algorithms.chosen import slots_of
 from algorithms.turns import turn_ids
 from verl_plugin.cpu import micro_batches
-from verl_plugin.training.losses import IN_WORKERS, SUMS, with_sums
+from verl_plugin.training.losses import EPISODES, IN_WORKERS, SUMS, with_sums
 
 PASSES: dict[str, Callable[[TensorDict], Sequence[TensorDict]]] = {
     "whole": lambda data: [data],
@@ -204,6 +204,22 @@ def test_words_for_losses(words: str) -> None:
     assert rows.log_probs[0].grad.tolist() == pytest.approx(gradient, abs=1.01e-5)
 
 
+@pytest.mark.parametrize("passes", PASSES)
+def test_dr_grpo_divides_the_rows_of_windows_by_episodes(passes: str) -> None:
+    """The first episode in two windows, and a row of padding: the numbers of one row an episode (``WORDS``)."""
+    config = composed(Path(), "loss=dr_grpo", "data.max_response_length=6")
+    rows = rows_of(
+        [[0.1, -0.1, 0.3], [-0.5, 0.2], [0.05, 0.0], [0.0]],
+        [[1, 1, 1], [1, 1], [1, 1], [0]],
+        [[1.0, 1, 1], [-1.0, -1], [0.5, 0.5], [0.0]],
+    )
+    tu.assign_non_tensor(rows.data, **{EPISODES: 2})
+    loss, _ = loss_of(rows, omega_conf_to_dataclass(config.actor_rollout_ref.actor), {}, passes)
+    assert loss == pytest.approx(-0.18452, abs=1.01e-5)
+    gradients = [*rows.log_probs[0].grad.tolist(), *rows.log_probs[1].grad.tolist()]
+    assert gradients == pytest.approx([-0.09210, -0.07540, 0, 0, 0.10178], abs=1.01e-5)
+
+
 def test_a_schedule_of_a_loss_form_is_followed(actor_node: Any) -> None:
     form = {"turn_clip": {"low": {"steps": {1: 0.2, 5: 3e-4}}, "high": {"steps": {1: 0.2, 5: 4e-4}}}}
     for step, wanted in ((1, -0.37420), (5, -0.28603), (4, -0.37420)):
@@ -212,10 +228,11 @@ def test_a_schedule_of_a_loss_form_is_followed(actor_node: Any) -> None:
         assert loss == pytest.approx(wanted, abs=1.01e-5)
 
 
-@pytest.mark.parametrize("form", ["turn_clip", "step_clip"])
+@pytest.mark.parametrize("form", ["turn_clip", "step_clip", ""])
 def test_an_update_that_is_muted_whole_has_a_loss_of_0(actor_node: Any, form: str) -> None:
     rows = rows_of(RATIOS, MASKS, ADVANTAGES, muted=(0, 1, 2))
-    loss, _ = loss_of(rows, actor_of(actor_node, "turngrid"), {"loss": {form: {}}, "step": 1}, "whole")
+    mode, asked = ("turngrid", {"loss": {form: {}}, "step": 1}) if form else ("vanilla", {})
+    loss, _ = loss_of(rows, actor_of(actor_node, mode), asked, "whole")
     assert loss == 0.0 and not any(row.grad is not None and row.grad.any() for row in rows.log_probs)
 
 

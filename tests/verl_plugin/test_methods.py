@@ -278,8 +278,62 @@ def test_a_step_of_which_nothing_is_left_updates_nothing(
     assert (
         Methods._update_critic(made, done, {}) is Methods._update_actor(made, done, {}) is done
     )  # there are no workers to ask
-    assert capsys.readouterr().out == "turngrid: step 1: filters left nothing to learn from; no update\n"
+    assert "no update" in capsys.readouterr().out
     assert not made._methods.state()["buffer/self_imitation"]["episodes"]
+
+
+REJECTION = (
+    "trainer.v1.trainer_mode=colocate_async",
+    "algorithm.rollout_correction.rollout_rs=seq_mean_k1",
+    "algorithm.rollout_correction.rollout_rs_threshold=0.9_1.1",
+)
+
+
+def rejecting(partition: str, windows: bool, *names: str) -> KVBatchMeta:
+    """Example X, of which these episodes are too far from the policy that sampled them."""
+    batch = batch_of(partition, windows, dead=True)
+    keys = [key for key in batch.keys if key.startswith(tuple(f"{name}_" for name in names))]
+    data = tq.kv_batch_get(keys=keys, partition_id=partition, select_fields=["old_log_probs"])["old_log_probs"]
+    away = {"old_log_probs": torch.nested.nested_tensor_from_jagged(data.values() - 1, data.offsets())}
+    tq.kv_batch_put(keys=keys, partition_id=partition, fields=TensorDict(away, batch_size=len(keys)))
+    return batch
+
+
+@pytest.mark.parametrize("windows", [False, True])
+@pytest.mark.parametrize("words", ["algo=grpo", "algo=lite_ppo", "algo=gigpo"])
+def test_a_sample_that_rejection_leaves_alone_is_a_dead_row(queue: None, words: str, windows: bool) -> None:
+    """Q's three scores are 0, 1, 0: they are compared as if P had not been played."""
+    metrics: dict[str, Any] = {}
+    batch = rejecting(f"alone-{words}-{windows}", windows, "P_0", "P_1", "P_2")
+    done = trainer_of(words, *REJECTION)._compute_advantage(batch, metrics)
+    fields = ["loss_mask", "response_mask", "advantages"]
+    alive, credits = {"P": False, "Q": True}, credits_of(done)
+    for key in (key for key in done.keys if key[0] in alive and key[2] != "9"):
+        data = tq.kv_batch_get(keys=[key], partition_id=batch.partition_id, select_fields=fields)
+        assert [bool(data[name].values().any()) for name in fields] == [alive[key[0]]] * 3, key
+        assert bool(credits[key].advantages) is alive[key[0]]
+    scale = 2 if words == "algo=gigpo" else 1  # its turns are compared, too: all states of Q but the first are new
+    first = {key: credits[key].advantages[0] for key in ("Q_4_0", "Q_5_0", "Q_6_0")}
+    assert list(first.values()) == pytest.approx([-0.57735 * scale, 1.15470 * scale, -0.57735 * scale], abs=2e-5)
+    assert metrics["filter/groups_of_one/total"] == 1 and metrics["filter/updates_left_out/total"] == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "rejected"), [("algo=grpo", "P"), ("algo=gigpo", "P"), ("algo=ppo", ""), ("algo=turn_ppo", "")]
+)
+def test_a_step_of_which_rejection_leaves_nothing_updates_nothing(
+    queue: None, words: str, rejected: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made, metrics = trainer_of(words, *REJECTION), {}
+    lone = ("P_0", "P_1", "P_2", "Q_4", "Q_5") if rejected else ("P", "Q")
+    done = made._compute_advantage(rejecting(f"rejected-{words}", False, *lone), metrics)
+    assert masks_of(done)[1].any()  # verl's metrics are means over them
+    data = tq.kv_batch_get(keys=done.keys, partition_id=done.partition_id, select_fields=["advantages"])
+    assert not data["advantages"].values().any()
+    assert Methods._update_critic(made, done, {}) is Methods._update_actor(made, done, {}) is done
+    assert "no update" in capsys.readouterr().out
+    assert metrics["filter/updates_left_out/total"] == 1
+    assert metrics["filter/groups_of_one/total"] == (2 if rejected else 0)
 
 
 @dataclass

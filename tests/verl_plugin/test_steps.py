@@ -15,6 +15,7 @@ from engine_probe import one_layer
 from step_probe import PROMPTS, SMALL, adam_steps, composed, made, made_up
 from tensordict import TensorDict
 from torch import Tensor
+from verl.utils import tensordict_utils as tu
 from verl.workers.engine.fsdp import transformer_impl
 
 from algorithms.registry import BASES, SLOTS, VERLS_LOSSES
@@ -81,6 +82,8 @@ def test_a_step_updates_as_often_as_it_has_mini_batches_and_on_no_padding(
     sizes = {int(row.sum()) for one in given for row in one["loss_mask"].unbind()}
     assert sizes == ({5, 2} if "first" in algo else {5}), "a critic of first tokens has two targets a row"
     assert bool(padding) == (windows > 1), "the case has nothing to show"
+    divisors = {tu.get_non_tensor_data(one, "global_batch_size", default=None) for one in given} - {None}
+    assert divisors == {2 * PROMPTS // UPDATES}, "episodes, a constant, and not rows"
     assert all(row.any() for one in given for row in one["response_mask"].unbind())
     assert {"actor/pg_loss", "actor/grad_norm"} <= set(metrics)
     assert not [name for name, value in metrics.items() if not math.isfinite(value)]
@@ -167,10 +170,19 @@ def test_a_teacher_judges_each_token(model: str, tmp_path: Path) -> None:
     assert norm["asset://tiny"] > 100 * norm[model]
 
 
-def test_a_step_of_which_filters_leave_nothing(model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ("algo=ppo", "filter=[difficulty]", "filter.difficulty.low=5", "filter.difficulty.high=6")
-    trainer, metrics, _ = stepped(tmp_path, model, "sync", 1, *words)
+NOTHING = ("filter=[difficulty]", "filter.difficulty.low=5", "filter.difficulty.high=6")
+REJECTS = "algorithm.rollout_correction.rollout_rs=seq_mean_k1", "algorithm.rollout_correction.rollout_rs_threshold="
+
+
+@pytest.mark.parametrize(
+    ("mode", "words"),
+    [("sync", NOTHING), ("colocate_async", (REJECTS[0], f"{REJECTS[1]}900.0_901.0")), ("separate_async", NOTHING)],
+)
+def test_a_step_of_which_nothing_is_left(
+    mode: str, words: tuple[str, ...], model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trainer, metrics, _ = stepped(tmp_path, model, mode, 1, "algo=ppo", *words)
     assert adam_steps(trainer.actor_rollout_wg.worker.actor) == adam_steps(trainer.critic_wg.worker) == {0}
-    assert "turngrid: step 1: filters left nothing to learn from; no update" in capsys.readouterr().out
-    assert metrics["filter/difficulty/dropped_share"] == 1
+    assert "no update" in capsys.readouterr().out
+    assert metrics["filter/updates_left_out/total"] == (UPDATES if mode == "separate_async" else 1)
     assert not [name for name, value in metrics.items() if not math.isfinite(value)]

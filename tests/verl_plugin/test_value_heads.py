@@ -35,7 +35,8 @@ def loss_of(
     rows = {name: jagged(numbers) for name, numbers in data.items()}
     batch = TensorDict({"prompts": jagged([[1], [1]]), "responses": jagged([[2, 3, 4], [5, 6]]), **rows}, 2)
     sums = {weight(head): sum(map(sum, data[weight(head)])) for head in range(heads)} if heads > 1 else {}
-    tu.assign_non_tensor(batch, dp_size=1, batch_num_tokens=5, global_batch_size=2, **{SUMS: sums})
+    tokens = int(sum(map(sum, data["response_mask"])))
+    tu.assign_non_tensor(batch, dp_size=1, batch_num_tokens=tokens, global_batch_size=2, **{SUMS: sums})
     output = {name: jagged(numbers) for name, numbers in said.items()}
     loss, metrics = value_loss(config, output, batch)
     return loss.item(), metrics
@@ -61,6 +62,8 @@ def test_the_loss_is_the_sum_of_each_heads_mean_over_its_own_tokens() -> None:
     ]
     one, _ = loss_of(1, data, {"values": said["values"]})
     assert one == pytest.approx(0.5 * (1 + 49 + 49 + 49 + 9) / 5), "verl's own where there is one head"
+    muted = {**data, "response_mask": nothing}
+    assert loss_of(1, muted, {"values": said["values"]})[0] == 0, "and not 0 / 0"
 
 
 @pytest.mark.parametrize(("windows", "dead"), [(False, True), (True, True)])

@@ -14,6 +14,7 @@ import torch
 from omegaconf import DictConfig, OmegaConf
 from parity_servers import TINY, Plain
 from step_probe import composed
+from transfer_queue import KVBatchMeta
 from transformers import AutoTokenizer
 from verl.experimental.agent_loop.agent_loop import AgentLoopOutput, DictConfigWrap
 from verl.protocol import DataProto
@@ -41,6 +42,7 @@ from verl_plugin.servers.transformers_server.generator import Generator
 from verl_plugin.sft_rows import EpisodeRows
 from verl_plugin.training import estimators  # noqa: F401 - registers ours with verl
 from verl_plugin.training.episode_advantages import by_episode, concat_rows, sessions, split_rows
+from verl_plugin.training.losses import EPISODES
 from verl_plugin.training.window_rows import WindowRows, spread
 
 TURNS, TOKENS, REWARD = 8, 6, "dense"
@@ -410,7 +412,9 @@ def test_padded_rows_divide_into_updates_devices_and_passes(
     rows = made._get_required_batch_multiple(devices)
     for node in (made.config.actor_rollout_ref.actor, made.config.critic):
         usual, updates = node.ppo_mini_batch_size, max(1, batch // shares // node.ppo_mini_batch_size)
-        with made._dealt(node, rows):
+        padded = KVBatchMeta(keys=[str(row) for row in range(rows)], tags=[{}] * rows, extra_info={})
+        with made._dealt(node, padded):
+            assert padded.extra_info[EPISODES] * updates == batch // shares * n, "a constant, and not rows"
             of_an_update = node.ppo_mini_batch_size * n  # as verl counts
             assert of_an_update * updates == rows
             assert of_an_update % (devices * 12) == 0

@@ -107,8 +107,8 @@ def _credit(
 
 
 def _of_episode(credits: Mapping[str, Credit], session: str, layers: Mapping[str, list[float]]) -> Credit | None:
-    """An episode has one row, or one a window, which together have each of its turns once. None: a filter before the baseline left
-    nothing of it."""
+    """An episode has one row, or one a window, which together have each of its turns once. None: rejection or a filter before
+    the baseline left nothing of it."""
     found = list(takewhile(lambda credit: credit is not None, (credits.get(f"{session}_{row}") for row in count())))
     joined = {name: [x for credit in found for x in getattr(credit, name)] for name in OF_TOKENS}
     return Credit(**joined, layers=layers) if joined["advantages"] else None

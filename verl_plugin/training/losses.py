@@ -26,9 +26,10 @@ from algorithms.chosen import Chosen
 from algorithms.losses.turn_clip import turn_sums
 from algorithms.registry import LOSS_MODE
 from algorithms.slots import LossView
-from verl_plugin.value_heads import SUMS
+from verl_plugin.value_heads import SUMS, without_0_tokens
 
 IN_WORKERS = "turngrid_methods"  # of a batch's extra_info, and so of the data that a worker gets
+EPISODES = "turngrid_episodes"  # likewise: of an update, where they have several rows each
 PREFIX = "term_"  # before a term's name and that of one of its numbers
 TURNS = "turns"  # of the update, in SUMS
 
@@ -49,9 +50,11 @@ def made(slots: Mapping[str, Any]) -> Chosen:
 def with_sums(usual: Callable[..., Any]) -> Callable[..., Any]:
     """In place of an engine's ``forward_backward_batch``: the sums of the weights of terms and of value heads over the update's batch on
     all devices, as verl counts ``batch_num_tokens``, so that passes and devices add up; and the number of turns, where the loss is
-    over them."""
+    over them. ``loss_agg_mode=seq-mean-*`` divides by episodes, which are as many in every update, and not by their rows."""
 
     def forward_backward_batch(self: Any, data: TensorDict, loss_function: Any, forward_only: bool = False) -> Any:
+        if episodes := tu.get_non_tensor_data(data, EPISODES, default=None):
+            tu.assign_non_tensor(data, global_batch_size=episodes)
         names = sorted(key for key in fields_of(data) if key.endswith("_weight"))
         numbers = {} if forward_only else {name: data[name].values().double().sum() for name in names}
         if not forward_only and over_turns(tu.get_non_tensor_data(data, IN_WORKERS, default=None) or {}):
@@ -85,10 +88,9 @@ def with_methods(usual: Loss) -> Loss:
         config: Any, model_output: Any, data: TensorDict, dp_group: Any = None
     ) -> tuple[Tensor, dict[str, Any]]:
         asked = tu.get_non_tensor_data(data, IN_WORKERS, default=None)
+        without_0_tokens(data)
         if not asked:
             return usual(config=config, model_output=model_output, data=data, dp_group=dp_group)
-        if not data["batch_num_tokens"]:  # every token of the update is muted: a loss of 0 and not 0 / 0
-            tu.assign_non_tensor(data, batch_num_tokens=1)
         own = _own_fields(data)
         sums = tu.get_non_tensor_data(data, SUMS, default={})
         scale = float(data["dp_size"]) / max(1.0, sums.get(TURNS, 1.0))

@@ -45,7 +45,7 @@ def credited_episodes(
         known: (n,) each, of the action tokens: a critic's ``values``, and ``entropy`` (nats), where a method needs them.
 
     Raises:
-        ValueError: an episode without a turn, or a group of one sample where an algorithm compares them.
+        ValueError: an episode without a turn.
     """
     methods = Chosen(slots_of(config, (*ON_BATCH, ALGO)))
     turns, tokens, keys, owners = _table(config, groups, sorted(methods.reads()), known)

@@ -17,6 +17,7 @@ from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 from algorithms.slots import StoredEpisode
 from algorithms.turns import Turns, turn_ids
 from verl_plugin.rollout.turn_fields import lengths
+from verl_plugin.training.losses import EPISODES
 from verl_plugin.training.turn_rows import members
 
 REPLAYED = "replayed"  # a tag: the row is not what its key's episode was
@@ -79,7 +80,8 @@ def in_queue(
     tq.kv_batch_put(keys=keys, partition_id=like.partition_id, fields=list_of_dict_to_tensordict(fields), tags=tags)
     batch = KVBatchMeta(keys=keys, tags=tags, partition_id=like.partition_id, fields=list(fields[0]), extra_info={})
     batch = upsample_batch_to_divisible_size(batch, multiple, eos)
-    batch.extra_info.update({key: value for key, value in (like.extra_info or {}).items() if key == "temperature"})
+    same = ("temperature", EPISODES)
+    batch.extra_info.update({key: value for key, value in (like.extra_info or {}).items() if key in same})
     try:
         yield batch
     finally:

@@ -24,6 +24,7 @@ from rollouts.prompt_forms.registry import prompt_form
 from verl_plugin import value_heads
 from verl_plugin.training import replay
 from verl_plugin.training.credit_log import rounded
+from verl_plugin.training.dead_rows import mute_dead
 from verl_plugin.training.losses import IN_WORKERS, PREFIX
 from verl_plugin.training.turn_rows import MASKS, TARGETS, TurnRows, of_responses, targets_alone
 
@@ -33,6 +34,7 @@ else:
     Base = object
 
 STATE = "methods.pt"
+NOTHING_LEFT = "filters or rejection left nothing to learn from; no update"
 TRAINED_ON = {TARGETS, *map(value_heads.weight, range(value_heads.MOST))}
 
 
@@ -75,13 +77,29 @@ class Methods(Base):
     # ---- between estimator and update
 
     def _compute_advantage(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
-        if not self._methods:
-            return super()._compute_advantage(batch, metrics)
         before, self._dropped_all = self._filters("before"), False
         if before:
             batch = self._filter_before(self._rows(batch), before, metrics)
-        batch = super()._compute_advantage(batch, metrics)
-        return self._apply(self._rows(batch), metrics)
+        batch, alone = self._mute_dead(super()._compute_advantage(batch, metrics))
+        if self._methods:
+            batch = self._apply(self._rows(batch), metrics)
+        if self._rejects() or self._slots["filter"] or alone or self._dropped_all:
+            # "total" in the name: of several updates in a step verl logs the sum
+            metrics["filter/groups_of_one/total"] = float(alone)
+            metrics["filter/updates_left_out/total"] = float(self._dropped_all)
+        return batch
+
+    def _rejects(self) -> bool:
+        return bool((self.config.algorithm.rollout_correction or {}).get("rollout_rs"))
+
+    def _mute_dead(self, batch: KVBatchMeta) -> tuple[KVBatchMeta, int]:
+        """After verl's correction of old samples, which may have rejected whole episodes. Also returns the number of groups of one."""
+        needs_group = algorithm(self.config.algo.name).needs_group
+        if not needs_group and not self._rejects():
+            return batch, 0
+        batch, alone, nothing = mute_dead(batch, needs_group)
+        self._dropped_all |= nothing
+        return batch, alone
 
     def _rows(self, batch: KVBatchMeta) -> TurnRows:
         return TurnRows(batch, self._methods.reads(), prompt_form(self.config.get("prompt")).parts)
@@ -132,13 +150,9 @@ class Methods(Base):
         return {name: method for name, method in found.items() if method.when == when}
 
     def _filter_before(self, rows: TurnRows, filters: Mapping[str, Any], metrics: dict[str, Any]) -> KVBatchMeta:
-        """Dropped episodes become dead rows, so that no baseline counts them; nor what is left alone of a group that needs one."""
+        """Dropped episodes become dead rows, so that no baseline counts them."""
         turns = rows.turns()
-        keep = self._kept(turns, filters, metrics)
-        left = torch.bincount(turns.group[keep], minlength=int(turns.group.max()) + 1 if len(keep) else 0)
-        if algorithm(self.config.algo.name).needs_group:
-            keep &= left[turns.group] > 1
-        return rows.put(self._muted(rows, turns, keep))
+        return rows.put(self._muted(rows, turns, self._kept(turns, filters, metrics)))
 
     def _kept(self, turns: Turns, filters: Mapping[str, Any], metrics: dict[str, Any]) -> Tensor:
         """(E,) bool: what all filters keep."""
@@ -199,12 +213,11 @@ class Methods(Base):
             return super()._update_critic(batch, metrics)
 
     def _update_actor(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
-        if not self._methods:
-            return super()._update_actor(batch, metrics)
         if self._dropped_all:
-            print(f"turngrid: step {self.global_steps}: filters left nothing to learn from; no update", flush=True)
+            print(f"turngrid: step {self.global_steps}: {NOTHING_LEFT}", flush=True)
         else:
-            batch.extra_info[IN_WORKERS] = self._in_workers
+            if self._methods:
+                batch.extra_info[IN_WORKERS] = self._in_workers
             batch = super()._update_actor(batch, metrics)
         taken, self._replay = self._replay, []
         if taken:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -79,21 +79,26 @@ class TurnRows:
         return turns, Tokens(mask, reward, self.tokens.get("values"), self.tokens.get("entropy"), heads, kl)
 
     def put(self, columns: Mapping[str, Tensor]) -> KVBatchMeta:
-        """Write numbers a token, (B, T) each. What comes back names them among its fields, so that workers get them too."""
-        fields = {
-            name: torch.nested.as_nested_tensor(
-                [row[:length] for row, length in zip(column, self._lengths, strict=True)], layout=torch.jagged
-            )
-            for name, column in columns.items()
-        }
-        batch = self.batch
-        written = tq.kv_batch_put(
-            keys=batch.keys, partition_id=batch.partition_id, fields=TensorDict(fields, batch_size=len(batch))
-        )
-        written.extra_info.update(batch.extra_info or {})
+        """Write numbers a token, (B, T) each (``write_tokens``)."""
+        self.batch = write_tokens(self.batch, columns, self._lengths)
         self.tokens |= columns
-        self.batch = written
-        return written
+        return self.batch
+
+
+def write_tokens(batch: KVBatchMeta, columns: Mapping[str, Tensor], lengths: Sequence[int]) -> KVBatchMeta:
+    """Write numbers a token, (B, T) each, of rows of these lengths. The batch that is returned names them among its fields, so that
+    workers get them too."""
+    fields = {
+        name: torch.nested.as_nested_tensor(
+            [row[:length] for row, length in zip(column, lengths, strict=True)], layout=torch.jagged
+        )
+        for name, column in columns.items()
+    }
+    written = tq.kv_batch_put(
+        keys=batch.keys, partition_id=batch.partition_id, fields=TensorDict(fields, batch_size=len(batch))
+    )
+    written.extra_info.update(batch.extra_info or {})
+    return written
 
 
 def of_responses(batch: KVBatchMeta, heads: int) -> None:

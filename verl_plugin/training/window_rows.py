@@ -15,6 +15,7 @@ from verl.trainer.ppo.v1.trainer_base import TRAINER_REGISTRY
 from algorithms.registry import FORM
 from rollouts.prompt_forms.registry import prompt_form
 from rollouts.window import window_of
+from verl_plugin.training.losses import EPISODES
 
 if TYPE_CHECKING:
     from verl.trainer.ppo.v1.trainer_base import PPOTrainer as Base
@@ -35,9 +36,12 @@ class WindowRows(Base):
         return lcm(*(self._updates(node) for node in (self.config.actor_rollout_ref.actor, self.config.critic)))
 
     def _updates(self, node: DictConfig) -> int:
-        """Of one batch from the buffer: all of a step's prompts or, with ``separate_async``, one of several shares of them."""
-        prompts = self.config.data.train_batch_size // self.parameter_sync_step
-        return max(1, prompts // node.ppo_mini_batch_size)
+        """Of one batch from the buffer."""
+        return max(1, self._prompts() // node.ppo_mini_batch_size)
+
+    def _prompts(self) -> int:
+        """Of one batch from the buffer: all of a step's or, with ``separate_async``, one of several shares of them."""
+        return int(self.config.data.train_batch_size) // self.parameter_sync_step
 
     def _rows_of_a_pass(self) -> int:
         actor = self.config.actor_rollout_ref
@@ -61,19 +65,20 @@ class WindowRows(Base):
         return batch
 
     def _update_actor(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
-        with self._dealt(self.config.actor_rollout_ref.actor, len(batch)):
+        with self._dealt(self.config.actor_rollout_ref.actor, batch):
             return super()._update_actor(batch, metrics)
 
     def _update_critic(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
-        with self._dealt(self.config.critic, len(batch)):
+        with self._dealt(self.config.critic, batch):
             return super()._update_critic(batch, metrics)
 
     @contextmanager
-    def _dealt(self, node: DictConfig, rows: int) -> Iterator[None]:
+    def _dealt(self, node: DictConfig, batch: KVBatchMeta) -> Iterator[None]:
         """verl takes a mini-batch to be ``ppo_mini_batch_size`` x n rows."""
-        usual = node.ppo_mini_batch_size
+        usual, samples, updates = node.ppo_mini_batch_size, self.config.actor_rollout_ref.rollout.n, self._updates(node)
+        batch.extra_info[EPISODES] = self._prompts() * samples // updates
         with open_dict(node):
-            node.ppo_mini_batch_size = rows // (self._updates(node) * self.config.actor_rollout_ref.rollout.n)
+            node.ppo_mini_batch_size = len(batch) // (updates * samples)
             try:
                 yield
             finally:
