@@ -90,8 +90,8 @@ def _smallest(visible: str | None) -> Gpu | None:
         return None
 
 
-def _flops(name: str) -> float | None:
-    """``NVIDIA GeForce RTX 4090`` is ours of the longest name that it holds."""
+def _flops(name: str) -> float:
+    """``NVIDIA GeForce RTX 4090`` is ours of the longest name that it holds; 0 if it holds none."""
     plain = name.upper().replace(" ", "")
     known = [own for own in gpus.GPUS if own in plain]
-    return gpus.GPUS[max(known, key=len)].flops if known else None
+    return gpus.GPUS[max(known, key=len)].flops if known else 0.0

@@ -12,6 +12,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from config import asynchronous
 from config.errors import first
+from envs.extensions import CONF
 from envs.names import meant
 from records.models.shape import Shape, has_experts, linears, settings_of
 
@@ -20,6 +21,8 @@ from records.models.shape import Shape, has_experts, linears, settings_of
 ALPHA = 32
 LR_FACTOR = 10
 LEARNING_RATES = ("actor_rollout_ref.actor.optim.lr", "model.sft.lr")
+FULL_LR = 1e-6  # of full training, where neither the model's option nor the scale's has one
+FAR = 3  # times more or less than our learning rate
 ALL = "all-linear"  # PEFT's word; the head is not one of them
 
 
@@ -28,6 +31,27 @@ def lr(full: float, *, _root_: DictConfig) -> float:
     if not OmegaConf.select(_root_, "model.lora_rank"):
         return full
     return float(f"{LR_FACTOR * full:.6g}")  # 1e-05, and not 9.999999999999999e-06
+
+
+def far_lr(config: DictConfig) -> str | None:
+    """A learning rate that is far from ours: set by hand, often one for full training."""
+    share, rank = config.budget.sft_share, config.model.lora_rank
+    for key, runs in zip(LEARNING_RATES, (share < 1, share > 0), strict=True):
+        rate, ours = OmegaConf.select(config, key), LR_FACTOR * _full_lr(config, key)
+        if rank and runs and not ours / FAR <= rate <= ours * FAR:
+            reason = f"with model.lora_rank={rank} ours is {ours:g}, {LR_FACTOR} times that of full training"
+            return f"{key}={rate:g}: {reason}; use {key}={ours:g} (docs/model.md)"
+    return None
+
+
+def _full_lr(config: DictConfig, key: str) -> float:
+    """Of full training, as ``${lr:NUMBER}`` in the file of the model's option, else of the scale's."""
+    for group in ("model", "scale"):
+        file = CONF / group / f"{config[group].name}.yaml"
+        written = OmegaConf.select(OmegaConf.load(file), key) if file.exists() else None
+        if written is not None:
+            return float(written)
+    return FULL_LR
 
 
 def fill_in(config: DictConfig) -> None:

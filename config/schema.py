@@ -21,6 +21,16 @@ def number(default: Any, low: float, high: float) -> Any:
     return field(default=default, metadata={"range": (low, high)})
 
 
+def choice(default: str, *others: str) -> Any:
+    """A field that is one of some words."""
+    return field(default=default, metadata={"choices": (default, *others)})
+
+
+def option_name() -> Any:
+    """A field that names the chosen option."""
+    return field(default=MISSING, metadata={"one_word": True})
+
+
 @dataclass
 class Env:
     """Which environment is played, and how.
@@ -128,12 +138,12 @@ class Budget:
         games: distinct training games at most; None: as many as the units buy and the steps can visit.
     """
 
-    name: str = MISSING
+    name: str = option_name()
     units: float = number(1000.0, *PRICES)
     demo_cost: float = number(10.0, *PRICES)
     episode_cost: float = number(1.0, *PRICES)
     sft_share: float = number(MISSING, 0, 1)
-    count: str = "games"
+    count: str = choice("games", "rollouts")
     rl_steps: int | None = number(None, 0, 10**9)
     rl_epochs: float | None = number(None, *PRICES)
     experience_cost: float | None = number(None, 0, 1e12)
@@ -178,7 +188,7 @@ class Curriculum:
         horizon: first step -> turns that an episode may have from then on; None: ``env.max_turns`` throughout.
     """
 
-    name: str = MISSING
+    name: str = option_name()
     phases: Any = None
     threshold: float = number(0.7, 0.001, 1)
     window: int = number(3, 1, 10**6)
@@ -207,7 +217,7 @@ class Model:
         lora_target_modules: names of linear layers, as ``q_proj``; None: all in the model's blocks.
     """
 
-    name: str = MISSING
+    name: str = option_name()
     path: str = MISSING
     context: int = number(MISSING, 1, 10**9)
     lora_rank: int | None = number(None, 1, 512)
@@ -268,10 +278,10 @@ class Cluster:
         gpu_memory_gb: memory of a card, by which GPU options choose their sizes; None: nobody asks.
     """
 
-    name: str = MISSING
+    name: str = option_name()
     trainer_threads: int = number(1, 1, 1024)
     start_deadline_s: float = number(1800.0, 1, 10**6)
-    launcher: str = "here"
+    launcher: str = choice("here", "slurm", "local_parallel")
     runs_at_once: int | None = number(None, 1, 1024)
     gpu_memory_gb: float | None = number(None, 1, 10**4)
     slurm: Slurm = field(default_factory=Slurm)
@@ -283,7 +293,7 @@ class Tracking:
     call the run; None means its folder's name. ``credit``: keep each token's advantage, return and value. ``verl_names``: trackers
     get what verl reports under verl's names too."""
 
-    name: str = MISSING
+    name: str = option_name()
     offline: bool = False
     group: str | None = None
     run_name: str | None = None
@@ -296,7 +306,7 @@ class Tracking:
 class Scale:
     """``laptop``, ``first`` or ``paper``; ``rl_steps`` is what ``budget.rl_steps`` follows."""
 
-    name: str = MISSING
+    name: str = option_name()
     rl_steps: int | None = number(None, 0, 10**9)
 
 

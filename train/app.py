@@ -52,9 +52,9 @@ def ready(arguments: Sequence[str]) -> Start:
         except (Refusal, TaskError) as error:
             say(f"note: this config is only shown; a run of it is refused: {error}")
         return lambda: _print(text, end="")
-    if launching.elsewhere(config):
-        check(config)
-        arguments = ["--multirun", *arguments]  # one run, by the same door as several
+    if launching.elsewhere(config) or config.dry_run:
+        _say_notes(config)
+        arguments = ["--multirun", *arguments]  # one run is started and listed as several are
         return _several(arguments, parsed(arguments))
     return _one(config, args.overrides)
 
@@ -78,22 +78,21 @@ def _shown(config: DictConfig, package: str | None, resolve: bool) -> str:
     return OmegaConf.to_yaml(node, resolve=resolve)
 
 
-def _one(config: DictConfig, overrides: Sequence[str]) -> Start:
+def _say_notes(config: DictConfig) -> None:
+    """Raises: ConfigError: the config is refused."""
     for warning in check(config):
         say(f"note: {warning}")
+
+
+def _one(config: DictConfig, overrides: Sequence[str]) -> Start:
+    _say_notes(config)
     if config.estimate or config.estimate_gpu:
         return lambda: _plan(config)
+    from experiments.cost_estimate import estimate
+
     machine.check(config)
-    _check_memory(config)
+    estimate.check(config, say)
     return lambda: run(config, overrides)
-
-
-def _check_memory(config: DictConfig) -> None:
-    """Raises: ConfigError: the run does not fit on the GPUs that are here."""
-    if config.trainer.device == "cuda" and machine.gpus() != 0:
-        from experiments.cost_estimate import gpu_start
-
-        gpu_start.check(config, say)
 
 
 def run(config: DictConfig, overrides: Sequence[str]) -> int:
@@ -109,12 +108,10 @@ def _plan(config: DictConfig) -> int:
     """Print what the run would need; refuse what cannot fit. No run folder is made."""
     from experiments.cost_estimate import estimate
 
-    if not config.estimate_gpu:
-        _check_memory(config)  # it may start a short run
-    report = estimate.make(config, say)
-    print(report.text, flush=True)
-    if report.problems:
-        raise ConfigError(f"this does not fit: {'; '.join(report.problems)}")
+    text, found = estimate.make(config)
+    print(text, flush=True)
+    if found:
+        raise estimate.does_not_fit(found)
     return 0
 
 
@@ -126,10 +123,10 @@ def _finish(config: DictConfig, folder: Path) -> str:
     if result is not None:
         say("this run is finished; fresh=true starts it anew")
         return summary_table(replace(result, name=folder.name, folder=str(folder)))  # it may have been renamed
-    from experiments.cost_estimate import calibrate
+    from experiments.cost_estimate import profiles
     from experiments.stages import pipeline
 
     say(f"run folder {folder}")
     result = pipeline.run(config, folder)
-    calibrate.learn(config, folder)
+    profiles.record(config, folder)
     return summary_table(result)

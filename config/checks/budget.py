@@ -15,13 +15,6 @@ from tasks.rejection import DemosError, draw
 LEAST_MOVE = 2e-5  # of a weight, by SFT
 
 
-def dry_run_of_one(config: DictConfig) -> str | None:
-    """A sweep or a grid takes the word for itself, so none of its runs has it."""
-    if not config.dry_run:
-        return None
-    return "dry_run=true lists several runs: -m seed=0,1 dry_run=true, -m sweep=NAME dry_run=true; estimate=true tells what one run takes"
-
-
 def share_against_name(config: DictConfig) -> str | None:
     """The option's name says what is trained, and the run folder carries it."""
     budget = config.budget
@@ -32,11 +25,6 @@ def share_against_name(config: DictConfig) -> str | None:
     if fits:
         return None
     return f"budget={budget.name} leaves no choice of budget.sft_share={budget.sft_share}: choose budget=sft_rl to divide the units"
-
-
-def unknown_count(config: DictConfig) -> str | None:
-    count = config.budget.count
-    return None if count in ("games", "rollouts") else f"budget.count={count} must be games or rollouts"
 
 
 def no_demonstration(config: DictConfig) -> str | None:

@@ -27,7 +27,6 @@ class Rule:
 
 
 CHECKS: tuple[Rule, ...] = (
-    Rule("dry_run", budget.dry_run_of_one),
     Rule("estimate_gpu", model.no_such_gpu),
     Rule("folders", folders.unusable),
     Rule("task", environment.unknown_task),
@@ -47,7 +46,6 @@ CHECKS: tuple[Rule, ...] = (
     Rule("tensor_parallel", training.tensor_parallel),
     Rule("methods", methods.bad_methods),
     Rule("share_against_name", budget.share_against_name),
-    Rule("count", budget.unknown_count),
     Rule("no_demonstration", budget.no_demonstration),
     Rule("budget", budget.buys_too_little),
     Rule("schedules", methods.schedule_out_of_range),
@@ -80,6 +78,7 @@ WARNINGS: tuple[Rule, ...] = (
     Rule("little_room", prompt.little_room, of_model=True),
     Rule("few_summaries", prompt.few_summaries, of_model=True),
     Rule("set_in_vain", training.set_in_vain),
+    Rule("lora_lr", lora.far_lr, of_model=True),
     Rule("useless_samples", environment.useless_samples),
     Rule("sft_of_nothing", budget.sft_of_nothing, of_model=True),
     Rule("large_on_cpu", model.large_on_cpu, of_model=True),

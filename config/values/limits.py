@@ -6,6 +6,7 @@ Each limit tells what is wrong with a value in words that follow ``KEY=VALUE``: 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -92,6 +93,15 @@ class Words:
 
 
 @dataclass(frozen=True)
+class Word:
+    """One word, such as a name: text without blanks that is no number."""
+
+    def problem(self, value: Any) -> str | None:
+        fits = isinstance(value, str) and WORD.fullmatch(value)
+        return None if fits else "must be one word that is no number"
+
+
+@dataclass(frozen=True)
 class Only:
     """Nothing but one value, and why."""
 
@@ -102,6 +112,7 @@ class Only:
         return None if value == self.value and type(value) is type(self.value) else f"cannot be: {self.reason}"
 
 
+WORD = re.compile(r"(?![\d.+-]+$)\S+")
 MISSING = "???"  # a value that somebody must still give
 
 
@@ -139,4 +150,4 @@ class Types:
         return f"must be {' or '.join(words for name, (words, _) in TYPES.items() if name in self.names)}"
 
 
-Limit = Range | Words | Only | Types  # ``problem(value)``: what is wrong with a value; None: nothing
+Limit = Range | Words | Word | Only | Types  # ``problem(value)``: what is wrong with a value; None: nothing

@@ -15,8 +15,8 @@ from config import base
 from config.errors import ConfigError
 from config.schema import NODES, Top
 from config.values import verl_limits
-from config.values.limits import MISSING, TYPES, Limit, Range, Types, Words
-from config.values.verl_types import verl_keys
+from config.values.limits import MISSING, TYPES, WORD, Limit, Only, Range, Types, Word, Words
+from config.values.verl_types import Key, verl_keys
 from envs.names import meant
 from records.plain_config import plain
 
@@ -127,31 +127,43 @@ def _in_nodes(kinds: Iterable[tuple[str, type]]) -> dict[str, Limit]:
 
 @cache
 def _verls() -> dict[str, Limit]:
-    """What is stated, and null where verl takes it; else the type."""
+    """What is stated, and null where verl takes it; else what verl's own value is: a class, a word, or of a type."""
     found: dict[str, Limit] = {}
     for name, key in verl_keys().items():
         stated = verl_limits.limit_of(name)
         if isinstance(stated, Range | Words) and key.types.problem(None) is None:
             stated = dataclasses.replace(stated, null=True)
-        found[name] = stated or key.types
+        found[name] = stated or _of_default(name, key)
     return found
 
 
+def _of_default(name: str, key: Key) -> Limit:
+    if name.endswith("._target_"):
+        return Only(key.value, "verl makes this class of the node")
+    one_word = key.types.names == {"str"} and isinstance(key.value, str) and WORD.fullmatch(key.value)
+    return Word() if one_word and "/" not in key.value else key.types
+
+
 def limits_in(kind: type, prefix: str = "") -> dict[str, Limit]:
-    """Of the fields of a dataclass, and of the dataclasses within: the ranges that they state, else their types."""
+    """Of the fields of a dataclass, and of the dataclasses within: the limits that they state, else their types."""
     hints, found = get_type_hints(kind), {}
     for field in dataclasses.fields(kind):
         hint, key = hints[field.name], f"{prefix}{field.name}"
         if dataclasses.is_dataclass(hint):
             found |= limits_in(hint, f"{key}.")
         else:
-            found[key] = _limit_in(field.metadata.get("range"), hint)
+            found[key] = _limit_in(field.metadata, hint)
     return found
 
 
-def _limit_in(ends: tuple[float, float] | None, hint: Any) -> Limit:
+def _limit_in(stated: Mapping[str, Any], hint: Any) -> Limit:
+    """``stated``: the metadata of a field."""
+    if "choices" in stated:
+        return Words(stated["choices"])
+    if "one_word" in stated:
+        return Word()
     parts = get_args(hint) if isinstance(hint, UnionType) else (hint,)
     kinds = {get_origin(part) or part for part in parts}
-    if ends:
+    if ends := stated.get("range"):
         return Range(*ends, whole=int in kinds, null=NoneType in kinds, each=list in kinds)
     return Types(frozenset(name for name, (_, types) in TYPES.items() if types[-1] in kinds))

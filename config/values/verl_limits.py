@@ -20,6 +20,7 @@ CLIP = real(0, 1000)
 STEPS = whole(0, 10**9)
 SEED = whole(0, 2**32 - 1)
 PROCESSES = whole(1, 1024)
+TEXT = Types(frozenset({"str"}))
 OUR_LORA = "the run's own key is model.lora_"
 NO_ADAPTER = "LoRA begins with a new adapter; merge yours into its model (PEFT's merge_and_unload) and name that: model.path=FOLDER"
 NO_CRITIC = "a critic is trained whole, with LoRA too"
@@ -197,6 +198,8 @@ LIMITS: dict[str, Limit] = {
     "v1.separate_async.parameter_sync_step": COUNT,
     "v1.sampler.max_off_policy_threshold": COUNT,
     "v1.sampler.max_off_policy_strategy": Words(("wait", "drop")),
+    "trainer.project_name": TEXT,
+    "trainer.experiment_name": TEXT,
     # what lies under them
     "reward.num_workers": whole(0, 1024),
     "ray_init.num_cpus": whole(1, 10**6, null=True),

@@ -103,9 +103,16 @@ def type_of_default(value: Any) -> frozenset[str]:
 
 @dataclass(frozen=True)
 class Key:
-    """What verl says of one key: its types and, where it is a node with a dataclass, the names that it knows."""
+    """What verl says of one key.
+
+    Attributes:
+        types: that it may have.
+        value: verl's own.
+        names: of the keys that the node's dataclass knows.
+    """
 
     types: Types
+    value: Any = None
     names: frozenset[str] = frozenset()
 
 
@@ -125,7 +132,7 @@ def _walk(node: Mapping[str, Any], resolved: Mapping[str, Any], prefix: str, cls
     for name in [*node, *(fields.keys() - node.keys())]:
         value, key = node.get(name), f"{prefix}{name}"
         below = _class_of(value) or verl_source().dataclass_of(fields.get(name))
-        yield key, Key(_types(fields.get(name), value, resolved.get(name)), _names(resolved.get(name), below))
+        yield key, Key(_types(fields.get(name), value, resolved.get(name)), value, _names(resolved.get(name), below))
         if isinstance(value, dict):
             yield from _walk(value, resolved[name], f"{key}.", below)
 

@@ -1,97 +1,238 @@
-"""Does it fit on this machine: disk for games, checkpoints and episodes, and memory where it runs on CPUs."""
+"""What a run needs of the memory of GPUs, or of this machine if it computes on CPUs, and settings that would fit.
+
+One check for ``estimate=true`` and for a start.
+"""
 
 from __future__ import annotations
 
-import shutil
-from dataclasses import dataclass
-from pathlib import Path
+import itertools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
-from omegaconf import DictConfig
+import psutil
+from omegaconf import DictConfig, OmegaConf
 
+from config import cards
+from config.finalise import rows_per_device
 from config.lora import adapter_parameters
 from config.method_settings import has_critic
-from envs.catalogue import cache_root
-from experiments.cost_estimate.needs import Needs
-from experiments.cost_estimate.throughput import ThroughputProfile
-from records.models import checkpoint_cost
-from records.models.shape import Shape
-from tasks.splits import cache_dir
+from records.models import gpus
+from records.models.gpus import GB
+from records.models.shape import Shape, has_experts, linears, settings_of
+from records.run_folder import flattened
 
-GIB = 2**30
-GAME_BYTES, EPISODE_BYTES = 400_000.0, 12_000.0  # TextWorld's w2-o3-q4 with the tiny model
-MODEL_BYTES = 4  # a parameter of a plain model
-PROCESSES_GIB = 2.0  # Ray, queue, trainer, rollout server with its kept keys, and games, with a model of no size; 1.9 measured with tiny
-USABLE = 0.95  # of what is free or there
+WEIGHTS, GRADIENTS, ADAM = 4, 4, 8  # bytes a trained parameter, fp32
+KV_BYTES = 2  # of a number in vLLM's cache
+SERVER_BYTES = 1 * GB  # of vLLM's share that neither weights nor cache get: activations, CUDA graphs
+GATHERED = 8  # bytes a number of embedding and head, which a pass gathers whole if the rest is offloaded
+USABLE = 0.95  # of a machine's memory
+RANK = 16  # of the LoRA that is suggested
+MODEL, ACTOR, ROLLOUT = (f"actor_rollout_ref.{part}" for part in ("model", "actor", "rollout"))
+TOKENS, MICRO, SFT = f"{ACTOR}.ppo_max_token_len_per_gpu", "ppo_micro_batch_size_per_gpu", "model.sft.tokens_per_pass"
+SHARE, PARALLEL = f"{ROLLOUT}.gpu_memory_utilization", f"{ROLLOUT}.tensor_model_parallel_size"
 
 
 @dataclass(frozen=True)
-class Headroom:
-    """Bytes that are needed in a place, and bytes that are free there."""
+class Device:
+    """Bytes on a kind of device: ``server`` a parameter of the rollout server's weights; ``kept`` of activations a
+    token, layer and hidden unit, ``inputs`` with gradient checkpointing; ``logit`` with its gradient; ``rest``."""
 
-    what: str
-    place: str
-    needed: float
-    free: float
+    server: int
+    kept: int
+    inputs: int
+    logit: int
+    rest: float
+
+
+GPU = Device(server=2, kept=34, inputs=2, logit=8, rest=2 * GB)  # bf16; CUDA and NCCL
+CPU = Device(server=4, kept=92, inputs=4, logit=12, rest=2 * 2**30)  # fp32; kept as measured on Llama's layers
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a run would compute: ``number`` devices of ``memory`` usable bytes each."""
+
+    name: str
+    number: int
+    memory: float
+
+
+def place(config: DictConfig) -> Place | None:
+    """None if nothing says how much memory the GPUs have."""
+    if config.estimate_gpu:
+        name, number = gpus.parse(config.estimate_gpu)
+        return Place(name, number, gpus.gpu(name).memory)
+    if config.trainer.device == "cpu":
+        return Place("this machine", 1, USABLE * psutil.virtual_memory().total)
+    name, number = cards.name_of(config), int(config.trainer.n_gpus_per_node) * int(config.trainer.nnodes)
+    return Place(name, number, gpus.gpu(name).memory) if cards.is_known(config) else None
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What a run asks of each device of a place.
+
+    Attributes:
+        keys: the config's values by their full names.
+        critic: models beside the policy that are trained: 0 or 1.
+        adapter: parameters of the policy's LoRA; 0 if all of its own are trained.
+    """
+
+    keys: Mapping[str, Any]
+    shape: Shape
+    where: Place
+    critic: int
+    adapter: int
 
     @property
-    def problem(self) -> str:
-        if self.needed <= USABLE * self.free:
-            return ""
-        return f"{self.what}: {self.needed / GIB:.1f} GiB needed in {self.place}, {self.free / GIB:.1f} GiB there"
+    def on_cpu(self) -> bool:
+        return bool(self.keys["trainer.device"] == "cpu")
+
+    @property
+    def device(self) -> Device:
+        return CPU if self.on_cpu else GPU
+
+    @property
+    def row(self) -> int:
+        """Tokens of the longest row."""
+        return int(self.keys["data.max_prompt_length"] + self.keys["data.max_response_length"])
+
+    @property
+    def share(self) -> float:
+        """vLLM's, of a GPU; 0 with ``rollout=transformers``."""
+        return 0.0 if self.keys[f"{ROLLOUT}.name"] == "transformers" else float(self.keys[SHARE])
+
+    def engines(self, key: str) -> bool:
+        """Whether a setting is on in the engines of all models that are trained."""
+        nodes = [f"{ACTOR}.fsdp_config", "critic.fsdp"][: 1 + self.critic]
+        return all(self.keys[f"{node}.{key}"] for node in nodes)
+
+    def models(self, critic: int) -> tuple[int, int]:
+        """Parameters of the policy and ``critic`` models beside it, and those of them that are trained."""
+        others = critic * self.shape.parameters
+        return self.shape.parameters + self.adapter + others, (self.adapter or self.shape.parameters) + others
+
+    def states(self, critic: int) -> float:
+        """Bytes of weights, gradients and Adam on all devices together."""
+        weights, trained = self.models(critic)
+        return float(WEIGHTS * weights + (GRADIENTS + ADAM) * trained)
+
+    def peak(self) -> float:
+        """Bytes that one device needs: the most of SFT, sampling and training."""
+        keys, share, played = self.keys, self.keys["budget.sft_share"], 1.0
+        tokens = keys[TOKENS] if keys[f"{ACTOR}.use_dynamic_bsz"] else self.row * (keys[f"{ACTOR}.{MICRO}"] or 1)
+        if self.on_cpu:  # the RL stage computes logits of action tokens alone
+            played = min(1.0, keys["env.max_turns"] * keys["env.max_action_tokens"] / self.row)
+        sft = self._training(0, max(keys[SFT], self.row)) if share > 0 else 0.0
+        rl = max(self._training(self.critic, tokens, played), self._sampling()) + self._frozen() if share < 1 else 0.0
+        return max(sft, rl) + self.device.rest
+
+    def _training(self, critic: int, tokens: int, with_logits: float = 1.0) -> float:
+        shape, device = self.shape, self.device
+        kept = device.inputs if self.keys[f"{MODEL}.enable_gradient_checkpointing"] else device.kept
+        states = self.states(critic) / self.where.number
+        if self.engines("offload_policy"):
+            states = GATHERED * 2.0 * shape.vocabulary * shape.hidden
+        return states + tokens * (kept * shape.layers * shape.hidden + with_logits * device.logit * shape.vocabulary)
+
+    def _sampling(self) -> float:
+        """The server beside what is not offloaded. verl 0.9.1 sets gradients to None after each update."""
+        weights, trained = self.models(self.critic)
+        kept = WEIGHTS * (not self.engines("param_offload")) * weights
+        kept += ADAM * (not self.engines("optimizer_offload")) * trained
+        return kept * (not self.engines("offload_policy")) / self.where.number + self.share * self.where.memory
+
+    def _frozen(self) -> float:
+        """A server without vLLM, and on CPUs the reference; verl's FSDP2 engine keeps it off the GPUs."""
+        wanted = self.keys[f"{ACTOR}.use_kl_loss"] or self.keys["algorithm.use_kl_in_reward"]
+        reference = bool(self.on_cpu and wanted and not self.adapter)
+        return float((self.device.server * (not self.share) + WEIGHTS * reference) * self.shape.parameters)
+
+    def lacking(self) -> Iterator[str]:
+        """What does not fit."""
+        memory = self.where.memory
+        if (need := self.peak()) > memory:
+            each = "" if self.on_cpu else "a GPU "
+            yield f"memory: {need / GB:.0f} GB {each}needed, {memory / GB:.0f} GB there"
+        if not self.share or self.keys["budget.sft_share"] == 1:
+            return
+        share, parallel = self.share * memory, self.keys[PARALLEL]
+        weights = self.device.server * self.shape.parameters / parallel
+        cache = self.row * KV_BYTES * self.shape.cached_numbers / parallel
+        if share < weights + cache + SERVER_BYTES:
+            yield (
+                f"memory: the rollout server has {share / GB:.1f} GB and needs {weights / GB:.1f} for its weights, "
+                f"{SERVER_BYTES / GB:.1f} to compute and {cache / GB:.1f} for one episode of {self.row} tokens"
+            )
 
 
-def disk(config: DictConfig, needs: Needs, shape: Shape | None, profile: ThroughputProfile | None) -> list[Headroom]:
-    cache, output = cache_dir(config) or cache_root(), Path(config.output_dir).expanduser().absolute()
-    games = needs.to_make * (profile.game_bytes if profile else GAME_BYTES)
-    run = _run_bytes(config, needs, shape, profile)
-
-    def free(folder: Path) -> int:
-        return shutil.disk_usage(next(place for place in (folder, *folder.parents) if place.exists())).free
-
-    return [
-        Headroom("disk for games", str(cache), games, free(cache)),
-        Headroom("disk for the run", str(output), run, free(output)),
-    ]
+def demand(config: DictConfig, shape: Shape, where: Place) -> Demand:
+    keys = dict(flattened(OmegaConf.to_container(config, resolve=True)))
+    return Demand(keys, shape, where, int(has_critic(config)), adapter_parameters(config, shape))
 
 
-def _run_bytes(config: DictConfig, needs: Needs, shape: Shape | None, profile: ThroughputProfile | None) -> float:
-    allocation, parameters = needs.allocation, shape.parameters if shape else 0
-    adapter = adapter_parameters(config, shape) if shape else 0
-    checkpoint, model = checkpoint_cost.size(parameters, has_critic(config), adapter), float(MODEL_BYTES * parameters)
-    if profile and profile.checkpoint_bytes:
-        checkpoint, model = profile.checkpoint_bytes, profile.model_bytes
-    episode = profile.episode_bytes if profile and profile.episode_bytes else EPISODE_BYTES
-    episodes = allocation.demonstrations + allocation.episodes + needs.models * needs.samples
-    return (
-        kept_checkpoints(config, allocation.steps) * checkpoint
-        + bool(allocation.demonstrations) * model
-        + episodes * episode
-    )
+def problems(config: DictConfig, shape: Shape, where: Place) -> list[str]:
+    """What does not fit; the last one ends with settings that were checked to fit, if there are any."""
+    asked = demand(config, shape, where)
+    found = list(asked.lacking())
+    there, needed = psutil.virtual_memory().total * int(config.trainer.nnodes), asked.states(asked.critic)
+    if asked.engines("offload_policy") and not config.estimate_gpu and needed > USABLE * there:
+        words = f"offload_policy keeps {needed / GB:.0f} GB in the machine's memory"
+        found.append(f"{words}, which has {there / GB:.0f}")
+    return [*found[:-1], f"{found[-1]}; {_advice(config, asked)}"] if found else []
 
 
-def kept_checkpoints(config: DictConfig, steps: int) -> int:
-    """Those that stay, and the one being written."""
-    written = -(-steps // int(config.trainer.save_freq)) if config.trainer.save_freq > 0 else bool(steps)
-    keep = config.trainer.max_actor_ckpt_to_keep
-    return int(min(written, keep + 1) if keep and keep > 0 else written)
+def _advice(config: DictConfig, asked: Demand) -> str:
+    """The first sizes that fit as it is; else with each means that makes it fit."""
+    own, *others = (_first(config, asked, means) for means in _means(config, asked))
+    if fitting := [own] if own else [change for change in others if change]:
+        return f"what fits: {'; or '.join(fitting)}"
+    return "no batch size, LoRA or offloading makes it fit: take more or larger devices, or a smaller model"
 
 
-def memory(config: DictConfig, shape: Shape | None, total_gib: float) -> list[Headroom]:
-    """Nothing on GPUs, nor where the model's size is not known.
+def _means(config: DictConfig, asked: Demand) -> Iterator[tuple[dict[str, Any], int, str]]:
+    """Settings, parameters of LoRA's adapters, and a remark: first none, then LoRA, then offloading."""
+    yield {}, asked.adapter, ""
+    layers = linears(config.model.path)
+    if layers and not asked.adapter and not has_experts(settings_of(config.model.path) or {}):
+        yield {"model.lora_rank": RANK}, RANK * sum(layers.values()), ""
+    nodes = [f"{ACTOR}.fsdp_config", "critic.fsdp"][: 1 + asked.critic]
+    host = f" (slow, and {asked.states(asked.critic) / GB:.0f} GB of the machine's memory)"
+    for key, cost in (("optimizer_offload", ""), ("offload_policy", host)):
+        if not asked.on_cpu:
+            yield {f"{node}.{key}": True for node in nodes}, asked.adapter, cost
 
-    Weights, gradients and Adam of what is trained, the server's and the reference's weights (with LoRA those that the adapters
-    lie beside), and the logits of a micro-batch with their gradient, all in fp32.
-    """
-    if config.trainer.device != "cpu" or shape is None:
-        return []
-    actor = config.actor_rollout_ref
-    critic = has_critic(config)
-    adapter = adapter_parameters(config, shape)
-    reference = bool(config.algorithm.use_kl_in_reward or actor.actor.use_kl_loss) and not adapter
-    trained = 4 * adapter if adapter else 3 * shape.parameters  # beside the weights that are there in any case
-    numbers = trained + (1 + 1 + 4 * critic + reference) * shape.parameters
-    rows = int(actor.actor.ppo_micro_batch_size_per_gpu or 1)
-    length = int(config.data.max_prompt_length) + int(config.data.max_response_length)
-    passes = rows * length * 4 * (3 * shape.vocabulary + 16 * shape.layers * shape.hidden)
-    needed = PROCESSES_GIB * GIB + 4 * numbers + passes
-    return [Headroom("memory", "this machine", needed, total_gib * GIB)]
+
+def _first(config: DictConfig, asked: Demand, means: tuple[dict[str, Any], int, str]) -> str | None:
+    """What to type for the first sizes with which these means fit."""
+    settings, adapter, cost = means
+    for sizes in _sizes(config, asked):
+        change = {**settings, **sizes}
+        if change and not any(replace(asked, keys={**asked.keys, **change}, adapter=adapter).lacking()):
+            typed = (f"{key}={str(value).lower()}" for key, value in change.items())
+            return " ".join(typed) + cost
+    return None
+
+
+def _sizes(config: DictConfig, asked: Demand) -> Iterator[dict[str, Any]]:
+    """Tokens of a pass change least and vary fastest; then SFT's, vLLM's share and the GPUs of a server."""
+    keys = asked.keys
+    shares = [share for share in (0.6, 0.5, 0.4, 0.3, 0.7, 0.8) if asked.share and share != asked.share]
+    parallel = [n for n in (2, 4, 8) if n > keys[PARALLEL] and asked.where.number % n == 0 and asked.share]
+    sft = [asked.row] if keys["budget.sft_share"] > 0 and keys[SFT] > asked.row else []
+    plain = [{PARALLEL: n} for n in parallel], [{SHARE: share} for share in shares], [{SFT: n} for n in sft]
+    for chosen in itertools.product(*([{}, *values] for values in (*plain, [*_passes(config, asked)]))):
+        yield {key: value for part in chosen for key, value in part.items()}
+
+
+def _passes(config: DictConfig, asked: Demand) -> Iterator[dict[str, int]]:
+    """Smaller passes, by tokens or by rows."""
+    if asked.keys[f"{ACTOR}.use_dynamic_bsz"]:
+        for size in (24576, 16384, 12288, 8192, 6144, 4096, 2048):
+            if asked.row <= size < asked.keys[TOKENS]:
+                yield {TOKENS: size} | ({"critic.ppo_infer_max_token_len_per_gpu": size} if asked.critic else {})
+        return
+    for rows in range(int(asked.keys[f"{ACTOR}.{MICRO}"] or 1) - 1, 0, -1):
+        if rows_per_device(config) % rows == 0:
+            yield {f"{node}.{MICRO}": rows for node in (ACTOR, "critic")[: 1 + asked.critic]}

@@ -17,15 +17,18 @@ class GpuError(Refusal):
 
 @dataclass(frozen=True)
 class Gpu:
-    """``memory`` in bytes; ``flops``: bf16 operations a second, dense. Both as NVIDIA's data sheets give them; None: unknown."""
+    """``memory`` in bytes; ``flops``: dense bf16 operations a second, 0 if unknown; as in NVIDIA's data sheets."""
 
     memory: float
-    flops: float | None = None
+    flops: float = 0.0
 
 
 GPUS = {
     "A10": Gpu(24 * GB, 125e12),
+    "RTX3090": Gpu(24 * GB, 71e12),
     "RTX4090": Gpu(24 * GB, 165e12),
+    "RTX5090": Gpu(32 * GB, 209e12),
+    "A6000": Gpu(48 * GB, 155e12),
     "L40S": Gpu(48 * GB, 362e12),
     "A100-40": Gpu(40 * GB, 312e12),
     "A100": Gpu(80 * GB, 312e12),
@@ -39,6 +42,14 @@ def gpu(name: str) -> Gpu:
     """One of ``GPUS``, or any other by its memory: ``24GB``. Raises: KeyError."""
     size = re.fullmatch(r"([1-9]\d{0,3})GB", name)
     return Gpu(int(size[1]) * GB) if size else GPUS[name]
+
+
+def of_known_speed(name: str) -> str:
+    """The card itself, or for a bare size the slowest known card of the next memory size."""
+    if name in GPUS:
+        return name
+    large = [known for known, card in GPUS.items() if card.memory >= gpu(name).memory] or ["B200"]
+    return min(large, key=lambda known: (GPUS[known].memory, GPUS[known].flops))
 
 
 def parse(text: str) -> tuple[str, int]:

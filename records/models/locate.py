@@ -56,10 +56,9 @@ def check_model(path: str) -> None:
         raise ModelError(f"model.path={path}: there is no such model; there is: {', '.join(CONVERTED)}")
     if folder := local_folder(path):
         checkpoint(folder)
-    elif path.isidentifier() and _asset(path).is_dir():
-        raise ModelError(
-            f"model.path={path} would be a name of the Hugging Face hub; did you mean model.path={ASSET}{path}?"
-        )
+    elif "/" not in path:
+        near = f"model.path={ASSET}{path}" if path.isidentifier() and _asset(path).is_dir() else "model.path=ORG/NAME"
+        raise ModelError(f"model.path={path} is neither a folder nor a name of the Hugging Face hub; use {near}")
 
 
 def local_folder(path: str) -> Path | None:

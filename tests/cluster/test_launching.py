@@ -72,7 +72,7 @@ REFUSED = {
     "cluster.slurm.signal_delay_s=3600 cluster.slurm.timeout_min=60": "must be less than cluster.slurm.timeout_min=60",
     "-m cluster.slurm.array_parallelism=0": "cluster.slurm.array_parallelism=0 must be a whole number from 1 to",
     "cluster.slurm.nodes=2": "cluster=slurm_multinode",
-    "cluster.launcher=slrum": "must be here, slurm or local_parallel",
+    "cluster.launcher=slrum": "must be one of: here, local_parallel, slurm",
     "-m cluster.slurm.partion=x": "did you mean cluster.slurm.partition?",
     "-m seed=0,1 cluster=local_parallel cluster.runs_at_once=0": "cluster.runs_at_once=0 must be a whole number from 1 to 1024",
 }
@@ -100,6 +100,27 @@ def test_without_slurm_nothing_is_submitted(
     assert main(["cluster=slurm", f"output_dir={tmp_path / 'runs'}"]) == 2
     (line,) = capfd.readouterr().err.splitlines()
     assert "no sbatch" in line and "login node" in line
+
+
+@pytest.mark.parametrize(("words", "lines"), [(["seed=0"], []), (["-m", "seed=0,1,2"], ["--array=0-2%3"])])
+def test_a_dry_run_shows_the_script_for_sbatch(
+    words: list[str],
+    lines: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """For one run and for several, on a machine without SLURM too."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    runs = tmp_path / "runs"
+    own = [f"output_dir={runs}", "cluster.slurm.partition=x", "cluster.slurm.setup=[module load cuda]"]
+    assert main([*words, "cluster=slurm", *own, "dry_run=true"]) == 0
+    out = capfd.readouterr().out
+    shown = out.splitlines()
+    asked = ["--partition=x", "--cpus-per-task=2", "--mem=8GB", "--time=1440", *lines]
+    assert [line for line in asked if f"#SBATCH {line}" not in shown] == []
+    assert "module load cuda" in shown and shown[-1].endswith(f"submitit.core._submit {runs}/slurm")
+    assert f"{len(lines) * 2 + 1} run" in out and not runs.exists()
 
 
 def test_a_plan_is_made_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,7 +29,6 @@ from rewards.registry import REWARDS
 
 # What each entry of the table refuses. Where another entry would speak first, the case is made so that none does.
 REFUSED = {
-    "dry_run": ["dry_run=true"],
     "estimate_gpu": ["estimate_gpu=H100x0"],
     "folders": [f"output_dir={CONF}/config.yaml"],
     "task": ["env.max_turns=12", "env.task=w2-o3"],
@@ -54,7 +53,6 @@ REFUSED = {
     "tensor_parallel": ["cluster=gpu8", "actor_rollout_ref.rollout.tensor_model_parallel_size=3"],
     "methods": ["algo=ppo", "credit=[gigpo]"],
     "share_against_name": ["budget=rl_only", "budget.sft_share=0.5"],
-    "count": ["budget.count=turns"],
     "no_demonstration": ["budget.units=15"],
     "budget": ["budget.units=100", "budget.count=rollouts"],
     "schedules": ["terms=[epo]", "terms.epo.alpha={linear: [1, -1, 10]}"],
@@ -241,6 +239,7 @@ WARNED = {
     "little_room": ["prompt=react", "env.max_turns=20"],
     "few_summaries": ["algo=supo", "rollout_form.summary.turns=5", "rollout_form.summary.most=1"],
     "set_in_vain": ["trainer.total_epochs=150"],
+    "lora_lr": ["model.lora_rank=16", "actor_rollout_ref.actor.optim.lr=4e-4"],
     "useless_samples": ["eval.samples_per_game=2", "eval.temperatures=[0.4,0]"],
     "sft_of_nothing": ["model=qwen2.5_0.5b", "cluster=gpu1"],
     "large_on_cpu": ["model=qwen2.5_0.5b", "budget=rl_only"],

@@ -86,6 +86,15 @@ REFUSED = {
     "actor_rollout_ref.model.target_modules=[q_proj]": "cannot be: the run's own key is model.lora_target_modules",
     "critic.model.lora_rank=8": "cannot be: a critic is trained whole",
     "actor_rollout_ref.model.lora_adapter_path=there": "cannot be: LoRA begins with a new adapter; merge yours",
+    "cluster.launcher=slrum": "must be one of: here, local_parallel, slurm; did you mean slurm?",
+    "budget.count=turns": "must be one of: games, rollouts",
+    "cluster.name=${seed}": "must be one word",
+    "model.name=7": "must be one word",
+    "critic._target_=''": "cannot be: ",
+    "critic.fsdp.dtype='a b'": "must be one word",
+    "reward.reward_manager.name=0": "must be one word",
+    "model.path=0x10": "use model.path=ORG/NAME",
+    "model.path=tiny": "use model.path=asset://tiny",
     "actor_rollout_ref.model.lora.merge=true": "cannot be: it follows from rollout=",
 }
 FLAGS = {

@@ -9,23 +9,31 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from omegaconf import DictConfig
 from throughput_profiles import PROFILE
 
 from config.compose import Composer, composer
 from envs.catalogue import Catalogue
 from envs.registry import make_environment
 from envs.types import TaskError
-from experiments.cost_estimate import calibrate, estimate
-from experiments.cost_estimate.duration import forecast
-from experiments.cost_estimate.memory import GIB, Headroom, disk, kept_checkpoints, memory
+from experiments.cost_estimate import estimate
+from experiments.cost_estimate.duration import clock, forecast, total
+from experiments.cost_estimate.memory import GB, Place, demand, problems
 from experiments.cost_estimate.needs import Games, needs
-from experiments.cost_estimate.profiles_of_runs import measure
-from experiments.cost_estimate.throughput import kind, profile_file, save
+from experiments.cost_estimate.profiles import (
+    Pace,
+    Profile,
+    machine,
+    measure,
+    profile_file,
+    record,
+    recorded,
+    save,
+)
 from records.models.shape import PUBLISHED, Shape, from_config, shape_of
 from records.run_folder import run_name
 from rollouts.episode import Episode, Outcome, Turn
 from rollouts.store import write_episodes
-from tasks.budget import allocate_budget
 
 
 @pytest.fixture(scope="module")
@@ -77,18 +85,27 @@ def test_what_is_evaluated(composed: Composer) -> None:
 
 
 def test_the_default_by_hand(composed: Composer) -> None:
-    """60 demonstrations in batches of 4 are 15 steps; 25 steps have 5 checkpoints; three models play 200 games each."""
+    """60 demonstrations in batches of 4 are 15 steps; three models play 200 games each."""
     config = composed([])
     wanted = replace(needs(config), games=(Games("train", "w2-o3-q4", 400, 350, 60),))
-    found = {item.stage: item.seconds for item in forecast(config, wanted, PROFILE, cores=2)}
+    stages = forecast(config, wanted, PROFILE)
     by_hand = {
-        "games": 60 * 0.5,
-        "demonstrations": 1 + 60 * 0.05,
+        "games": 60 * 0.6 / machine()["cores"],
+        "demonstrations": 60 * 0.05,
         "sft": 8 + 15 * 0.2,
-        "rl": 20 + 25 * 7.5 + 5 * 0.4,
-        "evaluation": 5 + 600 * 0.1,
+        "rl": 20 + 25 * 7.5,
+        "evaluation": 600 * 0.1,
     }
-    assert found == pytest.approx(by_hand)
+    assert {stage.stage: stage.seconds for stage in stages} == pytest.approx(by_hand)
+    assert total(stages) == pytest.approx(sum(by_hand.values()))
+
+
+def test_a_stage_that_was_never_recorded_has_no_time(composed: Composer) -> None:
+    config = composed([])
+    without = replace(PROFILE, paces={name: pace for name, pace in PROFILE.paces.items() if name != "sft"})
+    stages = forecast(config, needs(config), without)
+    assert [stage.stage for stage in stages if clock(stage.seconds) == "not recorded"] == ["sft"]
+    assert total(stages) is None
 
 
 def test_validation_is_counted(composed: Composer, cache: Path) -> None:
@@ -98,11 +115,6 @@ def test_validation_is_counted(composed: Composer, cache: Path) -> None:
     wanted = needs(config)
     assert wanted.validation == 3 * 30 * 2
     assert [games.wanted for games in wanted.games if games.split == "validation"] == [30]
-    (longer,), (rl,) = (
-        [item.seconds for item in forecast(c, needs(c), PROFILE, cores=2) if item.stage == "rl"]
-        for c in (config, without)
-    )
-    assert longer - rl == pytest.approx(180 * PROFILE.evaluation_sample)
     before = composed([*words, "trainer.val_before_train=true"])
     assert needs(before).validation == 4 * 30 * 2
     assert needs(without).validation == 0 and "validation" not in {games.split for games in needs(without).games}
@@ -110,15 +122,13 @@ def test_validation_is_counted(composed: Composer, cache: Path) -> None:
 
 def test_what_dynamic_sampling_may_play_is_said(composed: Composer, cache: Path) -> None:
     config = composed(["algo=dapo", "filter.dynamic_sampling.batches=3", f"env.cache_dir={cache}"])
-    assert (
-        dict(estimate._samples(config, needs(config), PROFILE))["RL at most"]
-        == "3 times as many: filter=[dynamic_sampling]"
-    )
+    text, _ = estimate.make(config)
+    assert "3 times as many: filter=[dynamic_sampling]" in text
 
 
 def test_stages_that_the_plan_does_not_have_take_no_time(composed: Composer) -> None:
     config = composed(["budget=sft_only"])
-    assert "rl" not in [item.stage for item in forecast(config, needs(config), PROFILE, cores=2)]
+    assert "rl" not in [item.stage for item in forecast(config, needs(config), PROFILE)]
 
 
 @pytest.fixture
@@ -165,68 +175,51 @@ def folder(tmp_path: Path) -> Path:
     return run
 
 
-def test_profiles_are_read_off_a_run(composed: Composer, folder: Path) -> None:
-    profile = measure(composed([]), folder, "a run")
-    assert (profile.game_seconds, profile.game_bytes) == (2.0, 3000)
-    assert (profile.demonstration_seconds, profile.demonstrations_seconds) == (
-        0.25,
-        2.0,
-    )  # 0.5 s of play over two workers
-    assert (profile.sft_step, profile.sft_start) == (0.5, 10.5)
-    assert (profile.rl_step, profile.rl_save) == (6.5, 1.5)  # the first step's other 1.5 s belong to the start
-    assert profile.rl_start == 60 - (36 - 20) - 6.5
-    assert (profile.tokens, profile.sampled) == (18, 6)
-    assert (profile.checkpoint_bytes, profile.model_bytes) == (1000, 100)
-    assert (profile.evaluation_sample, profile.evaluation_start) == (2.0, 6.0)  # 8 s a model of 4 plays; 30 - 3 x 8
+def test_profiles_are_read_off_a_run(folder: Path) -> None:
+    profile = measure(folder)
+    assert profile.paces == {
+        "demonstrations": Pace(0.0, 3 / 4),
+        "sft": Pace(10.5, 0.5),  # 12 s, of which three steps of 0.5
+        "rl": Pace(60 - 3 * 8.0, 8.0),  # with the checkpoints between the steps
+        "evaluation": Pace(0.0, 30 / 12),
+    }
+    assert profile.episode == {"bytes": (folder / "rl/episodes/000001.jsonl").stat().st_size / 4} | {
+        "tokens": 18,
+        "sampled": 6,
+    }
 
 
-def test_what_changes_nothing_about_the_profiles_has_the_same_kind(composed: Composer) -> None:
-    default = kind(composed([]))
-    assert (
-        kind(composed(["seed=4", "budget=sft80_rl200", "eval.games=100", "estimate=true", "budget.rl_steps=7"]))
-        == default
-    )
+def test_which_runs_share_a_pace(composed: Composer) -> None:
+    default = profile_file(composed([]))
+    same = ["seed=4", "budget=sft80_rl200", "eval.games=100", "estimate=true", "budget.rl_steps=7", "output_dir=/x"]
+    assert profile_file(composed(same)) == default
     for other in ("algo=ppo", "env.task=w4-o6-q8", "env.max_turns=8", "env.workers=1"):
-        assert kind(composed([other])) != default
+        assert profile_file(composed([other])) != default
 
 
-@pytest.mark.parametrize("budget", ["sft_rl", "rl_only", "sft_only", "sft80_rl200"])
-def test_a_calibration_is_of_the_same_kind_and_short(composed: Composer, budget: str) -> None:
-    config = composed([f"budget={budget}"])
-    short = calibrate.short(config)
-    assert kind(short) == kind(config)
-    whole, part = allocate_budget(config), allocate_budget(short)
-    assert part.demonstrations == min(64, whole.demonstrations)
-    assert (part.steps, part.games) == ((3, 48) if whole.steps else (0, 0))
-    assert part.unspent == 0
-
-
-def test_a_calibration_has_two_sft_steps_at_least(composed: Composer) -> None:
-    """One has no rate, so that the next estimate would measure anew."""
-    words = ["budget.units=16", "budget.demo_cost=2", "budget.sft_share=0.5", "data.train_batch_size=4"]
-    assert calibrate.short(composed(words)).model.sft.epochs == 2
-    assert calibrate.short(composed([*words, "model.sft.batch_size=3"])).model.sft.epochs == 1
-    assert calibrate.short(composed([*words, "model.sft.epochs=3"])).model.sft.epochs == 3
-
-
-def test_which_measurement_is_kept(composed: Composer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A later one replaces the parts that it has, unless only it was made in a crowd."""
+def test_which_runs_are_recorded(
+    composed: Composer, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Uninterrupted ones of three steps and 64 test games; what they did not have stays."""
     monkeypatch.setenv("TURNGRID_CACHE", str(tmp_path))
     config = composed([])
-    assert calibrate.known(config) is None
-    save(PROFILE, profile_file(config, tmp_path))
-    assert calibrate.known(config) == PROFILE
-    assert calibrate.known(composed(["fresh=true"])) is None
-    calibrate._keep(config, replace(PROFILE, source="later", rl_step=9.0, sft_start=None, sft_step=None))
-    later = calibrate.known(config)
-    assert later == replace(PROFILE, source="later", rl_step=9.0)
-    calibrate._keep(config, replace(PROFILE, source="in a crowd", load=1000.0))
-    assert calibrate.known(config) == later
-    save(replace(PROFILE, load=1e6), profile_file(config, tmp_path))
-    assert calibrate.known(config) is None  # it is quiet again
-    save(replace(PROFILE, sft_step=None), profile_file(config, tmp_path))
-    assert calibrate.known(config) is None
-    assert calibrate.known(composed(["budget=rl_only"])) is not None
+    assert recorded(config) is None
+    (folder / "result.json").write_text("{}")
+    (folder / "attempts.jsonl").write_text("1\n2\n")
+    record(config, folder)
+    assert recorded(config) is None  # it was interrupted
+    (folder / "attempts.jsonl").write_text("1\n")
+    for short in ("budget.rl_steps=2", "eval.games=63"):
+        record(composed([short]), folder)
+    assert recorded(config) is None
+    save(config, PROFILE)
+    (folder / "sft" / "metrics.jsonl").unlink()
+    record(config, folder)
+    found = recorded(config)
+    assert found is not None and found.source == "run"
+    assert found.paces["sft"] == PROFILE.paces["sft"] and found.paces["rl"] == Pace(36.0, 8.0)
+    profile_file(config).write_text('{"source": "of another version"}')
+    assert recorded(config) is None
 
 
 # ---- does it fit
@@ -242,40 +235,61 @@ def test_shapes_have_the_published_sizes() -> None:
     assert shape_of("nobody/knows") is None
 
 
-def test_disk_by_hand(composed: Composer, tmp_path: Path) -> None:
-    config = composed([f"output_dir={tmp_path}/not/there/yet"])
+def disk(config: DictConfig, shape: Shape | None, profile: Profile | None) -> dict[str, float]:
     wanted = replace(needs(config), games=(Games("train", "w2-o3-q4", 400, 350, 60),))
-    games, run = disk(config, wanted, None, PROFILE)
-    assert games.needed == 60 * 1000
-    assert kept_checkpoints(config, 25) == 3  # two stay, a third is being written
-    assert run.needed == 3 * 5e6 + 1e6 + (60 + 3200 + 600) * 10_000
-    assert run.free > 0
+    return {key: needed for key, _, needed in estimate._disk(config, wanted, shape, profile)}
+
+
+def test_disk_by_hand(composed: Composer) -> None:
+    """Two checkpoints stay, a third is being written; the SFT model is kept too."""
+    config, shape = composed([]), Shape(1000, 4, 64, 1600, 16)
+    assert disk(config, shape, PROFILE) == {
+        "env.cache_dir": 60 * 400_000,
+        "output_dir": 3 * 16 * 1000 + 4 * 1000 + (60 + 3200 + 600) * 10_000,
+    }
 
 
 def test_disk_with_lora_by_hand(composed: Composer) -> None:
-    """Frozen weights twice, adapters twice, and Adam of the adapters alone: 40,960 numbers of rank 8 beside the tiny model's."""
+    """Frozen weights twice, adapters twice, Adam of the adapters alone: 40,960 numbers of rank 8."""
     config, shape = composed(["model.lora_rank=8", "budget=rl_only"]), shape_of("asset://tiny")
     assert shape is not None
-    _, run = disk(config, needs(config), shape, replace(PROFILE, checkpoint_bytes=0, episode_bytes=0))
-    _, episodes = disk(config, needs(config), None, None)
-    assert run.needed - episodes.needed == 3 * (8 * (shape.parameters + 40_960) + 8 * 40_960)
+    more = disk(config, shape, None)["output_dir"] - disk(config, None, None)["output_dir"]
+    assert more == 3 * (8 * (shape.parameters + 40_960) + 8 * 40_960)
 
 
-def test_what_does_not_fit_says_so() -> None:
-    assert Headroom("disk", "/runs", 10 * GIB, 20 * GIB).problem == ""
-    assert Headroom("disk", "/runs", 19.5 * GIB, 20 * GIB).problem == "disk: 19.5 GiB needed in /runs, 20.0 GiB there"
+def test_a_full_disk_says_which_key_to_set(composed: Composer, cache: Path, tmp_path: Path) -> None:
+    words = [f"env.cache_dir={cache}", f"output_dir={tmp_path}/not/there/yet", "budget.rl_steps=100000000"]
+    _, (problem,) = estimate.make(composed(words))
+    assert f"in {tmp_path}/not/there/yet; use output_dir=FOLDER" in problem
 
 
-def test_memory_grows_with_the_model(composed: Composer) -> None:
-    shapes = [Shape(size, 4, 64, 1600, 16) for size in (300_000, 300_000_000)]
-    small, large = (memory(composed([]), shape, 20.0)[0] for shape in shapes)
-    assert large.needed - small.needed == pytest.approx(299.7e6 * 4 * 5)  # trained: 4 copies; the server: 1
-    assert memory(composed(["cluster=gpu1"]), shapes[0], 20.0) == []
-    adapters = composed(["model.lora_rank=8", "actor_rollout_ref.actor.use_kl_loss=true"])
-    small, large = (memory(adapters, shape, 20.0)[0] for shape in shapes)
-    assert large.needed - small.needed == pytest.approx(
-        299.7e6 * 4 * 2
-    )  # frozen, and the server's; the reference is the first
+def test_memory_of_this_machine_by_hand(composed: Composer) -> None:
+    """fp32: 16 bytes a trained parameter and 4 of the server; 92 a token, layer and hidden unit; 12 a logit."""
+
+    def needed(size: int, *words: str) -> float:
+        where = Place("this machine", 1, 20 * GB)
+        return demand(composed([*words]), Shape(size, 4, 64, 1600, 16), where).peak() - 2 * 2**30
+
+    rl = ("budget=rl_only", "env.max_turns=5", "data.max_prompt_length=100", "data.max_response_length=300")
+    tokens, logits = 4 * 400, 5 * 16 / 400  # four rows; the RL stage computes logits of actions alone
+    passes = tokens * (92 * 4 * 64 + logits * 12 * 1600)
+    assert needed(10**6, *rl) == pytest.approx(20e6 + passes)
+    assert needed(10**6, *rl, "actor_rollout_ref.actor.use_kl_loss=true") == pytest.approx(24e6 + passes)
+    adapters = needed(10**8, *rl, "model.lora_rank=8") - needed(10**6, *rl, "model.lora_rank=8")
+    assert adapters == pytest.approx(99e6 * 8)  # frozen, and the server's
+    assert needed(10**6, "budget=sft_only") == pytest.approx(16e6 + 8192 * (92 * 4 * 64 + 12 * 1600))
+
+
+@pytest.mark.parametrize("words", ["prompt=think_action", "prompt=think_action algo=ppo budget=rl_only", ""])
+def test_what_is_suggested_for_this_machine_fits(composed: Composer, words: str) -> None:
+    """SmolLM2 computes with four rows of up to 3,584 tokens at once; fewer rows fit."""
+    asked = ["model=smollm2_135m", *words.split()]
+    config, where = composed(asked), Place("this machine", 1, 12 * GB)
+    shape = shape_of(config.model.path)
+    assert shape is not None
+    (problem,) = problems(config, shape, where)
+    advised = [word for word in problem.split("what fits: ")[1].split() if "=" in word]
+    assert advised and problems(composed([*asked, *advised]), shape, where) == []
 
 
 def test_planning_is_no_part_of_the_identity(composed: Composer) -> None:
@@ -284,4 +298,4 @@ def test_planning_is_no_part_of_the_identity(composed: Composer) -> None:
 
 @pytest.mark.parametrize(("seconds", "text"), [(45, "45 s"), (276, "4.6 min"), (36000, "10.0 h")])
 def test_clock(seconds: float, text: str) -> None:
-    assert estimate.clock(seconds) == text
+    assert clock(seconds) == text

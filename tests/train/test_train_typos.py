@@ -53,7 +53,7 @@ TYPOS = {
     "env.id=Taxi-v4": ["env.id is a setting of env=gym and env=textarena alone: choose one"],
     "turn_reward.url=x": ["turn_reward.url is a setting of reward=judge alone: choose it"],
     "algo.lam=1": ["unknown key algo.lam; did you mean algorithm.lam?"],
-    "model.path=tiny": ["did you mean model.path=asset://tiny?"],
+    "model.path=tiny": ["use model.path=asset://tiny"],
     "model.path=packaged://smollm2": ["there is: smollm2_135m"],
     "fresh": ["fresh has no value; did you mean fresh=true?"],
     "env.tsk=w2-o3-q4": ["env.task?"],

@@ -117,13 +117,21 @@ def hydra_arguments(config: DictConfig, args: argparse.Namespace) -> list[str]:
         raise ConfigError(
             f"{paths[0]}: runs of cluster={config.cluster.name} find options of your own by --config-dir FOLDER"
         )
-    if name not in (SLURM, PARALLEL):
-        raise ConfigError(f"cluster.launcher={name} must be {HERE}, {SLURM} or {PARALLEL}")
-    node = slurm_settings(config) if name == SLURM else _parallel(config)
-    node["folder"] = str(Path(config.output_dir).expanduser().absolute() / name)
-    node["config_dir"] = str(Path(args.config_dir).absolute()) if args.config_dir else None
+    if name == SLURM and (shutil.which("sbatch") is None or shutil.which("srun") is None):
+        raise ConfigError(
+            f"cluster={config.cluster.name} submits jobs and this machine has no sbatch: start it on a login node"
+        )
+    node = launcher_settings(config, args)
     ConfigStore.instance().store(group="hydra/launcher", name=NAME, node=node, provider=NAME)
     return [f"hydra/launcher={NAME}"]
+
+
+def launcher_settings(config: DictConfig, args: argparse.Namespace) -> dict[str, object]:
+    """What our launcher is made with. Raises: ConfigError: it could not launch."""
+    name = config.cluster.launcher
+    node = slurm_settings(config) if name == SLURM else _parallel(config)
+    folder = str(Path(config.output_dir).expanduser().absolute() / name)
+    return {**node, "folder": folder, "config_dir": str(Path(args.config_dir).absolute()) if args.config_dir else None}
 
 
 def _parallel(config: DictConfig) -> dict[str, object]:
@@ -172,8 +180,6 @@ def _check_slurm(config: DictConfig) -> None:
     for module in ("submitit", "hydra_plugins.hydra_submitit_launcher"):
         if find_spec(module) is None:
             raise ConfigError(f"cluster={name} needs hydra-submitit-launcher: pip install 'turngrid[slurm]'")
-    if shutil.which("sbatch") is None or shutil.which("srun") is None:
-        raise ConfigError(f"cluster={name} submits jobs and this machine has no sbatch: start it on a login node")
     if slurm.signal_delay_s >= 60 * slurm.timeout_min:
         raise ConfigError(
             f"cluster.slurm.signal_delay_s={slurm.signal_delay_s} (seconds) must be less than "

@@ -19,7 +19,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig, OmegaConf
 
 from config import base
-from config.checks import budget, folders
+from config.checks import folders
 from config.checks.check import check
 from config.compose import composer, packages, search_path
 from config.errors import ConfigError
@@ -51,7 +51,7 @@ def ready(arguments: Sequence[str], args: argparse.Namespace) -> Callable[[], in
     if args.multirun and sweep_asked_for(args.overrides):
         launch = prepare_launch(args.overrides, args.config_dir)
         if launch.dry_run:
-            return lambda: _list(launch)
+            return lambda: _list(launch, args)
         for_sweep = launching.hydra_arguments(launch.configs[0], args)  # first of all, since it may refuse
         return lambda: _start(launch, args, for_sweep)
     if args.shell_completion or args.hydra_help:  # what else stands there is for Hydra alone
@@ -69,10 +69,20 @@ def ready(arguments: Sequence[str], args: argparse.Namespace) -> Callable[[], in
     return lambda: _start_grid([*others, *shown, *launcher], args, configs[0], found)
 
 
-def _list(launch: Launch) -> int:
+def _list(launch: Launch, args: argparse.Namespace) -> int:
     from train.launch.sweep_table import dry_run_table
 
     print(dry_run_table(launch))
+    return _show_script(launch.configs, args)
+
+
+def _show_script(configs: Sequence[DictConfig], args: argparse.Namespace) -> int:
+    """Print what SLURM would get. Raises: ConfigError: it could not be launched, whatever SLURM says."""
+    if configs[0].cluster.launcher == launching.SLURM:
+        from train.launch import slurm
+
+        params = launching.launcher_settings(configs[0], args)
+        print(f"\nsbatch would get:\n\n{slurm.script(params, len(configs))}")
     return 0
 
 
@@ -99,7 +109,7 @@ def _list_grid(args: argparse.Namespace) -> int:
                 bar.update()
     shared = set.intersection(*(set(run) for run, _ in runs))
     print(grid_table([(launching.label(run, shared), config) for run, config in runs]))
-    return 0
+    return _show_script([config for _, config in runs], args)
 
 
 def _another_sweeper(args: argparse.Namespace) -> bool:
@@ -180,7 +190,7 @@ def _composed(
                 configs.append(composed(run))
                 bar.update()
     for config in configs:
-        if problem := budget.dry_run_of_one(config) or folders.unusable(config):  # Hydra itself makes folders there
+        if problem := folders.unusable(config):  # Hydra itself makes folders there
             raise ConfigError(problem)
     chosen = parse([text for run in runs for text in run])
     return runs, configs, search_path([*places(parse(overrides)), *packages(chosen, config_dir)])

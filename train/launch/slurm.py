@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import submitit
@@ -19,6 +21,7 @@ from train.launch.slurm_queue import SlurmSilent, states
 from train.launch.slurm_wait import Waiting, wait
 
 RECORD = "runs.json"
+STAND_IN = "#!/bin/sh\necho Submitted batch job 1\n"
 NOT_SBATCH = ("submitit_folder", "max_num_timeout", "_target_", "launch")
 
 
@@ -73,6 +76,25 @@ def start(params: Mapping[str, Any], folder: Path, commands: Sequence[Sequence[s
     job = Job(folder, environment, again, params["nodes"], params["gpus_per_node"], params["cpus_per_task"])
     jobs = _executor(params, folder).map_array(job, commands)
     return [_job_of(folder, job.job_id) for job in jobs]
+
+
+def script(params: Mapping[str, Any], runs: int) -> str:
+    """The script that ``sbatch`` would get for so many runs.
+
+    submitit shows it only when it submits, so it submits to programs that stand in for SLURM's.
+    """
+    with TemporaryDirectory() as folder:
+        for name in ("sbatch", "srun"):
+            (Path(folder) / name).write_text(STAND_IN)
+            (Path(folder) / name).chmod(0o700)
+        path = os.environ["PATH"]
+        os.environ["PATH"] = f"{folder}:{path}"
+        try:
+            job = start(params, Path(folder), [[]] * runs)[0]
+        finally:
+            os.environ["PATH"] = path
+        text = job.paths.submission_file.read_text(encoding="utf-8")
+    return text.strip().replace(folder, str(params["folder"]))
 
 
 def _job_of(folder: Path, job_id: str) -> submitit.Job[int]:

@@ -10,9 +10,9 @@ from pathlib import Path
 from omegaconf import DictConfig
 from rich.table import Table
 
-from experiments.cost_estimate import calibrate, duration
+from experiments.cost_estimate import duration
 from experiments.cost_estimate.needs import needs
-from experiments.cost_estimate.throughput import machine
+from experiments.cost_estimate.profiles import recorded
 from experiments.evaluation.result import State, state
 from experiments.evaluation.tables import plain_text
 from records.run_folder import run_name
@@ -20,7 +20,7 @@ from tasks.budget import allocate_budget
 from train.launch.sweep import Launch
 
 WIDTH = 160
-NOT_MEASURED = "not measured here: estimate=true on one of these runs measures it"
+NOT_RECORDED = "no run of this kind was recorded on this machine"
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ def grid_table(runs: Sequence[tuple[str, DictConfig]]) -> str:
     rows = [
         Row(label, Path(config.output_dir).expanduser().absolute() / run_name(config), config) for label, config in runs
     ]
-    return _listed("The grid", rows, f"; folders are in {rows[0].folder.parent}")
+    return _listed("The grid" if len(rows) > 1 else "The run", rows, f"; folders are in {rows[0].folder.parent}")
 
 
 def _listed(title: str, rows: Sequence[Row], where: str) -> str:
@@ -71,7 +71,7 @@ def _totals(rows: Sequence[Row], states: list[State], hours: list[float | None],
     if known:
         lines.append(f"predicted: {sum(known):.1f} h for {len(known)} runs, one after the other, games made already")
     if unknown:
-        lines.append(f"{unknown} runs of a kind {NOT_MEASURED}")
+        lines.append(f"hours of {unknown} runs are not known: {NOT_RECORDED}")
     return lines
 
 
@@ -80,10 +80,11 @@ def _episodes(config: DictConfig) -> int:
 
 
 def _hours(config: DictConfig) -> float | None:
-    """By rates that were measured here; None where there are none. Games that must still be made are left out: the runs of
-    a sweep share them."""
-    profile = calibrate.known(config)
+    """By what a run recorded here; None without one. Games that must still be made are left out: the runs of a sweep
+    share them."""
+    profile = recorded(config)
     if profile is None:
         return None
-    stages = duration.forecast(config, needs(config), profile, int(machine()["cores"]))
-    return sum(stage.seconds for stage in stages if stage.stage != "games") / 3600
+    stages = duration.forecast(config, needs(config), profile)
+    seconds = duration.total([stage for stage in stages if stage.stage != "games"])
+    return None if seconds is None else seconds / duration.HOUR
