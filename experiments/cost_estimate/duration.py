@@ -17,7 +17,7 @@ from records.models.shape import Shape
 from tasks.budget import Allocation
 
 MINUTE, HOUR = 60, 3600
-GAME_CORE_SECONDS = 0.6  # of one core: TextWorld's w2-o3-q4
+GAME_CORE_SECONDS = 0.6  # of one core, if no run recorded it: TextWorld's w2-o3-q4
 TOKENS, SAMPLED = 610.0, 43.0  # of an episode, if no run recorded it: TextWorld's w2-o3-q4, prompt=plain
 THOUGHT = 0.25  # of env.max_action_tokens: what a prompt form that thinks adds to each turn of an episode
 DECODE = 0.01  # seconds a token of a thought: one after the other, other episodes at the same time
@@ -51,8 +51,9 @@ class Forecast:
 def forecast(config: DictConfig, needs: Needs, profile: Profile) -> list[Forecast]:
     """The stages that the run has, in their order."""
     shown, sft, paces = needs.allocation.demonstrations, config.model.sft, profile.paces
+    game = paces.get("games", Pace(0.0, GAME_CORE_SECONDS / machine()["cores"]))
     stages = [
-        Forecast("games", needs.to_make, "to make", Pace(0.0, GAME_CORE_SECONDS / machine()["cores"])),
+        Forecast("games", needs.to_make, "to make", game),
         Forecast("demonstrations", shown, "played", paces.get("demonstrations")),
         Forecast("sft", int(sft.epochs) * -(-shown // int(sft.batch_size)), "steps", paces.get("sft")),
         Forecast("rl", needs.allocation.steps, "steps", paces.get("rl")),

@@ -22,9 +22,10 @@ from experiments.evaluation.result import FILE as RESULT
 from records.files.damage import DAMAGED
 from records.metrics import read_metrics
 from records.resume import RlFolder
-from records.stages import stage_seconds
+from records.stages import stage_ended, stage_seconds
 from rollouts.store import read_episodes
 from tasks.budget import allocate_budget
+from tasks.splits import read_tasks
 
 STEPS, GAMES = 3, 64  # RL steps and test games of the shortest run that is recorded
 # Keys that may differ between runs of the same pace
@@ -49,7 +50,7 @@ class Profile:
 
     Attributes:
         source: the last run's name. load: mean load of the machine in that run's last minute.
-        paces: of ``demonstrations``, ``sft`` and ``rl`` (steps), and ``evaluation`` (episodes).
+        paces: of ``games``, ``demonstrations``, ``sft`` and ``rl`` (steps), and ``evaluation`` (episodes).
         episode: bytes of an RL episode, its ``tokens``, and those of them that are ``sampled``.
     """
 
@@ -108,9 +109,19 @@ def measure(folder: Path) -> Profile:
     counted = {"demonstrations": [folder / "episodes" / "demonstrations.jsonl"]}
     counted["evaluation"] = list((folder / "evaluation").rglob("*.jsonl"))
     paces = {stage: pace for stage, files in counted.items() if (pace := _counted(files, seconds.get(stage)))}
+    if made := _games_made(folder, seconds["games"]):
+        paces["games"] = Pace(0.0, seconds["games"] / made)
     clocked = {"sft": folder / "sft" / "metrics.jsonl", "rl": rl.metrics}
     paces |= {stage: pace for stage, file in clocked.items() if (pace := _clocked(file, seconds.get(stage)))}
     return Profile(folder.name, os.getloadavg()[0], paces, _episode(sorted(rl.episodes.glob("*.jsonl"))))
+
+
+def _games_made(folder: Path, seconds: float) -> int:
+    """Games whose files are no older than the stage; 0 if they are less than half of the run's games."""
+    files = [Path(task.game_file) for path in (folder / "tasks").glob("*.jsonl") for task in read_tasks(path)]
+    begin = stage_ended(folder)["games"] - seconds
+    made = sum(file.stat().st_mtime >= begin for file in files)
+    return made if made >= len(files) / 2 else 0
 
 
 def _counted(files: list[Path], seconds: float | None) -> Pace | None:

@@ -178,6 +178,7 @@ def folder(tmp_path: Path) -> Path:
 def test_profiles_are_read_off_a_run(folder: Path) -> None:
     profile = measure(folder)
     assert profile.paces == {
+        "games": Pace(0.0, 2.0),
         "demonstrations": Pace(0.0, 3 / 4),
         "sft": Pace(10.5, 0.5),  # 12 s, of which three steps of 0.5
         "rl": Pace(60 - 3 * 8.0, 8.0),  # with the checkpoints between the steps
