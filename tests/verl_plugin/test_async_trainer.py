@@ -185,6 +185,23 @@ def test_who_is_given_a_seed_a_request(words: str, seed: int | None) -> None:
     assert client.asked[0]["sampling_params"]["seed"] == seed
 
 
+def test_a_turn_is_counted_as_soon_as_it_is_sampled() -> None:
+    """For the progress bar, in the folder of the step; a group's record comes much later."""
+    worker, counted = object.__new__(AgentLoopWorker), []
+    worker.config, worker.llm_client = compose(["model=tiny"]), Client(global_steps=4)
+
+    async def play(spec: Any, sampling: Any, sampler: Any, entropies: bool) -> Any:
+        for turns in range(3):
+            assert len(counted) == turns
+            await sampler.sample(REQUEST)
+        return SimpleNamespace(turns=["a turn"])
+
+    worker._loop = SimpleNamespace(play=play)
+    spec: Any = SimpleNamespace(request_id=REQUEST.request_id)
+    asyncio.run(worker._play(spec, {}, None, False, lambda: counted.append(1)))
+    assert len(counted) == 3
+
+
 def test_a_dead_server_is_revived_before_the_episode_is_played_again() -> None:
     revived: list[float] = []
 
