@@ -19,7 +19,6 @@ from config.schema import NODES, Top
 from config.suggest import all_options, exists, groups, tree_with, wrong_key, wrong_option
 from config.values import values
 from envs.names import meant
-from records import former_keys
 from records.process.exit_codes import Refusal
 
 STEERING = (
@@ -176,8 +175,7 @@ def _refuse_stray(override: Override) -> None:
     """Raises: ConfigError: a node is added that nobody would look at."""
     node, _, _ = override.key_or_group.partition(".")
     if node not in top_names() and not node.startswith("hydra/"):
-        former = former_keys.answer(node)
-        raise ConfigError(former or f"{override.input_line}: nothing reads {node}{meant(node, top_names())}")
+        raise ConfigError(f"{override.input_line}: nothing reads {node}{meant(node, top_names())}")
 
 
 def _needed(key: str) -> bool:
@@ -211,7 +209,7 @@ def explain(overrides: Sequence[str], error: Exception, fails: Callable[[Overrid
     Args:
         fails: whether an override cannot be composed without the others either.
     """
-    if problem := _former(error) or _refused(error):
+    if problem := _refused(error):
         return problem
     parsed = parse(overrides)
     if isinstance(error, MissingConfigException):
@@ -223,15 +221,6 @@ def explain(overrides: Sequence[str], error: Exception, fails: Callable[[Overrid
         if problem := wrong_key(override, tree) or _wrong_type(override, error):
             return problem
     return _blamed(parsed, " ".join(str(error.__cause__ or error).split("\n")[0].split()), fails)
-
-
-def _former(error: BaseException | None) -> str | None:
-    """About a key that had another name, in a file of the user's own."""
-    while error is not None:
-        if problem := former_keys.answer(str(getattr(error, "full_key", ""))):
-            return problem
-        error = error.__context__
-    return None
 
 
 def _refused(error: BaseException | None) -> str | None:

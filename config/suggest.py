@@ -15,7 +15,6 @@ from config import base
 from config.errors import ConfigError
 from envs import extensions
 from envs.names import meant, nearest
-from records import former_keys
 
 # Node -> the group whose options add settings of their own to it
 GROUP_OF = {"env": "env", "turn_reward": "reward", "prompt": "prompt", "algo": "algo"}
@@ -82,8 +81,6 @@ def wrong_option(override: Override) -> str | None:
     if wrong is None:
         return None
     options = all_options()[group]
-    if now := former_keys.VALUES.get(f"{group}.name", {}).get(wrong):
-        return f"unknown option {group}={wrong}; it is called {group}={now} now"
     if group == "model" and "/" in wrong:
         return f"unknown option model={wrong}; a folder or a name of the Hugging Face hub is model.path={wrong}"
     if why := _not_here(group, wrong):
@@ -110,7 +107,7 @@ def wrong_key(override: Override, tree: DictConfig) -> str | None:
     if exists(tree, key):
         return None
     not_chosen = _not_chosen(key, tree) or _of_other_options(key, tree)
-    return former_keys.answer(key) or not_chosen or f"unknown key {key}{_meant_key(key, tree)}"
+    return not_chosen or f"unknown key {key}{_meant_key(key, tree)}"
 
 
 def _not_chosen(key: str, tree: DictConfig) -> str | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -25,7 +25,6 @@ from envs.names import file_name
 from envs.whole import write_whole
 from records.extended import copy_run
 from records.files import inventory
-from records.former_keys import former, former_value
 from records.mending.mend import LOADER, mend
 from records.plain_config import Plain, plain, resolved
 from records.process.exit_codes import Refusal
@@ -46,13 +45,6 @@ OUTPUT_KEYS = (
     "env.step_deadline_s",
     "eval.servers",
 )
-SINCE = {  # keys that files of conf/cluster set since names were first made, with the values that names are made of
-    "actor_rollout_ref.actor.fsdp_config.fsdp_size": -1,
-    "actor_rollout_ref.ref.fsdp_config.fsdp_size": -1,
-    "critic.fsdp.fsdp_size": -1,
-    "actor_rollout_ref.ref.fsdp_config.model_dtype": "fp32",
-    "actor_rollout_ref.rollout.checkpoint_engine.update_weights_bucket_megabytes": 2048,
-}
 CORRECTION = "algorithm.rollout_correction.rollout_is"
 OLD = ".old"
 FAILURE = "failure.json"
@@ -104,13 +96,12 @@ def identity(config: DictConfig) -> str:
 def identifying(config: DictConfig) -> Plain:
     """The resolved config without what is outside the identity, nor what follows from that.
 
-    A key that is null counts as one that is not there, so that a version with more keys finds the runs of one with fewer; a key
-    that was renamed counts by its first name. Methods act in the order of their slot's list, and one without settings is a
-    method all the same.
+    A key that is null counts as one that is not there. Methods act in the order of their slot's list, and one without
+    settings is a method all the same.
     """
     whole = resolved(_blanked(config))
     whole["prompt"] = unusual(whole.get("prompt"))  # a prompt form's usual settings are no part of a run's name
-    said = former(_without_nulls(whole))
+    said = _without_nulls(whole)
     for slot in SLOTS:
         chosen, known = list(whole.get(slot) or {}), said.get(slot, {})
         if len(chosen) > 1 or [*known] != chosen:
@@ -122,7 +113,7 @@ def _blanked(config: DictConfig) -> Plain:
     """The config without what is outside the identity."""
     whole = plain(config)
     for key in outside_identity():
-        _put(whole, key, SINCE.get(key))
+        _put(whole, key, None)
     if _turned_off(config):
         _put(whole, CORRECTION, "none")
     if whole.get("extend"):
@@ -165,23 +156,14 @@ def run_name(config: DictConfig) -> str:
 
     A run without RL has no algorithm in its name.
     """
-    return _joined(name_parts(config), config)
-
-
-def _joined(parts: Mapping[str, str], config: DictConfig) -> str:
-    return file_name("-".join([*parts.values(), f"s{config.seed}", identity(config)]), also="+")
+    return file_name("-".join([*name_parts(config).values(), f"s{config.seed}", identity(config)]), also="+")
 
 
 def name_parts(config: DictConfig) -> dict[str, str]:
     """The words of a run's name by the keys that they come from, without the seed and the hash."""
-    parts = _former_parts(config)
-    return parts if trains_rl(config) else {key: word for key, word in parts.items() if key != "algo.name"}
-
-
-def _former_parts(config: DictConfig) -> dict[str, str]:
-    """Those of a time when runs without RL had an algorithm in their names too."""
-    keys = ["env.name", "env.task", "curriculum.name", "algo.name", "turn_reward.name", "budget.name", "model.name"]
-    parts = {key: str(former_value(key, OmegaConf.select(config, key, default="none"))) for key in keys}
+    algorithm = ["algo.name"] if trains_rl(config) else []
+    keys = ["env.name", "env.task", "curriculum.name", *algorithm, "turn_reward.name", "budget.name", "model.name"]
+    parts = {key: str(OmegaConf.select(config, key, default="none")) for key in keys}
     return {key: word for key, word in parts.items() if (key, word) != ("curriculum.name", "none")}
 
 
@@ -206,7 +188,6 @@ def open_run(config: DictConfig, root: Path, overrides: Sequence[str] | None = N
         Refusal: no folder can be made there.
     """
     path = (root / run_name(config)).absolute()
-    _rename_former(path.parent / _joined(_former_parts(config), config), path)
     if config.fresh:
         put_aside(path)
     begun = _begin_extension(config, path) if config.get("extend") and not path.exists() else ()
@@ -228,13 +209,6 @@ def _begin_extension(config: DictConfig, path: Path) -> tuple[str, ...]:
         same_evaluation = composed(source).get("eval") == OmegaConf.to_container(config.eval, resolve=True)
         step = copy_run(source, path, same_evaluation)
     return (f"this run goes on from step {step} of {source.name}, which stays as it is",)
-
-
-def _rename_former(former: Path, path: Path) -> None:
-    """Give a run that has a former name today's. Raises: RunFolderBusy: a process holds it."""
-    if former.exists() and not path.exists():
-        with held(former):
-            former.rename(path)
 
 
 @contextmanager

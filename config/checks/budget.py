@@ -7,7 +7,6 @@ import re
 from omegaconf import DictConfig
 
 from config.values.values import because
-from records import former_keys
 from tasks.budget import BudgetError, allocate_budget, demonstration_price
 from tasks.mixture import shares, task_weights
 from tasks.rejection import DemosError, draw
@@ -62,10 +61,7 @@ def sft_of_nothing(config: DictConfig) -> str | None:
 def no_such_demonstrations(config: DictConfig) -> str | None:
     demos, wanted = config.demos, allocate_budget(config).demonstrations
     if demos.source not in ("expert", "episodes"):
-        now = former_keys.VALUES["demos.source"].get(demos.source)
-        return f"demos.source={demos.source} " + (
-            f"is called demos.source={now} now" if now else "must be expert or episodes"
-        )
+        return f"demos.source={demos.source} must be expert or episodes"
     if demos.source == "expert":
         return f"demos.run={demos.run} needs demos.source=episodes" if demos.run else None
     try:

@@ -24,7 +24,6 @@ from experiments.evaluation.policies import PolicyError, PolicyRef
 from experiments.evaluation.stage import Checkpoint, episodes_file, evaluate, missing_episodes, played
 from experiments.evaluation.tables import comparisons_table, manner_table, plain_text, success_table
 from experiments.evaluation.text_rollouts import Pools, episode_specs, roll_out_in_text
-from records.former_keys import former
 from records.mending.mend import mend_evaluation
 from records.process.exit_codes import say
 from records.run_folder import OUTPUT_KEYS, held
@@ -74,7 +73,7 @@ def evaluation_folder(config: DictConfig) -> Path:
         },
         "turns": [[env, task, turns_of(config, env, task)] for env, task in named],
         "reward": node["turn_reward"],
-        "eval": {key: value for key, value in former(node)["eval"].items() if key != "servers"},
+        "eval": {key: value for key, value in node["eval"].items() if key != "servers"},
         "lengths": [node["data"][key] for key in ("max_prompt_length", "max_response_length")],
     }
     what |= {"prompt": told} if (told := unusual(node["prompt"])) else {}

@@ -46,18 +46,9 @@ def test_the_name_says_what_was_asked_for(composed: Composer) -> None:
     assert len(name.rsplit("-", 1)[1]) == 8
 
 
-def test_a_run_without_rl_has_no_algorithm_in_its_name_and_is_found_under_the_former_one(
-    config: DictConfig, tmp_path: Path
-) -> None:
+def test_a_run_without_rl_has_no_algorithm_in_its_name(config: DictConfig) -> None:
     config.budget.sft_share = 1.0
-    name = run_name(config)
-    assert name.startswith("textworld-w2-o3-q4-turn_reward-")
-    former = tmp_path / name.replace("-turn_reward-", "-ppo-turn_reward-")
-    former.mkdir()
-    (former / "result.json").write_text("{}")
-    with open_run(config, tmp_path) as run:
-        assert run.finished and run.path == tmp_path / name
-    assert not former.exists()
+    assert run_name(config).startswith("textworld-w2-o3-q4-turn_reward-")
 
 
 @pytest.mark.parametrize(

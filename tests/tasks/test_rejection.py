@@ -113,7 +113,7 @@ def test_rows_of_another_form_are_refused(run: Path) -> None:
         (["demos.source=episodes"], "needs demos.run=RUN_FOLDER"),
         (["demos.source=episodes", "demos.run=/nowhere"], "holds no training episodes"),
         (["demos.source=planner"], "must be expert or episodes"),
-        (["demos.source=walkthrough"], "demos.source=walkthrough is called demos.source=expert now"),
+        (["demos.source=walkthrough"], "demos.source=walkthrough must be expert or episodes"),
         (["demos.run=/nowhere"], "needs demos.source=episodes"),
     ],
 )
