@@ -52,10 +52,10 @@ class RlFolder:
 def discard_beyond_checkpoint(rl: RlFolder) -> int:
     """Move what is newer than the last checkpoint out of the way; returns that checkpoint's step."""
     step = rl.saved_step()
-    for counted in rl.episodes.glob(f"*/{turns_played.FILE}"):
-        counted.unlink()
-    for begun in [path for path in _entries(rl.episodes) if path.is_dir() and not _entries(path)]:
-        begun.rmdir()  # a step of which nothing was played is nothing to discard
+    for begun in [path for path in [*_entries(rl.episodes), *_entries(rl.validation)] if path.is_dir()]:
+        (begun / turns_played.FILE).unlink(missing_ok=True)
+        if not _entries(begun):
+            begun.rmdir()  # a step of which nothing was recorded is nothing to discard
     late = {folder: _late(folder, step) for folder in (rl.episodes, rl.credit, rl.replayed, rl.validation)}
     lines = list(read_metrics(rl.metrics))
     if any(late.values()) or any(line["step"] > step for line in lines):

@@ -24,12 +24,13 @@ class TurnCounter:
 
     def _write(self) -> None:
         for folder, turns in self._waiting.items():
-            with suppress(FileNotFoundError), (folder / FILE).open("ab") as file:  # no folder: the step has ended
+            with suppress(OSError), (folder / FILE).open("ab") as file:  # such as no folder: the step has ended
                 file.write(b"." * turns)
         self._waiting.clear()
 
 
 def turns_played(folder: Path) -> int:
+    """By all processes; 0 if there is no such folder."""
     with suppress(FileNotFoundError):
         return (folder / FILE).stat().st_size
     return 0

@@ -90,7 +90,10 @@ def test_a_step_that_had_only_begun_is_nothing_to_discard(tmp_path: Path) -> Non
     rl = RlFolder(tmp_path)
     groups(rl, 1, 0)
     (rl.episodes / "000001" / FILE).write_bytes(b"...")
+    (rl.validation / "000001").mkdir(parents=True)
+    (rl.validation / "000001" / FILE).write_bytes(b"...")
     assert discard_beyond_checkpoint(rl) == 0
+    assert not list(rl.validation.iterdir())
     assert not rl.discarded.exists() and not list(rl.episodes.iterdir())
     groups(rl, 1, 1)
     discard_beyond_checkpoint(rl)
