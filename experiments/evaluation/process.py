@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Any
 from omegaconf import DictConfig, OmegaConf
 
 from experiments.evaluation.stage import episodes_file, progress_file
-from experiments.evaluation.text_rollouts import Pools, episode_specs
+from experiments.evaluation.text_rollouts import Pools, common_failure, episode_specs
 from records.process.child import stage_exit_code
+from records.process.exit_codes import Failure
 from records.tracking.stage_run import StageRun
 from rollouts.chat_settings import ChatSettings
 from rollouts.model_policy import ContextLimit
@@ -77,6 +78,8 @@ class Evaluation:
                 item = from_dict(fields)
                 specs, rules = episode_specs(item, self.config, env), _rules(self.config, item, env, model.context)
                 episodes = await model.roll_out(specs, rules, await self._pools.of(env), self._count)
+                if cause := common_failure(episodes):
+                    raise Failure(f"{entry.name} could not play any game of {item.evaluation_set.task}: {cause}")
                 write_episodes(self._file(entry, node), episodes)
 
     def _file(self, entry: DictConfig, item: DictConfig) -> Path:

@@ -23,12 +23,12 @@ from experiments.evaluation.matrix import results_of
 from experiments.evaluation.policies import PolicyError, PolicyRef
 from experiments.evaluation.stage import Checkpoint, episodes_file, evaluate, missing_episodes, played
 from experiments.evaluation.tables import comparisons_table, manner_table, plain_text, success_table
-from experiments.evaluation.text_rollouts import Pools, episode_specs, roll_out_in_text
+from experiments.evaluation.text_rollouts import Pools, common_failure, episode_specs, roll_out_in_text
 from records.mending.mend import mend_evaluation
 from records.process.exit_codes import say
 from records.run_folder import OUTPUT_KEYS, held
 from rollouts.chat_policy import ChatPolicy
-from rollouts.episode import Episode, Outcome
+from rollouts.episode import Episode
 from rollouts.policy import Policy
 from rollouts.prompt_forms.registry import prompt_form, unusual
 from rollouts.store import write_episodes
@@ -143,8 +143,8 @@ async def _roll_out(
     async with _policy(config, candidate, item, int(env["max_action_tokens"])) as policy:
         several = at_once if candidate.endpoint else SCRIPTED_AT_ONCE
         episodes = await roll_out_in_text(policy, specs, await pools.of(env), several, bar.update)
-    if all(episode.outcome is Outcome.ERROR for episode in episodes):  # where all fail, it is not the games
-        raise PolicyError(f"{candidate.label} could not play any game: {' '.join(episodes[0].error.split())}")
+    if cause := common_failure(episodes):
+        raise PolicyError(f"{candidate.label} could not play any game: {cause}")
     return episodes
 
 

@@ -15,7 +15,7 @@ from algorithms.registry import FORM
 from envs.pool import EnvPool, pool_of
 from envs.registry import make_environment
 from rewards.registry import reward
-from rollouts.episode import Episode
+from rollouts.episode import Episode, Outcome
 from rollouts.failed_episodes import EpisodeFailed, failed_episode, run_with_retries
 from rollouts.loop import EpisodeSpec, run_episode
 from rollouts.policy import Policy
@@ -66,6 +66,13 @@ async def roll_out_in_text(
         return episode
 
     return list(await asyncio.gather(*(play(spec) for spec in specs)))
+
+
+def common_failure(episodes: Sequence[Episode]) -> str:
+    """Return the first error, in one line, if every episode failed: then the games are not to blame."""
+    if any(episode.outcome is not Outcome.ERROR for episode in episodes):
+        return ""
+    return " ".join(episodes[0].error.split())
 
 
 class Pools:

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import sqlite3
+from collections.abc import Callable
 from pathlib import Path
 
 import flaky_environment
@@ -15,6 +16,7 @@ import reward_probe
 import small
 import torch
 import update_probe
+from omegaconf import DictConfig
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from wandb_log import WandbRun, read_runs
 
@@ -22,12 +24,14 @@ from config.compose import compose
 from envs.catalogue import Catalogue
 from envs.registry import make_environment
 from experiments.evaluation.result import RunResult
+from experiments.evaluation.stage import Checkpoint, evaluate
 from records.credit import Credit, read_credit
 from records.metric_names import FAMILIES
 from records.process.exit_codes import FAILED, exit_code
 from rollouts.episode import Episode
 from rollouts.store import read_episodes
 from tasks.demonstrations import make_demonstrations
+from tasks.evaluation_sets import prepare_evaluation_sets
 from tasks.splits import task_file, write_tasks
 
 
@@ -86,11 +90,27 @@ def test_its_cause_is_logged_with_its_place(run: tuple[Path, str]):
     assert re.search(r"dropped: .*KeyError: .*a bad game.* at .*/flaky_environment.py:\d+: raise KeyError", log)
 
 
-def test_demonstrations_end_with_the_cause_and_its_place(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    config = compose(["env.name=flaky_environment:Broken", "env.workers=1"])
+def demonstrate(config: DictConfig, folder: Path) -> None:
     catalogue = Catalogue(make_environment(config.env.name), None)
-    write_tasks(task_file(tmp_path, "demonstrations"), catalogue.tasks(config.env.task, "demonstrations", 1))
-    assert exit_code(lambda: make_demonstrations(config, tmp_path, "")) == FAILED
+    write_tasks(task_file(folder, "demonstrations"), catalogue.tasks(config.env.task, "demonstrations", 1))
+    make_demonstrations(config, folder, "")
+
+
+def evaluate_tiny(config: DictConfig, folder: Path) -> None:
+    prepare_evaluation_sets(config, folder, also_own=True)
+    evaluate(config, folder, [Checkpoint("base", str(small.ROOT / "assets" / "tiny"))])
+
+
+@pytest.mark.parametrize("stage", [demonstrate, evaluate_tiny])
+def test_a_stage_ends_with_the_cause_and_its_place(
+    stage: Callable[[DictConfig, Path], None],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(map(str, (Path(__file__).parent, small.ROOT))))
+    config = compose(["env.name=flaky_environment:Broken", "env.workers=1", "eval.games=1"])
+    assert exit_code(lambda: stage(config, tmp_path)) == FAILED
     *_, cause, resumes = capsys.readouterr().err.strip().splitlines()
     assert re.search(r"KeyError: '.*' at .*/flaky_environment.py:\d+: return super\(\)", cause), cause
     assert resumes.startswith("The same command")
