@@ -28,7 +28,7 @@ from rollouts.text_policies import ExpertPolicy
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "prompt.md").read_text(encoding="utf-8")
-LAMPS = re.compile(r"```python\n# lamps/environment.py\n(.*?)```", re.DOTALL)
+LAMPS = re.compile(r"```python\n# (lamps/\w+).py\n(.*?)```", re.DOTALL)
 LAST_LINE, CALLED_LAMPS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 
 
@@ -37,13 +37,13 @@ def examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The page's modules, and extending.md's lamps, where Python finds them; the games' processes too."""
     (tmp_path / "lamps").mkdir()
     files = {"last_line_form": LAST_LINE, "called_lamps": CALLED_LAMPS}
-    files["lamps/environment"] = LAMPS.findall((DOCS / "extending.md").read_text(encoding="utf-8"))[0]
+    files |= dict(LAMPS.findall((DOCS / "extending.md").read_text(encoding="utf-8")))
     for name, code in files.items():
         (tmp_path / f"{name}.py").write_text(code)
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     yield tmp_path
-    for name in ("last_line_form", "called_lamps", "lamps.environment", "lamps"):
+    for name in ("last_line_form", "called_lamps", "lamps.environment", "lamps.expert", "lamps"):
         sys.modules.pop(name, None)
 
 

@@ -40,7 +40,9 @@ GARBAGE = (
 
 @functools.cache
 def node(name: str):
-    return OmegaConf.load(ROOT / "conf" / "env" / f"{name}.yaml").env
+    settings = OmegaConf.load(ROOT / "conf" / "env" / f"{name}.yaml").env
+    settings.pop("max_action_tokens", None)  # it follows from the model, which is not chosen here
+    return settings
 
 
 def place(name: str):

@@ -180,16 +180,6 @@ def test_the_evaluation_is_a_stage_with_the_matrix(run: tuple[Path, str], told: 
     ]
 
 
-def test_the_example_of_the_page_reads_them(run: tuple[Path, str], capsys: pytest.CaptureFixture[str]):
-    page = (small.ROOT / "docs" / "tracking.md").read_text()
-    (example,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    exec(example.replace("runs/NAME", str(run[0])), {})  # noqa: S102 - the page's own words
-    told, matrix = capsys.readouterr().out.splitlines()
-    assert told.startswith(run[0].name)
-    assert json.loads(told[told.rindex("[") :]) == [line["success/train"] for line in logged(run[0])]
-    assert len(json.loads(matrix.replace("'", '"').replace("None", "null"))) == 2
-
-
 def test_a_few_episodes_are_shown_turn_by_turn(run: tuple[Path, str], told: WandbRun):
     folder, _ = run
     table = told.table("evaluation/trajectories")

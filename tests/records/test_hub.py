@@ -91,9 +91,9 @@ def test_what_lies_here_is_not_asked_for(tmp_path: Path) -> None:
 
 def test_a_run_ends_before_a_game_is_made(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     runs = tmp_path / "runs"
-    assert (
-        main(["model=qwen2.5_0.5b", "scale=laptop", f"output_dir={runs}", f"env.cache_dir={tmp_path / 'cache'}"]) == 2
-    )
+    small = ["model.sft.tokens_per_pass=1024", "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=1"]
+    folders = [f"output_dir={runs}", f"env.cache_dir={tmp_path / 'cache'}"]
+    assert main(["model=qwen2.5_0.5b", "scale=laptop", *small, *folders]) == 2
     *_, line = capfd.readouterr().err.splitlines()
     assert line.startswith("turngrid: model.path=Qwen/Qwen2.5-0.5B-Instruct is not in ")
     assert line.endswith("HF_HUB_OFFLINE is set; a folder with the model does too: model.path=FOLDER")
