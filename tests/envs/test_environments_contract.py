@@ -40,9 +40,9 @@ GARBAGE = (
 
 @functools.cache
 def node(name: str):
-    settings = OmegaConf.load(ROOT / "conf" / "env" / f"{name}.yaml").env
-    settings.pop("max_action_tokens", None)  # it follows from the model, which is not chosen here
-    return settings
+    file = OmegaConf.to_container(OmegaConf.load(ROOT / "conf" / "env" / f"{name}.yaml"))
+    file["env"].pop("max_action_tokens", None)  # it follows from the model, which is not chosen here
+    return OmegaConf.create(file).env
 
 
 def place(name: str):
