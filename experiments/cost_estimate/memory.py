@@ -46,7 +46,7 @@ class Device:
 
 
 GPU = Device(server=2, kept=34, inputs=2, logit=8, rest=2 * GB)  # bf16; CUDA and NCCL
-CPU = Device(server=4, kept=92, inputs=4, logit=12, rest=2 * 2**30)  # fp32; kept as measured on Llama's layers
+CPU = Device(server=4, kept=92, inputs=4, logit=12, rest=3 * 2**30)  # fp32; seven processes import torch
 
 
 @dataclass(frozen=True)
