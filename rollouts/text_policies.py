@@ -23,7 +23,10 @@ class ExpertPolicy:
     async def act(self, context: TurnContext) -> Action:
         plan = context.task.expert_plan
         if context.turn >= len(plan):
-            raise EnvError(f"{context.task.key}: the expert plan of {len(plan)} steps ended without a win")
+            raise EnvError(
+                f"{context.task.key}: the expert plan of {len(plan)} steps ended without a win; "
+                "if the environment makes other games now, change its version"
+            )
         return Action(text=plan[context.turn], plan=plan[context.turn :])
 
 

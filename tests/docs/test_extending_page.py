@@ -170,7 +170,7 @@ def test_the_commands_of_the_page(found: dict[str, Any]) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(1500)
-def test_a_whole_run_with_the_package(python: Path, tmp_path: Path) -> None:
+def test_a_whole_run_with_the_package(python: Path, game_cache: Path, tmp_path: Path) -> None:
     """Demonstrations, SFT, RL and evaluation, by names and, for the reward, by its module; nothing of ours is told of it."""
     chosen = [
         "env=lamps",
@@ -181,7 +181,8 @@ def test_a_whole_run_with_the_package(python: Path, tmp_path: Path) -> None:
     ]
     size = ["budget.units=16", "budget.demo_cost=2", "budget.rl_steps=2", "data.train_batch_size=4", "eval.games=4"]
     size += ["actor_rollout_ref.rollout.n=4", "actor_rollout_ref.actor.ppo_mini_batch_size=4"]
-    done = run(python, tmp_path, "-m", "train", *chosen, *size, "output_dir=runs")
+    cache = {"TURNGRID_CACHE": str(game_cache)}
+    done = run(python, tmp_path, "-m", "train", *chosen, *size, "output_dir=runs", **cache)
     assert done.returncode == 0, done.stderr[-3000:]
     (folder,) = (path.parent for path in tmp_path.glob("runs/*/result.json"))
     for step, line in enumerate(map(json.loads, (folder / "rl/metrics.jsonl").open()), start=1):
