@@ -109,7 +109,7 @@ def test_both_ways_of_writing_equal_weights_are_one_run(composed: Composer) -> N
 
 
 def test_the_folder_names_the_tasks_and_the_curriculum(composed: Composer) -> None:
-    assert run_name(composed([MIXED, "curriculum=phases"])).startswith("textworld-w2-o3-q4+w2-o4-q4-stages-grpo-")
+    assert run_name(composed([MIXED, "curriculum=phases"])).startswith("textworld-w2-o3-q4+w2-o4-q4-phases-grpo-")
     assert run_name(composed(["curriculum=horizon"])).startswith("textworld-w2-o3-q4-horizon-grpo-")
 
 
