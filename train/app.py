@@ -6,7 +6,6 @@ import argparse
 import re
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
@@ -122,7 +121,7 @@ def _finish(config: DictConfig, folder: Path) -> str:
     result = RunResult.read(folder)
     if result is not None:
         say("this run is finished; fresh=true starts it anew")
-        return summary_table(replace(result, name=folder.name, folder=str(folder)))  # it may have been renamed
+        return summary_table(result)
     from experiments.cost_estimate import profiles
     from experiments.stages import pipeline
 
