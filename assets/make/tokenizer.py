@@ -9,8 +9,8 @@ from transformers import PreTrainedTokenizerFast
 
 PAD, START, END = "<|endoftext|>", "<|im_start|>", "<|im_end|>"
 
-# A word with its leading space, one digit or sign with it, one line break: so that a line break is always one token
-# (verl joins turns with it) and an object keeps its tokens wherever it is named.
+# A word or sign with its leading space, or one line break: a line break is always one token (verl
+# joins turns with it), and an object has the same tokens wherever it is named.
 WORDS = r"\n|'[a-z]+| ?[a-z]+| ?[0-9]| ?[^\sa-z0-9]|\s"
 
 CHATML = (
@@ -22,9 +22,9 @@ CHATML = (
 
 
 def train_tokenizer(texts: Iterable[str], size: int, max_length: int) -> PreTrainedTokenizerFast:
-    """Learn ``size`` entries (256 bytes, three special tokens, the rest merges).
+    """Train a tokenizer of ``size`` entries: 256 bytes, three special tokens, merges.
 
-    Bytes are the base, so that decode(encode(x)) == x.lower() for any text.
+    Any text survives: decode(encode(x)) == x.lower().
     """
     core = Tokenizer(models.BPE())
     core.normalizer = normalizers.Lowercase()

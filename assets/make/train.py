@@ -1,4 +1,4 @@
-"""Pre-training: next-token loss on what a policy chose, and a share of it on what was observed."""
+"""Pre-training: next-token loss on actions, and a weighted one on observations."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ import torch.nn.functional as F
 from tqdm import tqdm
 from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
-from experiments.tiny_model.recipe import TrainSettings
-from experiments.tiny_model.transcripts import Transcript, rename, thing_words
+from assets.make.noisy_transcripts import Transcript, rename, thing_words
+from assets.make.tiny_recipe import TrainSettings
 
-SEEN, CHOSEN, OTHER = range(3)  # what a token is; OTHER is read and not learned
-BUCKET = 128  # transcripts sorted by length together, so that a batch pads little
+SEEN, CHOSEN, OTHER = range(3)  # kinds of token; OTHER has no loss
+BUCKET = 128  # transcripts sorted by length together, so that a batch has little padding
 
 
 @dataclass(frozen=True)
 class Row:
-    """Token ids of one transcript and what each of them is."""
+    """Token ids of one transcript, and the kind of each token."""
 
     ids: list[int]
     kinds: list[int]
@@ -34,7 +34,7 @@ Update = tuple[float, Sequence[list[Row]]]  # a learning rate, and batches whose
 
 
 class Encoder:
-    """Renders message by message, as in play: most messages come again and again."""
+    """Encodes message by message, as a rollout does, and caches messages: most of them repeat."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerFast) -> None:
         self._tokenizer = tokenizer
@@ -42,17 +42,18 @@ class Encoder:
         self._cue = len(self._encode("<|im_start|>assistant\n"))
 
     def row(self, messages: Transcript, chosen: Iterable[bool] = itertools.repeat(True)) -> Row:
-        """``chosen``: of each of the assistant's messages, whether it is learned."""
+        """Encode a transcript; ``chosen``: for each assistant message, whether it has a loss."""
         ids: list[int] = []
         kinds: list[int] = []
         learned = iter(chosen)
         for message in messages:
-            found = self._known(f"<|im_start|>{message['role']}\n{message['content']}<|im_end|>\n")
-            ids += found
-            kinds += [SEEN] * len(found)
+            tokens = self._known(f"<|im_start|>{message['role']}\n{message['content']}<|im_end|>\n")
+            ids += tokens
+            kinds += [SEEN] * len(tokens)
             if message["role"] == "assistant":  # up to and with its end token, but for the line break
                 kind = CHOSEN if next(learned) else OTHER
-                kinds[len(ids) - len(found) + self._cue : len(ids) - 1] = [kind] * (len(found) - self._cue - 1)
+                start = len(ids) - len(tokens) + self._cue
+                kinds[start : len(ids) - 1] = [kind] * (len(tokens) - self._cue - 1)
         return Row(ids, kinds)
 
     def _encode(self, text: str) -> list[int]:
@@ -85,12 +86,12 @@ def pretrain(
     transcripts: Sequence[Transcript],
     settings: TrainSettings,
 ) -> None:
-    """Train in place, in each epoch with other names of things than in the last."""
+    """Train in place; each epoch renames things anew."""
     fit(model, _updates(Encoder(tokenizer), transcripts, settings), settings.observation_weight)
 
 
 def fit(model: Qwen3ForCausalLM, updates: Iterable[Update], observation_weight: float) -> None:
-    """AdamW on the mean loss of what was chosen, and ``observation_weight`` times that of what was seen."""
+    """Minimise the actions' mean loss plus ``observation_weight`` times the observations'."""
     optimiser = torch.optim.AdamW(model.parameters(), betas=(0.9, 0.98), weight_decay=0.05)
     model.train()
     for rate, batches in updates:
@@ -111,7 +112,7 @@ def fit(model: Qwen3ForCausalLM, updates: Iterable[Update], observation_weight: 
 
 
 def _updates(encoder: Encoder, transcripts: Sequence[Transcript], settings: TrainSettings) -> Iterator[Update]:
-    """Linear warm-up, then a cosine from the learning rate to a twentieth of it."""
+    """Yield updates: linear warm-up, then a cosine down to a twentieth of the learning rate."""
     rng = random.Random(settings.seed)
     things = [thing_words(transcript) for transcript in transcripts]
     names = sorted(set().union(*things))
@@ -132,7 +133,7 @@ def _updates(encoder: Encoder, transcripts: Sequence[Transcript], settings: Trai
 
 
 def packed(rows: Sequence[Row], limit: int) -> list[list[Row]]:
-    """Batches of rows of like length, each of at most ``limit`` tokens with their padding."""
+    """Batch rows of similar length; a batch has at most ``limit`` tokens, padding included."""
     batches: list[list[Row]] = [[]]
     for row in sorted(rows, key=lambda row: len(row.ids)):
         if batches[-1] and len(row.ids) * (len(batches[-1]) + 1) > limit:
@@ -142,7 +143,7 @@ def packed(rows: Sequence[Row], limit: int) -> list[list[Row]]:
 
 
 def _padded(rows: Sequence[Sequence[int]], filler: int) -> torch.Tensor:
-    """(rows, width), filled on the right, so that causal attention needs no mask."""
+    """Return (rows, width), padded on the right: causal attention then needs no mask."""
     width = max(map(len, rows))
     return torch.tensor([[*row, *[filler] * (width - len(row))] for row in rows])
 
@@ -150,4 +151,4 @@ def _padded(rows: Sequence[Sequence[int]], filler: int) -> torch.Tensor:
 def save(model: Qwen3ForCausalLM, tokenizer: PreTrainedTokenizerFast, out: Path) -> None:
     model.save_pretrained(out)
     tokenizer.save_pretrained(out)
-    (out / "model.safetensors").chmod(0o644)  # written for its owner alone, but others install it
+    (out / "model.safetensors").chmod(0o644)  # safetensors writes 0600, but other users install it

@@ -14,14 +14,8 @@ from safetensors.torch import load_file
 from tokenizers import Tokenizer
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
-from envs.catalogue import Catalogue
-from envs.registry import make_environment
-from envs.types import TaskRef
-from experiments.tiny_model.__main__ import build
-from experiments.tiny_model.measure import measure
-from experiments.tiny_model.recipe import NoisyExpert, Phase, Recipe, TrainSettings
-from experiments.tiny_model.train import CHOSEN, Encoder
-from experiments.tiny_model.transcripts import (
+from assets.make.card import measure
+from assets.make.noisy_transcripts import (
     Transcript,
     drawn,
     noisy_transcript,
@@ -29,6 +23,12 @@ from experiments.tiny_model.transcripts import (
     rename,
     thing_words,
 )
+from assets.make.tiny import build
+from assets.make.tiny_recipe import NoisyExpert, Phase, Recipe, TrainSettings
+from assets.make.train import CHOSEN, Encoder
+from envs.catalogue import Catalogue
+from envs.registry import make_environment
+from envs.types import TaskRef
 from verl_plugin.rollout.token_stream import TokenCodec
 
 ASSET = Path(str(files("assets").joinpath("tiny")))

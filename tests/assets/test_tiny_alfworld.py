@@ -8,12 +8,11 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from assets.make.alfworld_recipe import Noise, Recipe, Stage
+from assets.make.searcher_transcripts import transcript
+from assets.make.tiny_alfworld import build, with_tokenizer
+from assets.make.train import CHOSEN, SEEN, Encoder
 from envs.registry import make_environment
-from experiments.tiny_alfworld.__main__ import build
-from experiments.tiny_alfworld.play import transcript
-from experiments.tiny_alfworld.recipe import Noise, Recipe, Stage
-from experiments.tiny_alfworld.train import with_tokenizer
-from experiments.tiny_model.train import CHOSEN, SEEN, Encoder
 from records.models.locate import environments_of
 
 ASSET = Path(str(files("assets").joinpath("tiny_alfworld")))

@@ -1,5 +1,8 @@
-"""Transcripts of policies that follow the expert plan at each turn with some chance, and else draw a possible command; and how their
-things are renamed, so that a model must read rather than remember."""
+"""Transcripts of noisy experts in TextWorld, and the renaming of things in them.
+
+A noisy expert follows the expert plan at each turn with some chance, else draws a possible command.
+Renaming makes a model read the text rather than remember words.
+"""
 
 from __future__ import annotations
 
@@ -13,18 +16,18 @@ from multiprocessing import get_context
 
 from tqdm import tqdm
 
+from assets.make.tiny_recipe import Phase
 from envs.environment import Environment
 from envs.registry import make_environment
 from envs.text_env import TextEnv
 from envs.types import TaskRef
-from experiments.tiny_model.recipe import Phase
 from rollouts.prompt_forms.plain import PLAIN_FORM
 from rollouts.prompts import Message, assistant, user
 
 Transcript = Sequence[Message]
 CHUNK = 20  # games a process plays before it reports
-IDLE = frozenset({"look", "inventory"})  # their answers are in every observation
-# Words of TextWorld's commands that name no thing.
+IDLE = frozenset({"look", "inventory"})  # every observation contains their answers
+# Words of TextWorld's commands that are no names of things.
 _WORDS = (
     "take open close unlock lock go drop put insert eat cook slice chop dice from into onto in on with north south east west"
     " examine look inventory the a an of"
@@ -36,8 +39,7 @@ WORD = re.compile(r"[a-z]+")
 def phase_transcripts(
     tasks: Sequence[TaskRef], phase: Phase, max_turns: int, seed: int, workers: int | None = None
 ) -> list[Transcript]:
-    """``phase.samples_per_game`` transcripts of each of the phase's games, in the games' order, from ``workers``
-    processes."""
+    """Return ``phase.samples_per_game`` transcripts of each game of the phase, in the games' order."""
     games = tasks[: phase.games]
     chunks = [games[start : start + CHUNK] for start in range(0, len(games), CHUNK)]
     play = partial(_run_chunk, phase=phase, max_turns=max_turns, seed=seed)
@@ -60,7 +62,7 @@ def _run_chunk(tasks: Sequence[TaskRef], phase: Phase, max_turns: int, seed: int
 
 
 def drawn(phase: Phase, task: TaskRef, sample: int, seed: int) -> tuple[float, random.Random]:
-    """How often the drawn policy follows the plan, and the episode's random numbers, from the names of all."""
+    """Draw a policy's chance to follow the plan, and return it with the episode's generator."""
     rng = random.Random(f"{seed}/{phase.name}/{task.seed}/{sample}")
     shares = [expert.expert_share for expert in phase.experts]
     return rng.choices(shares, [expert.weight for expert in phase.experts])[0], rng
@@ -74,8 +76,7 @@ def noisy_transcript(
     expert_share: float,
     rng: random.Random,
 ) -> list[Message]:
-    """Messages of user and assistant in turn, from the first observation to the last action: the next step of the expert plan
-    with chance ``expert_share``, else any possible command, evenly drawn."""
+    """Return messages of user and assistant in turn, from the first observation to the last action."""
     observation = env.reset(task, task.seed)
     head = PLAIN_FORM.head(environment.prompt, observation.goal)
     messages = [user(head + PLAIN_FORM.message(observation.text))]
@@ -94,7 +95,7 @@ def noisy_transcript(
 
 
 def thing_words(messages: Sequence[Message]) -> set[str]:
-    """The words of the episode's actions that name things."""
+    """Return the words of the actions that name things."""
     actions = (message["content"].lower() for message in messages if message["role"] == "assistant")
     words = {word for action in actions for word in WORD.findall(action)}
     return {word for word in words - COMMAND_WORDS if len(word) > 1}
@@ -103,9 +104,11 @@ def thing_words(messages: Sequence[Message]) -> set[str]:
 def rename(
     messages: Sequence[Message], words: Iterable[str], names: Sequence[str], chance: float, rng: random.Random
 ) -> list[Message]:
-    """A lower-case copy in which each of ``words`` was, with ``chance``, exchanged for one of ``names``, the same one in every
-    message."""
+    """Return a lower-case copy in which each word is, with ``chance``, replaced by a drawn name.
+
+    A word gets the same name in every message.
+    """
     new = {word: rng.choice(names) for word in sorted(words) if rng.random() < chance}
     pattern = re.compile(r"\b(" + "|".join(map(re.escape, new)) + r")\b" if new else r"(?!)")
-    texts = (pattern.sub(lambda found: new[found.group(0)], message["content"].lower()) for message in messages)
+    texts = (pattern.sub(lambda match: new[match.group(0)], message["content"].lower()) for message in messages)
     return [{**message, "content": text} for message, text in zip(messages, texts, strict=True)]

@@ -1,16 +1,19 @@
-"""How often a policy wins validation games (never test games), through the same code as a run's evaluation."""
+"""The README beside a shipped model's weights, and the success rates that it reports."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from pathlib import Path
 
 from tqdm import tqdm
+from transformers import AutoModelForCausalLM
 
 from envs.catalogue import Catalogue
 from envs.pool import EnvPool
 from envs.registry import make_environment
 from envs.types import TaskRef
+from records.models.loading import load_whole
 from records.statistics import Interval, wilson
 from rollouts.chat_settings import ChatSettings
 from rollouts.loop import EpisodeSpec
@@ -24,20 +27,32 @@ LIMIT = ContextLimit(prompt=512, response=1536)
 
 
 def measure(model: Path, task: str, games: int, env: str = "textworld") -> dict[float, Interval]:
-    """Share of the first ``games`` validation games won at each temperature; 0 is greedy. One sample a game."""
+    """Return the success rate on the first ``games`` validation games, by temperature (0: greedy).
+
+    One sample a game, rolled out as in a run's evaluation. Test games are never used.
+    """
     evaluation_set = Catalogue(make_environment(env)).tasks(task, "validation", games)
     return asyncio.run(_measure(model, task, env, evaluation_set))
 
 
 async def _measure(model: Path, task: str, env: str, evaluation_set: list[TaskRef]) -> dict[float, Interval]:
     environment = make_environment(env)
-    specs = [EpisodeSpec(game, environment.prompt, environment.max_turns(task)) for game in evaluation_set]
+    max_turns = environment.max_turns(task)
+    specs = [EpisodeSpec(game, environment.prompt, max_turns) for game in evaluation_set]
     loaded = LoadedModel(str(model), "cpu", ChatSettings())
+    success = {}
     async with EnvPool(env, 1, 60.0) as pool:
-        found = {}
         for temperature in TEMPERATURES:
             rules = Rules(SamplingParams(temperature, max_action_tokens=MAX_ACTION_TOKENS), LIMIT, seed=0)
             with tqdm(total=len(specs), desc=f"temperature {temperature}", unit="game") as bar:
                 episodes = await roll_out_set(loaded, specs, rules, pool, bar.update)
-            found[temperature] = wilson(sum(episode.won for episode in episodes), len(episodes))
-        return found
+            success[temperature] = wilson(sum(each.won for each in episodes), len(episodes))
+    return success
+
+
+def fill_card(page: str, folder: Path, success: Mapping[float, Interval], **fields: object) -> str:
+    """Fill a card's placeholders: the model's size, a row for each temperature, and ``fields``."""
+    model = load_whole(AutoModelForCausalLM, str(folder))
+    rows = [f"| {heat or 'greedy'} | {interval.percent()} |" for heat, interval in success.items()]
+    size = {"parameters": model.num_parameters(), "vocabulary": model.config.vocab_size}
+    return page.format(**size, rows="\n".join(rows), **fields)

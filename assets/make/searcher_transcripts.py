@@ -1,4 +1,4 @@
-"""Transcripts of the searcher, who at some turns does anything else instead, each in a house of its own."""
+"""Transcripts of ALFWorld's searcher, in which random commands replace some of its choices."""
 
 from __future__ import annotations
 
@@ -6,46 +6,47 @@ import random
 from collections import defaultdict
 from dataclasses import dataclass
 
+from assets.make.alfworld_recipe import Stage
 from envs.alfworld import generate
 from envs.alfworld.house import House
 from envs.alfworld.kinds import TYPES
 from envs.alfworld.searcher import Searcher
 from envs.environment import PromptStyle, Rejected
-from experiments.tiny_alfworld.recipe import Stage
 from rollouts.prompt_forms.plain import PLAIN_FORM
 from rollouts.prompts import Message, assistant, user
 
-FIRST_SEED = 10_000_000  # beyond the seeds of any split; the floor plans are those for training
-SENSELESS = 0.25  # of what is done instead: a command about things of the house that need not apply
+FIRST_SEED = 10_000_000  # beyond the seeds of any split; floor plans are those of training
+UNCHECKED = 0.25  # share of random commands that may be impossible in the current state
 
 
 @dataclass(frozen=True)
 class Transcript:
-    """Messages of user and assistant in turn, and of each of the assistant's whether it was the searcher's choice."""
+    """Messages of user and assistant in turn; ``searched``: for each action, True if the searcher
+    chose it."""
 
     messages: list[Message]
     searched: list[bool]
 
 
 def transcript(style: PromptStyle, stage: Stage, seed: int) -> Transcript:
-    """The play that this seed draws: the house, how often something else is done, and what."""
+    """Return the transcript of ``seed``, which decides house, share of random commands, commands."""
     rng = random.Random(f"{stage.name}/{seed}")
-    house = drawn(stage, rng)
+    house = draw_house(stage, rng)
     (chance,) = rng.choices([noise.chance for noise in stage.noises], [noise.weight for noise in stage.noises])
     searcher = Searcher(house.goal, house.opening)
     messages = [user(PLAIN_FORM.head(style, house.goal) + PLAIN_FORM.message(house.opening))]
     searched: list[bool] = []
     while not house.won and len(searched) < stage.max_turns:
         searched.append(rng.random() >= chance)
-        command = searcher.act(house.commands) if searched[-1] else anything(house, rng)
+        command = searcher.act(house.commands) if searched[-1] else random_command(house, rng)
         answer = house.step(command)
         searcher.saw(command, answer)
         messages += [assistant(command), user(PLAIN_FORM.message(answer))]
     return Transcript(messages[:-1], searched)
 
 
-def drawn(stage: Stage, rng: random.Random) -> House:
-    """A house of at most ``stage.max_places`` places, with a task of the first type or of any."""
+def draw_house(stage: Stage, rng: random.Random) -> House:
+    """Return a house of at most ``stage.max_places`` receptacles."""
     while True:
         kind = TYPES[0] if rng.random() < stage.first_type else rng.choice(TYPES)
         try:
@@ -56,9 +57,9 @@ def drawn(stage: Stage, rng: random.Random) -> House:
             return House(draft)
 
 
-def anything(house: House, rng: random.Random) -> str:
-    """A command that applies, of a verb drawn first; at times one that may not."""
-    if rng.random() < SENSELESS:
+def random_command(house: House, rng: random.Random) -> str:
+    """Return a possible command, its verb drawn first, or an unchecked one (``UNCHECKED``)."""
+    if rng.random() < UNCHECKED:
         place, thing = rng.choice(list(house.places)), rng.choice(list(house.things))
         return rng.choice([f"go to {place}", f"take {thing} from {place}", f"move {thing} to {place}", f"open {place}"])
     verbs = defaultdict(list)

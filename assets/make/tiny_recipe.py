@@ -1,4 +1,4 @@
-"""All that the tiny model's weights depend on."""
+"""Everything that the weights of ``model=tiny`` depend on."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class TrainSettings:
-    """``batch_tokens`` counts padding; ``rename_chance`` is for each thing word of an episode, anew every epoch.
+    """Settings of pre-training.
 
-    Small batches are what makes a model of this size learn: with 4,096 tokens it wins nothing after the same minutes.
+    Args:
+        batch_tokens: tokens in a batch, padding included. A model of this size needs small
+            batches: with 4,096 tokens it wins nothing after the same minutes.
+        rename_chance: chance that a thing of a transcript is renamed, drawn anew every epoch.
     """
 
     epochs: int = 10
@@ -23,8 +26,10 @@ class TrainSettings:
 
 @dataclass(frozen=True)
 class NoisyExpert:
-    """Follows a winning plan at each turn with chance ``expert_share``, else draws a possible command;
-    ``weight`` says how often this policy is drawn."""
+    """Follows the expert plan at each turn with chance ``expert_share``, else draws a command.
+
+    ``weight``: relative frequency of this policy.
+    """
 
     expert_share: float
     weight: float
@@ -32,8 +37,7 @@ class NoisyExpert:
 
 @dataclass(frozen=True)
 class Phase:
-    """Training on ``samples_per_game`` transcripts of each of the first ``games`` games, each by one of the
-    ``experts``."""
+    """Training on ``samples_per_game`` transcripts of each of the first ``games`` games."""
 
     name: str
     games: int
@@ -44,11 +48,10 @@ class Phase:
 
 @dataclass(frozen=True)
 class Recipe:
-    """What the base knows is learned first, from good and bad policies in equal parts; how often it uses it is
-    set last, by a few more transcripts among which good ones are rare. So it is like a model trained on what people
-    write: it can win and mostly does not, and demonstrations or RL make it win more often.
+    """Two phases: the first teaches how to win, the second makes winning rare.
 
-    Transcripts have at most ``max_turns`` turns.
+    The result resembles a chat model: it can win and mostly does not, so that demonstrations and
+    RL have something to show. ``max_turns``: actions in a transcript at most.
     """
 
     task: str = "w2-o3-q4"
