@@ -48,7 +48,7 @@ from envs.pool import pool_of
 from envs.registry import make_environment
 from envs.types import Observation, StepResult, TaskRef
 from records.models.locate import resolve_model
-from rollouts.prompt_forms.plain import PLAIN_FORM
+from rollouts.prompt_forms.form import PLAIN_FORM
 from rollouts.sampling import SampleRequest
 from verl_plugin.dataset import TaskDataset
 from verl_plugin.rollout.agent_worker import AgentLoopWorker, VerlWorker

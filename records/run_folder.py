@@ -29,7 +29,7 @@ from records.mending.mend import LOADER, mend
 from records.plain_config import Plain, plain, resolved
 from records.process.exit_codes import Refusal
 from records.provenance import ATTEMPTS, Attempt
-from rollouts.prompt_forms.registry import unusual
+from rollouts.prompt_forms.registry import non_default
 
 CONF = Path(__file__).resolve().parent.parent / "conf"
 WHERE_AND_HOW = ("cluster", "tracking")  # groups that decide where a run computes and who watches, never what
@@ -100,7 +100,7 @@ def identifying(config: DictConfig) -> Plain:
     settings is a method all the same.
     """
     whole = resolved(_blanked(config))
-    whole["prompt"] = unusual(whole.get("prompt"))  # a prompt form's usual settings are no part of a run's name
+    whole["prompt"] = non_default(whole.get("prompt"))  # a prompt form's usual settings are no part of a run's name
     said = _without_nulls(whole)
     for slot in SLOTS:
         chosen, known = list(whole.get(slot) or {}), said.get(slot, {})

@@ -1,20 +1,19 @@
-"""What stands before a policy's first turn: replayed actions, as part of its prompt, or turns that another sample began with."""
+"""What precedes a policy's first turn: a replayed prefix, or turns shared with another sample."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Protocol
 
 from envs.types import EnvError, Observation, StepResult, TaskRef
-from rollouts.answers import answered, listed, meaning, message
 from rollouts.episode import Episode, Turn
-from rollouts.prompt_forms.form import PromptForm
+from rollouts.prompt_forms.form import PromptForm, answered, listed, meaning, message
 from rollouts.spec import Branch, EpisodeSpec
 from rollouts.window import View
 
 
 class Session(Protocol):
-    """One game being played somewhere (``envs.pool``)."""
+    """One running game of an environment pool."""
 
     async def reset(self, task: TaskRef, seed: int) -> Observation: ...
 
@@ -24,9 +23,9 @@ class Session(Protocol):
 
 
 async def begin(session: Session, spec: EpisodeSpec, episode: Episode, view: View, opening: Observation) -> Observation:
-    """Bring the game, the episode and what is shown of it to the policy's first turn; what it is to answer there.
+    """Replay a prefix or a branch, if ``spec`` has one, and return the policy's first observation.
 
-    Where a game does not answer the turns before a branch as it did, the episode is played from its start.
+    If the game does not answer a branch's turns as before, the episode starts at the beginning.
 
     Raises:
         EnvError: the environment failed, or the game ended before the policy had a turn.
@@ -49,12 +48,8 @@ async def _after_prefix(
         result = await session.step(action)
         if result.over:
             count = f"{len(episode.prefix) + 1} of the {len(spec.prefix)}"
-            raise EnvError(f"{episode.task}: the game ended at action {count} that were replayed: {action}")
-        told: dict[str, Any] = {"valid": result.valid, "score_delta": result.score_delta, "info": dict(result.info)}
-        telling = spec.form.demonstrate(episode.goal, spec.prefix[number:], spec.style.functions)
-        said = spec.said[number] if spec.said else telling
-        told |= meaning(spec.form, said, spec.style.functions) | {"admissible": listed(spec.form, seen)}
-        turn = Turn(seen.text, sampled=False, **told)
+            raise EnvError(f"{episode.task}: the game ended at replayed action {count}: {action}")
+        turn = _replayed(spec, episode, number, seen, result)
         seen = answered(spec.form, turn.parsed and result.parsed, result)
         view.replay(turn, message(spec.form, seen))
         episode.prefix.append(turn)
@@ -63,8 +58,26 @@ async def _after_prefix(
     return seen
 
 
+def _replayed(spec: EpisodeSpec, episode: Episode, number: int, seen: Observation, result: StepResult) -> Turn:
+    """Return the record of replayed action ``number``."""
+    functions = spec.style.functions
+    if spec.answers:
+        answer = spec.answers[number]
+    else:
+        answer = spec.form.demonstrate(episode.goal, spec.prefix[number:], functions)
+    return Turn(
+        seen.text,
+        sampled=False,
+        valid=result.valid,
+        score_delta=result.score_delta,
+        info=dict(result.info),
+        admissible=listed(spec.form, seen),
+        **meaning(spec.form, answer, functions),
+    )
+
+
 async def _retraced(session: Session, form: PromptForm, branch: Branch, seen: Observation) -> Observation | None:
-    """What is seen after the branch's turns; None where the game does not answer as it did."""
+    """Return the observation after the branch's turns, or None if the game answers differently."""
     for turn in branch.turns:
         if seen.text != turn.observation:
             return None
@@ -72,11 +85,14 @@ async def _retraced(session: Session, form: PromptForm, branch: Branch, seen: Ob
         if result.over:
             return None
         seen = answered(form, turn.parsed, result)
-    return seen if seen.text == branch.seen else None
+    return seen if seen.text == branch.observation else None
 
 
 def _take_over(form: PromptForm, branch: Branch, seen: Observation, episode: Episode, view: View) -> None:
-    """Copies of the turns, without what they cost and earned there; the window slides where it did there."""
+    """Append copies of the branch's turns, without their times and rewards.
+
+    The window slides where it slid in the parent.
+    """
     messages = [*(form.message(turn.observation, turn.admissible) for turn in branch.turns), message(form, seen)]
     for turn, shown, content in zip(branch.turns, messages[:-1], messages[1:], strict=True):
         while turn.prompt_ids and view.prompt_ids != turn.prompt_ids and view.slide(shown):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from envs.chat_text import chat_text
 from envs.functions import Function
 from envs.printable import printable
-from rollouts.chat_tools import as_calls, as_text, tool
 from rollouts.policy import Action, TurnContext
+from rollouts.prompt_forms.tool_call import single_call
 from rollouts.prompts import Message
 from rollouts.seeds import request_seed
 
@@ -20,22 +21,27 @@ if TYPE_CHECKING:
     import httpx
 
 RETRIES = 3
-WAIT_S = 1.0  # before the first retry; twice as long before each further one
-RETRIED = (408, 409, 429)  # and every 5xx: the server's trouble, not ours
-SEED_BITS = 31  # what any server takes
+WAIT_S = 1.0  # seconds before the first retry; doubles with each further one
+RETRIED = (408, 409, 429)  # and every 5xx
+SEED_BITS = 31  # accepted by every server
 
 
 class EndpointError(RuntimeError):
-    """The endpoint cannot be asked, or does not answer as a chat endpoint does; the message is one line."""
+    """The endpoint is unusable or does not answer as a chat endpoint; the message is one line."""
 
 
 @dataclass(frozen=True)
 class Endpoint:
-    """``url`` up to and with ``/v1``; ``key_env`` names the environment variable that holds the key, "" where none is
-    wanted. ``timeout_s`` bounds one request. ``tools``: it is offered an environment's functions by the API's own field.
+    """A chat endpoint.
+
+    Args:
+        url: the address up to ``/v1``, inclusive.
+        key_env: name of the environment variable that holds the key; "" if none is needed.
+        timeout_s: limit of one request, in seconds.
+        tools: send an environment's functions in the API's ``tools`` field.
 
     Raises:
-        EndpointError: ``url`` is no address, ``model`` is empty, or the variable is not set.
+        EndpointError: ``url`` is not an address, ``model`` is empty, or the variable is not set.
     """
 
     url: str
@@ -53,7 +59,7 @@ class Endpoint:
             raise EndpointError(f"key_env={self.key_env}: that environment variable is not set")
 
     def client(self) -> httpx.AsyncClient:
-        """One for all requests of an event loop; to be closed by whoever asked for it."""
+        """Return a client for all requests of an event loop; the caller closes it."""
         import httpx
 
         key = os.environ.get(self.key_env, "") if self.key_env else ""
@@ -63,15 +69,19 @@ class Endpoint:
 
 @dataclass
 class ChatPolicy:
-    """Sends the whole conversation each turn and plays the answer. A conversation that the endpoint calls too long ends the
-    episode as out of context.
+    """Sends the whole conversation each turn; the reply is the policy's answer.
 
-    ``max_tokens`` bounds an answer; ``template_kwargs`` are settings of the chat template, which vLLM's and SGLang's servers
-    take with a request; ``wait_s`` is the pause before a failed request is sent again. ``marks``: what a message may say although it
-    is spelled like a control token (``rollouts.prompt_forms``). ``functions``: offered as the API's ``tools``.
+    If the endpoint calls a conversation too long, the episode ends as out of context.
+
+    Args:
+        max_tokens: limit of an answer.
+        template_kwargs: variables of the chat template; vLLM's and SGLang's servers accept them.
+        wait_s: seconds before a failed request is sent again.
+        marks: text that a message may contain although it looks like a control token.
+        functions: sent as the API's ``tools``.
 
     Raises:
-        EndpointError: no usable answer, at any try.
+        EndpointError: no usable answer after all retries.
     """
 
     endpoint: Endpoint
@@ -96,10 +106,10 @@ class ChatPolicy:
         return Action(text=printable(_content(reply, self.endpoint)).strip())
 
     def _body(self, messages: Sequence[Message], seed: int) -> dict[str, Any]:
-        said = [{**message, "content": chat_text(message["content"], self.marks)} for message in messages]
+        clean = [{**message, "content": chat_text(message["content"], self.marks)} for message in messages]
         body: dict[str, Any] = {
             "model": self.endpoint.model,
-            "messages": as_calls(said) if self.functions else said,
+            "messages": as_calls(clean) if self.functions else clean,
             "temperature": self.temperature,
             "max_tokens": self.max_tokens,
             "seed": seed,
@@ -109,7 +119,7 @@ class ChatPolicy:
         return {**body, "chat_template_kwargs": dict(self.template_kwargs)} if self.template_kwargs else body
 
     async def _ask(self, body: dict[str, Any]) -> Any:
-        """The answer; None where the conversation no longer fits."""
+        """Return the reply, or None if the conversation is too long."""
         trouble = ""
         for retry in range(RETRIES + 1):
             if retry:
@@ -120,7 +130,7 @@ class ChatPolicy:
         raise EndpointError(f"{self.endpoint.url} failed {RETRIES + 1} times, last: {trouble}")
 
     async def _send(self, body: dict[str, Any]) -> tuple[str, Any]:
-        """(what may pass if tried again, the answer)."""
+        """Return a temporary error ("" if there is none) and the reply."""
         import httpx
 
         try:
@@ -137,12 +147,61 @@ class ChatPolicy:
         try:
             return "", reply.json()
         except ValueError as error:
-            raise EndpointError(f"{self.endpoint.url} answered something that is not JSON") from error
+            raise EndpointError(f"{self.endpoint.url} did not answer in JSON") from error
 
 
 def _content(reply: Any, endpoint: Endpoint) -> str:
-    """The text of the first choice, calls included; a model may say nothing."""
+    """Return the text of the first choice, calls included; it may be empty."""
     try:
         return as_text(reply["choices"][0]["message"])
     except (KeyError, IndexError, TypeError, AttributeError) as error:
         raise EndpointError(f"{endpoint.url} answered without a message; is that address a chat endpoint?") from error
+
+
+def tool(function: Function) -> dict[str, Any]:
+    """Return an entry of ``tools``; every argument is a string."""
+    optional = {name: name in function.optional for name in function.names}
+    required = [name for name, may_lack in optional.items() if not may_lack]
+    schema = {"type": "object", "properties": {name: {"type": "string"} for name in optional}, "required": required}
+    described = {"name": function.name, "description": function.says, "parameters": schema}
+    return {"type": "function", "function": described}
+
+
+def as_text(answer: Mapping[str, Any]) -> str:
+    """Return an answer's words, then its calls in JSON.
+
+    Raises:
+        KeyError, TypeError: the answer does not have the API's structure.
+    """
+    calls = [call["function"] for call in answer.get("tool_calls") or ()]
+    # without arguments, some servers send "", null or no field
+    written = [{"name": call["name"], "arguments": _read(call.get("arguments") or "{}")} for call in calls]
+    lines = [str(answer.get("content") or ""), *(json.dumps(call, ensure_ascii=False) for call in written)]
+    return "\n".join(line for line in lines if line)
+
+
+def _read(arguments: Any) -> Any:
+    """Decode arguments from the API's JSON string; return invalid JSON unchanged."""
+    try:
+        return json.loads(arguments) if isinstance(arguments, str) else arguments
+    except ValueError:
+        return arguments
+
+
+def as_calls(messages: Sequence[Message]) -> list[dict[str, Any]]:
+    """Write earlier answers that hold one call as ``tool_calls``, the next message as its result."""
+    converted: list[dict[str, Any]] = []
+    call_id = ""
+    for number, message in enumerate(messages):
+        call = single_call(message["content"]) if message["role"] == "assistant" else None
+        if call:
+            call_id = f"call{number:05d}"  # Mistral's templates require nine letters and digits
+            function = {"name": call.name, "arguments": json.dumps(call.arguments, ensure_ascii=False)}
+            calls = [{"id": call_id, "type": "function", "function": function}]
+            converted.append({"role": "assistant", "content": call.thought, "tool_calls": calls})
+        elif call_id:
+            converted.append({"role": "tool", "tool_call_id": call_id, "content": message["content"]})
+            call_id = ""
+        else:
+            converted.append(dict(message))
+    return converted

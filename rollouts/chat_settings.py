@@ -1,7 +1,8 @@
-"""How messages become a prompt: one setting for RL rollouts, SFT rows, evaluated checkpoints and chat endpoints.
+"""How messages become a prompt, for RL rollouts, SFT rows, evaluations and chat endpoints alike.
 
-The keys are verl's: ``data.apply_chat_template_kwargs`` (``enable_thinking`` and whatever else a chat template knows) and
-``actor_rollout_ref.model.custom_chat_template``. verl hands both to the rollouts; everybody else gets them from here.
+The keys are verl's: ``data.apply_chat_template_kwargs`` (``enable_thinking`` and other variables of
+the chat template) and ``actor_rollout_ref.model.custom_chat_template``. verl passes both to its
+rollouts; all other code reads them here.
 """
 
 from __future__ import annotations
@@ -15,14 +16,18 @@ from omegaconf import DictConfig, OmegaConf
 
 @dataclass(frozen=True)
 class ChatSettings:
-    """``kwargs``: what the chat template is called with. ``template``: a template instead of the model's own; an endpoint
-    has its own in any case."""
+    """Settings of a chat template.
+
+    Args:
+        kwargs: variables that the template is rendered with.
+        template: replaces the model's own template; has no effect at an endpoint.
+    """
 
     kwargs: Mapping[str, Any] = field(default_factory=dict)
     template: str | None = None
 
     def over(self, other: ChatSettings) -> ChatSettings:
-        """These settings, and those of ``other`` that they say nothing about."""
+        """Return these settings, completed by those of ``other``."""
         return ChatSettings({**other.kwargs, **self.kwargs}, self.template or other.template)
 
     def apply(self, tokenizer: Any) -> None:

@@ -1,9 +1,10 @@
-"""The centre of the house: what happened in one episode, turn by turn.
+"""The record of one episode, turn by turn.
 
 Expert demonstrations and policy rollouts are the same type, so that SFT rows and RL rows come out of one tokenisation.
-Invariant (tested on real episodes): ``prompt_ids`` followed by each turn's ``action_ids`` and ``context_ids`` is exactly
-the token sequence that the server saw and produced; nothing is decoded and encoded again. Where the model sees a window
-of the episode only, a turn with ``prompt_ids`` of its own begins another such sequence.
+Invariant (tested on real episodes): ``prompt_ids`` followed by each turn's ``action_ids`` and
+``context_ids`` is exactly the token sequence that the server saw and produced. Nothing is decoded
+and encoded again. If the model sees only a window of the episode, each turn with ``prompt_ids``
+begins another such sequence.
 """
 
 from __future__ import annotations
@@ -17,17 +18,17 @@ from typing import Any
 from envs.types import TASK_TYPE
 from rewards.shaping.view import TRAINED
 
-# Left out of a record where they are as usual, as they are in most.
-_QUIET = {
+# Fields that a record omits if they have their default.
+_OMITTED = {
     *("parsed", "versions", "shared", "summary", "entropies"),
     *("answer", "thought", "thought_tokens", "admissible", "label", "spans"),
     *("group", "score", "shaping", "prefix", "guidance", "parent", "trained", "trains_thoughts"),
 }
-_UNRECORDED = {"full_entropies"}  # the update alone asks for them, before the record is written
+_UNRECORDED = {"full_entropies"}  # used by the update only, before the record is written
 
 
 class Outcome(StrEnum):
-    """How an episode ended. Only ``WON`` is success: a game that is over may have been lost."""
+    """How an episode ended. Only ``WON`` is success: a game that is over may be lost."""
 
     WON = "won"
     LOST = "lost"
@@ -38,27 +39,34 @@ class Outcome(StrEnum):
 
 @dataclass
 class Turn:
-    """One observation and the action that answered it.
+    """One observation and the answer to it.
 
-    ``action_ids`` and ``logprobs`` (nats, at the sampling temperature) are as sampled, one entry a token.
-    ``context_ids`` are the tokens between this action and the next: end of turn, next observation, generation prompt.
-    ``prompt_ids`` are all that the model saw before this turn where a window begins with it, else empty.
-    ``sampled`` is False for text policies, whose ids were filled in and carry no behaviour log-probs.
-    ``parsed`` is False where no action could be read from the answer, ``valid`` where the environment did not understand it.
-    ``info`` is what the environment reports besides its score, such as which tests pass.
-    ``rewards`` holds each named reward of this turn; the trained one is placed on the turn's last action token. It is ``trained``
-    where reward transforms made it of the chosen one, which then stays beside it.
-    ``versions`` are the training steps whose weights sampled the first and the last of the ids. Only a record of an episode
-    that was sampled by several has them; elsewhere the episode's ``policy_version`` stands for all turns.
-    ``entropies`` are those of the tokens where a rollout form asked for them, ``full_entropies`` where a method of the update did
-    (``rollouts.sampling.Sample``).
-    ``action`` is what the environment was given; ``answer`` is all that was said, where that is more (``rollouts.prompt_forms``):
-    ``thought`` and the first ``thought_tokens`` of the ids come before the action. ``label`` is what kind of answer
-    it is; ``spans`` are the first of the ids of each of its parts and the one after the last. ``admissible``: the actions that the
-    prompt listed.
-    ``shared``: the turn was sampled in another episode of the group, from which this one branched off later.
-    ``summary``: no turn of the environment's: the policy summed up what came before (``rollouts.summaries``), and ``action`` is what
-    it said. It has no reward; a turn with ``prompt_ids`` of its own follows.
+    Attributes:
+        action: text that the environment received.
+        action_ids: tokens of the whole answer, as sampled.
+        logprobs: nats at the sampling temperature, one a token of ``action_ids``.
+        context_ids: tokens between this answer and the next: end of turn, next observation,
+            generation prompt.
+        sampled: False for text policies, whose ids were filled in and have no log-probs.
+        valid: False if the environment did not understand the action.
+        parsed: False if no action could be read from the answer.
+        rewards: reward of this turn by name; the trained one is placed on the turn's last action
+            token. If reward transforms changed the chosen reward, the result is named ``trained``.
+        info: what the environment reports besides its score, such as which tests pass.
+        prompt_ids: all tokens before this turn if it begins a row (window), else empty.
+        versions: training steps whose weights sampled the first and the last token. Only kept if
+            several steps sampled the episode; else ``Episode.policy_version`` holds for all turns.
+        shared: the turn was sampled in the parent, another episode of the group.
+        summary: the policy summed up earlier turns (``rollouts.summaries``); ``action`` is the
+            summary. Such a turn has no reward, and the next turn begins a row.
+        entropies: of the tokens, if a rollout form asked for them (``rollouts.sampling.Sample``).
+        full_entropies: the same, if a method of the update asked for them.
+        answer: the whole answer, if it is more than the action (``rollouts.prompt_forms``).
+        thought: the part of the answer before the action.
+        thought_tokens: number of ``action_ids``, from the first, that belong to the thought.
+        admissible: actions that the prompt listed.
+        label: kind of answer, for prompt forms that distinguish kinds.
+        spans: by part of the answer, its first token and the one after its last.
     """
 
     observation: str
@@ -88,12 +96,12 @@ class Turn:
     spans: dict[str, list[int]] = field(default_factory=dict)
 
     @property
-    def said(self) -> str:
-        """The policy's words."""
+    def response(self) -> str:
+        """The whole answer of the policy."""
         return self.answer or self.action
 
     def trained(self, reward: str) -> float:
-        """The trained reward of a run whose chosen reward has that name."""
+        """Return the trained reward, given the name of the chosen one."""
         return self.rewards.get(TRAINED, self.rewards.get(reward, 0.0))
 
 
@@ -101,15 +109,20 @@ class Turn:
 class Episode:
     """One rollout of one task by one policy.
 
-    ``policy_version`` is the training step whose weights sampled the last turn. ``group`` names the samples of one prompt
-    where the trainer is asynchronous (docs/async.md); ``step`` is then the one in which the prompt was handed out.
-    ``score`` is the final score as a share of the game's best, in [0, 1]; None where nobody knows the best or the
-    environment failed.
-    ``shaping`` is what each reward transform added to the trained reward, and what else it tells, by ``NAME`` and ``NAME/WHAT``.
-    ``prefix`` holds the turns that were replayed before the policy's first: part of its prompt, with token and context ids, and
-    neither sampled nor rewarded. ``guidance`` is what the prompt said besides the task. ``parent`` is the sample of its group that it
-    branched off from. ``trained`` is False where it was played and not learned from, ``trains_thoughts`` where its thoughts' tokens
-    are not.
+    Attributes:
+        step: training step in which the prompt was handed out.
+        policy_version: training step whose weights sampled the last turn.
+        group: name of the group of samples, with an asynchronous trainer (docs/async.md).
+        score: final score as a share of the game's maximum, in [0, 1]; None if the maximum is
+            unknown or the environment failed.
+        shaping: what each reward transform added to the trained reward (``NAME``), and what else
+            it reports (``NAME/WHAT``).
+        prefix: turns replayed before the policy's first one. They are part of the prompt, with
+            token and context ids, and are neither sampled nor rewarded.
+        guidance: line of the prompt before the goal.
+        parent: sample of the group that this one branched off from.
+        trained: False if the episode is not learned from.
+        trains_thoughts: False if the tokens of thoughts are not learned from.
     """
 
     task: str
@@ -138,12 +151,12 @@ class Episode:
 
     @property
     def whole(self) -> bool:
-        """The policy alone played it from the game's start, so that its success is the policy's."""
+        """Whether the policy acted alone from the game's start, so that a win is its own."""
         return not (self.prefix or self.guidance or self.branched)
 
     @property
     def task_type(self) -> str:
-        """As the environment tells it with each step; "" where it has none."""
+        """The task type that the environment reports with each step, or ""."""
         return str(next((turn.info[TASK_TYPE] for turn in self.turns if TASK_TYPE in turn.info), ""))
 
     @property
@@ -152,17 +165,17 @@ class Episode:
 
     @property
     def own_turns(self) -> list[Turn]:
-        """Those that were sampled for this episode."""
+        """Turns that were sampled for this episode."""
         return [turn for turn in self.turns if not turn.shared]
 
     @property
     def played_turns(self) -> list[Turn]:
-        """Those that the environment answered."""
+        """Turns that the environment answered."""
         return [turn for turn in self.turns if not turn.summary]
 
     @property
     def prefix_tokens(self) -> int:
-        """Those of the prompt that the replayed turns take, with the messages that answered them."""
+        """Prompt tokens of the replayed turns and of the messages after them."""
         return sum(len(turn.action_ids) + len(turn.context_ids) for turn in self.prefix)
 
     @property
@@ -170,18 +183,18 @@ class Episode:
         return self.outcome is Outcome.WON
 
     def muted(self, turn: Turn) -> int:
-        """How many of a turn's ids, from the first, are not learned from."""
+        """Return the number of a turn's tokens, from the first, that are not learned from."""
         return 0 if self.trains_thoughts else turn.thought_tokens
 
     def versions(self, first: int = 0, last: int | None = None) -> tuple[int, int]:
-        """The oldest and the newest weights that sampled these turns, by default all."""
-        found = [version for turn in self.turns[first:last] for version in turn.versions]
-        return (min(found), max(found)) if found else (self.policy_version, self.policy_version)
+        """Return the oldest and the newest training step that sampled these turns (default: all)."""
+        versions = [version for turn in self.turns[first:last] for version in turn.versions]
+        return (min(versions), max(versions)) if versions else (self.policy_version, self.policy_version)
 
     def to_dict(self) -> dict[str, Any]:
-        """Its record. Its lists are the episode's own: ``dataclasses.asdict`` would copy every token."""
-        record = _told(self)
-        turns = {name: [_told(turn) for turn in record[name]] for name in ("turns", "prefix") if name in record}
+        """Return the record. It shares the lists: ``dataclasses.asdict`` would copy every token."""
+        record = _record(self)
+        turns = {name: [_record(turn) for turn in record[name]] for name in ("turns", "prefix") if name in record}
         return record | turns
 
     @classmethod
@@ -191,12 +204,12 @@ class Episode:
 
 
 @cache
-def _usual(kind: type) -> dict[str, Any]:
-    quiet = [item for item in fields(kind) if item.name in _QUIET]
-    return {item.name: item.default if item.default_factory is MISSING else item.default_factory() for item in quiet}
+def _defaults(kind: type) -> dict[str, Any]:
+    omitted = [item for item in fields(kind) if item.name in _OMITTED]
+    return {item.name: item.default if item.default_factory is MISSING else item.default_factory() for item in omitted}
 
 
-def _told(item: Any) -> dict[str, Any]:
-    usual = _usual(type(item))
-    told = ((name, value) for name, value in vars(item).items() if name not in _UNRECORDED)
-    return {name: value for name, value in told if name not in usual or value != usual[name]}
+def _record(item: Any) -> dict[str, Any]:
+    defaults = _defaults(type(item))
+    values = ((name, value) for name, value in vars(item).items() if name not in _UNRECORDED)
+    return {name: value for name, value in values if name not in defaults or value != defaults[name]}

@@ -1,5 +1,7 @@
-"""An episode that fails in the environment, or loses its model's server, is played again on a fresh game; one that
-keeps failing is not trained on."""
+"""Retries of episodes that failed in the environment or lost their model's server.
+
+An episode that keeps failing is not trained on.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +17,13 @@ MAX_RETRIES = 3
 
 
 class OpenSession(Session, Protocol):
-    """A session that is handed back when its episode has ended."""
+    """A session that can be returned to the pool."""
 
     async def close(self) -> None: ...
 
 
 class EpisodeFailed(EnvError):
-    """Environment or server failed at every try; the message ends with the last cause."""
+    """Every attempt failed; the message ends with the last cause."""
 
 
 async def run_with_retries(
@@ -29,11 +31,13 @@ async def run_with_retries(
     play: Callable[[Session], Awaitable[Episode]],
     retries: int = MAX_RETRIES,
 ) -> Episode:
-    """Play; on ``EnvError`` and ``SampleLost`` again, up to ``retries`` more times. Requests are seeded by what they are for, so a
-    retried episode repeats the same actions; hence one whose action brought down two workers is given up at once.
+    """Run an episode; on ``EnvError`` or ``SampleLost`` run it again, up to ``retries`` times.
+
+    Seeds depend on the request only, so a retried episode repeats its actions. Hence an episode
+    whose action killed two workers (``GameStuck``) is not retried.
 
     Raises:
-        EpisodeFailed: no try came to an end.
+        EpisodeFailed: every attempt failed.
     """
     cause: EnvError | SampleLost | None = None
     for attempt in range(retries + 1):
@@ -41,7 +45,7 @@ async def run_with_retries(
         try:
             episode = await play(session)
         except GameStuck as error:
-            raise EpisodeFailed(f"not tried again: {error}") from error
+            raise EpisodeFailed(f"not retried: {error}") from error
         except (EnvError, SampleLost) as error:
             cause = error
             continue
@@ -53,7 +57,7 @@ async def run_with_retries(
 
 
 def failed_episode(spec: EpisodeSpec, policy: str, error: EpisodeFailed) -> Episode:
-    """The record of an episode that never came to an end: in an evaluation it is shown and counted apart."""
+    """Return the record of a failed episode; an evaluation counts these separately."""
     task = spec.task
     return Episode(
         task=task.key,

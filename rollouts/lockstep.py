@@ -1,8 +1,8 @@
-"""Episodes that move in step, so that every batch of a run has the same members in the same order each time.
+"""Lockstep batches: each batch of a run has the same members in the same order every time.
 
-Floating-point sums depend on what shares a batch. A lockstep batch fires when each episode still playing has asked for
-its turn; the batch is then sorted by the episode's place. Two lockstep batches side by side keep the model busy while
-the games of the other one move.
+Floating-point sums depend on what shares a batch. A lockstep batch is sampled when every running
+episode has requested its turn; requests are sorted by the episode's index. Two lockstep batches
+side by side keep the model busy while the games of the other one step.
 """
 
 from __future__ import annotations
@@ -10,19 +10,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Self, TypeVar
 
-from rollouts.futures import settle
 from rollouts.sampling import Sample, SampleRequest
 
+T = TypeVar("T")
 RunBatch = Callable[[list[SampleRequest]], Awaitable[Sequence[Sample | Exception]]]
 
 
 class LockstepBatch:
-    """A barrier over ``size`` episodes in front of a batch sampler."""
+    """A barrier for ``size`` episodes in front of a batch sampler."""
 
     def __init__(self, size: int, run_batch: RunBatch) -> None:
-        self._playing = size
+        self._running = size
         self._run_batch = run_batch
         self._waiting: dict[int, tuple[SampleRequest, asyncio.Future[Sample]]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -36,16 +36,16 @@ class LockstepBatch:
         self._fire_when_complete()
         try:
             return await future
-        finally:  # an episode that was cancelled while others were still to ask is in no batch
+        finally:  # an episode that was cancelled before the batch was complete is in no batch
             if self._waiting.get(place, (None, None))[1] is future:
                 del self._waiting[place]
 
     def leave(self) -> None:
-        self._playing -= 1
+        self._running -= 1
         self._fire_when_complete()
 
     def _fire_when_complete(self) -> None:
-        if not self._waiting or len(self._waiting) < self._playing:
+        if not self._waiting or len(self._waiting) < self._running:
             return
         batch = [self._waiting[place] for place in sorted(self._waiting)]
         self._waiting = {}
@@ -58,8 +58,8 @@ class LockstepBatch:
             samples = await self._run_batch([request for request, _ in batch])
             if len(samples) != len(batch):
                 raise RuntimeError(f"{len(samples)} answers to {len(batch)} requests")
-            results: Sequence[Sample | Exception] = samples  # each episode gets its own error, if it has one
-        except Exception as error:  # noqa: BLE001 - the episodes, not this task, must see what went wrong
+            results: Sequence[Sample | Exception] = samples  # an episode gets its own error
+        except Exception as error:  # noqa: BLE001 - the episodes, not this task, raise it
             results = [error] * len(batch)
         for (_, future), result in zip(batch, results, strict=True):
             settle(future, result)
@@ -67,7 +67,7 @@ class LockstepBatch:
 
 @dataclass
 class Slot:
-    """One episode's place in a lockstep batch; leave it (``async with``) so that the others are not kept waiting."""
+    """An episode's index in a lockstep batch; ``async with`` leaves the batch at the end."""
 
     lockstep: LockstepBatch
     place: int
@@ -80,3 +80,49 @@ class Slot:
 
     async def __aexit__(self, *_: object) -> None:
         self.lockstep.leave()
+
+
+class Rounds:
+    """Groups that roll out in rounds; each round of all groups is one lockstep batch.
+
+    Slots are assigned once every running group has requested its number, in the order of
+    ``groups``, so that the order of requests has no effect.
+    """
+
+    def __init__(self, groups: Sequence[str], run_batch: RunBatch) -> None:
+        self._groups = list(groups)
+        self._run_batch = run_batch
+        self._requests: dict[str, tuple[int, asyncio.Future[list[Slot]]]] = {}
+
+    async def slots(self, group: str, count: int) -> list[Slot]:
+        """Return the slots of the group's next round; it must have left those of the last one."""
+        future: asyncio.Future[list[Slot]] = asyncio.get_running_loop().create_future()
+        self._requests[group] = (count, future)
+        self._assign_when_complete()
+        return await future
+
+    def leave(self, group: str) -> None:
+        """Remove a group that has no further round."""
+        self._groups.remove(group)
+        self._requests.pop(group, None)
+        self._assign_when_complete()
+
+    def _assign_when_complete(self) -> None:
+        if not self._requests or len(self._requests) < len(self._groups):
+            return
+        requests, self._requests = [self._requests[group] for group in self._groups], {}
+        batch = LockstepBatch(sum(count for count, _ in requests), self._run_batch)
+        first = 0
+        for count, future in requests:
+            settle(future, [batch.slot(place) for place in range(first, first + count)])
+            first += count
+
+
+def settle(future: asyncio.Future[T], result: T | Exception) -> None:
+    """Set the future's result or error, unless it was cancelled."""
+    if future.done():
+        return
+    if isinstance(result, Exception):
+        future.set_exception(result)
+    else:
+        future.set_result(result)

@@ -1,21 +1,22 @@
 """One episode as one function: prompt, act, observe, record.
 
-Training (through verl's agent loop), demonstrations and evaluation all play through it.
+Training (through verl's agent loop), demonstrations and evaluation all use it.
 """
 
 from __future__ import annotations
 
+import asyncio
 import time
 from dataclasses import dataclass
 from typing import Any
 
 from envs.types import Observation, StepResult
-from rollouts.answers import answered, listed, meaning, message
+from rewards.reward import one_a_turn
 from rollouts.begin import Session, begin
 from rollouts.episode import Episode, Outcome, Turn
 from rollouts.policy import Action, Policy, TurnContext
+from rollouts.prompt_forms.form import answered, listed, meaning, message
 from rollouts.prompts import assistant, user
-from rollouts.settling import ended, out_of_context, settle, void
 from rollouts.spec import EpisodeSpec
 from rollouts.stream import TokenStream
 from rollouts.summaries import Summaries
@@ -25,19 +26,20 @@ __all__ = ["EpisodeSpec", "Session", "run_episode"]
 
 
 async def run_episode(policy: Policy, session: Session, spec: EpisodeSpec, stream: TokenStream | None) -> Episode:
-    """Play one episode to its end.
+    """Run one episode to its end.
 
-    With ``stream=None`` no token ids are kept (text policies; ``rollouts.tokenise`` fills them in).
+    Args:
+        stream: keeps the token ids; None for text policies (``rollouts.tokenise`` adds ids later).
 
     Raises:
-        EnvError: the environment failed; nothing of the episode may be trained on.
+        EnvError: the environment failed; the episode must not be trained on.
     """
     opening = await session.reset(spec.task, spec.task.seed)
-    played = _open(policy, spec, opening, stream)
-    episode = played.episode
-    observation = await begin(session, spec, episode, played.view, opening)
+    run = _open(policy, spec, opening, stream)
+    episode = run.episode
+    observation = await begin(session, spec, episode, run.view, opening)
     for index in range(len(episode.turns), spec.max_turns):
-        action = await played.act(observation)
+        action = await run.act(observation)
         if action.out_of_context:
             out_of_context(episode)
             break
@@ -45,7 +47,7 @@ async def run_episode(policy: Policy, session: Session, spec: EpisodeSpec, strea
         observation = answered(spec.form, episode.turns[-1].parsed, result)
         if ended(episode, result) or void(episode, spec.void):
             break
-        if index + 1 < spec.max_turns and not await played.show(observation):
+        if index + 1 < spec.max_turns and not await run.show(observation):
             out_of_context(episode)
             break
     episode.final_observation = observation.text
@@ -53,7 +55,7 @@ async def run_episode(policy: Policy, session: Session, spec: EpisodeSpec, strea
     return episode
 
 
-def _open(policy: Policy, spec: EpisodeSpec, observation: Observation, stream: TokenStream | None) -> _Played:
+def _open(policy: Policy, spec: EpisodeSpec, observation: Observation, stream: TokenStream | None) -> _Run:
     goal = observation.goal or spec.task.goal
     turns: list[Turn] = []
     view = View(spec.form, spec.form.head(spec.style, goal, spec.guidance), turns, spec.window, stream)
@@ -73,7 +75,7 @@ def _open(policy: Policy, spec: EpisodeSpec, observation: Observation, stream: T
         guidance=spec.guidance,
         trains_thoughts=spec.form.train_thoughts,
     )
-    return _Played(policy, spec, episode, view, stream)
+    return _Run(policy, spec, episode, view, stream)
 
 
 async def _step(session: Session, episode: Episode) -> StepResult:
@@ -89,8 +91,8 @@ async def _step(session: Session, episode: Episode) -> StepResult:
 
 
 @dataclass
-class _Played:
-    """The policy's side of an episode: what it is shown, what it answers."""
+class _Run:
+    """An episode under way, seen from the policy: what it is shown, what it answers."""
 
     policy: Policy
     spec: EpisodeSpec
@@ -99,7 +101,7 @@ class _Played:
     stream: TokenStream | None
 
     async def act(self, seen: Observation) -> Action:
-        """The next turn, recorded; nothing is where there is no room for an action."""
+        """Ask the policy and record the turn, unless no room is left for an action."""
         episode, view, content = self.episode, self.view, message(self.spec.form, seen)
         if view.full:
             view.slide(content)
@@ -111,12 +113,15 @@ class _Played:
             turn = self._turn(action, seen)
             turn.act_seconds, turn.prompt_ids = time.perf_counter() - start, view.begins_with(len(episode.turns))
             episode.turns.append(turn)
-            episode.messages.append(assistant(turn.said))
+            episode.messages.append(assistant(turn.response))
             episode.policy_version = action.version
         return action
 
     async def show(self, seen: Observation) -> bool:
-        """What is to be answered next, in a new row where the present one is summed up first. False: that cannot be done."""
+        """Show the next observation, after a summary if one is due.
+
+        Returns False if no further summary is allowed or has room.
+        """
         content, turns = message(self.spec.form, seen), self.episode.turns
         self.episode.messages.append(user(content))
         if (rules := self.view.to_be_summed_up) is None or self.stream is None:
@@ -124,11 +129,11 @@ class _Played:
             return True
         if not rules.left(turns) or not await self._sum_up(rules, seen, self.stream):
             return False
-        self.view.begin_with(rules.told(turns[-1].said), content)
+        self.view.begin_with(rules.heading(turns[-1].response), content)
         return True
 
     async def _sum_up(self, rules: Summaries, seen: Observation, stream: TokenStream) -> bool:
-        """Ask for a summary; False: there is no room for it."""
+        """Ask the policy for a summary; return False if there is no room for it."""
         turns = self.episode.turns
         turns[-1].context_ids = self.view.show(rules.ask(seen.text))
         start = time.perf_counter()
@@ -149,15 +154,16 @@ class _Played:
         return TurnContext(view.messages, ids, *place, len(view.prompt_ids) - episode.prefix_tokens, max_tokens)
 
     def _turn(self, action: Action, seen: Observation) -> Turn:
-        """What was said, and what it means."""
+        """Return the record of the policy's answer."""
         form, functions, stream = self.spec.form, self.spec.style.functions, self.stream
-        said = form.demonstrate(self.episode.goal, action.plan, functions) if action.plan else action.text
+        goal = self.episode.goal
+        answer = form.demonstrate(goal, action.plan, functions) if action.plan else action.text
         ids = _ids(action)
         if stream:
-            ids = ids or stream.encode_action(said)
+            ids = ids or stream.encode_action(answer)
             stream.add_sampled(ids)
-        told = {**meaning(form, said, functions, ids, stream), **_as_sampled(action)}
-        return Turn(seen.text, action_ids=ids, admissible=listed(form, seen), **told)
+        fields = {**meaning(form, answer, functions, ids, stream), **_as_sampled(action)}
+        return Turn(seen.text, action_ids=ids, admissible=listed(form, seen), **fields)
 
 
 def _ids(action: Action) -> list[int]:
@@ -173,3 +179,79 @@ def _as_sampled(action: Action) -> dict[str, Any]:
         "entropies": list(sample.entropies),
         "full_entropies": list(sample.full_entropies),
     }
+
+
+CUT_OFF = (Outcome.OUT_OF_TURNS, Outcome.OUT_OF_CONTEXT)
+
+
+def ended(episode: Episode, result: StepResult) -> bool:
+    """Record the outcome of a game that is over, and return whether it is.
+
+    ``terminated`` alone never counts as success.
+    """
+    if result.won:
+        episode.outcome = Outcome.WON
+    elif result.lost or result.terminated:
+        episode.outcome = Outcome.LOST
+    return result.over
+
+
+def void(episode: Episode, kind: str) -> bool:
+    """Return whether the newest turn ends the episode as lost (``EpisodeSpec.void``)."""
+    turn = episode.turns[-1]
+    if not kind or (turn.parsed and (turn.valid or kind == "unparsed")):
+        return False
+    episode.outcome = Outcome.LOST
+    return True
+
+
+def out_of_context(episode: Episode) -> None:
+    """End the row at the last action: drop an unused summary and the context that had no room."""
+    episode.outcome = Outcome.OUT_OF_CONTEXT
+    if episode.turns and episode.turns[-1].summary:
+        episode.turns.pop()
+    if episode.turns:
+        episode.turns[-1].context_ids = []
+
+
+async def settle(session: Session, episode: Episode, spec: EpisodeSpec) -> None:
+    """Grade an episode that was cut off, if the environment does that, then score and reward it.
+
+    Raises:
+        EnvError: the environment failed.
+    """
+    oldest, newest = episode.versions()
+    if oldest == newest:  # recorded by turn only if they differ
+        for turn in episode.turns:
+            turn.versions = []
+    if spec.grade_unfinished and episode.outcome in CUT_OFF:
+        await _grade(session, episode)
+    if spec.task.max_score > 0:
+        earned = sum(turn.score_delta for turn in [*episode.prefix, *episode.turns])
+        episode.score = min(1.0, max(0.0, earned / spec.task.max_score))  # some games end below 0
+    await _reward(episode, spec)
+
+
+async def _grade(session: Session, episode: Episode) -> None:
+    """Grade the state at the cut; the last turn gets the result."""
+    result = await session.finish()
+    if result.won:
+        episode.outcome = Outcome.WON
+    if episode.turns:
+        episode.turns[-1].score_delta += result.score_delta
+        episode.turns[-1].info |= result.info
+
+
+async def _reward(episode: Episode, spec: EpisodeSpec) -> None:
+    chosen = {spec.reward.name: spec.reward} if spec.reward else {}
+    turns = episode.played_turns
+    for name, reward in {**spec.named, **chosen}.items():
+        arguments = (turns, episode.won, spec.task.max_score)
+        if getattr(reward, "blocking", False):
+            values = await asyncio.to_thread(reward.turn_rewards, *arguments)
+        else:
+            values = reward.turn_rewards(*arguments)
+        for turn, value in zip(turns, one_a_turn(f"reward={name}", values, len(turns)), strict=True):
+            turn.rewards[name] = value
+        for turn in episode.turns:
+            turn.rewards.setdefault(name, 0.0)  # summaries earn nothing

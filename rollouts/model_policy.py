@@ -1,4 +1,4 @@
-"""A language model as a policy: one sampling request a turn, ids in and ids out."""
+"""A language model as a policy: one sampling request a turn, token ids in and out."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rollouts.seeds import request_seed
 
 @dataclass(frozen=True)
 class ContextLimit:
-    """Tokens that fit: in a row's prompt, and in all that follows it."""
+    """Maximum number of tokens in a row's prompt and in its response."""
 
     prompt: int
     response: int
@@ -20,8 +20,12 @@ class ContextLimit:
 
 @dataclass
 class ModelPolicy:
-    """Plays one episode; ``decode`` turns sampled ids into the action's text, special tokens left out. ``entropies``,
-    ``full_entropies``: asks the server for those of its tokens."""
+    """The policy of one episode.
+
+    Args:
+        decode: turns sampled ids into text without special tokens.
+        entropies, full_entropies: ask the server for these (``rollouts.sampling.Sample``).
+    """
 
     sampler: Sampler
     decode: Callable[[Sequence[int]], str]
@@ -37,7 +41,7 @@ class ModelPolicy:
             return Action(text="", out_of_context=True)
         try:
             sample = await self.sampler.sample(self._request(context))
-        except RequestTooLong:  # the server knows the model's own context, which may hold less than the config says
+        except RequestTooLong:  # the model's own context may be shorter than the config's limit
             return Action(text="", out_of_context=True)
         return Action(self.decode(sample.token_ids).strip(), sample)
 

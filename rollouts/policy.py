@@ -1,4 +1,4 @@
-"""Who plays: anything that turns what was seen so far into one action."""
+"""A policy: anything that turns the episode so far into one action."""
 
 from __future__ import annotations
 
@@ -12,11 +12,14 @@ from rollouts.sampling import Sample
 
 @dataclass(frozen=True)
 class TurnContext:
-    """All that a policy may look at. Only scripted policies read ``observation.legal`` and ``observation.expert``.
+    """Everything that a policy may read.
 
-    ``messages`` and ``token_ids`` are what it sees, all of the episode or a window of it, whose prompt has
-    ``prompt_length`` ids. ``prompt`` names the group that ``sample`` is a member of. ``max_tokens``: of the answer; None: as the
-    policy was told.
+    Args:
+        messages, token_ids: the episode so far, or a window of it.
+        observation: only scripted policies read its ``legal`` and ``expert``.
+        prompt: name of the group that ``sample`` belongs to.
+        prompt_length: tokens of ``token_ids`` that are the prompt.
+        max_tokens: limit of the answer; None: the policy's own limit.
     """
 
     messages: Sequence[dict[str, str]]
@@ -33,10 +36,14 @@ class TurnContext:
 
 @dataclass(frozen=True)
 class Action:
-    """A model policy returns the ``sample`` that ``text`` was read from; a text policy returns text alone.
+    """A policy's answer.
 
-    ``out_of_context`` says that the prompt left no room for an action: the episode ends there.
-    ``plan``: of a scripted policy, ``text`` and the actions that it has in mind after it; the prompt form makes an answer of them.
+    Args:
+        text: the answer.
+        sample: tokens that ``text`` was decoded from; None for text policies.
+        out_of_context: the prompt left no room for an action, so the episode ends.
+        plan: of a scripted policy, this action and the planned ones after it; the prompt form
+            writes an answer with them.
     """
 
     text: str
@@ -46,7 +53,7 @@ class Action:
 
     @property
     def version(self) -> int:
-        """The training step whose weights gave it."""
+        """The training step whose weights sampled the answer."""
         return self.sample.version if self.sample else 0
 
 

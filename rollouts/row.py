@@ -1,4 +1,4 @@
-"""From an episode to the rows that the trainer learns from: one, or one a window."""
+"""Turn an episode into the rows that the trainer learns from: one, or one a window."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from rollouts.episode import Episode, Turn
 
 @dataclass(frozen=True)
 class Row:
-    """Token lists of one episode or window, all of the response's length T but the prompt.
+    """Token lists of one episode or window; all but ``prompt_ids`` have the response's length T.
 
-    ``mask`` is 1 on sampled tokens, or on those that are no thought's (``Episode.trains_thoughts``); ``logprobs`` (nats) are the behaviour policy's, 0 elsewhere; ``rewards`` holds
-    each turn's reward on that turn's last action token, 0 elsewhere.
+    Attributes:
+        mask: 1 on sampled tokens, except those of thoughts if these are not trained.
+        logprobs: the behaviour policy's, in nats; 0 on other tokens.
+        rewards: each turn's reward on its last action token, 0 elsewhere.
     """
 
     prompt_ids: list[int]
@@ -25,11 +27,13 @@ class Row:
 
 
 def to_rows(episode: Episode, reward: str) -> list[Row]:
-    """Lay the turns end to end, in a row of its own from each that begins a window; ``reward`` is the name of the
-    chosen reward (``Turn.trained``). Each turn is in one row.
+    """Concatenate the turns; each turn with ``prompt_ids`` begins a row.
+
+    Args:
+        reward: name of the chosen reward (``Turn.trained``).
 
     Raises:
-        ValueError: no turn was played, or a turn has no tokens, so there is nothing to learn from.
+        ValueError: the episode has no turn, or a turn has no tokens.
     """
     if not episode.turns:
         raise ValueError(f"{episode.task}: an episode without a turn gives no row ({episode.outcome})")
@@ -41,7 +45,7 @@ def to_rows(episode: Episode, reward: str) -> list[Row]:
 
 
 def window_starts(episode: Episode) -> list[int]:
-    """Numbers of the turns with which rows begin."""
+    """Return the indices of the turns that begin a row."""
     return [0, *(number for number, turn in enumerate(episode.turns) if number and turn.prompt_ids)]
 
 

@@ -1,4 +1,4 @@
-"""Asking a language model for one turn's tokens."""
+"""Requests to a language model for one turn's tokens."""
 
 from __future__ import annotations
 
@@ -8,16 +8,20 @@ from typing import Protocol
 
 
 def request_id(step: int, group: str, sample: int) -> str:
-    """Of all turns of an episode."""
+    """Return the id that all requests of an episode share."""
     return f"{step}/{group}/{sample}"
 
 
 @dataclass(frozen=True)
 class SampleRequest:
-    """One turn to be sampled. ``temperature=0`` is greedy; ``top_p=1`` and ``top_k<=0`` keep the full distribution.
+    """One turn to be sampled.
 
-    ``request_id`` stays the same over an episode's turns, so that only what is new of its prompt is computed. ``seed`` (not
-    negative) is all the randomness of the answer. ``entropies``, ``full_entropies``: those of its tokens are asked for too.
+    Args:
+        request_id: the same for all turns of an episode, so that a server computes only new tokens.
+        temperature: 0 is greedy.
+        top_p, top_k: 1 and <= 0 keep the full distribution.
+        seed: not negative; decides the answer.
+        entropies, full_entropies: ask for these too (``Sample``).
     """
 
     request_id: str
@@ -33,11 +37,17 @@ class SampleRequest:
 
 @dataclass(frozen=True)
 class Sample:
-    """Tokens as sampled and the log-probabilities (nats) that the behaviour policy gave them; ``version`` is the
-    training step whose weights answered, and ``oldest`` that of the answer's first token, where weights were exchanged while
-    it was sampled. ``entropies``: for each token -sum p log p over the ten likeliest, as a share of the logarithm of the
-    vocabulary's size; ``full_entropies``: nats, of the whole distribution at the request's temperature (1 where it is 0),
-    whatever top-p and top-k leave out. Both are empty where nobody asked for them."""
+    """A sampled answer.
+
+    Attributes:
+        logprobs: the behaviour policy's log-probabilities, in nats.
+        version: training step whose weights sampled the last token.
+        oldest: that of the first token, if the weights changed while sampling.
+        entropies: for each token -sum p log p over the ten likeliest, divided by the logarithm of
+            the vocabulary's size; empty unless requested.
+        full_entropies: entropy (nats) of the whole distribution at the request's temperature (1 if
+            that is 0), before top-p and top-k; empty unless requested.
+    """
 
     token_ids: tuple[int, ...]
     logprobs: tuple[float, ...]
@@ -48,11 +58,11 @@ class Sample:
 
 
 class RequestTooLong(ValueError):
-    """Prompt and answer do not fit into the model's context."""
+    """The model's context has no room for prompt and answer."""
 
 
 class SampleLost(RuntimeError):
-    """The server lost the request, by dying for instance: asked again, another may answer."""
+    """The server lost the request, for example by dying; another server may answer it."""
 
 
 class Sampler(Protocol):
@@ -63,7 +73,7 @@ class Sampler(Protocol):
 
 @dataclass(frozen=True)
 class SamplingParams:
-    """How a model plays. ``temperature=0`` is greedy; ``top_k=-1`` and ``top_p=1`` keep the full distribution."""
+    """Sampling settings. ``temperature=0`` is greedy; ``top_k=-1``, ``top_p=1`` keep all tokens."""
 
     temperature: float
     top_p: float = 1.0

@@ -1,4 +1,4 @@
-"""Where randomness comes from: a request is seeded by what it is for, never by when it was served."""
+"""Seeds: a request is seeded by its identity, never by the time it was served."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import hashlib
 
 
 def derive_seed(*parts: object) -> int:
-    """A 63-bit seed from the parts' text: the same on every machine and in every process.
+    """Return a 63-bit seed from the parts' text, equal on every machine and in every process.
 
     >>> derive_seed(0, "train", 3) == derive_seed(0, "train", 3)
     True
@@ -16,5 +16,5 @@ def derive_seed(*parts: object) -> int:
 
 
 def request_seed(run_seed: int, step: int, prompt: str, sample: int, turn: int) -> int:
-    """The seed of one turn's sampling request; ``prompt`` names the group, so a game may come twice in a step."""
+    """Return the seed of one turn's request; ``prompt`` names the group of samples."""
     return derive_seed("request", run_seed, step, prompt, sample, turn)

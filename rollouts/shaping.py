@@ -10,22 +10,22 @@ from rollouts.episode import Episode
 
 
 def shape(episode: Episode, reward: str, transforms: Mapping[str, Transform]) -> None:
-    """Record the trained reward that the transforms make, one after the other, of the chosen one, and what each added.
+    """Apply the transforms in order to the chosen reward, and record the result and each one's share.
 
     Args:
-        episode: with every reward that the transforms read.
-        reward: the name of the chosen reward, which stays as it is.
+        episode: holds every reward that the transforms read.
+        reward: name of the chosen reward, which is kept unchanged.
 
     Raises:
-        ValueError: a transform returns another number of rewards than there are turns, or one that is no finite number.
+        ValueError: a transform returns the wrong number of rewards or one that is not finite.
     """
     rewards = {name: [turn.rewards[name] for turn in episode.turns] for name in episode.turns[0].rewards}
     rewards[TRAINED] = list(rewards[reward])
     for name, transform in transforms.items():
         view = RewardView(episode, rewards, episode.step)
-        given = transform(view).items()
+        results = transform(view).items()
         rewards = rewards | {
-            key: one_a_turn(f"shaping={name}, {key}:", values, len(episode.turns)) for key, values in given
+            key: one_a_turn(f"shaping={name}, {key}:", values, len(episode.turns)) for key, values in results
         }
         episode.shaping[name] = sum(rewards[TRAINED]) - sum(view.rewards[TRAINED])
         told = transform.told(view) if hasattr(transform, "told") else {}

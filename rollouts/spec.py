@@ -1,4 +1,4 @@
-"""What an episode is to be, before it is played."""
+"""The specification of an episode before it runs."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from envs.environment import PromptStyle
 from envs.types import TaskRef
 from rewards.reward import Reward
 from rollouts.episode import Turn
-from rollouts.prompt_forms.form import PromptForm
-from rollouts.prompt_forms.plain import PLAIN_FORM
+from rollouts.prompt_forms.form import PLAIN_FORM, PromptForm
 from rollouts.sampling import request_id
 from rollouts.summaries import Summaries
 from rollouts.window import Window
@@ -18,27 +17,31 @@ from rollouts.window import Window
 
 @dataclass(frozen=True)
 class Branch:
-    """An episode begins with these ``turns`` of the sample ``parent``, as they were sampled; ``seen`` is what followed them."""
+    """The ``turns`` of sample ``parent`` that an episode begins with; ``observation`` followed them."""
 
     parent: int
     turns: tuple[Turn, ...]
-    seen: str
+    observation: str
 
 
 @dataclass(frozen=True)
 class EpisodeSpec:
-    """Which game is played, for how long, and which of several samples this is.
+    """A game, the limits of its episode, and which sample of its group this is.
 
-    ``prompt`` names the group of samples: the game's key where it is played by one group only.
-    ``grade_unfinished``: the environment grades an episode that was cut off (``Environment.grades_unfinished``).
-    ``window``: how much of the episode the policy sees, or when it sums up what came before; None for all.
-    ``prefix``: actions that are replayed before the policy's first turn; ``max_turns`` counts its own turns alone. ``said``: the whole
-    answers in which these actions were given; () tells them as a demonstration that ends with them, so that no later action shows.
-    ``guidance``: a line that the first message has before the goal.
-    ``branch``: turns of another sample with which it begins; ``max_turns`` counts them.
-    ``named``: further rewards to record, by name.
-    ``void``: a turn of this kind ends it, lost: ``unparsed``, without an action, or ``invalid``, not understood either.
-    ``form``: what the policy is told, and how its answers are read.
+    Args:
+        max_turns: turns of the policy at most, those of ``branch`` included, ``prefix`` excluded.
+        reward: the chosen reward.
+        prompt: name of the group of samples; "" stands for the game's key.
+        grade_unfinished: grade an episode that was cut off (``Environment.grades_unfinished``).
+        window: how much of the episode the policy sees, or when it writes summaries; None: all.
+        prefix: actions that are replayed before the policy's first turn.
+        answers: the complete answers that contained the prefix's actions. If empty, they are
+            generated as a demonstration that ends with the prefix, so later actions do not leak.
+        guidance: a line of the first message before the goal.
+        branch: turns of another sample that the episode begins with.
+        named: further rewards to record, by name.
+        void: ``unparsed`` or ``invalid`` (includes unparsed): such a turn ends the episode as lost.
+        form: builds the messages and reads the answers.
     """
 
     task: TaskRef
@@ -51,7 +54,7 @@ class EpisodeSpec:
     grade_unfinished: bool = False
     window: Window | Summaries | None = None
     prefix: tuple[str, ...] = ()
-    said: tuple[str, ...] = ()
+    answers: tuple[str, ...] = ()
     guidance: str = ""
     branch: Branch | None = None
     named: Mapping[str, Reward] = field(default_factory=dict)
@@ -64,5 +67,5 @@ class EpisodeSpec:
 
     @property
     def request_id(self) -> str:
-        """Under which rollout servers know the episode."""
+        """The episode's id at the rollout servers."""
         return request_id(self.step, self.group, self.sample)

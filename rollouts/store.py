@@ -1,4 +1,4 @@
-"""Episodes on disk: one JSON object a line."""
+"""Episodes on disk: a JSON object on each line."""
 
 from __future__ import annotations
 
@@ -14,17 +14,20 @@ from rollouts.episode import Episode
 
 
 class DamagedEpisodes(ValueError):
-    """A file of episodes that cannot be read to its end; the message is one line and names it."""
+    """A file of episodes cannot be read; the message is one line and names the file."""
 
 
 def write_episodes(path: Path, episodes: Iterable[Episode]) -> None:
-    """All or nothing. Half a character becomes a question mark, as it did on its way to the game."""
+    """Write a file of episodes atomically. Lone surrogates become question marks."""
     write_whole(path, b"".join(_line(episode.to_dict()) + b"\n" for episode in episodes))
 
 
 def _line(record: dict[str, Any]) -> bytes:
-    """An episode of 16,000 tokens takes 9 ms of json's time and 1 of msgspec's, which knows neither half a character nor numpy's
-    numbers nor a number that is none: it says null of that, as of None."""
+    """Encode a record.
+
+    msgspec is 9x faster than json (1 ms for 16,000 tokens) but rejects lone surrogates and numpy
+    scalars and writes NaN as null; such records go through json.
+    """
     try:
         line = msgspec.json.encode(record)
     except (UnicodeEncodeError, TypeError):
@@ -33,7 +36,7 @@ def _line(record: dict[str, Any]) -> bytes:
 
 
 def read_episodes(path: Path) -> Iterator[Episode]:
-    """Raises: DamagedEpisodes: a line cannot be read as one."""
+    """Yield the episodes of a file. Raises: DamagedEpisodes."""
     with path.open("rb") as file:
         for number, line in enumerate(file, start=1):
             yield _episode(line, f"{path}, line {number}")
@@ -43,11 +46,11 @@ def _episode(line: bytes, where: str) -> Episode:
     try:
         return Episode.from_dict(_record(line))
     except (ValueError, KeyError, TypeError) as error:
-        raise DamagedEpisodes(f"{where} is no episode: {error!r}") from error
+        raise DamagedEpisodes(f"{where} is not an episode: {error!r}") from error
 
 
 def _record(line: bytes) -> dict[str, Any]:
-    """The same for reading: a number that is none is no JSON, but json's."""
+    """Decode a record; fall back to json, which accepts NaN and Infinity."""
     try:
         return msgspec.json.decode(line)
     except msgspec.DecodeError:

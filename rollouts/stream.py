@@ -1,4 +1,4 @@
-"""The token side of an episode, as a protocol: the room below the models knows sequences of ints and nothing else."""
+"""The token side of an episode, as a protocol over sequences of ints."""
 
 from __future__ import annotations
 
@@ -9,28 +9,34 @@ from rollouts.prompts import Message
 
 
 class TokenStream(Protocol):
-    """One growing sequence of token ids. What was added is never decoded and encoded again."""
+    """A growing sequence of token ids. Added ids are never decoded and encoded again."""
 
     @property
     def ids(self) -> Sequence[int]: ...
 
     def start(self, messages: Sequence[Message]) -> list[int]:
-        """Render the first prompt, generation prompt included; returns its ids."""
+        """Render the first prompt, generation prompt included, and return its ids."""
         ...
 
     def add_sampled(self, ids: Sequence[int]) -> None:
-        """Append an action exactly as it was sampled."""
+        """Append an answer exactly as it was sampled."""
         ...
 
     def add_context(self, messages: Sequence[Message]) -> list[int]:
-        """Append messages that the model did not write (end of the action where it is missing, the next observation,
-        generation prompt); returns the ids added."""
+        """Append messages that the model did not write, and return the ids added.
+
+        These are the end of the action if it is missing, the next observation, and the generation
+        prompt.
+        """
         ...
 
     def encode_action(self, text: str) -> list[int]:
-        """The ids that a model would have sampled for this action, its end-of-turn token included."""
+        """Return the ids that a model would sample for this answer, end-of-turn token included."""
         ...
 
     def tokens_of(self, ids: Sequence[int], text: str) -> int:
-        """How many of an answer's ids, from the first, say the beginning ``text`` of it; never all of them."""
+        """Return how many of an answer's ids, from the first, spell its beginning ``text``.
+
+        Never all of them.
+        """
         ...

@@ -1,4 +1,4 @@
-"""Summaries in the place of an episode's earlier turns: when they are asked for, in which words, and how they are told."""
+"""Summaries that replace an episode's earlier turns: when they are due, and their texts."""
 
 from __future__ import annotations
 
@@ -12,17 +12,19 @@ ASK = (
     "Your earlier turns are left out from here on. Sum up what you did and found so far, and what is left to do.\n"
     "Your summary:"
 )
-SHOWN = 10  # of the newest actions, in a summary that nobody sampled
+SHOWN = 10  # newest actions in the summary of a demonstration
 
 
 @dataclass
 class Summaries:
-    """When a row has grown long the policy sums up the episode; a new row begins with the first message's head, the summary and the
-    newest observation.
+    """Rules for summaries.
+
+    When a row is long, the policy writes a summary. A new row begins with the first message's head,
+    the summary and the newest observation.
 
     Attributes:
-        tokens: a row of so many, up to its newest action, is summed up; None: ``turns`` alone says when.
-        turns: a row of so many turns is summed up; None: ``tokens`` alone says when.
+        tokens: a row of this many tokens, up to its newest action, is summed up; None: no limit.
+        turns: a row of this many turns is summed up; None: no limit.
         most: summaries of an episode; where one more is due it ends out of context. None: no limit.
         length: tokens of a summary, at most.
 
@@ -39,25 +41,25 @@ class Summaries:
         given = {name: value for name, value in vars(self).items() if value is not None}
         in_range(1, **given)
         if self.tokens is self.turns is None:
-            raise ValueError("tokens=null and turns=null: nothing says when to sum up; set one")
+            raise ValueError("tokens=null turns=null: summaries would never be due; set one of them")
 
     def due(self, turns: int, tokens: int) -> bool:
-        """After so many turns of a row, when it has so many tokens."""
+        """Return whether a row of this many turns and tokens is to be summed up."""
         long = self.tokens is not None and tokens >= self.tokens
         return turns > 0 and (long or (self.turns is not None and turns >= self.turns))
 
     def left(self, turns: Sequence[Turn]) -> bool:
-        """Whether an episode of these turns may be summed up once more."""
+        """Return whether an episode with these turns may be summed up again."""
         return self.most is None or sum(turn.summary for turn in turns) < self.most
 
     def ask(self, observation: str) -> str:
         return f"{observation}\n{ASK}"
 
-    def told(self, summary: str) -> str:
-        """What the next row's first message says between its head and the observation."""
+    def heading(self, summary: str) -> str:
+        """Return the text of the next row's first message between its head and the observation."""
         return f"Your summary so far:\n{summary}\nNow:\n"
 
     def demonstrate(self, turns: Sequence[Turn]) -> str:
-        """The summary of somebody who did nothing but follow a plan."""
+        """Return the summary of a demonstration: its newest actions."""
         actions = [turn.action.split("\n")[0] for turn in turns if not turn.summary]
         return f"Done so far: {', '.join(actions[-SHOWN:])}."

@@ -1,4 +1,4 @@
-"""Policies that answer in text: the expert, and one that draws uniformly from the legal commands."""
+"""Policies that answer in text: the expert, and a random one."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from rollouts.seeds import request_seed
 
 @dataclass(frozen=True)
 class ExpertPolicy:
-    """Follows the expert plan that the catalogue replayed to a win.
+    """Follows the game's expert plan, which the catalogue replayed to a win.
 
     Raises:
-        EnvError: the expert plan ran out before the game was won, so the game is not the one that was accepted.
+        EnvError: the plan ended before the game was won, so this is not the accepted game.
     """
 
     name: str = "expert"
@@ -25,14 +25,14 @@ class ExpertPolicy:
         if context.turn >= len(plan):
             raise EnvError(
                 f"{context.task.key}: the expert plan of {len(plan)} steps ended without a win; "
-                "if the environment makes other games now, change its version"
+                "if the environment now makes other games, change its version"
             )
         return Action(text=plan[context.turn], plan=plan[context.turn :])
 
 
 @dataclass(frozen=True)
 class RandomPolicy:
-    """Uniform over the commands that the environment would accept; seeded, so that an evaluation can be repeated."""
+    """Draws uniformly from the legal commands; seeded, so that an evaluation can be repeated."""
 
     run_seed: int = 0
     name: str = "random"
@@ -42,13 +42,13 @@ class RandomPolicy:
 
 
 def dice(run_seed: int, context: TurnContext) -> random.Random:
-    """For what is drawn in one turn."""
+    """Return the random generator of one turn."""
     return random.Random(request_seed(run_seed, context.step, context.prompt, context.sample, context.turn))
 
 
 def any_legal(context: TurnContext, draw: random.Random) -> Action:
     legal = sorted(context.observation.legal)
     if not legal:
-        raise EnvError(f"{context.task.key}: the environment lists no legal commands to draw from")
+        raise EnvError(f"{context.task.key}: the environment lists no legal commands")
     text = draw.choice(legal)
     return Action(text=text, plan=(text,))

@@ -18,9 +18,8 @@ from omegaconf import DictConfig, OmegaConf
 
 from envs.functions import Function
 from records.process.exit_codes import Refusal
-from rollouts.answers import meaning
 from rollouts.episode import Episode, Turn
-from rollouts.prompt_forms.form import PromptForm
+from rollouts.prompt_forms.form import PromptForm, meaning
 from rollouts.prompts import Message, assistant, user
 from rollouts.spec import EpisodeSpec
 
@@ -70,10 +69,10 @@ def rows_file(folder: Path) -> Path:
 def specs(demonstration: Episode, base: EpisodeSpec, count: int) -> list[EpisodeSpec]:
     """``count`` draws at each state, which is told as the demonstration tells it, thoughts included. ``base`` is of the
     demonstration's game; a sample's number tells its turn and its place there, and so its seed."""
-    actions, said = (tuple(getattr(turn, part) for turn in demonstration.turns) for part in ("action", "said"))
+    actions, said = (tuple(getattr(turn, part) for turn in demonstration.turns) for part in ("action", "response"))
     one = replace(base, max_turns=1, prompt=base.task.key)
     places = [(turn, turn * count + place) for turn in range(len(actions)) for place in range(count)]
-    return [replace(one, prefix=actions[:turn], said=said[:turn], sample=sample) for turn, sample in places]
+    return [replace(one, prefix=actions[:turn], answers=said[:turn], sample=sample) for turn, sample in places]
 
 
 def distinct(demonstration: Episode, drawn: Sequence[Episode]) -> list[Episode]:
@@ -121,7 +120,7 @@ def _row(alternative: Episode, before: Sequence[Turn], messages: Sequence[Messag
     """Without ids: SFT fills in those of its model."""
     bare: Mapping[str, Any] = {"action_ids": [], "context_ids": [], "logprobs": [], "sampled": False}
     prefix = [replace(turn, **bare) for turn in before]
-    told: Mapping[str, Any] = {"messages": [*messages, assistant(target.said)], "prefix": prefix, "turns": [target]}
+    told: Mapping[str, Any] = {"messages": [*messages, assistant(target.response)], "prefix": prefix, "turns": [target]}
     return replace(alternative, prompt_ids=[], final_observation="", trains_thoughts=True, **told)
 
 

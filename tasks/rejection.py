@@ -20,7 +20,7 @@ from records.process.exit_codes import Refusal
 from records.resume import RlFolder
 from rollouts.chat_settings import ChatSettings, chat_settings
 from rollouts.episode import Episode
-from rollouts.prompt_forms.registry import PLAIN, told
+from rollouts.prompt_forms.registry import PLAIN, changed_text
 from rollouts.store import read_episodes
 from rollouts.window import summed_up
 
@@ -69,7 +69,7 @@ def source(config: DictConfig) -> Path:
     theirs = OmegaConf.select(played, "prompt")
     if (form := summed_up(played.get(FORM))) != summed_up(config.get(FORM)):
         raise DemosError(f"demos.run={run} was played with rollout_form={form or 'linear'}: choose it too")
-    if told(theirs) != told(config.prompt):
+    if changed_text(theirs) != changed_text(config.prompt):
         raise DemosError(
             f"demos.run={run} was played with prompt={theirs.name if theirs else PLAIN}: choose its prompt settings too"
         )

@@ -15,7 +15,6 @@ from envs.registry import make_environment
 from envs.types import TaskError, TaskRef
 from envs.whole import write_whole
 from records.process.exit_codes import say
-from tasks import validation
 from tasks.budget import Allocation, rollout_forms, with_games
 from tasks.mixture import shares, spread, task_weights
 
@@ -87,7 +86,7 @@ def games_wanted(config: DictConfig, allocation: Allocation) -> dict[str, int]:
         "demonstrations": allocation.demonstrations if config.demos.source == "expert" else 0,
         "train": allocation.games,
         "test": int(config.eval.games),
-        "validation": validation.games(config, allocation.steps),
+        "validation": validation_games(config, allocation.steps),
     }
     return {split: count for split, count in counts.items() if count}
 
@@ -178,3 +177,20 @@ def write_tasks(path: Path, tasks: Iterable[TaskRef]) -> None:
 
 def read_tasks(path: Path) -> Sequence[TaskRef]:
     return [TaskRef.from_dict(json.loads(line)) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def validates(config: DictConfig) -> bool:
+    """Return whether validation games are played between training steps (``trainer.test_freq``)."""
+    return bool(config.trainer.test_freq > 0 or config.trainer.val_before_train)
+
+
+def validation_games(config: DictConfig, steps: int) -> int:
+    """Return the number of validation games; 0 without RL. They are neither trained on nor tested."""
+    return int(config.eval.validation_games) if steps and validates(config) else 0
+
+
+def validation_samples(config: DictConfig, steps: int) -> int:
+    """Return the episodes of all validations: before, every ``trainer.test_freq`` steps, at the end."""
+    every = int(config.trainer.test_freq)
+    times = (-(-steps // every) if every > 0 else 0) + bool(config.trainer.val_before_train)
+    return times * validation_games(config, steps) * int(config.actor_rollout_ref.rollout.val_kwargs.n)

@@ -21,7 +21,7 @@ from envs.environment import Environment
 from envs.registry import make_environment
 from envs.text_env import TextEnv
 from envs.types import TaskRef
-from rollouts.prompt_forms.plain import PLAIN_FORM
+from rollouts.prompt_forms.form import PLAIN_FORM
 from rollouts.prompts import Message, assistant, user
 
 Transcript = Sequence[Message]

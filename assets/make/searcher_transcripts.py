@@ -12,7 +12,7 @@ from envs.alfworld.house import House
 from envs.alfworld.kinds import TYPES
 from envs.alfworld.searcher import Searcher
 from envs.environment import PromptStyle, Rejected
-from rollouts.prompt_forms.plain import PLAIN_FORM
+from rollouts.prompt_forms.form import PLAIN_FORM
 from rollouts.prompts import Message, assistant, user
 
 FIRST_SEED = 10_000_000  # beyond the seeds of any split; floor plans are those of training

@@ -10,11 +10,10 @@ from omegaconf import DictConfig
 from envs.catalogue import Catalogue, TooFewGames
 from envs.environment import Environment
 from envs.registry import make_environment
-from tasks import validation
 from tasks.budget import Allocation, allocate_budget, with_games
 from tasks.evaluation_sets import env_node, own, reward_on, tested
 from tasks.mixture import shares, task_weights
-from tasks.splits import cache_dir, games_wanted, what_to_set
+from tasks.splits import cache_dir, games_wanted, validation_samples, what_to_set
 
 
 @dataclass(frozen=True)
@@ -54,7 +53,7 @@ def needs(config: DictConfig) -> Needs:
     models = 1 + bool(allocation.demonstrations) + bool(allocation.steps)
     evaluation_sets = len(tested(config)) * len(config.eval.temperatures)
     evaluated = evaluation_sets * int(config.eval.games) * int(config.eval.samples_per_game)
-    return Needs(allocation, games, models, evaluated, validation.samples(config, allocation.steps))
+    return Needs(allocation, games, models, evaluated, validation_samples(config, allocation.steps))
 
 
 def _games(config: DictConfig, allocation: Allocation) -> Iterator[Games]:

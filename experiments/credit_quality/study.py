@@ -24,7 +24,7 @@ from experiments.credit_quality.worker import Job, Worker, do, start
 from experiments.evaluation.policies import PolicyRef
 from records.process.exit_codes import Failure, Refusal, say
 from records.run_folder import OUTPUT_KEYS
-from rollouts.prompt_forms.registry import unusual
+from rollouts.prompt_forms.registry import non_default
 from tasks.evaluation_sets import evaluation_settings, prepare_evaluation_sets
 from tasks.splits import read_tasks
 
@@ -62,7 +62,7 @@ def job_of(config: DictConfig, policy: PolicyRef, noise: float) -> Job:
         "reward": node["turn_reward"],
         "rollout": rollout,
         "lengths": [node["data"][key] for key in ("max_prompt_length", "max_response_length")],
-        "prompt": unusual(node["prompt"]),
+        "prompt": non_default(node["prompt"]),
         "seed": node["seed"],
         "noise": noise,
     }

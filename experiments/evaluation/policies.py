@@ -19,7 +19,7 @@ from records.models.locate import ModelError, local_folder, resolve_model, run_o
 from records.process.exit_codes import Refusal
 from rollouts.chat_policy import Endpoint
 from rollouts.chat_settings import ChatSettings, chat_settings
-from rollouts.prompt_forms.registry import PLAIN, prompt_form, told
+from rollouts.prompt_forms.registry import PLAIN, changed_text, prompt_form
 from rollouts.window import summed_up
 
 SCRIPTED = ("expert", "random")
@@ -97,7 +97,7 @@ def _policy(word: str, config: DictConfig) -> PolicyRef:
     except ModelError as error:
         raise PolicyError(str(error).replace("model.path=", "")) from error
     trained = _config_of(word)
-    if trained and told(trained.get("prompt")) != told(config.prompt):
+    if trained and changed_text(trained.get("prompt")) != changed_text(config.prompt):
         raise PolicyError(f"{word} was trained with {_said(trained)}: evaluate it with the same")
     if trained and (sight := _summaries(trained)) != _summaries(config):
         raise PolicyError(f"{word} was trained with {sight or 'rollout_form=linear'}: evaluate it with the same")
@@ -107,7 +107,7 @@ def _policy(word: str, config: DictConfig) -> PolicyRef:
 
 def _said(trained: DictConfig) -> str:
     """Its prompt settings as they are typed."""
-    settings = {"name": PLAIN} | told(trained.get("prompt"))
+    settings = {"name": PLAIN} | changed_text(trained.get("prompt"))
     return " ".join([f"prompt={settings.pop('name')}", *(f"prompt.{key}={value}" for key, value in settings.items())])
 
 

@@ -30,7 +30,7 @@ from records.run_folder import OUTPUT_KEYS, held
 from rollouts.chat_policy import ChatPolicy
 from rollouts.episode import Episode
 from rollouts.policy import Policy
-from rollouts.prompt_forms.registry import prompt_form, unusual
+from rollouts.prompt_forms.registry import non_default, prompt_form
 from rollouts.store import write_episodes
 from rollouts.text_policies import ExpertPolicy, RandomPolicy
 from rollouts.window import summed_up
@@ -76,7 +76,7 @@ def evaluation_folder(config: DictConfig) -> Path:
         "eval": {key: value for key, value in node["eval"].items() if key != "servers"},
         "lengths": [node["data"][key] for key in ("max_prompt_length", "max_response_length")],
     }
-    what |= {"prompt": told} if (told := unusual(node["prompt"])) else {}
+    what |= {"prompt": told} if (told := non_default(node["prompt"])) else {}
     what |= {FORM: node[FORM]} if summed_up(node.get(FORM)) else {}
     digest = hashlib.sha256(json.dumps(what, sort_keys=True, default=str).encode()).hexdigest()[:8]
     task = named[0][1] if len(named) == 1 else f"{len(named)}-tasks"

@@ -20,8 +20,7 @@ from records.process.variables import ahead_of_stage, run_stage
 from records.resume import RlFolder, discard_beyond_checkpoint
 from records.tracking.stage_run import StageRun
 from tasks.budget import Allocation
-from tasks.splits import task_file
-from tasks.validation import validates
+from tasks.splits import task_file, validates
 
 PROCESS = "verl_plugin.rl"
 

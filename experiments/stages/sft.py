@@ -23,7 +23,7 @@ from records.metrics import read_metrics
 from records.process.variables import run_stage
 from records.tracking.stage_run import StageRun
 from rollouts.chat_settings import chat_settings
-from rollouts.prompt_forms.registry import prompt_form, unusual
+from rollouts.prompt_forms.registry import non_default, prompt_form
 from rollouts.store import read_episodes
 from rollouts.window import rows_of, summed_up, window_of
 from tasks import early_experience
@@ -85,7 +85,7 @@ def sft_config(config: DictConfig, folder: Path, episodes_file: Path, model: str
         "max_tokens": context,
         "window_turns": OmegaConf.select(config, "env.window_turns"),
         "window_keep": OmegaConf.select(config, "env.window_keep"),
-        **({"prompt": _plain(config.prompt)} if unusual(config.get("prompt")) else {}),
+        **({"prompt": _plain(config.prompt)} if non_default(config.get("prompt")) else {}),
         **({FORM: _plain(config[FORM])} if summed_up(config.get(FORM)) else {}),
         **_experience(config, folder),
         "seed": int(config.seed),

@@ -1,1 +1,1 @@
-"""How the episodes of one prompt are played: one module a form, behind ``rollout_form=`` (docs/methods.md)."""
+"""Rollout strategies of a group (``rollout_form=``, docs/methods.md): one module each."""

@@ -1,4 +1,4 @@
-"""AEPO's rollouts: a probe says how many samples branch, and a path that branched again and again does so less."""
+"""AEPO's rollouts: a probe decides how many samples branch; repeated branching is penalised."""
 
 from __future__ import annotations
 
@@ -16,9 +16,11 @@ from rollouts.loop import EpisodeSpec
 
 @dataclass
 class Aepo(Arpo):
-    """One episode is played first. Of the n samples ``n sigma(beta (H_1 - mean of its later H_t))``, rounded, are played from the start;
-    the others branch as in ARPO, with probability ``(alpha + gamma (H_t - H_1)) (1 - min(1, fatigue l))`` after l branches in a row on the
-    path (AEPO, arXiv 2510.14545, by notes: ``beta``, 0.5 in the released code, and ``fatigue`` are ours).
+    """AEPO (arXiv 2510.14545, from notes; ``beta``, 0.5 in the released code, and ``fatigue`` are ours).
+
+    One episode, the probe, runs first. Of the n samples ``n sigma(beta (H_1 - mean of its later
+    H_t))``, rounded, start at the beginning. The others branch as in ARPO, with probability
+    ``(alpha + gamma (H_t - H_1)) (1 - min(1, fatigue l))`` after l branches in a row on the path.
     """
 
     beta: float = 1.0
@@ -44,7 +46,7 @@ class Aepo(Arpo):
 
 
 def branches_in_a_row(episode: Episode, turns: int, played: Sequence[Episode]) -> int:
-    """At how many turns in a row, just before this many, the episode's path branched."""
+    """Return at how many consecutive turns before index ``turns`` the episode's path branched."""
     samplers = samplers_of(played)
     path = samplers.get(episode.sample, [])
     row = 0

@@ -1,4 +1,4 @@
-"""ARPO's rollouts: an episode branches off where the policy was less certain than at its first turn."""
+"""ARPO's rollouts: episodes branch where the policy is less certain than at its first turn."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from rollouts.forms.linear import Linear
 from rollouts.forms.tree import branched
 from rollouts.loop import EpisodeSpec
 
-TOKENS = 20  # of an answer, its first
+TOKENS = 20  # first tokens of an answer
 
 
 @dataclass
 class Arpo(Linear):
-    """Of a prompt's n samples the share ``start`` is played from the start. After each turn, while samples are left, each episode that
-    goes on branches with probability ``clip(alpha + gamma (H_t - H_1), 0, 1)``, H_t the summed entropies of the answer's first
-    tokens; what is left at the end is played from the start (ARPO, arXiv 2507.19849, released code).
+    """ARPO (arXiv 2507.19849, released code).
 
-    Episodes are played to their end, and then it is asked in the order of turns which of them branched: an episode depends on no
-    other, so this is the same as to move them all together.
+    A share ``start`` of the n samples begins at the game's start. After each turn, while samples
+    are left, each running episode branches with probability ``clip(alpha + gamma (H_t - H_1), 0,
+    1)``, H_t the summed entropies of the answer's first tokens. Samples left at the end begin at the
+    game's start. Episodes run to their end before branches are drawn in the order of turns; they
+    are independent, so this equals stepping them together.
 
     Attributes:
         start: in (0, 1].
@@ -44,7 +45,7 @@ class Arpo(Linear):
 
     def __post_init__(self) -> None:
         if not 0 < self.start <= 1:
-            raise ValueError(f"start={self.start} must lie above 0 and not above 1")
+            raise ValueError(f"start={self.start} must be above 0 and at most 1")
 
     def specs(self, base: EpisodeSpec, n: int, rng: Random) -> list[EpisodeSpec]:
         return super().specs(base, max(1, round(self.start * n)), rng)
@@ -62,7 +63,7 @@ class Arpo(Linear):
         return [replace(base, sample=len(played) + number) for number in range(left)]
 
     def chance(self, episode: Episode, turns: int, played: Sequence[Episode] = ()) -> float:
-        """That it branches after so many turns, when ``played`` were."""
+        """Return the probability that an episode branches after ``turns`` turns."""
         risen = self._entropy(episode, turns - 1) - self._entropy(episode, 0)
         return min(1.0, max(0.0, self.alpha + self.gamma * risen))
 
@@ -72,5 +73,5 @@ class Arpo(Linear):
 
 
 def last_branching(played: Sequence[Episode]) -> int:
-    """After how many turns the newest branch went off: whoever was to branch up to there has."""
+    """Return after how many turns the latest branch began; earlier branches are all drawn."""
     return max(len(episode.turns) - len(episode.own_turns) for episode in played)

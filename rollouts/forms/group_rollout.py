@@ -1,4 +1,4 @@
-"""A group's episodes, round by round, as its form says."""
+"""Run a group's episodes round by round, as its rollout strategy asks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PlayRound = Callable[[Sequence[EpisodeSpec]], Awaitable[Sequence[Episode | BaseE
 
 
 class GroupFailed(RuntimeError):
-    """Some episodes of a round came to no end: nothing of the group is learned from."""
+    """Episodes of a round failed; no episode of the group is learned from."""
 
     def __init__(self, causes: Sequence[BaseException], of: int) -> None:
         super().__init__(f"{len(causes)} of {of} samples failed, first: {causes[0]!r}")
@@ -22,10 +22,10 @@ class GroupFailed(RuntimeError):
 
 
 async def play_group(form: Linear, base: EpisodeSpec, n: int, run_seed: int, play: PlayRound) -> list[Episode]:
-    """The form's ``n`` episodes to learn from, then those that were only played.
+    """Return the group's ``n`` episodes to learn from, then those that are not learned from.
 
     Raises:
-        GroupFailed: an episode failed for good; the others of its round have ended.
+        GroupFailed: an episode failed at every attempt; the others of its round have ended.
     """
     played: list[Episode] = []
     specs = form.specs(base, n, _random(run_seed, base, 0))
@@ -35,10 +35,10 @@ async def play_group(form: Linear, base: EpisodeSpec, n: int, run_seed: int, pla
     return form.group(played, n, _random(run_seed, base, -1))
 
 
-def _whole(found: Sequence[Episode | BaseException]) -> list[Episode]:
-    episodes = [item for item in found if isinstance(item, Episode)]
-    if len(episodes) < len(found):
-        raise GroupFailed([item for item in found if isinstance(item, BaseException)], len(found))
+def _whole(results: Sequence[Episode | BaseException]) -> list[Episode]:
+    episodes = [item for item in results if isinstance(item, Episode)]
+    if len(episodes) < len(results):
+        raise GroupFailed([item for item in results if isinstance(item, BaseException)], len(results))
     return episodes
 
 

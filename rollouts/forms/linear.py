@@ -1,4 +1,4 @@
-"""Every sample from the start of the game, on its own: what a form is, and what holds where it says nothing else."""
+"""Independent samples from the start of the game; the base class of rollout strategies."""
 
 from __future__ import annotations
 
@@ -13,15 +13,18 @@ from rollouts.loop import EpisodeSpec
 
 @dataclass
 class Linear:
-    """A form's fields are its settings; any number among them may follow a schedule of the step.
+    """Base class; the fields of a strategy are its settings, and numbers may follow a schedule.
 
-    A group plays in rounds: ``specs`` names the first one's episodes, ``next`` those of each further one, until it names none.
-    What is drawn comes from ``rng``, which follows from the run's seed, the step, the prompt and the round.
+    A group runs in rounds: ``specs`` returns the first round's episodes, ``next`` those of each
+    further round, until it returns none. ``rng`` depends on the run's seed, step, prompt and round.
 
-    ``windows``: it goes with ``env.window_turns``. ``compares_turns``: turns of a group may be compared with each other by what
-    they answered or by their number. ``whole``: it plays some episodes from the game's start without help, of which success is
-    told. ``entropies``: it reads those of the sampled tokens. ``branches``: its episodes may begin with turns of others.
-    ``needs_plan``: it takes the expert plan of every game.
+    Attributes:
+        windows: may be combined with ``env.window_turns``.
+        compares_turns: turns of a group may be compared by observation or by number.
+        whole: some episodes run from the game's start without help; success is reported of these.
+        branches: episodes may begin with turns of others.
+        entropies: reads the entropies of sampled tokens.
+        needs_plan: needs the expert plan of every game.
     """
 
     windows: ClassVar[bool] = True
@@ -32,21 +35,21 @@ class Linear:
     needs_plan: ClassVar[bool] = False
 
     def specs(self, base: EpisodeSpec, n: int, rng: Random) -> list[EpisodeSpec]:
-        """The first round of ``n`` samples of ``base.task`` in ``base.step``; ``base`` is a sample's spec but for its number.
+        """Return the first round of ``n`` samples; ``base`` is a sample's spec but for its number.
 
         Raises:
-            EnvError: this game cannot be played so.
+            EnvError: this strategy cannot run this game.
         """
         return [replace(base, sample=sample) for sample in range(n)]
 
     def next(self, played: Sequence[Episode], base: EpisodeSpec, n: int, rng: Random) -> list[EpisodeSpec]:
-        """What is played after ``played``, all of this group in the order of their specs."""
+        """Return the next round, given the group's finished episodes in the order of their specs."""
         return []
 
     def group(self, played: Sequence[Episode], n: int, rng: Random) -> list[Episode]:
-        """The ``n`` episodes to learn from in their order, then those that were only played, marked so."""
+        """Return the ``n`` episodes to learn from, in order, then the others, marked untrained."""
         return list(played)
 
     def episodes(self, n: int) -> int:
-        """How many a group of ``n`` samples plays at most."""
+        """Return how many episodes a group of ``n`` samples runs at most."""
         return n

@@ -13,9 +13,10 @@ from rollouts.loop import EpisodeSpec
 
 @dataclass
 class Prefix(Linear):
-    """``turns`` actions of the plan are replayed, at most all but its last; the policy plays on from there.
+    """Replays ``turns`` actions of the expert plan, at most all but its last.
 
-    What is replayed is part of the prompt: never learned from, never rewarded, and not counted as turns of the episode.
+    The policy continues from there. Replayed turns are part of the prompt: they are neither learned
+    from nor rewarded, nor counted as turns of the episode.
 
     Raises:
         ValueError: ``turns`` is negative.
@@ -38,7 +39,7 @@ class Prefix(Linear):
 
 
 def expert_plan(task: TaskRef) -> tuple[str, ...]:
-    """Raises: EnvError: there is none."""
+    """Return the game's expert plan. Raises: EnvError: it has none."""
     if not task.expert_plan:
-        raise EnvError(f"{task.key} has no expert plan to replay: choose rollout_form=linear")
+        raise EnvError(f"{task.key} has no expert plan; use rollout_form=linear")
     return task.expert_plan

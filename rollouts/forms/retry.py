@@ -1,4 +1,4 @@
-"""A group without a win plays again, with guidance."""
+"""A group without a win runs again, with guidance."""
 
 from __future__ import annotations
 
@@ -16,15 +16,17 @@ PLAN, FEEDBACK, HINT = KINDS = ("plan", "last_feedback", "expert_hint")
 
 @dataclass
 class Retry(Linear):
-    """Where no sample of a prompt was won, each is played once more with a line before the goal, and that attempt takes its place
-    in the group (Agent-RLVR, arXiv 2506.11425). It is learned from as it was played, guidance in its prompt.
+    """Agent-RLVR (arXiv 2506.11425).
+
+    If no sample of a prompt wins, each runs once more with a line before the goal. The second
+    attempt replaces the first in the group and is learned from with the guidance in its prompt.
 
     Attributes:
-        guidance: ``plan``, the actions of the expert's plan; ``expert_hint``, the first of them; ``last_feedback``, what the failed
-            attempt saw last.
+        guidance: ``plan``: the actions of the expert plan; ``expert_hint``: the first of them;
+            ``last_feedback``: the failed attempt's last observation.
 
     Raises:
-        ValueError: another guidance.
+        ValueError: ``guidance`` is none of these.
     """
 
     guidance: str = PLAN

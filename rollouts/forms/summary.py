@@ -1,4 +1,4 @@
-"""Rows that begin with the policy's own summary of what came before them."""
+"""Rows that begin with the policy's summary of the turns before them."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from rollouts.summaries import Summaries
 
 @dataclass
 class Summary(Summaries, Linear):
-    """Each sample from the start, in several rows (SUPO, arXiv 2510.06727, by notes).
+    """SUPO (arXiv 2510.06727, from notes): each sample starts at the beginning, in several rows.
 
-    A summary is a sampled turn of its row: learned from as the others are, without a reward, and none of ``env.max_turns``. All rows
-    share the episode's credit. The settings are what ``rollouts.window.window_of`` reads, so validation, evaluation and SFT have the
-    same rows.
+    A summary is a sampled turn: it is learned from, has no reward, and does not count towards
+    ``env.max_turns``. All rows share the episode's credit. ``rollouts.window.window_of`` reads the
+    settings, so validation, evaluation and SFT have the same rows.
     """
 
     windows: ClassVar[bool] = False
@@ -23,8 +23,10 @@ class Summary(Summaries, Linear):
 
 @dataclass
 class Mem1(Summary):
-    """A summary after every turn, so that the policy sees the goal, its summary and the newest observation (MEM1, arXiv 2506.15841, by
-    notes)."""
+    """MEM1 (arXiv 2506.15841, from notes): a summary after every turn.
+
+    The policy sees the goal, its summary and the newest observation.
+    """
 
     tokens: int | None = None
     turns: int | None = 1

@@ -1,4 +1,4 @@
-"""TCOD's curricula: from the game's first turn on (f2b), or backwards from its last (b2f)."""
+"""TCOD's curricula: forwards from the game's first turn (f2b), or backwards from its last (b2f)."""
 
 from __future__ import annotations
 
@@ -14,13 +14,16 @@ F2B, B2F = "f2b", "b2f"
 
 @dataclass
 class Tcod(Linear):
-    """One more turn every so many steps (TCOD, arXiv 2604.24005, released code), with k' the finished steps:
+    """TCOD (arXiv 2604.24005, released code): one more turn every ``every`` steps.
+
+    With k' the number of finished steps:
 
     - ``f2b``: an episode has ``min(1 + k' // every, env.max_turns)`` turns from the game's start;
-    - ``b2f``: the first ``max(0, L - 1 - k' // every)`` of the L actions of the expert's plan are replayed, then the policy plays.
+    - ``b2f``: the first ``max(0, L - 1 - k' // every)`` of the L actions of the expert plan are
+      replayed, then the policy acts.
 
     Raises:
-        ValueError: another direction; ``every`` is below 1.
+        ValueError: ``direction`` is unknown, or ``every`` is below 1.
     """
 
     direction: str = B2F
@@ -36,7 +39,7 @@ class Tcod(Linear):
     def windows(self) -> bool:  # type: ignore[override]
         return self.direction == F2B
 
-    compares_turns = whole = windows  # all of them because nothing is replayed
+    compares_turns = whole = windows  # f2b replays nothing
 
     @property
     def needs_plan(self) -> bool:  # type: ignore[override]

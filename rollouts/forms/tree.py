@@ -1,4 +1,4 @@
-"""Episodes that branch off from each other: a group of trees, each leaf of which is an episode."""
+"""Episodes that branch off from each other: a group of trees whose leaves are episodes."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ from rollouts.spec import Branch
 class Tree(Linear):
     """Tree-GRPO's rollouts (arXiv 2509.21240, released code).
 
-    ``trees`` episodes are played from the start. Then, ``rounds`` times, ``nodes`` nodes of each tree are drawn
-    uniformly, with replacement, from its root and its inner turns, and an episode branches off from each. Of the ``trees * (1 +
-    nodes * rounds)`` episodes a group's ``n`` are drawn to be learned from; all are played.
+    ``trees`` episodes begin at the game's start. Then, ``rounds`` times, ``nodes`` nodes of each
+    tree are drawn uniformly, with replacement, from its root and its inner turns; an episode
+    branches off from each. Of the ``trees * (1 + nodes * rounds)`` episodes, ``n`` are drawn to be
+    learned from.
 
     Raises:
         ValueError: a setting is below 1.
@@ -66,7 +67,7 @@ class Tree(Linear):
 
 
 def roots_of(played: Sequence[Episode]) -> dict[int, int]:
-    """By sample the one that its tree began with; a parent is listed before its children."""
+    """Map each sample to its tree's first one; parents must precede their children."""
     roots: dict[int, int] = {}
     for episode in played:
         roots[episode.sample] = episode.sample if episode.parent is None else roots[episode.parent]
@@ -74,17 +75,17 @@ def roots_of(played: Sequence[Episode]) -> dict[int, int]:
 
 
 def samplers_of(played: Sequence[Episode]) -> dict[int, list[int]]:
-    """By sample, for each of its turns, the sample in which that turn was sampled."""
-    found: dict[int, list[int]] = {}
+    """Map each sample to the samples in which its turns were sampled."""
+    samplers: dict[int, list[int]] = {}
     for episode in played:
         own = len(episode.own_turns)
-        shared = found[episode.parent][: len(episode.turns) - own] if episode.parent is not None else []
-        found[episode.sample] = [*shared, *[episode.sample] * own]
-    return found
+        shared = samplers[episode.parent][: len(episode.turns) - own] if episode.parent is not None else []
+        samplers[episode.sample] = [*shared, *[episode.sample] * own]
+    return samplers
 
 
 def nodes_of(tree: Sequence[Episode]) -> list[tuple[Episode, int]]:
-    """Where an episode may branch off: (which one, after how many of its turns); the root first, each inner turn once."""
+    """Return the nodes of a tree as (episode, number of turns): the root, then each inner turn."""
     inner = [(e, turns) for e in tree for turns in range(len(e.turns) - len(e.own_turns) + 1, len(e.turns))]
     return [(tree[0], 0), *inner]
 

@@ -1,24 +1,33 @@
-"""What a prompt form is: instructions, messages, and what an answer means (docs/prompt.md)."""
+"""Prompt forms: instructions, messages, and how answers are read (docs/prompt.md)."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import ClassVar
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
 
 from envs.environment import PromptStyle
 from envs.functions import Function
+from envs.text_env import NOT_ALLOWED
+from envs.types import Observation, StepResult
 from rollouts.episode import Turn
+from rollouts.stream import TokenStream
 
 NOTHING_READ = "(no action could be read)"
-PLANNED = 2  # actions that the thought of a demonstration tells: a thought is short
+PLANNED = 2  # actions that the thought of a demonstration names
 
 
 @dataclass(frozen=True)
 class Answer:
-    """An answer, read. ``begins``: where in its text the action's part begins; what stands before it is the thought's.
-    ``parsed`` is False where no action could be read: then all of it is nobody's. ``label`` is one of the form's ``labels`` or "",
-    ``spans`` where in the text those of its ``parts`` are that it has, from the first character to the one after the last."""
+    """A parsed answer.
+
+    Attributes:
+        begins: index in the text where the action's part begins; the thought precedes it.
+        parsed: False if no action was found; no token then counts as thought or action.
+        label: one of the form's ``labels``, or "".
+        spans: by part of the answer, its first character and the one after its last.
+    """
 
     action: str
     thought: str = ""
@@ -33,18 +42,19 @@ UNPARSED = Answer("", parsed=False)
 
 @dataclass(frozen=True)
 class PromptForm:
-    """The fields of a form are its settings; these are everybody's.
+    """Base class; the fields of a form are its settings, and every form has these.
 
     Attributes:
         admissible: each message lists the actions that the environment would accept.
-        history: None: the episode is one growing conversation. A number: each turn has a prompt, and a row, of its own, which
-            tells the goal, that many of the newest turns and the observation.
-        train_thoughts: whether RL learns from a thought's tokens, as from the action's; SFT always does.
-        tell_format: an answer without a readable action is answered with ``format_error``.
-
-    ``thinks``: its answers hold a thought. ``calls``: its actions are calls of the environment's functions. ``labels``: words for kinds
-    of answer, and ``parts`` names of parts of one, which methods may tell apart (``algorithms.turns``). ``marks``: what of its
-    instructions may be written like a control token (``<think>``).
+        history: None: the episode is one growing conversation. A number: each turn has a separate
+            prompt and row with the goal, that many newest turns and the observation.
+        train_thoughts: RL learns from the tokens of thoughts too; SFT always does.
+        tell_format: reply to an answer without a readable action with ``format_error``.
+        thinks: answers contain a thought.
+        calls: actions are calls of the environment's functions.
+        labels: kinds of answer that methods may distinguish (``algorithms.turns``).
+        parts: names of parts of an answer that methods may distinguish.
+        marks: text of the instructions that looks like a control token (``<think>``).
     """
 
     admissible: bool = False
@@ -63,12 +73,12 @@ class PromptForm:
 
     @property
     def instructions(self) -> str:
-        """How to answer, in one line; "" where what the environment says of an action is all."""
+        """How to answer, in one line; "" if the environment's own instructions suffice."""
         return ""
 
     @property
     def format_error(self) -> str:
-        """One sentence: what was wrong with an unparsed answer, and what is expected; "" leaves that to the environment."""
+        """One sentence on what was wrong with an unparsed answer; "": the environment replies."""
         return "No action could be read in your answer."
 
     @property
@@ -77,34 +87,36 @@ class PromptForm:
         return "Your action:"
 
     def head(self, style: PromptStyle, goal: str, guidance: str = "") -> str:
-        """The first message up to its observation. ``guidance`` is a line of its own before the goal."""
+        """Return the first message up to its observation; ``guidance`` is a line before the goal."""
         lines = [f"{style.role} {style.action_form}", self.instructions, guidance, f"Goal: {goal}" if goal else ""]
         return "".join(f"{line}\n" for line in lines if line)
 
     def message(self, observation: str, admissible: Sequence[str] = ()) -> str:
-        """A message, of the first one what follows its head: the new state and the cue."""
+        """Return a message: the observation and the cue. In the first message it follows the head."""
         listed = f"Admissible actions: {', '.join(admissible)}\n" if admissible else ""
         return f"{observation}\n{listed}{self.cue}"
 
     def recalled(self, turns: Sequence[Turn]) -> str:
-        """The newest turns, within a prompt of ``history``; thoughts are left out."""
-        told = (f"{turn.observation}\nAction taken: {turn.action if turn.parsed else NOTHING_READ}\n" for turn in turns)
-        return f"Your last turns:\n{''.join(told)}Now:\n" if turns else ""
+        """Return the newest turns for a prompt with ``history``, without thoughts."""
+        lines = (
+            f"{turn.observation}\nAction taken: {turn.action if turn.parsed else NOTHING_READ}\n" for turn in turns
+        )
+        return f"Your last turns:\n{''.join(lines)}Now:\n" if turns else ""
 
     def understand(self, text: str, functions: Sequence[Function]) -> Answer:
-        """``read`` in an environment with these functions, for a form that ``calls``."""
+        """Read an answer, given the environment's functions (for forms with ``calls``)."""
         return self.read(text)
 
     def read(self, text: str) -> Answer:
-        """What a policy meant. The action is as it was said: to clean it is the environment's affair."""
+        """Parse an answer. Returns the raw action; the environment cleans it."""
         raise NotImplementedError
 
     def write(self, action: str, thought: str) -> str:
-        """The answer that ``read`` takes for this action and thought."""
+        """Return an answer that ``read`` parses to this action and thought."""
         raise NotImplementedError
 
     def demonstrate(self, goal: str, plan: Sequence[str], functions: Sequence[Function] = ()) -> str:
-        """The answer of somebody who is going to do ``plan``, one action or more, and does the first of them."""
+        """Return the answer of an expert who does the first action of ``plan`` (never empty)."""
         return self.write(plan[0], self.thought(goal, plan))
 
     def thought(self, goal: str, plan: Sequence[str]) -> str:
@@ -113,11 +125,12 @@ class PromptForm:
 
 @dataclass(frozen=True)
 class Thinking(PromptForm):
-    """A form whose answers hold a thought and then an action.
+    """A form whose answers contain a thought and then an action.
 
     Attributes:
         require_thought: an answer without a thought counts as unparsed.
-        demo_thought: the thought of a demonstration, of ``{goal}``, ``{action}`` and ``{plan}``: this action and the next one.
+        demo_thought: template of a demonstration's thought, with ``{goal}``, ``{action}`` and
+            ``{plan}`` (this action and the next one).
     """
 
     require_thought: bool = True
@@ -130,15 +143,99 @@ class Thinking(PromptForm):
         return "Your thought and action:"
 
     def __post_init__(self) -> None:
-        """Raises: ValueError: the template of thoughts names something else."""
+        """Raises: ValueError: ``demo_thought`` has an unknown placeholder."""
         try:
             self.thought("goal", ["action"])
         except (KeyError, IndexError, ValueError) as error:
             raise ValueError(
-                f"demo_thought={self.demo_thought!r} may hold {{goal}}, {{action}} and {{plan}}"
+                f"demo_thought={self.demo_thought!r} may contain {{goal}}, {{action}} and {{plan}} only"
             ) from error
 
     def thought(self, goal: str, plan: Sequence[str]) -> str:
-        """Of one line, whatever the actions."""
+        """Return the thought, always one line."""
         first = [action.split("\n")[0] for action in plan[:PLANNED]]
         return " ".join(self.demo_thought.format(goal=goal, action=first[0], plan=", then ".join(first)).split())
+
+
+@dataclass(frozen=True)
+class Plain(PromptForm):
+    """The answer is the action (the study's protocol): no list of actions, no system message."""
+
+    @property
+    def format_error(self) -> str:
+        return ""
+
+    def read(self, text: str) -> Answer:
+        return Answer(text)
+
+    def write(self, action: str, thought: str) -> str:
+        return action
+
+
+PLAIN_FORM = Plain()
+
+
+def pair(name: str) -> tuple[str, str]:
+    return f"<{name}>", f"</{name}>"
+
+
+def between(name: str) -> re.Pattern[str]:
+    """Return a pattern of a pair of tags; its group is the text between them.
+
+    Case is ignored, since some tokenizers have upper or lower case only.
+    """
+    begin, end = map(re.escape, pair(name))
+    return re.compile(f"{begin}(.*?){end}", re.IGNORECASE | re.DOTALL)
+
+
+def tagged(name: str, text: str) -> str:
+    begin, end = pair(name)
+    return f"{begin}{text}{end}"
+
+
+def listed(form: PromptForm, seen: Observation) -> list[str]:
+    """Return the actions that a message lists."""
+    return sorted(seen.legal) if form.admissible else []
+
+
+def message(form: PromptForm, seen: Observation) -> str:
+    return form.message(seen.text, listed(form, seen))
+
+
+def answered(form: PromptForm, parsed: bool, result: StepResult) -> Observation:
+    """Return the observation after an answer.
+
+    If no action was read from the answer, the form's error replaces the environment's.
+    """
+    seen = result.observation
+    if parsed or result.over or not (form.tell_format and form.format_error):
+        return seen
+    text = seen.text if NOT_ALLOWED in seen.text else f"{NOT_ALLOWED}\n{seen.text}"
+    return replace(seen, text=text.replace(NOT_ALLOWED, form.format_error, 1))
+
+
+def meaning(
+    form: PromptForm,
+    text: str,
+    functions: Sequence[Function],
+    ids: Sequence[int] = (),
+    stream: TokenStream | None = None,
+) -> dict[str, Any]:
+    """Return the fields of a ``Turn`` for an answer and, if ids are kept, its ``ids``."""
+    answer = form.understand(text, functions)
+    thought_tokens = stream.tokens_of(ids, text[: answer.begins]) if stream and answer.begins else 0
+    return {
+        "action": answer.action,
+        "answer": "" if answer.action == text else text,
+        "thought": answer.thought,
+        "thought_tokens": thought_tokens,
+        "parsed": answer.parsed,
+        "label": answer.label,
+        "spans": {part: _ids_of(span, text, ids, stream) for part, span in answer.spans.items()} if stream else {},
+    }
+
+
+def _ids_of(span: tuple[int, int], text: str, ids: Sequence[int], stream: TokenStream) -> list[int]:
+    """Return a part's token span; a part at the end includes the end-of-turn token."""
+    first, last = (stream.tokens_of(ids, text[:index]) if index else 0 for index in span)
+    return [first, len(ids) if span[1] == len(text) else last]

@@ -1,4 +1,4 @@
-"""HiPER's answers (arXiv 2602.16165): whether the subgoal stays, the subgoal, the action."""
+"""HiPER's answers (arXiv 2602.16165): keep or switch the subgoal, the subgoal, the action."""
 
 from __future__ import annotations
 
@@ -9,21 +9,22 @@ from typing import ClassVar
 from envs.functions import Function
 from rewards.shaping.subgoals import KEEP, SWITCH
 from rollouts.episode import Turn
-from rollouts.prompt_forms.form import Answer, PromptForm
-from rollouts.prompt_forms.tags import between, pair, tagged
+from rollouts.prompt_forms.form import Answer, PromptForm, between, pair, tagged
 
 PARTS = ("switch", "subgoal", "action")
 
 
 @dataclass(frozen=True)
 class Hiper(PromptForm):
-    """``<switch>KEEP|SWITCH</switch><subgoal>...</subgoal><action>...</action>``. Whatever else stands in the first tag is SWITCH, and
-    KEEP where that tag or its text is missing. An answer without an action's tags counts as unparsed, and goes to the environment
-    whole all the same. The subgoal stands where other forms have the thought; a part's tags belong to it, and the end of the
-    answer to the action.
+    """``<switch>KEEP|SWITCH</switch><subgoal>...</subgoal><action>...</action>``.
+
+    An empty or missing first tag means KEEP, any other text SWITCH. An answer without action tags
+    counts as unparsed and is sent to the environment whole. The subgoal is recorded as the thought.
+    A part includes its tags; the action's part extends to the end of the answer.
 
     Attributes:
-        demo_actions: in demonstrations, how many actions of the expert plan share a subgoal, which is the last of them.
+        demo_actions: actions of the expert plan that share a subgoal in demonstrations; the
+            subgoal is the last of them.
     """
 
     demo_actions: int = field(default=2, metadata={"range": (1, 10**6)})
@@ -37,8 +38,8 @@ class Hiper(PromptForm):
 
     @property
     def instructions(self) -> str:
-        told = (f"{KEEP} or {SWITCH}", "what you are after, the same as before after KEEP", "your answer")
-        return f"Write {''.join(map(tagged, PARTS, told))}."
+        texts = (f"{KEEP} or {SWITCH}", "what you are after, the same as before after KEEP", "your answer")
+        return f"Write {''.join(map(tagged, PARTS, texts))}."
 
     @property
     def format_error(self) -> str:
@@ -49,21 +50,21 @@ class Hiper(PromptForm):
         return "Your subgoal and action:"
 
     def recalled(self, turns: Sequence[Turn]) -> str:
-        told = super().recalled(turns)
-        return f"Your last subgoal: {turns[-1].thought}\n{told}" if turns else told
+        recalled = super().recalled(turns)
+        return f"Your last subgoal: {turns[-1].thought}\n{recalled}" if turns else recalled
 
     def read(self, text: str) -> Answer:
-        found = {part: match for part in PARTS if (match := between(part).search(text))}
-        said = {part: match[1].strip() for part, match in found.items()}
-        spans = {part: match.span() for part, match in found.items()}
-        if "action" in found:
-            spans["action"] = found["action"].start(), len(text)
+        matches = {part: match for part in PARTS if (match := between(part).search(text))}
+        texts = {part: match[1].strip() for part, match in matches.items()}
+        spans = {part: match.span() for part, match in matches.items()}
+        if "action" in matches:
+            spans["action"] = matches["action"].start(), len(text)
         return Answer(
-            said.get("action", text),
-            said.get("subgoal", ""),
+            texts.get("action", text),
+            texts.get("subgoal", ""),
             begins=spans.get("action", (0, 0))[0],
-            parsed="action" in found,
-            label=KEEP if said.get("switch", "").upper() in ("", KEEP) else SWITCH,
+            parsed="action" in matches,
+            label=KEEP if texts.get("switch", "").upper() in ("", KEEP) else SWITCH,
             spans=spans,
         )
 
@@ -71,7 +72,7 @@ class Hiper(PromptForm):
         return self._written(SWITCH, thought, action)
 
     def demonstrate(self, goal: str, plan: Sequence[str], functions: Sequence[Function] = ()) -> str:
-        """Subgoals are counted from the end of the plan, so that each of its answers says the same of them."""
+        """Count subgoals from the end of the plan: they are the same at each of its actions."""
         left = len(plan) - 1
         switch = KEEP if (left + 1) % self.demo_actions else SWITCH
         return self._written(switch, plan[left % self.demo_actions].split("\n")[0], plan[0])

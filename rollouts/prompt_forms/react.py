@@ -14,8 +14,10 @@ _THOUGHT = re.compile(r"^[ \t]*thought[ \t]*:[ \t]*", re.IGNORECASE | re.MULTILI
 
 @dataclass(frozen=True)
 class React(Thinking):
-    """The action is what follows the one line that begins with ``Action:``, up to the next thought. An observation that the
-    answer makes up, and all that follows it, says nothing."""
+    """The action follows the only line that begins with ``Action:``, up to the next thought.
+
+    An invented ``Observation:`` and everything after it are ignored.
+    """
 
     @property
     def instructions(self) -> str:

@@ -1,4 +1,4 @@
-"""The forms that ``prompt=NAME`` may name. One of your own is one more line here."""
+"""The prompt forms that ``prompt=NAME`` accepts. A new form is one more line here."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from dataclasses import fields
 from typing import Any
 
 from envs.extensions import find
-from rollouts.prompt_forms.form import PromptForm
-from rollouts.prompt_forms.plain import PLAIN_FORM
+from rollouts.prompt_forms.form import PLAIN_FORM, PromptForm
 
 PLAIN = "plain"
 PROMPTS: dict[str, str] = {
-    PLAIN: "rollouts.prompt_forms.plain:Plain",
+    PLAIN: "rollouts.prompt_forms.form:Plain",
     "think_action": "rollouts.prompt_forms.think_action:ThinkAction",
     "react": "rollouts.prompt_forms.react:React",
     "tool_call": "rollouts.prompt_forms.tool_call:ToolCall",
@@ -22,16 +21,16 @@ PROMPTS: dict[str, str] = {
 
 
 def prompt_class(name: str) -> Any:
-    """Raises: UnknownName: there is no such form."""
+    """Return the class of a form. Raises: UnknownName."""
     return find("prompt", name, PROMPTS)
 
 
 def prompt_form(node: Mapping[str, Any] | None) -> PromptForm:
-    """The form that the ``prompt`` node of a config describes.
+    """Build the form that a config's ``prompt`` node describes.
 
     Raises:
-        UnknownName: there is no such form.
-        ValueError: the form refuses its settings.
+        UnknownName: no form has this name.
+        ValueError: a setting is out of range.
     """
     if not node:
         return PLAIN_FORM
@@ -39,15 +38,14 @@ def prompt_form(node: Mapping[str, Any] | None) -> PromptForm:
     return kind(**{item.name: node[item.name] for item in fields(kind) if item.init and item.name in node})
 
 
-def told(node: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Of ``unusual``, what changes a prompt's words."""
-    return {key: value for key, value in unusual(node).items() if key != "train_thoughts"}
+def changed_text(node: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the non-default settings that change a prompt's text."""
+    return {key: value for key, value in non_default(node).items() if key != "train_thoughts"}
 
 
-def unusual(node: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The form and what of its settings is not as usual; nothing in a run without ``prompt=``. Thinking is the chat template's
-    (``rollouts.chat_settings``). Raises: UnknownName."""
+def non_default(node: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the form's name and its settings that differ from the default. Raises: UnknownName."""
     if not node:
         return {}
-    usual = {item.name: item.default for item in fields(prompt_class(str(node["name"])))} | {"name": PLAIN}
-    return {key: value for key, value in node.items() if key in usual and value != usual[key]}
+    defaults = {item.name: item.default for item in fields(prompt_class(str(node["name"])))} | {"name": PLAIN}
+    return {key: value for key, value in node.items() if key in defaults and value != defaults[key]}

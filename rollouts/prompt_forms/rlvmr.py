@@ -1,4 +1,4 @@
-"""RLVMR's answers (arXiv 2507.22844): a thought in a tag that says what kind of thought it is, and the action."""
+"""RLVMR's answers (arXiv 2507.22844): a thought in a tag that names its kind, and the action."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from envs.functions import Function
-from rollouts.prompt_forms.form import PLANNED, UNPARSED, Answer, Thinking
-from rollouts.prompt_forms.tags import between, pair, tagged
+from rollouts.prompt_forms.form import PLANNED, UNPARSED, Answer, Thinking, between, pair, tagged
 
 TAGS = ("planning", "explore", "reflection", "monitor")
 _TAGGED = re.compile(rf"\s*<({'|'.join(TAGS)})>(.*?)</\1>", re.IGNORECASE | re.DOTALL)
@@ -17,10 +16,10 @@ _TAGGED = re.compile(rf"\s*<({'|'.join(TAGS)})>(.*?)</\1>", re.IGNORECASE | re.D
 
 @dataclass(frozen=True)
 class Rlvmr(Thinking):
-    """``<planning>...</planning><action>...</action>``, or with another of ``TAGS``. The first tag counts; with ``require_thought`` an answer
-    that does not begin with one is unparsed.
+    """``<planning>...</planning><action>...</action>``, or with another of ``TAGS``.
 
-    Demonstrations plan at every second action and monitor in between, since the expert plan knows of nothing else.
+    The first tag counts. With ``require_thought``, an answer that does not begin with one is
+    unparsed. Demonstrations alternate planning and monitor.
     """
 
     labels: ClassVar[tuple[str, ...]] = TAGS
@@ -54,7 +53,7 @@ class Rlvmr(Thinking):
         return self._written("planning", thought, action)
 
     def demonstrate(self, goal: str, plan: Sequence[str], functions: Sequence[Function] = ()) -> str:
-        """Counted from the end of the plan."""
+        """Alternate the tags, counted from the end of the plan."""
         tag = "monitor" if len(plan) % PLANNED else "planning"
         return self._written(tag, self.thought(goal, plan), plan[0])
 

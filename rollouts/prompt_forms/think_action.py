@@ -1,21 +1,21 @@
-"""``<think>...</think><action>...</action>``, as verl-agent's and RAGEN's users know it."""
+"""``<think>...</think><action>...</action>``, as in verl-agent and RAGEN."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
 
-from rollouts.prompt_forms.form import UNPARSED, Answer, Thinking
-from rollouts.prompt_forms.tags import between, pair, tagged
+from rollouts.prompt_forms.form import UNPARSED, Answer, Thinking, between, pair, tagged
 
 
 @dataclass(frozen=True)
 class ThinkAction(Thinking):
-    """Outside of thoughts one action must stand, begun and ended, and a thought before it. A thought without its beginning is
-    one, since some chat templates begin it in the prompt. What stands behind the action says nothing.
+    """A thought, then exactly one action outside of thoughts; text after the action is ignored.
+
+    A thought may lack its opening tag, since some chat templates put that into the prompt.
 
     Raises:
-        ValueError: the tags are equal, or no words.
+        ValueError: the tags are equal, or not words.
     """
 
     think_tag: str = "think"
@@ -50,11 +50,11 @@ class ThinkAction(Thinking):
         whole = begun + text
         thoughts = list(between(self.think_tag).finditer(whole))
         rest = between(self.think_tag).sub(lambda thought: " " * len(thought[0]), whole)
-        found = between(self.action_tag).search(rest)
-        if not found or len(_is(begin).findall(rest)) != 1 or _is(think).search(rest[: found.start()]):
+        action = between(self.action_tag).search(rest)
+        if not action or len(_is(begin).findall(rest)) != 1 or _is(think).search(rest[: action.start()]):
             return UNPARSED
-        before = [thought[1].strip() for thought in thoughts if thought.end() <= found.start()]
-        answer = Answer(found[1].strip(), "\n".join(before), max(0, found.start() - len(begun)))
+        before = [thought[1].strip() for thought in thoughts if thought.end() <= action.start()]
+        answer = Answer(action[1].strip(), "\n".join(before), max(0, action.start() - len(begun)))
         return answer if before or not self.require_thought else UNPARSED
 
     def _begun_in_prompt(self, text: str) -> bool:
@@ -66,5 +66,5 @@ class ThinkAction(Thinking):
 
 
 def _is(mark: str) -> re.Pattern[str]:
-    """In capitals too, since some tokenizers know no others, or none."""
+    """Return a pattern that ignores case, since some tokenizers have one case only."""
     return re.compile(re.escape(mark), re.IGNORECASE)

@@ -1,4 +1,4 @@
-"""A function called in JSON, for environments whose actions are functions (``envs.functions``)."""
+"""Function calls in JSON, for environments whose actions are functions (``envs.functions``)."""
 
 from __future__ import annotations
 
@@ -12,14 +12,16 @@ from envs.environment import PromptStyle
 from envs.functions import Function, call_of, command_of
 from rollouts.prompt_forms.form import UNPARSED, Answer, Thinking
 
-_OPENING = re.compile(r"(<tool_call>|```\w*)\s*\Z")  # what models write before a call
+_OPENING = re.compile(r"(<tool_call>|```\w*)\s*\Z")  # text that models write before a call
 EXAMPLE = '{"name": NAME, "arguments": {NAME: VALUE}}'
 
 
 @dataclass(frozen=True)
 class ToolCall(Thinking):
-    """One JSON object with ``name`` and ``arguments``, wherever it stands; what precedes it is the thought, and what stands up to a
-    ``</think>`` is read as nothing else. A call that no function of the environment fits goes there as it is, and is not understood.
+    """One JSON object with ``name`` and ``arguments``; the text before it is the thought.
+
+    JSON before a ``</think>`` is not read as a call. A call that fits none of the environment's
+    functions is sent to the environment as it is, which rejects it.
     """
 
     require_thought: bool = False
@@ -41,7 +43,7 @@ class ToolCall(Thinking):
         return "Your call:"
 
     def head(self, style: PromptStyle, goal: str, guidance: str = "") -> str:
-        """Functions in place of what the environment says of an action."""
+        """List the functions in place of the environment's description of actions."""
         listed = [function.described for function in style.functions]
         lines = [f"{style.role} {self.instructions}", *listed, guidance, f"Goal: {goal}"]
         return "".join(f"{line}\n" for line in lines if line)
@@ -60,14 +62,14 @@ class ToolCall(Thinking):
         return Answer(_call(call.name, call.arguments) if known is None else known, call.thought, call.begins)
 
     def write(self, action: str, thought: str, functions: Sequence[Function] = ()) -> str:
-        """Raises: ValueError: no function gives this action."""
+        """Return the call that gives an action. Raises: ValueError: no function gives it."""
         if (call := call_of(functions, action)) is None:
             raise ValueError(f"no function of this environment gives the action {action!r}")
         return f"{thought}\n{_call(*call)}".lstrip()
 
 
 class SingleCall(NamedTuple):
-    """``begins``: where in the text its JSON does; ``thought``: the words before it."""
+    """A call; ``begins``: index of its JSON in the text; ``thought``: the text before it."""
 
     begins: int
     thought: str
@@ -76,7 +78,7 @@ class SingleCall(NamedTuple):
 
 
 def single_call(text: str) -> SingleCall | None:
-    """None where there is none, or more than one."""
+    """Return the call in a text, or None if it has none or several."""
     calls = list(_calls(text, text.rfind("</think>") + 1))
     if len(calls) != 1:
         return None
@@ -89,24 +91,24 @@ def _call(name: str, arguments: dict[str, Any]) -> str:
 
 
 def _calls(text: str, start: int) -> Iterator[tuple[int, str, dict[str, Any]]]:
-    """Where each begins, its function and its arguments."""
+    """Yield the index, function name and arguments of each call."""
     decoder = json.JSONDecoder()
     while (start := text.find("{", start)) >= 0:
         try:
-            found, end = decoder.raw_decode(text, start)
+            value, end = decoder.raw_decode(text, start)
         except (ValueError, RecursionError):
             start += 1
             continue
-        name, arguments = found.get("name"), _arguments(found)
+        name, arguments = value.get("name"), _arguments(value)
         if isinstance(name, str) and isinstance(arguments, dict):
             yield start, name, arguments
         start = end
 
 
 def _arguments(call: dict[str, Any]) -> Any:
-    """Some models call them parameters, some write them as a text of JSON."""
-    given = call.get("arguments", call.get("parameters", {}))
+    """Return a call's arguments; some models name them parameters, or write a JSON string."""
+    arguments = call.get("arguments", call.get("parameters", {}))
     try:
-        return json.loads(given) if isinstance(given, str) else given
+        return json.loads(arguments) if isinstance(arguments, str) else arguments
     except ValueError:
         return None

@@ -16,7 +16,7 @@ from config.prompts import form_of
 from records.run_folder import identity
 from rollouts.chat_settings import chat_settings
 from rollouts.prompt_forms.form import PromptForm
-from rollouts.prompt_forms.registry import PROMPTS, prompt_class, prompt_form, told, unusual
+from rollouts.prompt_forms.registry import PROMPTS, changed_text, non_default, prompt_class, prompt_form
 from rollouts.prompt_forms.think_action import ThinkAction
 
 
@@ -43,7 +43,7 @@ def test_options_are_the_registry_and_say_what_the_forms_say() -> None:
 
 def test_without_a_form_nothing_changes() -> None:
     config = plain_but("prompt=plain")
-    assert unusual(config.prompt) == {} == unusual(None) and prompt_form(None) == form_of(config)
+    assert non_default(config.prompt) == {} == non_default(None) and prompt_form(None) == form_of(config)
     assert config.env.max_action_tokens == 16 and plain_but("env=alfworld").env.max_action_tokens == 32
     bare = config.copy()
     del bare.prompt
@@ -93,7 +93,7 @@ def test_a_form_of_ones_own_has_its_settings_typed() -> None:
     name = f"prompt.name={Shouted.__module__}:Shouted"
     config = plain_but(name, "+prompt.louder=3", "+prompt.think_tag=mull")
     assert form_of(config) == Shouted(louder=3, think_tag="mull")
-    assert told(config.prompt)["louder"] == 3 and "train_thoughts" not in told(config.prompt)
+    assert changed_text(config.prompt)["louder"] == 3 and "train_thoughts" not in changed_text(config.prompt)
     with pytest.raises(ConfigError, match="prompt.louder=loud must be"):
         plain_but(name, "+prompt.louder=loud")
     with pytest.raises(ConfigError, match="unknown key prompt.softer"):

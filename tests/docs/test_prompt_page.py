@@ -89,7 +89,7 @@ def test_lamps_are_lit_by_calls(examples: Path, runner: asyncio.Runner) -> None:
 
     episode = runner.run(play())
     assert episode.won and [turn.action for turn in episode.turns] == list(task.expert_plan)
-    calls = [json.loads(turn.said) for turn in episode.turns]
+    calls = [json.loads(turn.response) for turn in episode.turns]
     lamps = [action.removeprefix("light ") for action in task.expert_plan]
     assert calls == [{"name": "light", "arguments": {"lamp": lamp}} for lamp in lamps]
     assert "\nlight(lamp): light the lamp of that number\n" in episode.messages[0]["content"]

@@ -126,7 +126,7 @@ def imitated(config: DictConfig, model: Path, folder: Path, episode: Episode) ->
 
 def asked(config: DictConfig, item: EvaluationSetting, model: Path, like: Episode) -> Iterator[list[int]]:
     """What the server of an endpoint that takes ``chat_template_kwargs`` makes of each request."""
-    answers = itertools.chain((says(turn.said) for turn in like.turns), itertools.repeat(says("")))
+    answers = itertools.chain((says(turn.response) for turn in like.turns), itertools.repeat(says("")))
     with chat_stub(lambda body: next(answers)) as stub:
         (candidate,) = policies([], Endpoint(stub.url, "thinker"), config)
 

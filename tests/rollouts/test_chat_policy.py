@@ -17,8 +17,7 @@ from envs.pool import EnvPool
 from envs.registry import make_environment
 from envs.types import Observation, TaskRef
 from experiments.evaluate import main
-from rollouts.chat_policy import ChatPolicy, Endpoint, EndpointError
-from rollouts.chat_tools import as_text
+from rollouts.chat_policy import ChatPolicy, Endpoint, EndpointError, as_text
 from rollouts.episode import Episode, Outcome
 from rollouts.loop import EpisodeSpec, run_episode
 from rollouts.policy import Action, TurnContext

@@ -5,8 +5,7 @@ import random
 
 import pytest
 
-from rollouts.lockstep import LockstepBatch, Slot
-from rollouts.rounds import Rounds
+from rollouts.lockstep import LockstepBatch, Rounds, Slot
 from rollouts.sampling import RequestTooLong, Sample, SampleRequest
 
 

@@ -19,9 +19,8 @@ from rollouts.chat_policy import ChatPolicy, Endpoint
 from rollouts.episode import Episode
 from rollouts.loop import EpisodeSpec, run_episode
 from rollouts.policy import Policy
-from rollouts.prompt_forms.form import PromptForm
+from rollouts.prompt_forms.form import Plain, PromptForm
 from rollouts.prompt_forms.hiper import Hiper
-from rollouts.prompt_forms.plain import Plain
 from rollouts.prompt_forms.react import React
 from rollouts.prompt_forms.rlvmr import Rlvmr
 from rollouts.prompt_forms.think_action import ThinkAction
@@ -88,7 +87,7 @@ def test_answers_score_what_their_actions_deserve(
     ]
     assert [turn.rewards["sparse"] for turn in episode.turns] == [0.0] * (len(texts) - 1) + [1.0]
     assert [turn.action for turn in episode.turns] == ["dance wildly", *[""] * len(astray), *task.expert_plan]
-    assert [turn.said for turn in episode.turns] == texts
+    assert [turn.response for turn in episode.turns] == texts
     assert [message["content"] for message in sent[-1][1::2]] == texts[:-1], "its own words are its history"
     assert all(mark in sent[0][0]["content"] for mark in form.marks), "and its tags reach the endpoint whole"
     assert Episode.from_dict(episode.to_dict()) == episode
@@ -133,7 +132,7 @@ def test_replayed_turns_are_told_the_same_as_before(ask: Any, play: Any, demonst
     branch = Branch(0, tuple(before.turns[:2]), before.turns[2].observation)
     branched = play(RandomPolicy(), task, form, branch=branch)
     assert branched.branched and branched.messages[:5] == before.messages[:5]
-    replayed = play(RandomPolicy(), task, form, prefix=("", "look"), said=[turn.said for turn in before.turns[:2]])
+    replayed = play(RandomPolicy(), task, form, prefix=("", "look"), answers=[turn.response for turn in before.turns[:2]])
     assert replayed.messages[:5] == before.messages[:5] and form.format_error in before.messages[2]["content"]
 
 
@@ -146,7 +145,7 @@ def test_the_expert_thinks_aloud_and_wins(play: Any, demonstration_games: list[T
     plans = [", then ".join(task.expert_plan[number : number + 2]) for number in range(len(episode.turns))]
     thoughts = [f"My plan is to {plan}." for plan in plans] if form.thinks else [""] * len(plans)
     assert [turn.thought for turn in episode.turns] == thoughts
-    assert [message["content"] for message in episode.messages[1::2]] == [turn.said for turn in episode.turns]
+    assert [message["content"] for message in episode.messages[1::2]] == [turn.response for turn in episode.turns]
 
 
 @pytest.mark.parametrize("form", [ThinkAction(), Hiper(demo_actions=2)], ids=type)
@@ -157,7 +156,7 @@ def test_a_replayed_answer_shows_what_it_said_or_no_later_action(
     task = demonstration_games[1]
     shown = play(ExpertPolicy(), task, form)
     (spec,) = [one for one in specs(shown, EpisodeSpec(task, STYLE, 1, form=form), 1) if len(one.prefix) == 3]
-    told = play(RandomPolicy(), task, form, prefix=spec.prefix, said=spec.said)
+    told = play(RandomPolicy(), task, form, prefix=spec.prefix, answers=spec.answers)
     assert told.messages[:7] == shown.messages[:7] and len(told.prefix) == 3
     untold = play(RandomPolicy(), task, form, prefix=spec.prefix)
     assert untold.messages[:7] != shown.messages[:7]
@@ -225,4 +224,4 @@ def test_a_repair_is_won_by_calls(runner: asyncio.Runner) -> None:
 def test_the_random_policy_answers_in_the_form(play: Any, demonstration_games: list[TaskRef]) -> None:
     episode = play(RandomPolicy(), demonstration_games[1], React())
     assert all(turn.parsed and turn.valid for turn in episode.turns)
-    assert episode.turns[0].said.startswith(f"Thought: My plan is to {episode.turns[0].action}.\n")
+    assert episode.turns[0].response.startswith(f"Thought: My plan is to {episode.turns[0].action}.\n")

@@ -10,9 +10,8 @@ import pytest
 
 from envs.environment import PromptStyle
 from envs.repair.commands import FUNCTIONS
-from rollouts.prompt_forms.form import Answer, PromptForm, Thinking
+from rollouts.prompt_forms.form import Answer, Plain, PromptForm, Thinking
 from rollouts.prompt_forms.hiper import Hiper
-from rollouts.prompt_forms.plain import Plain
 from rollouts.prompt_forms.react import React
 from rollouts.prompt_forms.rlvmr import Rlvmr
 from rollouts.prompt_forms.think_action import ThinkAction

@@ -19,7 +19,7 @@ from experiments.stages import experience
 from experiments.stages.ledger import ledger
 from records.process.exit_codes import Failure
 from rollouts.episode import Episode, Outcome, Turn
-from rollouts.prompt_forms.plain import PLAIN_FORM
+from rollouts.prompt_forms.form import PLAIN_FORM
 from rollouts.prompt_forms.registry import prompt_form
 from rollouts.prompts import assistant, user
 from rollouts.spec import EpisodeSpec
@@ -99,8 +99,8 @@ def test_a_row_of_the_world_model_asks_for_what_was_seen() -> None:
         ASK,
         "you fall.",
     ]
-    assert [turn.said for turn in row.prefix] == [PLAN[0], "jump"]
-    assert [turn.said for turn in row.turns] == ["you fall."]
+    assert [turn.response for turn in row.prefix] == [PLAN[0], "jump"]
+    assert [turn.response for turn in row.turns] == ["you fall."]
     assert not any(turn.action_ids or turn.sampled for turn in [*row.prefix, *row.turns])
 
 

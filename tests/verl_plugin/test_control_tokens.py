@@ -11,7 +11,7 @@ from tokenizers import AddedToken, normalizers
 from tokenizers_of_families import CHATML, FAMILIES, byte_level, ready, special
 
 from rollouts.episode import Episode, Outcome, Turn
-from rollouts.prompt_forms.plain import PLAIN_FORM
+from rollouts.prompt_forms.form import PLAIN_FORM
 from rollouts.prompts import assistant, user
 from rollouts.tokenise import fill_ids
 from rollouts.window import Window

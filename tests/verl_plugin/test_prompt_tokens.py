@@ -19,13 +19,11 @@ from envs.pool import EnvPool
 from envs.registry import make_environment
 from envs.types import TaskRef
 from rewards.registry import reward
-from rollouts.answers import meaning
 from rollouts.episode import Episode
 from rollouts.loop import EpisodeSpec, run_episode
 from rollouts.model_policy import ContextLimit, ModelPolicy
-from rollouts.prompt_forms.form import PromptForm
+from rollouts.prompt_forms.form import Plain, PromptForm, meaning
 from rollouts.prompt_forms.hiper import Hiper
-from rollouts.prompt_forms.plain import Plain
 from rollouts.prompt_forms.react import React
 from rollouts.prompt_forms.rlvmr import Rlvmr
 from rollouts.prompt_forms.think_action import ThinkAction
@@ -189,8 +187,12 @@ def test_thoughts_are_trained_unless_that_is_turned_off(table: Table, name: str)
         mask = row.mask[place : place + len(turn.action_ids)]
         muted, trained = turn.action_ids[: mask.count(0)], turn.action_ids[mask.count(0) :]
         assert mask == [0] * len(muted) + [1] * len(trained) and trained
-        assert codec.decode(muted).strip() == (turn.said[: form.read(turn.said).begins].strip() if turn.parsed else "")
-        assert codec.decode(trained).strip() == (turn.said[form.read(turn.said).begins :].strip() or turn.said)
+        assert codec.decode(muted).strip() == (
+            turn.response[: form.read(turn.response).begins].strip() if turn.parsed else ""
+        )
+        assert codec.decode(trained).strip() == (
+            turn.response[form.read(turn.response).begins :].strip() or turn.response
+        )
         place += len(turn.action_ids) + len(turn.context_ids)
     fields = turn_fields(episode, 0, len(episode.turns), "observation")
     assert fields["turn_parsed"].tolist() == [int(turn.parsed) for turn in episode.turns]
@@ -211,7 +213,7 @@ def check_demonstration(table: Table, form: PromptForm) -> None:
     codec = table.codec_of(form)
     played = table.episode(ExpertPolicy(), form, window_of({}, form), None, 12)
     filled = fill_ids(Episode.from_dict(played.to_dict()), codec.stream(), window_of({}, form), form)
-    sampled, _ = table.play(form, [turn.said for turn in played.turns])
+    sampled, _ = table.play(form, [turn.response for turn in played.turns])
     # A grade tells its seconds, and the tiny tokenizer knows no capitals
     timeless: dict[str, Any] = {"act_seconds": 0, "env_seconds": 0, "info": {}, "answer": ""}
     assert [replace(turn, logprobs=[], sampled=False, **timeless) for turn in sampled.turns] == [

@@ -76,7 +76,7 @@ def test_a_row_begins_with_the_goal_the_summary_and_what_is_seen(played: Played,
     head = episode.messages[0]["content"].removesuffix(f"{episode.turns[0].observation}\nYour action:")
     for number in summaries(episode):
         said, following = episode.turns[number], episode.turns[number + 1]
-        first = f"{head}Your summary so far:\n{said.said}\nNow:\n{following.observation}\nYour action:"
+        first = f"{head}Your summary so far:\n{said.response}\nNow:\n{following.observation}\nYour action:"
         assert following.prompt_ids == table.codec.stream().start([{"role": "user", "content": first}])
         stream, asking = table.codec.stream(), episode.turns[number - 1]
         stream.add_sampled(asking.action_ids)

@@ -29,9 +29,8 @@ from records.turns_played import TurnCounter
 from rollouts.episode import Episode
 from rollouts.forms.group_rollout import GroupFailed, play_group
 from rollouts.forms.linear import Linear
-from rollouts.lockstep import Slot
+from rollouts.lockstep import Rounds, Slot
 from rollouts.loop import EpisodeSpec
-from rollouts.rounds import Rounds
 from rollouts.store import write_episodes
 from verl_plugin.rollout.agent_loop import RowOutput, TurngridAgentLoop, to_outputs
 from verl_plugin.rollout.samplers import BatchSampler, Counted, Reviver, ServerSampler

@@ -17,8 +17,7 @@ from algorithms.registry import STATES
 from algorithms.turns import ENDS, NAMED, OUTCOMES, span_field
 from rollouts.episode import Episode, Turn
 from rollouts.forms.tree import roots_of, samplers_of
-from rollouts.prompt_forms.form import PromptForm
-from rollouts.prompt_forms.plain import PLAIN_FORM
+from rollouts.prompt_forms.form import PLAIN_FORM, PromptForm
 
 PREFIX = "turn_"
 MOST_TURNS = 10**7  # of an episode (config.schema.TURNS), so that a turn of a group has a number
@@ -122,7 +121,7 @@ def garbled(turn: Turn) -> bool:
     """Its answer has characters that could not be decoded, or repeats itself."""
     ids = turn.action_ids
     parts = Counter(tuple(ids[first : first + REPEATED]) for first in range(len(ids) - REPEATED + 1))
-    return UNDECODABLE in turn.said or max(parts.values(), default=0) >= TIMES
+    return UNDECODABLE in turn.response or max(parts.values(), default=0) >= TIMES
 
 
 def text_hash(text: str) -> int:

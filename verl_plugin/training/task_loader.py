@@ -16,8 +16,7 @@ from verl.utils.dataset.rl_dataset import collate_fn
 
 from rollouts.episode import Episode
 from rollouts.store import read_episodes
-from tasks.curriculum import Thresholded, curriculum, turns_at
-from tasks.draws import Draws
+from tasks.curriculum import Draws, Thresholded, curriculum, turns_at
 from tasks.mixture import task_of, task_weights
 from verl_plugin.dataset import TaskDataset
 from verl_plugin.training.trainer import StepRecords, TurngridTrainer

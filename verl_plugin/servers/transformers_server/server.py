@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import ray
 
-from rollouts.futures import settle
+from rollouts.lockstep import settle
 from rollouts.sampling import RequestTooLong, SampleRequest
 from verl_plugin.servers.transformers_server.results import GenResult
 
