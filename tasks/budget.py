@@ -1,8 +1,8 @@
-"""What a run may spend: a demonstration costs so many units, an RL episode so many, and no run spends more.
+"""The budget: demonstrations and RL episodes have prices in units, and a run never overspends.
 
-Two ways to count an RL episode (design and paper, table 9): ``games`` charges each distinct game once, however often it
-is revisited, and trains for ``rl_steps``; ``rollouts`` charges every episode played and stops before the first step
-that would overspend.
+There are two ways to count RL (paper, table 9). ``games`` charges each distinct game once, however
+often it is revisited, and trains for ``rl_steps``. ``rollouts`` charges every episode and stops
+before the first step that would overspend.
 """
 
 from __future__ import annotations
@@ -20,14 +20,17 @@ from records.process.exit_codes import Refusal
 
 
 class BudgetError(Refusal):
-    """The budget cannot buy what the run asks for."""
+    """The budget is too small for the run."""
 
 
 @dataclass(frozen=True)
 class Allocation:
-    """``demonstrations`` to learn from, distinct ``games`` to train on, ``steps`` of ``episodes_per_step`` episodes.
+    """What the budget buys.
 
-    ``units`` is what all of it costs; ``unspent`` is what the step size leaves over.
+    Attributes:
+        games: distinct training games.
+        units: cost of everything.
+        unspent: units left over, because steps are whole.
     """
 
     demonstrations: int
@@ -39,15 +42,15 @@ class Allocation:
 
     @property
     def episodes(self) -> int:
-        """RL episodes played, whichever way they are charged."""
+        """RL episodes of all steps, however they are charged."""
         return self.steps * self.episodes_per_step
 
 
 def allocate_budget(config: DictConfig) -> Allocation:
-    """Turn the budget into numbers of things.
+    """Return how many demonstrations, games and steps the budget buys.
 
     Raises:
-        BudgetError: nothing can be bought, or less than one training step.
+        BudgetError: it buys nothing, or less than one training step.
     """
     budget = config.budget
     demonstrations, affordable = shares(budget)
@@ -61,29 +64,31 @@ def allocate_budget(config: DictConfig) -> Allocation:
 
 
 def samples_played(config: DictConfig) -> int:
-    """Episodes of a prompt, at most: as many as are learned from, unless the rollout form plays more."""
+    """Return the maximum number of episodes of a prompt; some rollout strategies run more than n."""
     samples = int(config.actor_rollout_ref.rollout.n)
     return max((form.episodes(samples) for form in rollout_forms(config).values()), default=samples)
 
 
 def rollout_forms(config: DictConfig) -> dict[str, Any]:
-    """The chosen one by name, with the numbers of its first step."""
+    """Return the chosen rollout strategy by name, with its settings of the first step."""
     return Chosen(slots_of(config, (FORM,))).of(FORM, 1)
 
 
 def with_games(allocation: Allocation, budget: DictConfig, games: int) -> Allocation:
-    """The plan where the environment has fewer training ``games`` than the budget would pay: they are revisited as
-    often as the steps need, and those that there are not are not charged."""
+    """Return the allocation if the environment has only this many training ``games``.
+
+    They are revisited as often as the steps need; missing games are not charged.
+    """
     missing = (allocation.games - games) * _exact(budget.episode_cost) if budget.count == "games" else Fraction(0)
     units, unspent = float(_exact(allocation.units) - missing), float(_exact(allocation.unspent) + missing)
     return replace(allocation, games=games, units=units, unspent=unspent)
 
 
 def shares(budget: DictConfig) -> tuple[int, int]:
-    """(demonstrations, RL episodes or games) that the units buy; what demonstrations leave over goes to RL.
+    """Return how many demonstrations and how many RL episodes (or games) the units buy.
 
-    Exact in decimals: as floats, 0.57 of 1,000 units buys 56 demonstrations and 0.8 leaves RL 199 games. Prices that are
-    no prices buy nothing.
+    Units that demonstrations leave over go to RL. The arithmetic is exact in decimals: with floats,
+    0.57 of 1,000 units buys 56 demonstrations. Invalid prices buy nothing.
     """
     if not all(isfinite(price) and price > 0 for price in (budget.units, budget.demo_cost, budget.episode_cost)):
         return 0, 0
@@ -94,12 +99,12 @@ def shares(budget: DictConfig) -> tuple[int, int]:
 
 
 def demonstration_price(budget: DictConfig) -> Fraction:
-    """With what the model's own actions at its states cost, where there are any (``demos.experience``)."""
+    """Return the price of a demonstration, early experience (``demos.experience``) included."""
     return _exact(budget.demo_cost) + _exact(budget.get("experience_cost") or 0)
 
 
 def _exact(number: float) -> Fraction:
-    """The decimal that was written, not the nearest float."""
+    """Return the decimal as typed, not the nearest float."""
     return Fraction(str(number))
 
 
@@ -111,7 +116,7 @@ def _sft_only(budget: DictConfig, demonstrations: int) -> Allocation:
 
 
 def _rl(config: DictConfig, affordable: int, prompts: int, samples: int) -> tuple[int, int, int]:
-    """(distinct games, steps, games or episodes that are charged)."""
+    """Return distinct games, steps, and charged games or episodes."""
     if config.budget.count == "rollouts":
         return _rollouts(config.budget, affordable, prompts, samples)
     if affordable < prompts and not config.trainer.v1.sampler.sync_refill_failed_groups:
@@ -120,18 +125,18 @@ def _rl(config: DictConfig, affordable: int, prompts: int, samples: int) -> tupl
             "trainer.v1.sampler.sync_refill_failed_groups=true (games one by one)"
         )
     steps = int(config.budget.rl_steps or 0) or steps_of_epochs(config.budget, prompts)
-    games = min(affordable, _visited(config.budget, steps * prompts))  # others are neither made nor charged
+    games = min(affordable, _visited(config.budget, steps * prompts))  # only visited games are made and charged
     return games, steps, games
 
 
 def steps_of_epochs(budget: DictConfig, prompts: int) -> int:
-    """Steps of ``prompts`` games in ``rl_epochs`` passes over the games that the units buy; 0 without epochs."""
+    """Return the steps of ``rl_epochs`` passes over the games that the units buy; 0 without epochs."""
     _, games = shares(budget)
     return int(-(-_exact(budget.rl_epochs or 0) * games // prompts))
 
 
 def _rollouts(budget: DictConfig, affordable: int, prompts: int, samples: int) -> tuple[int, int, int]:
-    """Whole steps only: the first one that would overspend is not begun."""
+    """Return distinct games, whole steps, and their episodes."""
     steps = affordable // (prompts * samples)
     if steps == 0:
         raise BudgetError(
@@ -143,5 +148,5 @@ def _rollouts(budget: DictConfig, affordable: int, prompts: int, samples: int) -
 
 
 def _visited(budget: DictConfig, prompts: int) -> int:
-    """Distinct games in so many prompts."""
+    """Return the number of distinct games among the prompts."""
     return min(prompts, budget.get("games") or prompts)

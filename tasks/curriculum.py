@@ -1,7 +1,8 @@
-"""What is played when: which tasks at which step (``phases``, ``threshold``), and for how many turns (``horizon``).
+"""Curricula: tasks by step (``phases``, ``threshold``), turns by step (``horizon``), games drawn.
 
-Steps are counted from 1, as in ``metrics.jsonl``. The horizon follows ScalingInter-RL (AgentGym-RL, arXiv 2509.08755):
-few turns at first, more from stated steps on. Its released recipes have 10, 20 and 30 turns, 100 steps each.
+Steps are counted from 1, as in ``metrics.jsonl``. The horizon follows ScalingInter-RL (AgentGym-RL,
+arXiv 2509.08755): few turns at first, more from stated steps on. Its released recipes have 10, 20
+and 30 turns, 100 steps each.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ THIRDS = 3
 
 @dataclass(frozen=True)
 class Phase:
-    """``tasks`` are played from ``first_step`` on; ``number`` counts from 1."""
+    """``tasks`` are trained from ``first_step`` on; ``number`` counts from 1."""
 
     number: int
     first_step: int
@@ -28,8 +29,10 @@ class Phase:
 
 
 class Curriculum:
-    """Decides the phase of each step: phases begin at stated steps. Subclasses may go by what happened; all that one remembers is in
-    ``state``, which is kept in checkpoints."""
+    """Decides the phase of each step; here phases begin at stated steps.
+
+    Subclasses may decide by results; checkpoints keep their ``state``.
+    """
 
     def __init__(self, phases: Mapping[int, Sequence[str]]) -> None:
         self._phases = [Phase(i, int(step), tuple(phases[step])) for i, step in enumerate(sorted(phases), start=1)]
@@ -38,25 +41,25 @@ class Curriculum:
         return [phase for phase in self._phases if phase.first_step <= step][-1]
 
     def observe(self, step: int, results: Mapping[str, tuple[int, int]]) -> None:
-        """``results``: (won, played) episodes of the step by task."""
+        """Receive a step's episodes by task, as (won, all)."""
 
     def state(self) -> dict[str, Any]:
         return {}
 
     def load(self, state: Mapping[str, Any]) -> None:
-        """Nothing to remember."""
+        """Restore ``state``; here there is none."""
 
 
 @dataclass
 class Thresholded(Curriculum):
-    """One task after the other: on to the next where ``threshold`` of the newest task's episodes were won.
+    """One task after the other: the next begins when ``threshold`` of the episodes are won.
 
     Args:
         tasks: from simple to complex.
-        threshold: share of the episodes of the last ``window`` steps, all taken together.
-        window: steps; a new task is looked at only once it has been played for so many.
-        keep: go on playing the tasks before.
-        success: of the newest task over the window, as of the last step that was observed.
+        threshold: success rate of the newest task over the last ``window`` steps.
+        window: steps; a task is judged only after this many.
+        keep: continue to train on earlier tasks.
+        success: success rate of the newest task over the window at the last observed step.
     """
 
     tasks: Sequence[str]
@@ -73,7 +76,7 @@ class Thresholded(Curriculum):
         return Phase(self._number, self._first_step, tuple(self.tasks[first : self._number]))
 
     def observe(self, step: int, results: Mapping[str, tuple[int, int]]) -> None:
-        """``success`` is what the window then says."""
+        """Update ``success`` and advance to the next task if the threshold is reached."""
         self._recent = [*self._recent, results.get(self.tasks[self._number - 1], (0, 0))][-self.window :]
         played = sum(games for _, games in self._recent)
         self.success = sum(won for won, _ in self._recent) / played if played else 0.0
@@ -89,20 +92,20 @@ class Thresholded(Curriculum):
 
 
 def curriculum(node: Mapping[str, Any], tasks: Sequence[str]) -> Curriculum:
-    """What the ``curriculum`` node asks for, over the tasks of the mixture."""
+    """Build the curriculum of the ``curriculum`` node over the mixture's tasks."""
     if node["name"] == "threshold":
         return Thresholded(tasks, node["threshold"], node["window"], node["keep"])
     return Curriculum(node["phases"] or {1: tasks})
 
 
 def turns_at(horizon: Mapping[int, int] | None, step: int, otherwise: int) -> int:
-    """Turns that an episode of this step may have: those of the last entry of ``horizon`` that has begun."""
+    """Return the turns of this step's episodes: the newest entry of ``horizon``, else ``otherwise``."""
     begun = [first for first in horizon or () if first <= step]
     return int(horizon[max(begun)]) if horizon and begun else int(otherwise)
 
 
 def equal_phases(tasks: Sequence[str], steps: int) -> dict[int, list[str]]:
-    """One task after the other, for equal parts of the training.
+    """Return phases of one task each, of equal length.
 
     >>> equal_phases(["a", "b"], 25)
     {1: ['a'], 13: ['b']}
@@ -111,7 +114,7 @@ def equal_phases(tasks: Sequence[str], steps: int) -> dict[int, list[str]]:
 
 
 def horizon_in_thirds(max_turns: int, steps: int) -> dict[int, int]:
-    """A third of the turns for a third of the steps, then two thirds, then all: the proportions of ScalingInter-RL.
+    """Return one, two and three thirds of the turns for a third of the steps each (ScalingInter-RL).
 
     >>> horizon_in_thirds(12, 24)
     {1: 4, 9: 8, 17: 12}
@@ -120,15 +123,15 @@ def horizon_in_thirds(max_turns: int, steps: int) -> dict[int, int]:
 
 
 class Draws:
-    """Hands out games, one at a time, step by step.
+    """Draws the games of each step, one at a time.
 
-    Everything follows from the seed, the step and ``state``, so that a run goes on from any step as if unbroken. A game
-    that replaces a failed one is the next of the same place's task.
+    Draws depend on the seed, the step and ``state`` only, so a resumed run equals an unbroken one.
+    A game that replaces a failed one is of the same task.
 
     Args:
-        games: task -> the numbers of its games in the data set.
+        games: indices in the data set by task.
         size: games a step.
-        order: decides which tasks a step plays.
+        order: decides the tasks of a step.
     """
 
     def __init__(self, games: Mapping[str, Sequence[int]], size: int, order: Curriculum, seed: int = 0) -> None:
@@ -139,7 +142,7 @@ class Draws:
         self._place = 0
 
     def begin(self, step: int) -> Phase:
-        """Plan the batch of a step; what was left of the step before is forgotten."""
+        """Plan the batch of a step and discard the rest of the step before."""
         phase = self.curriculum.phase(step)
         batches = StratifiedBatches({task: len(self._games[task]) for task in phase.tasks}, self._size, self._seed)
         self._places = spread(batches.counts(step - phase.first_step))
@@ -147,7 +150,7 @@ class Draws:
         return phase
 
     def next(self) -> int:
-        """The number of the next game of this step."""
+        """Return the index of the step's next game."""
         task = self._places[self._place % self._size]
         self._place += 1
         epoch, place = divmod(self._drawn[task], len(self._games[task]))
@@ -164,5 +167,5 @@ class Draws:
 
 @cache
 def epoch_order(seed: int, task: str, epoch: int, games: int) -> tuple[int, ...]:
-    """The order in which an epoch visits a task's games; another one for every epoch and task."""
+    """Return an epoch's order of a task's games; it differs by epoch and task."""
     return tuple(random.Random(derive_seed("games", seed, task, epoch)).sample(range(games), games))

@@ -1,6 +1,6 @@
-"""Demonstrations, written as the same Episode records as any other rollout.
+"""Demonstrations, written as ``Episode`` records like any other rollout.
 
-The expert plays the demonstration games, or another run's wins are taken (``tasks.rejection``).
+They come from expert plans, or from the wins of another run (``tasks.rejection``).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from tasks.splits import read_tasks, task_file
 
 
 class ExpertLost(RuntimeError):
-    """An expert plan that the catalogue accepted did not win: the game on disk is not the one that was checked."""
+    """An accepted expert plan did not win, so the game on disk differs from the accepted one."""
 
 
 def episodes_file(folder: Path) -> Path:
@@ -40,20 +40,23 @@ def episodes_file(folder: Path) -> Path:
 
 
 def make_demonstrations(config: DictConfig, folder: Path, model: str) -> None:
-    """Write what ``config.demos`` asks for, for ``model`` (a path that transformers can load) to learn from.
+    """Write the demonstrations that ``config.demos`` asks for.
+
+    Args:
+        model: path of the model that will learn from them.
 
     Raises:
         ExpertLost: an expert plan does not end in a win.
-        DemosError: the run to draw from does not hold enough.
+        DemosError: the other run has too few.
     """
     take = _from_run if config.demos.source == "episodes" else _from_expert_plans
     write_episodes(episodes_file(folder), take(config, folder, model))
 
 
 def _from_expert_plans(config: DictConfig, folder: Path, model: str) -> list[Episode]:
-    """Each demonstration game played once, in the order of the games."""
+    """Return one episode of each demonstration game, in order."""
     tasks = read_tasks(task_file(folder, "demonstrations"))
-    episodes = asyncio.run(_play_all(config, tasks))
+    episodes = asyncio.run(_run_all(config, tasks))
     lost = [episode.task for episode in episodes if not episode.won]
     if lost:
         raise ExpertLost(f"{len(lost)} of {len(episodes)} expert plans did not win, first: {lost[0]}")
@@ -61,7 +64,7 @@ def _from_expert_plans(config: DictConfig, folder: Path, model: str) -> list[Epi
 
 
 def _from_run(config: DictConfig, folder: Path, model: str) -> list[Episode]:
-    """What was left out, and why, is counted in ``episodes/left_out.json``."""
+    """Return wins of another run; ``episodes/left_out.json`` counts rejected ones by reason."""
     chosen, left_out = rejection.draw(config, allocate_budget(config).demonstrations)
     report = episodes_file(folder).with_name("left_out.json")
     report.parent.mkdir(parents=True, exist_ok=True)
@@ -69,16 +72,16 @@ def _from_run(config: DictConfig, folder: Path, model: str) -> list[Episode]:
     return rejection.as_demonstrations(chosen, rejection.source(config), model, chat_settings(config))
 
 
-async def _play_all(config: DictConfig, tasks: Sequence[TaskRef]) -> list[Episode]:
+async def _run_all(config: DictConfig, tasks: Sequence[TaskRef]) -> list[Episode]:
     with ticking_bar(total=len(tasks), desc="demonstrations", unit="game") as bar:
         async with pool_of(config.env, legal=prompt_form(config.get("prompt")).admissible) as pool:
-            return list(await asyncio.gather(*(_play(config, pool, task, bar) for task in tasks)))
+            return list(await asyncio.gather(*(_run(config, pool, task, bar) for task in tasks)))
 
 
-async def _play(config: DictConfig, pool: EnvPool, task: TaskRef, bar: tqdm) -> Episode:
+async def _run(config: DictConfig, pool: EnvPool, task: TaskRef, bar: tqdm) -> Episode:
     turns = max(int(config.env.max_turns), len(task.expert_plan))
     style = make_environment(config.env.name, config.env).prompt
-    form = replace(prompt_form(config.get("prompt")), train_thoughts=True)  # they teach to think
+    form = replace(prompt_form(config.get("prompt")), train_thoughts=True)  # demonstrations teach thoughts
     spec = EpisodeSpec(task, style, turns, reward(config.turn_reward.name, config.turn_reward), form=form)
     episode = await run_with_retries(pool.open, lambda session: run_episode(ExpertPolicy(), session, spec, None))
     bar.update()

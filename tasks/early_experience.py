@@ -1,10 +1,12 @@
-"""Early experience (arXiv 2510.08558): what the model does where an expert did something else, and what comes of it, as SFT data.
+"""Early experience (arXiv 2510.08558): the model's own actions at an expert's states, as SFT data.
 
-At each state of a demonstration the model that SFT begins with draws actions; those that differ from the expert's and from each
-other are *alternatives*. Each is an episode of one turn after replayed ones, so the game must answer the expert's actions as it did.
+At each state of a demonstration, SFT's initial model samples actions. Those that differ from the
+expert's and from each other are *alternatives*. Each is an episode of one turn after replayed
+ones, so the game must answer the expert's actions as before.
 
-- ``world_model``: an alternative becomes a row whose target is what was seen after it.
-- ``reflection``: a writer says why the expert's action is better; the target is that thought, then the expert's action.
+- ``world_model``: the target of a row is the observation after the alternative.
+- ``reflection``: a writer explains why the expert's action is better; the target is that thought,
+  then the expert's action.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from rollouts.prompts import Message, assistant, user
 from rollouts.spec import EpisodeSpec
 
 WORLD_MODEL, REFLECTION = KINDS = ("world_model", "reflection")
-ALTERNATIVES = {WORLD_MODEL: 8, REFLECTION: 3}  # drawn at each state; the paper's 8, and 2 to 4
+ALTERNATIVES = {WORLD_MODEL: 8, REFLECTION: 3}  # samples at each state; the paper has 8, and 2 to 4
 TEMPERATURE = 1.0
 ASK = "Predict what you will see next."
 WRITE = (
@@ -34,23 +36,23 @@ WRITE = (
 
 
 class NotAgain(Refusal):
-    """A game does not answer the expert's actions as it did."""
+    """A game answers the expert's actions differently than before."""
 
 
 def kind_of(config: DictConfig) -> str | None:
-    """One of ``KINDS``, or nothing."""
+    """Return one of ``KINDS``, or None."""
     return OmegaConf.select(config, "demos.experience")
 
 
 class Passes(NamedTuple):
-    """Times that SFT reads each demonstration, and each row of ``rows_file``."""
+    """SFT epochs over the demonstrations and over the rows of ``rows_file``."""
 
     demonstrations: int
     others: int
 
 
 def passes(kind: str | None, epochs: int) -> Passes:
-    """Predictions come in the first epoch, in as many updates as imitation would have made; reflections beside the demonstrations."""
+    """Return the epochs: predictions replace the first epoch, reflections accompany all epochs."""
     return Passes(epochs - 1, 1) if kind == WORLD_MODEL else Passes(epochs, epochs)
 
 
@@ -59,7 +61,7 @@ def alternatives_file(folder: Path) -> Path:
 
 
 def rows_file(folder: Path) -> Path:
-    """What SFT learns from besides the demonstrations: an episode a row, whose last message is the target."""
+    """Return the file of SFT rows besides the demonstrations; a row's last message is the target."""
     return folder / "episodes" / "experience.jsonl"
 
 
@@ -67,19 +69,22 @@ def rows_file(folder: Path) -> Path:
 
 
 def specs(demonstration: Episode, base: EpisodeSpec, count: int) -> list[EpisodeSpec]:
-    """``count`` draws at each state, which is told as the demonstration tells it, thoughts included. ``base`` is of the
-    demonstration's game; a sample's number tells its turn and its place there, and so its seed."""
-    actions, said = (tuple(getattr(turn, part) for turn in demonstration.turns) for part in ("action", "response"))
+    """Return ``count`` samples at each state, after the demonstration's answers, thoughts included.
+
+    ``base`` is of the demonstration's game. A sample's number encodes its turn and index, and so
+    its seed.
+    """
+    actions, answers = (tuple(getattr(turn, part) for turn in demonstration.turns) for part in ("action", "response"))
     one = replace(base, max_turns=1, prompt=base.task.key)
-    places = [(turn, turn * count + place) for turn in range(len(actions)) for place in range(count)]
-    return [replace(one, prefix=actions[:turn], answers=said[:turn], sample=sample) for turn, sample in places]
+    samples = [(turn, turn * count + index) for turn in range(len(actions)) for index in range(count)]
+    return [replace(one, prefix=actions[:turn], answers=answers[:turn], sample=sample) for turn, sample in samples]
 
 
 def distinct(demonstration: Episode, drawn: Sequence[Episode]) -> list[Episode]:
-    """Of all draws at a demonstration's states the alternatives: neither the expert's action nor one that came before it there.
+    """Return the alternatives: samples that are neither the expert's action nor a repetition.
 
     Raises:
-        NotAgain: another state was reached.
+        NotAgain: a sample began at another state.
     """
     known = {(number, turn.action.strip()) for number, turn in enumerate(demonstration.turns)}
     kept = []
@@ -88,7 +93,9 @@ def distinct(demonstration: Episode, drawn: Sequence[Episode]) -> list[Episode]:
         if not turn.action.strip() or (number, turn.action.strip()) in known:
             continue
         if turn.observation != demonstration.turns[number].observation:
-            raise NotAgain(f"{episode.task} does not answer the expert's actions as it did: leave out demos.experience")
+            raise NotAgain(
+                f"{episode.task} answers the expert's actions differently than before; use demos.experience=null"
+            )
         known.add((number, turn.action.strip()))
         kept.append(episode)
     return kept
@@ -98,7 +105,7 @@ def distinct(demonstration: Episode, drawn: Sequence[Episode]) -> list[Episode]:
 
 
 def world_model_row(alternative: Episode) -> Episode:
-    """To say, in the assistant's place, what was seen after the action."""
+    """Return a row whose target is the observation after the alternative."""
     target = Turn(ASK, alternative.final_observation, sampled=False)
     before = [*alternative.prefix, *alternative.turns]
     return _row(alternative, before, [*alternative.messages, user(ASK)], target)
@@ -107,33 +114,40 @@ def world_model_row(alternative: Episode) -> Episode:
 def reflection_row(
     alternative: Episode, expert: str, reason: str, form: PromptForm, functions: Sequence[Function]
 ) -> Episode | None:
-    """To think the reason and then do as the expert did; None where the form cannot say that, as when the reason holds its marks."""
-    said = form.write(expert, " ".join(reason.split()))
+    """Return a row whose target is the reason as a thought, then the expert's action.
+
+    None if the prompt form cannot express it, for example if the reason contains its tags.
+    """
+    answer = form.write(expert, " ".join(reason.split()))
     seen = alternative.turns[0]
-    target = Turn(seen.observation, sampled=False, admissible=seen.admissible, **meaning(form, said, functions))
+    target = Turn(seen.observation, sampled=False, admissible=seen.admissible, **meaning(form, answer, functions))
     if target.action != expert or not target.thought:
         return None
     return _row(alternative, alternative.prefix, alternative.messages[:-1], target)
 
 
 def _row(alternative: Episode, before: Sequence[Turn], messages: Sequence[Message], target: Turn) -> Episode:
-    """Without ids: SFT fills in those of its model."""
+    """Return a row without ids; SFT adds those of its model."""
     bare: Mapping[str, Any] = {"action_ids": [], "context_ids": [], "logprobs": [], "sampled": False}
     prefix = [replace(turn, **bare) for turn in before]
-    told: Mapping[str, Any] = {"messages": [*messages, assistant(target.response)], "prefix": prefix, "turns": [target]}
-    return replace(alternative, prompt_ids=[], final_observation="", trains_thoughts=True, **told)
+    fields: Mapping[str, Any] = {
+        "messages": [*messages, assistant(target.response)],
+        "prefix": prefix,
+        "turns": [target],
+    }
+    return replace(alternative, prompt_ids=[], final_observation="", trains_thoughts=True, **fields)
 
 
 def question(demonstration: Episode, alternative: Episode) -> str:
-    """To the writer: what was seen so far, both actions, and what came of each."""
+    """Return the question to the writer: the story so far, both actions and their results."""
     number = len(alternative.prefix)
-    shown = [*(turn.observation for turn in demonstration.turns), demonstration.final_observation]
-    ours, theirs = alternative.turns[0].action, demonstration.turns[number].action
+    observations = [*(turn.observation for turn in demonstration.turns), demonstration.final_observation]
+    other, best = alternative.turns[0].action, demonstration.turns[number].action
     return "\n".join(
         [
             *_story(demonstration, number),
-            f"The best action is: {theirs}\nAfter it: {shown[number + 1]}",
-            f"Another action was: {ours}\nAfter it: {alternative.final_observation}",
+            f"The best action is: {best}\nAfter it: {observations[number + 1]}",
+            f"Another action was: {other}\nAfter it: {alternative.final_observation}",
             WRITE,
         ]
     )

@@ -1,5 +1,4 @@
-"""The fixed games that checkpoints are tested on: one evaluation set a task, the same games in whichever run names
-that task."""
+"""Evaluation sets: the fixed games that checkpoints are tested on, equal in all runs of a task."""
 
 from __future__ import annotations
 
@@ -21,7 +20,12 @@ from envs.types import TaskRef
 from tasks.mixture import task_weights
 from tasks.splits import cache_dir, list_games, read_tasks, task_file, what_to_set, write_tasks
 
-SHARED = ("workers", "step_deadline_s", "max_action_tokens", "cache_dir")  # of the run's env node, in any environment
+SHARED = (
+    "workers",
+    "step_deadline_s",
+    "max_action_tokens",
+    "cache_dir",
+)  # keys of the run's env node that hold in any environment
 
 
 @dataclass(frozen=True)
@@ -29,14 +33,14 @@ class EvaluationSet:
     """Games of one task and how long each may last.
 
     Attributes:
-        env, task: whose games these are.
+        env, task: environment and task of the games.
         file: the games as JSON lines of ``TaskRef``.
-        sha256: over the games in order: the same on every machine.
-        games: how many.
-        max_turns: actions an episode may have.
-        max_response_length: tokens an episode may have after its first prompt.
-        optimal_turns: mean length of the games' expert plans; None where the environment knows none.
-        out_of_reach: games whose plan is longer than ``max_turns``.
+        sha256: hash of the games in order, equal on every machine.
+        games: number of games.
+        max_turns: actions in an episode at most.
+        max_response_length: tokens after an episode's first prompt at most.
+        optimal_turns: mean length of the games' expert plans; None without expert plans.
+        out_of_reach: games whose expert plan is longer than ``max_turns``.
     """
 
     env: str
@@ -52,8 +56,10 @@ class EvaluationSet:
 
 @dataclass(frozen=True)
 class EvaluationSetting:
-    """An evaluation set played at one temperature, ``samples_per_game`` times a game. ``label`` names its folder; ""
-    is the first setting."""
+    """An evaluation set at one temperature, with ``samples_per_game`` episodes a game.
+
+    ``label``: name of the folder; "" for the first setting.
+    """
 
     label: str
     evaluation_set: EvaluationSet
@@ -62,10 +68,9 @@ class EvaluationSetting:
 
 
 def tested(config: DictConfig) -> list[tuple[str, str]]:
-    """(environment, task) of every evaluation set that ``eval.tasks`` names, in that order; the run's own task where
-    it names none.
+    """Return (environment, task) of each evaluation set in ``eval.tasks``; default: the run's task.
 
-    ``ENV/TASK`` is a task of another environment; any other name is one of the run's own.
+    ``ENV/TASK`` is a task of another environment; other names are tasks of the run's environment.
     """
 
     def named(name: str) -> tuple[str, str]:
@@ -76,25 +81,29 @@ def tested(config: DictConfig) -> list[tuple[str, str]]:
 
 
 def own(config: DictConfig) -> tuple[str, str]:
-    """What the run trains on: a task, or the name of its mixture, whose evaluation set holds the tasks in
-    proportion."""
+    """Return environment and task (or mixture) that the run trains on.
+
+    A mixture's evaluation set has the tasks in proportion to their weights.
+    """
     return str(config.env.name), str(config.env.task)
 
 
 def env_node(config: DictConfig, name: str) -> dict[str, Any]:
-    """The ``env`` node of an environment: the run's own, or the other environment's defaults with the run's workers
-    and limits."""
-    ours = name == config.env.name
-    node = config.env if ours else OmegaConf.merge({key: config.env[key] for key in SHARED}, _defaults(name))
+    """Return the ``env`` node of an environment.
+
+    Another environment than the run's has its defaults, with the run's workers and limits.
+    """
+    same = name == config.env.name
+    node = config.env if same else OmegaConf.merge({key: config.env[key] for key in SHARED}, _defaults(name))
     plain = OmegaConf.to_container(node, resolve=True)
     assert isinstance(plain, dict)
     return {str(key): value for key, value in plain.items()}
 
 
 def _defaults(name: str) -> DictConfig:
-    """What ``env=NAME`` sets; a name without a file of options is all that is set."""
-    ours = CONF / "env" / f"{name}.yaml"
-    file = ours if ours.exists() else options().get("env", {}).get(name)
+    """Return what ``env=NAME`` sets; without a YAML file that is the name alone."""
+    shipped = CONF / "env" / f"{name}.yaml"
+    file = shipped if shipped.exists() else options().get("env", {}).get(name)
     if file is None:
         return OmegaConf.create({"name": name})
     defaults = OmegaConf.load(file)
@@ -103,10 +112,12 @@ def _defaults(name: str) -> DictConfig:
 
 
 def turns_of(config: DictConfig, env: str, task: str) -> int:
-    """``eval.max_turns``; else what training allows on the run's own task, and what the environment says on any other.
+    """Return the turns of an evaluation episode.
+
+    That is ``eval.max_turns``, else training's limit for the run's task, else the environment's.
 
     Raises:
-        TaskError: no such environment or task.
+        TaskError: the environment or task does not exist.
     """
     if config.eval.max_turns is not None:
         return int(config.eval.max_turns)
@@ -116,15 +127,17 @@ def turns_of(config: DictConfig, env: str, task: str) -> int:
 
 
 def response_length(config: DictConfig, turns: int) -> int:
-    """The run's own limit; as much more as an evaluation set has more turns, as far as the model's context goes."""
+    """Return the response's token limit, raised in proportion to ``turns`` up to the context."""
     length = int(config.data.max_response_length)
     longer = -(-length * turns // int(config.env.max_turns))
     return max(length, min(longer, int(config.model.context) - int(config.data.max_prompt_length)))
 
 
 def evaluation_settings(config: DictConfig, folder: Path) -> list[EvaluationSetting]:
-    """Every evaluation set at every temperature, once ``prepare_evaluation_sets`` and ``prepare_tasks`` have listed
-    the games."""
+    """Return every evaluation set at every temperature.
+
+    ``prepare_evaluation_sets`` and ``prepare_tasks`` must have listed the games.
+    """
     sets = [_evaluation_set(config, folder, *names) for names in tested(config)]
     settings: list[EvaluationSetting] = []
     for one, temperature in itertools.product(sets, map(float, config.eval.temperatures)):
@@ -134,20 +147,20 @@ def evaluation_settings(config: DictConfig, folder: Path) -> list[EvaluationSett
 
 
 def label(own_env: str, env: str, task: str, temperature: float) -> str:
-    """What names the folder of any round but the first."""
+    """Return the folder name of any evaluation setting but the first."""
     return file_name(f"{task if env == own_env else f'{env}-{task}'}-t{temperature:g}")
 
 
 def by_task(item: EvaluationSetting) -> list[tuple[EvaluationSetting, list[int]]]:
-    """A mixture's setting as one setting a task, each with the places of its games; [] where all games are of one task."""
+    """Split a mixture's setting by task, each with its games' indices; [] if there is one task."""
     games = read_tasks(Path(item.evaluation_set.file))
     tasks = list(dict.fromkeys(game.task for game in games))
-    places = {task: [place for place, game in enumerate(games) if game.task == task] for task in tasks}
+    indices = {task: [i for i, game in enumerate(games) if game.task == task] for task in tasks}
     parts = []
     for task in tasks if len(tasks) > 1 else ():
-        measured = _measured([games[place] for place in places[task]], item.evaluation_set.max_turns)
+        measured = _measured([games[i] for i in indices[task]], item.evaluation_set.max_turns)
         part = replace(item.evaluation_set, task=task, **measured)
-        parts.append((replace(item, evaluation_set=part), places[task]))
+        parts.append((replace(item, evaluation_set=part), indices[task]))
     return parts
 
 
@@ -181,16 +194,18 @@ def _file(config: DictConfig, folder: Path, env: str, task: str) -> Path:
 
 
 def prepare_evaluation_sets(config: DictConfig, folder: Path, also_own: bool = False) -> frozenset[str]:
-    """List the evaluation sets other than the run's own, and that one too if asked; returns the games' fingerprints,
-    which training games must not have.
+    """Write the games of all evaluation sets but the run's own and return their fingerprints.
 
-    An evaluation set is listed without a look at any other split, so that it is the same everywhere: the others give
-    way.
+    Training games must not have these fingerprints. An evaluation set ignores all other splits, so
+    that it is the same in every run; the other splits avoid its games.
+
+    Args:
+        also_own: write the run's own evaluation set too.
 
     Raises:
-        TaskError: an evaluation set cannot be filled.
+        TaskError: an environment has too few games.
     """
-    seen: set[str] = set()
+    fingerprints: set[str] = set()
     for env, task in tested(config):
         if also_own or (env, task) != own(config):
             environment = make_environment(env, env_node(config, env))
@@ -200,16 +215,19 @@ def prepare_evaluation_sets(config: DictConfig, folder: Path, also_own: bool = F
                 listed = list_games(catalogue, weights, {"test": config.eval.games}, reward_on(environment, config))
             games = listed["test"].tasks
             write_tasks(_file(config, folder, env, task), games)
-            seen |= {game.fingerprint for game in games}
-    return frozenset(seen)
+            fingerprints |= {game.fingerprint for game in games}
+    return frozenset(fingerprints)
 
 
 def reward_on(environment: Environment, config: DictConfig) -> str:
-    """The run's reward where the environment offers it; evaluation counts wins, whatever the reward."""
+    """Return the run's reward if the environment offers it, else its first.
+
+    Evaluation counts wins, whatever the reward.
+    """
     name = str(config.turn_reward.name)
     return name if environment.offers(name) else environment.rewards[0]
 
 
 def from_dict(data: dict[str, Any]) -> EvaluationSetting:
-    """From what ``dataclasses.asdict`` makes of one."""
+    """Build a setting from the result of ``dataclasses.asdict``."""
     return EvaluationSetting(**{**data, "evaluation_set": EvaluationSet(**data["evaluation_set"])})

@@ -1,6 +1,6 @@
-"""A mixture of tasks (``env.tasks``): how many games each task gets, and how many of them each batch holds.
+"""A mixture of tasks (``env.tasks``): games of each task in a split, and in each batch.
 
-Nothing here depends on what was drawn before: a batch follows from the numbers of games, its place and the seed.
+A batch depends on the numbers of games, its index and the seed only, not on earlier draws.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from typing import Any
 from envs.types import TaskError
 from rollouts.seeds import derive_seed
 
-NAME_LENGTH = 32  # letters of a run folder's name that the tasks may take
+NAME_LENGTH = 32  # characters of a run folder's name for the tasks
 _GOLDEN = (math.sqrt(5) - 1) / 2
 
 
 def task_weights(env: Mapping[str, Any]) -> dict[str, float]:
-    """Task -> weight, in the order given: ``env.tasks``, where a list means equal weights, else ``env.task`` alone.
+    """Return weights by task: ``env.tasks`` (a list means equal weights), else ``env.task``.
 
     Raises:
-        TaskError: no task, one that comes twice, or a weight that is not a positive number.
+        TaskError: there is no task, a task is repeated, or a weight is not a positive number.
     """
     tasks = env.get("tasks")
     if tasks is None:
@@ -41,7 +41,7 @@ def task_weights(env: Mapping[str, Any]) -> dict[str, float]:
 
 
 def shares(weights: Mapping[str, float], total: int) -> dict[str, int]:
-    """``total`` divided in proportion to the weights, by largest remainders (Hamilton); the first task wins a tie.
+    """Divide ``total`` in proportion to the weights by largest remainders; ties go to the first.
 
     >>> shares({"a": 1, "b": 1, "c": 1}, 5)
     {'a': 2, 'b': 2, 'c': 1}
@@ -56,22 +56,22 @@ def shares(weights: Mapping[str, float], total: int) -> dict[str, int]:
 
 
 def spread(counts: Mapping[str, int]) -> list[str]:
-    """Each task as often as it counts, evenly spread: the first part of the list has about the proportions of the whole.
+    """List each task ``counts`` times, evenly spread: any first part has about the proportions.
 
     >>> spread({"a": 4, "b": 2})
     ['a', 'b', 'a', 'a', 'b', 'a']
     """
-    places = [(Fraction(2 * i + 1, 2 * n), task) for task, n in counts.items() for i in range(n)]
-    return [task for _, task in sorted(places, key=lambda place: place[0])]
+    positions = [(Fraction(2 * i + 1, 2 * n), task) for task, n in counts.items() for i in range(n)]
+    return [task for _, task in sorted(positions, key=lambda item: item[0])]
 
 
 class StratifiedBatches:
-    """How many games of each task are in each batch of ``size``.
+    """Games of each task in each batch of ``size``.
 
-    A task's number is its share of the batch rounded down or up, in every batch; over a cycle of batches it is exact.
-    A cycle is one epoch where ``size`` divides the number of games, else the fewest batches that make whole epochs.
-    Whole shares are given out first; what is left over is dealt by systematic sampling: the tasks' leftovers lie end to
-    end on a circle of ``cycle`` places, and each batch takes the tasks on places of its own, ``cycle`` apart.
+    In every batch a task's count is its share rounded down or up; over a cycle of batches it is
+    exact. A cycle is one epoch if ``size`` divides the number of games, else the fewest batches that
+    make whole epochs. Whole shares are assigned first, remainders by systematic sampling: they lie
+    end to end on a circle of ``cycle`` positions, of which each batch takes every ``cycle``-th.
     """
 
     def __init__(self, games: Mapping[str, int], size: int, seed: int = 0) -> None:
@@ -81,7 +81,7 @@ class StratifiedBatches:
         self._first = derive_seed("batches", seed) % self.cycle
 
     def counts(self, index: int) -> dict[str, int]:
-        """Games by task of batch ``index``, counted from 0."""
+        """Return the games by task of batch ``index``, counted from 0."""
         place = _visits(self.cycle)[(index + self._first) % self.cycle]
         counts, start = {}, 0
         for task, (whole, left) in self._parts.items():
@@ -92,7 +92,10 @@ class StratifiedBatches:
 
 @cache
 def _visits(places: int) -> tuple[int, ...]:
-    """Every place once, neighbours in time far apart: the ranks of the multiples of the golden section, modulo 1."""
+    """Visit every position once, neighbours in time far apart.
+
+    The order is the ranks of the golden ratio's multiples, modulo 1.
+    """
     by_size = sorted(range(places), key=lambda time: time * _GOLDEN % 1)
     visits = [0] * places
     for place, time in enumerate(by_size):
@@ -101,12 +104,12 @@ def _visits(places: int) -> tuple[int, ...]:
 
 
 def task_of(key: str) -> str:
-    """The task in ``TaskRef.key``, which is how an episode names its game."""
+    """Return the task in a ``TaskRef.key``."""
     return key.split("/", 1)[-1].rsplit("/", 1)[0]
 
 
 def mixture_name(weights: Mapping[str, float]) -> str:
-    """Short words for a run folder: the task, the tasks, or how many they are."""
+    """Return a short name for a run folder: the tasks, or their number."""
     equal = len(set(weights.values())) == 1
     name = "+".join(task if equal else f"{weight:g}x{task}" for task, weight in weights.items())
     return name if len(weights) == 1 or len(name) <= NAME_LENGTH else f"mix{len(weights)}"

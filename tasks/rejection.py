@@ -1,7 +1,7 @@
-"""Demonstrations from a run's own wins: rejection sampling over the episodes that it played while it was trained.
+"""Demonstrations from a run's wins: rejection sampling over its training episodes.
 
-Its test games are never used. What passes is ranked within each game (fewest invalid actions, fewest turns, latest step),
-and the games are gone through in turn, so that no game has two demonstrations before every game has one.
+Test games are never used. Accepted episodes are ranked within each game (fewest invalid actions,
+fewest turns, latest step). Every game gives one demonstration before any game gives a second.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from rollouts.window import summed_up
 
 
 class DemosError(Refusal):
-    """The run does not hold the demonstrations asked for; the message is one line."""
+    """The run has too few demonstrations; the message is one line."""
 
 
 @dataclass(frozen=True)
 class Standards:
-    """What a win must be like.
+    """What a win must satisfy.
 
     Attributes:
         per_game: demonstrations of one game at most.
-        max_invalid: actions that the environment did not understand, at most.
+        max_invalid: invalid actions at most.
         max_turns: actions at most.
     """
 
@@ -44,7 +44,7 @@ class Standards:
     max_turns: int = 12
 
     def objection(self, episode: Episode) -> str:
-        """Why this episode is no demonstration; empty if it is one."""
+        """Return why an episode is rejected, or ""."""
         if not episode.won:
             return "not won"
         if not episode.whole:
@@ -55,23 +55,23 @@ class Standards:
 
 
 def source(config: DictConfig) -> Path:
-    """The run that is drawn from.
+    """Return the run whose wins are used.
 
     Raises:
-        DemosError: there is none, or it has played no training episode.
+        DemosError: ``demos.run`` is unset, has no training episode, or used other prompts.
     """
     if not config.demos.run:
-        raise DemosError("demos.source=episodes needs demos.run=RUN_FOLDER, the run whose wins are taken")
+        raise DemosError("demos.source=episodes needs demos.run=RUN_FOLDER, the run whose wins are used")
     run = Path(config.demos.run.removeprefix("run://")).expanduser().absolute()
     if not any(RlFolder(run).episodes.glob("*.jsonl")):
-        raise DemosError(f"demos.run={run} holds no training episodes (rl/episodes/*.jsonl)")
-    played = cast(DictConfig, OmegaConf.load(RlFolder(run).config))
-    theirs = OmegaConf.select(played, "prompt")
-    if (form := summed_up(played.get(FORM))) != summed_up(config.get(FORM)):
-        raise DemosError(f"demos.run={run} was played with rollout_form={form or 'linear'}: choose it too")
-    if changed_text(theirs) != changed_text(config.prompt):
+        raise DemosError(f"demos.run={run} has no training episodes (rl/episodes/*.jsonl)")
+    run_config = cast(DictConfig, OmegaConf.load(RlFolder(run).config))
+    prompt = OmegaConf.select(run_config, "prompt")
+    if (form := summed_up(run_config.get(FORM))) != summed_up(config.get(FORM)):
+        raise DemosError(f"demos.run={run} used rollout_form={form or 'linear'}; choose it here too")
+    if changed_text(prompt) != changed_text(config.prompt):
         raise DemosError(
-            f"demos.run={run} was played with prompt={theirs.name if theirs else PLAIN}: choose its prompt settings too"
+            f"demos.run={run} was played with prompt={prompt.name if prompt else PLAIN}: choose its prompt settings too"
         )
     return run
 
@@ -99,15 +99,15 @@ def _rank(episode: Episode) -> tuple[int, int, int, int]:
 
 
 def draw(config: DictConfig, wanted: int) -> tuple[list[Episode], Counter[str]]:
-    """``wanted`` demonstrations from the run that ``config.demos`` names.
+    """Return ``wanted`` demonstrations of the run in ``demos.run``, and rejections by reason.
 
     Raises:
-        DemosError: it holds fewer.
+        DemosError: the run has fewer.
     """
     run, demos = source(config), config.demos
     rules = Standards(demos.per_game, demos.max_invalid, demos.max_turns or config.env.max_turns)
-    played = (episode for path in sorted(RlFolder(run).episodes.glob("*.jsonl")) for episode in read_episodes(path))
-    chosen, left_out = select(played, wanted, rules)
+    episodes = (episode for path in sorted(RlFolder(run).episodes.glob("*.jsonl")) for episode in read_episodes(path))
+    chosen, left_out = select(episodes, wanted, rules)
     if len(chosen) < wanted:
         why = ", ".join(f"{count} {reason}" for reason, count in left_out.most_common())
         raise DemosError(
@@ -120,8 +120,11 @@ def draw(config: DictConfig, wanted: int) -> tuple[list[Episode], Counter[str]]:
 
 
 def as_demonstrations(episodes: Sequence[Episode], run: Path, model: str, chat: ChatSettings) -> list[Episode]:
-    """Copies for ``model`` to learn from: the ids as they were sampled if it has the same tokens and messages are rendered
-    alike, else none, so that the SFT stage fills in its own; then they are no longer marked as sampled."""
+    """Return copies for ``model`` to learn from.
+
+    They keep the sampled ids if the model has the same tokens and renders messages alike. Else they
+    have no ids and are not marked as sampled; the SFT stage then adds its own.
+    """
     config = OmegaConf.load(RlFolder(run).config)
     assert isinstance(config, DictConfig)
     keep = same_tokens(model, str(config.actor_rollout_ref.model.path)) and chat == chat_settings(config)
@@ -134,9 +137,12 @@ def without_ids(episode: Episode) -> Episode:
     return replace(episode, prompt_ids=[], turns=[replace(turn, **bare) for turn in episode.turns])
 
 
-def same_tokens(ours: str, theirs: str) -> bool:
-    """Both folders have the same tokenizer and chat template; False where one is not on this disk."""
-    return bool(_tokens(ours)) and _tokens(ours) == _tokens(theirs)
+def same_tokens(first: str, second: str) -> bool:
+    """Return whether two model folders have the same tokenizer and chat template.
+
+    False if one of them is not on this disk.
+    """
+    return bool(_tokens(first)) and _tokens(first) == _tokens(second)
 
 
 def _tokens(model: str) -> tuple[Any, ...]:

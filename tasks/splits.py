@@ -1,4 +1,4 @@
-"""Which games a run plays, written down once: training, demonstrations, validation and test."""
+"""The games of a run by split: training, demonstrations, validation and test."""
 
 from __future__ import annotations
 
@@ -30,24 +30,29 @@ NO_DEMONSTRATION = "choose budget=rl_only, which asks for none, or another task"
 
 
 def prepare_tasks(config: DictConfig, allocation: Allocation, folder: Path, avoid: Iterable[str] = ()) -> Allocation:
-    """Make (or find) the games of each split that the plan needs and list them in ``folder/tasks/SPLIT.jsonl``; what was
-    skipped on the way is in ``folder/tasks/skipped.json``, counted by reason. No split but ``test`` gets a
-    game whose fingerprint is in ``avoid``.
+    """Make or find the games of each split and list them in ``folder/tasks/SPLIT.jsonl``.
 
-    Returns the plan, with as many training games as there are: an environment may have fewer than the budget would
-    pay, and its games are revisited anyway.
+    ``folder/tasks/skipped.json`` counts skipped games by reason. An environment may have fewer
+    training games than the budget pays for; they are revisited.
+
+    Args:
+        avoid: fingerprints of games that only the split ``test`` may have.
+
+    Returns:
+        The allocation with the number of training games that exist.
 
     Raises:
-        TaskError: another split cannot be filled, a demonstration has no expert plan, or the rollout form takes expert
-            plans and no training game has one; the message names the key to set.
+        TaskError: another split has too few games, a demonstration has no expert plan, or the
+            rollout strategy needs expert plans and no training game has one. The message names the
+            key to set.
     """
     catalogue = Catalogue(make_environment(config.env.name, config.env), cache_dir(config))
     wanted = games_wanted(config, allocation)
     with what_to_set():
         weights = task_weights(config.env)
         listings = list_games(catalogue, weights, wanted, config.turn_reward.name, avoid, at_most=["train"])
-    shown = listings["demonstrations"].tasks if "demonstrations" in listings else []
-    if not all(game.expert_plan for game in shown):
+    demonstrations = listings["demonstrations"].tasks if "demonstrations" in listings else []
+    if not all(game.expert_plan for game in demonstrations):
         raise TaskError(f"env.task={config.env.task}: a demonstration needs an expert plan; {NO_DEMONSTRATION}")
     if allocation.games:
         look_for_plans(config, listings["train"].tasks)
@@ -57,20 +62,20 @@ def prepare_tasks(config: DictConfig, allocation: Allocation, folder: Path, avoi
         write_tasks(task_file(folder, split), listing.tasks)
     skipped = {split: Counter(reason for _, reason in listing.rejected) for split, listing in listings.items()}
     (folder / SKIPPED).write_text(json.dumps(skipped, indent=2) + "\n", encoding="utf-8")
-    there = len(listings["train"].tasks) if allocation.games else 0
-    if there == allocation.games:
+    games = len(listings["train"].tasks) if allocation.games else 0
+    if games == allocation.games:
         return allocation
     say(
-        f"note: {config.env.task} has {there} training games and the budget would pay {allocation.games}: they are revisited"
+        f"note: {config.env.task} has {games} training games, the budget pays for {allocation.games}: they are revisited"
     )
-    return with_games(allocation, config.budget, there)
+    return with_games(allocation, config.budget, games)
 
 
 def _refuse_other_games(folder: Path, listings: Mapping[str, Listing]) -> None:
-    """More test or validation games may take games from training, of which a checkpoint knows the numbers.
+    """Refuse an extension whose training games differ: its checkpoint refers to them by index.
 
     Raises:
-        TaskError: the training games are not those that the extended run had.
+        TaskError: more test or validation games would change the training games.
     """
     file = task_file(folder, "train")
     if file.exists() and read_tasks(file) != list(listings["train"].tasks):
@@ -81,7 +86,7 @@ def _refuse_other_games(folder: Path, listings: Mapping[str, Listing]) -> None:
 
 
 def games_wanted(config: DictConfig, allocation: Allocation) -> dict[str, int]:
-    """Split -> how many games the plan needs of it, where it needs any."""
+    """Return the number of games by split; splits without games are omitted."""
     counts = {
         "demonstrations": allocation.demonstrations if config.demos.source == "expert" else 0,
         "train": allocation.games,
@@ -99,15 +104,20 @@ def list_games(
     avoid: Iterable[str] = (),
     at_most: Collection[str] = (),
 ) -> dict[str, Listing]:
-    """Split -> its games, each task's in proportion to its weight; no split but ``test`` has a game whose fingerprint is
-    in ``avoid``. The splits in ``at_most`` may have fewer games, but not of a mixture, whose proportions hold.
+    """Return the games by split, each task's in proportion to its weight.
+
+    Args:
+        avoid: fingerprints of games that only the split ``test`` may have.
+        at_most: splits that may have fewer games, unless the tasks are a mixture.
 
     Raises:
-        TooFewGames: a task's split cannot be filled.
+        TooFewGames: a task has too few games for a split.
     """
     avoid = list(avoid)
     if len(weights) == 1 and not avoid:
-        return catalogue.listings(next(iter(weights)), counts, reward, at_most=at_most)  # keeps its makers
+        return catalogue.listings(
+            next(iter(weights)), counts, reward, at_most=at_most
+        )  # one call keeps its game makers
     made: dict[str, Listing] = {}
     for split in sorted(counts, key=PRECEDENCE.index):
         seen = [game.fingerprint for listing in made.values() for game in listing.tasks]
@@ -120,7 +130,7 @@ def list_games(
 def _split(
     catalogue: Catalogue, split: str, counts: Mapping[str, int], reward: str, taken: list[str], at_most: bool
 ) -> Listing:
-    """Two tasks may have a game in common (``all_types`` and one of the types): the one that is named first has it."""
+    """List a split's games; a game of two tasks (``all_types`` and a type) goes to the first."""
     parts: dict[str, Listing] = {}
     for task, count in counts.items():
         parts[task] = catalogue.listing(task, split, count, reward, avoid=taken, at_most=at_most)
@@ -131,23 +141,29 @@ def _split(
 
 
 def look_for_plans(config: DictConfig, games: Sequence[TaskRef]) -> None:
-    """Where the rollout form takes expert plans. A group whose game has none is dropped, and the step goes on."""
+    """Check that training games have expert plans if the rollout strategy needs them.
+
+    A group whose game has none is dropped.
+
+    Raises:
+        TaskError: no game has one.
+    """
     form = next((name for name, form in rollout_forms(config).items() if form.needs_plan), None)
     bare = sum(not game.expert_plan for game in games)
     if not form or not bare:
         return
-    found = f"{bare} of {len(games)} training games have no expert plan, which rollout_form={form} takes"
+    missing = f"{bare} of {len(games)} training games have no expert plan, which rollout_form={form} needs"
     if bare == len(games):
-        raise TaskError(f"{found}: choose rollout_form=linear")
-    say(f"note: {found}: a group of such a game is dropped")
+        raise TaskError(f"{missing}; use rollout_form=linear")
+    say(f"note: {missing}; groups of such games are dropped")
 
 
 @contextmanager
 def what_to_set() -> Iterator[None]:
-    """Says of a split that cannot be filled which key asks for so much.
+    """Add to ``TooFewGames`` which key to set.
 
     Raises:
-        TaskError: it cannot.
+        TaskError: a split has too few games.
     """
     try:
         yield
@@ -159,7 +175,7 @@ def what_to_set() -> Iterator[None]:
 
 
 def skipped_games(folder: Path) -> dict[str, dict[str, int]]:
-    """By split, how many seeds or files were no game, by reason."""
+    """Return the number of skipped seeds or files by split and reason."""
     return json.loads((folder / SKIPPED).read_text(encoding="utf-8"))
 
 

@@ -221,7 +221,7 @@ METHODS = {
     "rollout_form=summary makes several of an episode": ["rollout_form=summary", "buffer=task_replay"],
     "rollout_form.summary.most follows a schedule": ["algo=supo", "rollout_form.summary.most={steps:{1:1,9:2}}"],
     "rollout_form.summary.tokens=1500 and a summary of 64 tokens": ["algo=supo", "rollout_form.summary.tokens=1500"],
-    "nothing says when to sum up": ["algo=supo", "rollout_form.summary.tokens=null"],
+    "summaries would never be due": ["algo=supo", "rollout_form.summary.tokens=null"],
     "algo=hiper tells kinds of answer apart and a summary of rollout_form=mem1": ["algo=hiper", "rollout_form=mem1"],
     "rollout_form=summary is for synchronous steps": ["algo=supo", "trainer.v1.trainer_mode=colocate_async"],
     "rollout_form=[prefix,tcod]: choose one": ["rollout_form=[prefix,tcod]"],

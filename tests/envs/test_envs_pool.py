@@ -189,7 +189,7 @@ def test_an_action_that_brings_down_two_workers_is_not_tried_on_a_third(counting
 
     async def main():
         async with EnvPool("fragile", 1, 60.0) as pool:
-            with pytest.raises(EpisodeFailed, match="not tried again: the game failed twice .*worker died"):
+            with pytest.raises(EpisodeFailed, match="not retried: the game failed twice .*worker died"):
                 await run_with_retries(pool.open, play)
 
     asyncio.run(main())

@@ -48,7 +48,7 @@ def test_training_takes_the_games_that_there_are(
         1000 - units,
     )
     note = (
-        f"turngrid: note: FrozenLake-v1 has 5 training games and the budget would pay {asked.games}: they are revisited"
+        f"turngrid: note: FrozenLake-v1 has 5 training games the budget pays for {asked.games}: they are revisited"
     )
     assert note in capfd.readouterr().err.splitlines()
 
@@ -82,7 +82,7 @@ def test_other_splits_say_what_to_set(cache: Path, tmp_path: Path) -> None:
 def test_a_form_that_takes_expert_plans_says_so_of_a_game_without_one(form: str, cache: Path, tmp_path: Path) -> None:
     config = composed(cache, "+env.kwargs.is_slippery=true", "eval.games=1", f"rollout_form={form}")
     with pytest.raises(
-        TaskError, match=f"400 of 400 training games have no expert plan, which rollout_form={form} takes: choose"
+        TaskError, match=f"400 of 400 training games have no expert plan, which rollout_form={form} needs; use"
     ):
         prepare_tasks(config, allocate_budget(config), tmp_path)
 
@@ -93,7 +93,7 @@ def test_a_few_games_without_a_plan_are_told(cache: Path, tmp_path: Path, capfd:
     first, *others = read_tasks(task_file(tmp_path, "train"))
     look_for_plans(config, [replace(first, expert_plan=()), *others])
     said = (
-        "1 of 5 training games have no expert plan, which rollout_form=retry takes: a group of such a game is dropped"
+        "1 of 5 training games have no expert plan, which rollout_form=retry needs; groups of such games are dropped"
     )
     assert said in capfd.readouterr().err
 

@@ -273,7 +273,7 @@ def test_a_runs_page_lies_in_its_folder_and_any_other_here(
         (["{run}x"], "a runx does not exist; did you mean {run}?"),
         (["{run}/../no run yet"], "no run yet holds no episodes (no episodes/*.jsonl"),
         (["{run}/.."], "holds no episodes; name a run in it, such as"),
-        (["{run}/attempts.jsonl"], "attempts.jsonl, line 1 is no episode"),
+        (["{run}/attempts.jsonl"], "attempts.jsonl, line 1 is not an episode"),
     ],
 )
 def test_a_wrong_call_is_one_line(

@@ -73,7 +73,7 @@ def test_numbers_through_the_composed_config(words: str) -> None:
 
 @pytest.mark.parametrize("form", [Prefix(), Tcod()])
 def test_a_game_without_a_plan_cannot_be_replayed(form: Linear) -> None:
-    with pytest.raises(EnvError, match="textworld/w2-o3-q4/1 has no expert plan to replay"):
+    with pytest.raises(EnvError, match="textworld/w2-o3-q4/1 has no expert plan"):
         form.specs(replace(BASE, task=replace(TASK, expert_plan=())), 2, Random(0))
 
 

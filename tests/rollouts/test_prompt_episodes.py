@@ -132,7 +132,9 @@ def test_replayed_turns_are_told_the_same_as_before(ask: Any, play: Any, demonst
     branch = Branch(0, tuple(before.turns[:2]), before.turns[2].observation)
     branched = play(RandomPolicy(), task, form, branch=branch)
     assert branched.branched and branched.messages[:5] == before.messages[:5]
-    replayed = play(RandomPolicy(), task, form, prefix=("", "look"), answers=[turn.response for turn in before.turns[:2]])
+    replayed = play(
+        RandomPolicy(), task, form, prefix=("", "look"), answers=[turn.response for turn in before.turns[:2]]
+    )
     assert replayed.messages[:5] == before.messages[:5] and form.format_error in before.messages[2]["content"]
 
 

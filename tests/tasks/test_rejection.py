@@ -103,7 +103,7 @@ def test_a_run_that_holds_too_few_is_refused_with_the_reasons(run: Path) -> None
 
 
 def test_rows_of_another_form_are_refused(run: Path) -> None:
-    with pytest.raises(ConfigError, match="was played with rollout_form=linear: choose it too"):
+    with pytest.raises(ConfigError, match="used rollout_form=linear"):
         check(asked(run, "rollout_form=summary"))
 
 
@@ -111,7 +111,7 @@ def test_rows_of_another_form_are_refused(run: Path) -> None:
     ("overrides", "words"),
     [
         (["demos.source=episodes"], "needs demos.run=RUN_FOLDER"),
-        (["demos.source=episodes", "demos.run=/nowhere"], "holds no training episodes"),
+        (["demos.source=episodes", "demos.run=/nowhere"], "has no training episodes"),
         (["demos.source=planner"], "must be expert or episodes"),
         (["demos.source=walkthrough"], "demos.source=walkthrough must be expert or episodes"),
         (["demos.run=/nowhere"], "needs demos.source=episodes"),
