@@ -48,7 +48,7 @@ def test_training_takes_the_games_that_there_are(
         1000 - units,
     )
     note = (
-        f"turngrid: note: FrozenLake-v1 has 5 training games the budget pays for {asked.games}: they are revisited"
+        f"turngrid: note: FrozenLake-v1 has 5 training games, the budget pays for {asked.games}: they are revisited"
     )
     assert note in capfd.readouterr().err.splitlines()
 
