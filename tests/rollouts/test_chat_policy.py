@@ -124,7 +124,7 @@ def test_an_empty_answer_is_an_invalid_action(demonstration_games: list[TaskRef]
     [
         ((401, "no\nkey"), "answered 401 to parrot-7b: no key"),
         ((404, "gone"), "answered 404"),
-        ((200, "<html>"), "not JSON"),
+        ((200, "<html>"), "not answer in JSON"),
         ((200, "{}"), "without a message"),
         ((503, "busy"), "failed 4 times, last: status 503"),
     ],

@@ -158,7 +158,7 @@ def test_a_group_of_trees_has_so_many_leaves() -> None:
         for plan in plans:
             parent = played[plan.branch.parent]
             assert plan.branch.turns == tuple(parent.turns[: len(plan.branch.turns)])
-            assert plan.branch.seen == parent.turns[len(plan.branch.turns)].observation
+            assert plan.branch.observation == parent.turns[len(plan.branch.turns)].observation
             played.append(leaf(plan.sample, plan.branch.parent, len(plan.branch.turns), 2))
     assert len(played) == form.episodes(5) == 2 * (1 + 2 * 2)
     group = form.group(played, 5, Random(3))
