@@ -47,9 +47,7 @@ def test_training_takes_the_games_that_there_are(
         units,
         1000 - units,
     )
-    note = (
-        f"turngrid: note: FrozenLake-v1 has 5 training games, the budget pays for {asked.games}: they are revisited"
-    )
+    note = f"turngrid: note: FrozenLake-v1 has 5 training games, the budget pays for {asked.games}: they are revisited"
     assert note in capfd.readouterr().err.splitlines()
 
 
@@ -92,9 +90,7 @@ def test_a_few_games_without_a_plan_are_told(cache: Path, tmp_path: Path, capfd:
     prepare_tasks(config, allocate_budget(config), tmp_path)
     first, *others = read_tasks(task_file(tmp_path, "train"))
     look_for_plans(config, [replace(first, expert_plan=()), *others])
-    said = (
-        "1 of 5 training games have no expert plan, which rollout_form=retry needs; groups of such games are dropped"
-    )
+    said = "1 of 5 training games have no expert plan, which rollout_form=retry needs; groups of such games are dropped"
     assert said in capfd.readouterr().err
 
 
