@@ -52,7 +52,7 @@ def spec_of(task: TaskRef, **more: object) -> EpisodeSpec:
     return EpisodeSpec(task, TEXTWORLD.prompt, 6, reward("sparse", None), **more)
 
 
-@pytest.mark.parametrize("window", [None, Window(3, 1), Window(2, 1), Window(1, 2, told=True)])
+@pytest.mark.parametrize("window", [None, Window(3, 1), Window(2, 1), Window(1, 2, inline=True)])
 def test_a_continuation_with_the_same_random_numbers_is_the_same_episode(
     rollouts: ModelRollouts, games: list[TaskRef], window: Window | None
 ) -> None:
