@@ -11,6 +11,7 @@ from omegaconf import DictConfig, OmegaConf
 from algorithms.registry import ALGORITHMS, ESTIMATORS, ON_TURNS, SLOTS, Algorithm, on_turns
 from algorithms.schedules import Schedule, schedule
 from envs.extensions import find
+from rewards.declared import GROUPS
 from rewards.shaping.view import TRAINED
 
 TARGET = "target"  # ``module:Name`` of somebody's own method; without it the name is one of ours
@@ -71,8 +72,7 @@ def algorithm(name: str) -> Algorithm:
     if not on_turns(name):
         return ALGORITHMS[name]
     kind = method_class(ALGO, name, {})
-    over_batch = getattr(kind, "over_batch", False)
-    return Algorithm(ON_TURNS, "values" in kind.needs, kind.compares, over_batch, kind.grain)
+    return Algorithm(ON_TURNS, "values" in kind.needs, GROUPS in getattr(kind, "requires", ()), grain=kind.grain)
 
 
 def estimator_of(node: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

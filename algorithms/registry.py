@@ -22,6 +22,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from rewards.declared import Conflict
+
 
 @dataclass(frozen=True)
 class Algorithm:
@@ -32,6 +34,7 @@ class Algorithm:
         needs_critic: a value model is trained beside the policy.
         needs_group: more than one sample a prompt (``actor_rollout_ref.rollout.n``) is needed for its baseline.
         over_batch: its baseline or deviation is that of all episodes of the step.
+        divides: by a standard deviation, which credit may then do too.
         grain: what has an advantage of its own: a ``token``, a ``turn`` or an ``episode``; a credit method says which it takes.
         function: ``module:name`` of our estimator, or None where ``estimator`` is verl's own. It is called with
             ``token_level_rewards``, ``response_mask`` and those of its other parameters that are called ``index`` (the
@@ -43,6 +46,7 @@ class Algorithm:
     needs_critic: bool = False
     needs_group: bool = False
     over_batch: bool = False
+    divides: bool = True
     grain: str = "token"
     function: str | None = None
     built_on: str = ""
@@ -50,7 +54,7 @@ class Algorithm:
 
 _PPO = Algorithm("gae", needs_critic=True)
 _GRPO = Algorithm("turngrid_grpo", needs_group=True, grain="episode", function="algorithms.group:grpo")
-_RLOO = Algorithm("turngrid_rloo", needs_group=True, grain="episode", function="algorithms.group:rloo")
+_RLOO = Algorithm("turngrid_rloo", needs_group=True, divides=False, grain="episode", function="algorithms.group:rloo")
 
 ALGORITHMS: dict[str, Algorithm] = {
     "ppo": _PPO,
@@ -109,7 +113,7 @@ ESTIMATORS: dict[str, str] = {
 ON_TURNS = "turngrid_turns"
 
 # What each slot of a step offers (``algorithms.slots``): one line a method, besides its module and its YAML.
-FORM = "rollout_form"
+FORM, LINEAR = "rollout_form", "linear"
 SLOTS: dict[str, dict[str, str]] = {
     FORM: {
         "linear": "rollouts.forms.linear:Linear",
@@ -163,17 +167,26 @@ SLOTS: dict[str, dict[str, str]] = {
     },
 }
 
-OF_TURNS = ("turn_clip", "step_clip")  # losses with one ratio a turn
-
 ONE = (FORM, "loss", "buffer")  # slots that hold one method
 
-# Options of ``loss=`` that set keys of verl's and nothing else, with verl's name of the loss.
+
+@dataclass(frozen=True)
+class VerlsLoss:
+    """An option of ``loss=`` that sets verl's keys alone. ``mode`` is verl's name of the loss."""
+
+    mode: str
+    conflicts: tuple[Conflict, ...] = ()
+
+
 VERLS_LOSSES = {
-    "clip_higher": "vanilla",
-    "dr_grpo": "vanilla",
-    "gspo": "gspo",
-    "cispo": "cispo",
-    "clip_cov": "clip_cov",
+    "clip_higher": VerlsLoss("vanilla"),
+    "dr_grpo": VerlsLoss("vanilla"),
+    "gspo": VerlsLoss(
+        "gspo",
+        (Conflict(("several rows",), lambda _, are: are, "it has one ratio a row", "loss=turn_clip or {fact}"),),
+    ),
+    "cispo": VerlsLoss("cispo"),
+    "clip_cov": VerlsLoss("clip_cov"),
 }
 
 IN_ROLLOUT = (FORM, "shaping")  # slots that act while episodes are played

@@ -1,11 +1,10 @@
-"""The kinds of method that a step has room for: what each is called with, and in which order (docs/methods.md).
+"""The slots of a step: what a method of each slot is called with and what it returns (docs/methods.md).
 
-A method is a dataclass: its fields are its settings, with types and defaults, so that a typo in one is answered before a run
-starts. Any number among them may be a schedule (``algorithms.schedules``); a method itself only ever sees today's number.
-Whatever is drawn at random is seeded by the run's seed and the step.
+A method is a dataclass whose fields are its settings, with types and defaults. A number among them may follow a schedule
+(``algorithms.schedules``); the method sees the number of the current step. Random draws are seeded by the run's seed and the step.
 
-An estimator, a filter or a credit method that compares episodes of the whole step, beyond their group, has a true attribute
-``over_batch``. ``separate_async`` refuses it if an update has only a share of the step.
+Every method may declare ``requires``, ``conflicts`` and a ``card`` (``rewards.declared``), and ``reads``: the names of rewards that it
+finds in ``turns.named``.
 """
 
 from __future__ import annotations
@@ -24,15 +23,15 @@ Needs = frozenset[Literal["entropy", "values", "teacher"]]
 
 @dataclass(frozen=True)
 class Tokens:
-    """What an estimator may know of single tokens, (B, T) each; what stands off ``mask`` is never read.
+    """Numbers a token, (B, T) each. Values outside ``mask`` are undefined.
 
     Attributes:
-        mask: bool, the action tokens that the update uses; a correction of old samples may have taken some of a turn's away.
-        reward: trained rewards, with the KL to the reference where that is part of them.
-        value: the critic's value before the token; None: there is no critic.
-        entropy: nats, of the policy that sampled the token; None: not computed.
-        heads: ``value`` of the critic's further heads, where an estimator asks for more than one.
-        kl: what the KL to the reference, or a teacher, adds to the reward; None: nothing.
+        mask: bool, the action tokens that the update uses. Rejection of old samples may have removed some tokens of a turn.
+        reward: trained rewards, less the KL to the reference if that is part of the reward.
+        value: the critic's value before the token; None without a critic.
+        entropy: nats, of the policy that sampled the token; None if not computed.
+        heads: values by the critic's further heads.
+        kl: what the KL to the reference, or to a teacher, adds to the reward; None: nothing.
     """
 
     mask: Tensor
@@ -44,20 +43,20 @@ class Tokens:
 
 
 class Head(NamedTuple):
-    """What a further head of the critic is to say, (E, K), and the tokens that it is trained on, (B, T) bool."""
+    """Target values of a further critic head, (E, K), and the tokens that it is trained on, (B, T) bool."""
 
     returns: Tensor
     targets: Tensor
 
 
 class Estimate(NamedTuple):
-    """What an estimator says: two tensors, (E, K), or (B, T) where its grain is a token.
+    """Advantages and returns: (E, K), or (B, T) if the estimator's grain is a token.
 
     Attributes:
-        advantages: what stands where there is no action is never read.
-        returns: what a critic is to say.
-        targets: (B, T) bool, the action tokens that the critic is trained on; None: all, which more than one head does not allow.
-        heads: of the critic's further heads.
+        advantages: values outside actions are undefined.
+        returns: target values of the critic.
+        targets: (B, T) bool, the action tokens that the critic is trained on; None: all, if the critic has one head.
+        heads: targets of the critic's further heads.
     """
 
     advantages: Tensor
@@ -67,26 +66,27 @@ class Estimate(NamedTuple):
 
 
 class Estimator(Protocol):
-    """From rewards to advantages, where turns, values or entropy have a part in it (``algo=``).
+    """Computes advantages from rewards, turns, values or entropy (``algo=``).
 
-    ``needs``: "values" trains a critic beside the policy, "teacher" puts ``algo.teacher`` in the reference policy's place.
-    ``compares``: it needs several samples a prompt. ``grain``: what has an advantage of its own. Where they are given: ``heads``, how
-    many the critic has; ``labels``, those of the prompt form that it needs (of credit and reward transforms too).
+    Attributes:
+        needs: "values" trains a critic; "teacher" puts ``algo.teacher`` in the reference policy's place.
+        grain: what gets one advantage.
+        heads: optional; heads of the critic.
+        labels: optional; labels of the prompt form that it needs. Credit methods and reward transforms may have it too.
     """
 
     needs: ClassVar[Needs]
-    compares: ClassVar[bool]
     grain: ClassVar[Literal["token", "turn", "episode"]]
 
     def __call__(self, turns: Turns, tokens: Tokens) -> Estimate:
-        """``turns.reward`` holds the KL to the reference too, where that is part of the reward."""
+        """``turns.reward`` includes the KL to the reference if that is part of the reward."""
 
 
 class Filter(Protocol):
-    """Which episodes are learned from.
+    """Chooses the episodes that are learned from.
 
-    ``when``: "before" the baseline, which then does not count an episode that is dropped, or "after" it: the episode stays in
-    its group's baseline and its tokens are muted. ``compares``, where it is given: it needs several samples a prompt.
+    Attributes:
+        when: "before": a dropped episode is not part of its group's baseline. "after": it is, and its tokens are muted.
     """
 
     when: ClassVar[Literal["before", "after"]]
@@ -98,40 +98,41 @@ class Filter(Protocol):
 class Credit(Protocol):
     """Moves or scales the credit of single turns.
 
-    ``grains``: what may have an advantage of its own before it acts (``algorithms.registry.Algorithm.grain``); what adds a
-    number a turn must not meet advantages that differ from token to token ("token": it only ever multiplies them).
-    Where they are given: ``needs``, such as "entropy"; ``compares``, it needs several samples a prompt; ``compares_turns``, it
-    compares turns with each other.
+    Attributes:
+        grains: grains of advantages that it accepts (``algorithms.registry.Algorithm.grain``). A method that accepts "token" may only
+            multiply: advantages then differ inside a turn.
+        needs: optional, such as "entropy".
     """
 
     grains: ClassVar[frozenset[str]]
 
     def __call__(self, turns: Turns, advantages: Tensor) -> Tensor:
-        """(E, K) to (E, K); what stands where there is no turn is never read."""
+        """(E, K) to (E, K); values outside turns are undefined."""
 
 
 class LossForm(Protocol):
-    """The loss of an action token, in place of PPO's clipped one.
+    """Computes an action token's loss in place of PPO's clipped loss.
 
-    Where they are given and true: ``over_turns``, the update's loss is the mean over turns of means over their tokens; ``weighed`` (of the
-    class itself: a class that inherits from it says so anew), rows of advantage 0 have no gradient, nor a part in the loss of others.
+    Attributes:
+        over_turns: optional; the update's loss is the mean over turns of means over their tokens.
+        weighed: optional; rows with advantage 0 get no gradient and do not affect other rows. Not inherited: subclasses must set it.
+        ratio_of: optional; "turn" if tokens share one probability ratio a turn.
     """
 
     def __call__(
         self, old_log_prob: Tensor, log_prob: Tensor, advantages: Tensor, mask: Tensor, turn_ids: Tensor
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """(b, T) each, log-probs in nats: the losses a token, to be minimised, and metrics over the pass's tokens by name."""
+        """Return losses a token, (b, T), and metrics a token by name. Log-probs are in nats."""
 
 
 @dataclass(frozen=True)
 class LossView:
-    """What a term sees of one pass.
+    """One pass, as a loss term sees it.
 
     Attributes:
         log_prob, entropy: (b, T), nats, with gradient; ``entropy`` is None unless the term needs it.
-        data: the term's own (b, T) numbers from ``prepare``.
-        scale: makes a sum over tokens of numbers in proportion to ``weight`` (which ``prepare`` must give) their mean over the
-            update's batch on all devices, so that passes add up.
+        data: the term's (b, T) numbers from ``prepare``.
+        scale: turns a sum over the pass's tokens, weighted by ``data["weight"]``, into a share of the mean over the whole update.
     """
 
     log_prob: Tensor
@@ -141,41 +142,42 @@ class LossView:
 
 
 class Term(Protocol):
-    """Something added to the loss. Its state lives in the trainer and is part of every checkpoint."""
+    """Adds to the loss. Its state lives in the trainer and is part of every checkpoint."""
 
     needs: ClassVar[Needs]
 
     def prepare(
         self, turns: Turns, keep: Tensor, entropy: Tensor | None, step: int, steps: int
     ) -> tuple[dict[str, Tensor], dict[str, float]]:
-        """In the trainer, once a step: numbers a token by name, (B, T), ``weight`` among them, and coefficients.
+        """Return numbers a token by name, (B, T), with ``weight`` among them, and coefficients. Runs in the trainer, once a step.
 
         Args:
             keep: (E,) bool, the episodes that are learned from.
-            entropy: (B, T) of the policy that sampled, nats.
-            step, steps: this one, counted from 1, and how many there will be.
+            entropy: (B, T), nats, of the policy that sampled.
+            step: counted from 1.
+            steps: of the run.
         """
 
     def loss(self, view: LossView, coefficients: Mapping[str, float]) -> tuple[Tensor, dict[str, Tensor]]:
-        """In the worker, for each pass: what is added to the loss, and metrics that add up over passes."""
+        """Return what one pass adds to the loss, and metrics that add up over passes. Runs in the worker."""
 
     def state(self) -> dict[str, Any]:
-        """Of dicts, lists, tuples, strings, numbers and tensors: a checkpoint is read without running code from it."""
+        """Return dicts, lists, tuples, strings, numbers and tensors only: a checkpoint is read without running its code."""
 
     def load(self, state: Mapping[str, Any]) -> None: ...
 
 
 @dataclass
 class StoredEpisode:
-    """An episode that a buffer keeps.
+    """An episode in a buffer.
 
     Attributes:
-        rows: what each of its rows held before its step's update, by field; only whoever reads and writes rows looks inside.
-        score: its rewards, summed.
+        rows: the fields of each row before its step's update, opaque to buffers.
+        score: the sum of its rewards.
         group_mean: the mean score of its group.
-        step: in which it was played.
+        step: in which it was sampled.
         advantage: of all its action tokens when it is replayed.
-        task: what it was an episode of.
+        task: its task's name.
     """
 
     rows: Sequence[Mapping[str, Any]]
@@ -187,24 +189,21 @@ class StoredEpisode:
 
 
 class Buffer(Protocol):
-    """Keeps episodes of earlier steps and gives some back to be learned from again, after a step's own update.
+    """Keeps episodes of earlier steps and replays some of them after a step's own update.
 
-    One that has ``replace(turns, step) -> {episode: StoredEpisode}`` puts them in the place of the step's own, before its baseline.
-    ``synchronous``: what it counts are steps of a synchronous trainer. ``compares``: it needs several samples a prompt.
+    A buffer with ``replace(turns, step) -> {episode: StoredEpisode}`` puts stored episodes in the place of the step's own, before the
+    baseline. It requires ``OWN_ROWS``.
     """
 
-    synchronous: ClassVar[bool]
-    compares: ClassVar[bool]
-
     def wanted(self, turns: Turns, advantages: Tensor, step: int) -> Sequence[int]:
-        """Episodes that ``offer`` is to be given; their rows are read for it."""
+        """Return the numbers of the episodes to store; their rows are read and passed to ``offer``."""
 
     def offer(self, step: int, episodes: Sequence[StoredEpisode], turns: Turns) -> None: ...
 
     def take(self, step: int) -> list[StoredEpisode]:
-        """What this step's update also learns from, with its ``advantage``."""
+        """Return the episodes to replay in this step, with their ``advantage``."""
 
     def state(self) -> dict[str, Any]:
-        """As of ``Term``."""
+        """As ``Term.state``."""
 
     def load(self, state: Mapping[str, Any]) -> None: ...

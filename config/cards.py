@@ -9,10 +9,9 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from algorithms.registry import OF_TURNS
 from config.lora import adapter_parameters
 from config.machine import one_for_cores
-from config.method_settings import has_critic
+from config.method_settings import has_critic, kinds
 from records.models import gpus
 from records.models.checkpoint_cost import size, steps_between
 from records.models.gpus import GB, Gpu
@@ -49,7 +48,7 @@ def at_least(count: int, there: int | None = None) -> int:
 def importance_weights(*, _root_: DictConfig) -> str | None:
     """On GPUs the server's log-probabilities are bf16 from other kernels than the trainer's, so a token's loss is weighed by
     min(p_trainer / p_server, 2). Not under losses that take their ratio over whole turns."""
-    of_turns = any(name in OF_TURNS for name in _root_.get("loss") or {})
+    of_turns = any(getattr(loss, "ratio_of", "token") == "turn" for _, loss in kinds(_root_, "loss"))
     return "token" if _root_.trainer.device == "cuda" and not of_turns else None
 
 

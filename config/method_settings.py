@@ -61,7 +61,7 @@ def _estimator(name: str) -> Any:
         kind = method_class(ALGO, name, {})
     except UnknownName as error:
         raise ConfigError(f"algo.name={name}: {error}") from error
-    if lacking := next((word for word in ("grain", "needs", "compares") if not hasattr(kind, word)), None):
+    if lacking := next((word for word in ("grain", "needs") if not hasattr(kind, word)), None):
         raise ConfigError(f"algo.name={name} is no estimator: it has no {lacking} (algorithms/slots.py)")
     return kind
 

@@ -12,6 +12,7 @@ from torch import Tensor
 from algorithms.pools import deviations, means
 from algorithms.slots import StoredEpisode, in_range
 from algorithms.turns import Turns
+from rewards.declared import GROUPS, SYNCHRONOUS, Requires
 
 EPSILON = 1e-6
 MOST_GROUPS = 10_240  # whose means and deviations the medians are taken over
@@ -39,8 +40,7 @@ class SelfImitation:
     std: bool = True
     weight: float = 1.0
 
-    synchronous: ClassVar[bool] = True
-    compares: ClassVar[bool] = True
+    requires: ClassVar[Requires] = frozenset({GROUPS, SYNCHRONOUS})
 
     def __post_init__(self) -> None:
         in_range(1, capacity=self.capacity)

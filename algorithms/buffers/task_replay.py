@@ -11,6 +11,7 @@ from torch import Tensor
 
 from algorithms.slots import StoredEpisode, in_range
 from algorithms.turns import Turns
+from rewards.declared import GROUPS, OWN_ROWS, SYNCHRONOUS, Conflict, Requires
 
 
 @dataclass
@@ -28,8 +29,15 @@ class TaskReplay:
     keep: int = 1
     tolerate: int | None = 20
 
-    synchronous: ClassVar[bool] = True
-    compares: ClassVar[bool] = True
+    requires: ClassVar[Requires] = frozenset({GROUPS, OWN_ROWS, SYNCHRONOUS})
+    conflicts: ClassVar[tuple[Conflict, ...]] = (
+        Conflict(
+            ("filter",),
+            lambda _, names: "dynamic_sampling" in names,
+            "it would sample another group in the place of one that the buffer repairs",
+            "filter=[]",
+        ),
+    )
 
     def __post_init__(self) -> None:
         in_range(1, keep=self.keep)

@@ -11,6 +11,7 @@ from torch import Tensor
 from algorithms.pools import bounds, means, without_rounding
 from algorithms.slots import Needs, in_range
 from algorithms.turns import Turns
+from rewards.declared import WHOLE_STEP, Requires
 
 SCOPES = ("group", "batch", "episode")
 
@@ -40,8 +41,8 @@ class Aem:
             raise ValueError(f"scope={self.scope} must be one of: {', '.join(SCOPES)}")
 
     @property
-    def over_batch(self) -> bool:
-        return self.scope == "batch"
+    def requires(self) -> Requires:
+        return frozenset({WHOLE_STEP} if self.scope == "batch" else ())
 
     def __call__(self, turns: Turns, advantages: Tensor) -> Tensor:
         assert turns.entropy is not None

@@ -11,6 +11,7 @@ from torch import Tensor
 from algorithms.pools import compared
 from algorithms.slots import Needs, in_range
 from algorithms.turns import Turns
+from rewards.declared import WHOLE_STEP, Requires
 
 
 @dataclass
@@ -27,7 +28,7 @@ class Aepo:
 
     needs: ClassVar[Needs] = frozenset({"entropy"})
     grains: ClassVar[frozenset[str]] = frozenset({"token", "turn", "episode"})
-    over_batch: ClassVar[bool] = True
+    requires: ClassVar[Requires] = frozenset({WHOLE_STEP})
 
     def __post_init__(self) -> None:
         in_range(weight=self.weight)

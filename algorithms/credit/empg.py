@@ -11,6 +11,7 @@ from torch import Tensor
 from algorithms.credit.aem import scaled
 from algorithms.slots import Needs, in_range
 from algorithms.turns import Turns
+from rewards.declared import WHOLE_STEP, Requires
 
 EPSILON = 1e-8  # beside the range of the entropies
 
@@ -33,7 +34,7 @@ class Empg:
 
     needs: ClassVar[Needs] = frozenset({"entropy"})
     grains: ClassVar[frozenset[str]] = frozenset({"turn", "episode"})
-    over_batch: ClassVar[bool] = True
+    requires: ClassVar[Requires] = frozenset({WHOLE_STEP})
 
     def __post_init__(self) -> None:
         in_range(0, sharpness=self.sharpness, sharpness_next=self.sharpness_next)

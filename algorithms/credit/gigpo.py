@@ -11,6 +11,7 @@ from torch import Tensor
 from algorithms.pools import compared, pools
 from algorithms.slots import in_range
 from algorithms.turns import Turns, discounted
+from rewards.declared import GROUPS, OWN_TURNS, Requires
 
 
 @dataclass
@@ -37,8 +38,7 @@ class Gigpo:
     costs_go_on: bool = True
 
     grains: ClassVar[frozenset[str]] = frozenset({"episode"})  # an estimator over turns whitens: another scale
-    compares: ClassVar[bool] = True
-    compares_turns: ClassVar[bool] = True
+    requires: ClassVar[Requires] = frozenset({GROUPS, OWN_TURNS})
 
     def __post_init__(self) -> None:
         in_range(0, 1, gamma=self.gamma)

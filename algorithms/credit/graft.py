@@ -12,6 +12,7 @@ from torch import Tensor
 from algorithms.pools import without_rounding
 from algorithms.slots import in_range
 from algorithms.turns import Turns
+from rewards.declared import GROUPS, OWN_TURNS, Conflict, Requires
 
 TOLERANCE = 1e-9
 SWEEPS = 1000  # bound what cycles with a reward take where gamma is near 1
@@ -42,8 +43,16 @@ class Graft:
     bootstrap_truncated: bool | None = None
 
     grains: ClassVar[frozenset[str]] = frozenset({"episode"})  # it would replace what a critic found of a turn
-    compares: ClassVar[bool] = True
-    compares_turns: ClassVar[bool] = True
+    requires: ClassVar[Requires] = frozenset({GROUPS, OWN_TURNS})
+    conflicts: ClassVar[tuple[Conflict, ...]] = (
+        Conflict(
+            ("algorithm.use_kl_in_reward",),
+            lambda _, on: on,
+            "the advantages that it replaces had the KL",
+            "algorithm.use_kl_in_reward=false actor_rollout_ref.actor.use_kl_loss=true",
+            warns=True,
+        ),
+    )
 
     def __post_init__(self) -> None:
         in_range(0, 1, gamma=self.gamma)

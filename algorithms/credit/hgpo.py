@@ -13,6 +13,7 @@ from algorithms.credit.gigpo import returns_to_go
 from algorithms.pools import EPSILON, compared, pools
 from algorithms.slots import in_range
 from algorithms.turns import Turns
+from rewards.declared import GROUPS, OWN_TURNS, Conflict, Requires
 
 
 @dataclass
@@ -40,8 +41,23 @@ class Hgpo:
     costs_go_on: bool = True
 
     grains: ClassVar[frozenset[str]] = frozenset({"episode"})
-    compares: ClassVar[bool] = True
-    compares_turns: ClassVar[bool] = True
+    requires: ClassVar[Requires] = frozenset({GROUPS, OWN_TURNS})
+    conflicts: ClassVar[tuple[Conflict, ...]] = (
+        Conflict(
+            ("credit",),
+            lambda _, names: bool({*names} & {"gigpo", "mt_grpo", "graft"}),
+            "they would count the same turns twice",
+            "credit=[hgpo]",
+        ),
+        Conflict(("before",), lambda _, names: bool(names), "it replaces what acts before it"),
+        Conflict(
+            ("algorithm.use_kl_in_reward",),
+            lambda hgpo, on: on and not hgpo.base,
+            "the advantages that it replaces had the KL",
+            "algorithm.use_kl_in_reward=false actor_rollout_ref.actor.use_kl_loss=true",
+            warns=True,
+        ),
+    )
 
     def __post_init__(self) -> None:
         in_range(0, 1, gamma=self.gamma)

@@ -10,6 +10,7 @@ from torch import Tensor
 from algorithms.pools import compared, pools
 from algorithms.slots import in_range
 from algorithms.turns import Turns
+from rewards.declared import GROUPS, OWN_TURNS, Conflict, Requires
 
 REWARDS = ("valid", "parsed", "reward")  # of a turn
 OUTCOME = ("reward", "won")  # of an episode
@@ -39,8 +40,16 @@ class MtGrpo:
     weight: float = 1.0
 
     grains: ClassVar[frozenset[str]] = frozenset({"episode"})
-    compares: ClassVar[bool] = True
-    compares_turns: ClassVar[bool] = True
+    requires: ClassVar[Requires] = frozenset({GROUPS, OWN_TURNS})
+    conflicts: ClassVar[tuple[Conflict, ...]] = (
+        Conflict(
+            ("agent stops",),
+            lambda credit, stops: stops and (credit.outcome, credit.scope) == ("won", "own"),
+            "turn t is compared with other turns t alone, so what only longer episodes earn is not credited",
+            "credit.mt_grpo.outcome=reward",
+            warns=True,
+        ),
+    )
 
     def __post_init__(self) -> None:
         in_range(weight=self.weight)

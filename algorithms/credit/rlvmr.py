@@ -11,6 +11,7 @@ from torch import Tensor
 from algorithms.pools import compared
 from algorithms.slots import in_range
 from algorithms.turns import Turns
+from rewards.declared import WHOLE_STEP, Requires
 
 TAGS = ("planning", "explore", "reflection", "monitor")
 
@@ -32,7 +33,7 @@ class Rlvmr:
 
     labels: ClassVar[tuple[str, ...]] = TAGS
     grains: ClassVar[frozenset[str]] = frozenset({"episode"})
-    over_batch: ClassVar[bool] = True
+    requires: ClassVar[Requires] = frozenset({WHOLE_STEP})
 
     def __post_init__(self) -> None:
         in_range(0, 1, alpha=self.alpha)

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from algorithms.pools import means, pools
 from algorithms.turns import Turns
+from rewards.declared import GROUPS, OWN_TURNS, Requires
 
 
 @dataclass
@@ -21,7 +22,7 @@ class Salt:
     """
 
     grains: ClassVar[frozenset[str]] = frozenset({"turn", "episode"})
-    compares: ClassVar[bool] = True
+    requires: ClassVar[Requires] = frozenset({GROUPS, OWN_TURNS})
 
     def __call__(self, turns: Turns, advantages: Tensor) -> Tensor:
         at = turns.flat()

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from algorithms.pools import compared
 from algorithms.turns import Turns
+from rewards.declared import GROUPS, Conflict, Requires
 
 ZERO, RAW = LONE = ("zero", "raw")
 EACH, ONCE = SHARED = ("each", "once")
@@ -35,8 +36,10 @@ class Tree:
     shared: str = EACH
 
     grains: ClassVar[frozenset[str]] = frozenset({"turn", "episode"})
-    compares: ClassVar[bool] = True
-    of_trees: ClassVar[bool] = True
+    requires: ClassVar[Requires] = frozenset({GROUPS})
+    conflicts: ClassVar[tuple[Conflict, ...]] = (
+        Conflict(("branches",), lambda _, are: not are, "no episode branches off", "rollout_form=tree"),
+    )
 
     def __post_init__(self) -> None:
         for name, known in (("lone_leaf", LONE), ("shared", SHARED)):

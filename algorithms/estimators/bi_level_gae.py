@@ -36,7 +36,6 @@ class BiLevelGae:
     lam: float = 1.0
 
     needs: ClassVar[Needs] = frozenset({"values"})
-    compares: ClassVar[bool] = False
     grain: ClassVar[str] = "token"
 
     def __post_init__(self) -> None:

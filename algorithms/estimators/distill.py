@@ -23,7 +23,6 @@ class Distill:
     teacher: str = ""
 
     needs: ClassVar[Needs] = frozenset({"teacher"})
-    compares: ClassVar[bool] = False
     grain: ClassVar[str] = "token"
 
     def __call__(self, turns: Turns, tokens: Tokens) -> Estimate:

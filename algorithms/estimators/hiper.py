@@ -47,7 +47,6 @@ class Hiper:
     needs: ClassVar[Needs] = frozenset({"values"})
     heads: ClassVar[int] = 3  # high, low, term
     labels: ClassVar[tuple[str, ...]] = LABELS
-    compares: ClassVar[bool] = False
     grain: ClassVar[str] = "token"
 
     def __post_init__(self) -> None:

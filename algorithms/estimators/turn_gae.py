@@ -37,7 +37,6 @@ class TurnGae:
     bootstrap_truncated: bool = False
 
     needs: ClassVar[Needs] = frozenset({"values"})
-    compares: ClassVar[bool] = False
     grain: ClassVar[str] = "turn"
 
     def __post_init__(self) -> None:

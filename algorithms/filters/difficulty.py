@@ -10,6 +10,7 @@ from torch import Tensor
 from algorithms.pools import means
 from algorithms.slots import in_range
 from algorithms.turns import Turns
+from rewards.declared import GROUPS, Requires
 
 
 @dataclass
@@ -20,7 +21,7 @@ class Difficulty:
     high: float = 0.95
 
     when: ClassVar[Literal["before", "after"]] = "before"
-    compares: ClassVar[bool] = True
+    requires: ClassVar[Requires] = frozenset({GROUPS})
 
     def __post_init__(self) -> None:
         in_range(low=self.low)

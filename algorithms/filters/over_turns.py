@@ -8,6 +8,7 @@ from typing import ClassVar, Literal
 from torch import Tensor
 
 from algorithms.turns import Turns
+from rewards.declared import Conflict
 
 
 @dataclass
@@ -18,6 +19,15 @@ class OverTurns:
     """
 
     when: ClassVar[Literal["before", "after"]] = "after"
+    conflicts: ClassVar[tuple[Conflict, ...]] = (
+        Conflict(
+            ("turn_reward.name",),
+            lambda _, reward: reward not in ("sparse", "binary"),
+            "episodes that were cut off are left out, with what the reward paid them",
+            "reward=sparse",
+            warns=True,
+        ),
+    )
 
     def __call__(self, turns: Turns, step: int) -> Tensor:
         return ~turns.cut_off

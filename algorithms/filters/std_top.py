@@ -12,6 +12,7 @@ from torch import Tensor
 from algorithms.pools import deviations
 from algorithms.slots import in_range
 from algorithms.turns import Turns
+from rewards.declared import GROUPS, WHOLE_STEP, Conflict, Requires
 
 DIGITS = 9  # of a deviation: what is nearer than that is equal, in whatever order it was summed
 
@@ -30,8 +31,15 @@ class StdTop:
     smallest: bool = False
 
     when: ClassVar[Literal["before", "after"]] = "before"
-    compares: ClassVar[bool] = True
-    over_batch: ClassVar[bool] = True
+    requires: ClassVar[Requires] = frozenset({GROUPS, WHOLE_STEP})
+    conflicts: ClassVar[tuple[Conflict, ...]] = (
+        Conflict(
+            ("data.train_batch_size",),
+            lambda top, groups: top.kept(groups) == 0,
+            "int({method.share} x {0}) = 0 groups are kept",
+            "a higher filter.std_top.share",
+        ),
+    )
 
     def __post_init__(self) -> None:
         in_range(0, 1, share=self.share)

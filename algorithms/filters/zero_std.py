@@ -10,6 +10,7 @@ from torch import Tensor
 from algorithms.pools import deviations
 from algorithms.slots import in_range
 from algorithms.turns import Turns
+from rewards.declared import GROUPS, Conflict, Requires
 
 
 def equal_scores(scores: Tensor, sizes: Tensor, group: Tensor) -> Tensor:
@@ -23,7 +24,7 @@ class ZeroStd:
     divided by their tokens too."""
 
     when: ClassVar[Literal["before", "after"]] = "before"
-    compares: ClassVar[bool] = True
+    requires: ClassVar[Requires] = frozenset({GROUPS})
 
     def __call__(self, turns: Turns, step: int) -> Tensor:
         return ~equal_scores(turns.score, turns.score_size, turns.group)[turns.group]
@@ -39,6 +40,21 @@ class DynamicSampling(ZeroStd):
     """
 
     batches: int = 10
+
+    conflicts: ClassVar[tuple[Conflict, ...]] = (
+        Conflict(
+            ("trainer.v1.trainer_mode",),
+            lambda _, mode: mode != "sync",
+            "it samples more within a step, and the trainer samples ahead",
+            "filter=[zero_std]",
+        ),
+        Conflict(
+            ("budget.count",),
+            lambda _, count: count == "rollouts",
+            "it samples as many episodes as it takes, and the budget pays for a fixed number a step",
+            "budget.count=games or filter=[zero_std]",
+        ),
+    )
 
     def __post_init__(self) -> None:
         in_range(1, batches=self.batches)

@@ -9,7 +9,9 @@ import torch
 from torch import Tensor
 
 from algorithms.slots import in_range
+from rewards.declared import Conflict
 
+CORRECTION = "algorithm.rollout_correction"
 LARGEST = 10.0  # of a log-ratio, so that one odd turn cannot overflow
 
 
@@ -28,6 +30,21 @@ class TurnClip:
     high: float = 0.2
 
     weighed: ClassVar[bool] = True
+    ratio_of: ClassVar[str] = "turn"
+    conflicts: ClassVar[tuple[Conflict, ...]] = (
+        Conflict(
+            (f"{CORRECTION}.rollout_rs",),
+            lambda _, rejected: str(rejected or "").startswith("token"),
+            "its ratio is over all tokens of a turn, and some would be dropped",
+            f"{CORRECTION}.rollout_rs=null",
+        ),
+        Conflict(
+            (f"{CORRECTION}.rollout_is", "updates"),
+            lambda _, weights, updates: weights == "token" and updates > 1,
+            "the same samples would be corrected twice over {1} updates",
+            f"{CORRECTION}.rollout_is=null",
+        ),
+    )
 
     def __post_init__(self) -> None:
         in_range(0, 1, low=self.low)

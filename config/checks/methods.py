@@ -1,111 +1,203 @@
-"""Which methods cannot be combined: with each other, with an algorithm, with verl's settings."""
+"""Which methods cannot be combined: with each other, with an algorithm, with verl's settings.
+
+A method declares what it requires and conflicts with (``rewards.declared``); this module reads the declarations and names none.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, cast
+from typing import Any
 
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
-from algorithms.chosen import Method, algorithm
-from algorithms.registry import FORM, LOSS_MODE, OF_TURNS, ONE, SLOTS
+from algorithms.chosen import ALGO, algorithm
+from algorithms.registry import ALGORITHMS, FORM, LOSS_MODE, ONE, SLOTS, VERLS_LOSSES
 from config import asynchronous
-from config.checks import estimators, rollout_forms
+from config.checks import estimators
+from config.checks.facts import CRITIC_FREE, Run
 from config.errors import first
-from config.method_settings import SAMPLING, has_critic, kinds, made
-from config.prompts import one_row, several_rows
+from config.method_settings import made
+from config.prompts import form_of
 from envs.registry import make_environment
+from rewards.declared import GROUPS, OWN_ROWS, OWN_TURNS, SYNCHRONOUS, WHOLE_STEP, Conflict
 from rewards.named import NAMED, named_reward
-from rewards.shaping.g_ra import GRa
-from rewards.shaping.view import TRAINED
+from rollouts.prompt_forms.registry import PROMPTS, prompt_class
 from tasks.budget import allocate_budget
 
-ROW_MEAN = "seq-mean-token-mean"
-PAYS_WINS_ALONE = ("sparse", "binary")  # of the rewards
+N, MODE = "actor_rollout_ref.rollout.n", "trainer.v1.trainer_mode"
+SYNC = f"{MODE}={asynchronous.SYNC}"
+CORRECTION = "algorithm.rollout_correction"
+
+
+def _is_async(_: Any, mode: str) -> bool:
+    return mode != asynchronous.SYNC
+
+
+# What the words of ``requires`` refuse
+REQUIREMENTS: dict[str, tuple[Conflict, ...]] = {
+    GROUPS: (Conflict((N,), lambda _, samples: samples < 2, "it compares the samples of a prompt", f"{N}=2"),),
+    WHOLE_STEP: (
+        Conflict(
+            ("share of a step",),
+            lambda _, share: share,
+            "it compares all episodes of a step, and an update has a share of them",
+        ),
+    ),
+    SYNCHRONOUS: (Conflict((MODE,), _is_async, "it counts synchronous steps", SYNC),),
+    OWN_TURNS: (
+        Conflict(
+            ("shared turns",),
+            lambda _, are: are,
+            "it compares the turns of a group, of which some are replayed or shared",
+        ),
+    ),
+    OWN_ROWS: (
+        Conflict(("several rows",), lambda _, are: are, "it replaces one row by another, and an episode has several"),
+        Conflict(("branches",), lambda _, are: are, "episodes that share turns cannot be replaced"),
+        Conflict(
+            (f"{CORRECTION}.bypass_mode", f"{CORRECTION}.rollout_is"),
+            lambda _, bypass, weights: not bypass and weights != "token",
+            "nothing corrects for the earlier policy that sampled a stored episode",
+            f"{CORRECTION}.rollout_is=token or {CORRECTION}.bypass_mode=true",
+        ),
+    ),
+}
+# What holds for every method of a slot
+OF_SLOT: dict[str, tuple[Conflict, ...]] = {
+    FORM: (
+        Conflict((MODE,), _is_async, "it is for synchronous steps", SYNC),
+        Conflict(
+            ("windows",), lambda form, are: are and not form.windows, "it needs the turns that the window leaves out"
+        ),
+        Conflict(
+            (N,),
+            lambda form, samples: form.episodes(samples) < samples,
+            "it samples fewer episodes of a prompt",
+            f"a lower {N}",
+        ),
+        Conflict(
+            ("actor_rollout_ref.rollout.name",),
+            lambda form, server: form.entropies and server != "transformers",
+            "the server reports no entropies",
+            "rollout=transformers",
+        ),
+        Conflict(
+            ("curriculum.name",),
+            lambda form, name: name == "threshold" and not form.whole,
+            "its episodes begin after replayed turns, so their success says nothing of the task",
+            "curriculum=phases",
+        ),
+    ),
+    "filter": (
+        Conflict(
+            ("actor_rollout_ref.actor.loss_agg_mode",),
+            lambda _, mode: str(mode).startswith("seq-mean"),
+            "a muted episode would still count in the mean",
+            "actor_rollout_ref.actor.loss_agg_mode=token-mean",
+        ),
+    ),
+    "terms": (
+        Conflict(
+            (MODE,), lambda _, mode: mode == asynchronous.SEPARATE, "its state counts steps of one update each", SYNC
+        ),
+    ),
+    "buffer": (Conflict(("critic",), lambda _, has: has, "it replays for the policy alone, not for a critic"),),
+    ALGO: tuple(
+        Conflict((f"algorithm.{key}",), lambda _, value: value != 1, "verl's key is for tokens", f"algo.{key}={{0}}")
+        for key in ("gamma", "lam")
+    ),
+}
+LABELLED = Conflict(
+    ("summaries",),
+    lambda method, are: are and bool(getattr(method, "labels", ())),
+    "it tells kinds of answer apart, and a summary has none",
+)
 
 
 @first
 def bad_methods(config: DictConfig) -> Iterator[str]:
-    yield from _verls_own(config)
-    yield from _over_batch(config)
+    yield from _conflicts(config, warns=False)
+    yield from estimators.verls_keys(config)
     yield from estimators.reasons(config)
-    if not any(config.get(slot) for slot in SLOTS):
-        return
-    yield from _slots(config)
-    yield from _shaping(config)
-    yield from _named(config)
-    yield from rollout_forms.reasons(config)
-    yield from _credit(config)
-    yield from _compared(config)
-    yield from _replacing(config)
-    yield from _masks(config)
-    yield from _turn_clip(config)
-    yield from _step_level(config)
-    yield from _sampling(config)
-    yield from _in_async(config)
+    if any(config.get(slot) for slot in SLOTS):
+        yield from _one_each(config)
+        yield from _named(config)
 
 
-def _verls_own(config: DictConfig) -> Iterator[str]:
-    """Keys of verl's that a slot sets, or that go against one."""
-    mode, chosen = config.actor_rollout_ref.actor.policy_loss.loss_mode, list(config.get("loss") or {})
-    key = f"actor_rollout_ref.actor.policy_loss.loss_mode={mode}"
-    if chosen and mode != LOSS_MODE:
-        yield f"loss={chosen[0]} would do nothing with {key}: set {LOSS_MODE}, or leave out the one or the other"
-    if mode == LOSS_MODE and not chosen:
-        yield f"{key} stands for a loss of ours: choose one, such as loss=turn_clip"
-    if mode == "gspo" and (key := several_rows(config)):
+@first
+def doubtful_methods(config: DictConfig) -> Iterator[str]:
+    """Warnings of the chosen methods."""
+    yield from _conflicts(config, warns=True)
+
+
+def _chosen(config: DictConfig) -> Iterator[tuple[Run, Any, tuple[Conflict, ...]]]:
+    """Every method with what it may conflict with."""
+    methods, algo = made(config), str(config.algo.name)
+    for slot in (ALGO, *SLOTS):
+        for name, method in methods.of(slot, 1).items():
+            requires = getattr(method, "requires", frozenset())
+            required = [conflict for word in sorted(requires) for conflict in REQUIREMENTS[word]]
+            own = (*OF_SLOT.get(slot, ()), LABELLED, *getattr(method, "conflicts", ()))
+            yield Run(config, methods, slot, name), method, (*required, *own)
+    if algo in ALGORITHMS and ALGORITHMS[algo].over_batch:
+        yield Run(config, methods, ALGO, algo), ALGORITHMS[algo], REQUIREMENTS[WHOLE_STEP]
+    mode = config.actor_rollout_ref.actor.policy_loss.loss_mode
+    for name, loss in VERLS_LOSSES.items():
+        if loss.mode == mode:
+            yield Run(config, methods, "loss", name), loss, loss.conflicts
+
+
+def _conflicts(config: DictConfig, warns: bool) -> Iterator[str]:
+    for run, method, conflicts in _chosen(config):
+        for conflict in conflicts:
+            if conflict.warns == warns and (problem := _problem(run, method, conflict)):
+                yield problem
+        if not warns:
+            yield from (_labels(run, method))
+            yield from (_grain(run, method) if run.slot == "credit" else ())
+
+
+def _problem(run: Run, method: Any, conflict: Conflict) -> str:
+    facts = [run.fact(key) for key in conflict.keys]
+    values = [fact.value for fact in facts]
+    if not conflict.when(method, *values):
+        return ""
+    reason, use = (text.format(*values, method=method, fact=facts[0].use) for text in (conflict.reason, conflict.use))
+    return f"{run.slot}={run.name} and {' and '.join(fact.shown for fact in facts)}: {reason}; use {use}"
+
+
+def _grain(run: Run, credit: Any) -> Iterator[str]:
+    algo = str(run.config.algo.name)
+    base = algorithm(algo)
+    taken = getattr(credit, "grains", (base.grain,))
+    if base.grain not in taken:
         yield (
-            f"loss=gspo has one ratio a row and {key} makes several rows of an episode: choose "
-            f"loss=turn_clip, or {one_row(key)}"
+            f"credit={run.name} and algo={algo}: it acts on one advantage for each {' or '.join(sorted(taken))}, "
+            f"not for each {base.grain}; use algo={CRITIC_FREE}"
         )
-    for node in ("actor_rollout_ref.actor", "critic"):
-        if OmegaConf.select(config, f"{node}.loss_agg_mode") == ROW_MEAN and (key := several_rows(config)):
-            yield (
-                f"{node}.loss_agg_mode={ROW_MEAN} takes the mean of each row and {key} makes several rows of an episode: set "
-                f"actor_rollout_ref.actor.loss_agg_mode=token-mean, or {one_row(key)}"
-            )
-    if config.distillation.enabled:
+    if not base.divides and getattr(credit, "std", False):
+        yield f"credit.{run.name}.std=true and algo={algo}: it divides by no deviation; use credit.{run.name}.std=false"
+
+
+def _labels(run: Run, method: Any) -> Iterator[str]:
+    """Of methods that tell kinds of answer apart, which one prompt form alone labels."""
+    wanted = getattr(method, "labels", None)
+    if wanted is not None and form_of(run.config).labels != wanted:
+        fitting = [f"prompt={form}" for form in PROMPTS if prompt_class(form).labels == wanted]
         yield (
-            "distillation.enabled=true asks teacher servers on GPUs of their own, which rollouts here do not ask: choose algo=distill "
-            "algo.teacher=MODEL"
-        )
-    if config.algorithm.filter_groups.enable:
-        yield (
-            "algorithm.filter_groups.enable=true plays on without an end, since verl ignores its max_num_gen_batches: choose "
-            f"filter=[{SAMPLING}]"
+            f"{run.slot}={run.name} and prompt={run.config.prompt.name}: it tells answers of {', '.join(wanted)} apart; "
+            f"use {' or '.join(fitting) or 'a prompt form with these labels'}"
         )
 
 
-def _over_batch(config: DictConfig) -> Iterator[str]:
-    """Methods that compare all episodes of a step, of which ``separate_async`` takes one update's share at a time."""
-    batch, mini = config.data.train_batch_size, config.actor_rollout_ref.actor.ppo_mini_batch_size
-    if asynchronous.mode(config) != asynchronous.SEPARATE or mini == batch:
-        return
-    chosen = [("algo", config.algo.name, algorithm(config.algo.name))]
-    chosen += [(slot, *method) for slot in ("filter", "credit") for method in made(config).of(slot, 1).items()]
-    for slot, name, method in chosen:
-        if getattr(method, "over_batch", False):
-            yield (
-                f"{slot}={name} compares all episodes of a step, and trainer.v1.trainer_mode=separate_async has {mini} of {batch} "
-                f"prompts at a time: set actor_rollout_ref.actor.ppo_mini_batch_size={batch}, or trainer.v1.trainer_mode=colocate_async"
-            )
-
-
-def _slots(config: DictConfig) -> Iterator[str]:
+def _one_each(config: DictConfig) -> Iterator[str]:
     for slot in ONE:
         if len(names := list(config.get(slot) or {})) > 1:
-            yield f"{slot}=[{','.join(names)}]: choose one, since a step has one"
-
-
-def _shaping(config: DictConfig) -> Iterator[str]:
-    before: list[str] = []
-    for name, method in made(config).of("shaping", 1).items():
-        if before and isinstance(method, GRa) and TRAINED not in method.reads:
-            yield (
-                f"shaping=[{','.join([*before, name])}]: {name} pays its levels alone, so what {before[-1]} did would be lost: put "
-                f"{name} first, or {{reward: {TRAINED}}} among its levels"
-            )
-        before.append(name)
+            yield f"{slot}=[{','.join(names)}]: a step has one; use {slot}={names[0]}"
+    mode, chosen = config.actor_rollout_ref.actor.policy_loss.loss_mode, list(config.get("loss") or {})
+    if chosen and mode != LOSS_MODE:
+        key = "actor_rollout_ref.actor.policy_loss.loss_mode"
+        yield f"loss={chosen[0]} and {key}={mode}: verl's loss takes its place; use {key}={LOSS_MODE}"
 
 
 def _named(config: DictConfig) -> Iterator[str]:
@@ -115,131 +207,27 @@ def _named(config: DictConfig) -> Iterator[str]:
         try:
             problem = getattr(named_reward(name), "problem", str)()
         except (ValueError, ImportError, AttributeError) as error:
-            yield f"a method reads the reward {name}: {error}"
+            yield f"reward={name}: a method reads it: {error}"
             continue
         if problem:
-            yield f"a method reads the reward {name}, which is asked with its own settings only as reward={name}: {problem}"
+            yield f"reward={name}: a method reads it with default settings: {problem}"
         if not environment.offers(name):
             names = ", ".join([*NAMED, *environment.rewards])
-            yield f"a method reads the reward {name}, which env={config.env.name} does not offer; it offers: {names}"
-
-
-def _credit(config: DictConfig) -> Iterator[str]:
-    grain = algorithm(config.algo.name).grain
-    for name, kind in kinds(config, "credit"):
-        if grain not in (taken := getattr(kind, "grains", (grain,))):
-            yield (
-                f"credit={name} acts on one advantage for each {' or '.join(sorted(taken))} and algo={config.algo.name} has one for "
-                f"each {grain}: choose algo=grpo or algo=rloo"
-            )
-        if "rloo" in (config.algo.name, algorithm(config.algo.name).built_on) and config.credit[name].get("std"):
-            yield f"algo={config.algo.name} divides by no standard deviation, so nor may credit.{name}.std: set it to false"
-
-
-def _compared(config: DictConfig) -> Iterator[str]:
-    samples = config.actor_rollout_ref.rollout.n
-    for slot in ("filter", "credit", "buffer"):
-        for name, kind in kinds(config, slot):
-            if getattr(kind, "compares", False) and samples < 2:
-                yield (
-                    f"{slot}={name} compares the samples of a prompt: set actor_rollout_ref.rollout.n to 2 or more, not {samples}"
-                )
-    if config.get("buffer") and has_critic(config):
-        yield (
-            f"buffer={next(iter(config.buffer))} replays episodes for the policy alone and algo={config.algo.name} learns from a "
-            "critic: choose algo=grpo or algo=rloo"
-        )
-
-
-def _replacing(config: DictConfig) -> Iterator[str]:
-    """Of a buffer that puts an episode's one row in the place of another's, with the log-probs that it was sampled with."""
-    correction, forms = config.algorithm.rollout_correction, made(config).of(FORM, 1)
-    for name in _replacers(config):
-        if key := several_rows(config):
-            yield f"buffer={name} replaces one row by another and {key} makes several of an episode: choose {one_row(key)}"
-        if SAMPLING in (config.get("filter") or {}):
-            yield f"filter=[{SAMPLING}] plays another group in the place of one that buffer={name} would mend: choose one"
-        if branching := next((word for word, form in forms.items() if form.branches), None):
-            yield f"rollout_form={branching} has episodes share turns, so buffer={name} cannot replace one: choose rollout_form=linear"
-        if not correction.bypass_mode and correction.rollout_is != "token":
-            yield (
-                f"buffer={name} learns from episodes of earlier policies, which nothing would correct for: set "
-                "algorithm.rollout_correction.rollout_is=token, or algorithm.rollout_correction.bypass_mode=true"
-            )
-
-
-def _replacers(config: DictConfig) -> list[str]:
-    return [name for name, kind in kinds(config, "buffer") if hasattr(kind, "replace")]
+            yield f"reward={name}: a method reads it, and env={config.env.name} does not offer it; use {names}"
 
 
 def no_game_comes_again(config: DictConfig) -> str | None:
-    """What such a buffer keeps of a game is of use when the game is played again."""
+    """Of a buffer that replaces episodes: what it stores of a game is of use when the game is sampled again."""
+    buffers = made(config).of("buffer", 1).items()
+    names = [name for name, buffer in buffers if OWN_ROWS in getattr(buffer, "requires", ())]
     bought = allocate_budget(config)
     prompts = bought.steps * int(config.data.train_batch_size)
-    if not (names := _replacers(config)) or prompts > bought.games:
+    if not names or prompts > bought.games:
         return None
     return (
-        f"buffer={names[0]} waits for a game to be played again and {prompts} prompts of {bought.games} games are each played once: "
-        "lower budget.units, or raise budget.rl_steps"
+        f"buffer={names[0]} and budget.units={config.budget.units}: {prompts} prompts of {bought.games} games sample each game "
+        "once, so no stored episode is replayed; use a lower budget.units or a higher budget.rl_steps"
     )
-
-
-def _masks(config: DictConfig) -> Iterator[str]:
-    aggregation = str(config.actor_rollout_ref.actor.loss_agg_mode)
-    if config.get("filter") and aggregation.startswith("seq-mean"):
-        yield (
-            f"filter=[{','.join(config.filter)}] mutes episodes and loss_agg_mode={aggregation} divides by their number all the same: "
-            "set actor_rollout_ref.actor.loss_agg_mode=token-mean"
-        )
-
-
-def _turn_clip(config: DictConfig) -> Iterator[str]:
-    name = next(iter(config.get("loss") or {}), "")
-    if name not in OF_TURNS:
-        return
-    correction = config.algorithm.rollout_correction
-    if str(correction.get("rollout_rs") or "").startswith("token"):
-        yield f"loss={name} takes a ratio over all tokens of a turn and rollout_correction.rollout_rs drops some: set it to null"
-    updates = config.data.train_batch_size // config.actor_rollout_ref.actor.ppo_mini_batch_size
-    if correction.get("rollout_is") == "token" and updates * config.actor_rollout_ref.actor.ppo_epochs > 1:
-        yield (
-            f"loss={name} and algorithm.rollout_correction.rollout_is=token would correct the same samples twice over several "
-            "updates: set rollout_is=null, or actor_rollout_ref.actor.ppo_mini_batch_size=data.train_batch_size"
-        )
-
-
-def _step_level(config: DictConfig) -> Iterator[str]:
-    """hgpo takes the place of what came before it, and counts the same returns as other methods that compare turns."""
-    names = list(config.get("credit") or {})
-    if "hgpo" not in names:
-        return
-    for name, kind in kinds(config, "credit"):
-        if name != "hgpo" and getattr(kind, "compares_turns", False):
-            yield f"credit=[{','.join(names)}]: hgpo and {name} would count the same turns twice: choose one"
-    if names[0] != "hgpo":
-        yield f"credit=[{','.join(names)}]: hgpo would undo what acts before it: put it first"
-
-
-def _sampling(config: DictConfig) -> Iterator[str]:
-    """Filters that also say how much is played, or how much is left."""
-    filters: Any = config.get("filter") or {}
-    mode = asynchronous.mode(config)
-    if "std_top" in filters:
-        groups, settings = config.data.train_batch_size, OmegaConf.to_container(filters.std_top, resolve=True)
-        if not Method("filter", "std_top", cast(dict[str, Any], settings)).at(1).kept(groups):
-            yield (
-                f"filter=[std_top] would keep int({filters.std_top.share} x {groups}) = 0 groups of data.train_batch_size={groups}: "
-                "raise filter.std_top.share"
-            )
-    if SAMPLING not in filters:
-        return
-    if mode != asynchronous.SYNC:
-        yield f"filter=[{SAMPLING}] plays more within a step and trainer_mode={mode} plays ahead: choose filter=[zero_std]"
-    if config.budget.count == "rollouts":
-        yield (
-            f"filter=[{SAMPLING}] plays as many episodes as it takes and budget.count=rollouts pays for a fixed number a step: "
-            "set budget.count=games, or choose filter=[zero_std]"
-        )
 
 
 def schedule_out_of_range(config: DictConfig) -> str | None:
@@ -249,50 +237,3 @@ def schedule_out_of_range(config: DictConfig) -> str | None:
     except ValueError as error:
         return str(error)
     return None
-
-
-def hides_credit(config: DictConfig) -> str | None:
-    """Episodes that are cut off are muted, and the reward pays them for what they had done by then."""
-    reward = config.turn_reward.name
-    if "over_turns" not in (config.get("filter") or {}) or reward in PAYS_WINS_ALONE:
-        return None
-    return (
-        f"filter=[over_turns] leaves out episodes that were cut off, and with them what reward={reward} paid them for"
-    )
-
-
-def loses_kl(config: DictConfig) -> str | None:
-    """Credit that takes the place of the advantages is computed of rewards without the KL."""
-    credit = config.get("credit") or {}
-    name = next((name for name in credit if name == "graft" or (name == "hgpo" and not credit.hgpo.get("base"))), None)
-    if not name or not config.algorithm.use_kl_in_reward:
-        return None
-    return (
-        f"credit={name} replaces the advantages, and with them the KL of algorithm.use_kl_in_reward=true: set it to false, and "
-        "actor_rollout_ref.actor.use_kl_loss=true for a KL in the loss"
-    )
-
-
-def biased_stops(config: DictConfig) -> str | None:
-    """Credit by turn t and a won outcome alone do not tell an agent that going on earns more."""
-    credit = (config.get("credit") or {}).get("mt_grpo")
-    if not credit or (credit.outcome, credit.scope) != ("won", "own"):
-        return None
-    if not make_environment(config.env.name, config.env).agent_stops:
-        return None
-    return (
-        f"credit.mt_grpo.outcome=won compares turn t with other turns t alone, and in env={config.env.name} the agent decides when to "
-        "stop: what only longer episodes earn is not credited; use credit.mt_grpo.outcome=reward"
-    )
-
-
-def _in_async(config: DictConfig) -> Iterator[str]:
-    mode = asynchronous.mode(config)
-    if mode == asynchronous.SYNC:
-        return
-    for name, kind in kinds(config, "buffer"):
-        if getattr(kind, "synchronous", False):
-            yield f"buffer={name} counts synchronous steps: leave trainer.v1.trainer_mode=sync"
-    stateful = [name for slot in ("terms", "buffer") for name in config.get(slot) or {}]
-    if mode == asynchronous.SEPARATE and stateful:
-        yield f"{', '.join(stateful)}: trainer_mode={mode} updates several times a step and their state counts steps: choose sync"

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from envs.ranges import in_range
+from rewards.declared import Conflict
 from rewards.shaping.view import TRAINED, RewardView
 
 SLACK = 1e-9  # sums of floats that should be equal to a gate
@@ -54,6 +55,14 @@ class GRa:
             in_range(gate=level.gate)
         if self.levels[-1].gate is not None:
             raise ValueError(f"level {names[-1]} is the last and takes no gate: there is nothing behind it")
+
+    conflicts: ClassVar[tuple[Conflict, ...]] = (
+        Conflict(
+            ("before",),
+            lambda gated, names: bool(names) and TRAINED not in gated.reads,
+            f"it pays its levels alone, so what acts before it is lost unless {TRAINED} is a level",
+        ),
+    )
 
     @property
     def reads(self) -> frozenset[str]:

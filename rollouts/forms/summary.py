@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from rewards.declared import Conflict
 from rollouts.forms.linear import Linear
 from rollouts.summaries import Summaries
 
@@ -19,6 +20,20 @@ class Summary(Summaries, Linear):
     """
 
     windows: ClassVar[bool] = False
+    conflicts: ClassVar[tuple[Conflict, ...]] = (
+        Conflict(
+            ("schedules",),
+            lambda _, names: bool(names),
+            "evaluation, which has no steps, has summaries too",
+            "one number",
+        ),
+        Conflict(
+            ("row tokens",),
+            lambda form, room: (form.tokens or 0) + form.length > room,
+            "rows of {method.tokens} tokens and a summary of {method.length} have no room",
+            "a lower rollout_form.summary.tokens",
+        ),
+    )
 
 
 @dataclass

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from random import Random
+from typing import ClassVar
 
+from rewards.declared import Conflict
 from rollouts.forms.linear import Linear
 from rollouts.forms.prefix import expert_plan
 from rollouts.loop import EpisodeSpec
@@ -28,6 +30,15 @@ class Tcod(Linear):
 
     direction: str = B2F
     every: int = 5
+
+    conflicts: ClassVar[tuple[Conflict, ...]] = (
+        Conflict(
+            ("curriculum.horizon",),
+            lambda _, horizon: horizon is not None,
+            "both say how many turns the episodes of a step have",
+            "curriculum=none",
+        ),
+    )
 
     def __post_init__(self) -> None:
         if self.direction not in (F2B, B2F):

@@ -179,7 +179,7 @@ def test_a_batch_without_any_action_is_no_error(name: str) -> None:
 
 def test_the_registry_leads_to_estimators() -> None:
     for name in ESTIMATORS:
-        assert {"needs", "compares", "grain"} <= set(vars(method_class("algo", name, {})))
+        assert {"needs", "grain"} <= set(vars(method_class("algo", name, {})))
         assert algorithm(name).needs_critic is (name != "distill") and algorithm(name).estimator == "turngrid_turns"
 
 

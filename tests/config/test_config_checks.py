@@ -6,10 +6,8 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import ClassVar
 
 import hydra
 import pytest
@@ -19,7 +17,6 @@ from omegaconf import DictConfig, OmegaConf
 from algorithms.registry import ALGORITHMS, BASES, ESTIMATORS, SLOTS, VERLS_LOSSES
 from config.base import CONF
 from config.checks.check import CHECKS, WARNINGS, Rule, check
-from config.checks.methods import biased_stops
 from config.compose import Composer, composer
 from config.errors import ConfigError
 from config.finalise import MICRO_BATCH_KEYS, finalise
@@ -73,169 +70,13 @@ REFUSED = {
     "no_model_saved": ["actor_rollout_ref.actor.checkpoint.save_contents=[model,optimizer]"],
     "async": ["trainer.v1.trainer_mode=colocate_async", "curriculum=horizon"],
 }
-# Every other reason of the rule "methods", with words of its message.
-METHODS = {
-    "filter=std_top compares the samples": ["algo=ppo", "actor_rollout_ref.rollout.n=1", "filter=[std_top]"],
-    "hgpo and gigpo would count the same turns twice": ["credit=[hgpo,gigpo]"],
-    "hgpo and mt_grpo would count the same turns twice": ["algo=mt_grpo", "credit=[hgpo,mt_grpo]"],
-    "credit=[salt,hgpo]: hgpo would undo what acts before it": ["credit=[salt,hgpo]"],
-    "would keep int(0.05 x 16) = 0 groups": ["algo=starpo_s", "filter.std_top.share=0.05"],
-    "plays more within a step and trainer_mode=colocate_async": ["algo=dapo", "trainer.v1.trainer_mode=colocate_async"],
-    "budget.count=rollouts pays for a fixed number a step": ["algo=dapo", "budget.count=rollouts"],
-    "algorithm.filter_groups.enable=true plays on without an end": ["algorithm.filter_groups.enable=true"],
-    "loss=gspo has one ratio a row": ["algo=gspo", "env.window_turns=4"],
-    "actor_rollout_ref.actor.loss_agg_mode=seq-mean-token-mean takes the mean of each row": [
-        "actor_rollout_ref.actor.loss_agg_mode=seq-mean-token-mean",
-        "prompt.history=2",
-    ],
-    "critic.loss_agg_mode=seq-mean-token-mean takes": [
-        "algo=ppo",
-        "critic.loss_agg_mode=seq-mean-token-mean",
-        "env.window_turns=4",
-    ],
-    "loss=turn_clip would do nothing with": ["loss=turn_clip", "actor_rollout_ref.actor.policy_loss.loss_mode=vanilla"],
-    "loss_mode=turngrid stands for a loss of ours": ["actor_rollout_ref.actor.policy_loss.loss_mode=turngrid"],
-    "credit=gigpo acts on one advantage for each episode and algo=reinforce_plus_plus has one for each token": [
-        "algo=reinforce_plus_plus",
-        "credit=[gigpo]",
-    ],
-    "credit=gigpo acts on one advantage for each episode and algo=turn_ppo has one for each turn": [
-        "algo=turn_ppo",
-        "credit=[gigpo]",
-    ],
-    "credit=graft acts on one advantage for each episode and algo=turn_ppo": ["algo=turn_ppo", "credit=[graft]"],
-    "algorithm.gamma=0.9 is read by estimators over tokens and algo=turn_ppo has its own: set algo.gamma": [
-        "algo=turn_ppo",
-        "algorithm.gamma=0.9",
-    ],
-    "algorithm.lam=0.9 is read by estimators over tokens": ["algo=bi_level_gae", "algorithm.lam=0.9"],
-    "algo.name=step_ppo estimates over turns: set algorithm.adv_estimator=turngrid_turns, not gae": [
-        "algo=step_ppo",
-        "algorithm.adv_estimator=gae",
-    ],
-    "algorithm.adv_estimator=turngrid_turns needs an estimator over turns": ["algorithm.adv_estimator=turngrid_turns"],
-    "credit=mine compares the samples of a prompt": [
-        "algo=ppo",
-        "actor_rollout_ref.rollout.n=1",
-        "+credit.mine.target=test_config_checks:Compares",
-    ],
-    "buffer=self_imitation compares the samples of a prompt": [
-        "algo=reinforce_plus_plus",
-        "actor_rollout_ref.rollout.n=1",
-        "buffer=self_imitation",
-    ],
-    "buffer=self_imitation replays episodes for the policy alone": [
-        "algo=ppo",
-        "actor_rollout_ref.rollout.n=2",
-        "buffer=self_imitation",
-    ],
-    "nor may credit.gigpo.std": ["algo=rloo", "credit=[gigpo]", "credit.gigpo.std=true"],
-    "algo=loop divides by no standard deviation": ["algo=loop", "credit=[gigpo]", "credit.gigpo.std=true"],
-    "filter=[void_turns] mutes episodes": [
-        "filter=[void_turns]",
-        "actor_rollout_ref.actor.loss_agg_mode=seq-mean-token-mean",
-    ],
-    "rollout_rs drops some": ["loss=turn_clip", "algorithm.rollout_correction.rollout_rs=token_k1"],
-    "correct the same samples twice": [
-        "loss=turn_clip",
-        "algorithm.rollout_correction.rollout_is=token",
-        "data.train_batch_size=16",
-        "actor_rollout_ref.actor.ppo_mini_batch_size=8",
-    ],
-    "buffer=self_imitation replays episodes for the policy alone and algo=grpo learns from a critic": [
-        "algo=grpo",
-        "critic.enable=true",
-        "buffer=self_imitation",
-    ],
-    "buffer=self_imitation counts synchronous steps": [
-        "buffer=self_imitation",
-        "trainer.v1.trainer_mode=colocate_async",
-    ],
-    "buffer=task_replay replaces one row by another": ["buffer=task_replay", "env.window_turns=4"],
-    "prompt.history=2 makes several of an episode": ["buffer=task_replay", "prompt.history=2"],
-    "filter=[dynamic_sampling] plays another group": ["buffer=task_replay", "filter=[dynamic_sampling]"],
-    "rollout_form=tree has episodes share turns": ["buffer=task_replay", "rollout_form=tree"],
-    "which nothing would correct for": ["buffer=task_replay", "algorithm.rollout_correction.bypass_mode=false"],
-    "epo: trainer_mode=separate_async": ["terms=[epo]", "trainer.v1.trainer_mode=separate_async"],
-    **{
-        f"{slot}={name} compares all episodes of a step": [*words, "trainer.v1.trainer_mode=separate_async"]
-        for slot, name, *words in (
-            ("algo", "lite_ppo", "algo=lite_ppo"),
-            ("filter", "std_top", "filter=[std_top]"),
-            ("credit", "empg", "credit=[empg]"),
-            ("credit", "aepo", "credit=[aepo]"),
-            ("credit", "rlvmr", "algo=rlvmr"),
-            ("credit", "aem", "credit=[aem]", "credit.aem.scope=batch"),
-        )
-    },
-    "algo.state=words must be one of: observation, observation+goal, observation+turn, history": [
-        "algo=gigpo",
-        "algo.state=words",
-    ],
-    "levels=[outcome] must name two rewards": ["algo=g_ra", "shaping.g_ra.levels=[{reward: outcome}]"],
-    "shaping=[turn_bonus,g_ra]: g_ra pays its levels alone": ["shaping=[turn_bonus,g_ra]"],
-    "algo=hiper tells answers of KEEP, SWITCH apart, which prompt=plain does not read: choose prompt=hiper": [
-        "algo=hiper",
-        "prompt=plain",
-        "shaping=[]",
-    ],
-    "credit=rlvmr tells answers of planning, explore, reflection, monitor apart, which prompt=react does not read: choose "
-    "prompt=rlvmr": ["prompt=react", "credit=[rlvmr]"],
-    "shaping=subgoals tells answers of KEEP, SWITCH apart": ["shaping=[subgoals]"],
-    "value_heads=1 and algo=hiper reads 3 of the critic": [
-        "algo=hiper",
-        "+critic.model.override_config.value_heads=1",
-    ],
-    "env=repo_repair does not offer; it offers: outcome, valid, parsed, ratio": ["algo=g_ra", "env=repo_repair"],
-    "unknown reward 'outcom'; did you mean outcome?": [
-        "algo=g_ra",
-        "shaping.g_ra.levels=[{reward: outcom, gate: 1}, {reward: dense}]",
-    ],
-    "asked with its own settings only as reward=judge": [
-        "env=repo_repair",
-        "+credit.mine.target=test_config_checks:ReadsTheJudge",
-    ],
-    "credit=gigpo compares the turns of a group and rollout_form=tcod": ["algo=gigpo", "rollout_form=tcod"],
-    "rollout_form=prefix replays turns, which a window": ["rollout_form=prefix", "env.window_turns=4"],
-    "rollout_form=tcod is for synchronous steps": [
-        "rollout_form=tcod",
-        "rollout_form.tcod.direction=f2b",
-        "trainer.v1.trainer_mode=colocate_async",
-    ],
-    "curriculum=threshold asks how many episodes were won": [
-        "rollout_form=prefix",
-        "curriculum=threshold",
-        "env.tasks=[w2-o3-q4,w2-o4-q4]",
-    ],
-    "rollout_form=tcod and curriculum.horizon both": ["rollout_form=tcod", "curriculum=horizon"],
-    "direction=back must be f2b or b2f": ["rollout_form=tcod", "rollout_form.tcod.direction=back"],
-    "rollout_form=tree samples 6 episodes of a prompt": ["rollout_form=tree", "rollout_form.tree.nodes=2"],
-    "credit=tree compares the leaves of a tree": ["credit=[tree]"],
-    "credit=gigpo compares the turns of a group and rollout_form=tree": ["algo=tree_grpo", "credit=[tree,gigpo]"],
-    "nodes=0 must be at least 1": ["rollout_form=tree", "rollout_form.tree.nodes=0"],
-    "guidance=words must be one of: plan, last_feedback": ["rollout_form=retry", "rollout_form.retry.guidance=words"],
-    "rollout_form=arpo asks the rollout server for entropies": ["algo=arpo", "rollout=vllm"],
-    "rollout_form=summary and env.window_turns=4 both say": ["algo=supo", "env.window_turns=4"],
-    "rollout_form=mem1 and prompt.history=2 both say": ["algo=mem1", "prompt.history=2"],
-    "rollout_form=summary makes several rows of an episode": ["rollout_form=summary", "loss=gspo"],
-    "rollout_form=summary makes several of an episode": ["rollout_form=summary", "buffer=task_replay"],
-    "rollout_form.summary.most follows a schedule": ["algo=supo", "rollout_form.summary.most={steps:{1:1,9:2}}"],
-    "rollout_form.summary.tokens=1500 and a summary of 64 tokens": ["algo=supo", "rollout_form.summary.tokens=1500"],
-    "summaries would never be due": ["algo=supo", "rollout_form.summary.tokens=null"],
-    "algo=hiper tells kinds of answer apart and a summary of rollout_form=mem1": ["algo=hiper", "rollout_form=mem1"],
-    "rollout_form=summary is for synchronous steps": ["algo=supo", "trainer.v1.trainer_mode=colocate_async"],
-    "rollout_form=[prefix,tcod]: choose one": ["rollout_form=[prefix,tcod]"],
-    "loss=[turn_clip,mine]: choose one": ["loss=turn_clip", "+loss.mine.target=algorithms.losses.turn_clip:TurnClip"],
-}
 COSINE = "actor_rollout_ref.actor.optim.lr_scheduler_type=cosine"
 WARNED = {
     "extended": ["extend=RUN", "budget.rl_steps=30"],  # a run with COSINE
     "equal_rewards": ["reward=dense"],
     "too_few_turns": ["env.max_turns=3"],
     "short_horizon": ["curriculum=horizon", "curriculum.horizon={1: 2, 5: 3, 9: 8}"],
-    "hidden_credit": ["filter=[over_turns]", "reward=dense", "env=tw_simple", "model=smollm2_135m"],
-    "lost_kl": ["algo=hgpo", "algorithm.use_kl_in_reward=true"],
-    "biased_stops": ["env=repo_repair", "model=smollm2_135m", "algo=mt_grpo", "credit.mt_grpo.outcome=won"],
+    "methods": ["algo=hgpo", "algorithm.use_kl_in_reward=true"],
     "little_room": ["prompt=react", "env.max_turns=20"],
     "few_summaries": ["algo=supo", "rollout_form.summary.turns=5", "rollout_form.summary.most=1"],
     "set_in_vain": ["trainer.total_epochs=150"],
@@ -280,27 +121,6 @@ def test_refused_with_the_tables_message(composed: Composer, rule: Rule) -> None
     assert "\n" not in message and "{" not in message
 
 
-@dataclass
-class Compares:
-    """Somebody's own credit, which scales and so goes with any algorithm."""
-
-    compares: ClassVar[bool] = True
-
-
-@dataclass
-class ReadsTheJudge:
-    """Somebody's own credit, of a reward that nobody has set up."""
-
-    reads: ClassVar[frozenset[str]] = frozenset({"judge"})
-
-
-@pytest.mark.parametrize("words", METHODS)
-def test_methods_that_cannot_be_combined(composed: Composer, words: str) -> None:
-    with pytest.raises(ConfigError) as caught:
-        check(composed(METHODS[words]))
-    assert words in str(caught.value) and "\n" not in str(caught.value)
-
-
 @pytest.mark.parametrize("rule", WARNINGS, ids=lambda rule: rule.name)
 def test_warned_in_one_line(composed: Composer, rule: Rule, shorter: Path) -> None:
     words = [word.replace("RUN", str(shorter)) for word in WARNED[rule.name]]
@@ -334,20 +154,6 @@ def test_transforms_that_go_together(composed: Composer, words: list[str]) -> No
 def test_rloo_leaves_the_deviation_out_of_credit_too(composed: Composer, algo: str, credit: str) -> None:
     config = composed([f"algo={algo}", f"credit=[{credit}]", "algorithm.use_kl_in_reward=false"])
     assert config.credit[credit].std is False and check(config) == []
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["env=textworld"],
-        ["env=repo_repair", "credit.mt_grpo.scope=first"],
-        ["env=repo_repair", "credit.mt_grpo.outcome=reward"],
-    ],
-)
-def test_mt_grpo_warns_of_nothing_where_an_agent_cannot_stop_or_stopping_is_credited(
-    composed: Composer, words: list[str]
-) -> None:
-    assert biased_stops(composed(["algo=mt_grpo", "credit.mt_grpo.outcome=won", *words])) is None
 
 
 def test_only_a_model_that_plays_is_warned_of_an_environment_that_it_never_saw(

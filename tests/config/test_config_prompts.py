@@ -108,8 +108,8 @@ REFUSED = {
     "prompt.admissible=true eval.tasks=[repo_repair/lines-easy]": "env=repo_repair cannot list the actions",
     "prompt=tool_call": "the actions of env=textworld are phrases: choose prompt=think_action",
     "prompt.thinking=true": "prompt.thinking=true: the answers of prompt=plain hold no thoughts",
-    "prompt.history=2 loss=gspo": "prompt.history=2 makes several rows of an episode",
-    "prompt.history=2 rollout_form=prefix": "a window of prompt.history would leave out",
+    "prompt.history=2 loss=gspo": "loss=gspo and prompt.history=2",
+    "prompt.history=2 rollout_form=prefix": "rollout_form=prefix and prompt.history=2",
 }
 
 

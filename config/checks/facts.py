@@ -1,0 +1,149 @@
+"""Values of a run that methods declare conflicts with, by key of the config, by slot, or by the name of a fact."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from omegaconf import DictConfig, OmegaConf
+
+from algorithms.chosen import Chosen, algorithm
+from algorithms.registry import ALGORITHMS, FORM, LINEAR, SLOTS
+from config import asynchronous
+from config.method_settings import has_critic
+from config.prompts import in_windows, one_row, several_rows
+from envs.registry import make_environment
+from rollouts.window import summed_up
+
+CRITIC_FREE = next(name for name, base in ALGORITHMS.items() if base.grain == "episode" and not base.needs_critic)
+MINI_BATCH = "actor_rollout_ref.actor.ppo_mini_batch_size"
+
+
+class Fact(NamedTuple):
+    """``shown`` is how a message names the value; ``use`` what to type against it."""
+
+    value: Any
+    shown: str
+    use: str = ""
+
+
+@dataclass(frozen=True)
+class Run:
+    """A composed config with its methods, asked on behalf of one of them: ``name`` in ``slot``."""
+
+    config: DictConfig
+    methods: Chosen
+    slot: str
+    name: str
+
+    def fact(self, key: str) -> Fact:
+        if key in FACTS:
+            return FACTS[key](self)
+        value = OmegaConf.select(self.config, key)
+        if key in SLOTS:
+            names = tuple(value or {})
+            return Fact(names, f"{key}=[{','.join(names)}]")
+        return Fact(value, f"{key}={shown(value)}")
+
+
+def shown(value: object) -> str:
+    """As it is typed on the command line."""
+    return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _before(run: Run) -> Fact:
+    """Methods of the slot that act before this one."""
+    names = [str(name) for name in run.config[run.slot]]
+    first = [run.name, *(name for name in names if name != run.name)]
+    return Fact(names[: names.index(run.name)], f"{run.slot}=[{','.join(names)}]", f"{run.slot}=[{','.join(first)}]")
+
+
+def _schedules(run: Run) -> Fact:
+    """Settings of the method that follow a schedule."""
+    settings: Any = OmegaConf.to_container(run.config[run.slot][run.name], resolve=True)
+    names = [name for name, value in settings.items() if isinstance(value, dict)]
+    return Fact(names, f"{run.slot}.{run.name}.{names[0]} with a schedule" if names else "")
+
+
+def _rows(run: Run) -> Fact:
+    """Whether an episode has several rows."""
+    setting = several_rows(run.config)
+    return Fact(bool(setting), setting, one_row(setting))
+
+
+def _windows(run: Run) -> Fact:
+    """Whether turns are left out of what the policy sees."""
+    setting = in_windows(run.config)
+    return Fact(bool(setting), setting, f"{setting.split('=')[0]}=null")
+
+
+def _summaries(run: Run) -> Fact:
+    form = summed_up(run.config.get(FORM))
+    return Fact(bool(form), f"{FORM}={form}", f"{FORM}={LINEAR}")
+
+
+def _shared(run: Run) -> Fact:
+    """Whether the rollout form replays turns, or has samples share them."""
+    return _form(run, lambda form: not form.compares_turns)
+
+
+def _branches(run: Run) -> Fact:
+    return _form(run, lambda form: form.branches)
+
+
+def _form(run: Run, is_one: Callable[[Any], bool]) -> Fact:
+    forms = run.methods.of(FORM, 1)
+    name = next((name for name, form in forms.items() if is_one(form)), "")
+    return Fact(bool(name), f"{FORM}={name or next(iter(forms), LINEAR)}", f"{FORM}={LINEAR}")
+
+
+def _critic(run: Run) -> Fact:
+    name = str(run.config.algo.name)
+    if algorithm(name).needs_critic:
+        return Fact(True, f"algo={name}", f"algo={CRITIC_FREE}")
+    return Fact(has_critic(run.config), "critic.enable=true", "critic.enable=false")
+
+
+def _updates(run: Run) -> Fact:
+    """Updates of the policy a step."""
+    actor, batch = run.config.actor_rollout_ref.actor, run.config.data.train_batch_size
+    count = batch // actor.ppo_mini_batch_size * actor.ppo_epochs
+    return Fact(count, f"{MINI_BATCH}={actor.ppo_mini_batch_size}")
+
+
+def _share(run: Run) -> Fact:
+    """Whether an update sees a share of the step's prompts alone."""
+    batch, mini = run.config.data.train_batch_size, run.config.actor_rollout_ref.actor.ppo_mini_batch_size
+    mode = asynchronous.mode(run.config)
+    return Fact(
+        mode == asynchronous.SEPARATE and mini != batch, f"trainer.v1.trainer_mode={mode}", f"{MINI_BATCH}={batch}"
+    )
+
+
+def _agent_stops(run: Run) -> Fact:
+    env = run.config.env
+    return Fact(make_environment(env.name, env).agent_stops, f"env={env.name}")
+
+
+def _row_tokens(run: Run) -> Fact:
+    """Tokens of the longest row."""
+    data = run.config.data
+    room = int(data.max_prompt_length) + int(data.max_response_length)
+    return Fact(room, f"data.max_prompt_length + data.max_response_length = {room}")
+
+
+FACTS: dict[str, Callable[[Run], Fact]] = {
+    "before": _before,
+    "schedules": _schedules,
+    "several rows": _rows,
+    "windows": _windows,
+    "summaries": _summaries,
+    "shared turns": _shared,
+    "branches": _branches,
+    "critic": _critic,
+    "updates": _updates,
+    "share of a step": _share,
+    "agent stops": _agent_stops,
+    "row tokens": _row_tokens,
+}

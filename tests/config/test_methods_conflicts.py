@@ -1,0 +1,216 @@
+"""Methods that cannot be combined: each case is refused, with the settings in conflict and what to type instead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pytest
+
+from config.checks.check import check
+from config.checks.methods import doubtful_methods
+from config.compose import Composer, composer
+from config.errors import ConfigError
+from rewards.declared import GROUPS, Requires
+
+# Overrides, then the key and the fix of their refusal
+REFUSED = """
+algo=ppo actor_rollout_ref.rollout.n=1 filter=[std_top]
+    filter=std_top and actor_rollout_ref.rollout.n=1; use actor_rollout_ref.rollout.n=2
+credit=[hgpo,gigpo]
+    credit=hgpo and credit=[hgpo,gigpo]; use credit=[hgpo]
+credit=[salt,hgpo]
+    credit=hgpo and credit=[salt,hgpo]; use credit=[hgpo,salt]
+algo=starpo_s filter.std_top.share=0.05
+    filter=std_top and data.train_batch_size=16; use a higher filter.std_top.share
+algo=dapo trainer.v1.trainer_mode=colocate_async
+    filter=dynamic_sampling and trainer.v1.trainer_mode=colocate_async; use filter=[zero_std]
+algo=dapo budget.count=rollouts
+    filter=dynamic_sampling and budget.count=rollouts; use budget.count=games or filter=[zero_std]
+algorithm.filter_groups.enable=true
+    algorithm.filter_groups.enable=true; use filter=[dynamic_sampling]
+algo=gspo env.window_turns=4
+    loss=gspo and env.window_turns=4; use loss=turn_clip or env.window_turns=null
+actor_rollout_ref.actor.loss_agg_mode=seq-mean-token-mean prompt.history=2
+    actor_rollout_ref.actor.loss_agg_mode=seq-mean-token-mean and prompt.history=2; use actor_rollout_ref.actor.loss_agg_mode=token-mean or prompt.history=null
+loss=turn_clip actor_rollout_ref.actor.policy_loss.loss_mode=vanilla
+    loss=turn_clip and actor_rollout_ref.actor.policy_loss.loss_mode=vanilla; use actor_rollout_ref.actor.policy_loss.loss_mode=turngrid
+actor_rollout_ref.actor.policy_loss.loss_mode=turngrid
+    actor_rollout_ref.actor.policy_loss.loss_mode=turngrid; use loss=turn_clip
+algo=reinforce_plus_plus credit=[gigpo]
+    credit=gigpo and algo=reinforce_plus_plus; use algo=grpo
+algo=turn_ppo credit=[graft]
+    credit=graft and algo=turn_ppo; use algo=grpo
+algo=turn_ppo algorithm.gamma=0.9
+    algo=turn_ppo and algorithm.gamma=0.9; use algo.gamma=0.9
+algo=step_ppo algorithm.adv_estimator=gae
+    algorithm.adv_estimator=gae; use algorithm.adv_estimator=turngrid_turns
+algorithm.adv_estimator=turngrid_turns
+    algorithm.adv_estimator=turngrid_turns; use algo=turn_ppo or step_ppo or bi_level_gae or hiper or distill
+algo=ppo actor_rollout_ref.rollout.n=1 +credit.mine.target=test_methods_conflicts:Compares
+    credit=mine and actor_rollout_ref.rollout.n=1; use actor_rollout_ref.rollout.n=2
+algo=reinforce_plus_plus actor_rollout_ref.rollout.n=1 buffer=self_imitation
+    buffer=self_imitation and actor_rollout_ref.rollout.n=1; use actor_rollout_ref.rollout.n=2
+algo=ppo actor_rollout_ref.rollout.n=2 buffer=self_imitation
+    buffer=self_imitation and algo=ppo; use algo=grpo
+algo=rloo credit=[gigpo] credit.gigpo.std=true
+    credit.gigpo.std=true and algo=rloo; use credit.gigpo.std=false
+algo=loop credit=[gigpo] credit.gigpo.std=true
+    credit.gigpo.std=true and algo=loop; use credit.gigpo.std=false
+filter=[void_turns] actor_rollout_ref.actor.loss_agg_mode=seq-mean-token-mean
+    filter=void_turns and actor_rollout_ref.actor.loss_agg_mode=seq-mean-token-mean; use actor_rollout_ref.actor.loss_agg_mode=token-mean
+loss=turn_clip algorithm.rollout_correction.rollout_rs=token_k1
+    loss=turn_clip and algorithm.rollout_correction.rollout_rs=token_k1; use algorithm.rollout_correction.rollout_rs=null
+loss=turn_clip algorithm.rollout_correction.rollout_is=token data.train_batch_size=16 actor_rollout_ref.actor.ppo_mini_batch_size=8
+    loss=turn_clip and algorithm.rollout_correction.rollout_is=token and actor_rollout_ref.actor.ppo_mini_batch_size=8; use algorithm.rollout_correction.rollout_is=null
+algo=grpo critic.enable=true buffer=self_imitation
+    buffer=self_imitation and critic.enable=true; use critic.enable=false
+buffer=self_imitation trainer.v1.trainer_mode=colocate_async
+    buffer=self_imitation and trainer.v1.trainer_mode=colocate_async; use trainer.v1.trainer_mode=sync
+buffer=task_replay env.window_turns=4
+    buffer=task_replay and env.window_turns=4; use env.window_turns=null
+buffer=task_replay prompt.history=2
+    buffer=task_replay and prompt.history=2; use prompt.history=null
+buffer=task_replay filter=[dynamic_sampling]
+    buffer=task_replay and filter=[dynamic_sampling]; use filter=[]
+buffer=task_replay rollout_form=tree
+    buffer=task_replay and rollout_form=tree; use rollout_form=linear
+buffer=task_replay algorithm.rollout_correction.bypass_mode=false
+    buffer=task_replay and algorithm.rollout_correction.bypass_mode=false and algorithm.rollout_correction.rollout_is=null; use algorithm.rollout_correction.rollout_is=token or algorithm.rollout_correction.bypass_mode=true
+terms=[epo] trainer.v1.trainer_mode=separate_async
+    terms=epo and trainer.v1.trainer_mode=separate_async; use trainer.v1.trainer_mode=sync
+algo=lite_ppo trainer.v1.trainer_mode=separate_async
+    algo=lite_ppo and trainer.v1.trainer_mode=separate_async; use actor_rollout_ref.actor.ppo_mini_batch_size=16
+filter=[std_top] trainer.v1.trainer_mode=separate_async
+    filter=std_top and trainer.v1.trainer_mode=separate_async; use actor_rollout_ref.actor.ppo_mini_batch_size=16
+credit=[aem] credit.aem.scope=batch trainer.v1.trainer_mode=separate_async
+    credit=aem and trainer.v1.trainer_mode=separate_async; use actor_rollout_ref.actor.ppo_mini_batch_size=16
+algo=gigpo algo.state=words
+    algo.state=words; use algo.state=observation or observation+goal or observation+turn or history
+algo=g_ra shaping.g_ra.levels=[{reward:outcome}]
+    shaping=[g_ra]; use levels=[outcome] must name two rewards or more, each once
+shaping=[turn_bonus,g_ra]
+    shaping=g_ra and shaping=[turn_bonus,g_ra]; use shaping=[g_ra,turn_bonus]
+algo=hiper prompt=plain shaping=[]
+    algo=hiper and prompt=plain; use prompt=hiper
+prompt=react credit=[rlvmr]
+    credit=rlvmr and prompt=react; use prompt=rlvmr
+shaping=[subgoals]
+    shaping=subgoals and prompt=plain; use prompt=hiper
+algo=hiper +critic.model.override_config.value_heads=1
+    critic.model.override_config.value_heads=1; use critic.model.override_config.value_heads=3
+algo=g_ra env=repo_repair
+    reward=dense; use outcome, valid, parsed, ratio
+algo=g_ra shaping.g_ra.levels=[{reward:outcom,gate:1},{reward:dense}]
+    reward=outcom; use did you mean outcome?
+env=repo_repair +credit.mine.target=test_methods_conflicts:ReadsTheJudge
+    reward=judge; use turn_reward.url
+algo=gigpo rollout_form=tcod
+    credit=gigpo and rollout_form=tcod; use rollout_form=linear
+rollout_form=prefix env.window_turns=4
+    rollout_form=prefix and env.window_turns=4; use env.window_turns=null
+rollout_form=tcod rollout_form.tcod.direction=f2b trainer.v1.trainer_mode=colocate_async
+    rollout_form=tcod and trainer.v1.trainer_mode=colocate_async; use trainer.v1.trainer_mode=sync
+rollout_form=prefix curriculum=threshold env.tasks=[w2-o3-q4,w2-o4-q4]
+    rollout_form=prefix and curriculum.name=threshold; use curriculum=phases
+rollout_form=tcod curriculum=horizon
+    rollout_form=tcod and curriculum.horizon={1; use curriculum=none
+rollout_form=tcod rollout_form.tcod.direction=back
+    rollout_form=[tcod]; use direction=back must be f2b or b2f
+rollout_form=tree rollout_form.tree.nodes=2
+    rollout_form=tree and actor_rollout_ref.rollout.n=8; use a lower actor_rollout_ref.rollout.n
+credit=[tree]
+    credit=tree and rollout_form=linear; use rollout_form=tree
+algo=tree_grpo credit=[tree,gigpo]
+    credit=gigpo and rollout_form=tree; use rollout_form=linear
+algo=arpo rollout=vllm
+    rollout_form=arpo and actor_rollout_ref.rollout.name=vllm; use rollout=transformers
+algo=supo env.window_turns=4
+    rollout_form=summary and env.window_turns=4; use env.window_turns=null
+rollout_form=summary loss=gspo
+    loss=gspo and rollout_form=summary; use loss=turn_clip or rollout_form=linear
+rollout_form=summary buffer=task_replay
+    buffer=task_replay and rollout_form=summary; use rollout_form=linear
+algo=supo rollout_form.summary.most={steps:{1:1,9:2}}
+    rollout_form=summary and rollout_form.summary.most with a schedule; use one number
+algo=supo rollout_form.summary.tokens=1500
+    rollout_form=summary and data.max_prompt_length + data.max_response_length = 1536; use a lower rollout_form.summary.tokens
+algo=supo rollout_form.summary.tokens=null
+    rollout_form=[summary], filter=[over_turns]; use set one of them
+algo=hiper rollout_form=mem1
+    algo=hiper and rollout_form=mem1; use rollout_form=linear
+algo=supo trainer.v1.trainer_mode=colocate_async
+    rollout_form=summary and trainer.v1.trainer_mode=colocate_async; use trainer.v1.trainer_mode=sync
+rollout_form=[prefix,tcod]
+    rollout_form=[prefix,tcod]; use choose one, since a step has one
+loss=turn_clip +loss.mine.target=algorithms.losses.turn_clip:TurnClip
+    loss=[turn_clip,mine]; use loss=turn_clip
+"""
+WARNED = """
+filter=[over_turns] reward=dense env=tw_simple model=smollm2_135m
+    filter=over_turns and turn_reward.name=dense; use reward=sparse
+algo=hgpo algorithm.use_kl_in_reward=true
+    credit=hgpo and algorithm.use_kl_in_reward=true; use algorithm.use_kl_in_reward=false actor_rollout_ref.actor.use_kl_loss=true
+algo=graft algorithm.use_kl_in_reward=true
+    credit=graft and algorithm.use_kl_in_reward=true; use algorithm.use_kl_in_reward=false actor_rollout_ref.actor.use_kl_loss=true
+env=repo_repair model=smollm2_135m algo=mt_grpo credit.mt_grpo.outcome=won
+    credit=mt_grpo and env=repo_repair; use credit.mt_grpo.outcome=reward
+"""
+
+
+def pairs(table: str) -> list[tuple[str, str]]:
+    lines = table.strip().splitlines()
+    return list(zip(lines[::2], map(str.strip, lines[1::2]), strict=True))
+
+
+@dataclass
+class Compares:
+    """A credit method of another package, which scales and so goes with any algorithm."""
+
+    requires: ClassVar[Requires] = frozenset({GROUPS})
+
+
+@dataclass
+class ReadsTheJudge:
+    """A credit method of another package that reads a reward without settings."""
+
+    reads: ClassVar[frozenset[str]] = frozenset({"judge"})
+
+
+@pytest.fixture(scope="module")
+def composed() -> Iterator[Composer]:
+    with composer() as compose:
+        yield compose
+
+
+def assert_names(message: str, expected: str) -> None:
+    key, fix = expected.split("; use ")
+    assert message.startswith(f"{key}: ") and fix in message and "\n" not in message
+
+
+@pytest.mark.parametrize(("words", "expected"), pairs(REFUSED))
+def test_methods_that_cannot_be_combined(composed: Composer, words: str, expected: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        check(composed(words.split(" ")))
+    assert_names(str(caught.value), expected)
+
+
+@pytest.mark.parametrize(("words", "expected"), pairs(WARNED))
+def test_methods_that_are_warned_of(composed: Composer, words: str, expected: str) -> None:
+    (warning,) = check(composed(words.split(" ")))
+    assert_names(warning, expected)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["env=textworld"],
+        ["env=repo_repair", "credit.mt_grpo.scope=first"],
+        ["env=repo_repair", "credit.mt_grpo.outcome=reward"],
+    ],
+)
+def test_mt_grpo_warns_of_nothing_where_an_agent_cannot_stop_or_stopping_is_credited(
+    composed: Composer, words: list[str]
+) -> None:
+    assert doubtful_methods(composed(["algo=mt_grpo", "credit.mt_grpo.outcome=won", *words])) is None
