@@ -44,7 +44,6 @@ def instance(tests: int) -> Instance:
             "base_commit": "0",
             "problem_statement": "add subtracts",
             "FAIL_TO_PASS": [f"tests/test_add.py::test_{number}" for number in range(tests)],
-            "meta": {"unturned": []},  # graded turned round too, as the tests of every inline repository are
             "files": {"add.py": MODULE.format(sign="-"), "tests/test_add.py": f"from add import add\n{body}"},
         }
     )

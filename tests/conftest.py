@@ -64,7 +64,6 @@ LONG = (
     "test_train_fuzz",
     "test_config_checks",
     "test_sandbox_escapes",
-    "test_repair_cheats",
     "test_experiments_sft",
     "test_config_verl_validates",
     "test_viewer_browser",

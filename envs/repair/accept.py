@@ -5,13 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from envs.environment import GameRecord, Rejected
-from envs.repair import turned
 from envs.repair.env import RepairEnv, Setup, goal_text
-from envs.repair.grading import Options, TestRun
+from envs.repair.grading import TestRun
 from envs.repair.instance import Instance
 from envs.repair.patches import PatchError
 from envs.repair.plan import plan
@@ -35,14 +33,9 @@ def accept(instance: Instance, folder: Path, setup: Setup, *, name: str, demonst
         Rejected: one of these does not hold; the reason is a line.
     """
     provider = setup.provider_of(instance)
-    if provider.strict and instance.patch:
-        instance = replace(instance, meta={**instance.meta, "unturned": ()})
     try:
         with Workspace(instance, provider) as workspace:
-            broken = run_graded(workspace, setup.options)
-            _tells(instance, broken)
-            if instance.turned:
-                instance = _without_unturned(workspace, broken, setup.options)
+            _check(instance, run_graded(workspace, setup.options))
             expert_plan = plan(workspace) if instance.patch else ()
     except (ProviderError, PatchError) as error:
         raise Rejected(str(error)) from error
@@ -85,18 +78,7 @@ def must_win(record: GameRecord, folder: Path, setup: Setup, name: str) -> None:
         raise Rejected(f"its reference patch does not repair it: {results[-1].observation.text}")
 
 
-def _without_unturned(workspace: Workspace, broken: TestRun, options: Options) -> Instance:
-    """The instance with the tests that pass turned round as well, whether the repository is broken or repaired: those
-    cannot tell a repair that was not made."""
-    instance = workspace.instance
-    workspace.edits = {path: text for path, text in workspace.reference.items() if text is not None}
-    runs = (broken, run_graded(workspace, options))
-    workspace.edits = {}
-    unturned = sorted({test for run in runs for test in turned.both_pass(run, instance.tests)})
-    return replace(instance, meta={**instance.meta, "unturned": unturned})
-
-
-def _tells(instance: Instance, run: TestRun) -> None:
+def _check(instance: Instance, run: TestRun) -> None:
     counts = count(instance, run)
     if run.outcome is not Outcome.FINISHED:
         raise Rejected(f"its tests do not end well: {run.detail}")

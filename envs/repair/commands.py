@@ -34,10 +34,9 @@ _LINE_DIGITS = 9  # no file has that many lines, and Python turns no text of tho
 
 
 class CommandError(ValueError):
-    """The command cannot be done; the message is the answer. ``refused`` is the reason why an edit may be no part of a
-    repair, "" for a command that is merely wrong."""
+    """The command fails; the message is the answer. ``refused``: a repair may not change the file."""
 
-    def __init__(self, message: str, refused: str = "") -> None:
+    def __init__(self, message: str, refused: bool = False) -> None:
         super().__init__(message)
         self.refused = refused
 
@@ -168,7 +167,7 @@ def _changed(workspace: Workspace, path: str, text: str, first: int, last: int) 
     try:
         workspace.write(path, text)
     except Refused as error:
-        raise CommandError(f"{error}. Nothing was changed.", error.reason) from error
+        raise CommandError(f"{error}. Nothing was changed.", refused=True) from error
     except ValueError as error:
         raise CommandError(f"{error}.") from error
     notes = []

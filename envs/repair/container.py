@@ -38,6 +38,9 @@ class ContainerImage(RepoProvider):
     python: str = "/opt/miniconda3/envs/testbed/bin/python"
     name: ClassVar[str] = "container"
 
+    def level(self, options: Options) -> Level:
+        return Level.CONTAINER
+
     def image_of(self, instance: Instance) -> str:
         name = instance.instance_id
         return self.image.format(id=name.lower().replace("__", "_s_"), instance_id=name, repo=instance.repo)

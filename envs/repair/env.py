@@ -17,7 +17,6 @@ from envs.repair.patches import PatchError
 from envs.repair.providers import InlineFiles, ProviderError, RepoProvider
 from envs.repair.score import Counts, Grade, grade
 from envs.repair.workspace import Workspace
-from envs.sandbox import sandbox
 from envs.sandbox.scratch import sweep
 from envs.sandbox.types import Outcome, SandboxError
 from envs.text_env import RawStep, TextEnv
@@ -49,8 +48,6 @@ class RepairEnv(TextEnv):
         self._workspace: Workspace | None = None
         self._expert_plan: tuple[str, ...] = ()
         self._followed = 0
-        with _as_env_error():
-            sandbox.level(self._setup.options.mode)
         sweep()
 
     def reset_game(self, task: TaskRef, seed: int) -> Observation:
@@ -77,7 +74,7 @@ class RepairEnv(TextEnv):
         try:
             return RawStep(self.observe_message(self._answer(parsed)), 0.0)
         except CommandError as answer:
-            info = {"refused": answer.refused} if answer.refused else {}
+            info = {"refused": "file"} if answer.refused else {}
             return RawStep(self.observe_message(str(answer)), 0.0, valid=False, info=info)
 
     def finish_game(self) -> RawStep:
@@ -125,10 +122,9 @@ class RepairEnv(TextEnv):
         with _as_env_error():
             result = grade(place, self._setup.options) if place.counted else self._untouched()
         counts = result.counts
-        ended = f"{result.outcome}: {result.detail}" if result.refused else result.outcome
         text = (
             f"Graded: {counts.f2p_passed} of {counts.f2p} failing tests repaired, "
-            f"{counts.p2p - counts.p2p_passed} of {counts.p2p} passing tests broken ({ended})."
+            f"{counts.p2p - counts.p2p_passed} of {counts.p2p} passing tests broken ({result.outcome})."
         )
         info = {**result.to_info(place.patch()), "problem": goal_text(place.instance)}
         return RawStep(Observation(text), counts.ratio, won=result.resolved, terminated=True, info=info)
@@ -138,7 +134,8 @@ class RepairEnv(TextEnv):
         instance = self._open.instance
         stayed = len(instance.PASS_TO_PASS)
         counts = Counts(0, len(instance.FAIL_TO_PASS), stayed, stayed)
-        return Grade(counts, Outcome.FINISHED, "nothing was changed", sandbox.level(self._setup.options.mode), 0.0)
+        level = self._open.provider.level(self._setup.options)
+        return Grade(counts, Outcome.FINISHED, "nothing was changed", level, 0.0)
 
     def observe_message(self, message: str) -> Observation:
         """``legal`` are commands that always work: edits are without number."""

@@ -84,15 +84,6 @@ class Instance:
         """All the tests that count, without duplicates."""
         return tuple(dict.fromkeys((*self.FAIL_TO_PASS, *self.PASS_TO_PASS)))
 
-    @property
-    def turned(self) -> tuple[str, ...]:
-        """The tests that are graded turned round too (``envs.repair.turned``), spread over all, without those that are
-        known to pass both ways; none where ``meta["unturned"]`` does not say which those are."""
-        if "unturned" not in self.meta:
-            return ()
-        chosen = (*_spread(self.FAIL_TO_PASS, 16), *_spread(self.PASS_TO_PASS, 4))
-        return tuple(test for test in dict.fromkeys(chosen) if test not in set(self.meta["unturned"]))
-
     def is_beside_tests(self, path: str) -> bool:
         """True for a file in a folder that holds test files too."""
         return any(PurePosixPath(test).parent == PurePosixPath(path).parent for test in self.test_files)
@@ -100,10 +91,6 @@ class Instance:
     def is_protected(self, path: str) -> bool:
         """True for what an agent's edits never change: tests, and whatever decides how they are run."""
         return path in self.test_files or is_test_path(path)
-
-
-def _spread(tests: tuple[str, ...], most: int) -> tuple[str, ...]:
-    return tests[:: -(-len(tests) // most) or 1]
 
 
 def is_test_path(path: str) -> bool:

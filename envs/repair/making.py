@@ -7,16 +7,15 @@ import hashlib
 import json
 import random
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
 from envs.environment import GameRecord, Params, Rejected
-from envs.repair import libraries, turned
+from envs.repair import libraries
 from envs.repair.accept import must_win, write
 from envs.repair.drawing import LINES, Bug, difficulty, draw, one_liners, singles
 from envs.repair.env import Setup
 from envs.repair.grading import Options, TestRun, run_files
-from envs.repair.instance import Instance, is_test_path
+from envs.repair.instance import Instance
 from envs.repair.libraries import SUITES, LibraryError
 from envs.repair.plan import plan
 from envs.repair.statement import statement
@@ -26,8 +25,6 @@ from envs.sandbox.types import Limits, Outcome
 # A whole suite takes a third of a second of a processor: what takes ten times as long does not end. Wall time is for busy
 # machines, on which the same seeds must give the same games.
 _LIMITS = Limits(wall_s=120.0, cpu_s=4.0, memory_mib=1024)
-# The tests as they are, and which of them pass turned round as well: what a loop over nothing asserts holds both ways.
-Observed = tuple[TestRun, tuple[str, ...]]
 
 
 def make(params: Params, seed: int, folder: Path, setup: Setup, name: str) -> GameRecord:
@@ -67,7 +64,7 @@ def instance_of(bug: Bug, mode: str = "auto") -> Instance:
     if reason := _verdict(bug, mode):
         raise Rejected(reason)
     library, files = libraries.library(bug.library), bug.files()
-    run, unturned = _run(bug, mode)
+    run = _run(bug, mode)
     commit = hashlib.sha1(json.dumps(files, sort_keys=True).encode(), usedforsecurity=False).hexdigest()
     failing = tuple(test for test in run.statuses if not run.has_passed(test))
     sizes = {"lines": difficulty(LINES, bug.lines()), "tests": difficulty(SUITES, len(run.statuses))}
@@ -86,14 +83,13 @@ def instance_of(bug: Bug, mode: str = "auto") -> Instance:
             **about,
             "kinds": [edit.kind for edit in bug.edits],
             "sources": list(library.sources),
-            "unturned": sorted({*unturned, *observed_library(bug.library, mode)[1]}),
         },
     )
 
 
 def _verdict(bug: Bug, mode: str) -> str:
     """Why a bug makes no task; "" where it does."""
-    sound, (run, _) = base_run(bug.library, mode), _run(bug, mode)
+    sound, run = base_run(bug.library, mode), _run(bug, mode)
     if run.outcome is not Outcome.FINISHED:
         return f"the tests do not end well: {run.outcome}"
     if run.statuses.keys() != sound.statuses.keys():
@@ -103,36 +99,26 @@ def _verdict(bug: Bug, mode: str) -> str:
     return "no test notices it" if len(run.passed) == len(run.statuses) else ""
 
 
-def base_run(name: str, mode: str = "auto") -> TestRun:
-    """The tests of a library without any bug. Raises as ``observed_library`` does."""
-    return observed_library(name, mode)[0]
-
-
 @functools.cache
-def observed_library(name: str, mode: str = "auto") -> Observed:
-    """The same with the tests turned round, run once a process.
+def base_run(name: str, mode: str = "auto") -> TestRun:
+    """Run the tests of a library without any bug, once a process.
 
     Raises:
-        LibraryError: they do not all pass.
+        LibraryError: a test fails.
     """
-    run, unturned = _observed(libraries.library(name).files, mode)
+    run = _run_all(libraries.library(name).files, mode)
     if run.outcome is not Outcome.FINISHED or not run.statuses or len(run.passed) < len(run.statuses):
         failing = [test for test in run.statuses if not run.has_passed(test)]
         raise LibraryError(
             f"library {name} does not pass its own tests: {', '.join(failing[:3]) or run.detail or 'none'}"
         )
-    return run, unturned
+    return run
 
 
 @functools.lru_cache(maxsize=1024)
-def _run(bug: Bug, mode: str) -> Observed:
-    return _observed(bug.files(), mode)
+def _run(bug: Bug, mode: str) -> TestRun:
+    return _run_all(bug.files(), mode)
 
 
-def _observed(files: Mapping[str, str], mode: str) -> Observed:
-    """A run of all tests, as they are and turned round; what it says of the latter is taken out of it."""
-    copies = turned.files({path: text for path, text in files.items() if is_test_path(path)})
-    run = run_files({**files, **copies}, options=Options(mode=mode, limits=_LIMITS))
-    statuses = {test: status for test, status in run.statuses.items() if test.split("::")[0] not in copies}
-    messages = {name: text for name, text in run.messages.items() if name.split("::")[0] not in copies}
-    return replace(run, statuses=statuses, messages=messages), tuple(turned.both_pass(run, statuses))
+def _run_all(files: Mapping[str, str], mode: str) -> TestRun:
+    return run_files(files, options=Options(mode=mode, limits=_LIMITS))

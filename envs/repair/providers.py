@@ -17,6 +17,8 @@ from typing import ClassVar
 
 from envs.repair.grading import Options, TestRun, run_tests, write_files
 from envs.repair.instance import Instance
+from envs.sandbox import sandbox
+from envs.sandbox.types import Level
 
 _GIT_DEADLINE_S = 300.0
 
@@ -28,7 +30,7 @@ class ProviderError(RuntimeError):
 class RepoProvider(abc.ABC):
     """A way to a repository. All methods raise ``ProviderError`` where it is not to be had.
 
-    ``strict``: a repair is an edit of existing source files, and only of Python that ``source_rules`` lets pass.
+    ``strict``: a repair may only change existing source files (``Workspace.is_source``).
     """
 
     name: ClassVar[str]
@@ -41,6 +43,10 @@ class RepoProvider(abc.ABC):
     @abc.abstractmethod
     def checkout(self, instance: Instance, folder: Path) -> None:
         """Fill an empty folder with the repository's files at ``base_commit``, without its history."""
+
+    def level(self, options: Options) -> Level:
+        """Return the sandbox level at which tests run."""
+        return sandbox.level(options.mode)
 
     def run_tests(self, instance: Instance, layers: Sequence[Path], tests: Iterable[str], options: Options) -> TestRun:
         """Run tests on ``layers`` (the first is the checked-out folder) behind walls: those of this machine's sandbox."""
@@ -91,6 +97,10 @@ class GitMirror(RepoProvider):
             raise ProviderError(f"git archive of {instance.repo} failed: {said[-1]}")
         with tarfile.open(fileobj=io.BytesIO(archive.stdout)) as tar:
             tar.extractall(folder, filter="tar")
+
+    def level(self, options: Options) -> Level:
+        """Return the sandbox level at which tests run."""
+        return sandbox.level(options.mode)
 
     def run_tests(self, instance: Instance, layers: Sequence[Path], tests: Iterable[str], options: Options) -> TestRun:
         return run_tests(layers, tests, replace(options, autoload=True))

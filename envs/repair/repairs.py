@@ -1,4 +1,4 @@
-"""What the two environments of repairs share: how long tests may take, who plays, and which settings cannot work."""
+"""The base of both repair environments: deadlines, the env, checks of settings."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _POSITIVE = ("tests_deadline_s", "memory_mib", "show_lines", "show_chars")
 
 
 class RepairEnvironment(Environment):
-    """A repository is repaired by commands and graded by its tests; ``settings`` has ``sandbox`` and ``_POSITIVE``."""
+    """Repair a repository by commands; its tests grade the repair."""
 
     rewards = ("ratio", "binary", "pass_ratio_reference", "judge", "sparse")
     grades_unfinished: ClassVar[bool] = True
@@ -32,7 +32,7 @@ class RepairEnvironment(Environment):
 
     @property
     def longest_making_s(self) -> float:
-        """The tests run broken, repaired and along the expert plan; and a repository may have to be fetched."""
+        """Tests run on the broken and the repaired repository, which may have to be fetched."""
         return 300.0 + 4 * self.settings.tests_deadline_s
 
     def env(self, *, legal: bool = False, expert: bool = False) -> TextEnv:
@@ -44,33 +44,34 @@ class RepairEnvironment(Environment):
         return True
 
     def _setup(self) -> Setup:
-        """Whose tests run where: the user's interpreter is another one where the settings name it (``python``)."""
+        """Return the env's setup; ``settings.python`` may name another interpreter for tests."""
         from envs.repair.commands import Shape
         from envs.repair.env import Setup
         from envs.repair.grading import Options
         from envs.sandbox.types import Limits
 
-        told = self.settings
-        limits = Limits(told.tests_deadline_s, self.cpu_s(told.tests_deadline_s), told.memory_mib)
-        options = Options(told.sandbox, getattr(told, "python", "") or sys.executable, limits)
-        return Setup(self.provider, options, Shape(told.show_lines, told.show_chars))
+        settings = self.settings
+        deadline = settings.tests_deadline_s
+        limits = Limits(deadline, self.cpu_s(deadline), settings.memory_mib)
+        options = Options(settings.sandbox, getattr(settings, "python", "") or sys.executable, limits)
+        return Setup(self.provider, options, Shape(settings.show_lines, settings.show_chars))
 
     @abc.abstractmethod
     def cpu_s(self, deadline_s: float) -> float:
-        """Seconds of a processor that a run of tests may take within ``deadline_s``."""
+        """Return the CPU seconds of a test run that may last ``deadline_s`` seconds."""
 
     def provider(self, instance: Instance) -> RepoProvider:
-        """Where an instance's repository comes from: the instance itself, which holds its files."""
+        """Return where an instance's repository comes from; here the instance carries its files."""
         from envs.repair.providers import InlineFiles
 
         return InlineFiles()
 
 
 def refuse(settings: Any) -> None:
-    """Settings that cannot work are answered before anything starts.
+    """Check settings before anything starts.
 
     Raises:
-        TaskError: a limit that is not above 0, or a sandbox that cannot be had here.
+        TaskError: a limit is not above 0, or the sandbox does not work here.
     """
     from envs.sandbox import sandbox
     from envs.sandbox.types import SandboxError
@@ -79,7 +80,7 @@ def refuse(settings: Any) -> None:
         if getattr(settings, name) <= 0:
             raise TaskError(f"env.{name}={getattr(settings, name)} must be above 0")
     try:
-        if settings.sandbox not in sandbox.MODES or settings.sandbox == "required":
+        if getattr(settings, "provider", "") != "container" or settings.sandbox not in sandbox.MODES:
             sandbox.level(settings.sandbox)
     except SandboxError as error:
         raise TaskError(str(error)) from error

@@ -6,9 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from envs.repair import turned
 from envs.repair.grading import Options, TestRun
-from envs.sandbox import sandbox
 from envs.sandbox.types import Level, Outcome
 
 if TYPE_CHECKING:
@@ -55,14 +53,13 @@ class Counts:
 
 @dataclass(frozen=True)
 class Grade:
-    """The counts, and how the run of tests that they come from ended. ``refused`` is the reason why it was not run."""
+    """The counts, and how the run of tests that they come from ended."""
 
     counts: Counts
     outcome: Outcome
     detail: str
     level: Level
     seconds: float
-    refused: str = ""
 
     @property
     def resolved(self) -> bool:
@@ -71,13 +68,11 @@ class Grade:
     def to_info(self, patch: str) -> dict[str, Any]:
         """For ``StepResult.info``: plain JSON values. ``patch`` is the agent's change as a unified diff."""
         about = {"outcome": str(self.outcome), "detail": self.detail, "sandbox": str(self.level)}
-        about |= {"refused": self.refused} if self.refused else {}
         return {"tests": asdict(self.counts), **about, "patch": patch, "test_seconds": self.seconds}
 
 
 def grade(workspace: Workspace, options: Options) -> Grade:
-    """Run the tests that count on the agent's change, with the tests as they should be, and beside them the same tests
-    turned round where the instance says which (``meta["unturned"]``). A change that may be no repair is not run.
+    """Run the tests that count on the agent's change, with test files as they should be.
 
     Raises:
         SandboxError: the sandbox cannot be built.
@@ -85,24 +80,15 @@ def grade(workspace: Workspace, options: Options) -> Grade:
         ProviderError: the tests cannot be run where the repository is.
     """
     instance = workspace.instance
-    none = Counts(0, len(instance.FAIL_TO_PASS), 0, len(instance.PASS_TO_PASS))
-    for path, text in workspace.counted.items():
-        if refusal := workspace.refusal(path, text):
-            level = sandbox.level(options.mode)
-            return Grade(none, Outcome.REFUSED, refusal.message, level, 0.0, refusal.reason)
     run = run_graded(workspace, options)
-    if both := turned.both_pass(run, instance.turned):
-        why = f"{both[0]} passed, and turned round it passed too"
-        return Grade(none, Outcome.TAMPERED, why, run.level, run.seconds)
     return Grade(count(instance, run), run.outcome, run.detail, run.level, run.seconds)
 
 
 def run_graded(workspace: Workspace, options: Options) -> TestRun:
     """The run that a grade is made of. Raises as ``grade`` does."""
     instance = workspace.instance
-    copies = [turned.copy_of(test) for test in instance.turned]
     with workspace.layers(graded=True) as layers:
-        return workspace.provider.run_tests(instance, layers, [*instance.tests, *copies], options)
+        return workspace.provider.run_tests(instance, layers, instance.tests, options)
 
 
 def count(instance: Instance, run: TestRun) -> Counts:

@@ -14,22 +14,17 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Self
 
-from envs.repair import imports, patches, source_rules, turned
+from envs.repair import imports, patches
 from envs.repair.grading import write_files
 from envs.repair.instance import Instance, is_plain_path
 from envs.repair.providers import RepoProvider
-from envs.repair.source_rules import Refusal
 from envs.sandbox.scratch import prefix
 
 _TOO_BIG = 1 << 20
 
 
 class Refused(ValueError):
-    """This is no edit that a repair may be made of."""
-
-    def __init__(self, refusal: Refusal) -> None:
-        super().__init__(refusal.message)
-        self.reason = refusal.reason
+    """A repair may not change this file; the message is the agent's answer."""
 
 
 class Workspace:
@@ -98,7 +93,7 @@ class Workspace:
 
         Raises:
             ValueError: the path leaves the repository, goes through a file, or the text is too long.
-            Refused: the provider is strict and a repair may not be made of this.
+            Refused: a repair may not change this file.
         """
         above = {str(folder) for folder in Path(path).parents}
         is_folder = any(known.startswith(f"{path}/") for known in self.paths)
@@ -110,26 +105,18 @@ class Workspace:
             raise ValueError(f"{path} leaves the repository")
         if len(text) > _TOO_BIG:
             raise ValueError(f"{path} would be longer than {_TOO_BIG} characters")
-        refusal = self.refusal(path, text)
-        if refusal and refusal.reason != "syntax":  # a file may be broken between two edits
-            raise Refused(refusal)
+        if self.provider.strict and not self.is_source(path):
+            raise Refused(f"{path} is not a source file of the library; a repair changes existing ones only")
         self.edits[path] = text
 
-    def refusal(self, path: str, text: str) -> Refusal | None:
-        """Why a repair may not have ``text`` as the file ``path``; None where it may, or the provider is not strict."""
-        if not self.provider.strict:
-            return None
-        if not self._is_source(path):
-            return Refusal("file", f"{path} is no source file of the library; a repair changes existing ones only")
-        if not path.endswith(".py"):
-            return None
-        known = [self.base_text(path)] if path in self._known else []
-        return source_rules.refusal(path, text, [*known, self.reference.get(path) or ""])
+    def is_source(self, path: str) -> bool:
+        """Return whether a repair may change this file.
 
-    def _is_source(self, path: str) -> bool:
-        """True for what the reference repair changes, and for existing Python that is neither test nor helper of tests:
-        beside tests, only what the instance says is a module (``meta["sources"]``). Without a reference repair nothing
-        tells the tests' helpers from what they test."""
+        It may change what the reference repair changes, and existing Python that is neither a test
+        nor imported by tests. Of files beside tests it may change those that the instance lists as
+        modules (``meta["sources"]``). Without a reference repair, imports of tests are not examined:
+        they cannot be distinguished from the code under test.
+        """
         if self.instance.is_protected(path):
             return False
         if path in self.reference or path in self.instance.meta.get("sources", ()):
@@ -179,19 +166,10 @@ class Workspace:
         """
         with tempfile.TemporaryDirectory(prefix=prefix()) as folder:
             top = Path(folder) / "top"
-            write_files(top, {**self.counted, **self._graded_tests()} if graded else self.edits)
+            write_files(top, {**self.counted, **self.hidden_tests()} if graded else self.edits)
             if self._texts:  # quickly written, so that nothing lies about between two runs of tests
                 write_files(Path(folder) / "base", self._texts)
             yield [Path(folder) / "base" if self._texts else self.base, top]
-
-    def _graded_tests(self) -> dict[str, str]:
-        """What is laid over the repository to grade it. Raises as ``layers`` does."""
-        hidden = self.hidden_tests()
-        files = {test.split("::", 1)[0] for test in self.instance.turned}
-        texts = {
-            path: hidden[path] if path in hidden else self.base_text(path) for path in files & {*hidden, *self._known}
-        }
-        return {**hidden, **turned.files(texts)}
 
     def hidden_tests(self) -> dict[str, str]:
         """What ``test_patch`` makes of the test files; a removed one is left empty. Raises as ``layers`` does."""

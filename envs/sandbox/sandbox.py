@@ -17,37 +17,37 @@ from pathlib import Path
 
 from envs.sandbox.scratch import prefix
 from envs.sandbox.types import Completed, Level, Limits, Outcome, SandboxError
-from envs.sandbox.walls import Walls, candidates, environment
+from envs.sandbox.walls import Walls, bubblewrap, environment
 from envs.sandbox.watch import Watch
 
-MODES = ("auto", "required", "limits")
+MODES = ("auto", "limits")
 
 
 def level(mode: str = "auto") -> Level:
-    """The level that ``mode`` gives on this machine.
+    """Return the level that ``mode`` gives on this machine.
 
-    ``auto``: the strongest that works; ``required``: bubblewrap or an error; ``limits``: resource limits alone.
+    ``auto`` is bubblewrap; ``limits`` is resource limits alone.
 
     Raises:
-        SandboxError: an unknown mode, or ``required`` where bubblewrap does not work.
+        SandboxError: the mode is unknown, or bubblewrap does not work here.
     """
     return walls(mode).level
 
 
 @functools.cache
 def walls(mode: str = "auto") -> Walls:
-    """The walls of a mode, tried once a process. Raises as ``level`` does."""
+    """Return the walls of a mode, tested once a process. Raises as ``level`` does."""
     if mode not in MODES:
         raise SandboxError(f"env.sandbox={mode!r} is not one of {', '.join(MODES)}")
     if mode == "limits":
         return Walls(Level.LIMITS)
-    found = next((way for way in candidates() if _works(way)), Walls(Level.LIMITS))
-    if mode == "required" and found.level is not Level.BUBBLEWRAP:
+    way = bubblewrap()
+    if way is None or not _works(way):
         raise SandboxError(
-            f"env.sandbox=required needs bubblewrap (the Debian package bubblewrap), and the best that works here is "
-            f"{found.level}; env.sandbox=auto takes that"
+            f"env.sandbox={mode}: bubblewrap is missing or does not work here; install it (Debian package "
+            "bubblewrap), or use env.sandbox=limits, which protects no files and no network"
         )
-    return found
+    return way
 
 
 def run(

@@ -1,10 +1,11 @@
-"""A filter on what a command may ask of the kernel: no memory that nobody counts, no user namespace of its own.
+"""A seccomp filter: no uncounted memory, no user namespaces.
 
-Memory that belongs to no process (memfds, System V segments, shared anonymous mappings, pages lent to a pipe) is in no
-process's count, so a command could have as much of it as the machine has. A user namespace gives its maker every right
-inside it, mounts among them. The filter is a program for the kernel's packet filter; children inherit it.
+Memory that belongs to no process (memfds, System V segments, shared anonymous mappings, pages lent
+to a pipe) is in no process's count, so a command could take all of the machine's. A user namespace
+gives its maker all rights inside it, mounts included. Children inherit the filter.
 
-As a script (``python -I -S seccomp.py 0|1 COMMAND ...``) this file becomes a command under the filter. It imports nothing of ours.
+As a script (``python -I -S seccomp.py COMMAND ...``) this file applies the filter and becomes the
+command. It imports nothing of turngrid.
 """
 
 from __future__ import annotations
@@ -38,12 +39,10 @@ _UNKNOWN = {
 # it were done).
 _Rule = tuple[tuple[int, int], tuple[tuple[int, int, int], ...], int]
 _SHARED_ANONYMOUS, _NEW_USER, _ALL = 0x21, 0x10000000, 0xFFFFFFFF
-_MEMORY: tuple[_Rule, ...] = (
+_RULES: tuple[_Rule, ...] = (
     ((9, 222), ((3, _SHARED_ANONYMOUS, _SHARED_ANONYMOUS),), errno.EPERM),  # mmap
     ((54, 208), ((1, _ALL, 1), (2, _ALL, 7)), 0),  # setsockopt SO_SNDBUF
     ((54, 208), ((1, _ALL, 1), (2, _ALL, 8)), 0),  # setsockopt SO_RCVBUF
-)
-_NAMESPACES: tuple[_Rule, ...] = (
     ((56, 220), ((0, _NEW_USER, _NEW_USER),), errno.EPERM),  # clone
     ((272, 97), ((0, _NEW_USER, _NEW_USER),), errno.EPERM),  # unshare
 )
@@ -62,11 +61,10 @@ def available() -> bool:
 
 
 @functools.cache
-def program(*, user_namespaces: bool) -> bytes:
-    """The filter as the kernel takes it. ``user_namespaces``: leave those allowed, for walls that are yet to be built."""
+def program() -> bytes:
+    """Return the filter in the kernel's format."""
     machine = os.uname().machine
     column = list(_MACHINES).index(machine)
-    rules = _MEMORY if user_namespaces else (*_MEMORY, *_NAMESPACES)
     lines = [
         (_LOAD, 0, 0, _CONVENTION),
         (_IF_EQUAL, 1, 0, _MACHINES[machine]),
@@ -77,7 +75,7 @@ def program(*, user_namespaces: bool) -> bytes:
     ]
     for numbers in _UNKNOWN.values():
         lines += [(_IF_EQUAL, 0, 1, numbers[column]), (_RETURN, 0, 0, _ERROR | errno.ENOSYS)]
-    for numbers, where, answer in rules:
+    for numbers, where, answer in _RULES:
         lines += _refuse(numbers[column], where, answer)
     lines.append((_RETURN, 0, 0, _ALLOW))
     return b"".join(struct.pack("=HBBI", *line) for line in lines)
@@ -91,9 +89,9 @@ def _refuse(number: int, where: tuple[tuple[int, int, int], ...], answer: int) -
     return [*lines, (_RETURN, 0, 0, _ERROR | answer), (_LOAD, 0, 0, _CALL)]
 
 
-def launcher(*, user_namespaces: bool) -> list[str]:
-    """What to put before a command, to start it under the filter; nothing where there is no filter to be had."""
-    return [sys.executable, "-I", "-S", __file__, str(int(user_namespaces))] if available() else []
+def launcher() -> list[str]:
+    """Return the command prefix that applies the filter; [] if this kernel has no seccomp."""
+    return [sys.executable, "-I", "-S", __file__] if available() else []
 
 
 def take(code: bytes) -> None:
@@ -114,5 +112,5 @@ def take(code: bytes) -> None:
 
 
 if __name__ == "__main__":
-    take(program(user_namespaces=sys.argv[1] == "1"))
-    os.execvp(sys.argv[2], sys.argv[2:])
+    take(program())
+    os.execvp(sys.argv[1], sys.argv[1:])

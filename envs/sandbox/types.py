@@ -13,14 +13,13 @@ class SandboxError(RuntimeError):
 class Level(StrEnum):
     """How a command is kept apart, strongest first.
 
-    ``BUBBLEWRAP`` and ``NAMESPACES`` give the same walls (own network, processes, users and file tree; bubblewrap or
-    ``unshare`` and ``mount`` build them). ``LIMITS`` has no walls: time, memory, processes, file sizes and output are
-    limited, but the command can read what this user can read, and reach the network. ``CONTAINER`` is said of tests
-    that ran in a container of their own image, without network or privileges.
+    ``BUBBLEWRAP``: separate network, processes, users and file tree. ``LIMITS``: time, memory,
+    processes, file sizes and output are limited, but the command can read this user's files and
+    reach the network. ``CONTAINER``: tests ran in a container of their own image, without network
+    or privileges.
     """
 
     BUBBLEWRAP = "bubblewrap"
-    NAMESPACES = "namespaces"
     LIMITS = "limits"
     CONTAINER = "container"
 
@@ -43,8 +42,6 @@ class Outcome(StrEnum):
     """The report has a line that our runner did not sign."""
     TAMPERED = "tampered"
     """pytest, a test or the runner was changed while the tests ran, or a test that has to fail did not."""
-    REFUSED = "refused"
-    """The tests were not run: the change has what no repair may have."""
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
-"""The command lines that put a command behind each level's walls.
+"""The command lines that isolate a command, by level.
 
-Inside, at every level, the command starts in a private copy of its folder, with an empty ``/tmp`` and a bare
-environment. Behind walls it sees only the system's programs, the interpreter and that copy; both are gone afterwards.
+At every level the command starts in a private copy of its folder, with an empty ``/tmp`` and a bare
+environment. With bubblewrap it sees only the system's programs, the interpreter and that copy.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ WRITABLE = ("/tmp", "/dev/shm", REPO)
 _PATH = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 _ETC = ("ld.so.cache", "alternatives", "localtime", "mime.types", "nsswitch.conf")
-_DEVICES = ("null", "full", "random", "urandom")  # no zero: mapped and shared, it is memory that nobody counts
 _UIDS = range(40_000, 60_000)  # above every account of a usual machine, and mapped in most containers
 _FILTER = "filter"
 _NO_PRIVILEGES = ("--no-new-privs", "--inh-caps=-all", "--bounding-set=-all")
@@ -44,15 +43,14 @@ class Walls:
         if self.level is Level.LIMITS:
             ends = ["setpriv", "--pdeathsig", "KILL"] if _found("setpriv") else []
             return [
-                *seccomp.launcher(user_namespaces=False),
+                *seccomp.launcher(),
                 *ends,
                 *_start(argv, map(str, layers), limits, count=False),
             ]
         inside = [f"/layers/{number}" for number in range(len(layers))]
         start = [*self._privileges(), *_start(argv, inside, limits, count=True)]
         binds = [*((path, str(path)) for path in _readable(visible)), *zip(layers, inside, strict=True)]
-        build = _bubblewrap if self.level is Level.BUBBLEWRAP else _namespaces
-        return build(start, binds, limits, scratch)
+        return _bubblewrap(start, binds, limits, scratch)
 
     def _privileges(self) -> list[str]:
         """A user of its own for each run, so that its processes are counted alone."""
@@ -62,12 +60,11 @@ class Walls:
         return ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", *_NO_PRIVILEGES]
 
 
-def candidates() -> list[Walls]:
-    """The ways to try on this machine, strongest first."""
-    is_root = os.geteuid() == 0
-    tools = {Level.BUBBLEWRAP: ("bwrap", "setpriv"), Level.NAMESPACES: ("unshare", "setpriv", "mount", "pivot_root")}
-    levels = [level for level, needed in tools.items() if all(map(_found, needed))]
-    return [Walls(level, drop=is_root) for level in levels]
+def bubblewrap() -> Walls | None:
+    """Return the walls that bubblewrap builds; None if this machine lacks ``bwrap`` or ``setpriv``."""
+    if _found("bwrap") and _found("setpriv"):
+        return Walls(Level.BUBBLEWRAP, drop=os.geteuid() == 0)
+    return None
 
 
 def _found(tool: str) -> str | None:
@@ -133,7 +130,15 @@ def _bubblewrap(start: list[str], binds: list[tuple[Path, str]], limits: Limits,
         tree += ["--symlink", target, link]
     for folder in folders:
         tree += ["--ro-bind", folder, folder]
-    tree += ["--proc", "/proc", "--dev", "/dev", "--ro-bind", "/dev/null", "/dev/zero"]  # see _DEVICES
+    tree += [
+        "--proc",
+        "/proc",
+        "--dev",
+        "/dev",
+        "--ro-bind",
+        "/dev/null",
+        "/dev/zero",
+    ]  # zero, mapped and shared, is memory that is not counted
     for place in WRITABLE:
         tree += ["--perms", "1777", "--size", str(limits.disk_mib << 20), "--tmpfs", place]
     for above in dict.fromkeys(folder for _, target in binds for folder in reversed(Path(target).parents)):
@@ -150,39 +155,6 @@ def _bubblewrap(start: list[str], binds: list[tuple[Path, str]], limits: Limits,
 
 def _filtered(scratch: Path) -> list[str]:
     """bubblewrap reads its filter from a descriptor; the file is empty where there is none to be had."""
-    code = seccomp.program(user_namespaces=False) if seccomp.available() else b""
+    code = seccomp.program() if seccomp.available() else b""
     (scratch / _FILTER).write_bytes(code)
     return ["--seccomp", "9"] if code else []
-
-
-def _namespaces(start: list[str], binds: list[tuple[Path, str]], limits: Limits, scratch: Path) -> list[str]:
-    """The same tree by hand: a new root on ``scratch``, entered with pivot_root, the old one let go."""
-    folders, links = _system()
-    size = f"size={limits.disk_mib}m,mode=1777"
-    is_root = os.geteuid() == 0
-    script = [
-        "set -e",
-        'fail() { echo "no walls: $1" >&2; exit 97; }',
-        f"root={shlex.quote(str(scratch))}",
-        "mount -t tmpfs -o mode=755,size=1m root $root",
-        'bind() { if [ -d "$1" ]; then mkdir -p "$root$2"; else mkdir -p "$(dirname "$root$2")"; : > "$root$2"; fi',
-        'mount --rbind "$1" "$root$2"; mount -o remount,bind,ro,nosuid,nodev "$root$2"; }',
-        *(f"ln -s {shlex.quote(target)} $root{link}" for target, link in links),
-        "mkdir $root/proc $root/dev $root/tmp $root/repo $root/old",
-        *(f": > $root/dev/{name}; mount --bind /dev/{name} $root/dev/{name}" for name in _DEVICES),
-        "ln -s /proc/self/fd $root/dev/fd; mkdir $root/dev/shm",
-        *(f"mount -t tmpfs -o {size} tmpfs $root{place}" for place in WRITABLE),
-        *(f"bind {folder} {folder}" for folder in folders),
-        *(f"bind {shlex.quote(str(source))} {shlex.quote(target)}" for source, target in binds),
-        "mount -t proc -o nosuid,nodev,noexec proc $root/proc",
-        ":" if is_root else "echo 0 > $root/proc/sys/user/max_user_namespaces",  # of this one: no more within it
-        "cd $root; pivot_root . old; umount -l /old; rmdir /old",
-        "mount -o remount,bind,ro / || fail root",
-        f"cd {REPO}",
-        '"$@" || exit $?',  # not exec: signals do not end the first process of a namespace
-    ]
-    user = [] if is_root else ["--user", "--map-root-user"]
-    apart = ["--net", "--pid", "--mount", "--ipc", "--uts", "--fork", "--kill-child"]
-    build = ["sh", "-c", "\n".join(script), "sh"]
-    filtered = seccomp.launcher(user_namespaces=not is_root)  # the walls of a plain user are a user namespace
-    return [*filtered, "setpriv", "--pdeathsig", "KILL", "unshare", *user, *apart, *build, *start]

@@ -19,7 +19,7 @@ def test_the_episode_goes_as_the_page_tells(output_of: Callable[[str], str]) -> 
 def test_the_sandbox_example_runs(output_of: Callable[[str], str]) -> None:
     [(_, example)] = BLOCK.findall(SANDBOX)
     level, outcome = output_of(example).splitlines()
-    assert level in ("bubblewrap", "namespaces", "limits")
+    assert level in ("bubblewrap", "limits")
     assert outcome.startswith("finished ")
     if level != "limits":
         assert "b'/repo\\n'" in outcome

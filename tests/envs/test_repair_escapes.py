@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from envs.repair.grading import Options, Status, run_files
 from envs.repair.instance import Instance
 from envs.repair.providers import InlineFiles
 from envs.repair.score import Grade, grade
-from envs.repair.workspace import Refused, Workspace
+from envs.repair.workspace import Workspace
 from envs.sandbox.types import Level, Limits, Outcome
 
 WRONG = "def add(a, b):\n    return a - b\n\n\ndef mul(a, b):\n    return a * b\n"
@@ -39,7 +41,7 @@ IMPATIENT = Options(limits=Limits(wall_s=3.0))
 
 
 class AnyEdit(InlineFiles):
-    """Edits are judged as those of clones and images are: by what the runner notices, not by their source."""
+    """Accepts edits of any file, as clones and images do."""
 
     strict = False
 
@@ -207,49 +209,19 @@ def test_what_is_caught(name):
     assert not result.resolved
 
 
-REFUSED = {**IGNORED, **{name: edits for name, (edits, _) in CAUGHT.items()}}
-HARMLESS = {"forged lines", "an endless loop in a function", "all memory"}  # Python that any repair may have
-
-
-@pytest.mark.parametrize("name", sorted(REFUSED.keys() - HARMLESS))
-def test_none_of_it_is_run_where_the_instance_carries_its_files(name):
-    with Workspace(Instance.from_dict(ROW), InlineFiles()) as workspace:
-        try:
-            for path, text in REFUSED[name].items():
-                workspace.write(path, text)
-        except Refused as refused:
-            if refused.reason == "file":
-                return
-            workspace.edits.update(REFUSED[name])  # as if nobody had asked
-        result = grade(workspace, OPTIONS)
-    assert (result.outcome, result.counts.pass_ratio, result.resolved) == (Outcome.REFUSED, 0.0, False)
-    assert result.refused
-
-
 def test_a_repair_is_paid():
     result = graded({"calc.py": RIGHT})
     assert (result.outcome, result.counts.ratio, result.resolved) == (Outcome.FINISHED, 1.0, True)
 
 
-@pytest.mark.parametrize("level", list(Level)[:3])
-def test_grading_is_the_same_at_every_level(level, monkeypatch):
-    """On a machine without the tools of the levels above."""
-    from envs.sandbox import sandbox, walls
-
-    ways = [way for way in [*walls.candidates(), walls.Walls(Level.LIMITS)] if way.level is level]
-    monkeypatch.setattr(sandbox, "candidates", lambda: ways)
-    sandbox.walls.cache_clear()
-    try:
-        repaired = graded({"calc.py": RIGHT})
-        if repaired.level is not level:
-            pytest.skip(f"this machine cannot build {level}")
-        assert (repaired.outcome, repaired.counts.ratio) == (Outcome.FINISHED, 1.0)
-        for name in ("os._exit on import", "every test made to pass", "lines on every open file"):
-            edits, outcomes = CAUGHT[name]
-            caught = graded(edits)
-            assert (caught.level, caught.outcome in outcomes, caught.counts.ratio) == (level, True, 0.0)
-    finally:
-        sandbox.walls.cache_clear()
+def test_grading_is_the_same_with_limits_alone():
+    limits = replace(OPTIONS, mode="limits")
+    repaired = graded({"calc.py": RIGHT}, limits)
+    assert (repaired.level, repaired.outcome, repaired.counts.ratio) == (Level.LIMITS, Outcome.FINISHED, 1.0)
+    for name in ("os._exit on import", "every test made to pass", "lines on every open file"):
+        edits, outcomes = CAUGHT[name]
+        caught = graded(edits, limits)
+        assert (caught.level, caught.outcome in outcomes, caught.counts.ratio) == (Level.LIMITS, True, 0.0)
 
 
 def test_a_repair_that_breaks_what_worked_is_not():

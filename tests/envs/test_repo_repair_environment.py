@@ -78,7 +78,7 @@ def test_an_unknown_task_is_answered_with_the_nearest(task, near):
     ("settings", "message"),
     [
         ({"test_split": "unseen"}, "env.test_split='unseen' is unknown; did you mean unseen_libraries"),
-        ({"sandbox": "none"}, "env.sandbox='none' is not one of auto, required, limits"),
+        ({"sandbox": "none"}, "env.sandbox='none' is not one of auto, limits"),
         ({"tests_deadline_s": 0.0}, "env.tests_deadline_s=0.0 must be above 0"),
         ({"show_lines": -1}, "env.show_lines=-1 must be above 0"),
     ],

@@ -158,7 +158,7 @@ CHOICES = {
     "demos.source": ("expert", "episodes"),
     "cluster.launcher": ("here", "slurm", "local_parallel"),
     "trainer.v1.trainer_mode": ("sync", "colocate_async", "separate_async"),
-    "env.sandbox": ("auto", "required", "limits"),
+    "env.sandbox": ("auto", "limits"),
     "env.order": ("mixed", "sorted"),
     "env.expert": ("searcher", "plan", "planner", "handcoded"),
     "env.provider": ("auto", "inline", "git", "container"),
