@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 from torch import Tensor
 
 from algorithms.turns import Turns
-from envs.ranges import in_range  # noqa: F401 - methods take it from here
+from envs.utils.ranges import in_range  # noqa: F401 - methods take it from here
 
 Needs = frozenset[Literal["entropy", "values", "teacher"]]
 

@@ -43,8 +43,8 @@ from verl.workers.rollout.llm_server import LLMServerClient
 from verl.workers.rollout.router import get_router_handle
 
 from config.compose import compose
-from envs.catalogue import Catalogue
-from envs.pool import pool_of
+from envs.games.catalogue import Catalogue
+from envs.hosting.pool import pool_of
 from envs.registry import make_environment
 from envs.types import Observation, StepResult, TaskRef
 from records.models.locate import resolve_model

@@ -24,8 +24,8 @@ from typing import Any
 from benchmarks.env_pool import cpu_seconds, pool_steps_per_second, raw_steps_per_second
 from envs import registry
 from envs.alfworld.experts import data_folder_kept
-from envs.catalogue import Catalogue
-from envs.pool import EnvPool
+from envs.games.catalogue import Catalogue
+from envs.hosting.pool import EnvPool
 from envs.text_env import TextEnv
 from envs.types import TaskRef
 

@@ -18,8 +18,8 @@ import time
 from pathlib import Path
 
 from envs import registry
-from envs.catalogue import Catalogue
-from envs.pool import EnvPool, Session
+from envs.games.catalogue import Catalogue
+from envs.hosting.pool import EnvPool, Session
 from envs.text_env import TextEnv
 from envs.types import TaskRef
 

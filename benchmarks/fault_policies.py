@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from envs.pool import EnvPool, Session
+from envs.hosting.pool import EnvPool, Session
 from envs.types import Observation, StepResult, TaskRef
 from rollouts.policy import Action, TurnContext
 from rollouts.seeds import derive_seed, request_seed

@@ -30,8 +30,8 @@ from tqdm import tqdm
 from benchmarks import fault_checks as checks
 from benchmarks.fault_policies import Key, Saboteur, ScriptedPolicy, StruckSession, draw_faults
 from envs import registry
-from envs.catalogue import Catalogue
-from envs.pool import EnvPool
+from envs.games.catalogue import Catalogue
+from envs.hosting.pool import EnvPool
 from envs.types import TaskRef
 from rewards.registry import reward
 from rollouts.episode import Episode

@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 
 from envs import registry
-from envs.process import WorkerProcess
+from envs.hosting.process import WorkerProcess
 
 TARGET = 2.5
 _SERIAL = slice(0x12, 0x18)

@@ -44,9 +44,9 @@ from verl.workers.rollout.router import get_router_handle
 from benchmarks.memory import family
 from benchmarks.scale_parts import COMMANDS, StubServer
 from config.compose import compose
-from envs.bar import ticking_bar
-from envs.catalogue import Catalogue
+from envs.games.catalogue import Catalogue
 from envs.registry import make_environment
+from envs.utils.bar import ticking_bar
 from records.models.locate import resolve_model
 from verl_plugin.dataset import TaskDataset
 from verl_plugin.rollout.agent_shell import AgentShell

@@ -37,7 +37,7 @@ from algorithms.chosen import ALGO, Chosen, slots_of
 from algorithms.registry import ON_BATCH
 from benchmarks.against import Watched
 from config.compose import composer
-from envs.catalogue import cache_root
+from envs.games.catalogue import cache_root
 from experiments.stages.rl import rl_config
 from records.models.locate import resolve_model
 from records.process.variables import stage_variables

@@ -9,9 +9,9 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from config.errors import first
-from envs.names import nearest
 from envs.registry import make_environment
 from envs.types import TaskError
+from envs.utils.names import nearest
 from tasks.budget import BudgetError, allocate_budget
 from tasks.curriculum import equal_phases, horizon_in_thirds
 from tasks.mixture import task_weights

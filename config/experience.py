@@ -8,7 +8,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from config.errors import first
 from config.prompts import form_of, one_row, several_rows
-from envs.names import meant
+from envs.utils.names import meant
 from rollouts.chat_policy import Endpoint, EndpointError
 from tasks.budget import allocate_budget
 from tasks.early_experience import ALTERNATIVES, KINDS, REFLECTION, WORLD_MODEL, kind_of

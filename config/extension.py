@@ -13,7 +13,7 @@ from config import curriculum_settings
 from config import overrides as given
 from config.errors import ConfigError
 from config.suggest import groups
-from envs.names import meant
+from envs.utils.names import meant
 from records.plain_config import Plain
 from records.provenance import ATTEMPTS, read_attempts
 from records.run_folder import composed, flattened, identifying, identity, outside_identity

@@ -13,7 +13,7 @@ from omegaconf import DictConfig, OmegaConf
 from config import asynchronous
 from config.errors import first
 from envs.extensions import CONF
-from envs.names import meant
+from envs.utils.names import meant
 from records.models.shape import Shape, has_experts, linears, settings_of
 
 # Schulman et al., "LoRA Without Regret" (2025): alpha 32, all linear layers, ten times the learning rate of full training,

@@ -20,7 +20,7 @@ from config.errors import ConfigError
 from config.nodes import fields_in, merged
 from config.schema import Algo
 from envs.extensions import UnknownName
-from envs.names import nearest
+from envs.utils.names import nearest
 
 SAMPLING = "dynamic_sampling"  # of the filters, the one that also says what is played
 HEADS = "critic.model.override_config.value_heads"

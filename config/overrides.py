@@ -18,7 +18,7 @@ from config.errors import ConfigError
 from config.schema import NODES, Top
 from config.suggest import all_options, exists, groups, tree_with, wrong_key, wrong_option
 from config.values import values
-from envs.names import meant
+from envs.utils.names import meant
 from records.process.exit_codes import Refusal
 
 STEERING = (

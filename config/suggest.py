@@ -14,7 +14,7 @@ from algorithms.registry import ONE, SLOTS
 from config import base
 from config.errors import ConfigError
 from envs import extensions
-from envs.names import meant, nearest
+from envs.utils.names import meant, nearest
 
 # Node -> the group whose options add settings of their own to it
 GROUP_OF = {"env": "env", "turn_reward": "reward", "prompt": "prompt", "algo": "algo"}

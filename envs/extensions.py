@@ -14,8 +14,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from envs.names import meant
 from envs.types import TaskError
+from envs.utils.names import meant
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint

@@ -11,12 +11,12 @@ from envs.environment import Environment
 
 ENVIRONMENTS: dict[str, str] = {
     "alfworld": "envs.alfworld.environment:AlfWorld",
-    "textworld": "envs.textworld:TextWorldCustom",
-    "tw_simple": "envs.tw_simple:TwSimple",
-    "swegym": "envs.repair.swegym:SweGym",
+    "textworld": "envs.textworld.environment:TextWorldCustom",
+    "tw_simple": "envs.textworld.simple:TwSimple",
+    "swegym": "envs.swegym.environment:SweGym",
     "repo_repair": "envs.repair.environment:RepoRepair",
-    "gym": "envs.gym:Gym",
-    "textarena": "envs.textarena:TextArena",
+    "gym": "envs.gym.environment:Gym",
+    "textarena": "envs.textarena.environment:TextArena",
 }
 
 

@@ -14,7 +14,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from envs.whole import write_whole
+from envs.utils.files import write_whole
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import Any
 
 from omegaconf import DictConfig
 
-from envs.whole import write_whole
+from envs.utils.files import write_whole
 from rollouts.episode import Episode
 
 FILE = "ledger.jsonl"

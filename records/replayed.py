@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from envs.whole import write_whole
+from envs.utils.files import write_whole
 
 Ids = Sequence[tuple[Sequence[int], Sequence[int]]]
 

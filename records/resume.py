@@ -11,7 +11,7 @@ import json
 import shutil
 from pathlib import Path
 
-from envs.whole import write_whole
+from envs.utils.files import write_whole
 from records import turns_played
 from records.files import checkpoints
 from records.files.damage import is_aside

@@ -21,8 +21,8 @@ from filelock import FileLock, Timeout
 from omegaconf import DictConfig, OmegaConf
 
 from algorithms.registry import SLOTS
-from envs.names import file_name
-from envs.whole import write_whole
+from envs.utils.files import write_whole
+from envs.utils.names import file_name
 from records.extended import copy_run
 from records.files import inventory
 from records.mending.mend import LOADER, mend

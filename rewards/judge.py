@@ -11,8 +11,8 @@ from typing import Any, ClassVar
 
 import httpx
 
-from envs.chat_text import chat_text
 from envs.types import EnvError
+from envs.utils.chat_text import chat_text
 from rewards.reward import ScoredTurn
 
 _ANSWER = re.compile(r"\s*(?:score\s*[:=]\s*)?(0(?:\.\d+)?|1(?:\.0+)?|\.\d+)\s*\.?\s*", re.IGNORECASE)

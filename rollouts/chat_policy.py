@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from envs.chat_text import chat_text
 from envs.functions import Function
-from envs.printable import printable
+from envs.utils.chat_text import chat_text
+from envs.utils.printable import printable
 from rollouts.policy import Action, TurnContext
 from rollouts.prompt_forms.tool_call import single_call
 from rollouts.prompts import Message

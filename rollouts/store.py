@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from envs.whole import write_whole
+from envs.utils.files import write_whole
 from rollouts.episode import Episode
 
 

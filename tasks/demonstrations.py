@@ -14,10 +14,10 @@ from pathlib import Path
 from omegaconf import DictConfig
 from tqdm import tqdm
 
-from envs.bar import ticking_bar
-from envs.pool import EnvPool, pool_of
+from envs.hosting.pool import EnvPool, pool_of
 from envs.registry import make_environment
 from envs.types import TaskRef
+from envs.utils.bar import ticking_bar
 from rewards.registry import reward
 from rollouts.chat_settings import chat_settings
 from rollouts.episode import Episode

@@ -11,12 +11,12 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from envs.catalogue import Catalogue, games_hash
 from envs.environment import Environment
 from envs.extensions import CONF, options
-from envs.names import file_name
+from envs.games.catalogue import Catalogue, games_hash
 from envs.registry import known, make_environment
 from envs.types import TaskRef
+from envs.utils.names import file_name
 from tasks.mixture import task_weights
 from tasks.splits import cache_dir, list_games, read_tasks, task_file, what_to_set, write_tasks
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 from omegaconf import DictConfig
 
-from envs.catalogue import PRECEDENCE, Catalogue, Listing, TooFewGames
+from envs.games.catalogue import PRECEDENCE, Catalogue, Listing, TooFewGames
 from envs.registry import make_environment
 from envs.types import TaskError, TaskRef
-from envs.whole import write_whole
+from envs.utils.files import write_whole
 from records.process.exit_codes import say
 from tasks.budget import Allocation, rollout_forms, with_games
 from tasks.mixture import shares, spread, task_weights

@@ -12,7 +12,7 @@ from hydra._internal.utils import get_args_parser
 
 from config.errors import ConfigError
 from config.overrides import top_names
-from envs.names import nearest
+from envs.utils.names import nearest
 
 ALONE = ("run", "multirun", "cfg", "info", "shell_completion")  # Hydra does one of these
 

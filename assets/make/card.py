@@ -9,8 +9,8 @@ from pathlib import Path
 from tqdm import tqdm
 from transformers import AutoModelForCausalLM
 
-from envs.catalogue import Catalogue
-from envs.pool import EnvPool
+from envs.games.catalogue import Catalogue
+from envs.hosting.pool import EnvPool
 from envs.registry import make_environment
 from envs.types import TaskRef
 from records.models.loading import load_whole

@@ -12,7 +12,7 @@ from assets.make.noisy_transcripts import Transcript, phase_transcripts
 from assets.make.tiny_recipe import Phase, Recipe
 from assets.make.tokenizer import train_tokenizer
 from assets.make.train import new_model, pretrain, save
-from envs.catalogue import Catalogue
+from envs.games.catalogue import Catalogue
 from envs.registry import make_environment
 from envs.types import TaskRef
 from records.statistics import Interval

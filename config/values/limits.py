@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from envs.names import meant
+from envs.utils.names import meant
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from config.schema import NODES, Top
 from config.values import verl_limits
 from config.values.limits import MISSING, TYPES, WORD, Limit, Only, Range, Types, Word, Words
 from config.values.verl_types import Key, verl_keys
-from envs.names import meant
+from envs.utils.names import meant
 from records.plain_config import plain
 
 Limits = Mapping[str, Limit]

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from envs.alfworld import kinds
 from envs.environment import Environment, GameRecord, Params, PromptStyle
-from envs.names import nearest
 from envs.types import EnvError, TaskError
+from envs.utils.names import nearest
 
 if TYPE_CHECKING:
     from envs.alfworld.official import Games

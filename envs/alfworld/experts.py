@@ -27,7 +27,7 @@ from envs.alfworld.goal import Goal
 from envs.alfworld.official import FILE
 from envs.alfworld.searcher import Searcher
 from envs.environment import Rejected
-from envs.parent import die_with_parent
+from envs.utils.parent import die_with_parent
 
 SEARCHER = "searcher"
 PROCESSOR_S = 30

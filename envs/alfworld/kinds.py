@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from envs.names import nearest
 from envs.types import TaskError
+from envs.utils.names import nearest
 
 # In alfworld's own numbering, 1 to 6.
 TYPES = (

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from envs.environment import GameRecord, Params, PromptStyle
-from envs.names import nearest
 from envs.repair.commands import FORM, FUNCTIONS
 from envs.repair.repairs import RepairEnvironment, refuse
 from envs.types import TaskError
+from envs.utils.names import nearest
 
 _LEVELS = ("easy", "medium", "hard")
 _TURNS = {"easy": 12, "medium": 16, "hard": 24}
@@ -68,7 +68,7 @@ class RepoRepair(RepairEnvironment):
 
     def for_split(self, params: Params, split: str) -> dict[str, Any]:
         """Libraries of a split, and which share of their bugs is its own."""
-        from envs.catalogue import SPLITS
+        from envs.games.catalogue import SPLITS
         from envs.repair.drawing import SAME
 
         apart = self.settings.test_split == "unseen_libraries" and not params["library"]

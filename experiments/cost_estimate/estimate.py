@@ -15,7 +15,7 @@ from config.errors import ConfigError
 from config.lora import adapter_parameters
 from config.machine import check_gpus
 from config.method_settings import has_critic
-from envs.catalogue import cache_root
+from envs.games.catalogue import cache_root
 from experiments.cost_estimate import duration
 from experiments.cost_estimate.duration import Forecast, clock
 from experiments.cost_estimate.memory import Place, demand, place, problems

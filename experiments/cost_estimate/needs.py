@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from omegaconf import DictConfig
 
-from envs.catalogue import Catalogue, TooFewGames
 from envs.environment import Environment
+from envs.games.catalogue import Catalogue, TooFewGames
 from envs.registry import make_environment
 from tasks.budget import Allocation, allocate_budget, with_games
 from tasks.evaluation_sets import env_node, own, reward_on, tested

@@ -16,8 +16,8 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from envs.catalogue import cache_root
-from envs.whole import write_whole
+from envs.games.catalogue import cache_root
+from envs.utils.files import write_whole
 from experiments.evaluation.result import FILE as RESULT
 from records.files.damage import DAMAGED
 from records.metrics import read_metrics

@@ -30,8 +30,8 @@ from typing import TYPE_CHECKING
 from omegaconf import DictConfig
 
 from config.base import CONF
-from envs.names import meant
-from envs.whole import write_whole
+from envs.utils.files import write_whole
+from envs.utils.names import meant
 from experiments.evaluate import composed
 from experiments.evaluation.policies import PolicyError, PolicyRef, policies
 from records.process.exit_codes import Refusal, command, own_words, say

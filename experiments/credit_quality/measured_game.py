@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from envs.text_env import TextEnv
-from envs.whole import write_whole
+from envs.utils.files import write_whole
 from experiments.credit_quality.game_tree import GameTree
 from experiments.credit_quality.rollouts import Rollouts
 from rollouts.episode import Episode

@@ -15,7 +15,7 @@ from config.checks.methods import bad_methods
 from config.compose import compose
 from config.errors import ConfigError
 from envs.extensions import installed
-from envs.names import meant
+from envs.utils.names import meant
 from records.process.exit_codes import Refusal
 from rollouts.episode import Episode
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from transformers import AutoModelForCausalLM
 
-from envs.bar import ticking_bar
+from envs.utils.bar import ticking_bar
 from experiments.credit_quality.gradients import PARTS
 from experiments.credit_quality.measures import SAME
 from experiments.credit_quality.methods import Groups

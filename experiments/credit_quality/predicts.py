@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 from omegaconf import OmegaConf
 
-from envs.whole import write_whole
+from envs.utils.files import write_whole
 from experiments.credit_quality.gradients import BEST
 from experiments.credit_quality.intervals import LEVEL, Interval
 from experiments.credit_quality.results import Results, shown, table

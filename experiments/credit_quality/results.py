@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from envs.whole import write_whole
+from envs.utils.files import write_whole
 from experiments.credit_quality.gradients import cosines
 from experiments.credit_quality.insight import Insight
 from experiments.credit_quality.intervals import Interval, differences, of_truth, rated, wanted_k, wanted_tasks

@@ -15,10 +15,10 @@ from typing import Any, Self
 
 from omegaconf import DictConfig, OmegaConf
 
-from envs.bar import ticking_bar
-from envs.names import file_name
 from envs.registry import make_environment
 from envs.types import TaskRef
+from envs.utils.bar import ticking_bar
+from envs.utils.names import file_name
 from experiments.credit_quality.measured_game import MeasuredGame
 from experiments.credit_quality.worker import Job, Worker, do, start
 from experiments.evaluation.policies import PolicyRef

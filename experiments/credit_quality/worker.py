@@ -10,10 +10,10 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from envs.parent import die_with_parent
 from envs.registry import make_environment
 from envs.text_env import TextEnv
 from envs.types import TaskRef
+from envs.utils.parent import die_with_parent
 from experiments.credit_quality.measured_game import MeasuredGame, Measurement
 from experiments.credit_quality.rollouts import NoisyExpert, Rollouts, TextRollouts
 from rewards.registry import reward

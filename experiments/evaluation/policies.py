@@ -12,8 +12,8 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from algorithms.registry import FORM
-from envs.catalogue import cache_root
-from envs.names import file_name, meant
+from envs.games.catalogue import cache_root
+from envs.utils.names import file_name, meant
 from records.models.hub import check_hub
 from records.models.locate import ModelError, local_folder, resolve_model, run_of
 from records.process.exit_codes import Refusal

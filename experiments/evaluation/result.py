@@ -9,7 +9,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from envs.whole import write_whole
+from envs.utils.files import write_whole
 from experiments.evaluation.matrix import EvaluationResult, Measures, PairedComparison
 from records.process.exit_codes import Refusal
 from records.provenance import ATTEMPTS

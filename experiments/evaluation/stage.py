@@ -11,7 +11,7 @@ from pathlib import Path
 from omegaconf import DictConfig, OmegaConf, open_dict
 from tqdm import tqdm
 
-from envs.bar import ticking_bar
+from envs.utils.bar import ticking_bar
 from records.files.damage import OUTDATED, set_aside
 from records.process.exit_codes import say
 from records.process.variables import run_stage

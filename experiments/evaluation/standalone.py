@@ -15,10 +15,10 @@ from omegaconf import DictConfig, OmegaConf
 from tqdm import tqdm
 
 from algorithms.registry import FORM
-from envs.bar import ticking_bar
-from envs.names import file_name
 from envs.registry import make_environment
-from envs.whole import write_whole
+from envs.utils.bar import ticking_bar
+from envs.utils.files import write_whole
+from envs.utils.names import file_name
 from experiments.evaluation.matrix import results_of
 from experiments.evaluation.policies import PolicyError, PolicyRef
 from experiments.evaluation.stage import Checkpoint, episodes_file, evaluate, missing_episodes, played

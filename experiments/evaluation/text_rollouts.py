@@ -12,7 +12,7 @@ from typing import Any, Self
 from omegaconf import DictConfig
 
 from algorithms.registry import FORM
-from envs.pool import EnvPool, pool_of
+from envs.hosting.pool import EnvPool, pool_of
 from envs.registry import make_environment
 from rewards.registry import reward
 from rollouts.episode import Episode, Outcome

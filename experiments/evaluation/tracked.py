@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from envs.printable import printable
+from envs.utils.printable import printable
 from experiments.evaluation.matrix import EvaluationResult, evaluations_of
 from experiments.evaluation.stage import played
 from records.step_metrics import success_by_type

@@ -19,7 +19,7 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import NoReturn
 
-from envs.whole import write_whole
+from envs.utils.files import write_whole
 from experiments.export.card import card
 from experiments.export.found import ExportError, find
 from records.files.manifest import MANIFEST

@@ -18,8 +18,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from envs.names import nearest
-from envs.whole import write_whole
+from envs.utils.files import write_whole
+from envs.utils.names import nearest
 from experiments.report.gather import ReportError, Subject, subjects
 from records.process.exit_codes import command, say
 

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from envs.names import file_name
+from envs.utils.names import file_name
 from experiments.report.runs import Run, apart
 from records.run_folder import outside_identity
 

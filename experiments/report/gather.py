@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from envs.names import meant
+from envs.utils.names import meant
 from experiments.evaluation import result
 from experiments.report.comparable import Groups, comparable
 from experiments.report.runs import Run, read_run, setting_names

@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from envs.names import nearest
+from envs.utils.names import nearest
 from records.process.exit_codes import Refusal
 
 FILE = Path(__file__).with_name("arxiv_2510_01132.yaml")

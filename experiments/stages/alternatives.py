@@ -18,7 +18,7 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 from transformers.utils.logging import disable_progress_bar
 
-from envs.pool import pool_of
+from envs.hosting.pool import pool_of
 from envs.registry import make_environment
 from records.process.child import stage_exit_code
 from rewards.registry import reward

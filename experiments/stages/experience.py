@@ -10,9 +10,9 @@ from omegaconf import DictConfig, OmegaConf
 from tqdm import tqdm
 
 from config.experience import writer
-from envs.bar import ticking_bar
 from envs.registry import make_environment
 from envs.types import Observation, TaskRef
+from envs.utils.bar import ticking_bar
 from records.process.exit_codes import Failure, say
 from records.process.variables import run_stage
 from rollouts.chat_policy import ChatPolicy, EndpointError

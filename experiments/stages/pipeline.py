@@ -11,7 +11,7 @@ from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
 
-from envs.catalogue import cache_root
+from envs.games.catalogue import cache_root
 from experiments.evaluation.result import RunResult
 from experiments.evaluation.stage import Checkpoint, evaluate
 from experiments.stages import experience, rl, run_summary, sft

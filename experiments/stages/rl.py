@@ -9,7 +9,7 @@ from pathlib import Path
 from omegaconf import DictConfig, OmegaConf, open_dict
 
 from config import lora
-from envs.catalogue import cache_root
+from envs.games.catalogue import cache_root
 from experiments.evaluation.stage import set_evaluation_aside
 from experiments.stages.no_signal import NoSignal
 from experiments.stages.rl_progress import Progress

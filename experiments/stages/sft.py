@@ -16,7 +16,7 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from algorithms.registry import FORM
-from envs.bar import ticking_bar
+from envs.utils.bar import ticking_bar
 from experiments.evaluation.stage import set_evaluation_aside
 from records.files.manifest import seal
 from records.metrics import read_metrics

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import yaml
 
-from envs.names import meant, nearest
+from envs.utils.names import meant, nearest
 from records.process.exit_codes import Refusal
 
 SWEEPS = Path(__file__).resolve().parents[2] / "sweeps"

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from envs.names import meant
+from envs.utils.names import meant
 from experiments.sweep.definition import Axis, Scale, SweepError
 
 NO_QUOTES = str.maketrans("", "", "'\"[]")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from envs.whole import write_whole
+from envs.utils.files import write_whole
 from experiments.sweep.definition import Definition, Layout, Scale, Takeaway
 from experiments.sweep.expansion import label
 

@@ -20,8 +20,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from envs.names import meant
-from envs.whole import write_whole
+from envs.utils.files import write_whole
+from envs.utils.names import meant
 from experiments.viewer.page import LIMIT, page
 from experiments.viewer.sources import RUN_MARK, TRAINING, EpisodeFile, SourceError, episode_files
 from records.process.exit_codes import command, own_words

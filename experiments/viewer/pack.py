@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from envs.printable import printable
+from envs.utils.printable import printable
 from experiments.viewer.sources import Shown
 from experiments.viewer.tokenizer import Vocabularies
 from records.credit import pack_runs

@@ -10,7 +10,7 @@ from functools import cache, cached_property
 from itertools import chain, islice
 from pathlib import Path
 
-from envs.names import meant
+from envs.utils.names import meant
 from experiments.sweep import record
 from experiments.viewer.tokenizer import tokenizer_of
 from records.credit import Credit, read_credit

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from tokenizers import Tokenizer
 
-from envs.catalogue import cache_root
-from envs.printable import REPLACEMENT, printable
+from envs.games.catalogue import cache_root
+from envs.utils.printable import REPLACEMENT, printable
 from records.models.locate import ASSET, PACKAGED, local_folder
 from records.resume import RlFolder
 from records.run_folder import composed

@@ -6,7 +6,7 @@ import shutil
 from itertools import count
 from pathlib import Path
 
-from envs.whole import write_whole
+from envs.utils.files import write_whole
 
 DAMAGED, OUTDATED = "damaged", "outdated"
 

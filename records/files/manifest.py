@@ -16,7 +16,7 @@ from pathlib import Path
 
 import msgspec
 
-from envs.whole import write_whole
+from envs.utils.files import write_whole
 from records.files.damage import is_aside
 
 MANIFEST = "manifest.json"

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from envs.whole import write_whole
+from envs.utils.files import write_whole
 from records.metrics import plain, read_metrics
 from records.resume import RlFolder
 from rollouts.episode import Episode

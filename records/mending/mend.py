@@ -13,7 +13,7 @@ from pathlib import Path
 
 import yaml
 
-from envs.whole import write_whole
+from envs.utils.files import write_whole
 from records.files import checkpoints, inventory
 from records.files.damage import keep_instead, set_aside
 from records.files.json_lines import read_lines

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from envs.names import nearest
+from envs.utils.names import nearest
 from records.process.exit_codes import Refusal
 
 GB = 1e9

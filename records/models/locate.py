@@ -9,7 +9,7 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from envs.names import meant
+from envs.utils.names import meant
 from records.files.checkpoints import MODEL, folder_of, steps
 from records.files.manifest import flaw_in, seal
 from records.process.child import run_child

@@ -11,8 +11,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-from envs.parent import die_with_parent
 from envs.types import EnvError
+from envs.utils.parent import die_with_parent
 from records.process import reaper
 from records.process.exit_codes import FAILED, Failure, say
 

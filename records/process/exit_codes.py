@@ -15,9 +15,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from envs.names import nearest
-from envs.printable import printable
 from envs.types import EnvError, TaskError
+from envs.utils.names import nearest
+from envs.utils.printable import printable
 from rollouts.store import DamagedEpisodes
 
 REFUSED, FAILED, INTERRUPTED = 2, 1, 130

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from envs.ranges import in_range
+from envs.utils.ranges import in_range
 from rewards.shaping.view import PlayedTurn, RewardView
 
 PUBLISHED_SHARE = 5  # 4,096 of 20,480 tokens

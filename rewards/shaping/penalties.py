@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 from dataclasses import dataclass
 
-from envs.ranges import in_range
+from envs.utils.ranges import in_range
 from rewards.shaping.view import LAST, OWN, PlayedTurn, RewardView
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import ClassVar
 
-from envs.ranges import in_range
+from envs.utils.ranges import in_range
 from rewards.shaping.view import RewardView
 
 KEEP, SWITCH = "KEEP", "SWITCH"

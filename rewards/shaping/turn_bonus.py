@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from envs.ranges import in_range
+from envs.utils.ranges import in_range
 from rewards.shaping.view import RewardView
 
 

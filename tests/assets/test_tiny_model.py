@@ -26,7 +26,7 @@ from assets.make.noisy_transcripts import (
 from assets.make.tiny import build
 from assets.make.tiny_recipe import NoisyExpert, Phase, Recipe, TrainSettings
 from assets.make.train import CHOSEN, Encoder
-from envs.catalogue import Catalogue
+from envs.games.catalogue import Catalogue
 from envs.registry import make_environment
 from envs.types import TaskRef
 from verl_plugin.rollout.token_stream import TokenCodec

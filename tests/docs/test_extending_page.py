@@ -34,8 +34,8 @@ from algorithms.chosen import Chosen
 from config.checks.check import check
 from config.compose import compose
 from config.errors import ConfigError
-from envs.catalogue import Catalogue
-from envs.pool import EnvPool
+from envs.games.catalogue import Catalogue
+from envs.hosting.pool import EnvPool
 from envs.registry import make_environment
 from rewards.registry import reward
 from rewards.shaping.view import RewardView

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from envs.gym_games import GAMES, known
+from envs.gym.games import GAMES, known
 from envs.registry import make_environment
-from envs.textarena import KNOWN
+from envs.textarena.environment import KNOWN
 
 ROOT = Path(__file__).parents[2]
 GYM, TEXTARENA, PLAY = ((ROOT / "docs" / f"{name}.md").read_text() for name in ("gym", "textarena", "play"))

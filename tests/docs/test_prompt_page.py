@@ -17,8 +17,8 @@ import pytest
 from config.checks.check import check
 from config.compose import compose
 from config.schema import Prompt
-from envs.catalogue import Catalogue
-from envs.pool import EnvPool
+from envs.games.catalogue import Catalogue
+from envs.hosting.pool import EnvPool
 from envs.registry import make_environment
 from rollouts.episode import Episode
 from rollouts.loop import EpisodeSpec, run_episode

@@ -20,8 +20,8 @@ EXAMPLE = re.compile(r"```python\n((?!# \S+/).*?)```", re.DOTALL)
 USE = """
 import asyncio, json, sys
 from omegaconf import OmegaConf
-from envs.catalogue import Catalogue
-from envs.pool import EnvPool
+from envs.games.catalogue import Catalogue
+from envs.hosting.pool import EnvPool
 from envs.registry import make_environment
 
 env = OmegaConf.load("conf/env/lamps.yaml").env

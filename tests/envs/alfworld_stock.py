@@ -11,7 +11,7 @@ from typing import Any
 from envs import registry
 from envs.alfworld.experts import data_folder_kept
 from envs.alfworld.kinds import TYPES
-from envs.catalogue import Catalogue
+from envs.games.catalogue import Catalogue
 from envs.types import TaskRef
 
 PATCHED_HELP = (

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from envs import registry
-from envs.catalogue import Catalogue
+from envs.games.catalogue import Catalogue
 
 sys.path.append(str(Path(__file__).parent))
 

@@ -15,9 +15,9 @@ from alfworld_stock import content, one_of_each
 from envs import registry
 from envs.alfworld import floor_plan
 from envs.alfworld.kinds import TYPES
-from envs.catalogue import Catalogue
 from envs.environment import Rejected
-from envs.pool import EnvPool
+from envs.games.catalogue import Catalogue
+from envs.hosting.pool import EnvPool
 from envs.types import EnvError, TaskError
 from rewards.registry import reward
 from rollouts.episode import Outcome

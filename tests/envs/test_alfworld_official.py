@@ -14,8 +14,8 @@ from alfworld_stock import content, migrated, old, one_of_each, put_file
 from envs import registry
 from envs.alfworld import official
 from envs.alfworld.kinds import TYPES
-from envs.catalogue import Catalogue, games_hash
 from envs.environment import Rejected
+from envs.games.catalogue import Catalogue, games_hash
 from envs.types import EnvError, TaskError, TaskRef
 
 

@@ -13,8 +13,8 @@ from envs.alfworld.env import AlfWorldEnv
 from envs.alfworld.house import House
 from envs.alfworld.kinds import TYPES, type_of_seed
 from envs.alfworld.searcher import Searcher, Wanted, wanted
-from envs.catalogue import Catalogue
 from envs.environment import Rejected
+from envs.games.catalogue import Catalogue
 from envs.registry import make_environment
 from records.statistics import wilson
 

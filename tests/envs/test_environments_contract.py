@@ -14,8 +14,8 @@ import pytest
 from omegaconf import OmegaConf
 
 from envs import registry
-from envs.catalogue import Catalogue
-from envs.pool import EnvPool
+from envs.games.catalogue import Catalogue
+from envs.hosting.pool import EnvPool
 from envs.types import EnvError, Observation, StepResult, TaskRef
 
 ROOT = Path(__file__).parents[2]

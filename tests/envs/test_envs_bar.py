@@ -9,7 +9,7 @@ import time
 import pytest
 
 from envs import bar
-from envs.bar import ticking_bar
+from envs.utils.bar import ticking_bar
 
 
 @pytest.mark.parametrize("disable", [False, True])

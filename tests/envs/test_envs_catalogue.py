@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from envs import registry
-from envs.cache import cache_root
-from envs.catalogue import SPLITS, Catalogue, games_hash
+from envs.games.cache import cache_root
+from envs.games.catalogue import SPLITS, Catalogue, games_hash
 from envs.types import EnvError, TaskError, TaskRef
 
 SCRIPT = f"""
@@ -22,7 +22,7 @@ import sys
 sys.path.append({str(Path(__file__).parent)!r})
 from envs import registry
 registry.ENVIRONMENTS["fragile"] = "fragile:Fragile"
-from envs.catalogue import Catalogue, games_hash
+from envs.games.catalogue import Catalogue, games_hash
 environment = registry.make_environment("fragile")
 print(games_hash(Catalogue(environment, sys.argv[1]).tasks("slow", "test", 8, workers=2, progress=False)), flush=True)
 """

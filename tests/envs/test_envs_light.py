@@ -26,14 +26,15 @@ def fresh(code):
 
 
 def test_the_light_rooms_import_nothing_heavy():
-    assert {"envs.pool", "rewards.registry", "rollouts.loop"} <= set(MODULES)
+    assert {"envs.hosting.pool", "rewards.registry", "rollouts.loop"} <= set(MODULES)
     loaded = fresh(f"import sys, {', '.join(MODULES)}\nprint(*sys.modules)")
-    assert {"envs.tw_env", "rollouts.loop"} <= loaded
+    assert {"envs.textworld.env", "rollouts.loop"} <= loaded
     assert not HEAVY & loaded
 
 
 @pytest.mark.parametrize(
-    "module", ["envs.registry", "envs.catalogue", "envs.pool", "envs.textworld", "rewards.registry"]
+    "module",
+    ["envs.registry", "envs.games.catalogue", "envs.hosting.pool", "envs.textworld.environment", "rewards.registry"],
 )
 def test_what_a_driver_imports_leaves_textworld_alone(module):
     """TextWorld takes a second or more to import: only workers and makers pay for it."""

@@ -8,8 +8,8 @@ import pytest
 from omegaconf import OmegaConf
 
 from envs import registry
-from envs.catalogue import Catalogue
-from envs.pool import EnvPool
+from envs.games.catalogue import Catalogue
+from envs.hosting.pool import EnvPool
 from envs.types import EnvError, TaskError
 from rewards.scores import Sparse
 from rollouts.episode import Outcome

@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from envs import process, registry
-from envs.pool import EnvPool
+from envs.hosting.pool import EnvPool
 from envs.types import EnvError, GameStuck, TaskError
 from rollouts.failed_episodes import EpisodeFailed, run_with_retries
 
@@ -357,7 +357,7 @@ import asyncio, json, sys
 sys.path.append({str(Path(__file__).parent)!r})
 from envs import process, registry
 registry.ENVIRONMENTS["fragile"] = "fragile:Fragile"
-from envs.pool import EnvPool
+from envs.hosting.pool import EnvPool
 from envs.types import TaskRef
 
 async def main():
@@ -394,7 +394,7 @@ import asyncio, json, os
 here = os.path.dirname(os.path.abspath(__file__))
 sys.path.remove(here)
 sys.path.append(here)
-from envs.pool import EnvPool
+from envs.hosting.pool import EnvPool
 from envs.types import TaskRef
 
 async def main():

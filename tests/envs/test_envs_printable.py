@@ -10,12 +10,12 @@ from pathlib import Path
 import noisy_environment
 import pytest
 
-from envs.catalogue import Catalogue
-from envs.chat_text import chat_text
 from envs.environment import Environment
-from envs.pool import EnvPool
-from envs.printable import printable
+from envs.games.catalogue import Catalogue
+from envs.hosting.pool import EnvPool
 from envs.types import EnvError
+from envs.utils.chat_text import chat_text
+from envs.utils.printable import printable
 
 HARMFUL = [
     chr(code) for code in (*range(0x20), *range(0x7F, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A), 0xD800)

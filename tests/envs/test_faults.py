@@ -12,7 +12,7 @@ import pytest
 from benchmarks import fault_checks as checks
 from benchmarks import faults
 from benchmarks.fault_policies import draw_faults
-from envs.pool import EnvPool, Session
+from envs.hosting.pool import EnvPool, Session
 from rollouts.episode import Outcome
 
 ARGS = argparse.Namespace(workers=2, at_once=8, seed=0)

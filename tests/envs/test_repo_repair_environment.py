@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from envs import registry
-from envs.catalogue import PRECEDENCE, Catalogue
 from envs.environment import Rejected
+from envs.games.catalogue import PRECEDENCE, Catalogue
 from envs.repair import drawing, libraries, making, patches
 from envs.repair.drawing import LINES, Bug
 from envs.repair.environment import RepoRepair, Settings

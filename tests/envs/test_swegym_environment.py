@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 from repair_samples import GOLD, RIGHT, TESTS, WRONG, row
 
-from envs.catalogue import Catalogue
+from envs.games.catalogue import Catalogue
 from envs.registry import make_environment
 from envs.repair.container import ContainerImage, engine
 from envs.repair.instance import Instance
 from envs.repair.providers import GitMirror, ProviderError
-from envs.repair.swegym import Settings, SweGym, difficulty
 from envs.repair.workspace import Workspace
+from envs.swegym.environment import Settings, SweGym, difficulty
 from envs.types import TaskError
 
 OLD_TESTS = TESTS.replace("def test_add():\n    assert add(1, 2) == 3\n\n\n", "")

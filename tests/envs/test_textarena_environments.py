@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from envs.catalogue import Catalogue
-from envs.pool import EnvPool
+from envs.games.catalogue import Catalogue
+from envs.hosting.pool import EnvPool
 from envs.registry import make_environment
-from envs.textarena import KNOWN
+from envs.textarena.environment import KNOWN
 from envs.types import EnvError, TaskError, TaskRef
 from rewards.registry import reward
 from rollouts.episode import Outcome

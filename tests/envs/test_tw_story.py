@@ -5,8 +5,8 @@ from ctypes import c_int
 
 import pytest
 
-from envs.tw_env import TextWorldEnv
-from envs.tw_story import State, Story, Told
+from envs.textworld.env import TextWorldEnv
+from envs.textworld.story import State, Story, Told
 
 HABITS = ((), ("dance", "go east"), ("inventory", "take all", "look"))  # what else each of three episodes does
 

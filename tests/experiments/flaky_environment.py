@@ -9,8 +9,8 @@ import os
 from pathlib import Path
 
 from envs.text_env import RawStep, TextEnv
-from envs.textworld import TextWorldCustom
-from envs.tw_env import TextWorldEnv
+from envs.textworld.env import TextWorldEnv
+from envs.textworld.environment import TextWorldCustom
 from envs.types import Observation, TaskRef
 
 FOLDER = "TURNGRID_TEST_FLAKY"

@@ -22,7 +22,7 @@ from verl.workers.config import HFModelConfig
 from config.base import ROOT
 from config.compose import compose
 from config.prompts import form_of
-from envs.pool import pool_of
+from envs.hosting.pool import pool_of
 from experiments.evaluation import stage as evaluation
 from experiments.evaluation.policies import PolicyError, policies
 from experiments.evaluation.process import evaluate

@@ -13,7 +13,7 @@ from omegaconf import DictConfig
 from throughput_profiles import PROFILE
 
 from config.compose import Composer, composer
-from envs.catalogue import Catalogue
+from envs.games.catalogue import Catalogue
 from envs.registry import make_environment
 from envs.types import TaskError
 from experiments.cost_estimate import estimate

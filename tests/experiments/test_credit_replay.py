@@ -12,10 +12,10 @@ import torch
 from transformers import AutoConfig, AutoModelForTokenClassification
 
 from config.base import ROOT
-from envs.catalogue import Catalogue
+from envs.games.catalogue import Catalogue
 from envs.registry import make_environment
 from envs.text_env import RawStep
-from envs.tw_env import TextWorldEnv
+from envs.textworld.env import TextWorldEnv
 from envs.types import Observation, TaskRef
 from experiments.credit_quality.critic import WEIGHTS, RunCritic, critic_file, trained_values
 from experiments.credit_quality.game_tree import GameTree, NotReplayed

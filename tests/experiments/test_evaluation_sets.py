@@ -34,7 +34,7 @@ PUBLISHED = {
 }
 LIST = """
 import json, sys
-from envs.catalogue import Catalogue, games_hash
+from envs.games.catalogue import Catalogue, games_hash
 from envs.registry import make_environment
 def listed(name):
     env, _, task = name.partition("/")

@@ -21,7 +21,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from wandb_log import WandbRun, read_runs
 
 from config.compose import compose
-from envs.catalogue import Catalogue
+from envs.games.catalogue import Catalogue
 from envs.registry import make_environment
 from experiments.evaluation.result import RunResult
 from experiments.evaluation.stage import Checkpoint, evaluate

@@ -25,7 +25,7 @@ from heads_of_32 import model_with_heads_of_32
 from omegaconf import OmegaConf
 from transformers import AutoModelForCausalLM
 
-from envs.pool import EnvPool
+from envs.hosting.pool import EnvPool
 from envs.registry import make_environment
 from experiments import evaluate
 from experiments.export.__main__ import main as export

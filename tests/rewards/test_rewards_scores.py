@@ -3,7 +3,7 @@
 import pytest
 
 from envs import registry as environments
-from envs.catalogue import Catalogue
+from envs.games.catalogue import Catalogue
 from rewards.registry import REWARDS, reward
 from rollouts.episode import Turn
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from envs.catalogue import Catalogue
+from envs.games.catalogue import Catalogue
 from envs.registry import make_environment
 from envs.types import TaskRef
 

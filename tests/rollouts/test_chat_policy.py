@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from chat_stub import Answer, Stub, calls, chat_stub, says
 
-from envs.pool import EnvPool
+from envs.hosting.pool import EnvPool
 from envs.registry import make_environment
 from envs.types import Observation, TaskRef
 from experiments.evaluate import main

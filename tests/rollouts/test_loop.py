@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from envs.pool import EnvPool
+from envs.hosting.pool import EnvPool
 from envs.registry import make_environment
 from envs.types import EnvError, Observation, StepResult, TaskRef
 from rewards.named import named_reward

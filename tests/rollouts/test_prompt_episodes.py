@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from chat_stub import chat_stub, says
 
-from envs.catalogue import Catalogue
-from envs.pool import EnvPool
+from envs.games.catalogue import Catalogue
+from envs.hosting.pool import EnvPool
 from envs.registry import make_environment
 from envs.text_env import NOT_ALLOWED
 from envs.types import TaskRef

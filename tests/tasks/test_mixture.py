@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from config.compose import compose
-from envs.catalogue import Catalogue, games_hash
+from envs.games.catalogue import Catalogue, games_hash
 from envs.registry import make_environment
 from envs.types import TaskError
 from tasks.budget import allocate_budget

@@ -20,7 +20,7 @@ from config.base import ROOT
 from config.errors import ConfigError
 from config.schema import NODES, Top
 from config.suggest import groups
-from envs.catalogue import Catalogue
+from envs.games.catalogue import Catalogue
 from envs.registry import make_environment
 from train.play.__main__ import main
 from train.play.settings import PlaySettings, split_settings

@@ -15,8 +15,8 @@ from parity_servers import TINY, Plain, Served, transformers_server
 from transformers import AutoTokenizer
 from verl.workers.rollout.router import get_router_handle
 
-from envs.catalogue import Catalogue
-from envs.pool import EnvPool
+from envs.games.catalogue import Catalogue
+from envs.hosting.pool import EnvPool
 from envs.registry import make_environment
 from rollouts.episode import Episode
 from rollouts.loop import EpisodeSpec, run_episode

@@ -13,9 +13,9 @@ from parity_servers import TINY
 from tokenizers_of_families import qwen3
 from transformers import AutoTokenizer
 
-from envs.catalogue import Catalogue
 from envs.environment import Environment
-from envs.pool import EnvPool
+from envs.games.catalogue import Catalogue
+from envs.hosting.pool import EnvPool
 from envs.registry import make_environment
 from envs.types import TaskRef
 from rewards.registry import reward

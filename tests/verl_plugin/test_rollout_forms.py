@@ -14,8 +14,8 @@ from parity_servers import TINY
 from test_windows import Recording
 from transformers import AutoTokenizer
 
-from envs.catalogue import Catalogue
-from envs.pool import EnvPool
+from envs.games.catalogue import Catalogue
+from envs.hosting.pool import EnvPool
 from envs.registry import make_environment
 from envs.types import TaskRef
 from rewards.registry import reward

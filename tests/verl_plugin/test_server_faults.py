@@ -17,8 +17,8 @@ import torch
 from parity_servers import TINY, Plain
 from transformers import AutoTokenizer
 
-from envs.catalogue import Catalogue
-from envs.pool import EnvPool
+from envs.games.catalogue import Catalogue
+from envs.hosting.pool import EnvPool
 from envs.registry import make_environment
 from envs.types import TaskRef
 from rollouts.episode import Episode, Outcome

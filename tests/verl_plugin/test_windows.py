@@ -21,8 +21,8 @@ from verl.protocol import DataProto
 from verl.trainer.ppo.v1.utils import compute_advantage_for_multi_trajectories
 
 from algorithms.registry import ALGORITHMS, BASES
-from envs.catalogue import Catalogue
-from envs.pool import EnvPool
+from envs.games.catalogue import Catalogue
+from envs.hosting.pool import EnvPool
 from envs.registry import make_environment
 from envs.types import TaskRef
 from rewards.registry import reward

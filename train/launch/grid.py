@@ -9,7 +9,7 @@ from pathlib import Path
 from omegaconf import DictConfig
 
 from config.overrides import parse, typed
-from envs.names import file_name
+from envs.utils.names import file_name
 from experiments.sweep import record
 from experiments.sweep.definition import Layout
 from experiments.sweep.record import Sweep, SweepRun

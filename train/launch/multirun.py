@@ -24,7 +24,7 @@ from config.checks.check import check
 from config.compose import composer, packages, search_path
 from config.errors import ConfigError
 from config.overrides import SEARCHPATH, parse, places, quoted, search_paths, typed
-from envs.parent import die_with_parent
+from envs.utils.parent import die_with_parent
 from experiments.sweep import record
 from experiments.sweep.record import Sweep
 from hydra_plugins import turngrid_sweeper

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from envs.parent import die_with_parent
+from envs.utils.parent import die_with_parent
 from records.process.child import child_variables
 from records.process.exit_codes import say
 from train.launch.launching import LAUNCHED, STARTED, Run, command, failures, runs_of

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
-from envs.parent import die_with_parent
+from envs.utils.parent import die_with_parent
 from records.process.child import child_variables
 from records.process.exit_codes import Failure
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import submitit
 
-from envs.parent import die_with_parent
+from envs.utils.parent import die_with_parent
 from train.launch import ray_cluster
 
 TOLD_TO_END = (-signal.SIGTERM, -signal.SIGUSR2)

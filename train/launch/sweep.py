@@ -15,7 +15,7 @@ from config.checks.check import check
 from config.compose import composer
 from config.errors import ConfigError
 from config.overrides import parse, search_paths
-from envs.bar import ticking_bar
+from envs.utils.bar import ticking_bar
 from experiments.sweep import record
 from experiments.sweep.definition import SweepError, load, scale_of
 from experiments.sweep.expansion import Point, part, points

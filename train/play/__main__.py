@@ -17,8 +17,8 @@ from omegaconf import DictConfig
 from config.checks.check import check
 from config.compose import compose
 from config.errors import ConfigError
-from envs.catalogue import Catalogue
-from envs.pool import EnvPool, Session
+from envs.games.catalogue import Catalogue
+from envs.hosting.pool import EnvPool, Session
 from envs.registry import make_environment
 from envs.types import TaskError, TaskRef
 from records.process.exit_codes import exit_code, say

@@ -10,8 +10,8 @@ from rich.console import Console
 from rich.rule import Rule
 from rich.text import Text
 
-from envs.printable import printable
 from envs.types import Observation, TaskRef
+from envs.utils.printable import printable
 from rollouts.episode import Episode, Outcome
 
 COMMANDS = {

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from config.errors import ConfigError
-from envs.catalogue import SPLITS
-from envs.names import meant
+from envs.games.catalogue import SPLITS
+from envs.utils.names import meant
 from records.process.exit_codes import own_words
 
 PREFIX = "play."

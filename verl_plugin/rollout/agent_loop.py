@@ -16,7 +16,7 @@ from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopMetr
 
 from algorithms.chosen import ALGO, Chosen, slots_of
 from algorithms.registry import FORM, IN_ROLLOUT, ON_BATCH
-from envs.pool import EnvPool, pool_of
+from envs.hosting.pool import EnvPool, pool_of
 from envs.registry import make_environment
 from envs.types import TaskRef
 from rewards.named import named_reward

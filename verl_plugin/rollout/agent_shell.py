@@ -33,7 +33,7 @@ class AgentShell:
         """Start the games' processes now; where they fail to start, the first reset says so."""
         if self._worker is not None and self._worker.playing:
             return  # it has started some itself
-        self._pool = importlib.import_module("envs.pool").pool_of(env, legal=legal)
+        self._pool = importlib.import_module("envs.hosting.pool").pool_of(env, legal=legal)
         if self._worker is not None:
             self._worker.pool = self._pool
         await self._pool.__aenter__()

@@ -23,8 +23,8 @@ from verl.experimental.agent_loop.agent_loop import DictConfigWrap
 from verl.trainer.ppo.v1 import AgentLoopWorkerTQ
 from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 
-from envs.error_text import described
-from envs.pool import EnvPool
+from envs.hosting.error_text import described
+from envs.hosting.pool import EnvPool
 from records.turns_played import TurnCounter
 from rollouts.episode import Episode
 from rollouts.forms.group_rollout import GroupFailed, play_group

@@ -12,8 +12,8 @@ import unicodedata
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any
 
-from envs.chat_text import broken_up
-from envs.printable import printable
+from envs.utils.chat_text import broken_up
+from envs.utils.printable import printable
 
 Render = Callable[[Sequence[str]], list[int]]
 HARMLESS = "unreadable"

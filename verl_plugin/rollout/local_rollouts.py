@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 from transformers import AutoTokenizer
 
-from envs.pool import EnvPool
+from envs.hosting.pool import EnvPool
 from rollouts.chat_settings import ChatSettings
 from rollouts.episode import Episode
 from rollouts.failed_episodes import EpisodeFailed, failed_episode, run_with_retries

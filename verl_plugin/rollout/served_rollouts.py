@@ -14,7 +14,7 @@ from transformers import AutoConfig, AutoTokenizer
 from verl.trainer.constants_ppo import get_ppo_ray_runtime_env
 from verl.workers.rollout.llm_server import LLMServerManager
 
-from envs.pool import EnvPool
+from envs.hosting.pool import EnvPool
 from rollouts.chat_settings import ChatSettings
 from rollouts.episode import Episode
 from rollouts.loop import EpisodeSpec

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from envs.whole import write_whole
+from envs.utils.files import write_whole
 from records.resume import RlFolder
 
 READY = "finished"  # verl's word for a group of which every sample was played

@@ -27,11 +27,11 @@ class TextWorldGames(Environment):
         return f"textworld-{importlib.metadata.version('textworld')}-2"
 
     def env(self, *, legal: bool = False, expert: bool = False) -> TextEnv:
-        from envs.tw_env import TextWorldEnv
+        from envs.textworld.env import TextWorldEnv
 
         return TextWorldEnv(legal=legal, expert=expert)
 
     def game_sha256(self, game_file: Path) -> str:
-        from envs.tw_story import game_sha256
+        from envs.textworld.story import game_sha256
 
         return game_sha256(game_file)

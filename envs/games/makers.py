@@ -9,11 +9,11 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import asdict
 from typing import Any, Self, TypeVar
 
-from envs.bar import ticking_bar
-from envs.cache import GameCache
 from envs.environment import Environment, Params
-from envs.process import WorkerLost, WorkerProcess
+from envs.games.cache import GameCache
+from envs.hosting.process import WorkerLost, WorkerProcess
 from envs.types import EnvError
+from envs.utils.bar import ticking_bar
 
 T = TypeVar("T")
 

@@ -1,6 +1,6 @@
 """A worker process: many games of one environment, played or made one request at a time.
 
-Started as ``python -P -m envs.worker`` with a socket as its standard input (``envs.process``). The first line names the
+Started as ``python -P -m envs.hosting.worker`` with a socket as its standard input (``envs.hosting.process``). The first line names the
 environment; every further line is one JSON request and gets one JSON line back, in order. The process ends when the
 other side closes the socket or its parent is gone.
 """
@@ -19,11 +19,11 @@ from typing import Any, BinaryIO
 import msgspec
 
 from envs.environment import Environment, Rejected
-from envs.error_text import described
-from envs.printable import printable
+from envs.hosting.error_text import described
 from envs.registry import load_environment
 from envs.text_env import TextEnv
 from envs.types import Observation, TaskRef
+from envs.utils.printable import printable
 
 Message = dict[str, Any]
 _PARENT_POLL_S = 1.0

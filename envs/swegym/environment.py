@@ -11,15 +11,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from envs.environment import GameRecord, Params, PromptStyle, Rejected
-from envs.names import nearest
 from envs.repair.commands import FORM, FUNCTIONS
 from envs.repair.repairs import RepairEnvironment, refuse
 from envs.types import TaskError
+from envs.utils.names import nearest
 
 if TYPE_CHECKING:
     from envs.repair.instance import Instance
     from envs.repair.providers import RepoProvider
-    from envs.repair.rows import Row
+    from envs.swegym.rows import Row
 
 PROVIDERS = ("auto", "inline", "git", "container")
 # Tables 2 and 6 of the study (arXiv 2510.01132): the last value of each class.
@@ -89,7 +89,7 @@ class SweGym(RepairEnvironment):
 
     def make_game(self, params: Params, seed: int, folder: Path) -> GameRecord:
         from envs.repair.accept import accept
-        from envs.repair.rows import rows
+        from envs.swegym.rows import rows
 
         sources = filter(None, [self.settings.instances, self.settings.test_instances])
         row = next((row for source in sources for row in rows(source) if row.seed == seed), None)
@@ -101,7 +101,7 @@ class SweGym(RepairEnvironment):
         return accept(row.instance, folder, self._setup(), name=self.name, demonstration=demonstration)
 
     def _rows(self, split: str) -> list[Row]:
-        from envs.repair.rows import rows
+        from envs.swegym.rows import rows
 
         told, is_test = self.settings, split in ("test", "test_paper")
         if told.test_instances:
@@ -131,7 +131,7 @@ class SweGym(RepairEnvironment):
 
 def _refuse(settings: Settings) -> None:
     """Settings that cannot work are answered before anything starts."""
-    from envs.repair.rows import refuse_source
+    from envs.swegym.rows import refuse_source
 
     refuse(settings)
     if settings.provider not in PROVIDERS:

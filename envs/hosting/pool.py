@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 from envs import registry
-from envs.process import Message, WorkerLost, WorkerProcess
+from envs.hosting.process import Message, WorkerLost, WorkerProcess
 from envs.types import EnvError, GameStuck, Observation, StepResult, TaskRef
 
 _RESET_DEADLINE_S = 60.0

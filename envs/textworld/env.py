@@ -9,8 +9,8 @@ import re
 from typing import Any
 
 from envs.text_env import RawStep, TextEnv, sanitise
-from envs.tw_story import Episode
-from envs.tw_text import feedback_lines, observation_text, opening, room_and_moves
+from envs.textworld.story import Episode
+from envs.textworld.text import feedback_lines, observation_text, opening, room_and_moves
 from envs.types import Observation, TaskRef
 
 # Inform's commands to the program (leave, rewind, log, change how text is printed) and TextWorld's debugging verbs,
@@ -90,6 +90,6 @@ class TextWorldEnv(TextEnv):
 
 
 def _tracked(legal: bool, expert: bool) -> Any:
-    from envs.tw_tracked import Tracked  # TextWorld itself takes a second to import
+    from envs.textworld.tracked import Tracked  # TextWorld itself takes a second to import
 
     return Tracked(legal, expert)

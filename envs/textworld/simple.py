@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from envs.environment import GameRecord, Params
-from envs.tw_games import TextWorldGames
+from envs.textworld.games import TextWorldGames
 from envs.types import TaskError
 
 TASK = "tw-simple"
@@ -42,9 +42,9 @@ class TwSimple(TextWorldGames):
     def make_game(self, params: Params, seed: int, folder: Path) -> GameRecord:
         from textworld.challenges import CHALLENGES
 
-        from envs import tw_making
+        from envs.textworld import making
 
-        opts = tw_making.options(seed)
-        with tw_making.shared_knowledge():
+        opts = making.options(seed)
+        with making.shared_knowledge():
             game = CHALLENGES[TASK][1](settings=dict(params), options=opts)
-        return tw_making.finish(game, folder)
+        return making.finish(game, folder)

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from envs.environment import GameRecord, Params, Rejected
-from envs.names import nearest
-from envs.tw_games import TextWorldGames
+from envs.textworld.games import TextWorldGames
 from envs.types import TaskError
+from envs.utils.names import nearest
 
 _TASK = re.compile(r"w([1-9]\d?)-o([1-9]\d?)-q([1-9]\d?)")
 _PAPER = ("w2-o3-q4", "w4-o3-q4", "w2-o6-q4", "w4-o6-q8", "w8-o12-q16")
@@ -38,10 +38,10 @@ class TextWorldCustom(TextWorldGames):
         return params["quest"]
 
     def make_game(self, params: Params, seed: int, folder: Path) -> GameRecord:
-        from envs import tw_making
+        from envs.textworld import making
 
-        opts = tw_making.options(seed)
-        opts.kb = tw_making.knowledge_base()
+        opts = making.options(seed)
+        opts.kb = making.knowledge_base()
         opts.nb_rooms, opts.nb_objects = params["rooms"], params["objects"]
         opts.quest_length = params["quest"]
         opts.chaining.max_breadth = 1  # one quest: the command's default breadth gives some games two
@@ -49,7 +49,7 @@ class TextWorldCustom(TextWorldGames):
         steps = len(game.metadata.get("walkthrough") or ())
         if steps != params["quest"]:  # before the compilers run: they take most of the time
             raise Rejected(f"the expert plan has {steps} steps")
-        return tw_making.finish(game, folder)
+        return making.finish(game, folder)
 
     def scores_only_at_end(self, params: Params) -> bool:
         return True

@@ -8,7 +8,7 @@ from typing import Any
 
 import textworld
 
-from envs.tw_story import accepted, next_story
+from envs.textworld.story import accepted, next_story
 from envs.types import TaskRef
 
 

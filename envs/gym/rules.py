@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from envs.environment import Rejected
-from envs.gym_games import Game
+from envs.gym.games import Game
 from envs.types import TaskError
 
 Rules = Mapping[str, Any]

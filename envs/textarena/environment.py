@@ -15,12 +15,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from envs.catalogue import SPLITS
 from envs.environment import Environment, GameRecord, Params, PromptStyle, Rejected
-from envs.names import nearest
+from envs.games.catalogue import SPLITS
 from envs.text_env import RawStep, TextEnv, accepted_file
-from envs.textarena_plans import PLANS, legal_words
+from envs.textarena.plans import PLANS, legal_words
 from envs.types import EnvError, Observation, TaskError, TaskRef
+from envs.utils.names import nearest
 
 
 @dataclass(frozen=True)

@@ -17,9 +17,9 @@ from textworld.generator.inform7 import CouldNotCompileGameError, compile_inform
 from textworld.logic import GameLogic
 
 from envs.environment import GameRecord, Rejected
-from envs.tw_env import TextWorldEnv
-from envs.tw_story import game_sha256
-from envs.tw_text import goal_text
+from envs.textworld.env import TextWorldEnv
+from envs.textworld.story import game_sha256
+from envs.textworld.text import goal_text
 from envs.types import TaskRef
 
 _SERIAL = slice(0x12, 0x18)  # Z-machine header: six characters of the compilation date

@@ -1,6 +1,6 @@
 """Any gymnasium game with discrete actions and observations, played in words: ``env=gym env.id=FrozenLake-v1``.
 
-``envs.gym_games`` says how a game is told, ``envs.gym_rules`` how it is won; this module makes an environment of them.
+``envs.gym.games`` says how a game is told, ``envs.gym.rules`` how it is won; this module makes an environment of them.
 ``docs/env.md`` says how to add one.
 """
 
@@ -14,10 +14,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from envs.catalogue import SPLITS
 from envs.environment import Environment, GameRecord, Params, PromptStyle, Rejected
-from envs.gym_games import OTHER, known
-from envs.gym_rules import expert_plan, is_certain, is_win, make, refuse_untold, replay, shortest_plan, start, words
+from envs.games.catalogue import SPLITS
+from envs.gym.games import OTHER, known
+from envs.gym.rules import expert_plan, is_certain, is_win, make, refuse_untold, replay, shortest_plan, start, words
 from envs.text_env import RawStep, TextEnv, accepted_file
 from envs.types import Observation, TaskError, TaskRef
 

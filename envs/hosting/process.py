@@ -15,13 +15,13 @@ from typing import IO, Any
 
 import msgspec
 
-from envs.printable import printable
 from envs.types import EnvError
+from envs.utils.printable import printable
 
 Message = dict[str, Any]
 START_DEADLINE_S = 120.0
 _MAX_LINE = 1 << 24
-_ROOT = str(Path(__file__).resolve().parents[1])
+_ROOT = str(Path(__file__).resolve().parents[2])
 
 
 class WorkerLost(Exception):
@@ -168,5 +168,5 @@ def _spawn(theirs: socket.socket, log: IO[bytes]) -> subprocess.Popen[bytes]:
     """
     path = [_ROOT, *(entry for entry in sys.path if entry and entry != _ROOT)]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(path), "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
-    command = [sys.executable, "-P", "-m", "envs.worker"]
+    command = [sys.executable, "-P", "-m", "envs.hosting.worker"]
     return subprocess.Popen(command, stdin=theirs.fileno(), stdout=log, stderr=log, env=env)

@@ -1,0 +1,1 @@
+"""Making, caching and listing games by split."""

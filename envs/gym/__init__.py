@@ -1,0 +1,1 @@
+"""Gymnasium's tabular games as text."""

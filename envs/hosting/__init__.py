@@ -1,0 +1,1 @@
+"""Worker processes that host environments, and the pool of them."""

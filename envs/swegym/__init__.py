@@ -1,0 +1,1 @@
+"""Repairs of real repositories (SWE-Gym's rows)."""

@@ -1,0 +1,1 @@
+"""textarena's one-player games."""
