@@ -19,7 +19,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 WRITTEN = {  # by whoever follows the page, or read in a run's folder or a repository that is repaired
     "algo.md": {"algorithms/batch_mean.py", "conf/algo/batch_mean.yaml"},
     "configuration.md": {"recipes/NAME.yaml"},
-    "env.md": {"envs/lamps.py", "conf/env/lamps.yaml", "tasks/skipped.json"},
+    "env.md": {"envs/lamps/environment.py", "conf/env/lamps.yaml", "tasks/skipped.json"},
     "methods.md": {
         *("algorithms/credit/last.py", "conf/credit/last.yaml"),
         *("rewards/shaping/early.py", "conf/shaping/early.yaml"),

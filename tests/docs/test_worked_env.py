@@ -14,7 +14,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PAGE, EXAMPLES = ((ROOT / "docs" / name).read_text() for name in ("env.md", "extending.md"))
 FILE = re.compile(r"```\w+\n(?=(?:# @[^\n]*\n)?# (\S+/\S+)\n)(.*?)```", re.DOTALL)
-PLACES = {"lamps/environment.py": "envs/lamps.py", "lamps/conf/env/lamps.yaml": "conf/env/lamps.yaml"}
+PLACES = {"lamps/environment.py": "envs/lamps/environment.py", "lamps/conf/env/lamps.yaml": "conf/env/lamps.yaml"}
 EXAMPLE = re.compile(r"```python\n((?!# \S+/).*?)```", re.DOTALL)
 
 USE = """
@@ -52,6 +52,7 @@ def project(tmp_path: Path) -> Path:
     blocks = dict(FILE.findall(EXAMPLES))
     for path, place in PLACES.items():
         assert place in PAGE
+        (tmp_path / place).parent.mkdir(exist_ok=True)
         (tmp_path / place).write_text(blocks[path])
     line = dict(FILE.findall(PAGE))["envs/registry.py"]
     registry = tmp_path / "envs/registry.py"
