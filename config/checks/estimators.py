@@ -11,7 +11,7 @@ from omegaconf import DictConfig, OmegaConf
 from algorithms.registry import ESTIMATORS, LOSS_MODE, ON_TURNS, SLOTS, STATES, on_turns
 from config.method_settings import HEADS, SAMPLING, made
 from config.prompts import one_row, several_rows
-from envs.catalogue import cache_root
+from envs.games.catalogue import cache_root
 from records.models.locate import ModelError, resolve_model
 
 LOSS = "actor_rollout_ref.actor.policy_loss.loss_mode"

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from envs.ranges import in_range
+from envs.utils.ranges import in_range
 from rewards.declared import Conflict
 from rewards.shaping.view import TRAINED, RewardView
 
