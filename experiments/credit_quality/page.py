@@ -4,22 +4,28 @@ the true advantage of each turn beside every method's credit."""
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.resources import files
 from pathlib import Path
 from textwrap import fill
+from typing import TYPE_CHECKING
 
 import numpy as np
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from experiments.credit_quality.gradients import ALL, NOISE
+from experiments.credit_quality.intervals import Interval
 from experiments.credit_quality.results import Rated, Results, by_rating, shown
-from experiments.report.svg import INK, SERIES, figure, inline, style
+from experiments.report.charts import COLOURS, GREY, render
 from experiments.viewer.page import page
 from experiments.viewer.sources import Shown
 from experiments.viewer.tokenizer import FILE
 from records.credit import Credit
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 TRUE = "true advantage"
 NOTE = (
@@ -50,23 +56,28 @@ def summary(found: Results) -> str:
 
 
 def forest(found: Results, names: list[str]) -> str:
-    """One column a measure, the methods in the same rows."""
-    with style("forest"):
-        made = figure(2.1 * len(found.methods), 1.2 + 0.3 * len(names), "forest")
-        columns = made.subplots(1, len(found.methods), sharey=True)
+    """Draw one column per measure, with the methods in the same rows."""
+
+    def draw(figure: Figure) -> None:
+        columns = figure.subplots(1, len(found.methods), sharey=True)
         for axes, (measure, rated) in zip(columns, found.methods.items(), strict=True):
-            for place, name in enumerate(reversed(names)):
-                interval = rated[name]
-                if math.isfinite(interval.low):
-                    axes.plot([interval.low, interval.high], [place, place], color=SERIES[0], linewidth=4, alpha=0.35)
-                if math.isfinite(interval.estimate):
-                    axes.plot([interval.estimate], [place], "o", color=SERIES[0], markersize=5)
-            axes.axvline(NOISE[measure], color=INK, linewidth=1, linestyle=":")
-            axes.set_title(fill(ALL[measure], 22), fontsize=8)
-            axes.grid(axis="x", linewidth=0.7)
-            axes.tick_params(axis="y", length=0)
-        columns[0].set_yticks(range(len(names)), names[::-1])
-        return inline(made, "Methods against the true advantages")
+            _measure(axes, measure, [rated[name] for name in names])
+        columns[0].set_yticks(range(len(names)), names)
+        columns[0].invert_yaxis()
+
+    size = 2.1 * len(found.methods), 1.2 + 0.3 * len(names)
+    return render("forest", "Methods against the true advantages", size, draw)
+
+
+def _measure(axes: Axes, measure: str, intervals: Sequence[Interval]) -> None:
+    for place, interval in enumerate(intervals):
+        if math.isfinite(interval.low):
+            axes.plot([interval.low, interval.high], [place, place], color=COLOURS[0], linewidth=4, alpha=0.35)
+        if math.isfinite(interval.estimate):
+            axes.plot([interval.estimate], [place], "o", color=COLOURS[0], markersize=5)
+    axes.axvline(NOISE[measure], color=GREY, linewidth=1, linestyle=":")
+    axes.set_title(fill(ALL[measure], 22), fontsize=8)
+    axes.grid(visible=False, axis="y")
 
 
 def episodes_page(rated: Rated, reward: str, model: str) -> str:

@@ -1,30 +1,60 @@
-"""The charts of a report as inline SVG, each with axes and units; the page gives them their titles."""
+"""The report's charts: SVG of matplotlib inside the page.
+
+Black letters get no colour in matplotlib's SVG, so the page's style sheet colours them, in light and in dark.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
+from io import StringIO
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
-from experiments.report.methods import THRESHOLDS, Reliability
-from experiments.report.series import Series, Subplot
-from experiments.report.svg import INK, SERIES, figure, inline, style
-from records.statistics import WINDOW, Interval, running_mean
+from experiments.report.curves import Line, Panel, equal_lines, metric_panels, success_panels
+from experiments.report.reliability import THRESHOLDS, Reliability
+from experiments.report.runs import LAST, Run, grouped
+from experiments.report.selection import BASE
+from records.statistics import WINDOW, Interval
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-ACROSS = 3  # subplots side by side
+ACROSS = 3  # panels side by side
 WIDE, HALF = 9.6, 5.2  # inches: as wide as the page, and half of that
-DASHES = ("-", "--", ":")  # once all colours are used
+COLOURS = ("#3a86c8", "#d1611b", "#2f9e5f", "#a855b5", "#b08a00", "#0a9aa5", "#d0486e", "#7a8490")
+GREY = "#8a939d"
+STYLE: dict[Any, Any] = {
+    "svg.fonttype": "none",
+    "font.size": 10,
+    "axes.edgecolor": GREY,
+    "axes.facecolor": "none",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.titlesize": 10,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.grid": True,
+    "grid.color": GREY,
+    "grid.alpha": 0.3,
+    "figure.facecolor": "none",
+    "xtick.color": GREY,
+    "xtick.labelcolor": "black",
+    "ytick.color": GREY,
+    "ytick.labelcolor": "black",
+    "legend.frameon": False,
+    "lines.linewidth": 1.8,
+}
+FEW = 4  # scores: with fewer, no quarter of them can be dropped
 
 
 @dataclass(frozen=True)
 class Chart:
-    """``note`` is what stands under it."""
+    """``note`` is the caption below the chart."""
 
     name: str
     title: str
@@ -32,151 +62,222 @@ class Chart:
     note: str = ""
 
 
-def _look(place: int) -> dict[str, Any]:
-    return {"color": SERIES[place % len(SERIES)], "linestyle": DASHES[place // len(SERIES) % len(DASHES)]}
+def charts(runs: Sequence[Run], statistics: Reliability | None) -> Mapping[str, Sequence[Chart]]:
+    """Return the charts by section of the page; a section is empty if there is nothing to draw."""
+    return {
+        "curves": _curves(runs),
+        "training": _training(runs),
+        "heat": _heat(runs),
+        "reliability": _reliability(statistics) if statistics else [],
+    }
 
 
-def curves(subplots: Sequence[Subplot], by: str) -> str:
-    """Success while training. ``by``: ``steps`` or ``episodes`` on the horizontal axis."""
-    name = f"curves-{by}"
-    across = min(ACROSS, len(subplots))
-    down = -(-len(subplots) // across)
-    names = list(dict.fromkeys(series.name for subplot in subplots for series in subplot.series))
-    title = f"success on training episodes by {by}"
-    with style(name):
-        made = figure(WIDE if across > 1 else 7.6, 0.6 + 3.1 * down, name)
-        grid = made.subplots(down, across, squeeze=False, sharey=True)
-        for place, (axes, subplot) in enumerate(zip(grid.flat, subplots, strict=False)):
-            _subplot(axes, subplot, by, names)
-            axes.set_ylabel("" if place % across else "success, % of the step's episodes")
-        for axes in list(grid.flat)[len(subplots) :]:
-            axes.set_visible(False)
+def render(name: str, title: str, size: tuple[float, float], draw: Callable[[Figure], None]) -> str:
+    """Return ``<svg>`` of what ``draw`` puts into a figure.
+
+    Args:
+        name: also keeps the ids of several charts in one page apart.
+        title: what a screen reader says.
+        size: width and height in inches.
+        draw: fills an empty figure.
+    """
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    text = StringIO()
+    with rc_context({**STYLE, "svg.hashsalt": name}):
+        figure = Figure(figsize=size, layout="constrained")
+        draw(figure)
+        figure.savefig(text, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
+    body = text.getvalue()
+    named = f'<svg class="chart" role="img" data-chart="{name}" aria-label="{escape(title)}" '
+    return body[body.index("<svg") :].replace("<svg ", named, 1)
+
+
+def draw_panels(name: str, title: str, panels: Sequence[Panel], by: str = "RL step") -> str:
+    """Draw small charts side by side. ``by``: ``RL step`` or ``episodes`` on the horizontal axis."""
+    names = list(dict.fromkeys(line for panel in panels for line in panel.lines))
+    across = min(ACROSS, len(panels))
+    down = -(-len(panels) // across)
+    success = name.startswith("curves")
+
+    def draw(figure: Figure) -> None:
+        grid = figure.subplots(down, across, squeeze=False, sharey=success)
+        for place, axes in enumerate(grid.flat):
+            axes.set_visible(place < len(panels))
+        for axes, panel in zip(grid.flat, panels, strict=False):
+            _panel(axes, panel, names, by, 100 if success else 1)
+            if success:
+                axes.set_ylim(bottom=0)
+                axes.label_outer(remove_inner_ticks=False)
         if len(names) > 1:
-            _legend(made, grid, names)
-        return inline(made, title)
+            _legend(figure, grid)
+
+    height = 3.1 if success else 1.9
+    return render(name, title, (WIDE if across > 1 else 7.6, 0.6 + height * down), draw)
 
 
-def _legend(made: Figure, grid: np.ndarray, names: Sequence[str]) -> None:
-    """One entry a setting; the raw curves behind have no name."""
-    handles = {line.get_label(): line for axes in grid.flat for line in axes.get_lines() if line.get_label() in names}
-    made.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=min(4, len(names)))
-
-
-def _subplot(axes: Axes, subplot: Subplot, by: str, names: Sequence[str]) -> None:
+def _panel(axes: Axes, panel: Panel, names: Sequence[str], by: str, scale: float) -> None:
     from matplotlib.ticker import MaxNLocator
 
-    for series in subplot.series:
-        across = series.steps if by == "steps" else series.episodes
-        _line(axes, across, series, _look(names.index(series.name)), 100)
-    axes.set_title(subplot.title)
-    axes.set_xlabel("RL step" if by == "steps" else "training episodes")
-    axes.set_ylim(bottom=0)
-    axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
-    axes.margins(x=0.01)
-    axes.grid(alpha=1, linewidth=0.7)
+    for name, line in panel.lines.items():
+        _line(axes, name, line, names.index(name), by, scale)
+    axes.set(title=panel.title, ylabel=panel.unit, xlabel="training episodes" if by == "episodes" else by)
+    axes.xaxis.set_major_locator(MaxNLocator(4, integer=True))
+    axes.yaxis.set_major_locator(MaxNLocator(5))
 
 
-def _line(axes: Axes, across: np.ndarray, series: Series, look: Mapping[str, Any], scale: float = 1) -> None:
-    """Smoothed, with the steps themselves behind, where there are enough of them; a point where there is one step alone."""
-    lines = [scale * line for line in (series.mean, series.low, series.high)]
-    if smooth := len(across) > WINDOW:
-        axes.plot(across, lines[0], alpha=0.35, linewidth=0.9, **look)
-    mean, low, high = (running_mean(line) for line in lines) if smooth else lines
-    axes.plot(across, mean, label=series.name, marker="o" if len(across) == 1 else None, **look)
-    if series.seeds > 1:
-        axes.fill_between(across, low, high, color=look["color"], alpha=0.16, linewidth=0)
+def _line(axes: Axes, name: str, line: Line, place: int, by: str, scale: float) -> None:
+    """Draw a line, its seeds' range as a band, and a point if there is one step only.
+
+    With more than ``WINDOW`` steps the line is smoothed, and the steps themselves are drawn thin.
+    """
+    look: dict[str, Any] = {"color": COLOURS[place % len(COLOURS)], "linestyle": ("-", "--", ":")[place // 8 % 3]}
+    data = scale * line.data[["mean", "low", "high"]]
+    across = line.data["episodes"] if by == "episodes" else line.data.index
+    if len(data) > WINDOW:
+        axes.plot(across, data["mean"], alpha=0.35, linewidth=0.9, **look)
+        data = data.rolling(WINDOW, min_periods=1).mean()
+    axes.plot(across, data["mean"], label=name, marker="o" if len(data) == 1 else None, **look)
+    if line.seeds > 1:
+        axes.fill_between(across, data["low"], data["high"], color=look["color"], alpha=0.16, linewidth=0)
 
 
-def training(found: Sequence[Subplot]) -> str:
-    """What else was measured while training, a small chart each."""
-    from matplotlib.ticker import MaxNLocator
-
-    names = list(dict.fromkeys(series.name for subplot in found for series in subplot.series))
-    down = -(-len(found) // ACROSS)
-    with style("training"):
-        made = figure(WIDE, 0.5 + 1.9 * down, "training")
-        grid = made.subplots(down, ACROSS, squeeze=False)
-        for axes in list(grid.flat)[len(found) :]:
-            axes.set_visible(False)
-        for axes, subplot in zip(grid.flat, found, strict=False):
-            for series in subplot.series:
-                _line(axes, series.steps, series, _look(names.index(series.name)))
-            axes.set_title(subplot.title)
-            axes.set_ylabel(subplot.unit)
-            axes.xaxis.set_major_locator(MaxNLocator(4, integer=True))
-            axes.yaxis.set_major_locator(MaxNLocator(4))
-            axes.grid(alpha=1, linewidth=0.7)
-        for axes in list(grid.flat)[max(0, len(found) - ACROSS) : len(found)]:
-            axes.set_xlabel("RL step")
-        if len(names) > 1:
-            _legend(made, grid, names)
-        return inline(made, "what training measured besides success")
+def _legend(figure: Figure, grid: np.ndarray) -> None:
+    found = [axes.get_legend_handles_labels() for axes in grid.flat]
+    handles = {label: handle for lines, labels in found for handle, label in zip(lines, labels, strict=True)}
+    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=min(4, len(handles)))
 
 
-def heat_map(rows: Sequence[str], columns: Sequence[str], values: np.ndarray) -> str:
-    """``values``: shape (rows, columns), in [0, 1], NaN where nothing is known. 0 has the page's own colour."""
+def _training(runs: Sequence[Run]) -> list[Chart]:
+    panels = metric_panels(runs)
+    note = "docs/tracking.md explains each metric. Metrics that no run has or that are 0 throughout are left out."
+    svg = draw_panels("training", "what training measured besides success", panels) if panels else ""
+    return [Chart("training", "While training", svg, note)] if panels else []
+
+
+def _curves(runs: Sequence[Run]) -> list[Chart]:
+    panels = success_panels(runs)
+    lines = [line for panel in panels for line in panel.lines.values()]
+    counted = all(line.data["episodes"].iloc[-1:].gt(0).all() for line in lines)
+    ways = {"steps": "RL step", **({"episodes": "episodes"} if counted else {})} if panels else {}
+    return [
+        Chart(
+            f"curves-{name}",
+            f"Learning curves by {name}",
+            draw_panels(f"curves-{name}", f"success on training episodes by {name}", panels, by),
+            _curves_note(runs, panels, lines),
+        )
+        for name, by in ways.items()
+    ]
+
+
+def _curves_note(runs: Sequence[Run], panels: Sequence[Panel], lines: Sequence[Line]) -> str:
+    notes = ["Success of the policy while it trains, on training games, at the training temperature: not the test."]
+    if any(len(line.data) > WINDOW for line in lines):
+        notes.append(f"Thick: mean of the last {WINDOW} steps; thin: each step.")
+    if any(line.seeds > 1 for line in lines):
+        notes.append("Line: mean over seeds; band: from the lowest to the highest seed.")
+    if not all(run.result for run in runs if len(run.curve)):
+        notes.append("Runs without a result are drawn only if no run of the setting has one.")
+    if same := equal_lines(panels):
+        notes.append(f"Equal in every step, so that one line covers the others: {'; '.join(same)}.")
+    return " ".join(notes)
+
+
+def _heat(runs: Sequence[Run]) -> list[Chart]:
+    finished = [run for run in runs if run.result]
+    if not any(len(run.evaluation_sets) > 1 for run in finished):
+        return []
+    groups = {"base model": (BASE, finished)} | {
+        name: (LAST, group) for name, group in grouped(finished, nameless="last model").items()
+    }
+    rows = [
+        (name, f"{one.env}/{one.task}", one.interval.mean)
+        for name, (stage, group) in groups.items()
+        for run in group
+        for one in run.stage_evaluations(stage)
+    ]
+    frame = pd.DataFrame(rows, columns=["setting", "set", "success"])
+    table = frame.pivot_table(index="setting", columns="set", values="success", sort=False)
+    if len({name.split("/")[0] for name in table}) == 1:
+        table.columns = [name.split("/", 1)[1] for name in table]
+    note = "Last model of each setting, mean over seeds; the table has the intervals."
+    return [Chart("heat", "Generalisation: success on every evaluation set", heat_map(table), note)]
+
+
+def heat_map(table: pd.DataFrame) -> str:
+    """Draw success in [0, 1] by setting and evaluation set; NaN stays empty, and 0 has the page's own colour."""
     from matplotlib.colors import LinearSegmentedColormap
 
-    shades = LinearSegmentedColormap.from_list("from paper", [(SERIES[0], 0.0), (SERIES[0], 0.75)])
-    with style("heat"):
-        made = figure(min(WIDE, 3.4 + 1.25 * len(columns)), 1.5 + 0.42 * len(rows), "heat")
-        axes = made.subplots()
-        top = max(1.0, 100 * float(np.nanmax(values)))
-        mesh = axes.pcolormesh(100 * values[::-1], cmap=shades, vmin=0, vmax=top)
-        for (row, column), value in np.ndenumerate(values[::-1]):
-            if not np.isnan(value):
-                axes.text(column + 0.5, row + 0.5, f"{100 * value:.1f}", ha="center", va="center", color=INK)
-        axes.set_xticks(np.arange(len(columns)) + 0.5, columns, rotation=0 if len(columns) < 6 else 25)
-        axes.set_yticks(np.arange(len(rows)) + 0.5, rows[::-1])
-        axes.set_xlabel("tested on")
-        axes.set_ylabel("setting")
-        axes.tick_params(length=0)
-        axes.spines[:].set_visible(False)
-        made.colorbar(mesh, ax=axes, label="success, % of games").outline.set_visible(False)
-        return inline(made, "success of each setting on each evaluation set")
+    shades = LinearSegmentedColormap.from_list("from paper", [(COLOURS[0], 0.0), (COLOURS[0], 0.75)])
+    values = 100 * table.to_numpy()
+
+    def draw(figure: Figure) -> None:
+        axes = figure.subplots()
+        axes.grid(visible=False)
+        mesh = axes.pcolormesh(values, cmap=shades, vmin=0, vmax=max(1.0, float(np.nanmax(values))))
+        for (row, column), value in np.ndenumerate(values):
+            axes.text(column + 0.5, row + 0.5, "" if np.isnan(value) else f"{value:.1f}", ha="center", va="center")
+        axes.set_xticks(np.arange(table.shape[1]) + 0.5, table.columns, rotation=0 if table.shape[1] < 6 else 25)
+        axes.set_yticks(np.arange(len(table)) + 0.5, table.index)
+        axes.invert_yaxis()
+        axes.set(xlabel="tested on", ylabel="setting")
+        figure.colorbar(mesh, ax=axes, label="success, % of games").outline.set_visible(False)
+
+    size = min(WIDE, 3.4 + 1.25 * table.shape[1]), 1.5 + 0.42 * len(table)
+    return render("heat", "success of each setting on each evaluation set", size, draw)
 
 
-def whiskers(name: str, found: Mapping[str, Interval], label: str, middle: float | None = None) -> str:
-    """Points with intervals, one below the other; ``middle`` (in percent) is where a line marks "no difference"."""
-    with style(name):
-        made = figure(HALF, 1.0 + 0.32 * len(found), name)
-        axes = made.subplots()
-        for place, interval in enumerate(reversed(list(found.values()))):
-            mean, low, high = (100 * value for value in (interval.mean, interval.low, interval.high))
-            axes.plot([low, high], [place, place], color=SERIES[0], linewidth=5, alpha=0.35, solid_capstyle="butt")
-            axes.plot([mean], [place], "o", color=SERIES[0], markersize=7)
+def _reliability(found: Reliability) -> list[Chart]:
+    seeds = sorted({len(table) for table in found.scores.values()})
+    size = f"{' or '.join(map(str, seeds))} seeds on {len(found.tasks)} task{'s' * (len(found.tasks) != 1)} a method"
+    few = min(table.size for table in found.scores.values()) < FEW
+    plain = " With so few scores no quarter can be dropped, so this is the plain mean." if few else ""
+    made = [
+        Chart("iqm", "Interquartile mean", whiskers("iqm", found.iqm, "success, % of games"), f"{size}.{plain}"),
+        Chart("profiles", "Performance profiles", profiles(found), f"{size}; bands are 95 % intervals."),
+    ]
+    if found.improvements:
+        pairs = {" > ".join(pair): interval for pair, interval in found.improvements.items()}
+        svg = whiskers("improvement", pairs, "probability that the first does better, %", middle=50)
+        note = "That a run of the first beats one of the second; 50 %: no difference. A tie counts half."
+        made.append(Chart("improvement", "Probability of improvement", svg, note))
+    return made
+
+
+def whiskers(name: str, intervals: Mapping[str, Interval], label: str, middle: float | None = None) -> str:
+    """Draw points with intervals, one below the other; ``middle`` (in percent) marks "no difference"."""
+    mean, low, high = (100 * np.array([getattr(one, part) for one in intervals.values()]) for part in PARTS)
+
+    def draw(figure: Figure) -> None:
+        axes = figure.subplots()
+        errors = np.clip([mean - low, high - mean], 0, None)
+        axes.errorbar(mean, list(intervals), xerr=errors, fmt="o", color=COLOURS[0], capsize=3)
+        axes.set(xlabel=label, xlim=(0, None) if middle is None else (-2, 102), ylim=(len(mean) - 0.4, -0.6))
         if middle is not None:
-            axes.axvline(middle, color=INK, linewidth=1, linestyle=":")
-            axes.set_xlim(-2, 102)
-        else:
-            axes.set_xlim(left=0)
-        axes.set_yticks(range(len(found)), list(found)[::-1])
-        axes.set_ylim(-0.6, len(found) - 0.4)
-        axes.set_xlabel(label)
-        axes.grid(axis="x", linewidth=0.7)
-        axes.spines["left"].set_visible(False)
-        axes.tick_params(axis="y", length=0)
-        return inline(made, label)
+            axes.axvline(middle, color=GREY, linestyle=":")
+
+    return render(name, label, (HALF, 1.0 + 0.32 * len(intervals)), draw)
+
+
+PARTS = ("mean", "low", "high")
 
 
 def profiles(found: Reliability) -> str:
-    """Share of runs above each success rate."""
-    with style("profiles"):
-        made = figure(HALF, 3.3, "profiles")
-        axes = made.subplots()
+    """Draw the share of runs above each success rate."""
+
+    def draw(figure: Figure) -> None:
+        axes = figure.subplots()
         for place, (name, intervals) in enumerate(found.profiles.items()):
-            look = _look(place)
-            bounds = np.array([[100 * i.mean, 100 * i.low, 100 * i.high] for i in intervals]).T
-            axes.plot(100 * THRESHOLDS, bounds[0], label=name, drawstyle="steps-post", **look)
-            axes.fill_between(
-                100 * THRESHOLDS, bounds[1], bounds[2], step="post", color=look["color"], alpha=0.14, linewidth=0
-            )
-        axes.set_xlabel("success rate τ, % of games")
-        axes.set_ylabel("runs with more than τ, %")
-        reach = max(float(method.scores.max()) for method in found.methods)
-        axes.set_xlim(0, 100 * min(1.0, reach + 0.05))
-        axes.set_ylim(0, 103)
-        axes.grid(linewidth=0.7)
+            mean, low, high = (100 * np.array([getattr(one, part) for one in intervals]) for part in PARTS)
+            colour = COLOURS[place % len(COLOURS)]
+            axes.plot(100 * THRESHOLDS, mean, label=name, drawstyle="steps-post", color=colour)
+            axes.fill_between(100 * THRESHOLDS, low, high, step="post", color=colour, alpha=0.14, linewidth=0)
+        reach = max(float(table.to_numpy().max()) for table in found.scores.values())
+        axes.set(xlabel="success rate τ, % of games", ylabel="runs with more than τ, %")
+        axes.set(xlim=(0, 100 * min(1.0, reach + 0.05)), ylim=(0, 103))
         if len(found.profiles) > 1:
-            made.legend(loc="outside lower center", ncols=3)
-        return inline(made, "performance profiles")
+            figure.legend(loc="outside lower center", ncols=3)
+
+    return render("profiles", "performance profiles", (HALF, 3.3), draw)

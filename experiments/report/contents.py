@@ -11,12 +11,11 @@ from functools import cached_property
 from experiments.evaluation.result import State
 from experiments.report import published
 from experiments.report.cells import TableCell, table_cells
-from experiments.report.charts import Chart
+from experiments.report.charts import Chart, charts
 from experiments.report.costs import Cost, Origin, costs, origins
-from experiments.report.drawing import drawn
 from experiments.report.gather import Subject
-from experiments.report.methods import Reliability, reliability
 from experiments.report.pairs import Pair, pairs
+from experiments.report.reliability import Reliability, reliability
 from experiments.report.runs import Run, setting_names
 from experiments.report.settings import shared_and_varied
 from experiments.report.takeaways import Verdict, Word, verdicts
@@ -147,7 +146,7 @@ def contents(subject: Subject) -> Contents:
         verdicts=verdicts(sweep, runs),
         pairs=[] if sweep.takeaways else pairs(runs),
         reliability=found,
-        charts=drawn(runs, found),
+        charts=charts(runs, found),
         costs=costs(runs),
         origins=origins(runs),
         shared=shared,

@@ -1,85 +1,126 @@
-"""Statistics over whole runs, as Agarwal et al. (2021, arXiv 2108.13264) advise for few runs: the interquartile mean, the
-performance profile, and the probability of improvement, each with a bootstrap stratified by task.
+"""Statistics over whole runs after Agarwal et al. (2021, arXiv 2108.13264).
 
-The definitions are those of their library rliable 1.2.0, which does not run here: it needs arch < 8, and arch 7 does not
-import beside pandas 3. Figures that it gave elsewhere are in the tests.
-
-Scores are arrays of shape (runs, tasks), each a success rate in [0, 1].
+They are the interquartile mean, the performance profile and the probability of improvement. Each has a bootstrap that
+draws runs anew, task by task. rliable 1.2.0 cannot be used: it needs arch < 8, and arch 7 does not import beside pandas 3.
+Scores are success rates in [0, 1], with one row per seed and one column per task.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import pandas as pd
+from scipy.stats import bootstrap, trim_mean
 
+from experiments.report.runs import LAST, Run, setting_names, task_axes
 from records.statistics import Interval
 
+THRESHOLDS = np.linspace(0, 1, 101)
+FEWEST = 3  # seeds: a bootstrap of two runs has three outcomes
+MOST_PAIRED = 6  # methods; if there are more, compare each with the best one only
 RESAMPLES = 2000
-Statistic = Callable[..., np.ndarray]
+Scores = np.ndarray | pd.DataFrame
+Columns = Sequence[np.ndarray]  # one array of runs per task
 
 
-def iqm(scores: np.ndarray) -> np.ndarray:
-    """Interquartile mean over runs and tasks: a quarter of the scores is dropped at either end (rounded down).
+@dataclass(frozen=True)
+class Reliability:
+    """Statistics of each method.
 
-    Args:
-        scores: shape (..., runs, tasks).
-
-    Returns:
-        Shape (...,).
+    Attributes:
+        scores: method -> success of each run's last model, seeds by tasks.
+        iqm: method -> interquartile mean.
+        profiles: method -> low, mean and high share of runs above each of ``THRESHOLDS``.
+        improvements: (first, second) -> probability that a run of the first beats one of the second on a task.
     """
-    flat = np.sort(scores.reshape(*scores.shape[:-2], -1), axis=-1)
-    cut = flat.shape[-1] // 4
-    return flat[..., cut : flat.shape[-1] - cut].mean(axis=-1)
+
+    scores: Mapping[str, pd.DataFrame]
+    iqm: Mapping[str, Interval]
+    profiles: Mapping[str, Sequence[Interval]]
+    improvements: Mapping[tuple[str, str], Interval]
+
+    @property
+    def tasks(self) -> list[str]:
+        return list(next(iter(self.scores.values())).columns)
 
 
-def profile(scores: np.ndarray, thresholds: np.ndarray) -> np.ndarray:
-    """Share of runs and tasks whose score is above each threshold.
+def reliability(runs: Sequence[Run]) -> Reliability | None:
+    """Return None if no method has ``FEWEST`` seeds."""
+    scores = {name: table for name, table in scores_of(runs).items() if len(table) >= FEWEST}
+    if not scores:
+        return None
+    means = {name: iqm(table)[0] for name, table in scores.items()}
+    ranked = sorted(scores, key=lambda name: -means[name].mean)
+    pairs = [pair for pair in itertools.combinations(ranked, 2) if len(scores) <= MOST_PAIRED or pair[0] == ranked[0]]
+    return Reliability(
+        scores,
+        means,
+        {name: profile(table, THRESHOLDS) for name, table in scores.items()},
+        {pair: improvement(*(scores[name] for name in pair))[0] for pair in pairs},
+    )
 
-    Args:
-        scores: shape (..., runs, tasks).
-        thresholds: shape (thresholds,).
 
-    Returns:
-        Shape (..., thresholds).
+def scores_of(runs: Sequence[Run]) -> dict[str, pd.DataFrame]:
+    """Return method -> scores on the tasks that all methods have, of the seeds that have all of them.
+
+    A method is a setting without the axes that only change the task.
     """
-    flat = scores.reshape(*scores.shape[:-2], -1, 1)
-    return (flat > thresholds).mean(axis=-2)
+    finished = [run for run in runs if run.result]
+    axes = task_axes(finished)
+    rows = [
+        (name or "all runs", run.seed, f"{one.env}/{one.task}", one.interval.mean)
+        for run, name in zip(finished, setting_names(finished, without=axes), strict=True)
+        for one in run.stage_evaluations(LAST)[: 1 if axes else None]
+    ]
+    frame = pd.DataFrame(rows, columns=["method", "seed", "task", "score"])
+    tables = {
+        str(name): part.pivot_table(index="seed", columns="task", values="score", aggfunc="last")
+        for name, part in frame.groupby("method", sort=False)
+    }
+    shared = [task for task in dict.fromkeys(frame["task"]) if all(task in table for table in tables.values())]
+    return {name: table[shared].dropna() for name, table in tables.items()}
 
 
-def improvement(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Probability that a run of the first method beats one of the second on a task, a tie counting half; mean over tasks.
-
-    Args:
-        first, second: shapes (..., runs, tasks) with equal tasks.
-
-    Returns:
-        Shape (...,).
-    """
-    pairs = first[..., :, None, :] - second[..., None, :, :]
-    return ((pairs > 0) + 0.5 * (pairs == 0)).mean(axis=(-3, -2, -1))
+def iqm(scores: Scores) -> list[Interval]:
+    """Interquartile mean over runs and tasks: a quarter of the scores is dropped at either end (rounded down)."""
+    return _estimated(lambda *tasks: trim_mean(np.concatenate(tasks, axis=-1), 0.25, axis=-1), scores)
 
 
-def estimated(statistic: Statistic, *scores: np.ndarray, seed: int = 0) -> list[Interval]:
-    """The statistic with its 95 % percentile interval: runs are drawn anew on each task apart, of each method apart.
+def profile(scores: Scores, thresholds: np.ndarray) -> list[Interval]:
+    """Share of runs and tasks whose score is above each threshold."""
 
-    Returns:
-        One interval a value of the statistic.
-    """
-    generator = np.random.default_rng(seed)
-    value = np.atleast_1d(statistic(*scores))
-    drawn = statistic(*(_drawn(item, generator) for item in scores)).reshape(RESAMPLES, -1)
-    low, high = np.percentile(drawn, [2.5, 97.5], axis=0)
-    return [Interval(*map(float, bounds)) for bounds in zip(value, low, high, strict=True)]
+    def above(*tasks: np.ndarray) -> np.ndarray:
+        joined = np.concatenate(tasks, axis=-1)
+        return np.stack([(joined > threshold).mean(axis=-1) for threshold in thresholds])
+
+    return _estimated(above, scores)
 
 
-def _drawn(scores: np.ndarray, generator: np.random.Generator) -> np.ndarray:
-    """Shape (resamples, runs, tasks)."""
-    rows = generator.integers(0, scores.shape[0], (RESAMPLES, *scores.shape))
-    return np.take_along_axis(scores[None], rows, axis=1)
+def improvement(first: Scores, second: Scores) -> list[Interval]:
+    """Probability that a run of the first method beats one of the second on a task; a tie counts half; mean over tasks."""
+    tasks = np.asarray(first).shape[1]
+
+    def beats(*columns: np.ndarray) -> np.ndarray:
+        return np.mean([_beats(*pair) for pair in zip(columns[:tasks], columns[tasks:], strict=True)], axis=0)
+
+    return _estimated(beats, first, second)
 
 
-def rectangle(by_task: Sequence[dict[int, float]]) -> tuple[np.ndarray, list[int]]:
-    """Scores of one method as (runs, tasks), and the seeds of the rows: those that every task has."""
-    seeds = sorted(set.intersection(*(set(scores) for scores in by_task))) if by_task else []
-    return np.array([[scores[seed] for scores in by_task] for seed in seeds]).reshape(len(seeds), len(by_task)), seeds
+def _beats(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Mann-Whitney's U over the number of pairs."""
+    difference = first[..., :, None] - second[..., None, :]
+    return ((difference > 0) + 0.5 * (difference == 0)).mean(axis=(-2, -1))
+
+
+def _estimated(statistic: Callable[..., Any], *scores: Scores) -> list[Interval]:
+    """Return the statistic with its 95 % percentile interval; runs are drawn on each task and of each method apart."""
+    columns = [column for table in scores for column in np.asarray(table, dtype=float).T]
+    drawn = bootstrap(
+        columns, lambda *tasks, axis: statistic(*tasks), n_resamples=RESAMPLES, method="percentile", rng=0
+    ).confidence_interval
+    bounds = (np.atleast_1d(value) for value in (statistic(*columns), drawn.low, drawn.high))
+    return [Interval(*map(float, values)) for values in zip(*bounds, strict=True)]

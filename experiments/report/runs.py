@@ -9,10 +9,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
+import pandas as pd
+
 from experiments.evaluation.matrix import EvaluationResult
 from experiments.evaluation.result import FILE as RESULT
 from experiments.evaluation.result import RunResult, State, state
-from experiments.report.curve import Curve, read_curve
+from experiments.report.metrics import read_curve
 from records.provenance import ATTEMPTS, Attempt, read_attempts
 from records.run_folder import composed, flattened, read_failure
 
@@ -30,7 +32,7 @@ class Run:
         coordinates: axis -> value, without the seed.
         settings: its config, flat: ``algo.name`` -> ``ppo``; empty where it has none yet.
         reason: why it is not finished; "" where it is.
-        curve: success on its training episodes, step by step.
+        curve: the drawn metrics of its training, by step.
         read_once: what others have read from its folder.
     """
 
@@ -42,7 +44,7 @@ class Run:
     reason: str = ""
     result: RunResult | None = None
     attempts: Sequence[Attempt] = ()
-    curve: Curve = field(default_factory=Curve)
+    curve: pd.DataFrame = field(default_factory=pd.DataFrame, compare=False)
     read_once: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
 
     @property
@@ -67,6 +69,11 @@ class Run:
         if asked == LAST:
             return names[-1] if names else None
         return asked if asked in names else None
+
+    def stage_evaluations(self, stage: str) -> list[EvaluationResult]:
+        """Return what one model reached on every evaluation set, the run's first one first."""
+        found = [self.evaluation(stage, "/".join(one)) for one in self.evaluation_sets]
+        return [evaluation for evaluation in found if evaluation]
 
     def evaluation(self, stage: str, evaluation_set: str | None = None) -> EvaluationResult | None:
         """``evaluation_set``: a task, or ``ENV/TASK``; None: the first."""
@@ -117,6 +124,16 @@ def apart(runs: Sequence[Run], by: Callable[[Run], Key]) -> dict[Key, list[Run]]
     return groups
 
 
+def task_axes(runs: Sequence[Run]) -> list[str]:
+    """Return the axes along which, with all others fixed, the games of the test change."""
+
+    def changes_sets(axis: str) -> bool:
+        groups = apart(runs, lambda run: tuple(item for item in run.coordinates.items() if item[0] != axis))
+        return any(len({tuple(run.evaluation_sets) for run in group}) > 1 for group in groups.values())
+
+    return [axis for axis in dict.fromkeys(axis for run in runs for axis in run.coordinates) if changes_sets(axis)]
+
+
 def read_run(folder: Path, coordinates: Mapping[str, str] | None = None, seed: int | None = None) -> Run:
     """``coordinates`` and ``seed`` as a sweep's record has them; else no coordinates and the config's seed.
 
@@ -140,14 +157,14 @@ def read_run(folder: Path, coordinates: Mapping[str, str] | None = None, seed: i
     )
 
 
-def _reason(folder: Path, where: State, curve: Curve) -> str:
+def _reason(folder: Path, where: State, curve: pd.DataFrame) -> str:
     if where is State.FAILED:
         message = str((read_failure(folder) or {}).get("message", "")).replace(f"{folder}/", "")
         return "\n".join(message.splitlines()[:SHOWN_LINES])
     if where is State.UNFINISHED and (folder / RESULT).exists():
         return f"{RESULT} cannot be read; the same command makes it again"
     if where is State.UNFINISHED:
-        reached = f"after RL step {curve.steps[-1]}" if curve.steps else "before its first RL step"
+        reached = f"after RL step {curve.index[-1]}" if len(curve) else "before its first RL step"
         files = [folder / name for name in (ATTEMPTS, "stages.jsonl", "rl/metrics.jsonl", "evaluation/.progress")]
         newest = max(path.stat().st_mtime for path in files if path.exists())
         when = time.strftime("%Y-%m-%d %H:%M", time.localtime(newest))

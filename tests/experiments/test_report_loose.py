@@ -12,10 +12,10 @@ from report_sweep import BASE, TASK, SweepMaker, wins
 
 from benchmarks.synthetic_runs import begin_run, make_run
 from experiments.report.__main__ import main, write
+from experiments.report.curves import equal_lines, success_panels
 from experiments.report.gather import ReportError, subjects
 from experiments.report.page import VIEWER
 from experiments.report.pairs import pairs
-from experiments.report.series import same_lines, success_subplots
 from experiments.report.settings import coordinates, shared_and_varied
 from experiments.report.terminal import text
 from experiments.sweep import record
@@ -112,7 +112,7 @@ def test_pairs_are_all_values_of_each_axis_where_all_else_is_equal(tmp_path: Pat
         ("lr=2e-4", "lr=1e-4"): 0.2,
     }
     assert found["grpo", "ppo"].p == 1 and all(item.settings == 1 for item in found.values())
-    assert same_lines(success_subplots(subject.runs)) == ["ppo, grpo"]
+    assert equal_lines(success_panels(subject.runs)) == ["ppo, grpo"]
     lines = [" ".join(line.replace("│", " ").split()) for line in text(subject).splitlines()]
     assert any(line.startswith("rloo lr=2e-4 70.0 [50.0, 90.0], 2 seeds") for line in lines)
     assert any(line.startswith("rloo - ppo +20.0 [") for line in lines)

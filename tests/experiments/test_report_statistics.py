@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from math import sqrt
+from pathlib import Path
 
 import numpy as np
 import pytest
+from report_sweep import SweepMaker, wins
 
 from experiments.report.contrast import Contrast, interval, p_value
-from experiments.report.reliability import estimated, improvement, iqm, profile, rectangle
+from experiments.report.reliability import improvement, iqm, profile, scores_of
 from experiments.report.takeaways import Word, judged
 from records.statistics import Interval, wilson
 
@@ -17,51 +19,41 @@ SECOND = np.array([[0.45, 0.1], [0.5, 0.05], [0.3, 0.25]])
 
 
 def test_iqm_drops_a_quarter_at_either_end() -> None:
-    """Of 0.1 .15 .2 .3 .4 .5 .55 .6 the middle four: 1.4 / 4. Of six scores one goes at either end: 1.1 / 4."""
-    assert iqm(FIRST) == pytest.approx(0.35)
-    assert iqm(SECOND) == pytest.approx(0.275)
-    assert iqm(np.array([[0.1], [0.2], [0.6]])) == pytest.approx(0.3)  # three scores: none can be dropped
+    """Of 0.1 .15 .2 .3 .4 .5 .55 .6 the middle four: 1.4 / 4. Of six scores one goes at either end: 1.1 / 4.
+
+    The intervals are those of rliable's ``get_interval_estimates`` with 20,000 resamples.
+    """
+    ((first,), (second,)) = iqm(FIRST), iqm(SECOND)
+    assert (first.mean, first.low, first.high) == pytest.approx((0.35, 0.2875, 0.4125), abs=0.01)
+    assert (second.mean, second.low, second.high) == pytest.approx((0.275, 0.1875, 0.3625), abs=0.01)
+    assert (first.mean, second.mean) == pytest.approx((0.35, 0.275))
+    assert iqm(np.array([[0.1], [0.2], [0.6]]))[0].mean == pytest.approx(0.3)  # three scores: none can be dropped
 
 
 def test_improvement_counts_pairs_of_runs_task_by_task() -> None:
-    """Task 1: 0.5 beats 2 of (.45 .5 .3) and ties one, 0.6 beats 3, 0.4 beats 1, 0.55 beats 3: 9.5 of 12. Task 2: 0.1 beats
-    1 and ties one, 0.2 beats 2, 0.15 beats 2, 0.3 beats 3: 8.5 of 12."""
-    assert improvement(FIRST, SECOND) == pytest.approx((9.5 + 8.5) / 24)
-    assert improvement(SECOND, FIRST) == pytest.approx(6 / 24)
-    assert improvement(FIRST, FIRST) == pytest.approx(0.5)
+    """Task 1: 0.5 beats 2 of (.45 .5 .3) and ties one, 0.6 beats 3, 0.4 beats 1, 0.55 beats 3: 9.5 of 12.
+
+    Task 2: 0.1 beats 1 and ties one, 0.2 beats 2, 0.15 beats 2, 0.3 beats 3: 8.5 of 12. The interval is rliable's.
+    """
+    (better,) = improvement(FIRST, SECOND)
+    assert better.mean == pytest.approx((9.5 + 8.5) / 24)
+    assert (better.low, better.high) == pytest.approx((0.4375, 0.979), abs=0.03)
+    assert improvement(SECOND, FIRST)[0].mean == pytest.approx(6 / 24)
+    assert improvement(FIRST, FIRST)[0].mean == pytest.approx(0.5)
 
 
 def test_profile_is_the_share_strictly_above() -> None:
+    """The bands are rliable's."""
     found = profile(FIRST, np.array([0, 0.1, 0.25, 0.5, 0.55]))
-    assert found.tolist() == [1, 0.875, 0.625, 0.25, 0.125]
-
-
-def test_bootstraps_agree_with_rliable() -> None:
-    """rliable's ``get_interval_estimates``: IQM with 20,000 resamples, improvement with 5,000."""
-    (first,), (second,) = estimated(iqm, FIRST), estimated(iqm, SECOND)
-    assert (first.low, first.high) == pytest.approx((0.2875, 0.4125), abs=0.01)
-    assert (second.low, second.high) == pytest.approx((0.1875, 0.3625), abs=0.01)
-    (better,) = estimated(improvement, FIRST, SECOND)
-    assert (better.mean, better.low, better.high) == pytest.approx((0.75, 0.4375, 0.979), abs=0.03)
-
-
-def test_profiles_bands_agree_with_rliable() -> None:
-    thresholds = np.array([0, 0.1, 0.25, 0.5, 0.55])
-    found = estimated(lambda scores: profile(scores, thresholds), FIRST)
+    assert [item.mean for item in found] == [1, 0.875, 0.625, 0.25, 0.125]
     assert [item.low for item in found] == pytest.approx([1, 0.625, 0.5, 0, 0], abs=0.01)
     assert [item.high for item in found] == pytest.approx([1, 1, 0.875, 0.5, 0.375], abs=0.01)
 
 
 def test_runs_are_drawn_within_a_task_only() -> None:
-    """One run a task: whatever is drawn, it is that run, however unlike the tasks are."""
-    (found,) = estimated(iqm, np.array([[0.1, 0.9]]))
+    """Equal runs on unlike tasks: any draw has the same scores."""
+    (found,) = iqm(np.array([[0.1, 0.9], [0.1, 0.9]]))
     assert (found.mean, found.low, found.high) == (0.5, 0.5, 0.5)
-
-
-def test_a_method_counts_the_seeds_that_all_its_tasks_have() -> None:
-    scores, seeds = rectangle([{0: 0.1, 1: 0.2, 2: 0.3}, {2: 0.6, 1: 0.5}])
-    assert seeds == [1, 2]
-    assert scores.tolist() == [[0.2, 0.5], [0.3, 0.6]]
 
 
 def test_interval_over_seeds_alone_is_students() -> None:
@@ -118,3 +110,14 @@ def test_bounds_stay_where_differences_can_be() -> None:
 def test_a_verdict_goes_by_the_interval(low: float, high: float, word: Word) -> None:
     found = Contrast(Interval((low + high) / 2, low, high), 0.5, {0: 0.1, 1: 0.1}, games=200, settings=1)
     assert judged(found)[0] is word
+
+
+def test_a_method_counts_the_seeds_that_all_its_tasks_have(tmp_path: Path) -> None:
+    """Seed 2 lacks the second task; the task is no part of the method's name."""
+    maker = SweepMaker(tmp_path)
+    for seed in range(3):
+        maker.run({"rl": {"easy": wins(10 + seed)}}, seed, algo="ppo", task="easy")
+    for seed in range(2):
+        maker.run({"rl": {"hard": wins(2)}}, seed, algo="ppo", task="hard")
+    (table,) = scores_of(maker.subject({"all": {}}, {"last": {}}).runs).values()
+    assert table.to_numpy().tolist() == [[0.5, 0.1], [0.55, 0.1]]
