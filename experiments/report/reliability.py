@@ -23,8 +23,6 @@ THRESHOLDS = np.linspace(0, 1, 101)
 FEWEST = 3  # seeds: a bootstrap of two runs has three outcomes
 MOST_PAIRED = 6  # methods; if there are more, compare each with the best one only
 RESAMPLES = 2000
-Scores = np.ndarray | pd.DataFrame
-Columns = Sequence[np.ndarray]  # one array of runs per task
 
 
 @dataclass(frozen=True)
@@ -85,12 +83,12 @@ def scores_of(runs: Sequence[Run]) -> dict[str, pd.DataFrame]:
     return {name: table[shared].dropna() for name, table in tables.items()}
 
 
-def iqm(scores: Scores) -> list[Interval]:
+def iqm(scores: Any) -> list[Interval]:
     """Interquartile mean over runs and tasks: a quarter of the scores is dropped at either end (rounded down)."""
     return _estimated(lambda *tasks: trim_mean(np.concatenate(tasks, axis=-1), 0.25, axis=-1), scores)
 
 
-def profile(scores: Scores, thresholds: np.ndarray) -> list[Interval]:
+def profile(scores: Any, thresholds: np.ndarray) -> list[Interval]:
     """Share of runs and tasks whose score is above each threshold."""
 
     def above(*tasks: np.ndarray) -> np.ndarray:
@@ -100,7 +98,7 @@ def profile(scores: Scores, thresholds: np.ndarray) -> list[Interval]:
     return _estimated(above, scores)
 
 
-def improvement(first: Scores, second: Scores) -> list[Interval]:
+def improvement(first: Any, second: Any) -> list[Interval]:
     """Probability that a run of the first method beats one of the second on a task; a tie counts half; mean over tasks."""
     tasks = np.asarray(first).shape[1]
 
@@ -116,7 +114,7 @@ def _beats(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     return ((difference > 0) + 0.5 * (difference == 0)).mean(axis=(-2, -1))
 
 
-def _estimated(statistic: Callable[..., Any], *scores: Scores) -> list[Interval]:
+def _estimated(statistic: Callable[..., Any], *scores: Any) -> list[Interval]:
     """Return the statistic with its 95 % percentile interval; runs are drawn on each task and of each method apart."""
     columns = [column for table in scores for column in np.asarray(table, dtype=float).T]
     drawn = bootstrap(
