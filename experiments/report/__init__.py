@@ -1,8 +1,8 @@
-"""``python -m experiments.report``: from run folders to one page that says what held and what did not (``docs/report.md``).
+"""``python -m experiments.report``: from run folders to one page with results, comparisons and charts (``docs/report.md``).
 
-runs.py        what lies in a run folder            gather.py       which runs a report is about
-wins.py        per-game success of a model          selection.py    which models a selector names
-cells.py       the table beside the published one   contrast.py     a difference with its interval
-takeaways.py   verdicts                             reliability.py  IQM, profiles, probability of improvement
-charts.py      inline SVG                           page.py         HTML and Markdown
+runs.py        a run folder                         gather.py       which runs a report is about
+samples.py     which models a selector names        comparable.py   runs with the same test games
+cells.py       the table beside the published one   comparisons.py  differences with intervals, verdicts
+curves.py      learning curves as data frames       reliability.py  IQM, profiles, probability of improvement
+charts.py      SVG of matplotlib                    page.py         HTML and Markdown
 """

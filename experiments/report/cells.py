@@ -10,8 +10,8 @@ import numpy as np
 
 from experiments.report import published
 from experiments.report.runs import Run
-from experiments.report.selection import Choice, Sample, Unfilled, by_context, choice_of, sample
-from experiments.sweep.definition import SCORE, Layout, Selector
+from experiments.report.samples import Choice, Sample, Unfilled, by_context, choice_of, sample
+from experiments.sweep.definition import Layout, Selector
 from records.statistics import Interval, share_interval, wilson
 
 
@@ -94,18 +94,15 @@ def estimate(runs: Sequence[Run], choice: Choice) -> Estimate:
             problems.append(str(error))
     if not samples:
         raise Unfilled("; ".join(dict.fromkeys(problems)))
-    seeded = [item for item in samples if item.seeded]
-    base = {
-        item.evaluation_set: item for item in samples if not item.seeded
-    }  # several settings may share one: it counts once
+    seeded = [item for item in samples if item.seeds]
+    base = {item.evaluation_set: item for item in samples if not item.seeds}  # settings that share one count it once
     return _combined([*seeded, *base.values()], problems if seeded else [])
 
 
 def _combined(samples: Sequence[Sample], problems: Sequence[str]) -> Estimate:
     notes = [f"mean of {len(samples)} settings"] if len(samples) > 1 else []
     notes += [f"{len(problems)} settings left out: {'; '.join(dict.fromkeys(problems))}"] if problems else []
-    scored = any(wins.measure == SCORE for item in samples for wins in item.wins)
-    if any(item.shares is None and (scored or len(item.means) * item.samples_per_game > 1) for item in samples):
+    if any(item.shares is None and (item.scored or len(item.means) * item.samples_per_game > 1) for item in samples):
         notes.append("episodes are missing, so the interval is Wilson's over games, as if one model had played")
     seeds = set.intersection(*(set(item.seeds) for item in samples))
     first = samples[0]
@@ -132,10 +129,10 @@ def interval_of(samples: Sequence[Sample]) -> Interval:
         return Interval(mean, min(bounds.low, mean), max(bounds.high, mean))
     if len(samples) > 1:
         return _stratified(per_game(samples))
-    shares = samples[0].shares.mean(axis=0)
-    if len(samples[0].shares) == 1 and set(shares.tolist()) <= {0.0, 1.0}:
-        return wilson(round(float(shares.sum())), samples[0].games)
-    return share_interval(shares.tolist())
+    (vector,) = per_game(samples)
+    if len(samples[0].means) == 1 and set(vector.tolist()) <= {0.0, 1.0}:
+        return wilson(round(float(vector.sum())), samples[0].games)
+    return share_interval(vector.tolist())
 
 
 def per_game(samples: Sequence[Sample]) -> list[np.ndarray]:

@@ -17,7 +17,7 @@ import pandas as pd
 from experiments.report.curves import Line, Panel, equal_lines, metric_panels, success_panels
 from experiments.report.reliability import THRESHOLDS, Reliability
 from experiments.report.runs import LAST, Run, grouped
-from experiments.report.selection import BASE
+from experiments.report.samples import BASE
 from records.statistics import WINDOW, Interval
 
 if TYPE_CHECKING:

@@ -7,18 +7,19 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
+
+import pandas as pd
 
 from experiments.evaluation.result import State
 from experiments.report import published
 from experiments.report.cells import TableCell, table_cells
 from experiments.report.charts import Chart, charts
-from experiments.report.costs import Cost, Origin, costs, origins
+from experiments.report.comparisons import Comparison, Word, differences, verdicts
 from experiments.report.gather import Subject
-from experiments.report.pairs import Pair, pairs
 from experiments.report.reliability import Reliability, reliability
-from experiments.report.runs import Run, setting_names
+from experiments.report.runs import Run, grouped, setting_names
 from experiments.report.settings import shared_and_varied
-from experiments.report.takeaways import Verdict, Word, verdicts
 from experiments.sweep.definition import SCORE, SUCCESS
 from experiments.sweep.record import Sweep
 
@@ -50,12 +51,12 @@ class Contents:
     table: Sequence[Sequence[TableCell]]
     table_name: str
     table_note: str
-    verdicts: Sequence[Verdict]
-    pairs: Sequence[Pair]
+    verdicts: Sequence[Comparison]
+    pairs: Sequence[Comparison]
     reliability: Reliability | None
     charts: Mapping[str, Sequence[Chart]]
-    costs: Sequence[Cost]
-    origins: Sequence[Origin]
+    costs: pd.DataFrame
+    origins: Mapping[tuple[str, str], int]
     shared: Mapping[str, str]
     varied: Mapping[str, Sequence[str]]
     made: str
@@ -144,7 +145,7 @@ def contents(subject: Subject) -> Contents:
         table_name=published.table_name(table) if table else "",
         table_note=published.note(table) if table else "",
         verdicts=verdicts(sweep, runs),
-        pairs=[] if sweep.takeaways else pairs(runs),
+        pairs=[] if sweep.takeaways else differences(runs),
         reliability=found,
         charts=charts(runs, found),
         costs=costs(runs),
@@ -152,4 +153,42 @@ def contents(subject: Subject) -> Contents:
         shared=shared,
         varied=varied,
         made=time.strftime("%Y-%m-%d %H:%M %Z"),
+    )
+
+
+def costs(runs: Sequence[Run]) -> pd.DataFrame:
+    """Return a row of means over its finished runs for each setting, then a row of sums over all runs."""
+    known = [run for run in runs if run.result and run.result.notes.get("spent")]
+    names = {run.name: name for name, group in grouped(known, nameless="each run").items() for run in group}
+    frame = pd.DataFrame([_cost(run) for run in known], index=[names[run.name] for run in known])
+    if frame.empty:
+        return frame
+    means = frame.groupby(level=0, sort=False).mean()
+    means.insert(0, "runs", frame.index.value_counts())
+    return pd.concat([means, frame.sum().to_frame("all runs together").T.assign(runs=len(frame))])
+
+
+def _cost(run: Run) -> dict[str, float]:
+    assert run.result is not None
+    kinds: Mapping[str, Any] = run.result.notes["spent"]["kinds"]
+    rl, demonstrations = kinds.get("rl_episode", {}), kinds.get("demonstration", {})
+    return {
+        "units": run.result.units,
+        "demonstrations": demonstrations.get("count", 0),
+        "episodes": rl.get("count", 0),
+        "games": rl.get("games", 0),
+        "tokens": rl.get("tokens", 0),
+        "seconds": run.result.seconds,
+    }
+
+
+def origins(runs: Sequence[Run]) -> Mapping[tuple[str, str], int]:
+    """Count runs by commit and package versions of their last attempt."""
+    last = [attempt for run in runs for attempt in run.attempts[-1:]]
+    return Counter(
+        (
+            ((attempt.commit or "")[:10] or "an installed package") + " with changes" * bool(attempt.dirty),
+            ", ".join(f"{name} {version}" for name, version in attempt.versions.items()),
+        )
+        for attempt in last
     )

@@ -12,7 +12,7 @@ from envs.utils.names import meant
 from experiments.evaluation import result
 from experiments.report.comparable import Groups, comparable
 from experiments.report.runs import Run, read_run, setting_names
-from experiments.report.selection import BASE
+from experiments.report.samples import BASE
 from experiments.report.settings import coordinates
 from experiments.sweep import record
 from experiments.sweep.definition import Layout, Selector

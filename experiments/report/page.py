@@ -16,12 +16,10 @@ from markupsafe import Markup
 
 from experiments.evaluation.stage import episodes_file
 from experiments.evaluation.tables import p_value
+from experiments.report.comparisons import Word
 from experiments.report.contents import Contents
-from experiments.report.costs import total
 from experiments.report.runs import LAST, Run
-from experiments.report.selection import BASE
-from experiments.report.takeaways import Word
-from experiments.report.wins import outcomes
+from experiments.report.samples import BASE, outcomes
 from experiments.viewer.page import fragment
 from experiments.viewer.sources import Shown
 from experiments.viewer.tokenizer import tokenizer_of
@@ -59,7 +57,6 @@ def _render(template: str, found: Contents, folder: Path, **more: Any) -> str:
         "cell": cell,
         "link": lambda run: link(run.folder, folder),
         "viewer_link": lambda run: link(run.folder / VIEWER, folder),
-        "total": total,
         "sign": lambda word: SIGNS[word],
     }
     return environment(template.endswith(".html.j2")).get_template(template).render(r=found, **tools, **more)

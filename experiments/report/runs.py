@@ -97,11 +97,13 @@ def setting_names(runs: Sequence[Run], without: Sequence[str] = ()) -> list[str]
         for axis, value in run.coordinates.items():
             values.setdefault(axis, set()).add(value)
     shown = {axis for axis, found in values.items() if len(found) > 1} - set(without)
-    return [" ".join(told(axis, value) for axis, value in run.coordinates.items() if axis in shown) for run in runs]
+    return [
+        " ".join(value_name(axis, value) for axis, value in run.coordinates.items() if axis in shown) for run in runs
+    ]
 
 
-def told(axis: str, value: str) -> str:
-    """A value by itself where it is a name; numbers and truth values with the last part of their key, as in ``lr=0.0001``."""
+def value_name(axis: str, value: str) -> str:
+    """Return a name as it is; prefix a number or truth value with the last part of its key, as in ``lr=0.0001``."""
     plain = {"true", "false", "null", "-"}
     try:
         float(value)

@@ -3,66 +3,54 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from rich.table import Table
 
 from experiments.evaluation.tables import p_value, plain_text
 from experiments.report.cells import TableCell, table_cells
-from experiments.report.contrast import Contrast
+from experiments.report.comparisons import Comparison, differences, verdicts
 from experiments.report.gather import Subject
-from experiments.report.pairs import Pair, pairs
-from experiments.report.takeaways import Verdict, verdicts
 
 WIDTH = 160
-PAIRED = "differences in points, paired by seed and game; intervals and p are over games and seeds, not corrected for their number"
+CAPTION = "% of test games, mean over seeds [95 % interval over games]"
+PAIRED = (
+    "differences in points, paired by seed and game; "
+    "intervals and p are over games and seeds, not corrected for their number"
+)
 
 
 def text(subject: Subject) -> str:
-    """Success of each setting, then verdicts or, without claims, differences between all values of what varied."""
+    """Return success of each setting, then verdicts, or without claims the differences between all values."""
     sweep, runs = subject.sweep, subject.runs
     counts = Counter(run.state for run in runs)
-    found = ", ".join(f"{count} {state}" for state, count in counts.items())
-    tables = [_cells(f"{sweep.title}: {len(runs)} runs, {found}", table_cells(runs, sweep.layout, None))]
-    tables += _compared(verdicts(sweep, runs), [] if sweep.takeaways else pairs(runs))
+    title = f"{sweep.title}: {len(runs)} runs, {', '.join(f'{count} {state}' for state, count in counts.items())}"
+    cells = table_cells(runs, sweep.layout, None)
+    tables = [_table(["setting", *sweep.layout.columns], [[row[0].row, *map(_cell, row)] for row in cells], CAPTION)]
+    tables[0].title, tables[0].title_justify = title, "left"
+    compared = verdicts(sweep, runs) if sweep.takeaways else differences(runs)
+    if compared:
+        head = ["claim", "verdict"] if sweep.takeaways else ["difference", "on"]
+        tables.append(_table([*head, "points [95 %]", "by seed", "p"], map(_figures, compared), PAIRED))
     return plain_text(tables, WIDTH).rstrip()
 
 
-def _cells(title: str, rows: Sequence[Sequence[TableCell]]) -> Table:
-    caption = "% of test games, mean over seeds [95 % interval over games]"
-    table = Table(title=title, caption=caption, title_justify="left", caption_justify="left")
-    table.add_column("setting", overflow="fold")
-    for cell in rows[0]:
-        table.add_column(cell.column)
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]], caption: str) -> Table:
+    table = Table(*head, caption=caption, caption_justify="left")
+    table.columns[0].overflow = "fold"
     for row in rows:
-        table.add_row(row[0].row, *map(_cell, row))
+        table.add_row(*row)
     return table
 
 
 def _cell(cell: TableCell) -> str:
-    if cell.estimate is None:
-        return cell.why
-    return f"{cell.estimate.interval.percent()}, {cell.estimate.seeds}"
+    return f"{cell.estimate.interval.percent()}, {cell.estimate.seeds}" if cell.estimate else cell.why
 
 
-def _compared(claims: Sequence[Verdict], differences: Sequence[Pair]) -> list[Table]:
-    rows = [(claim.claim, str(claim.word), claim.contrast, claim.why) for claim in claims]
-    rows += [(f"{pair.first} - {pair.second}", pair.evaluation_set, pair.contrast, pair.why) for pair in differences]
-    if not rows:
-        return []
-    table = Table(caption=PAIRED, caption_justify="left")
-    named = any(second for _, second, _, _ in rows)
-    table.add_column("claim" if claims else "difference", overflow="fold")
-    if named:
-        table.add_column("verdict" if claims else "on")
-    for heading in ("points [95 %]", "by seed", "p"):
-        table.add_column(heading)
-    for first, second, contrast, why in rows:
-        table.add_row(first, *([second] if named else []), *(_figures(contrast) if contrast else (why, "", "")))
-    return [table]
-
-
-def _figures(found: Contrast) -> tuple[str, str, str]:
-    low, high = (f"{100 * bound:+.1f}" for bound in (found.interval.low, found.interval.high))
-    by_seed = ", ".join(f"{100 * share:+.1f}" for share in found.by_seed.values())
-    return f"{100 * found.interval.mean:+.1f} [{low}, {high}]", by_seed, p_value(found.p)
+def _figures(one: Comparison) -> tuple[str, ...]:
+    head = one.name, one.word or one.detail
+    if one.contrast is None:
+        return (*head, one.why, "", "")
+    bounds, by_seed = one.contrast.interval, one.contrast.by_seed.values()
+    points = f"{100 * bounds.mean:+.1f} [{100 * bounds.low:+.1f}, {100 * bounds.high:+.1f}]"
+    return (*head, points, ", ".join(f"{100 * share:+.1f}" for share in by_seed), p_value(one.contrast.p))

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 from report_sweep import SweepMaker, wins
 
-from experiments.report.contrast import Contrast, interval, p_value
+from experiments.report.comparisons import Contrast, Word, interval, judged, p_value
 from experiments.report.reliability import improvement, iqm, profile, scores_of
-from experiments.report.takeaways import Word, judged
 from records.statistics import Interval, wilson
 
 FIRST = np.array([[0.5, 0.1], [0.6, 0.2], [0.4, 0.15], [0.55, 0.3]])

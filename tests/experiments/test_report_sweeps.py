@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from experiments.report import published
+from experiments.report.comparisons import Word
 from experiments.report.contents import contents
 from experiments.report.gather import Subject, subjects
 from experiments.report.page import html, markdown
-from experiments.report.takeaways import Word
 from experiments.sweep import record
 from experiments.sweep.definition import load, names
 from experiments.sweep.expansion import points

@@ -13,7 +13,7 @@ from experiments.evaluation.result import RunResult
 from experiments.report.cells import TableCell, table_cells
 from experiments.report.gather import Subject
 from experiments.report.runs import read_run
-from experiments.report.wins import wins_of
+from experiments.report.samples import wins_of
 from records.statistics import bootstrap_over_games, wilson
 from rollouts.store import write_episodes
 
@@ -69,7 +69,7 @@ def test_without_scores_an_evaluation_says_so(maker: SweepMaker) -> None:
     text = (folder / "result.json").read_text()
     (folder / "result.json").write_text(text.replace('"mean_score": 0.5', '"mean_score": null'))
     found = cells(maker.subject(ROWS, {"scored": {"measure": "score"}}))["scored"]
-    assert (found.estimate, found.why) == (None, "nobody knows the best score of these games")
+    assert (found.estimate, found.why) == (None, "the best score of these games is not known")
 
 
 def test_the_base_model_is_one_measurement_however_many_runs_have_it(maker: SweepMaker) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from report_sweep import BASE, SweepMaker, claim, wins
 
-from experiments.report.takeaways import Verdict, Word, verdicts
+from experiments.report.comparisons import Comparison, Word, verdicts
 
 PPO, GRPO = {"algo": "ppo", "stage": "rl"}, {"algo": "grpo", "stage": "rl"}
 
@@ -19,7 +19,7 @@ def maker(tmp_path: Path) -> SweepMaker:
     return SweepMaker(tmp_path)
 
 
-def judged(maker: SweepMaker, higher: dict, lower: dict) -> Verdict:
+def judged(maker: SweepMaker, higher: dict, lower: dict) -> Comparison:
     subject = maker.subject({"all": {}}, {"last": {}}, [claim(higher, lower)])
     (found,) = verdicts(subject.sweep, subject.runs)
     return found

@@ -1,0 +1,233 @@
+"""Differences between settings, each with one interval over games and seeds, and verdicts on a sweep's claims.
+
+A claim about a method is one about other games and other seeds. Success y = mean + game + seed + rest is a two-way
+layout. The variance of a contrast of means is estimated by a + b:
+
+    a = sum over evaluation sets of var(d_g) / games        d_g: the contrast on game g, averaged over seeds
+    b = var(c_s) / seeds                           c_s: the contrast of seed s, averaged over games
+
+The sum counts the rest twice, so the interval is too wide rather than too narrow. The bounds are Student's with
+Satterthwaite's degrees of freedom (1946, Biometrics Bulletin 2, p. 110):
+(a + b)^2 / (a^2 / (games - 1) + b^2 / (seeds - 1)).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import combinations
+from math import sqrt
+
+import numpy as np
+
+from experiments.report.runs import Run, value_name
+from experiments.report.samples import Choice, Sample, Unfilled, by_context, choice_of, sample
+from experiments.sweep.definition import Selector, Takeaway, flattened
+from experiments.sweep.record import Sweep
+from records.statistics import Interval, wilson
+
+MIN_SEEDS = 2
+Part = tuple[int, Choice]  # +1 or -1, and the models to take
+Weighted = tuple[float, Sample]
+
+
+class Word(StrEnum):
+    """A verdict on a claim."""
+
+    HOLDS = "holds"
+    DOES_NOT_HOLD = "does not hold"
+    NOT_ENOUGH = "not enough data"
+
+
+class TooFewSeeds(Unfilled):
+    """There are results, but of fewer than ``MIN_SEEDS`` common seeds."""
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """A sum of success rates, or of mean scores, with weights of +1 and -1.
+
+    Attributes:
+        interval: 95 %, over games and seeds; in [-1, 1], with ``minus`` in [-2, 2].
+        p: two-sided, of the same test: is the contrast 0?
+        by_seed: the contrast of each seed.
+        games: of the smallest evaluation set.
+        settings: number of pairs of settings in the mean.
+        left_out: why further pairs are not in it.
+    """
+
+    interval: Interval
+    p: float
+    by_seed: Mapping[int, float]
+    games: int
+    settings: int
+    left_out: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A claim with its verdict, or the difference between two values of an axis.
+
+    Attributes:
+        name: the claim, or ``gigpo − grpo``.
+        detail: the claim's two sides; or the evaluation set of a difference, "" if every run has one only.
+        why: a sentence on the verdict, or why there is no contrast.
+    """
+
+    name: str
+    detail: str
+    contrast: Contrast | None
+    why: str = ""
+    word: Word | None = None
+
+
+def verdicts(sweep: Sweep, runs: Sequence[Run]) -> list[Comparison]:
+    """Judge the sweep's declared takeaways, in their order."""
+    return [_verdict(takeaway, runs) for takeaway in sweep.takeaways]
+
+
+def _verdict(takeaway: Takeaway, runs: Sequence[Run]) -> Comparison:
+    detail = f"{_side(takeaway.higher)} against {_side(takeaway.lower)}"
+    try:
+        found = contrast(runs, _parts(takeaway.higher, 1) + _parts(takeaway.lower, -1))
+    except Unfilled as error:
+        why = f"{error}." if isinstance(error, TooFewSeeds) else f"a side has no result: {error}."
+        return Comparison(takeaway.claim, detail, None, why, Word.NOT_ENOUGH)
+    word, why = judged(found)
+    return Comparison(takeaway.claim, detail, found, why, word)
+
+
+def judged(found: Contrast) -> tuple[Word, str]:
+    """Judge by whether the interval lies wholly above or below zero."""
+    left = f" {len(found.left_out)} comparison(s) left out: {'; '.join(found.left_out)}." if found.left_out else ""
+    if found.interval.low > 0:
+        return Word.HOLDS, f"the 95 % interval lies wholly above zero.{left}"
+    if found.interval.high < 0:
+        return Word.DOES_NOT_HOLD, f"the 95 % interval lies wholly below zero: it is the other way round.{left}"
+    return Word.NOT_ENOUGH, f"the 95 % interval includes zero, so it could be either way.{left}"
+
+
+def _parts(side: dict[str, str | Selector], sign: int) -> list[Part]:
+    own, *less = [choice_of(selector) for selector in flattened(side)]
+    return [(sign, own), *((-sign, choice) for choice in less)]
+
+
+def _side(side: dict[str, str | Selector]) -> str:
+    names = [" ".join(f"{key}={value}" for key, value in selector.items()) for selector in flattened(side)]
+    return " minus ".join(f"({name})" for name in names)
+
+
+def differences(runs: Sequence[Run]) -> list[Comparison]:
+    """For each axis and evaluation set, compare later values with earlier ones where all other axes are equal."""
+    several = any(len(run.evaluation_sets) > 1 for run in runs)
+    sets = list(dict.fromkeys("/".join(one) for run in runs for one in run.evaluation_sets)) if several else [""]
+    found = []
+    for axis in dict.fromkeys(axis for run in runs for axis in run.coordinates):
+        values = dict.fromkeys(run.coordinates[axis] for run in runs if axis in run.coordinates)
+        for second, first in combinations(values, 2):
+            if both := _with_both(runs, axis, {first, second}):
+                found += [_difference(both, axis, first, second, evaluation_set) for evaluation_set in sets]
+    return found
+
+
+def _with_both(runs: Sequence[Run], axis: str, values: set[str]) -> list[Run]:
+    contexts = by_context(runs, [axis]).values()
+    whole = [group for group in contexts if values <= {run.coordinates.get(axis) for run in group}]
+    return [run for group in whole for run in group]
+
+
+def _difference(runs: Sequence[Run], axis: str, first: str, second: str, evaluation_set: str) -> Comparison:
+    name = f"{value_name(axis, first)} − {value_name(axis, second)}"
+    sides = [Choice({axis: value}, evaluation_set=evaluation_set or None) for value in (first, second)]
+    try:
+        return Comparison(name, evaluation_set, contrast(runs, list(zip((1, -1), sides, strict=True))))
+    except Unfilled as error:
+        return Comparison(name, evaluation_set, None, str(error))
+
+
+def contrast(runs: Sequence[Run], parts: Sequence[Part]) -> Contrast:
+    """Average over all settings of the axes that no part names, paired by setting, seed and game.
+
+    Raises:
+        TooFewSeeds: the parts have fewer than ``MIN_SEEDS`` seeds in common.
+        Unfilled: a part has no data.
+    """
+    named = sorted({axis for _, choice in parts for axis in choice.axes})
+    rows: list[list[Weighted]] = []
+    problems: dict[str, None] = {}
+    for group in by_context(runs, named).values():
+        try:
+            rows.append([(weight, sample(group, choice)) for weight, choice in parts])
+        except Unfilled as error:
+            problems[str(error)] = None
+    if not rows:
+        raise Unfilled("; ".join(problems) or "no such run")
+    return _contrast(rows, tuple(problems))
+
+
+def _contrast(rows: Sequence[Sequence[Weighted]], left_out: tuple[str, ...]) -> Contrast:
+    flat = [(weight / len(rows), item) for row in rows for weight, item in row]
+    seeded = [set(item.seeds) for _, item in flat if item.seeds]  # a base model has no seeds
+    seeds = sorted(set.intersection(*seeded)) if seeded else []
+    if len(seeds) < MIN_SEEDS:
+        plural = "s" * (len(seeds) != 1)
+        raise TooFewSeeds(f"{len(seeds)} seed{plural} in common, and an interval needs {MIN_SEEDS} or more")
+    by_seed = [sum(weight * float(item.means[_row(item, seed)]) for weight, item in flat) for seed in seeds]
+    games = min(item.games for _, item in flat)
+    over_games = game_variance(flat, seeds)
+    bounds = interval(by_seed, over_games, games, limit=sum(abs(weight) for weight, _ in flat) / 2)
+    p = p_value(by_seed, over_games, games)
+    return Contrast(bounds, p, dict(zip(seeds, by_seed, strict=True)), games, len(rows), left_out)
+
+
+def _row(item: Sample, seed: int) -> int:
+    return item.seeds.index(seed) if item.seeds else 0
+
+
+def game_variance(parts: Sequence[Weighted], seeds: Sequence[int]) -> float:
+    """Return the contrast's variance over games, paired on each evaluation set; unpaired if episodes are missing."""
+    total = 0.0
+    by_set: dict[str, np.ndarray] = {}
+    for weight, item in parts:
+        if item.shares is None:
+            mean = float(item.means.mean())
+            total += weight**2 * mean * (1 - mean) / item.games
+            continue
+        own = weight * item.shares[[_row(item, seed) for seed in seeds]].mean(axis=0)
+        by_set[item.evaluation_set] = by_set.get(item.evaluation_set, 0) + own
+    return total + sum(float(vector.var(ddof=1)) / vector.size for vector in by_set.values())
+
+
+def interval(by_seed: Sequence[float], over_games: float, games: int, limit: float = 1.0) -> Interval:
+    """Apply the module's formula; ``over_games`` is a.
+
+    If nothing varied, the bounds are as far off as Wilson's bound on the share of games that could still differ.
+    """
+    from scipy.stats import t
+
+    mean = float(np.mean(by_seed))
+    error, freedom = _error(by_seed, over_games, games)
+    half = float(t.ppf(0.975, freedom)) * error if error else wilson(0, games).high
+    return Interval(mean, max(-limit, mean - half), min(limit, mean + half))
+
+
+def p_value(by_seed: Sequence[float], over_games: float, games: int) -> float:
+    """Two-sided p by the same standard error; if nothing varied, that of the exact sign-flip test over games."""
+    from scipy.stats import t
+
+    mean = float(np.mean(by_seed))
+    error, freedom = _error(by_seed, over_games, games)
+    if error:
+        return float(2 * t.sf(abs(mean) / error, freedom))
+    return 2.0 ** (1 - games) if abs(mean) > 1e-12 else 1.0
+
+
+def _error(by_seed: Sequence[float], over_games: float, games: int) -> tuple[float, float]:
+    """Return standard error and Satterthwaite's degrees of freedom; zeros if nothing varied."""
+    over_seeds = float(np.var(by_seed, ddof=1)) / len(by_seed)
+    variance = over_games + over_seeds
+    if variance < 1e-12:
+        return 0.0, 0.0
+    freedom = variance**2 / (over_games**2 / max(games - 1, 1) + over_seeds**2 / (len(by_seed) - 1))
+    return sqrt(variance), freedom
