@@ -1,17 +1,17 @@
-"""What a report is about: a sweep with its record, or runs that lie somewhere."""
+"""What a report is about: the runs of a sweep or grid, or runs of a folder that can be compared."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
 
-from envs.utils.names import meant
+from envs.utils.names import file_name, meant
 from experiments.evaluation import result
-from experiments.report.comparable import Groups, comparable
-from experiments.report.runs import Run, read_run, setting_names
+from experiments.report.runs import Run, apart, read_run, setting_names
 from experiments.report.samples import BASE
 from experiments.report.settings import coordinates
 from experiments.sweep import record
@@ -19,21 +19,28 @@ from experiments.sweep.definition import Layout, Selector
 from experiments.sweep.record import Sweep
 from records.process.exit_codes import Refusal
 from records.provenance import ATTEMPTS
+from records.run_folder import outside_identity
 
 MARKS = (result.FILE, ATTEMPTS, "config.yaml")
 MOST_COLUMNS = 9
 WITHOUT_SCALE = "as run"
-REPORTS = "reports"  # a folder for each group of comparable runs
+REPORTS = "reports"  # holds a folder for each group of comparable runs
+OF_TEST = ("env.", "eval.")  # keys that decide which games are played, and how
 
 
 class ReportError(Refusal):
-    """There is nothing to report under this path; the message is one line."""
+    """A path has nothing to report."""
 
 
 @dataclass(frozen=True)
 class Subject:
-    """``sweep`` is the sweep's record, or one made up for loose runs; ``folder`` is where its report goes. ``left_out``: a line
-    for each run of the folder that is in no report."""
+    """One report.
+
+    Attributes:
+        sweep: the sweep's record, or a record made up for loose runs.
+        folder: where the report goes.
+        left_out: a line for each run of the folder that is in no report.
+    """
 
     sweep: Sweep
     runs: Sequence[Run]
@@ -43,16 +50,15 @@ class Subject:
 
 
 def subjects(paths: Sequence[Path]) -> list[Subject]:
-    """One a sweep's or a grid's folder, one for all runs that are named, and one for each group of comparable runs in folders.
+    """Return a report for each sweep or grid, for all named runs together, and for each group of runs in folders.
 
     Raises:
-        ReportError: a path that is neither a sweep, a run nor a folder of runs.
+        ReportError: a path is neither a sweep, a run nor a folder of runs.
     """
     absolute = [path.expanduser().absolute() for path in paths]
     sweeps = [path for path in absolute if (_folder(path) / record.FILE).exists()]
-    loose = [run for path in absolute if path not in sweeps for run in _runs_in(path)]
-    found = [_of_sweep(_folder(path)) for path in sweeps]
-    return [*found, *_of_runs(loose, absolute)] if loose else found
+    loose = [path for path in absolute if path not in sweeps]
+    return [_of_sweep(_folder(path)) for path in sweeps] + (_of_runs(loose) if loose else [])
 
 
 def _folder(path: Path) -> Path:
@@ -74,15 +80,13 @@ def _of_sweep(folder: Path) -> Subject:
 
 def _read(folder: Path, run: record.SweepRun | None = None) -> Run:
     try:
-        if run is not None:
-            return read_run(folder, run.coordinates, run.seed)
-        return read_run(folder)
+        return read_run(folder, run.coordinates, run.seed) if run else read_run(folder)
     except (ValueError, TypeError, KeyError) as error:
         raise ReportError(f"{folder} cannot be read: {' '.join(str(error).split())}") from error
 
 
 def _runs_in(path: Path) -> list[Path]:
-    """A run folder, or the run folders in a folder.
+    """Return a run folder, or the run folders in a folder.
 
     Raises:
         ReportError: neither.
@@ -92,9 +96,9 @@ def _runs_in(path: Path) -> list[Path]:
         raise ReportError(f"{path} does not exist{meant(path.name, there)}")
     if _is_run(path):
         return [path]
-    if found := [folder for folder in sorted(path.iterdir()) if folder.is_dir() and _is_run(folder)]:
-        return found
-    sweeps = sorted(path.glob(f"**/{record.FILE}"))[:3]
+    if folders := [folder for folder in sorted(path.iterdir()) if folder.is_dir() and _is_run(folder)]:
+        return folders
+    sweeps = sorted(path.glob(f"**/{record.FILE}"))[:1]
     hint = f"; it holds the sweep {sweeps[0].parent}" if sweeps else ""
     raise ReportError(f"{path} is no run folder and holds none{hint}")
 
@@ -103,16 +107,16 @@ def _is_run(folder: Path) -> bool:
     return any((folder / mark).exists() for mark in MARKS)
 
 
-def _of_runs(folders: Sequence[Path], given: Sequence[Path]) -> list[Subject]:
-    runs = [_read(folder) for folder in dict.fromkeys(folders)]
-    named = all(_is_run(path) for path in given if not (_folder(path) / record.FILE).exists())
-    groups = Groups({"": runs}) if named else comparable(runs)
-    asked = [path for path in given if path.is_dir() and not (path / record.FILE).exists()]
+def _of_runs(paths: Sequence[Path]) -> list[Subject]:
+    folders = list(dict.fromkeys(folder for path in paths for folder in _runs_in(path)))
+    runs = [_read(folder) for folder in folders]
+    named = all(_is_run(path) for path in paths)
+    groups, left_out = ({"": runs}, ()) if named else comparable(runs)
     parents = {folder.parent for folder in folders}
-    place = asked[0] if len(asked) == 1 else parents.pop() if len(parents) == 1 else Path.cwd()
-    if len(groups.runs) == 1:
-        return [_of_group(place.name, group, place, groups.left_out) for group in groups.runs.values()]
-    return [_of_group(name, group, place / REPORTS / name, groups.left_out) for name, group in groups.runs.items()]
+    place = paths[0] if len(paths) == 1 else parents.pop() if len(parents) == 1 else Path.cwd()
+    if len(groups) == 1:
+        return [_of_group(place.name, group, place, left_out) for group in groups.values()]
+    return [_of_group(name, group, place / REPORTS / name, left_out) for name, group in groups.items()]
 
 
 def _of_group(name: str, runs: Sequence[Run], folder: Path, left_out: tuple[str, ...]) -> Subject:
@@ -121,23 +125,13 @@ def _of_group(name: str, runs: Sequence[Run], folder: Path, left_out: tuple[str,
 
 
 def _made_up(name: str, runs: Sequence[Run]) -> Sweep:
-    """The record of a sweep that runs could be of."""
-    return Sweep(
-        name=name,
-        scale=WITHOUT_SCALE,
-        title=name if len(runs) == 1 else f"Runs in {name}",
-        question="",
-        published=None,
-        note="",
-        layout=_layout(runs),
-        takeaways=(),
-        extra=[],
-        runs=[],
-    )
+    """Return the record that a sweep of these runs would have."""
+    title = name if len(runs) == 1 else f"Runs in {name}"
+    return Sweep(name, WITHOUT_SCALE, title, "", None, "", _layout(runs), (), [], [])
 
 
 def _layout(runs: Sequence[Run]) -> Layout:
-    """A table of settings by models (and evaluation sets)."""
+    """Lay out settings by models (and evaluation sets)."""
     rows = {name or "success": dict(run.coordinates) for run, name in zip(runs, setting_names(runs), strict=True)}
     return Layout(rows=rows, columns=_columns(runs))
 
@@ -145,8 +139,7 @@ def _layout(runs: Sequence[Run]) -> Layout:
 def _columns(runs: Sequence[Run]) -> dict[str, Selector]:
     stages = [stage for stage in (BASE, "sft", "rl") if any(run.stage(stage) for run in runs)] or ["last"]
     evaluation_sets = list(dict.fromkeys(evaluation_set for run in runs for evaluation_set in run.evaluation_sets))
-    several = any(len(run.evaluation_sets) > 1 for run in runs)
-    if not several:
+    if not any(len(run.evaluation_sets) > 1 for run in runs):
         return {stage: {"stage": stage} for stage in stages}
     shown = stages if len(stages) * len(evaluation_sets) <= MOST_COLUMNS else ["last"]
     environments = len({env for env, _ in evaluation_sets}) > 1
@@ -155,3 +148,48 @@ def _columns(runs: Sequence[Run]) -> dict[str, Selector]:
         for env, task in evaluation_sets
         for stage in shown
     }
+
+
+def comparable(runs: Sequence[Run]) -> tuple[dict[str, list[Run]], tuple[str, ...]]:
+    """Group runs that ran on the same test games in the same way, by name, and list the runs that are left out.
+
+    A run without a result joins the group of a finished run with the same environment and evaluation. A run that is
+    alone is left out, unless all runs are.
+    """
+    keys = {_settings(run): _games(run) for run in runs if run.result}
+    if not keys:
+        return {"": list(runs)}, ()
+    placed = apart([run for run in runs if _settings(run) in keys], lambda run: keys[_settings(run)])
+    several = {key: group for key, group in placed.items() if len(group) > 1} or placed
+    alone = [run for key, group in placed.items() if key not in several for run in group]
+    unlike = [run for run in runs if _settings(run) not in keys]
+    names = _names([next(run for run in group if run.result) for group in several.values()])
+    left_out = [f"{run.name}: no other run played its test games" for run in alone]
+    left_out += [f"{run.name}: {run.state}, and no run like it is finished" for run in unlike]
+    return dict(zip(names, several.values(), strict=True)), tuple(left_out)
+
+
+def _games(run: Run) -> frozenset[tuple[object, ...]]:
+    return frozenset(
+        (one.env, one.task, one.games_hash, one.samples_per_game, one.temperature, one.max_turns)
+        for one in run.evaluations
+    )
+
+
+def _settings(run: Run) -> str:
+    outside = outside_identity()
+    return repr(sorted(item for item in run.settings.items() if item[0].startswith(OF_TEST) and item[0] not in outside))
+
+
+def _names(runs: Sequence[Run]) -> list[str]:
+    """Return the shortest names that differ, given one finished run of each group: ``textworld-w2-o3-q4``."""
+    parts = [_parts(run) for run in runs]
+    shown = next(n for n in range(2, len(parts[0]) + 1) if len({part[:n] for part in parts}) == len(parts))
+    return [file_name("-".join(part[:shown]), also="+") for part in parts]
+
+
+def _parts(run: Run) -> tuple[str, ...]:
+    first = run.evaluations[0]
+    tasks = "+".join(dict.fromkeys(task for _, task in run.evaluation_sets))
+    digits = hashlib.sha256(repr(sorted(_games(run), key=repr)).encode()).hexdigest()[:8]
+    return (first.env, tasks, f"{first.max_turns}_turns", f"{first.games}_games", f"t{first.temperature:g}", digits)
