@@ -4,9 +4,9 @@
     python -m experiments.report runs/sweeps/table10_algorithms-laptop
     python -m experiments.report runs/NAME runs/OTHER --out /tmp/two
 
-RUN_OR_SWEEP  folder of a sweep, a grid or a run, or a folder of runs, which makes a report for each group of runs that played the
-              same test games. Runs may be unfinished, or only W&B's offline logs
---out FOLDER  where report.html and report.md go (of several reports, each in a folder there); else beside the runs
+RUN_OR_SWEEP  folder of a sweep, a grid or a run; or a folder of runs, which gets a report for each group of runs with
+              the same test games. Runs may be unfinished
+--out FOLDER  where report.html and report.md go; several reports get a folder each there. Without it: beside the runs
 --text        print the table and the comparisons here instead
 
 docs/report.md explains the tables, intervals and verdicts."""
@@ -30,11 +30,11 @@ TEXT = "--text"
 @command(__doc__, refused=(OSError,), resumes=False)
 def main(given: list[str]) -> int:
     paths, out = _split([word for word in given if word != TEXT])
-    found = subjects(paths)
-    for line in dict.fromkeys(line for subject in found for line in subject.left_out):
+    chosen = subjects(paths)
+    for line in dict.fromkeys(line for subject in chosen for line in subject.left_out):
         say(f"note: left out: {line}")
-    for subject in found:
-        print(_text(subject) if TEXT in given else write(subject, _place(subject, out, len(found))), flush=True)
+    for subject in chosen:
+        print(_text(subject) if TEXT in given else write(subject, _place(subject, out, len(chosen))), flush=True)
     return 0
 
 
@@ -51,10 +51,10 @@ def _text(subject: Subject) -> str:
 
 
 def _split(given: Sequence[str]) -> tuple[list[Path], Path | None]:
-    """Paths, and where the report goes.
+    """Return the paths and the output folder.
 
     Raises:
-        ReportError: no path, or another flag.
+        ReportError: no path, or an unknown flag.
     """
     words, out = [], None
     rest = iter(given)
@@ -70,22 +70,22 @@ def _split(given: Sequence[str]) -> tuple[list[Path], Path | None]:
         else:
             words.append(Path(word))
     if not words:
-        raise ReportError("a report on what? name a run or a sweep: python -m experiments.report runs/sweeps/NAME")
+        raise ReportError("no run or sweep is named; use python -m experiments.report runs/sweeps/NAME")
     return words, out
 
 
 def write(subject: Subject, folder: Path) -> str:
-    """Write both forms of the report, each whole or not at all; returns a line on what was written."""
+    """Write both forms of the report, each whole or not at all, and return a line about them."""
     from experiments.report.contents import contents  # scipy and matplotlib: not before they are needed
     from experiments.report.page import html, markdown
 
     start = time.perf_counter()
-    found = contents(subject)
-    write_whole(folder / HTML, html(found, folder))
-    write_whole(folder / MARKDOWN, markdown(found, folder))
+    report = contents(subject)
+    write_whole(folder / HTML, html(report, folder))
+    write_whole(folder / MARKDOWN, markdown(report, folder))
     size = (folder / HTML).stat().st_size / 1e6
-    states = ", ".join(f"{count} {state}" for state, count in found.counts.items())
-    runs = f"{len(found.runs)} run{'s' * (len(found.runs) != 1)}"
+    states = ", ".join(f"{count} {state}" for state, count in report.counts.items())
+    runs = f"{len(report.runs)} run{'s' * (len(report.runs) != 1)}"
     return f"{folder / HTML} ({size:.1f} MB, {time.perf_counter() - start:.1f} s): {runs}, {states}"
 
 

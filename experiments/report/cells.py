@@ -1,4 +1,4 @@
-"""The report's table: each cell is our success, or score, with its interval beside the published figure."""
+"""The report's table: success or score with its interval, beside the published figure."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ class Estimate:
     """A success rate, or a mean score, over seeds and games.
 
     Attributes:
-        interval: mean over seeds, in [0, 1]; its bounds are Wilson's for what one model won, else of a bootstrap over games, each with
-            all of its seeds: what other games would give with these seeds.
+        interval: mean over seeds, in [0, 1]. The bounds are Wilson's for the success of one model, else those of a
+            bootstrap over games, each with all of its seeds: what other games would give with these seeds.
         by_seed: seed -> success or score; empty for a base model.
-        games: of the evaluation set; with several settings, of all evaluation sets together.
-        settings: how many settings the mean is over.
-        notes: what a reader must know of it.
+        games: of the evaluation sets together.
+        settings: number of settings in the mean.
+        notes: for the reader, below the figure.
     """
 
     interval: Interval
@@ -38,7 +38,7 @@ class Estimate:
 
     @property
     def seeds(self) -> str:
-        """``3 seeds``, ``2 of 3 seeds``, ``1 measurement`` (a base model)."""
+        """Return ``3 seeds``, ``2 of 3 seeds`` or, for a base model, ``1 measurement``."""
         if not self.by_seed:
             return "1 measurement"
         count, word = len(self.by_seed), "seed" if self.expected == 1 else "seeds"
@@ -47,7 +47,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class TableCell:
-    """``measure``: ``success`` or ``score``; ``why`` says why there is no estimate; ``published`` is in [0, 1]."""
+    """A cell; ``measure`` is ``success`` or ``score``, ``why`` the reason for a missing estimate."""
 
     row: str
     column: str
@@ -58,7 +58,7 @@ class TableCell:
 
 
 def table_cells(runs: Sequence[Run], layout: Layout, table: str | None) -> list[list[TableCell]]:
-    """Row by row, as the layout has them."""
+    """Return the cells row by row, in the layout's order."""
     return [
         [_cell(runs, (row, layout.rows[row]), (column, layout.columns[column]), table) for column in layout.columns]
         for row in layout.rows
@@ -80,10 +80,10 @@ def _cell(runs: Sequence[Run], row: tuple[str, Selector], column: tuple[str, Sel
 
 
 def estimate(runs: Sequence[Run], choice: Choice) -> Estimate:
-    """Success or score of what ``choice`` takes; where axes are left open, the mean over their settings.
+    """Estimate success or score of ``choice``, averaged over the settings of axes that it leaves open.
 
     Raises:
-        Unfilled: nothing can be said.
+        Unfilled: no setting has data.
     """
     taken = [run for run in runs if choice.takes(run)]
     samples, problems = [], []
@@ -120,8 +120,10 @@ def _combined(samples: Sequence[Sample], problems: Sequence[str]) -> Estimate:
 
 
 def interval_of(samples: Sequence[Sample]) -> Interval:
-    """Of the mean of the samples' means. Samples of one evaluation set are paired by game; evaluation sets are drawn
-    apart."""
+    """Return the interval of the mean of the samples' means.
+
+    Samples of one evaluation set are paired by game; evaluation sets are drawn apart.
+    """
     if any(item.shares is None for item in samples):
         mean = float(np.mean([item.means.mean() for item in samples]))
         games = min(item.games for item in samples)

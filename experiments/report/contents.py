@@ -1,4 +1,4 @@
-"""Everything that a report says, before it is laid out as HTML or Markdown."""
+"""The contents of a report, before they are laid out as HTML or Markdown."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Contents:
 
     Attributes:
         table: row by row; ``table_name``: the published table beside it, "" for none, with its ``table_note``.
-        pairs: differences between all values of what varied, where the sweep declares no takeaways.
+        pairs: differences between all values of what varied, if the sweep declares no takeaways.
         charts: by section of the page.
         left_out: runs of the folder that are in no report, and why.
         shared, varied: settings of the runs.
@@ -63,36 +63,36 @@ class Contents:
 
     @cached_property
     def labels(self) -> Mapping[str, str]:
-        """Run's folder name -> ``ppo seed 1``: what tells it from the others."""
+        """Return run folder -> ``ppo seed 1``, which differs for each run."""
         names = setting_names(self.runs)
         return {run.name: f"{name} seed {run.seed}".strip() for run, name in zip(self.runs, names, strict=True)}
 
     @property
     def restarted(self) -> int:
-        """Runs that were started more than once."""
+        """Count runs that were started more than once."""
         return sum(len(run.attempts) > 1 for run in self.runs)
 
     @property
     def counts(self) -> Mapping[State, int]:
-        """Runs by state, in the order of ``State``; states that no run is in are left out."""
+        """Count runs by state, in the order of ``State``, without zeros."""
         found = Counter(run.state for run in self.runs)
         return {state: found[state] for state in State if found[state]}
 
     @property
     def words(self) -> Mapping[Word, int]:
-        """Claims by verdict, in the order of ``Word``."""
+        """Count claims by verdict, in the order of ``Word``, without zeros."""
         found = Counter(verdict.word for verdict in self.verdicts)
         return {word: found[word] for word in Word if found[word]}
 
     @property
     def missing(self) -> list[Run]:
-        """Runs without a result, failed ones first."""
+        """Return runs without a result, failed ones first."""
         order = list(State)
         return sorted((run for run in self.runs if not run.result), key=lambda run: order.index(run.state))
 
     @property
     def other_measure(self) -> str:
-        """What the published figures measure, where it is not quite what ours beside them do; else ""."""
+        """Return what the published figures measure if ours measure something else, or ""."""
         beside = {cell.measure for row in self.table for cell in row if cell.published is not None}
         if SCORE in beside:
             return SHARES_OF_TESTS
@@ -100,17 +100,17 @@ class Contents:
 
     @property
     def measures(self) -> list[str]:
-        """What the table's cells are: ``success``, ``score`` or both."""
+        """Return what the table's cells are: ``success``, ``score`` or both."""
         return list(dict.fromkeys(cell.measure for row in self.table for cell in row)) or [SUCCESS]
 
     @property
     def units(self) -> str:
-        """What the table's figures are, with their unit."""
+        """Return the table's measures with their units."""
         return "; ".join(UNITS[measure] for measure in self.measures)
 
     @property
     def played(self) -> str:
-        """How the test games were played, as far as all runs agree: one sentence."""
+        """Describe games, samples, temperature and turn limit of the test in one sentence."""
         ways = {
             (evaluation.games, evaluation.samples_per_game, evaluation.temperature)
             for run in self.runs
@@ -125,13 +125,13 @@ class Contents:
 
 
 def listed(values: Sequence[object]) -> str:
-    """``6, 8 or 12``."""
+    """Join values as in ``6, 8 or 12``."""
     *others, last = map(str, values)
     return f"{', '.join(others)} or {last}" if others else last
 
 
 def contents(subject: Subject) -> Contents:
-    """Raises: PublishedError: the sweep names a published table that is not there."""
+    """Compute the report. Raises: PublishedError: the sweep names an unknown published table."""
     sweep, runs = subject.sweep, subject.runs
     table = sweep.published
     found = reliability(runs)

@@ -1,4 +1,4 @@
-"""A report as one HTML page that needs no network, and as Markdown."""
+"""Render a report as one HTML page that needs no network, and as Markdown."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ SIGNS = {Word.HOLDS: "✓", Word.DOES_NOT_HOLD: "✗", Word.NOT_ENOUGH: "?"}
 TEMPLATES = str(files("experiments.report") / "templates")
 VIEWER_NOTE = "A sample: the first wins and losses of each run's last model, and of one base model, on the test games."
 
-EACH = 2  # wins, and losses, of a model
+EACH = 2  # wins and 2 losses per model
 MOST = 200  # episodes in all: some 2 MB of page
 VIEWER = "trajectories.html"  # a run's own viewer page, as docs/viewer.md makes it
 
 
 def html(found: Contents, folder: Path) -> str:
-    """The page; links to run folders are relative to ``folder``, where it will lie."""
+    """Return the page; links to run folders are relative to its own ``folder``."""
     episodes = sampled(found.runs)
     viewer = fragment(episodes, note=VIEWER_NOTE) if episodes else ""
     return _render("page.html.j2", found, folder, viewer=Markup(viewer), episodes=len(episodes))
 
 
 def markdown(found: Contents, folder: Path) -> str:
-    """The same without charts and episodes."""
+    """Return the report without charts and episodes."""
     return _render("report.md.j2", found, folder)
 
 
@@ -64,7 +64,7 @@ def _render(template: str, found: Contents, folder: Path, **more: Any) -> str:
 
 @cache
 def environment(escaped: bool) -> Environment:
-    """Whatever a run or a model has said is escaped in HTML."""
+    """Return the templates' environment; in HTML all text of runs and models is escaped."""
     return Environment(
         loader=FileSystemLoader(TEMPLATES),
         autoescape=escaped,
@@ -75,22 +75,22 @@ def environment(escaped: bool) -> Environment:
 
 
 def percent(share: float) -> str:
-    """``51.3`` for 0.513."""
+    """Return ``51.3`` for 0.513."""
     return f"{100 * share:.1f}"
 
 
 def points(share: float) -> str:
-    """``+12.3`` for a difference of 0.123, with a true minus sign."""
+    """Return ``+12.3`` for a difference of 0.123, with a true minus sign."""
     return f"{100 * share:+.1f}".replace("-", "−")
 
 
 def number(value: float) -> str:
-    """``136,458``; one digit after the point only where it is worth one."""
+    """Return ``136,458``, or ``12.5`` if a fraction below 100 has one."""
     return f"{value:,.0f}" if value >= 100 or value == round(value) else f"{value:,.1f}"
 
 
 def duration(seconds: float) -> str:
-    """``4 min 56 s``, ``2 h 05 min``."""
+    """Return ``4 min 56 s`` or ``2 h 05 min``."""
     whole = round(seconds)
     if whole < 3600:
         return f"{whole // 60} min {whole % 60:02d} s" if whole >= 60 else f"{whole} s"
@@ -98,18 +98,20 @@ def duration(seconds: float) -> str:
 
 
 def cell(text: object) -> str:
-    """Text inside a Markdown table."""
+    """Escape text inside a Markdown table."""
     return " ".join(str(text).split()).replace("|", "\\|").replace("<", "&lt;")
 
 
 def link(path: Path, folder: Path) -> str:
-    """The way from the report's folder; "" to what is not there."""
+    """Return the path relative to the report's folder, or "" if it is missing."""
     return Path(os.path.relpath(path, folder)).as_posix() if path.exists() else ""
 
 
 def sampled(runs: Sequence[Run]) -> list[Shown]:
-    """The first wins and losses of each run's last model on its first evaluation set, seed by seed, then of one base
-    model; at most ``MOST`` in all."""
+    """Return the first wins and losses of each run's last model, by seed, then of one base model.
+
+    They are of the run's first evaluation set, and at most ``MOST`` in all.
+    """
     finished = sorted((run for run in runs if run.result), key=lambda run: run.seed)
     asked = [(run, run.stage(LAST)) for run in finished] + [(run, BASE) for run in finished[:1]]
     tokenizers: dict[str, Path | None] = {}

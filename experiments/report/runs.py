@@ -1,4 +1,4 @@
-"""One run as a report sees it: how far it is, what it was asked for, and what it found."""
+"""A run as a report reads it: its state, settings, results and training metrics."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ SHOWN_LINES = 40  # of a failure's message
 
 @dataclass(frozen=True)
 class Run:
-    """A run that exists or should.
+    """A run of a sweep, which need not have started, or a run folder.
 
     Attributes:
-        folder: its run folder, which need not be there.
+        folder: its run folder, which may be missing.
         coordinates: axis -> value, without the seed.
-        settings: its config, flat: ``algo.name`` -> ``ppo``; empty where it has none yet.
-        reason: why it is not finished; "" where it is.
+        settings: its config, flat: ``algo.name`` -> ``ppo``; empty if it has none yet.
+        reason: why it is not finished, or "".
         curve: the drawn metrics of its training, by step.
-        read_once: what others have read from its folder.
+        read_once: cache of what was read from its folder.
     """
 
     folder: Path
@@ -53,30 +53,29 @@ class Run:
 
     @cached_property
     def evaluations(self) -> Sequence[EvaluationResult]:
-        """What each model reached on each evaluation set, at the first temperature: a report compares no
-        temperatures."""
+        """Return each model's result on each evaluation set at the first temperature."""
         matrix = self.result.matrix if self.result else ()
         return [evaluation for evaluation in matrix if evaluation.temperature == matrix[0].temperature]
 
     @property
     def evaluation_sets(self) -> list[tuple[str, str]]:
-        """(environment, task) of every evaluation set, the run's first one first."""
+        """Return (environment, task) of every evaluation set, in the run's order."""
         return list(dict.fromkeys((evaluation.env, evaluation.task) for evaluation in self.evaluations))
 
     def stage(self, asked: str) -> str | None:
-        """The name of the stage, ``last`` being the last one that it has; None where it has no such stage."""
-        names = [found.name for found in self.result.stages] if self.result else []
+        """Return the stage's name, where ``last`` is the run's last stage; None if it has no such stage."""
+        names = [stage.name for stage in self.result.stages] if self.result else []
         if asked == LAST:
             return names[-1] if names else None
         return asked if asked in names else None
 
     def stage_evaluations(self, stage: str) -> list[EvaluationResult]:
-        """Return what one model reached on every evaluation set, the run's first one first."""
+        """Return one model's results on every evaluation set, in the run's order."""
         found = [self.evaluation(stage, "/".join(one)) for one in self.evaluation_sets]
         return [evaluation for evaluation in found if evaluation]
 
     def evaluation(self, stage: str, evaluation_set: str | None = None) -> EvaluationResult | None:
-        """``evaluation_set``: a task, or ``ENV/TASK``; None: the first."""
+        """Return one result. ``evaluation_set``: a task or ``ENV/TASK``; None for the first one."""
         name = self.stage(stage)
         own = [evaluation for evaluation in self.evaluations if evaluation.policy == name]
         return next(
@@ -90,13 +89,12 @@ class Run:
 
 
 def setting_names(runs: Sequence[Run], without: Sequence[str] = ()) -> list[str]:
-    """What to call each run's setting among these runs: its values on the axes that vary, less those in ``without``; ""
-    where nothing varies."""
+    """Name each run's setting by its values on the axes that vary, except ``without``; "" if none varies."""
     values: dict[str, set[str]] = {}
     for run in runs:
         for axis, value in run.coordinates.items():
             values.setdefault(axis, set()).add(value)
-    shown = {axis for axis, found in values.items() if len(found) > 1} - set(without)
+    shown = {axis for axis, own in values.items() if len(own) > 1} - set(without)
     return [
         " ".join(value_name(axis, value) for axis, value in run.coordinates.items() if axis in shown) for run in runs
     ]
@@ -113,13 +111,13 @@ def value_name(axis: str, value: str) -> str:
 
 
 def grouped(runs: Sequence[Run], without: Sequence[str] = (), nameless: str = "") -> dict[str, list[Run]]:
-    """Runs by the name of their setting."""
+    """Group runs by the name of their setting."""
     names = {id(run): name for run, name in zip(runs, setting_names(runs, without), strict=True)}
     return apart(runs, lambda run: names[id(run)] or nameless)
 
 
 def apart(runs: Sequence[Run], by: Callable[[Run], Key]) -> dict[Key, list[Run]]:
-    """Runs for which ``by`` gives the same, in the order in which they come."""
+    """Group runs with equal ``by``, in their order."""
     groups: dict[Key, list[Run]] = {}
     for run in runs:
         groups.setdefault(by(run), []).append(run)
@@ -137,38 +135,38 @@ def task_axes(runs: Sequence[Run]) -> list[str]:
 
 
 def read_run(folder: Path, coordinates: Mapping[str, str] | None = None, seed: int | None = None) -> Run:
-    """``coordinates`` and ``seed`` as a sweep's record has them; else no coordinates and the config's seed.
+    """Read a run folder; without a sweep's ``coordinates`` and ``seed``, use none and the config's seed.
 
     Raises:
         ValueError: ``config.yaml`` cannot be read.
     """
     config = composed(folder)
     settings = dict(flattened(config)) if config else {}
-    where = state(folder)
+    current = state(folder)
     curve = read_curve(folder / "rl" / "metrics.jsonl")
     return Run(
         folder=folder,
         coordinates=coordinates or {},
         seed=int(settings.get("seed", 0)) if seed is None else seed,
-        state=where,
+        state=current,
         settings=settings,
-        reason=_reason(folder, where, curve),
-        result=RunResult.read(folder) if where is State.FINISHED else None,
+        reason=_reason(folder, current, curve),
+        result=RunResult.read(folder) if current is State.FINISHED else None,
         attempts=read_attempts(folder / ATTEMPTS),
         curve=curve,
     )
 
 
-def _reason(folder: Path, where: State, curve: pd.DataFrame) -> str:
-    if where is State.FAILED:
+def _reason(folder: Path, current: State, curve: pd.DataFrame) -> str:
+    if current is State.FAILED:
         message = str((read_failure(folder) or {}).get("message", "")).replace(f"{folder}/", "")
         return "\n".join(message.splitlines()[:SHOWN_LINES])
-    if where is State.UNFINISHED and (folder / RESULT).exists():
+    if current is State.UNFINISHED and (folder / RESULT).exists():
         return f"{RESULT} cannot be read; the same command makes it again"
-    if where is State.UNFINISHED:
+    if current is State.UNFINISHED:
         reached = f"after RL step {curve.index[-1]}" if len(curve) else "before its first RL step"
         files = [folder / name for name in (ATTEMPTS, "stages.jsonl", "rl/metrics.jsonl", "evaluation/.progress")]
         newest = max(path.stat().st_mtime for path in files if path.exists())
         when = time.strftime("%Y-%m-%d %H:%M", time.localtime(newest))
         return f"still at work, or killed, {reached}; last written {when}"
-    return "no folder yet" if where is State.NOT_STARTED else ""
+    return "no folder yet" if current is State.NOT_STARTED else ""

@@ -1,4 +1,4 @@
-"""What the runs of a report share and what varies between them, from their configs."""
+"""The settings that the runs of a report share and those that vary, from their configs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from experiments.report.runs import Run, apart
 from records.run_folder import outside_identity
 
-NAMED = {  # config key -> what a reader calls it; the names of an axis where runs come without a sweep
+NAMED = {  # config key -> name of the axis if the runs belong to no sweep
     "env.name": "env",
     "env.task": "task",
     "turn_reward.name": "reward",
@@ -17,7 +17,7 @@ NAMED = {  # config key -> what a reader calls it; the names of an axis where ru
     "curriculum.name": "curriculum",
     "model.name": "model",
 }
-SHOWN = (  # config keys that say what was done, in the order in which they are shown
+SHOWN = (  # config keys in the order in which the page shows them
     *NAMED,
     "env.max_turns",
     "budget.units",
@@ -49,10 +49,7 @@ MISSING = "-"
 
 
 def shared_and_varied(runs: Sequence[Run]) -> tuple[dict[str, str], dict[str, list[str]]]:
-    """(key -> value) of what is worth showing and equal in all runs with a config; (key -> values) of all that differs.
-
-    Seeds, where a run computes and who watches are neither.
-    """
+    """Return key -> value of the shown settings that all runs share, and key -> values of all settings that vary."""
     known = [run for run in runs if run.settings]
     varied = {key: _values(known, key) for key in varying(known)}
     values = {key: _values(known, key) for key in SHOWN if key not in varied}
@@ -60,11 +57,14 @@ def shared_and_varied(runs: Sequence[Run]) -> tuple[dict[str, str], dict[str, li
 
 
 def varying(runs: Sequence[Run]) -> list[str]:
-    """Keys whose values differ between runs and that are part of what a run is; those that we show come first."""
+    """Return the keys whose values differ between runs, shown ones first.
+
+    Seeds, trackers, the machine and extended runs do not count.
+    """
     keys = {key for run in runs for key in run.settings}
     moving = {key for key in keys if len({repr(run.settings.get(key)) for run in runs}) > 1}
     seeds = {key for key in moving if all(run.settings.get(key) == run.seed for run in runs)}
-    outside = tuple(f"{key}." for key in (*outside_identity(), "extend"))  # each seed extends a run of its own
+    outside = tuple(f"{key}." for key in (*outside_identity(), "extend"))  # each seed extends a separate run
     found = sorted(key for key in moving - seeds if not f"{key}.".startswith(outside))
     return [key for key in SHOWN if key in found] + [key for key in found if key not in SHOWN]
 
@@ -80,8 +80,7 @@ def _text(value: Any) -> str:
 
 
 def coordinates(runs: Sequence[Run]) -> list[Mapping[str, str]]:
-    """Axes for runs that no sweep made: the named keys that differ, then as many others as it takes to tell apart all runs
-    whose configs differ in more than their seed."""
+    """Return axes for runs of no sweep: the named keys that vary, and as many others as tell all configs apart."""
     keys = varying(runs)
     axes = [key for key in keys if key in NAMED]
     for key in (key for key in keys if key not in NAMED):
@@ -93,6 +92,6 @@ def coordinates(runs: Sequence[Run]) -> list[Mapping[str, str]]:
 
 
 def _splits(runs: Sequence[Run], axes: Sequence[str], key: str) -> bool:
-    """The key differs between runs that stand on the same place of all axes."""
+    """Return whether the key differs between runs that agree on all axes."""
     groups = apart(runs, lambda run: repr([run.settings.get(axis) for axis in axes]))
     return any(len({repr(run.settings.get(key)) for run in group}) > 1 for group in groups.values())

@@ -185,7 +185,7 @@ def test_links_go_to_run_folders_and_their_own_viewer_pages(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "a report on what?"),
+        ([], "no run or sweep is named; use python -m experiments.report"),
         (["--ouT", "x"], "unknown flag --ouT; did you mean --out?"),
         (["--out"], "--out needs a folder"),
         (["/nowhere/at/all"], "/nowhere/at/all does not exist"),
