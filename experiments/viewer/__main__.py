@@ -1,4 +1,4 @@
-"""Episodes in a page that needs nothing but a browser.
+"""Write episodes into a page that needs nothing but a browser.
 
     python -m experiments.viewer FILE_OR_RUN... [output=PAGE.html] [limit=5000] [title=TEXT]
     python -m experiments.viewer runs/NAME
@@ -6,9 +6,9 @@
 
 FILE_OR_RUN a run folder, a sweep's folder (runs/sweeps/NAME-SCALE), or a folder or file of episodes
             (rl/episodes/STEP.jsonl, evaluation/**/NAME.jsonl)
-output=     the page; if not said, trajectories.html, in the run folder where one is named and nothing else, or else here
-limit=      episodes in the page; of a run with more, training steps are left out, evenly
-title=      of the page; the runs' names, if not said
+output=     the page; by default trajectories.html, in the run folder if one run is named, else in the current folder
+limit=      episodes in the page; if a run has more, training steps are left out evenly
+title=      title of the page; by default the runs' names
 
 docs/viewer.md shows what the page can do."""
 
@@ -43,17 +43,15 @@ def main(given: list[str]) -> int:
 
 
 def split(arguments: Sequence[str]) -> tuple[list[Path], Options]:
-    """Paths and options.
+    """Return paths and options.
 
     Raises:
-        SourceError: no path, a flag, or an option that there is not.
+        SourceError: no path, a flag, or an unknown option.
     """
     options = Options()
     words, others = own_words(arguments, options, SourceError)
     if not words:
-        raise SourceError(
-            "whose episodes? name a run folder or a file of episodes: python -m experiments.viewer runs/NAME"
-        )
+        raise SourceError("no run or file of episodes is named; use python -m experiments.viewer runs/NAME")
     if others:
         key = others[0].partition("=")[0]
         raise SourceError(f"unknown key {key}{meant(key, vars(options)) or '; there are: ' + ', '.join(vars(options))}")
@@ -67,7 +65,7 @@ def _write(paths: Sequence[Path], options: Options) -> str:
     names = list(dict.fromkeys(file.run.name if file.run else file.path.name for file in files))
     title = f"{names[0]} and {len(names) - 1} more" if len(names) > 3 else ", ".join(names)
     text = page(shown, options.title or title, limit=options.limit, note=note)
-    # a run's page lies in its folder, where the report of its sweep links to it
+    # the report of a sweep links to the page in the run's folder
     alone = len(paths) == 1 and (paths[0] / RUN_MARK).exists()
     output = Path(options.output).expanduser() if options.output else (paths[0] if alone else Path()) / PAGE
     write_whole(output, text)
@@ -78,9 +76,11 @@ def _write(paths: Sequence[Path], options: Options) -> str:
 
 
 def thin(files: Sequence[EpisodeFile], limit: int) -> tuple[list[EpisodeFile], str]:
-    """What of too many episodes gets into a page, in order, and a line that says what was left out (empty: nothing): whole training
-    steps, evenly over the run, since an advantage is read beside the other samples of its group, and the first of everything
-    else. What is not training gets half of the page at least, if it needs that much; at most ``limit`` episodes come out."""
+    """Choose at most ``limit`` episodes, and return a line on what was left out, or "".
+
+    Training steps are kept whole and evenly spread, since an advantage is read beside the other samples of its group.
+    All other files get at least half of the page if they need it, and the first episodes of each are kept.
+    """
     steps = [file for file in files if file.stage == TRAINING]
     others = [file for file in files if file.stage != TRAINING]
     room = max(limit // 2, limit - _count(steps))
@@ -92,8 +92,8 @@ def thin(files: Sequence[EpisodeFile], limit: int) -> tuple[list[EpisodeFile], s
         f"{len(kept)} of {len(steps)} training steps, evenly chosen" if len(kept) < len(steps) else "",
         f"the first {kept[0].first:,} episodes of a step" if kept and kept[0].first is not None else "",
     ]
-    told = "; ".join(note for note in notes if note)
-    return [*others, *kept], f"{told}: a page of {limit:,} episodes holds no more" if told else ""
+    left_out = "; ".join(note for note in notes if note)
+    return [*others, *kept], f"{left_out}: a page of {limit:,} episodes holds no more" if left_out else ""
 
 
 def _count(files: Sequence[EpisodeFile]) -> int:
@@ -101,7 +101,7 @@ def _count(files: Sequence[EpisodeFile]) -> int:
 
 
 def _evenly(steps: Sequence[EpisodeFile], room: int) -> list[EpisodeFile]:
-    """As many as fit, the last step among them, which is cut if not even one fits."""
+    """Keep as many steps as fit, always the last one, which is cut if it does not fit."""
     for count in range(len(steps), 0, -1):
         kept = [steps[-1 - (place * len(steps)) // count] for place in range(count)]
         if _count(kept) <= room:

@@ -1,7 +1,7 @@
-"""Episodes as a page holds them: an index of all, read at once, and blocks of a few, read when one of them is opened.
+"""Pack episodes for a page: an index of all, read at once, and blocks that are read when an episode is opened.
 
-The index is by column (``step: [..]``), a block is a list of episodes with short keys: thousands of episodes fit a page
-of a few megabytes. ``assets/store.js`` reads both. All words become printable here, since a file may hold anything.
+The index is stored by column (``step: [..]``), and a block is a list of episodes, so that thousands of episodes fit
+into a few megabytes. ``assets/store.js`` reads both. All text is made printable here, since a file may hold anything.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from experiments.viewer.tokenizer import Vocabularies
 from records.credit import pack_runs
 from rollouts.episode import Episode, Turn
 
-BLOCK = 32  # episodes; a block is unpacked in some milliseconds
+BLOCK = 32  # episodes, which a browser unpacks in some milliseconds
 NATS = 1000  # log-probabilities are kept in thousandths of a nat
 
 
 class Packer:
-    """Takes episodes one by one; ``index()`` and ``blocks`` are what the page needs of them, as base64 of gzip of JSON."""
+    """Pack episodes one by one; ``index()`` and ``blocks`` are base64 of gzip of JSON."""
 
     def __init__(self, shown: Iterable[Shown] = ()) -> None:
         self.blocks: list[str] = []
@@ -56,7 +56,7 @@ class Packer:
 
 
 def squeeze(data: Any) -> str:
-    """Base64 of gzip of JSON: letters that no HTML parser minds, and a format that browsers unpack themselves."""
+    """Return base64 of gzip of JSON, which is safe inside HTML and which browsers unpack themselves."""
     return base64.b64encode(gzip.compress(msgspec.json.encode(data), compresslevel=6, mtime=0)).decode("ascii")
 
 
@@ -85,7 +85,7 @@ def _row(shown: Shown) -> dict[str, Any]:
 
 
 def _trained(shown: Shown) -> float:
-    """What the episode earned: of the trained reward, of all of them where nobody knows which it is."""
+    """Return the episode's trained reward, or the sum of all rewards if the trained one is not known."""
     turns = shown.episode.turns
     return _short(sum(turn.trained(shown.reward) if shown.reward else sum(turn.rewards.values()) for turn in turns))
 
@@ -99,7 +99,7 @@ def _totals(episode: Episode) -> dict[str, float]:
 
 
 def _peaks(shown: Shown) -> list[float]:
-    """The greatest absolute advantage, return and value, for a scale that all episodes share."""
+    """Return the greatest absolute advantage, return and value, for a scale that all episodes share."""
     credit = shown.credit
     series = (credit.advantages, credit.returns, credit.values) if credit else ((), (), ())
     return [_short(max((abs(number) for number in numbers if number is not None), default=0.0)) for numbers in series]
@@ -132,13 +132,13 @@ def _episode(shown: Shown) -> dict[str, Any]:
 
 
 def _prompt_messages(episode: Episode) -> list[dict[str, str]]:
-    """What the model was told before its first action; later messages only repeat the turns."""
+    """Return the messages before the first action; later messages only repeat the turns."""
     answers = [place for place, message in enumerate(episode.messages) if message["role"] == "assistant"]
     return _words(episode.messages[: [*answers, None][len(episode.prefix)]])
 
 
 def _words(value: Any) -> Any:
-    """Plain JSON values with every text in them printable."""
+    """Return plain JSON values with all text made printable."""
     if isinstance(value, str):
         return printable(value)
     if isinstance(value, dict):
@@ -170,7 +170,7 @@ def _turn(turn: Turn, credit: dict[str, Any]) -> dict[str, Any]:
 
 
 def _by_turn(shown: Shown) -> Iterator[dict[str, Any]]:
-    """Each turn's share of the episode's credit; nothing where there is none."""
+    """Yield each turn's part of the episode's credit; empty if there is none."""
     turns, credit = shown.episode.turns, shown.credit
     series = {name: getattr(credit, name) for name in ("advantages", "returns", "values")} if credit else {}
     layers = credit.layers if credit and all(len(layer) == len(turns) for layer in credit.layers.values()) else {}
@@ -178,10 +178,10 @@ def _by_turn(shown: Shown) -> Iterator[dict[str, Any]]:
     for place, turn in enumerate(turns):
         muted = shown.episode.muted(turn)
         end = start + len(turn.action_ids) - muted
-        told: dict[str, Any] = {
+        credits: dict[str, Any] = {
             name: pack_runs([None] * muted + list(line[start:end])) for name, line in series.items() if line
         }
         for name, rows in (("layers", layers), ("compared", shown.compared)):
-            told |= {name: {key: _short(row[place]) for key, row in rows.items()}} if rows else {}
-        yield told
+            credits |= {name: {key: _short(row[place]) for key, row in rows.items()}} if rows else {}
+        yield credits
         start = end

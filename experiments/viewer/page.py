@@ -1,7 +1,7 @@
-"""The viewer as HTML: ``fragment`` for a place in another page, ``page`` for a page of its own.
+"""The viewer as HTML: ``fragment`` inside another page, ``page`` as a separate page.
 
-Both need nothing but a browser: styles, program and episodes are inside, the episodes compressed. Whatever a model or
-an environment has said reaches the page as data and is written as text, never as HTML.
+Both contain styles, program and compressed episodes. Text of models and environments reaches the page as data and is
+written as text, never as HTML.
 """
 
 from __future__ import annotations
@@ -20,11 +20,15 @@ SCRIPTS = ("store", "colour", "filters", "list", "tokens", "strip", "graph", "ep
 
 
 def fragment(episodes: Iterable[Shown], *, limit: int = LIMIT, note: str = "") -> str:
-    """The viewer of the first ``limit`` episodes, to be put anywhere inside the body of an HTML page.
+    """Return the viewer of the first ``limit`` episodes for the body of an HTML page, which may hold several.
 
-    Its styles reach nothing outside it and none from outside reach it, but that it follows the ``color-scheme`` around
-    it. A page may hold several. Its height is 85 % of the window's, or ``--viewer-height``. ``#<Shown.address>`` in the
-    page's address opens that episode; other targets are left alone. ``note`` is shown above the list.
+    Its styles and those of the page do not affect each other; it follows the page's ``color-scheme``. Its height is
+    85 % of the window's, or ``--viewer-height``. ``#<Shown.address>`` in the page's address opens that episode.
+
+    Args:
+        episodes: in the order of the list.
+        limit: maximum number of episodes.
+        note: text above the list.
     """
     packer = Packer(islice(episodes, limit))
     blocks = "\n".join(f'<script type="application/gzip" class="block">{block}</script>' for block in packer.blocks)
@@ -46,7 +50,7 @@ def fragment(episodes: Iterable[Shown], *, limit: int = LIMIT, note: str = "") -
 
 
 def page(episodes: Iterable[Shown], title: str, *, limit: int = LIMIT, note: str = "") -> str:
-    """A whole page, as high as the window."""
+    """Return a whole page, as high as the window."""
     return (
         asset("page.html")
         .replace("{{title}}", html.escape(title))

@@ -1,4 +1,4 @@
-"""Where episodes are: single files, everything that a run has played, or all runs of a sweep."""
+"""Find episodes: single files, all episodes of a run, or all runs of a sweep."""
 
 from __future__ import annotations
 
@@ -30,18 +30,22 @@ PATTERNS = ("episodes/*.jsonl", "demonstrations/*.jsonl", "evaluation/**/*.jsonl
 
 
 class SourceError(Refusal):
-    """There is nothing to show under this path; the message is one line."""
+    """A path has no episodes to show."""
 
 
 @dataclass(frozen=True)
 class Shown:
-    """An episode and what is known of it beside the episode itself.
+    """An episode with the data that a page shows beside it.
 
-    ``run`` is the run folder's name, empty outside one; ``stage`` says when it was played (``training``,
-    ``demonstrations``, ``evaluation/rl``); ``place`` is file and line inside the run, which makes its address.
-    ``tokenizer``: the folder of the tokenizer that its ids are of. ``reward``: the name of the run's chosen reward. ``compared``: numbers
-    to be shown side by side, by name, one entry a turn. ``again``: later steps that learned from it once more, with the advantage that they gave it;
-    ``replaced``: the step of the episode that was learned from in its place.
+    Attributes:
+        run: name of the run folder, or "".
+        stage: ``training``, ``demonstrations`` or, for example, ``evaluation/rl``.
+        place: file and line inside the run; the address is made of it.
+        tokenizer: folder of the tokenizer of its ids.
+        reward: name of the run's trained reward.
+        compared: numbers to show side by side, by name, one per turn.
+        again: later steps that learned from it again, each with its advantage there.
+        replaced: step of the episode that was learned from instead.
     """
 
     episode: Episode
@@ -57,13 +61,18 @@ class Shown:
 
     @property
     def address(self) -> str:
-        """What stands after ``#`` in a link to it: 10 hex digits, the same whenever a page is made."""
+        """Return the fragment of links to it: 10 hex digits that depend on run and place only."""
         return hashlib.sha256(f"{self.run}:{self.place}".encode()).hexdigest()[:10]
 
 
 @dataclass(frozen=True)
 class EpisodeFile:
-    """A file of episodes; ``run`` is the run folder around it, if there is one. ``first``: no more than so many of it."""
+    """A file of episodes.
+
+    Attributes:
+        run: the run folder around it, if there is one.
+        first: show at most this number of its episodes.
+    """
 
     path: Path
     run: Path | None
@@ -82,15 +91,15 @@ class EpisodeFile:
 
     @cached_property
     def count(self) -> int:
-        """Episodes that are shown of it."""
+        """Count the episodes to show."""
         with self.path.open("rb") as file:
             return sum(1 for line in islice(file, self.first) if line.strip())
 
     def shown(self) -> Iterator[Shown]:
-        """Its episodes in order.
+        """Yield the episodes in order.
 
         Raises:
-            ValueError: a line is no episode, or the credit beside it is of other episodes.
+            SourceError: a line is no episode, or the credit beside it is of other episodes.
         """
         run = self.run.name if self.run else ""
         tokenizer = tokenizer_of(self.run, self.path.stem) if self.run else None
@@ -106,7 +115,7 @@ class EpisodeFile:
 
     @property
     def step(self) -> int:
-        """0 outside training, and of groups of a step that is not whole."""
+        """Return the training step; 0 outside training and for an unfinished step."""
         return int(self.path.stem) if self.stage == TRAINING and self.path.stem.isdigit() else 0
 
     def _episodes(self) -> Iterator[Episode]:
@@ -122,8 +131,12 @@ class EpisodeFile:
 
 @dataclass(frozen=True)
 class Replays:
-    """Of a run. ``again``: steps and advantages by the step in which an episode was played and by its tokens; ``instead``: the step of the
-    episode that took the place of a step's, by step and line."""
+    """Which episodes a run learned from again.
+
+    Attributes:
+        again: (step of the episode, its tokens) -> later steps with their advantages.
+        instead: (step, line) -> step of the episode that was learned from instead.
+    """
 
     again: Mapping[tuple[int, str], Sequence[tuple[int, float | None]]]
     instead: Mapping[tuple[int, int], int]
@@ -159,7 +172,7 @@ def _check(episode: Episode, credit: Credit | None, where: str) -> None:
 
 
 def episode_files(paths: Iterable[Path]) -> list[EpisodeFile]:
-    """Raises: SourceError: no file or folder, or a folder without episodes."""
+    """Return the files under ``paths``. Raises: SourceError: a path does not exist or has no episodes."""
     return [file for path in paths for file in _files(path.expanduser().absolute())]
 
 
@@ -180,7 +193,7 @@ def _files(path: Path) -> list[EpisodeFile]:
 
 
 def _run_around(path: Path) -> Path | None:
-    """The run, or the evaluation without a run, that a file lies in."""
+    """Return the run, or the evaluation without a run, around a file."""
     marked = (folder for folder in path.parents if (folder / RUN_MARK).exists())
     played = (folder.parent for folder in path.parents if folder.name == EVALUATION)
     return next(chain(marked, played), None)

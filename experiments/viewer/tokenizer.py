@@ -1,5 +1,4 @@
-"""The tokenizer of a run's episodes: where it lies, and what each token reads as. Only the tokens that a page shows are kept, and each
-is decoded once."""
+"""Find the tokenizer of a run's episodes and decode the tokens that a page shows."""
 
 from __future__ import annotations
 
@@ -24,9 +23,11 @@ WORD_START = "\u2581"  # how SentencePiece writes the space before a word
 
 
 def tokenizer_of(run: Path, policy: str = "") -> Path | None:
-    """A folder with ``tokenizer.json``, or None: every checkpoint has one, and so has the model that the run started from.
+    """Return a folder with ``tokenizer.json``, of a checkpoint or of the first model; None if there is none.
 
-    ``run`` is a run folder or that of an evaluation without a run, where each ``policy`` may have another.
+    Args:
+        run: a run folder, or the folder of an evaluation without a run.
+        policy: whose tokenizer to take if an evaluation compares several models.
     """
     return next((folder for folder in _candidates(run, policy) if (folder / FILE).exists()), None)
 
@@ -51,7 +52,7 @@ def _models_of_policies(run: Path, policy: str) -> list[str]:
 
 
 def _folder(model: str) -> Path | None:
-    """Of a model by any of the names that ``model.path`` takes; nothing is downloaded."""
+    """Return the folder of a value of ``model.path``; nothing is downloaded."""
     if model.startswith(ASSET):
         return Path(str(files("assets"))) / model.removeprefix(ASSET)
     if model.startswith(PACKAGED):
@@ -60,12 +61,12 @@ def _folder(model: str) -> Path | None:
         return folder if model else None
     from huggingface_hub import try_to_load_from_cache
 
-    found = try_to_load_from_cache(model, FILE)  # loaded on this machine before
+    found = try_to_load_from_cache(model, FILE)  # an earlier download
     return Path(found).parent if isinstance(found, str) else None
 
 
 class Vocabularies:
-    """Those of a page: runs whose tokenizers are the same, byte for byte, share one."""
+    """The vocabularies of a page; runs with equal ``tokenizer.json`` share one."""
 
     def __init__(self) -> None:
         self._numbers: dict[Path, int] = {}
@@ -73,7 +74,7 @@ class Vocabularies:
         self._all: list[Vocabulary] = []
 
     def use(self, folder: Path | None, episode: Episode) -> int:
-        """Keep the episode's tokens; returns the place of its vocabulary in ``words()``, -1 without a tokenizer."""
+        """Collect the episode's tokens; return its vocabulary's index in ``words()``, or -1 without a tokenizer."""
         if folder is None:
             return -1
         if folder not in self._numbers:
@@ -96,7 +97,7 @@ class Vocabularies:
 
 
 class Vocabulary:
-    """The tokens of one tokenizer that have been used so far."""
+    """The tokens of one tokenizer that were used so far."""
 
     def __init__(self, file: Path) -> None:
         self._tokenizer = Tokenizer.from_file(str(file))
@@ -106,7 +107,7 @@ class Vocabulary:
         self._used.update(ids)
 
     def words(self) -> dict[int, str]:
-        """By id, what the used tokens read as; half a character, or one that steers terminals, is written as its bytes."""
+        """Return the used tokens' texts by id; half a character or a control character is written as bytes."""
         return {token: self._word(token) for token in sorted(self._used)}
 
     def _word(self, token: int) -> str:
@@ -114,7 +115,7 @@ class Vocabulary:
         if raw is None:
             return f"<{token}>"
         text = printable(self._tokenizer.decode([token], skip_special_tokens=False))
-        if REPLACEMENT in text:  # that is what half a character decodes to, too
+        if REPLACEMENT in text:  # half a character decodes to it, too
             return _as_bytes(raw)
         return f" {text}" if raw.startswith(WORD_START) and not text.startswith(" ") else text or raw
 
@@ -127,8 +128,10 @@ def _as_bytes(raw: str) -> str:
 
 @cache
 def _byte_letters() -> dict[str, int]:
-    """The letter that byte-level BPE writes for each byte (GPT-2's table): printable ones stand for themselves, the
-    others for the letters from U+0100 on."""
+    """Return GPT-2's table of byte-level BPE: letter -> byte.
+
+    Printable bytes are their own letters; the others have the letters from U+0100 on.
+    """
     plain = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     rest = [byte for byte in range(256) if byte not in plain]
     return {chr(byte): byte for byte in plain} | {chr(0x100 + place): byte for place, byte in enumerate(rest)}

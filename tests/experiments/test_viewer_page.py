@@ -266,7 +266,7 @@ def test_a_runs_page_lies_in_its_folder_and_any_other_here(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ([], "whose episodes? name a run folder"),
+        ([], "no run or file of episodes is named; use python -m experiments.viewer runs/NAME"),
         (["{run}", "limits=3"], "unknown key limits; did you mean limit?"),
         (["{run}", "limit=0"], "limit=0 must be a number of 1 or more"),
         (["{run}", "--open"], "--open: only --help; everything else is KEY=VALUE"),
