@@ -103,13 +103,13 @@ def draw_panels(name: str, title: str, panels: Sequence[Panel], by: str = "RL st
 
     def draw(figure: Figure) -> None:
         grid = figure.subplots(down, across, squeeze=False, sharey=success)
-        for place, axes in enumerate(grid.flat):
-            axes.set_visible(place < len(panels))
-        for axes, panel in zip(grid.flat, panels, strict=False):
+        for axes in list(grid.flat)[len(panels) :]:
+            axes.set_visible(False)
+        for place, (axes, panel) in enumerate(zip(grid.flat, panels, strict=False)):
             _panel(axes, panel, names, by, 100 if success else 1)
             if success:
                 axes.set_ylim(bottom=0)
-                axes.label_outer(remove_inner_ticks=False)
+                axes.set_ylabel("" if place % across else panel.unit)
         if len(names) > 1:
             _legend(figure, grid)
 

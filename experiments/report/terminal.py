@@ -30,7 +30,7 @@ def text(subject: Subject) -> str:
     tables[0].title, tables[0].title_justify = title, "left"
     compared = verdicts(sweep, runs) if sweep.takeaways else differences(runs)
     if compared:
-        head = ["claim", "verdict"] if sweep.takeaways else ["difference", "on"]
+        head = ["claim", "verdict"] if sweep.takeaways else ["difference", *["on"] * bool(compared[0].detail)]
         tables.append(_table([*head, "points [95 %]", "by seed", "p"], map(_figures, compared), PAIRED))
     return plain_text(tables, WIDTH).rstrip()
 
@@ -48,7 +48,7 @@ def _cell(cell: TableCell) -> str:
 
 
 def _figures(one: Comparison) -> tuple[str, ...]:
-    head = one.name, one.word or one.detail
+    head = tuple(filter(None, (one.name, one.word or one.detail)))
     if one.contrast is None:
         return (*head, one.why, "", "")
     bounds, by_seed = one.contrast.interval, one.contrast.by_seed.values()
