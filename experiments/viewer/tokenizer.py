@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterable, Iterator
 from functools import cache
@@ -66,58 +65,44 @@ def _folder(model: str) -> Path | None:
 
 
 class Vocabularies:
-    """The vocabularies of a page; runs with equal ``tokenizer.json`` share one."""
+    """The tokens that a page uses; runs with equal ``tokenizer.json`` share a vocabulary."""
 
     def __init__(self) -> None:
-        self._numbers: dict[Path, int] = {}
-        self._digests: dict[str, int] = {}
-        self._all: list[Vocabulary] = []
+        self._used: dict[str, set[int]] = {}  # text of tokenizer.json -> ids
 
     def use(self, folder: Path | None, episode: Episode) -> int:
         """Collect the episode's tokens; return its vocabulary's index in ``words()``, or -1 without a tokenizer."""
         if folder is None:
             return -1
-        if folder not in self._numbers:
-            self._numbers[folder] = self._number(folder / FILE)
-        vocabulary = self._all[self._numbers[folder]]
-        vocabulary.use(episode.prompt_ids)
+        text = _text(folder / FILE)
+        used = self._used.setdefault(text, set())
+        used.update(episode.prompt_ids)
         for turn in episode.turns:
-            vocabulary.use(turn.prompt_ids + turn.action_ids + turn.context_ids)
-        return self._numbers[folder]
+            used.update(turn.prompt_ids, turn.action_ids, turn.context_ids)
+        return list(self._used).index(text)
 
     def words(self) -> list[dict[int, str]]:
-        return [vocabulary.words() for vocabulary in self._all]
-
-    def _number(self, file: Path) -> int:
-        digest = hashlib.sha256(file.read_bytes()).hexdigest()
-        if digest not in self._digests:
-            self._digests[digest] = len(self._all)
-            self._all.append(Vocabulary(file))
-        return self._digests[digest]
+        return [words(Tokenizer.from_str(text), used) for text, used in self._used.items()]
 
 
-class Vocabulary:
-    """The tokens of one tokenizer that were used so far."""
+@cache
+def _text(file: Path) -> str:
+    return file.read_text(encoding="utf-8")
 
-    def __init__(self, file: Path) -> None:
-        self._tokenizer = Tokenizer.from_file(str(file))
-        self._used: set[int] = set()
 
-    def use(self, ids: Iterable[int]) -> None:
-        self._used.update(ids)
+def words(tokenizer: Tokenizer, ids: Iterable[int]) -> dict[int, str]:
+    """Return the texts of tokens by id; half a character or a control character is written as bytes."""
+    return {token: _word(tokenizer, token) for token in sorted(ids)}
 
-    def words(self) -> dict[int, str]:
-        """Return the used tokens' texts by id; half a character or a control character is written as bytes."""
-        return {token: self._word(token) for token in sorted(self._used)}
 
-    def _word(self, token: int) -> str:
-        raw = self._tokenizer.id_to_token(token)
-        if raw is None:
-            return f"<{token}>"
-        text = printable(self._tokenizer.decode([token], skip_special_tokens=False))
-        if REPLACEMENT in text:  # half a character decodes to it, too
-            return _as_bytes(raw)
-        return f" {text}" if raw.startswith(WORD_START) and not text.startswith(" ") else text or raw
+def _word(tokenizer: Tokenizer, token: int) -> str:
+    raw = tokenizer.id_to_token(token)
+    if raw is None:
+        return f"<{token}>"
+    text = printable(tokenizer.decode([token], skip_special_tokens=False))
+    if REPLACEMENT in text:  # half a character decodes to it, too
+        return _as_bytes(raw)
+    return f" {text}" if raw.startswith(WORD_START) and not text.startswith(" ") else text or raw
 
 
 def _as_bytes(raw: str) -> str:

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 import viewer_samples as samples
+from tokenizers import Tokenizer
 
 from experiments.sweep import record
 from experiments.sweep.definition import Layout
@@ -23,7 +24,7 @@ from experiments.sweep.record import Sweep, SweepRun
 from experiments.viewer.__main__ import Options, main, thin
 from experiments.viewer.page import asset, fragment, page
 from experiments.viewer.sources import Shown, SourceError, episode_files
-from experiments.viewer.tokenizer import Vocabulary
+from experiments.viewer.tokenizer import words
 from records.credit import Credit, unpack_runs, write_credit
 from records.replayed import Replayed, tokens_of, write_replayed
 from rollouts.row import to_rows
@@ -140,25 +141,21 @@ def test_the_page_tells_thought_from_action() -> None:
 def test_words_are_those_of_the_runs_own_tokenizer(run: Path) -> None:
     shown = list(shown_episodes([run]))
     index, _ = unpacked(fragment(shown))
-    (words,) = index["words"]  # the demonstrations', the evaluation's and the training's tokenizer are one
+    (found,) = index["words"]  # the demonstrations', the evaluation's and the training's tokenizer are one
     turn = shown[0].episode.turns[0]
-    assert "".join(words[str(token)] for token in turn.action_ids) == "open box"
+    assert "".join(found[str(token)] for token in turn.action_ids) == "open box"
     used = {token for item in shown for token in item.episode.prompt_ids}
     used |= {token for item in shown for turn in item.episode.turns for token in turn.action_ids + turn.context_ids}
-    assert {int(token) for token in words} == used
+    assert {int(token) for token in found} == used
 
 
-def test_half_a_character_reads_as_its_bytes() -> None:
-    vocabulary = Vocabulary(samples.TINY / "tokenizer.json")
-    pieces = samples.ids("\u2603")  # a snowman, E2 98 83, of which the tiny model knows no more than the bytes
-    vocabulary.use(pieces)
-    assert [vocabulary.words()[piece] for piece in pieces][-3:] == ["<E2>", "<98>", "<83>"]
-
-
-def test_a_token_that_steers_terminals_reads_as_its_bytes() -> None:
-    vocabulary = Vocabulary(samples.TINY / "tokenizer.json")
-    vocabulary.use(samples.ids("\x1b\x9b"))
-    assert set(vocabulary.words().values()) == {"<1B>", "<C2>", "<9B>"}
+def test_half_a_character_or_a_control_character_reads_as_its_bytes() -> None:
+    """A snowman is E2 98 83, of which the tiny model knows the bytes only."""
+    tokenizer = Tokenizer.from_file(str(samples.TINY / "tokenizer.json"))
+    pieces = samples.ids("\u2603")
+    found = words(tokenizer, pieces)
+    assert [found[piece] for piece in pieces][-3:] == ["<E2>", "<98>", "<83>"]
+    assert set(words(tokenizer, samples.ids("\x1b\x9b")).values()) == {"<1B>", "<C2>", "<9B>"}
 
 
 def test_whatever_a_file_holds_a_page_holds_no_control_characters(tmp_path: Path) -> None:
