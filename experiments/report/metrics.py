@@ -62,13 +62,13 @@ def read_curve(path: Path) -> pd.DataFrame:
 def curve_of(lines: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     """Return the drawn metrics, indexed by step, with ``EPISODES`` summed up; empty if no step has training episodes."""
     names = {"step", SUCCESS, EPISODES}
-    rows = [
-        {name: value for name, value in line.items() if name in names or family(name)}
+    rows = {  # by step: the last line of a repeated step counts
+        line["step"]: {name: value for name, value in line.items() if name in names or family(name)}
         for line in lines
         if line.get(SUCCESS) is not None
-    ]
+    }
     if not rows:
         return pd.DataFrame()
-    found = pd.DataFrame(rows).set_index("step").apply(pd.to_numeric, errors="coerce")
+    found = pd.DataFrame(list(rows.values())).set_index("step").apply(pd.to_numeric, errors="coerce")
     found[EPISODES] = found.get(EPISODES, pd.Series(0.0, found.index)).fillna(0).round().cumsum()
     return found.dropna(axis="columns", how="all")

@@ -47,8 +47,8 @@ class Reliability:
 
 
 def reliability(runs: Sequence[Run]) -> Reliability | None:
-    """Return None if no method has ``FEWEST`` seeds."""
-    scores = {name: table for name, table in scores_of(runs).items() if len(table) >= FEWEST}
+    """Return None if no method has ``FEWEST`` seeds, or if the methods share no task."""
+    scores = {name: table for name, table in scores_of(runs).items() if table.size and len(table) >= FEWEST}
     if not scores:
         return None
     means = {name: iqm(table)[0] for name, table in scores.items()}

@@ -10,7 +10,7 @@ import pytest
 from report_sweep import SweepMaker, wins
 
 from experiments.report.comparisons import Contrast, Word, interval, judged, p_value
-from experiments.report.reliability import improvement, iqm, profile, scores_of
+from experiments.report.reliability import improvement, iqm, profile, reliability, scores_of
 from records.statistics import Interval, wilson
 
 FIRST = np.array([[0.5, 0.1], [0.6, 0.2], [0.4, 0.15], [0.55, 0.3]])
@@ -120,3 +120,11 @@ def test_a_method_counts_the_seeds_that_all_its_tasks_have(tmp_path: Path) -> No
         maker.run({"rl": {"hard": wins(2)}}, seed, algo="ppo", task="hard")
     (table,) = scores_of(maker.subject({"all": {}}, {"last": {}}).runs).values()
     assert table.to_numpy().tolist() == [[0.5, 0.1], [0.55, 0.1]]
+
+
+def test_methods_without_a_common_task_have_no_statistics(tmp_path: Path) -> None:
+    maker = SweepMaker(tmp_path)
+    for seed in range(3):
+        maker.run({"rl": {"easy": wins(10)}}, seed, algo="ppo", task="easy")
+        maker.run({"rl": {"hard": wins(2)}}, seed, algo="grpo", task="hard")
+    assert reliability(maker.subject({"all": {}}, {"last": {}}).runs) is None

@@ -30,15 +30,16 @@ def test_a_curve_takes_what_is_drawn_and_nothing_else() -> None:
         {"step": 1, "success/train": 0.25, "rollout/episodes": 8.0, "rollout/entropy": 0.5, "timing/step": 3.0},
         {"step": 2, "success/train": 0.5, "rollout/episodes": 8.0, dropped: 0.25, "actor/ppo_kl": None},
         {"step": 3, "rollout/entropy": 9.0},  # of a step without training episodes
+        {"step": 2, "success/train": 0.5, "rollout/episodes": 8.0, dropped: 0.75},  # the step was repeated
     ]
     found = curve_of(lines)
     assert {name: column.dropna().to_dict() for name, column in found.items()} == {
         "success/train": {1: 0.25, 2: 0.5},
         "rollout/episodes": {1: 8, 2: 16},
         "rollout/entropy": {1: 0.5},
-        dropped: {2: 0.25},
+        dropped: {2: 0.75},
     }
-    assert curve_of(lines[2:]).empty
+    assert curve_of(lines[2:3]).empty
 
 
 def test_names_of_the_table_are_those_of_the_logs() -> None:
