@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from envs import bar
+from envs.utils import bar
 from envs.utils.bar import ticking_bar
 
 

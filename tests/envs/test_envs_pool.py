@@ -12,7 +12,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from envs import process, registry
+from envs import registry
+from envs.hosting import process
 from envs.hosting.pool import EnvPool
 from envs.types import EnvError, GameStuck, TaskError
 from rollouts.failed_episodes import EpisodeFailed, run_with_retries
@@ -355,7 +356,8 @@ def test_no_worker_outlives_a_killed_owner(counting, action):
     script = f"""
 import asyncio, json, sys
 sys.path.append({str(Path(__file__).parent)!r})
-from envs import process, registry
+from envs import registry
+from envs.hosting import process
 registry.ENVIRONMENTS["fragile"] = "fragile:Fragile"
 from envs.hosting.pool import EnvPool
 from envs.types import TaskRef

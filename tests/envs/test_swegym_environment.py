@@ -190,7 +190,7 @@ def test_a_data_set_that_cannot_be_had_is_an_error(tmp_path):
 
 def test_a_data_set_folder_is_loaded_as_the_hub_gives_it(tmp_path, monkeypatch):
     """The real loader, on a local data set of the same layout: lists as lists, unknown columns beside ours."""
-    from envs.repair import rows as loading
+    from envs.swegym import rows as loading
 
     folder = tmp_path / "owner" / "data"
     folder.mkdir(parents=True)
