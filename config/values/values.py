@@ -17,7 +17,7 @@ from config.nodes import dotted
 from config.schema import NODES, Top
 from config.values import verl_limits
 from config.values.limits import MISSING, TYPES, WORD, Limit, Only, Range, Types, Word, Words
-from config.values.verl_types import Key, verl_keys
+from config.values.verl_schema import Key, verl_keys
 from envs.utils.names import meant
 
 Limits = Mapping[str, Limit]
