@@ -124,9 +124,10 @@ def _of_default(name: str, key: Key) -> Limit:
     return Word() if one_word and "/" not in key.value else key.types
 
 
-def limits_in(kind: type, prefix: str = "") -> dict[str, Limit]:
+def limits_in(kind: Any, prefix: str = "") -> dict[str, Limit]:
     """Of the fields of a dataclass, and of the dataclasses within: the limits that they state, else their types."""
-    hints, found = get_type_hints(kind), {}
+    hints = get_type_hints(kind)
+    found: dict[str, Limit] = {}
     for field in dataclasses.fields(kind):
         hint, key = hints[field.name], f"{prefix}{field.name}"
         if dataclasses.is_dataclass(hint):
@@ -144,6 +145,7 @@ def _limit_in(stated: Mapping[str, Any], hint: Any) -> Limit:
         return Word()
     parts = get_args(hint) if isinstance(hint, UnionType) else (hint,)
     kinds = {get_origin(part) or part for part in parts}
-    if ends := stated.get("range"):
-        return Range(*ends, whole=int in kinds, null=NoneType in kinds, each=list in kinds)
+    if "range" in stated:
+        low, high = stated["range"]
+        return Range(low, high, whole=int in kinds, null=NoneType in kinds, each=list in kinds)
     return Types(frozenset(name for name, (_, types) in TYPES.items() if types[-1] in kinds))
