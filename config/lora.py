@@ -78,8 +78,10 @@ def adapter_parameters(config: DictConfig, shape: Shape) -> int:
     if not config.model.lora_rank:
         return 0
     layers = linears(config.model.path)
+    if not layers:
+        return shape.parameters
     chosen = config.model.lora_target_modules or layers
-    return config.model.lora_rank * sum(layers.get(name, 0) for name in chosen) if layers else shape.parameters
+    return int(config.model.lora_rank) * sum(layers.get(name, 0) for name in chosen)
 
 
 @first

@@ -1,17 +1,14 @@
 """What verl's keys may be, those that our files and docs name above all. verl itself would find out in the middle of a run.
 
 An entry holds for every key that ends with its name; of several, the longest one. Keys that are not here have a type
-(``config/values/verl_types.py``) and, if they are numbers, are finite.
+(``verl_schema.json``) and, if they are numbers, are finite.
 """
 
 from __future__ import annotations
 
-import ast
-from functools import cache
-
 from algorithms.registry import ALGORITHMS, LOSS_MODE, ON_TURNS, QUIRKS
-from config import base
 from config.values.limits import Limit, Only, Range, Types, Words, optional, real, whole
+from config.values.verl_schema import policy_losses
 
 COUNT = whole(1, 10**9)
 BATCH = whole(1, 10**6)
@@ -41,19 +38,6 @@ OURS = tuple(algorithm.estimator for algorithm in (*ALGORITHMS.values(), *QUIRKS
 VERLS = ("grpo", "grpo_vectorized", "grpo_passk", "rloo", "rloo_vectorized", "reinforce_plus_plus_baseline", "gpg")
 ESTIMATORS = (*OURS, *VERLS)
 CONTENTS = ("model", "optimizer", "extra", "hf_model")
-
-
-@cache
-def policy_losses() -> tuple[str, ...]:
-    """Names that verl registers with ``@register_policy_loss(NAME)``, read in its source."""
-    file = base.verl_folder().parent / "ppo" / "core_algos.py"
-    tree = ast.parse(file.read_text(encoding="utf-8"))
-    calls = [call for node in tree.body if isinstance(node, ast.FunctionDef) for call in node.decorator_list]
-    return tuple(
-        ast.literal_eval(call.args[0])
-        for call in calls
-        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "register_policy_loss"
-    )
 
 
 def _as_algo(word: object) -> str | None:
