@@ -99,6 +99,28 @@ def options() -> dict[str, dict[str, Path]]:
     return found
 
 
+def shipped(group: str, name: str, **changes: Any) -> dict[str, Any]:
+    """Return the values that an option's file gives to the option's own node, for use without Hydra.
+
+    Args:
+        group: a folder of ``conf/``.
+        name: the option; without a file, the result is ``changes``.
+        changes: values that replace those of the file.
+
+    Returns:
+        The values without ``name``. A value that refers to other keys is left out unless ``changes`` has it.
+    """
+    from omegaconf import OmegaConf
+
+    ours = CONF / group / f"{name}.yaml"
+    file = ours if ours.exists() else options().get(group, {}).get(name)
+    content: Any = OmegaConf.to_container(OmegaConf.load(file)) if file else {}
+    if file and "# @package _global_" in file.read_text(encoding="utf-8"):
+        content = content.get("turn_reward" if group == "reward" else group, {})
+    plain = {str(key): value for key, value in content.items() if key != "name" and "${" not in str(value)}
+    return plain | changes
+
+
 def conf_folders() -> list[Path]:
     """Where other packages' options lie. Raises as ``options`` does."""
     return [folder for _, folder in _folders()] if options() else []
