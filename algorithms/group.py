@@ -15,8 +15,7 @@ from collections.abc import Hashable, Sequence
 import torch
 from torch import Tensor
 
-from algorithms.masked import live_rows
-from algorithms.pools import sums, without_rounding
+from algorithms.pools import live_rows, sums, without_rounding
 
 
 @torch.no_grad()

@@ -1,10 +1,8 @@
 """The slots of a step: what a method of each slot is called with and what it returns (docs/methods.md).
 
-A method is a dataclass whose fields are its settings, with types and defaults. A number among them may follow a schedule
-(``algorithms.schedules``); the method sees the number of the current step. Random draws are seeded by the run's seed and the step.
-
-Every method may declare ``requires``, ``conflicts`` and a ``card`` (``rewards.declared``), and ``reads``: the names of rewards that it
-finds in ``turns.named``.
+A method is a dataclass: its fields are its settings. A number among them may follow a schedule (``algorithms.schedules``); the
+method sees the number of the current step. Random draws are seeded by the run's seed and the step. Methods may declare what
+``rewards.declared.Method`` has.
 """
 
 from __future__ import annotations
@@ -13,12 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
+import torch
 from torch import Tensor
 
 from algorithms.turns import Turns
-from envs.utils.ranges import in_range  # noqa: F401 - methods take it from here
-
-Needs = frozenset[Literal["entropy", "values", "teacher"]]
+from rewards.declared import Names
 
 
 @dataclass(frozen=True)
@@ -71,11 +68,9 @@ class Estimator(Protocol):
     Attributes:
         needs: "values" trains a critic; "teacher" puts ``algo.teacher`` in the reference policy's place.
         grain: what gets one advantage.
-        heads: optional; heads of the critic.
-        labels: optional; labels of the prompt form that it needs. Credit methods and reward transforms may have it too.
     """
 
-    needs: ClassVar[Needs]
+    needs: ClassVar[Names]
     grain: ClassVar[Literal["token", "turn", "episode"]]
 
     def __call__(self, turns: Turns, tokens: Tokens) -> Estimate:
@@ -101,13 +96,38 @@ class Credit(Protocol):
     Attributes:
         grains: grains of advantages that it accepts (``algorithms.registry.Algorithm.grain``). A method that accepts "token" may only
             multiply: advantages then differ inside a turn.
-        needs: optional, such as "entropy".
     """
 
     grains: ClassVar[frozenset[str]]
 
     def __call__(self, turns: Turns, advantages: Tensor) -> Tensor:
         """(E, K) to (E, K); values outside turns are undefined."""
+
+
+def credited(
+    credits: Mapping[str, Any], turns: Turns, tokens: Tensor, mask: Tensor, algo: str, grain: str
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """Apply credit methods in their order.
+
+    If advantages differ inside a turn (``grain`` is a token), credit only ever scales them, and there are no layers.
+
+    Args:
+        credits: the methods by name.
+        tokens: (B, T), the advantages of ``algo``.
+        mask: (B, T), the action tokens that count.
+
+    Returns:
+        Advantages a token, (B, T), and each layer's advantages a turn, (E, K) by name.
+    """
+    scaled = grain == "token"
+    matrix = torch.ones(turns.mask.shape).double() if scaled else turns.mean(tokens, mask)
+    layers = {} if scaled else {algo: matrix}
+    for name, credit in credits.items():
+        layers[name] = matrix = credit(turns, matrix)
+    if not credits:
+        return tokens, layers
+    spread = turns.spread(matrix.to(tokens.dtype))
+    return tokens * spread if scaled else spread, layers
 
 
 class LossForm(Protocol):
@@ -144,7 +164,7 @@ class LossView:
 class Term(Protocol):
     """Adds to the loss. Its state lives in the trainer and is part of every checkpoint."""
 
-    needs: ClassVar[Needs]
+    needs: ClassVar[Names]
 
     def prepare(
         self, turns: Turns, keep: Tensor, entropy: Tensor | None, step: int, steps: int

@@ -73,10 +73,13 @@ def merged(ours: type, theirs: type) -> type:
 
 
 def fields_in(kind: Any) -> list[tuple[str, Any, Any]]:
-    """Name, type and default of each setting, as ``make_dataclass`` takes them."""
+    """Return name, type and default of each setting for ``make_dataclass``; keyword-only, as some have no default."""
     hints, found = get_type_hints(kind), [item for item in dataclasses.fields(kind) if item.init]
     kept = [{"default": item.default, "default_factory": item.default_factory} for item in found]
-    return [(item.name, hints[item.name], dataclasses.field(**have)) for item, have in zip(found, kept, strict=True)]  # type: ignore[arg-type]
+    return [
+        (item.name, hints[item.name], dataclasses.field(**have, kw_only=True))  # type: ignore[call-overload]
+        for item, have in zip(found, kept, strict=True)
+    ]
 
 
 def _give_type(config: DictConfig, node: str, kind: type) -> None:

@@ -210,6 +210,6 @@ def _defaults(kind: type) -> dict[str, Any]:
 
 
 def _record(item: Any) -> dict[str, Any]:
-    defaults = _defaults(type(item))
+    defaults = _defaults(item.__class__)
     values = ((name, value) for name, value in vars(item).items() if name not in _UNRECORDED)
     return {name: value for name, value in values if name not in defaults or value != defaults[name]}

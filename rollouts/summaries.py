@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from envs.utils.ranges import in_range
+from rewards.declared import Method, number
 from rollouts.episode import Turn
 
 ASK = (
@@ -15,31 +15,24 @@ ASK = (
 SHOWN = 10  # newest actions in the summary of a demonstration
 
 
-@dataclass
-class Summaries:
-    """Rules for summaries.
+@dataclass(kw_only=True)
+class Summaries(Method):
+    """Rules for summaries; conf/rollout_form/summary.yaml describes the settings.
 
     When a row is long, the policy writes a summary. A new row begins with the first message's head,
     the summary and the newest observation.
 
-    Attributes:
-        tokens: a row of this many tokens, up to its newest action, is summed up; None: no limit.
-        turns: a row of this many turns is summed up; None: no limit.
-        most: summaries of an episode; where one more is due it ends out of context. None: no limit.
-        length: tokens of a summary, at most.
-
     Raises:
-        ValueError: a number is below 1, or nothing says when.
+        ValueError: a number is below 1, or neither ``tokens`` nor ``turns`` is given.
     """
 
-    tokens: int | None = 384
-    turns: int | None = None
-    most: int | None = 3
-    length: int = 64
+    tokens: int | None = number(1)
+    turns: int | None = number(1)
+    most: int | None = number(1)
+    length: int = number(1)
 
     def __post_init__(self) -> None:
-        given = {name: value for name, value in vars(self).items() if value is not None}
-        in_range(1, **given)
+        super().__post_init__()
         if self.tokens is self.turns is None:
             raise ValueError("tokens=null turns=null: summaries would never be due; set one of them")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from functools import cache
 
-from algorithms.registry import ALGORITHMS, LOSS_MODE, ON_TURNS, QUIRKS
+from algorithms.registry import ALGORITHMS, LOSS_MODE, ON_TURNS, QUIRKS, words
 from config import base
 from config.values.limits import Limit, Only, Range, Types, Words, optional, real, whole
 
@@ -58,7 +58,7 @@ def policy_losses() -> tuple[str, ...]:
 
 def _as_algo(word: object) -> str | None:
     """verl-agent's and RAGEN's users choose a method by this key."""
-    return f"algo={word}" if isinstance(word, str) and word in ALGORITHMS else None
+    return f"algo={word}" if isinstance(word, str) and word in words() else None
 
 
 LIMITS: dict[str, Limit] = {

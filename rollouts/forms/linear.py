@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import ClassVar
 
+from rewards.declared import Card, Method
 from rollouts.episode import Episode
 from rollouts.loop import EpisodeSpec
 
 
-@dataclass
-class Linear:
+@dataclass(kw_only=True)
+class Linear(Method):
     """Base class; the fields of a strategy are its settings, and numbers may follow a schedule.
 
     A group runs in rounds: ``specs`` returns the first round's episodes, ``next`` those of each
@@ -33,6 +34,7 @@ class Linear:
     branches: ClassVar[bool] = False
     entropies: ClassVar[bool] = False
     needs_plan: ClassVar[bool] = False
+    card: ClassVar[Card] = Card("samples each episode of a prompt from the start of its game (default)")
 
     def specs(self, base: EpisodeSpec, n: int, rng: Random) -> list[EpisodeSpec]:
         """Return the first round of ``n`` samples; ``base`` is a sample's spec but for its number.

@@ -21,7 +21,7 @@ from verl.workers.engine.utils import prepare_micro_batches
 
 import verl_plugin  # noqa: F401 - wraps verl's loss
 from algorithms.chosen import slots_of
-from algorithms.turns import turn_ids
+from algorithms.turn_table import turn_ids
 from verl_plugin.cpu import micro_batches
 from verl_plugin.training.losses import EPISODES, IN_WORKERS, SUMS, with_sums
 

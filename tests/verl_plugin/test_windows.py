@@ -20,7 +20,7 @@ from verl.experimental.agent_loop.agent_loop import AgentLoopOutput, DictConfigW
 from verl.protocol import DataProto
 from verl.trainer.ppo.v1.utils import compute_advantage_for_multi_trajectories
 
-from algorithms.registry import ALGORITHMS, BASES
+from algorithms.registry import ALGORITHMS
 from envs.games.catalogue import Catalogue
 from envs.hosting.pool import EnvPool
 from envs.registry import make_environment
@@ -364,7 +364,7 @@ def advantages(batch: DataProto, keys: list[str], algo: str) -> dict[str, torch.
     return {name: found.batch[name][mask] for name in ("advantages", "returns")}
 
 
-@pytest.mark.parametrize("algo", BASES)
+@pytest.mark.parametrize("algo", ALGORITHMS)
 def test_an_episode_counts_once_however_many_rows_it_has(windowed: list[Played], algo: str) -> None:
     rows = [to_rows(episode, REWARD) for episode, _ in windowed]
     assert len({len(episode) for episode in rows}) > 1 or len(rows[0]) > 1

@@ -19,8 +19,7 @@ from algorithms.registry import FORM, IN_ROLLOUT, ON_BATCH
 from envs.hosting.pool import EnvPool, pool_of
 from envs.registry import make_environment
 from envs.types import TaskRef
-from rewards.named import named_reward
-from rewards.registry import reward
+from rewards.registry import named_reward, reward
 from rollouts.episode import Episode, Turn
 from rollouts.failed_episodes import run_with_retries
 from rollouts.forms.linear import Linear
