@@ -1,4 +1,4 @@
-"""What lies under every config: verl's composed ``ppo_trainer`` tree and the types of our own nodes.
+"""What Hydra composes beside ``conf/``: verl's composed ``ppo_trainer`` tree, the recipes and our resolvers.
 
 verl's YAML files are read as files. Through ``pkg://verl...`` Hydra would import verl and torch (nine seconds), and on
 our search path verl's groups would mix with ours: ``reward=`` and ``model=`` mean something else there.
@@ -6,7 +6,6 @@ our search path verl's groups would mix with ours: ``reward=`` and ``model=`` me
 
 from __future__ import annotations
 
-from dataclasses import fields
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,10 +13,7 @@ from pathlib import Path
 from hydra.core.config_store import ConfigStore
 from omegaconf import DictConfig, OmegaConf
 
-from algorithms.chosen import ALGO
-from config import asynchronous, cards, lora, machine, method_settings, prompts, quick
-from config.nodes import OPEN
-from config.schema import NODES, Top
+from config import asynchronous, cards, lora, machine, method_settings, prompts
 from envs import extensions
 from records.process.exit_codes import Refusal
 
@@ -25,7 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent
 CONF = extensions.CONF
 RECIPES = ROOT / "recipes"
 BASE = "verl"  # the name of verl's tree in our defaults list
-RESOLVERS = (  # what conf/ asks, each as ${NAME:...}
+RESOLVERS = (  # functions that conf/ calls as ${NAME:...}
     machine.gpu_rollout,
     machine.one_for_cores,
     cards.gpu_memory,
@@ -51,10 +47,10 @@ class VerlMissing(Refusal):
 
 
 def verl_folder() -> Path:
-    """Where verl's configuration lies, without importing verl.
+    """Return the folder of verl's configuration, without importing verl.
 
     Raises:
-        VerlMissing: it lies nowhere.
+        VerlMissing: verl is not installed.
     """
     spec = find_spec("verl")
     if spec is None or not spec.submodule_search_locations:
@@ -64,37 +60,24 @@ def verl_folder() -> Path:
 
 @cache
 def verl_tree() -> DictConfig:
-    """verl's ``ppo_trainer`` with its own defaults, unresolved, as verl's own script has written it out. Nobody may change it."""
-    quick.install()
-    return OmegaConf.load(verl_folder() / "_generated_ppo_trainer.yaml")
+    """Return verl's ``ppo_trainer`` with its own defaults, unresolved, as verl's script generated it; do not change it."""
+    tree = OmegaConf.load(verl_folder() / "_generated_ppo_trainer.yaml")
+    assert isinstance(tree, DictConfig)
+    return tree
 
 
 @cache
 def register() -> None:
-    """Tell OmegaConf our resolvers, and Hydra's ConfigStore the base, the types and the recipes."""
-    quick.install()
+    """Register our resolvers with OmegaConf, and verl's tree and the recipes with Hydra's ConfigStore."""
     for resolver in RESOLVERS:
         OmegaConf.register_new_resolver(resolver.__name__, resolver, replace=True)
-    store = ConfigStore.instance()
-    store.store(name=BASE, node=verl_tree())
-    store.store(name="schema", node=_schema())
+    ConfigStore.instance().store(name=BASE, node=verl_tree())
     for path in sorted(RECIPES.glob("*.yaml")):
         register_option("recipe", path)
 
 
-def _schema() -> DictConfig:
-    """Typed nodes beside verl's untyped ones, so not one dataclass: that would refuse verl's keys."""
-    types = OmegaConf.structured(Top)
-    schema = OmegaConf.create(dict(NODES))
-    for node in (*OPEN, ALGO):
-        schema[node] = OmegaConf.to_container(schema[node])
-    for field in fields(Top):
-        schema._set_item_impl(field.name, types._get_node(field.name))
-    return schema
-
-
 def register_option(group: str, path: Path) -> None:
-    """Offer one YAML file as ``GROUP=NAME``, as if it lay in ``conf/GROUP/``."""
+    """Register one YAML file as ``GROUP=NAME``, as if it were in ``conf/GROUP/``."""
     package = "_global_" if "# @package _global_" in path.read_text(encoding="utf-8") else None
     node = OmegaConf.load(path)
     ConfigStore.instance().store(group=group, name=path.stem, node=node, package=package)

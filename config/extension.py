@@ -14,9 +14,8 @@ from config import overrides as given
 from config.errors import ConfigError
 from config.suggest import groups
 from envs.utils.names import meant
-from records.plain_config import Plain
 from records.provenance import ATTEMPTS, read_attempts
-from records.run_folder import composed, flattened, identifying, identity, outside_identity
+from records.run_folder import Plain, composed, flattened, identifying, identity, outside_identity
 from tasks.budget import allocate_budget, demonstration_price
 from tasks.splits import task_file
 

@@ -1,32 +1,28 @@
-"""The nodes whose keys depend on what was chosen: an environment adds its settings to ``env``, a reward to ``turn_reward``, a
-prompt form to ``prompt``.
+"""The types of our nodes. An environment, a reward and a prompt form add settings to the node that names them.
 
-While Hydra composes they are plain, so that an option's file may bring keys of its own; here they get their types.
+While Hydra composes, all nodes are untyped, so that an option's file may bring keys of its own; here they get their types.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import Any, get_type_hints
 
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import MISSING, DictConfig, OmegaConf
 from omegaconf.errors import ConfigKeyError, OmegaConfBaseException
 
+from algorithms.chosen import ALGO
 from config.errors import ConfigError
-from config.schema import Env, Prompt, TurnReward
+from config.schema import NODES, Top
 from envs.extensions import UnknownName
 from envs.registry import environment_class, spec
 from envs.types import TaskError
+from envs.utils.names import meant
 from rewards.registry import settings_class
 from rollouts.prompt_forms.registry import prompt_class
 
-OPEN = {
-    "env": Env,
-    "turn_reward": TurnReward,
-    "prompt": Prompt,
-}  # ``algo`` too, whose settings get their types with the methods'
 CHOSEN: dict[str, tuple[str, Callable[[str], Any]]] = {  # what a node's name names, and the class of its settings
     "env": ("environment", lambda name: environment_class(spec(name)).Settings),
     "turn_reward": ("", settings_class),
@@ -35,7 +31,7 @@ CHOSEN: dict[str, tuple[str, Callable[[str], Any]]] = {  # what a node's name na
 
 
 def settings_of(config: DictConfig) -> dict[str, type]:
-    """The dataclasses of the chosen environment's, reward's and prompt form's own settings, by their nodes.
+    """Return, by node, the settings classes of the chosen environment, reward and prompt form.
 
     Raises:
         ConfigError: no such environment, reward or form.
@@ -49,25 +45,31 @@ def settings_of(config: DictConfig) -> dict[str, type]:
                 raise TypeError(f"{found[node]!r} is no dataclass of settings")
         except (TaskError, UnknownName) as error:
             raise ConfigError(f"{node}.name={name}: {error}") from error
-        except Exception as error:  # somebody's own module may raise anything while it is imported
+        except Exception as error:  # a module of the user may raise anything while it is imported
             wrong = f" is no {what}: {error} (its form is module:Class)" if what else f": {error}"
             raise ConfigError(f"{node}.name={name}{wrong}") from error
     return found
 
 
 def give_types(config: DictConfig, settings: Mapping[str, type]) -> None:
-    """Type the nodes in place.
+    """Type our nodes and top-level keys in place; ``method_settings.give_types`` types ``algo`` and the slots.
 
     Raises:
-        ConfigError: a key that what was chosen does not have, or a value of the wrong type.
+        ConfigError: an unknown key, a missing one, or a value of the wrong type.
     """
-    for node, ours in OPEN.items():
-        _give_type(config, node, merged(ours, settings[node]))
+    for node, ours in NODES.items():
+        if node != ALGO:
+            kind = merged(ours, settings[node]) if node in settings else ours
+            config[node] = _typed(kind, config[node], f"{node}.")
+    plain = [field.name for field in dataclasses.fields(Top) if not OmegaConf.is_interpolation(config, field.name)]
+    typed = _typed(Top, {key: config[key] for key in plain}, "", partly=True)
+    for key in plain:  # a number that stands for text, such as output_dir=7, becomes text
+        config[key] = typed[key]
 
 
 @cache
 def merged(ours: type, theirs: type) -> type:
-    """One dataclass with the fields of both; not a subclass, since only one of them is frozen."""
+    """Return a dataclass with the fields of both; a subclass is impossible, since only one of them is frozen."""
     fields = {item[0]: item for cls in (ours, theirs) for item in fields_in(cls)}
     return dataclasses.make_dataclass(ours.__name__, fields.values())
 
@@ -82,12 +84,26 @@ def fields_in(kind: Any) -> list[tuple[str, Any, Any]]:
     ]
 
 
-def _give_type(config: DictConfig, node: str, kind: type) -> None:
+def dotted(node: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield nodes and leaves of plain mappings by their dotted keys."""
+    for name, value in node.items():
+        yield f"{prefix}{name}", value
+        if isinstance(value, dict):
+            yield from dotted(value, f"{prefix}{name}.")
+
+
+def _typed(kind: type, node: Any, prefix: str, partly: bool = False) -> DictConfig:
     try:
-        config[node] = OmegaConf.merge(OmegaConf.structured(kind), config[node])
+        typed = OmegaConf.merge(OmegaConf.structured(kind), node)
     except ConfigKeyError as error:
-        known = ", ".join(f.name for f in dataclasses.fields(kind))
-        raise ConfigError(f"unknown key {node}.{error.full_key or error.key} (keys: {known})") from error
+        known = [field.name for field in dataclasses.fields(error.object_type or kind)]
+        key = error.full_key or str(error.key)
+        near = meant(key.rpartition(".")[2], known) or f" (keys: {', '.join(known)})"
+        raise ConfigError(f"unknown key {prefix}{key}{near}") from error
     except OmegaConfBaseException as error:
-        reason = str(error).split("\n")[0]
-        raise ConfigError(f"{node}.{error.full_key}: {reason}") from error
+        raise ConfigError(f"{prefix}{error.full_key}: {str(error).splitlines()[0]}") from error
+    missing = [key for key, value in dotted(OmegaConf.to_container(typed)) if value == MISSING]
+    if missing and not partly:
+        raise ConfigError(f"{prefix}{missing[0]} must be given; use {prefix}{missing[0]}=VALUE")
+    assert isinstance(typed, DictConfig)
+    return typed

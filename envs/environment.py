@@ -63,8 +63,8 @@ class GameRecord:
 class Environment(abc.ABC):
     """One family of games. An environment is stateless; whatever is played lives in its ``TextEnv``.
 
-    ``Settings`` types the keys of the ``env`` node that this environment adds to everybody's: a frozen dataclass in
-    which every field has a default. What a setting changes in a game goes into the game's parameters (``parse_task``),
+    ``Settings`` types the keys of the ``env`` node that this environment adds to everybody's: a frozen dataclass
+    whose values are in ``conf/env/NAME.yaml``. What a setting changes in a game goes into the game's parameters (``parse_task``),
     which are its address in the cache.
     ``grades_unfinished``: an episode that is cut off is graded as it stands (``TextEnv.finish``), and may be won; such
     an environment has no limit of turns of its own.
@@ -82,8 +82,8 @@ class Environment(abc.ABC):
     lists_actions: ClassVar[bool] = False
     agent_stops: ClassVar[bool] = False
 
-    def __init__(self, settings: Any = None) -> None:
-        self.settings = self.Settings() if settings is None else settings
+    def __init__(self, settings: Any) -> None:
+        self.settings = settings
 
     @property
     def more_games(self) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Container, Mapping
+from copy import deepcopy
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -110,6 +111,11 @@ def shipped(group: str, name: str, **changes: Any) -> dict[str, Any]:
     Returns:
         The values without ``name``. A value that refers to other keys is left out unless ``changes`` has it.
     """
+    return deepcopy(_shipped(group, name)) | changes
+
+
+@cache
+def _shipped(group: str, name: str) -> dict[str, Any]:
     from omegaconf import OmegaConf
 
     ours = CONF / group / f"{name}.yaml"
@@ -117,8 +123,7 @@ def shipped(group: str, name: str, **changes: Any) -> dict[str, Any]:
     content: Any = OmegaConf.to_container(OmegaConf.load(file)) if file else {}
     if file and "# @package _global_" in file.read_text(encoding="utf-8"):
         content = content.get("turn_reward" if group == "reward" else group, {})
-    plain = {str(key): value for key, value in content.items() if key != "name" and "${" not in str(value)}
-    return plain | changes
+    return {str(key): value for key, value in content.items() if key != "name" and "${" not in str(value)}
 
 
 def conf_folders() -> list[Path]:

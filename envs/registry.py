@@ -35,19 +35,22 @@ def known(name: str) -> bool:
 
 
 def make_environment(name: str, settings: Mapping[str, Any] | None = None) -> Environment:
-    """The environment of that name; its module is imported only now.
+    """Import and make the environment of that name.
 
-    ``settings`` may hold more than the environment's own: the whole ``env`` node of a config is welcome. Raises as
-    ``spec`` does.
+    Args:
+        name: a name of ours or of another package, or ``module:Class``.
+        settings: the ``env`` node of a config, or a part of it; ``conf/env/NAME.yaml`` has the rest.
+
+    Raises:
+        TaskError: no such environment.
     """
-    return load_environment(spec(name), settings)
+    return load_environment(spec(name), {**extensions.shipped("env", name), **(settings or {})})
 
 
-def load_environment(spec: str, settings: Mapping[str, Any] | None = None) -> Environment:
+def load_environment(spec: str, settings: Mapping[str, Any]) -> Environment:
     """An environment from ``module:Class``, as the registry and the worker processes name it."""
     cls = environment_class(spec)
-    given = settings or {}
-    chosen = {field.name: plain(given[field.name]) for field in fields(cls.Settings) if field.name in given}
+    chosen = {field.name: plain(settings[field.name]) for field in fields(cls.Settings) if field.name in settings}
     return cls(cls.Settings(**chosen))
 
 

@@ -26,7 +26,6 @@ from envs.utils.names import file_name
 from records.extended import copy_run
 from records.files import inventory
 from records.mending.mend import LOADER, mend
-from records.plain_config import Plain, plain, resolved
 from records.process.exit_codes import Refusal
 from records.provenance import ATTEMPTS, Attempt
 from rollouts.prompt_forms.registry import non_default
@@ -48,6 +47,7 @@ OUTPUT_KEYS = (
 CORRECTION = "algorithm.rollout_correction.rollout_is"
 OLD = ".old"
 FAILURE = "failure.json"
+Plain = dict[str, Any]
 
 
 class RunFolderBusy(Refusal):
@@ -99,7 +99,7 @@ def identifying(config: DictConfig) -> Plain:
     A key that is null counts as one that is not there. Methods act in the order of their slot's list, and one without
     settings is a method all the same.
     """
-    whole = resolved(_blanked(config))
+    whole: Any = OmegaConf.to_container(OmegaConf.create(_blanked(config)), resolve=True)
     whole["prompt"] = non_default(whole.get("prompt"))  # a prompt form's usual settings are no part of a run's name
     said = _without_nulls(whole)
     for slot in SLOTS:
@@ -111,7 +111,7 @@ def identifying(config: DictConfig) -> Plain:
 
 def _blanked(config: DictConfig) -> Plain:
     """The config without what is outside the identity."""
-    whole = plain(config)
+    whole: Any = OmegaConf.to_container(config)
     for key in outside_identity():
         _put(whole, key, None)
     if _turned_off(config):

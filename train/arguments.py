@@ -1,44 +1,69 @@
-"""A command line of Hydra's: flags and overrides, with one line for what is neither."""
+"""The command line: Hydra's documented flags and overrides, with one line for what is neither."""
 
 from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from hydra._internal.utils import get_args_parser
+import hydra
 
 from config.errors import ConfigError
 from config.overrides import top_names
 from envs.utils.names import nearest
 
+SWITCHES = {  # long -> short
+    "--help": "-h",
+    "--hydra-help": "",
+    "--resolve": "",
+    "--run": "-r",
+    "--multirun": "-m",
+    "--shell-completion": "-sc",
+}
+VALUES = {
+    "--package": "-p",
+    "--config-path": "-cp",
+    "--config-name": "-cn",
+    "--config-dir": "-cd",
+    "--experimental-rerun": "",
+}
+CFG = ("job", "hydra", "all")
+INFO = ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath")
 ALONE = ("run", "multirun", "cfg", "info", "shell_completion")  # Hydra does one of these
 
 
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise ConfigError(_meant(message))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(add_help=False)
+    for flag, short in SWITCHES.items():
+        parser.add_argument(flag, *([short] if short else []), action="store_true")
+    for flag, short in VALUES.items():
+        parser.add_argument(flag, *([short] if short else []))
+    parser.add_argument("--cfg", "-c", choices=CFG)
+    parser.add_argument("--info", "-i", const="all", nargs="?", choices=INFO)
+    parser.add_argument("--version", action="version", version=f"Hydra {hydra.__version__}")
+    parser.add_argument("overrides", nargs="*")
+    return parser
+
+
 def parsed(arguments: Sequence[str]) -> argparse.Namespace:
-    """Hydra's own flags, and ``overrides``.
+    """Parse Hydra's flags and ``overrides``.
 
     Raises:
-        ConfigError: a flag that does not exist, one without its value, or one that means nothing here.
+        ConfigError: an unknown flag, one without its value, or one that has no meaning here.
     """
-    parser = get_args_parser()
-
-    def refuse(message: str) -> NoReturn:
-        raise ConfigError(_meant(message, [flag for flag in parser._option_string_actions if flag.startswith("--")]))
-
-    parser.error = refuse  # type: ignore[method-assign]
-    if joined := next((word for word in arguments if _joined(word, parser._option_string_actions)), None):
-        refuse(f"unrecognized arguments: {joined}")
-    args = parser.parse_args(list(arguments))
+    joined = (word for word in arguments if re.match(r"-\w[^=]+=", word))  # -reward.path=x: argparse would read -r
+    if word := next((word for word in joined if word.partition("=")[0] not in VALUES.values()), None):
+        raise ConfigError(_meant(f"unrecognized arguments: {word}"))
+    args = _parser().parse_args(list(arguments))
     _refuse_idle(args)
     return args
-
-
-def _joined(word: str, flags: Container[str]) -> bool:
-    """``-reward.path=x``, which argparse would read as ``-r`` with all the rest as its value."""
-    return re.match(r"-\w[^=]+=", word) is not None and word.partition("=")[0] not in flags
 
 
 def _refuse_idle(args: argparse.Namespace) -> None:
@@ -55,7 +80,8 @@ def _refuse_idle(args: argparse.Namespace) -> None:
         raise ConfigError(f"--{'package' if args.package else 'resolve'} is for what --cfg job shows: add it")
 
 
-def _meant(message: str, flags: Sequence[str]) -> str:
+def _meant(message: str) -> str:
+    """Return argparse's message with the flag or setting that was probably meant."""
     unknown = re.search(r"(?:unrecognized arguments: |ambiguous option: )(-\S*)", message)
     if unknown is None:
         settings = "; settings stand together, all before the flags or all after them"
@@ -63,5 +89,5 @@ def _meant(message: str, flags: Sequence[str]) -> str:
     word = unknown[1].partition("=")[0]
     if (setting := word.lstrip("-").replace("-", "_")).partition(".")[0] in top_names():
         return f"unknown flag {word}; settings have no dashes: {setting}=VALUE"
-    near = nearest(word, flags, cutoff=0.5)
+    near = nearest(word, [*SWITCHES, *VALUES, "--cfg", "--info", "--version"], cutoff=0.5)
     return f"unknown flag {word}; {f'did you mean {near}?' if near else '--help lists them; settings are KEY=VALUE'}"

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from types import NoneType, UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
-from omegaconf import DictConfig, Node, OmegaConf
+from omegaconf import DictConfig, OmegaConf
 
 from config import base
 from config.errors import ConfigError
+from config.nodes import dotted
 from config.schema import NODES, Top
 from config.values import verl_limits
 from config.values.limits import MISSING, TYPES, WORD, Limit, Only, Range, Types, Word, Words
 from config.values.verl_types import Key, verl_keys
 from envs.utils.names import meant
-from records.plain_config import plain
 
 Limits = Mapping[str, Limit]
 SHOWN = 60  # letters of a value that a message repeats
@@ -37,8 +37,10 @@ def check(config: DictConfig, settings: Mapping[str, type], *, resolve: bool = F
         OmegaConfBaseException: an interpolation to nowhere.
     """
     limits = limits_of(*settings.items())
-    whole = OmegaConf.to_container(config, resolve=True) if resolve else plain(config)
-    for key, value in _walk(whole):
+    whole: Any = OmegaConf.to_container(config, resolve=resolve)
+    for key, value in dotted(whole):
+        if isinstance(value, str) and "${" in value:  # checked once it is resolved
+            continue
         if problem := _problem(key, value, limits):
             raise ConfigError(f"{key}={shown(value)} {problem}{because(config, key)}")
         if isinstance(value, dict) and (unknown := _unknown(key, value)):
@@ -62,26 +64,14 @@ def _of_another(key: str) -> Limit:
 
 
 def because(config: DictConfig, key: str) -> str:
-    """Where the value of a key comes from that only follows another; "" where it was given."""
-    parts, node = key.split("."), config
+    """Name the key that this one follows by interpolation; "" if it does not."""
+    parts, node = key.split("."), OmegaConf.to_container(config)
     for depth, part in enumerate(parts):
-        child = node._get_node(part) if isinstance(node, DictConfig) else None
-        if isinstance(child, Node) and child._is_interpolation():
-            found = FOLLOWED.search(str(child._value()))
-            above = parts[: depth + 1 - len(found["dots"])] if found and found["dots"] else []
-            return f"; it follows from {'.'.join([*above, found['key'], *parts[depth + 1 :]])}" if found else ""
-        node = child
+        node = node.get(part) if isinstance(node, dict) else None
+        if isinstance(node, str) and (found := FOLLOWED.search(node)):
+            above = parts[: depth + 1 - len(found["dots"])] if found["dots"] else []
+            return f"; it follows from {'.'.join([*above, found['key'], *parts[depth + 1 :]])}"
     return ""
-
-
-def wrong(key: str, value: Any) -> str | None:
-    """What is wrong with a value that somebody gives to a key of ours or of verl's, in one line.
-
-    This alone is quick; ``check`` sees what files and whole nodes bring, too.
-    """
-    given = not (isinstance(value, str) and "${" in value) and key in limits_of()  # else it may be misspelt
-    problem = "must be given" if value == MISSING else _problem(key, value, limits_of()) if given else None
-    return problem and f"{key}={shown(value)} {problem}"
 
 
 def _unknown(node: str, value: dict[str, Any]) -> str | None:
@@ -89,16 +79,6 @@ def _unknown(node: str, value: dict[str, Any]) -> str | None:
     known = verl_keys()[node].names if node in verl_keys() else frozenset()
     name = next((str(name) for name in value if known and name not in known), None)
     return name and f"unknown key {node}.{name}{meant(name, known, f'{node}.')}"
-
-
-def _walk(node: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Nodes too, since one may stand where a number belongs. What is still to be interpolated is left out."""
-    for name, value in node.items():
-        if isinstance(value, str) and "${" in value:
-            continue
-        yield f"{prefix}{name}", value
-        if isinstance(value, dict):
-            yield from _walk(value, f"{prefix}{name}.")
 
 
 def shown(value: Any) -> str:

@@ -30,12 +30,12 @@ _WITH_PLAN = ("demonstrations", "pretraining")
 class AlfWorldSettings:
     """The keys that ``env`` has here besides everybody's; ``conf/env/alfworld.yaml`` says what they mean."""
 
-    task_types: list[str] = field(default_factory=list)
-    test_split: str = "valid_unseen"
-    data_dir: str = ""
-    order: str = "mixed"
-    expert: str = "searcher"
-    expert_max_commands: int = field(default=24, metadata={"range": (1, 1000)})
+    task_types: list[str]
+    test_split: str
+    data_dir: str
+    order: str
+    expert: str
+    expert_max_commands: int = field(metadata={"range": (1, 1000)})
 
 
 class AlfWorld(Environment):
@@ -52,7 +52,7 @@ class AlfWorld(Environment):
     examples = (*kinds.MIXTURES, *kinds.TYPES)
     settings: AlfWorldSettings
 
-    def __init__(self, settings: AlfWorldSettings | None = None) -> None:
+    def __init__(self, settings: AlfWorldSettings) -> None:
         super().__init__(settings)
         self._listings: dict[str, Games] = {}
 

@@ -29,10 +29,10 @@ class GymSettings:
     """``kwargs`` go to ``gymnasium.make``. A game that ends by itself with ``winning_return`` or more was won; None: as
     ``gym_games`` says. ``distinct``: seeds that start the same game count once."""
 
-    id: str = "FrozenLake-v1"
-    kwargs: dict[str, Any] | None = None
-    winning_return: float | None = field(default=None, metadata={"range": (-1e12, 1e12)})
-    distinct: bool = True
+    id: str
+    kwargs: dict[str, Any] | None
+    winning_return: float | None = field(metadata={"range": (-1e12, 1e12)})
+    distinct: bool
 
 
 class Gym(Environment):

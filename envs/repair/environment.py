@@ -26,12 +26,12 @@ _HELD_OUT = ("test", "test_paper", "validation")
 class Settings:
     """What ``env=repo_repair`` adds to the ``env`` node; conf/env/repo_repair.yaml says what each means."""
 
-    test_split: str = "unseen_libraries"
-    sandbox: str = "auto"
-    tests_deadline_s: float = field(default=20.0, metadata={"range": (1, 86400)})
-    memory_mib: int = field(default=1024, metadata={"range": (64, 2**20)})
-    show_lines: int = field(default=40, metadata={"range": (1, 10**6)})
-    show_chars: int = field(default=2000, metadata={"range": (1, 10**6)})
+    test_split: str
+    sandbox: str
+    tests_deadline_s: float = field(metadata={"range": (1, 86400)})
+    memory_mib: int = field(metadata={"range": (64, 2**20)})
+    show_lines: int = field(metadata={"range": (1, 10**6)})
+    show_chars: int = field(metadata={"range": (1, 10**6)})
 
 
 class RepoRepair(RepairEnvironment):

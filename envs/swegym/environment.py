@@ -27,26 +27,25 @@ BINS = {"lines": (8, 31), "tests": (17, 53)}
 LEVELS = ("easy", "medium", "hard")
 PAPER_REPOS = ("getmoto/moto", "pydantic/pydantic", "python/mypy", "pandas-dev/pandas", "iterative/dvc")
 _TASK = re.compile(r"(?P<repo>[\w.-]+?(?:/[\w.-]+?)?)(?:-(?P<measure>lines|tests)-(?P<level>\w+))?")
-_PUBLISHED_IMAGES = "xingyaoww/sweb.eval.x86_64.{id}"
 
 
 @dataclass(frozen=True)
 class Settings:
     """What ``env=swegym`` adds to the ``env`` node; conf/env/swegym.yaml says what each means."""
 
-    instances: str = "SWE-Gym/SWE-Gym"
-    test_instances: str = ""
-    provider: str = "auto"
-    mirror_dir: str = ""
-    container_image: str = _PUBLISHED_IMAGES
-    python: str = ""
-    sandbox: str = "auto"
-    tests_deadline_s: float = field(default=120.0, metadata={"range": (1, 86400)})
-    memory_mib: int = field(default=4096, metadata={"range": (64, 2**20)})
-    test_share: float = field(default=0.22, metadata={"range": (0, 1)})
-    validation_share: float = field(default=0.0, metadata={"range": (0, 1)})
-    show_lines: int = field(default=40, metadata={"range": (1, 10**6)})
-    show_chars: int = field(default=2000, metadata={"range": (1, 10**6)})
+    instances: str
+    test_instances: str
+    provider: str
+    mirror_dir: str
+    container_image: str
+    python: str
+    sandbox: str
+    tests_deadline_s: float = field(metadata={"range": (1, 86400)})
+    memory_mib: int = field(metadata={"range": (64, 2**20)})
+    test_share: float = field(metadata={"range": (0, 1)})
+    validation_share: float = field(metadata={"range": (0, 1)})
+    show_lines: int = field(metadata={"range": (1, 10**6)})
+    show_chars: int = field(metadata={"range": (1, 10**6)})
 
 
 class SweGym(RepairEnvironment):

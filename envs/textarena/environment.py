@@ -47,7 +47,7 @@ SEEDS_A_GAME = 20
 class TextArenaSettings:
     """``id``: a game of textarena's registry."""
 
-    id: str = "Sokoban-v0"
+    id: str
 
 
 class TextArena(Environment):

@@ -6,10 +6,10 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
-from omegaconf import OmegaConf
 
 from envs.alfworld.environment import AlfWorldSettings
 from envs.alfworld.kinds import MIXTURES, TYPES
+from envs.extensions import shipped
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/alfworld.md").read_text()
@@ -22,14 +22,11 @@ def test_the_examples_run(example: str, output_of: Callable[[str], str]) -> None
 
 
 def test_every_setting_is_in_the_yaml_and_on_the_page() -> None:
-    listed = OmegaConf.load(ROOT / "conf/env/alfworld.yaml").env
-    defaults = {
-        field.name: OmegaConf.create({"v": getattr(AlfWorldSettings(), field.name)}).v
-        for field in fields(AlfWorldSettings)
-    }
-    assert {key: listed[key] for key in listed if key not in ("name", "task", "max_action_tokens")} == defaults
-    assert listed.task in MIXTURES
-    for name in (*defaults, "task"):
+    listed = shipped("env", "alfworld")
+    names = {field.name for field in fields(AlfWorldSettings)}
+    assert names | {"task"} == listed.keys()
+    assert listed["task"] in MIXTURES
+    for name in listed:
         assert f"`env.{name}`" in PAGE
 
 

@@ -9,10 +9,10 @@ import pytest
 
 from envs import registry
 from envs.environment import Rejected
+from envs.extensions import shipped
 from envs.games.catalogue import PRECEDENCE, Catalogue
 from envs.repair import drawing, libraries, making, patches
 from envs.repair.drawing import LINES, Bug
-from envs.repair.environment import RepoRepair, Settings
 from envs.repair.instance import Instance, patch_lines
 from envs.repair.libraries import TESTS, UNSEEN
 from envs.types import TaskError
@@ -43,7 +43,7 @@ def longer_tasks(catalogue):
 
 @pytest.fixture
 def env():
-    made = RepoRepair().env(expert=True, legal=True)
+    made = registry.make_environment("repo_repair").env(expert=True, legal=True)
     yield made
     made.close()
 
@@ -71,7 +71,7 @@ def bug(library: str, old: str, new: str) -> Bug:
 )
 def test_an_unknown_task_is_answered_with_the_nearest(task, near):
     with pytest.raises(TaskError, match=f"unknown task '{task}' of repo_repair; did you mean {near}"):
-        RepoRepair().parse_task(task)
+        registry.make_environment("repo_repair").parse_task(task)
 
 
 @pytest.mark.parametrize(
@@ -85,19 +85,18 @@ def test_an_unknown_task_is_answered_with_the_nearest(task, near):
 )
 def test_settings_that_cannot_work_are_refused_by_name(settings, message):
     with pytest.raises(TaskError, match=message):
-        RepoRepair(Settings(**settings)).parse_task("all")
+        registry.make_environment("repo_repair", settings).parse_task("all")
 
 
-def test_the_yaml_lists_every_setting_with_its_default():
-    from omegaconf import OmegaConf
-
-    node = OmegaConf.load(Path(__file__).parents[2] / "conf/env/repo_repair.yaml").env
-    assert {name: node[name] for name in Settings.__dataclass_fields__} == vars(Settings())
-    assert node.step_deadline_s > 2 * Settings().tests_deadline_s
+def test_the_deadline_of_a_step_is_above_that_of_the_tests():
+    values = shipped("env", "repo_repair")
+    assert values["step_deadline_s"] > 2 * values["tests_deadline_s"]
 
 
 def test_turns_follow_the_length_of_the_repair():
-    turns = [RepoRepair().max_turns(task) for task in ("lines-easy", "lines-medium", "lines-hard", "all", "tests-easy")]
+    environment = registry.make_environment("repo_repair")
+    tasks = ("lines-easy", "lines-medium", "lines-hard", "all", "tests-easy")
+    turns = [environment.max_turns(task) for task in tasks]
     assert turns == [12, 16, 24, 24, 24]
 
 
@@ -106,7 +105,7 @@ def test_turns_follow_the_length_of_the_repair():
 
 @pytest.mark.parametrize("task", ["all", "lines-easy", "tests-easy", "tests-medium", "tests-hard"])
 def test_held_out_libraries_are_never_trained_on(task):
-    environment = RepoRepair()
+    environment = registry.make_environment("repo_repair")
     held_out = {split: environment.for_split(environment.parse_task(task), split)["libraries"] for split in PRECEDENCE}
     for split, names in held_out.items():
         assert names
@@ -115,7 +114,7 @@ def test_held_out_libraries_are_never_trained_on(task):
 
 @pytest.mark.parametrize(("size", "bounds"), libraries.SUITES.items())
 def test_tasks_by_tests_have_the_study_s_bounds(size, bounds):
-    environment = RepoRepair()
+    environment = registry.make_environment("repo_repair")
     for split in ("train", "test"):
         names = environment.for_split(environment.parse_task(f"tests-{size}"), split)["libraries"]
         assert all(bounds[0] <= TESTS[name] <= bounds[1] for name in names)
@@ -124,7 +123,7 @@ def test_tasks_by_tests_have_the_study_s_bounds(size, bounds):
 @pytest.mark.parametrize("test_split", ["unseen_libraries", "seen_libraries"])
 @pytest.mark.parametrize("task", ["all", "ledger"])
 def test_no_bug_belongs_to_two_splits(test_split, task):
-    environment = RepoRepair(Settings(test_split=test_split))
+    environment = registry.make_environment("repo_repair", {"test_split": test_split})
     pools = {}
     for split in PRECEDENCE:
         params = environment.for_split(environment.parse_task(task), split)
@@ -137,14 +136,17 @@ def test_no_bug_belongs_to_two_splits(test_split, task):
 
 def test_what_is_trained_on_does_not_depend_on_how_it_is_tested():
     train = [
-        RepoRepair(settings).for_split(RepoRepair(settings).parse_task("all"), "train")
-        for settings in (Settings(), Settings(test_split="seen_libraries"))
+        place.for_split(place.parse_task("all"), "train")
+        for place in (
+            registry.make_environment("repo_repair", {"test_split": split})
+            for split in ("unseen_libraries", "seen_libraries")
+        )
     ]
     assert train[0] == train[1]
 
 
 def test_repairs_of_one_line_are_listed_and_longer_ones_are_drawn():
-    environment = RepoRepair()
+    environment = registry.make_environment("repo_repair")
     params = environment.for_split(environment.parse_task("lines-easy"), "train")
     seeds = environment.seeds(params, "train")
     assert seeds[0] == 30001
@@ -202,7 +204,7 @@ def test_the_statement_speaks_of_tests_and_promises_and_shows_no_line():
 
 
 def test_the_same_seed_makes_the_same_bytes(tmp_path):
-    environment = RepoRepair()
+    environment = registry.make_environment("repo_repair")
     params = environment.for_split(environment.parse_task("ledger"), "train")
     made = []
     for place in ("one", "two"):
@@ -242,7 +244,7 @@ def test_longer_repairs_have_their_length(longer_tasks, size):
     made = instance(longer_tasks[size])
     assert LINES[size][0] <= patch_lines(made.patch) == made.meta["patch_lines"] <= LINES[size][1]
     assert made.repo in UNSEEN
-    assert len(longer_tasks[size].expert_plan) <= RepoRepair().max_turns(f"lines-{size}")
+    assert len(longer_tasks[size].expert_plan) <= registry.make_environment("repo_repair").max_turns(f"lines-{size}")
 
 
 def test_the_patch_gives_the_library_back(easy_listing, longer_tasks):
@@ -283,7 +285,7 @@ def test_broken_syntax_is_told_and_earns_nothing(easy_listing, env):
 
 
 def test_a_repair_by_replace_is_as_good(env, game_cache):
-    environment = RepoRepair()
+    environment = registry.make_environment("repo_repair")
     params = environment.for_split(environment.parse_task("lines-easy"), "train")
     wanted = bug("intervals", "if stop - begin >= length:", "if stop - begin > length:")
     made = making.instance_of(wanted)

@@ -11,13 +11,14 @@ from pathlib import Path
 import pytest
 from repair_samples import GOLD, RIGHT, TESTS, WRONG, row
 
+from envs.extensions import shipped
 from envs.games.catalogue import Catalogue
 from envs.registry import make_environment
 from envs.repair.container import ContainerImage, engine
 from envs.repair.instance import Instance
 from envs.repair.providers import GitMirror, ProviderError
 from envs.repair.workspace import Workspace
-from envs.swegym.environment import Settings, SweGym, difficulty
+from envs.swegym.environment import difficulty
 from envs.types import TaskError
 
 OLD_TESTS = TESTS.replace("def test_add():\n    assert add(1, 2) == 3\n\n\n", "")
@@ -288,16 +289,15 @@ def test_settings_that_cannot_work_are_answered_at_once(settings, problem):
 
 def test_which_provider_is_taken():
     inline, bare = Instance.from_dict(row()), Instance.from_dict(row(files={}))
-    names = [
-        SweGym(told).provider(one).name for one in (inline, bare) for told in (Settings(), Settings(mirror_dir="/x"))
-    ]
+    settings = ({}, {"mirror_dir": "/x"})
+    names = [make_environment("swegym", given).provider(one).name for one in (inline, bare) for given in settings]
     assert names == ["inline", "inline", "container", "git"]
-    assert SweGym(Settings(provider="git", mirror_dir="/x")).provider(inline).name == "git"
+    assert make_environment("swegym", {"provider": "git", "mirror_dir": "/x"}).provider(inline).name == "git"
 
 
 def test_images_are_called_as_they_are_published():
     instance = Instance.from_dict(row(instance_id="getmoto__moto-7365"))
-    assert SweGym(Settings(provider="container")).provider(instance).image_of(instance) == (
+    assert make_environment("swegym", {"provider": "container"}).provider(instance).image_of(instance) == (
         "xingyaoww/sweb.eval.x86_64.getmoto_s_moto-7365"
     )
     assert ContainerImage("here/{repo}:{instance_id}").image_of(instance) == "here/shop/calc:getmoto__moto-7365"
@@ -333,12 +333,6 @@ def test_without_bubblewrap_it_is_refused(tmp_path, monkeypatch):
         sandbox.walls.cache_clear()
 
 
-def test_the_yaml_lists_every_setting_with_its_default():
-    import dataclasses
-
-    from omegaconf import OmegaConf
-
-    node = OmegaConf.load(Path(__file__).parents[2] / "conf/env/swegym.yaml").env
-    everybodys = ("name", "task", "step_deadline_s", "max_turns", "max_action_tokens")
-    assert {key: node[key] for key in node if key not in everybodys} == dataclasses.asdict(Settings())
-    assert node.step_deadline_s > node.tests_deadline_s
+def test_the_deadline_of_a_step_is_above_that_of_the_tests():
+    values = shipped("env", "swegym")
+    assert values["step_deadline_s"] > values["tests_deadline_s"]

@@ -16,7 +16,6 @@ from omegaconf import DictConfig, OmegaConf
 
 from config.base import ROOT
 from config.compose import Composer, composer
-from records import plain_config
 from records.process.exit_codes import Refusal
 from records.provenance import Attempt
 from records.run_folder import RunFolderBusy, identity, open_run, outside_identity, run_name
@@ -202,16 +201,3 @@ def test_this_checkout_knows_its_commit() -> None:
     assert attempt.versions["verl"]
     if (ROOT / ".git").exists():
         assert attempt.commit is not None and len(attempt.commit) == 40
-
-
-def test_a_config_made_for_another_seed_gives_the_same_identity(
-    composed: Composer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    configs = [composed([f"algo={algo}", f"seed={seed}"]) for algo in ("ppo", "gigpo") for seed in (0, 3, 0)]
-    shared = [identity(config) for config in configs]
-    alone = []
-    for config in configs:
-        monkeypatch.setattr(plain_config, "_last", None)
-        alone.append(identity(config))
-    assert shared == alone
-    assert len(set(shared)) == 4

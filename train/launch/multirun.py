@@ -7,15 +7,16 @@ overrides. One that fails does not stop the others.
 from __future__ import annotations
 
 import argparse
+import itertools
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 
 import hydra
-from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
 from omegaconf import DictConfig, OmegaConf
 
 from config import base
@@ -213,7 +214,15 @@ def _grid(overrides: list[str]) -> list[list[str]]:
     parsed = [override for override in parsed if not override.is_sweep_override() or override.is_discrete_sweep()]
     if idle := next((o for o in parsed if o.is_sweep_override() and not [*o.sweep_iterator()]), None):
         raise ConfigError(f"{idle.input_line} matches nothing: write the values out, as in {idle.key_or_group}=A,B")
-    return [list(run) for run in BasicSweeper.split_arguments(parsed, None)[0]]
+    return [list(run) for run in itertools.product(*map(_choices, parsed))]
+
+
+def _choices(override: Override) -> list[str]:
+    """Return the overrides of single runs that one override stands for."""
+    key = override.get_key_element()
+    if override.is_sweep_override():
+        return [f"{key}={value}" for value in override.sweep_string_iterator()]
+    return [f"{key}={override.get_value_element_as_str()}"]
 
 
 @hydra.main(version_base="1.3", config_path=str(base.CONF), config_name="config")

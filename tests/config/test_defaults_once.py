@@ -1,0 +1,44 @@
+"""Each default stands once, in YAML: dataclasses of settings type it, and an option's file repeats no value of conf/config.yaml."""
+
+from __future__ import annotations
+
+from dataclasses import MISSING, fields
+from typing import Any
+
+import pytest
+from omegaconf import OmegaConf
+
+from config.base import CONF
+from config.compose import compose
+from config.nodes import dotted
+from config.schema import NODES, Sft, Slurm, Top
+from envs.registry import ENVIRONMENTS, environment_class
+
+KINDS = {
+    "top": Top,
+    "model.sft": Sft,
+    "cluster.slurm": Slurm,
+    **NODES,
+    **{f"env={name}": environment_class(path).Settings for name, path in ENVIRONMENTS.items()},
+}
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_no_dataclass_has_a_default(name: str) -> None:
+    kind: Any = KINDS[name]
+    assert [f.name for f in fields(kind) if f.default is not MISSING or f.default_factory is not MISSING] == []
+
+
+def test_every_key_has_a_value() -> None:
+    config = compose([])
+    assert [key for node in NODES for key in OmegaConf.missing_keys(config[node])] == []
+
+
+@pytest.mark.parametrize("group", [path.name for path in CONF.iterdir() if path.is_dir() and path.name in NODES])
+def test_no_option_repeats_a_value_of_its_node_in_config_yaml(group: str) -> None:
+    shared = dict(dotted(OmegaConf.to_container(OmegaConf.load(CONF / "config.yaml"))))
+    for file in (CONF / group).glob("*.yaml"):
+        node: Any = OmegaConf.to_container(OmegaConf.load(file))
+        own = dict(dotted({group: node.get(group) or {}}))
+        twice = [key for key, value in own.items() if not isinstance(value, dict) and shared.get(key, ...) == value]
+        assert (file.stem, twice) == (file.stem, [])
