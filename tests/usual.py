@@ -1,4 +1,4 @@
-"""Methods with the settings of their YAML, without composing a config."""
+"""Methods and prompt forms with the settings of their YAML, without composing a config."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from algorithms.chosen import method_class
 from algorithms.registry import ALGO, ESTIMATORS, SLOTS
 from config import method_settings, prompts
 from envs.extensions import CONF
+from rollouts.prompt_forms.form import PromptForm
+from rollouts.prompt_forms.registry import prompt_form
 
 # What the files of methods refer to, as algo=grpo and scale=laptop have it
 AROUND = {
@@ -46,3 +48,8 @@ def as_shipped(kind: Any, **changes: Any) -> Any:
 def method(slot: str, name: str, **changes: Any) -> Any:
     """Return a method by its name with the settings of its file."""
     return method_class(slot, name, {})(**usual(slot, name, **changes))
+
+
+def form_of(name: str, **changes: Any) -> PromptForm:
+    """Return a prompt form by its name with the settings of its file."""
+    return prompt_form({"name": name, **changes})
