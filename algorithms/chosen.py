@@ -107,7 +107,8 @@ class Chosen:
     """All methods of a run.
 
     Args:
-        config: the slots' nodes, ``{"credit": {"gigpo": {...}}, ...}``, each in the order in which they act, and ``algo``.
+        config: the slots' nodes, ``{"credit": {"gigpo": {...}}, ...}``, each in the order in which
+            they act, and ``algo``.
     """
 
     def __init__(self, config: Mapping[str, Mapping[str, Mapping[str, Any] | None]]) -> None:

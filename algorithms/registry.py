@@ -1,18 +1,22 @@
 """The methods that a user can name: one line each, besides a module and a YAML (docs/methods.md).
 
-An ``algo=`` word is a YAML in ``conf/algo``, ours or another package's. Its ``defaults:`` lead to an entry of ``ALGORITHMS`` or
-``ESTIMATORS``; a word that only chooses methods over another one has no line here.
+An ``algo=`` word is a YAML in ``conf/algo``, ours or another package's. Its ``defaults:`` lead to
+an entry of ``ALGORITHMS`` or ``ESTIMATORS``; a word that only chooses methods over another one has
+no line here.
 
-An estimator is verl's if verl 0.9.1 is right for multi-turn rows, else ours; ``tests/algorithms/test_algorithms_against_verl.py``
-compares the numbers:
+An estimator is verl's if verl 0.9.1 is right for multi-turn rows, else ours;
+``tests/algorithms/test_algorithms_against_verl.py`` compares the numbers:
 
-- **ppo**: verl's ``gae``. It carries the next value and the running advantage over observation tokens, takes returns
-  before whitening and whitens over action tokens only; dead rows change nothing.
-- **reinforce_plus_plus**: verl's. It carries the return over observation tokens; older verl, and with it the study's
-  released code, reset it there. Both whiten with ``algorithms.pools.whiten``, in float64 (``verl_plugin.changes``).
+- **ppo**: verl's ``gae``. It carries the next value and the running advantage over observation
+  tokens, takes returns before whitening and whitens over action tokens only; dead rows change
+  nothing.
+- **reinforce_plus_plus**: verl's. It carries the return over observation tokens; older verl, and
+  with it the study's released code, reset it there. Both whiten with ``algorithms.pools.whiten``,
+  in float64 (``verl_plugin.changes``).
 - **lite_ppo**: ours; verl has none.
-- **grpo**, **rloo**: ours. verl's equal them on healthy groups, but give a group of one its raw score as the advantage
-  (0 here), and count an episode without any action into its group's baseline. Equal scores give exactly 0 here.
+- **grpo**, **rloo**: ours. verl's equal them on healthy groups, but give a group of one its raw
+  score as the advantage (0 here), and count an episode without any action into its group's
+  baseline. Equal scores give exactly 0 here.
 """
 
 from __future__ import annotations
@@ -34,12 +38,14 @@ class Algorithm:
     Attributes:
         name: the entry of ``ALGORITHMS`` that the word is built on, or an estimator over turns.
         estimator: the value of verl's ``algorithm.adv_estimator``.
-        grain: what has an advantage of its own: a ``token``, a ``turn`` or an ``episode``; credit methods say which they take.
+        grain: what has an advantage of its own: a ``token``, a ``turn`` or an ``episode``; credit
+            methods say which they take.
         needs, requires: as in ``rewards.declared.Method``.
         divides: by a standard deviation, which credit may then do too.
-        function: ``module:name`` of our estimator, which ``verl_plugin.training.estimators`` registers with verl. It is called
-            with ``token_level_rewards``, ``response_mask`` and those of its other parameters that are called ``index`` (the
-            group of each row) or like a key of verl's ``algorithm`` node. None: verl's own.
+        function: ``module:name`` of our estimator, which ``verl_plugin.training.estimators``
+            registers with verl. It is called with ``token_level_rewards``, ``response_mask`` and
+            those of its other parameters that are called ``index`` (the group of each row) or like
+            a key of verl's ``algorithm`` node. None: verl's own.
     """
 
     name: str
@@ -215,7 +221,8 @@ def words() -> list[str]:
 def base_of(word: str) -> str:
     """Return the algorithm that an ``algo=`` word is built on, by the ``defaults:`` of its YAML.
 
-    An entry of ``ALGORITHMS`` or ``ESTIMATORS``, an entry point ``algo.NAME``, ``module:Name`` and an unknown word are their own base.
+    An entry of ``ALGORITHMS`` or ``ESTIMATORS``, an entry point ``algo.NAME``, ``module:Name`` and
+    an unknown word are their own base.
     """
     known = {*ALGORITHMS, *ESTIMATORS}
     file: Path | None = CONF / ALGO / f"{word}.yaml"

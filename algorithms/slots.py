@@ -1,8 +1,9 @@
 """The slots of a step: what a method of each slot is called with and what it returns (docs/methods.md).
 
-A method is a dataclass: its fields are its settings. A number among them may follow a schedule (``algorithms.schedules``); the
-method sees the number of the current step. Random draws are seeded by the run's seed and the step. Methods may declare what
-``rewards.declared.Method`` has.
+A method is a dataclass: its fields are its settings. A number among them may follow a schedule
+    (``algorithms.schedules``); the
+method sees the number of the current step. Random draws are seeded by the run's seed and the step.
+Methods may declare what ``rewards.declared.Method`` has.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ class Tokens:
     """Numbers a token, (B, T) each. Values outside ``mask`` are undefined.
 
     Attributes:
-        mask: bool, the action tokens that the update uses. Rejection of old samples may have removed some tokens of a turn.
+        mask: bool, the action tokens that the update uses. Rejection of old samples may have
+            removed some tokens of a turn.
         reward: trained rewards, less the KL to the reference if that is part of the reward.
         value: the critic's value before the token; None without a critic.
         entropy: nats, of the policy that sampled the token; None if not computed.
@@ -52,7 +54,8 @@ class Estimate(NamedTuple):
     Attributes:
         advantages: values outside actions are undefined.
         returns: target values of the critic.
-        targets: (B, T) bool, the action tokens that the critic is trained on; None: all, if the critic has one head.
+        targets: (B, T) bool, the action tokens that the critic is trained on; None: all, if the
+            critic has one head.
         heads: targets of the critic's further heads.
     """
 
@@ -66,7 +69,8 @@ class Estimator(Protocol):
     """Computes advantages from rewards, turns, values or entropy (``algo=``).
 
     Attributes:
-        needs: "values" trains a critic; "teacher" puts ``algo.teacher`` in the reference policy's place.
+        needs: "values" trains a critic; "teacher" puts ``algo.teacher`` in the reference policy's
+            place.
         grain: what gets one advantage.
     """
 
@@ -81,7 +85,8 @@ class Filter(Protocol):
     """Chooses the episodes that are learned from.
 
     Attributes:
-        when: "before": a dropped episode is not part of its group's baseline. "after": it is, and its tokens are muted.
+        when: "before": a dropped episode is not part of its group's baseline. "after": it is, and
+            its tokens are muted.
     """
 
     when: ClassVar[Literal["before", "after"]]
@@ -94,8 +99,8 @@ class Credit(Protocol):
     """Moves or scales the credit of single turns.
 
     Attributes:
-        grains: grains of advantages that it accepts (``algorithms.registry.Algorithm.grain``). A method that accepts "token" may only
-            multiply: advantages then differ inside a turn.
+        grains: grains of advantages that it accepts (``algorithms.registry.Algorithm.grain``). A
+            method that accepts "token" may only multiply: advantages then differ inside a turn.
     """
 
     grains: ClassVar[frozenset[str]]
@@ -109,7 +114,8 @@ def credited(
 ) -> tuple[Tensor, dict[str, Tensor]]:
     """Apply credit methods in their order.
 
-    If advantages differ inside a turn (``grain`` is a token), credit only ever scales them, and there are no layers.
+    If advantages differ inside a turn (``grain`` is a token), credit only ever scales them, and
+    there are no layers.
 
     Args:
         credits: the methods by name.
@@ -135,7 +141,8 @@ class LossForm(Protocol):
 
     Attributes:
         over_turns: optional; the update's loss is the mean over turns of means over their tokens.
-        weighed: optional; rows with advantage 0 get no gradient and do not affect other rows. Not inherited: subclasses must set it.
+        weighed: optional; rows with advantage 0 get no gradient and do not affect other rows. Not
+            inherited: subclasses must set it.
         ratio_of: optional; "turn" if tokens share one probability ratio a turn.
     """
 
@@ -150,9 +157,11 @@ class LossView:
     """One pass, as a loss term sees it.
 
     Attributes:
-        log_prob, entropy: (b, T), nats, with gradient; ``entropy`` is None unless the term needs it.
+        log_prob, entropy: (b, T), nats, with gradient; ``entropy`` is None unless the term needs
+            it.
         data: the term's (b, T) numbers from ``prepare``.
-        scale: turns a sum over the pass's tokens, weighted by ``data["weight"]``, into a share of the mean over the whole update.
+        scale: turns a sum over the pass's tokens, weighted by ``data["weight"]``, into a share of
+            the mean over the whole update.
     """
 
     log_prob: Tensor
@@ -211,8 +220,8 @@ class StoredEpisode:
 class Buffer(Protocol):
     """Keeps episodes of earlier steps and replays some of them after a step's own update.
 
-    A buffer with ``replace(turns, step) -> {episode: StoredEpisode}`` puts stored episodes in the place of the step's own, before the
-    baseline. It requires ``OWN_ROWS``.
+    A buffer with ``replace(turns, step) -> {episode: StoredEpisode}`` puts stored episodes in the
+    place of the step's own, before the baseline. It requires ``OWN_ROWS``.
     """
 
     def wanted(self, turns: Turns, advantages: Tensor, step: int) -> Sequence[int]:

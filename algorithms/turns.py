@@ -1,7 +1,8 @@
 """The turn table of a step: all that a method may know of what happened (docs/methods.md).
 
-E episodes, K turns of the longest one, B rows (one an episode, or one a window of it), T response tokens. Episodes without an
-action token ("dead" ones) are not in it. ``algorithms.turn_table`` builds it.
+E episodes, K turns of the longest one, B rows (one an episode, or one a window of it), T response
+tokens. Episodes without an action token ("dead" ones) are not in it. ``algorithms.turn_table``
+builds it.
 """
 
 from __future__ import annotations
@@ -27,26 +28,32 @@ class Turns:
         mask: bool, the turn exists.
         tokens: int64, action tokens of the turn, at least 1.
         reward: float64, the trained reward of the turn, after all reward transforms.
-        state: int64 hash of the observation that the turn answered. Equal across groups if the texts are equal. With
-            ``algo.state=history``, a hash of all that came before.
-        after: int64 hash of the next observation, likewise: ``state`` of the next turn; after the last turn the final one.
+        state: int64 hash of the observation that the turn answered. Equal across groups if the
+            texts are equal. With ``algo.state=history``, a hash of all that came before.
+        after: int64 hash of the next observation, likewise: ``state`` of the next turn; after the
+            last turn the final one.
         action: int64 hash of the action's text.
         valid: bool, the environment understood the action.
         parsed: bool, an action could be read from the answer.
         outcome: (E,) int64, an index into ``OUTCOMES``.
-        place: (B, T) int32, a token's index into the flattened (E, K) arrays; -1 on other than action tokens.
+        place: (B, T) int32, a token's index into the flattened (E, K) arrays; -1 on other than
+            action tokens.
         episodes: (E,) names ``<prompt>_<sample>``.
         tasks: (E,) each episode's game.
-        entropy: float64, nats: mean over the turn's tokens of the entropy of the policy that sampled them; None: not computed.
+        entropy: float64, nats: mean over the turn's tokens of the entropy of the policy that
+            sampled them; None: not computed.
         value: float64, the critic's value at the turn's first token; None: no critic.
         garbled: bool, the answer has undecodable characters or repeats itself; None: not computed.
         named: float64, other rewards of the turn by name: those that a chosen method ``reads``.
-        tree: (E,) int64, the tree of its group that an episode is a leaf of; None: the rollout form has no branches.
+        tree: (E,) int64, the tree of its group that an episode is a leaf of; None: the rollout form
+            has no branches.
         node: int64, equal if episodes of a group share a turn; None likewise.
-        label: int64, the answer's number in the prompt form's ``labels`` from 1, 0 for none; None: the form has no labels.
-        spans: (2, E, K) int64 by part of an answer (the prompt form's ``parts``): its first token in the turn and the one after
-            its last; equal if the answer lacks it.
-        summary: bool, the policy summed up earlier turns instead of acting; None: no episode has summaries.
+        label: int64, the answer's number in the prompt form's ``labels`` from 1, 0 for none; None:
+            the form has no labels.
+        spans: (2, E, K) int64 by part of an answer (the prompt form's ``parts``): its first token
+            in the turn and the one after its last; equal if the answer lacks it.
+        summary: bool, the policy summed up earlier turns instead of acting; None: no episode has
+            summaries.
     """
 
     group: Tensor

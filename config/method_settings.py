@@ -121,9 +121,11 @@ def has_critic(config: DictConfig) -> bool:
 def fill_in(config: DictConfig) -> None:
     """Set what the chosen methods need of verl.
 
-    - Entropy of the policy that sampled: if the rollout server does not report it, verl computes it in a separate pass,
-      which ``bypass_mode`` leaves out. Entropy with a gradient, for a loss term: the update computes it too.
-    - Values: a critic, which verl trains by itself for its own ``gae`` alone; and its heads, if there are several.
+    - Entropy of the policy that sampled: if the rollout server does not report it, verl computes it
+      in a separate pass, which ``bypass_mode`` leaves out. Entropy with a gradient, for a loss
+      term: the update computes it too.
+    - Values: a critic, which verl trains by itself for its own ``gae`` alone; and its heads, if
+      there are several.
     - A teacher: its log-probs, as verl computes those of a reference policy.
     - Another sampler of prompts: verl's replay buffer is replaced.
     """
@@ -160,7 +162,8 @@ def _chosen(nodes: dict[str, Any]) -> str:
 def in_algo(ours: Any, theirs: Any, *words: str, _root_: DictConfig) -> Any:
     """Resolve ``${in_algo:OURS,THEIRS,WORDS}``: theirs with these ``algo=`` words.
 
-    A method's file asks, since an option of ``algo=`` cannot name a method that the command line may have left out.
+    A method's file asks, since an option of ``algo=`` cannot name a method that the command line
+    may have left out.
     """
     return theirs if _root_.algo.name in words else ours
 

@@ -1,7 +1,8 @@
 """What a method declares: the ranges of its settings, what it requires, what it conflicts with, and its card.
 
-``config.checks.methods`` reads the declarations and refuses a run before anything starts. ``config.method_cards`` writes the
-cards into docs/methods.md. A declaration is an attribute of the class, or a property if it depends on the settings.
+``config.checks.methods`` reads the declarations and refuses a run before anything starts.
+``config.method_cards`` writes the cards into docs/methods.md. A declaration is an attribute of the
+class, or a property if it depends on the settings.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ class Card:
         does: what the method does; begins with a verb.
         paper: arXiv id or project; "" if the method is ours.
         source: what it was written from, if not the paper's text; ``code`` is the released one.
-        result: published success on ALFWorld in %, baseline -> method (model), unless it names something else.
+        result: published success on ALFWorld in %, baseline -> method (model), unless it names
+            something else.
         needs: what the declarations do not say.
         ours: our choices, and what was not found or not built.
     """
@@ -46,11 +48,12 @@ class Card:
 class Conflict:
     """Settings that a method cannot be combined with.
 
-    ``reason`` and ``use`` may name the method's settings (``{method.share}``) and the keys' values (``{0}``), ``use`` also what the
-    first fact names (``{fact}``).
+    ``reason`` and ``use`` may name the method's settings (``{method.share}``) and the keys' values
+    (``{0}``), ``use`` also what the first fact names (``{fact}``).
 
     Attributes:
-        keys: keys of the config, slots, or facts about a run (``config.checks.facts``). A slot's value is the names chosen there.
+        keys: keys of the config, slots, or facts about a run (``config.checks.facts``). A slot's
+            value is the names chosen there.
         when: called with the method and the keys' values; true if they conflict.
         reason: why, in words that follow ``SLOT=METHOD and KEY=VALUE:``.
         use: what to type instead; by default what the first fact names.
@@ -81,7 +84,8 @@ class Method:
     Attributes:
         requires: names of this module.
         needs: what of the policy has to be known: "entropy", "values" (of a critic) or "teacher".
-        reads: names of the rewards that it reads in ``turns.named``, or in a reward transform's view.
+        reads: names of the rewards that it reads in ``turns.named``, or in a reward transform's
+            view.
         labels: labels of the prompt form that it needs.
         heads: heads of the critic.
 

@@ -24,7 +24,8 @@ def reward(name: str, settings: Mapping[str, Any] | None = None) -> Reward:
     """Return the reward of a name, an entry point of another package or ``module:Class``.
 
     Args:
-        settings: override those of the reward's YAML; other keys are ignored, so a whole ``turn_reward`` node will do.
+        settings: override those of the reward's YAML; other keys are ignored, so a whole
+            ``turn_reward`` node will do.
 
     Raises:
         ValueError: no such reward; the message names the nearest one.

@@ -1,7 +1,7 @@
 """The protocol of rewards: from a finished episode to one number a turn.
 
-The trained reward is placed on each turn's last sampled token. A reward reads the turns' score changes and whether the game was
-won, never whether it was over.
+The trained reward is placed on each turn's last sampled token. A reward reads the turns' score
+changes and whether the game was won, never whether it was over.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ class NoSettings:
 class ScoredTurn(Protocol):
     """The part of ``rollouts.episode.Turn`` that rewards read.
 
-    ``score_delta`` is the score's change in the game's points. ``info`` is what else the environment reports, by name.
+    ``score_delta`` is the score's change in the game's points. ``info`` is what else the
+    environment reports, by name.
     """
 
     @property
@@ -38,9 +39,11 @@ class Reward(Protocol):
 
     ``max_score`` is the score of a perfect game, in the game's points. Optional attributes:
 
-    - ``Settings``: a frozen dataclass of the keys that the reward adds to the node ``turn_reward``. The constructor gets it.
+    - ``Settings``: a frozen dataclass of the keys that the reward adds to the node ``turn_reward``.
+      The constructor gets it.
     - ``blocking = True``: the reward waits for an endpoint, so it runs in a thread.
-    - ``problem()``: returns what is wrong with the settings ("" if nothing is), so that the run is refused.
+    - ``problem()``: returns what is wrong with the settings ("" if nothing is), so that the run is
+      refused.
     """
 
     name: str
@@ -52,7 +55,8 @@ def one_a_turn(who: str, values: Iterable[float], turns: int) -> list[float]:
     """Return the rewards as floats.
 
     Raises:
-        ValueError: their number is not that of the turns, or one is NaN or infinite, which would spread over the batch.
+        ValueError: their number is not that of the turns, or one is NaN or infinite, which would
+            spread over the batch.
     """
     rewards = [float(value) for value in values]
     if len(rewards) != turns:

@@ -14,8 +14,8 @@ from envs.utils.chat_text import chat_text
 from envs.utils.printable import printable
 from rollouts.policy import Action, TurnContext
 from rollouts.prompt_forms.tool_call import single_call
-from rollouts.prompts import Message
 from rollouts.seeds import request_seed
+from rollouts.stream import Message
 
 if TYPE_CHECKING:
     import httpx

@@ -1,10 +1,10 @@
 """The record of one episode, turn by turn.
 
-Expert demonstrations and policy rollouts are the same type, so that SFT rows and RL rows come out of one tokenisation.
-Invariant (tested on real episodes): ``prompt_ids`` followed by each turn's ``action_ids`` and
-``context_ids`` is exactly the token sequence that the server saw and produced. Nothing is decoded
-and encoded again. If the model sees only a window of the episode, each turn with ``prompt_ids``
-begins another such sequence.
+Expert demonstrations and policy rollouts are the same type, so that SFT rows and RL rows come out
+of one tokenisation. Invariant (tested on real episodes): ``prompt_ids`` followed by each turn's
+``action_ids`` and ``context_ids`` is exactly the token sequence that the server saw and produced.
+Nothing is decoded and encoded again. If the model sees only a window of the episode, each turn with
+``prompt_ids`` begins another such sequence.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Turn:
         versions: training steps whose weights sampled the first and the last token. Only kept if
             several steps sampled the episode; else ``Episode.policy_version`` holds for all turns.
         shared: the turn was sampled in the parent, another episode of the group.
-        summary: the policy summed up earlier turns (``rollouts.summaries``); ``action`` is the
+        summary: the policy summed up earlier turns (``rollouts.window``); ``action`` is the
             summary. Such a turn has no reward, and the next turn begins a row.
         entropies: of the tokens, if a rollout form asked for them (``rollouts.sampling.Sample``).
         full_entropies: the same, if a method of the update asked for them.

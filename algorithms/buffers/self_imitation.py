@@ -22,11 +22,12 @@ MOST_GROUPS = 10_240  # whose means and deviations the medians are taken over
 class SelfImitation(Method):
     """The replay buffer of SPEAR, section 3.2.
 
-    Episodes whose advantages are above 0 on average are stored. Let p50 be the median of the means of the last 10,240
-    groups. Once more than ``1.5 * capacity`` stored episodes score above p50, each gets a new advantage
-    ``A' = score - p50``. With ``std`` it is divided by the median of the groups' (biased) standard deviations + 1e-6,
-    unless that median is 0: divided by 1e-6 alone, replay would dominate. Episodes with ``A' >= 0`` are replayed once, in a
-    separate update after the step's, and the buffer is emptied.
+    Episodes whose advantages are above 0 on average are stored. Let p50 be the median of the means
+    of the last 10,240 groups. Once more than ``1.5 * capacity`` stored episodes score above p50,
+    each gets a new advantage ``A' = score - p50``. With ``std`` it is divided by the median of the
+    groups' (biased) standard deviations + 1e-6, unless that median is 0: divided by 1e-6 alone,
+    replay would dominate. Episodes with ``A' >= 0`` are replayed once, in a separate update after
+    the step's, and the buffer is emptied.
     """
 
     capacity: int = number(1)

@@ -18,8 +18,9 @@ from rewards.declared import GROUPS, OWN_ROWS, SYNCHRONOUS, Card, Conflict, Meth
 class TaskReplay(Method):
     """The replay buffer of ARPO, section 3.3.
 
-    Won episodes with a score above 0 are stored by task. If a group has no such episode, the stored one replaces the one
-    with the lowest score (of equal ones the last sample), before the baseline: scores 0 0 0 0 become 0 0 0 1.
+    Won episodes with a score above 0 are stored by task. If a group has no such episode, the stored
+    one replaces the one with the lowest score (of equal ones the last sample), before the baseline:
+    scores 0 0 0 0 become 0 0 0 1.
     """
 
     keep: int = number(1)

@@ -16,7 +16,8 @@ from rewards.declared import WHOLE_STEP, Card, Method, Names, number, word
 class Aem(Method):
     """``A_t *= exp(-sharpness * H~_t) / mean of that``, ``H~ = (H - min) / (max - min)`` of the turn's mean token entropy.
 
-    The mean, the minimum and the maximum are over the turns of a pool (``scope``). The factor is 1 if all are equal.
+    The mean, the minimum and the maximum are over the turns of a pool (``scope``). The factor is 1
+    if all are equal.
     """
 
     sharpness: float = number(0)

@@ -16,11 +16,12 @@ from rewards.declared import GROUPS, OWN_TURNS, Card, Method, number
 class Gigpo(Method):
     """``A_t += weight * A^S_t``.
 
-    ``R_t = sum over k >= t of gamma^(k-t) r_k``. The turns of a group that answered equal states form a step group, repeats
-    within an episode included. ``A^S = (R_t - mean) / (std + 1e-6)`` there; 0 for a turn alone, or if all R are equal.
+    ``R_t = sum over k >= t of gamma^(k-t) r_k``. The turns of a group that answered equal states
+    form a step group, repeats within an episode included. ``A^S = (R_t - mean) / (std + 1e-6)``
+    there; 0 for a turn alone, or if all R are equal.
 
-    With ``by_turns``, the mean and deviation of the *episode* term are over the group's turns, so that longer episodes
-    weigh more. That term replaces the estimator's.
+    With ``by_turns``, the mean and deviation of the *episode* term are over the group's turns, so
+    that longer episodes weigh more. That term replaces the estimator's.
     """
 
     gamma: float = number(0, 1)
@@ -59,9 +60,10 @@ def returns_to_go(turns: Turns, gamma: float, costs_go_on: bool) -> tuple[Tensor
     """Return each turn's discounted return, and the same sum of absolute rewards; (E, K) float64.
 
     Args:
-        costs_go_on: every turn of an episode that was cut off counts as many turns ahead as its first. The turns that are
-            missing cost what its turns cost on average (rewards below 0). Otherwise late turns have fewer costs ahead
-            than early ones that answered the same state, and running out of turns pays.
+        costs_go_on: every turn of an episode that was cut off counts as many turns ahead as its
+            first. The turns that are missing cost what its turns cost on average (rewards below 0).
+            Otherwise late turns have fewer costs ahead than early ones that answered the same
+            state, and running out of turns pays.
     """
     reward, step = turns.reward * turns.mask, turns.steps(gamma)
     returns, sizes = discounted(reward, step), discounted(reward.abs(), step)

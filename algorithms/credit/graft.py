@@ -20,14 +20,16 @@ SWEEPS = 1000  # at most: cycles with a reward converge slowly if gamma is near 
 class Graft(Method):
     """``A_t = r_t + gamma V(s') - V(s)`` in place of the estimator's advantage.
 
-    The paper's line lacks ``r_t``, without which the winning move of a sparse game would have -1. V comes from value
-    iteration over the states and moves of all the group's samples. V is 0 after a move that ended the game, and in a state
-    that no turn of the group answered. An episode that was cut off goes on in the graph if its last state is in it.
-    Otherwise V(s) of its last turn counts as 0 if it is negative: running out of turns is not paid for the costs that it
-    spares. A summary, which does not act, gets 0.
+    The paper's line lacks ``r_t``, without which the winning move of a sparse game would have -1. V
+    comes from value iteration over the states and moves of all the group's samples. V is 0 after a
+    move that ended the game, and in a state that no turn of the group answered. An episode that was
+    cut off goes on in the graph if its last state is in it. Otherwise V(s) of its last turn counts
+    as 0 if it is negative: running out of turns is not paid for the costs that it spares. A
+    summary, which does not act, gets 0.
 
-    With ``backup=max``, V(s) is the largest over the actions seen in s of the mean of r + gamma V(s'). With ``mean`` it is
-    the mean over all turns that answered s: the value of the policy that sampled them.
+    With ``backup=max``, V(s) is the largest over the actions seen in s of the mean of r + gamma
+    V(s'). With ``mean`` it is the mean over all turns that answered s: the value of the policy that
+    sampled them.
     """
 
     gamma: float = number(0, 1)
@@ -97,7 +99,8 @@ def _values(
 ) -> np.ndarray:
     """Return V of each node, float64.
 
-    NumPy: with so many short steps, torch's threads would wait for each other while other processes hold the cores.
+    NumPy: with so many short steps, torch's threads would wait for each other while other processes
+        hold the cores.
 
     Args:
         state, action, after, reward: (turns,), nodes numbered from 0.

@@ -18,10 +18,11 @@ from rewards.declared import GROUPS, OWN_TURNS, Card, Conflict, Method, number
 class Hgpo(Method):
     """``A_t = sum over k of w_k a^k_t``, in place of the estimator's advantages.
 
-    For k from 1 to ``history + 1``, the turns of a group that answered the same k states in a row are compared by their
-    discounted returns, repeats within an episode included: ``a^k = (R_t - mean) / (std + 1e-6)``, with the biased
-    deviation; 0 for one alone. ``w_k`` is in proportion to ``(k + 1)^alpha`` over the k whose ``a^k`` is not 0. A turn
-    without such a k gets 0. With ``base``, the estimator's advantage is the item k = 0.
+    For k from 1 to ``history + 1``, the turns of a group that answered the same k states in a row
+    are compared by their discounted returns, repeats within an episode included: ``a^k = (R_t -
+    mean) / (std + 1e-6)``, with the biased deviation; 0 for one alone. ``w_k`` is in proportion to
+    ``(k + 1)^alpha`` over the k whose ``a^k`` is not 0. A turn without such a k gets 0. With
+    ``base``, the estimator's advantage is the item k = 0.
     """
 
     gamma: float = number(0, 1)

@@ -15,8 +15,8 @@ from rewards.declared import GROUPS, OWN_TURNS, Card, Conflict, Method, number, 
 class MtGrpo(Method):
     """``A_t += weight * z(turn reward)``, ``z = (r - mean) / (std + 1e-6)`` among the group's episodes with such a turn.
 
-    z is 0 for one alone, or if all are equal. The released code adds 1e-4. With ``outcome=won``, z of having won replaces
-    the estimator's advantage.
+    z is 0 for one alone, or if all are equal. The released code adds 1e-4. With ``outcome=won``, z
+    of having won replaces the estimator's advantage.
     """
 
     turn: str = word("valid", "parsed", "reward")

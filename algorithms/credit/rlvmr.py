@@ -16,7 +16,8 @@ from rewards.declared import WHOLE_STEP, Card, Method, number
 class Rlvmr(Method):
     """``A_t = alpha A + (1 - alpha) z``, A the episode's advantage, z the turn's rule reward compared within its tag.
 
-    z is the reward less the mean of the batch's turns with that tag, over their deviation; 0 for a turn without a tag.
+    z is the reward less the mean of the batch's turns with that tag, over their deviation; 0 for a
+    turn without a tag.
     """
 
     alpha: float = number(0, 1)
@@ -44,7 +45,8 @@ class Rlvmr(Method):
 def rule_rewards(turns: Turns) -> Tensor:
     """Return 1 for each turn that did what its tag promises, else 0; (E, K) float64.
 
-    Planning: the episode was won. Explore: the action led to a state that the episode had not seen. Reflection: the action
+    Planning: the episode was won. Explore: the action led to a state that the episode had not seen.
+        Reflection: the action
     was understood and the one before was not. Monitor has no rule.
     """
     assert turns.label is not None

@@ -15,7 +15,8 @@ from rewards.declared import GROUPS, OWN_TURNS, Card, Method
 class Salt(Method):
     """Average the advantages of a group's turns with equal (state, action, next state).
 
-    A transition that was made once keeps its advantage. One that wins and losses share goes towards 0.
+    A transition that was made once keeps its advantage. One that wins and losses share goes towards
+    0.
     """
 
     grains = frozenset({"turn", "episode"})

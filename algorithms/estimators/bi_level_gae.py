@@ -17,12 +17,14 @@ from rewards.declared import Card, Method, number
 class BiLevelGae(Method):
     """RAGEN's and VAGEN's bi-level GAE, with turns by their ids.
 
-    Over turns, with U_t the value at a turn's *last* action token: ``delta_t = r_t + gamma_turn U_{t+1} - U_t``,
-    ``A_t = delta_t + gamma_turn lam A_{t+1}``, ``G_t = A_t + U_t``. Inside turn t, over its tokens 1..n with values v:
-    ``A_n = G_t - v_n``, ``A_j = gamma v_{j+1} - v_j + gamma lam A_{j+1}``. Returns are ``A + v``. Advantages are whitened over
-    action tokens. An episode that was cut off goes on as in ``TurnGae`` without ``bootstrap_truncated``.
+    Over turns, with U_t the value at a turn's *last* action token: ``delta_t = r_t + gamma_turn
+    U_{t+1} - U_t``, ``A_t = delta_t + gamma_turn lam A_{t+1}``, ``G_t = A_t + U_t``. Inside turn t,
+    over its tokens 1..n with values v: ``A_n = G_t - v_n``, ``A_j = gamma v_{j+1} - v_j + gamma lam
+    A_{j+1}``. Returns are ``A + v``. Advantages are whitened over action tokens. An episode that
+    was cut off goes on as in ``TurnGae`` without ``bootstrap_truncated``.
 
-    The released code takes tokens with a reward other than 0 for turn ends: with a reward at the end only, an episode is
+    The released code takes tokens with a reward other than 0 for turn ends: with a reward at the
+        end only, an episode is
     one turn.
     """
 

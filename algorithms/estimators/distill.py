@@ -13,7 +13,8 @@ from rewards.declared import Card, Method
 class Distill(Method):
     """``A_i = kl_coef (log p_teacher - log p_student,old)`` of each action token; ``kl_coef`` is ``algorithm.kl_ctrl.kl_coef``.
 
-    The teacher takes the reference policy's place, so both log-probs are at the sampling temperature.
+    The teacher takes the reference policy's place, so both log-probs are at the sampling
+    temperature.
     """
 
     teacher: str

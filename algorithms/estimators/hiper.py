@@ -21,19 +21,24 @@ LABELS = (KEEP, SWITCH)
 class Hiper(Method):
     """HiPER: advantages for whether a subgoal stays, for subgoals, and for actions.
 
-    A segment is a run of turns with one subgoal: an episode's first turn begins one, and so does every SWITCH. Three heads of
-    one critic: V_high and V_term at a turn's first token, V_low at the first one after the subgoal (without one after the
+    A segment is a run of turns with one subgoal: an episode's first turn begins one, and so does
+        every SWITCH. Three heads of
+    one critic: V_high and V_term at a turn's first token, V_low at the first one after the subgoal
+        (without one after the
     switch, else the first). With V' = V_high of the next segment, 0 after the last:
 
-    - low: ``delta_t = r_t + gamma V_low,t+1 - V_low,t``, with V' at a segment's end; ``A_t = delta_t + gamma lam A_{t+1}``
-      within it;
-    - term: ``U_t - V_term,t``, U_t the discounted rewards from t to the segment's end and V' after it;
+    - low: ``delta_t = r_t + gamma V_low,t+1 - V_low,t``, with V' at a segment's end; ``A_t =
+      delta_t + gamma lam A_{t+1}`` within it;
+    - term: ``U_t - V_term,t``, U_t the discounted rewards from t to the segment's end and V' after
+      it;
     - high, of a segment of d turns: ``A = U - V_high + gamma^d lam_segment A'``.
 
-    Tokens of the action learn from low (all tokens if it lacks its tags), those of a segment's first subgoal from high, those
-    of the switch from term, others from nothing. With ``norm_adv``, each kind of advantage is less its mean, over its biased
-    deviation, both over the turns with such tokens. With ``bootstrap_truncated``, an episode that was cut off goes on with
-    its last V_low and its last segment's V_high; without it, only with those below 0, and for the advantages alone.
+    Tokens of the action learn from low (all tokens if it lacks its tags), those of a segment's
+    first subgoal from high, those of the switch from term, others from nothing. With ``norm_adv``,
+    each kind of advantage is less its mean, over its biased deviation, both over the turns with
+    such tokens. With ``bootstrap_truncated``, an episode that was cut off goes on with its last
+    V_low and its last segment's V_high; without it, only with those below 0, and for the advantages
+    alone.
     """
 
     gamma: float = number(0, 1)

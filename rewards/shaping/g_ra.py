@@ -24,7 +24,8 @@ class Level:
 class GRa(Method):
     """``r_t = sum over p of r_p,t * product over q < p of [R_q >= gate_q]``, R_q the ungated sum of reward q over the episode.
 
-    Every turn keeps its own rewards. The reward that was trained on before is replaced, unless ``trained`` is a level.
+    Every turn keeps its own rewards. The reward that was trained on before is replaced, unless
+    ``trained`` is a level.
 
     Raises:
         ValueError: fewer than two different rewards, a missing gate, or a gate of the last level.

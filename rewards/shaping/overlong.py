@@ -16,7 +16,8 @@ PUBLISHED_SHARE = 5  # 4,096 of 20,480 tokens
 class Overlong(Method):
     """``r_last += factor * min(0, limit - buffer - n) / buffer``, n the tokens of the episode's longest row.
 
-    Actions and observations count, unless ``actions_only``. If ``buffer`` is None, it is a fifth of the limit.
+    Actions and observations count, unless ``actions_only``. If ``buffer`` is None, it is a fifth of
+    the limit.
     """
 
     limit: int = number(1)

@@ -1,8 +1,9 @@
 """What a reward transform is called with, and what it returns (docs/reward.md).
 
-A transform is a dataclass: its fields are its settings, and numbers may follow a schedule. It is called in the process that
-runs the episode, one episode at a time, before groups are compared. It must depend only on its argument, so that a run that
-was killed goes on with the same numbers.
+A transform is a dataclass: its fields are its settings, and numbers may follow a schedule. It is
+    called in the process that
+runs the episode, one episode at a time, before groups are compared. It must depend only on its
+argument, so that a run that was killed goes on with the same numbers.
 """
 
 from __future__ import annotations
@@ -55,7 +56,8 @@ class RewardView:
 
     Attributes:
         episode: has at least one turn.
-        rewards: by name, one number a turn: ``trained``, the chosen reward under its own name, and those that methods read.
+        rewards: by name, one number a turn: ``trained``, the chosen reward under its own name, and
+            those that methods read.
         step: the training step, from 1, in which the episode's prompt was handed out.
     """
 
@@ -75,7 +77,8 @@ class RewardView:
 class Transform(Protocol):
     """A reward transform.
 
-    Optional: ``reads``, names of the rewards that it reads in the view besides ``trained``; ``logged(view)``, numbers of the
+    Optional: ``reads``, names of the rewards that it reads in the view besides ``trained``;
+        ``logged(view)``, numbers of the
     episode by name for the log, given the view that the transform was called with.
     """
 

@@ -19,9 +19,9 @@ from rollouts.loop import EpisodeSpec
 class Aepo(Arpo):
     """AEPO: one episode, the probe, runs first.
 
-    Of the n samples ``n sigma(beta (H_1 - mean of its later H_t))``, rounded, start at the beginning.
-    The others branch as in ARPO, with probability
-    ``(alpha + gamma (H_t - H_1)) (1 - min(1, fatigue l))`` after l branches in a row on the path.
+    Of the n samples ``n sigma(beta (H_1 - mean of its later H_t))``, rounded, start at the
+    beginning. The others branch as in ARPO, with probability ``(alpha + gamma (H_t - H_1)) (1 -
+    min(1, fatigue l))`` after l branches in a row on the path.
     """
 
     beta: float = number()

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from rewards.declared import Card, Conflict
 from rollouts.forms.linear import Linear
-from rollouts.summaries import Summaries
+from rollouts.window import Summaries
 
 
 @dataclass(kw_only=True)

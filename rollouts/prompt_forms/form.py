@@ -44,7 +44,8 @@ UNPARSED = Answer("", parsed=False)
 class PromptForm:
     """Base class; the fields of a form are its settings, and every form has these.
 
-    ``conf/config.yaml`` describes the settings of all forms, ``conf/prompt/NAME.yaml`` those of one.
+    ``conf/config.yaml`` describes the settings of all forms, ``conf/prompt/NAME.yaml`` those of
+    one.
 
     Attributes:
         thinks: answers contain a thought.

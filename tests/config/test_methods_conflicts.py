@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar
 
 import pytest
 
+from algorithms.registry import SLOTS, VERLS_LOSSES, words
+from config.checks import estimators, methods
 from config.checks.check import check
 from config.checks.methods import doubtful_methods
 from config.compose import Composer, composer
@@ -214,3 +218,11 @@ def test_mt_grpo_warns_of_nothing_where_an_agent_cannot_stop_or_stopping_is_cred
     composed: Composer, words: list[str]
 ) -> None:
     assert doubtful_methods(composed(["algo=mt_grpo", "credit.mt_grpo.outcome=won", *words])) is None
+
+
+def test_the_checks_name_no_method() -> None:
+    """A method declares what it cannot be combined with itself."""
+    names = {*words(), *VERLS_LOSSES, *(name for slot in SLOTS.values() for name in slot)}
+    for module in (methods, estimators):
+        text = Path(module.__file__ or "").read_text(encoding="utf-8")
+        assert names.isdisjoint(re.findall(r"\b[a-z]\w*_\w+\b|(?<=[\"=\[])[a-z]\w*(?=[\"\],])", text))

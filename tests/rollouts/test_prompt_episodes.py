@@ -10,6 +10,7 @@ import pytest
 from chat_stub import chat_stub, says
 from usual import form_of
 
+from envs.extensions import shipped
 from envs.games.catalogue import Catalogue
 from envs.hosting.pool import EnvPool
 from envs.registry import make_environment
@@ -21,9 +22,6 @@ from rollouts.episode import Episode
 from rollouts.loop import EpisodeSpec, run_episode
 from rollouts.policy import Policy
 from rollouts.prompt_forms.form import Plain, PromptForm
-from rollouts.prompt_forms.react import React
-from rollouts.prompt_forms.rlvmr import Rlvmr
-from rollouts.prompt_forms.think_action import ThinkAction
 from rollouts.spec import Branch
 from rollouts.text_policies import ExpertPolicy, RandomPolicy
 from rollouts.window import window_of
@@ -101,12 +99,12 @@ def test_another_forms_answers_earn_nothing(ask: Any, demonstration_games: list[
 
 
 @pytest.mark.parametrize("told", [True, False])
-@pytest.mark.parametrize("kind", [Plain, ThinkAction, React, Rlvmr], ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("name", ["plain", "think_action", "react", "rlvmr"])
 def test_an_unparsed_answer_is_told_what_was_wrong(
-    ask: Any, demonstration_games: list[TaskRef], kind: type[PromptForm], told: bool
+    ask: Any, demonstration_games: list[TaskRef], name: str, told: bool
 ) -> None:
     """In the form's words, once; prompt=plain leaves it to the environment, and so does tell_format=false."""
-    form = kind(tell_format=told)
+    form = form_of(name, tell_format=told)
     episode, sent = ask(["", form.write("quit", "so")], demonstration_games[0], form)
     assert [turn.parsed for turn in episode.turns[:2]] == [False, True]
     error = form.format_error if told and form.format_error else NOT_ALLOWED
@@ -205,7 +203,10 @@ def test_a_repair_is_won_by_calls(runner: asyncio.Runner) -> None:
 
     async def play(url: str) -> Episode:
         endpoint = Endpoint(url, "parrot", timeout_s=5)
-        async with EnvPool("repo_repair", 1, 60.0) as pool, endpoint.client() as client:
+        async with (
+            EnvPool("repo_repair", 1, 60.0, settings=shipped("env", "repo_repair")) as pool,
+            endpoint.client() as client,
+        ):
             policy = ChatPolicy(endpoint, client, 0.4, 192, wait_s=0.01)
             spec = EpisodeSpec(task, environment.prompt, 12, reward("binary"), grade_unfinished=True, form=form)
             return await run_episode(policy, await pool.open(), spec, None)

@@ -23,8 +23,7 @@ from rewards.registry import reward
 from rollouts.episode import Episode, Turn
 from rollouts.failed_episodes import run_with_retries
 from rollouts.forms.arpo import TOKENS, Arpo
-from rollouts.forms.group_rollout import GroupFailed, play_group
-from rollouts.forms.linear import Linear
+from rollouts.forms.linear import GroupFailed, Linear, play_group
 from rollouts.forms.prefix import Prefix
 from rollouts.forms.retry import Retry
 from rollouts.forms.tree import Tree

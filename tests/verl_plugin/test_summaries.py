@@ -30,9 +30,8 @@ from rollouts.loop import run_episode
 from rollouts.policy import Action, TurnContext
 from rollouts.row import to_rows
 from rollouts.sampling import SampleRequest
-from rollouts.summaries import ASK, Summaries
 from rollouts.tokenise import fill_ids
-from rollouts.window import rows_of
+from rollouts.window import ASK, Summaries, rows_of
 from tasks.rejection import Standards, without_ids
 from verl_plugin.rollout.agent_loop import to_outputs
 from verl_plugin.rollout.turn_fields import turn_fields

@@ -30,9 +30,9 @@ from rollouts.episode import Episode, Outcome
 from rollouts.loop import EpisodeSpec, run_episode
 from rollouts.model_policy import ContextLimit, ModelPolicy
 from rollouts.prompt_forms.form import PLAIN_FORM
-from rollouts.prompts import user
 from rollouts.row import Row, to_rows
 from rollouts.sampling import Sample, SampleRequest, SamplingParams
+from rollouts.stream import user
 from rollouts.text_policies import ExpertPolicy
 from rollouts.tokenise import fill_ids
 from rollouts.window import Window, rows_of
