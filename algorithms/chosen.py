@@ -1,4 +1,4 @@
-"""The methods that a run has chosen: made from its config once, with each step's numbers, saved with every checkpoint."""
+"""The methods of a run: made from its config, with each step's numbers, saved in checkpoints."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Scheduled:
         return self.made
 
     def refuse(self, steps: int) -> None:
-        """Raises: ValueError: at one of the first ``steps`` steps a schedule gives a number that the method refuses."""
+        """Raises: ValueError: within ``steps`` steps a schedule gives a number that is refused."""
         for step in range(1, steps + 1 if self.schedules else 1):
             try:
                 self._new(step)
@@ -78,7 +78,7 @@ def algorithm(word: str) -> Algorithm:
 
 
 def estimator_of(node: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return the settings of the estimator over turns in a node ``algo``, by its name; {} if there is none."""
+    """Return the settings of the estimator over turns in a node ``algo`` by its name, or {}."""
     name = str(node.get("name"))
     return {name: {key: node[key] for key in node if key not in OF_NODE}} if node and on_turns(name) else {}
 
@@ -89,7 +89,7 @@ def is_schedule(kind: Any, key: str, value: Any) -> bool:
 
 
 def _like(kind: Any, key: str, value: float) -> float:
-    """Convert a schedule's number to the setting's type. Raises: ValueError: a switch gets neither 0 nor 1."""
+    """Convert a schedule's number. Raises: ValueError: a switch gets neither 0 nor 1."""
     wanted = _number(kind, key)
     if wanted is bool and value not in (0, 1):
         raise ValueError(f"{key} is true or false, and its schedule gives {value:g}")

@@ -26,7 +26,7 @@ def grpo(
     norm_adv_by_std_in_grpo: bool = True,
     epsilon: float = 1e-6,
 ) -> tuple[Tensor, Tensor]:
-    """Return group-relative advantages: ``(R_i - mean(R)) / (std(R) + epsilon)`` (GRPO, arXiv 2402.03300, section 4.1.2).
+    """Return ``(R_i - mean(R)) / (std(R) + epsilon)`` (GRPO, arXiv 2402.03300, section 4.1.2).
 
     Args:
         token_level_rewards: shape (rows, tokens); an episode's score R_i is its sum.
@@ -49,7 +49,7 @@ def grpo(
 
 @torch.no_grad()
 def rloo(token_level_rewards: Tensor, response_mask: Tensor, index: Sequence[Hashable]) -> tuple[Tensor, Tensor]:
-    """Return leave-one-out advantages: ``R_i - mean of the other R_j`` of the group (RLOO, arXiv 2402.14740, section 3.2).
+    """Return ``R_i - mean of the other R_j`` of the group (RLOO, arXiv 2402.14740, section 3.2).
 
     Args:
         token_level_rewards: shape (rows, tokens); an episode's score R_i is its sum.
@@ -98,7 +98,7 @@ def group_ids(index: Sequence[Hashable]) -> Tensor:
 def _centred(
     token_level_rewards: Tensor, response_mask: Tensor, index: Sequence[Hashable]
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return each row's score less its group's mean, its group, and its group's number of live rows (at least 1).
+    """Return each row's score less its group's mean, its group, and that group's live rows (>= 1).
 
     The first is 0 for dead rows, in float64, without rounding differences.
     """

@@ -1,4 +1,4 @@
-"""Statistics over sampled tokens, and over pools: turns with a common group, state or transition."""
+"""Statistics over sampled tokens, and over pools: turns with a common group, state, ..."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def whiten(values: Tensor, response_mask: Tensor, epsilon: float = 1e-8) -> Tens
 
 
 def pools(*keys: Tensor) -> Tensor:
-    """Number pools from 0; (n,) int64. Two entries share a pool if all ``keys``, (n,) int64 each, are equal."""
+    """Number pools from 0; (n,) int64. Entries share a pool if all ``keys``, (n,), are equal."""
     number = torch.zeros_like(keys[0])
     for key in keys if keys[0].numel() else ():
         values, place = key.unique(return_inverse=True)
@@ -65,7 +65,7 @@ def bounds(values: Tensor, pool: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def without_rounding(differences: Tensor, pool: Tensor, size: Tensor) -> Tensor:
-    """Set differences that float32 rounding alone can make to exactly 0. All methods compare values by this.
+    """Set differences that float32 rounding alone can make to 0. All methods compare by this.
 
     Args:
         differences: (n,) float64, between values of a pool.
@@ -85,14 +85,14 @@ def centred(values: Tensor, pool: Tensor, size: Tensor | None = None) -> Tensor:
 
 
 def deviations(values: Tensor, pool: Tensor, biased: bool = False, size: Tensor | None = None) -> Tensor:
-    """Return each pool's standard deviation; (pools,), 0 for one value, exactly 0 if all values are equal."""
+    """Return each pool's standard deviation; (pools,), exactly 0 for equal values or one alone."""
     count = torch.bincount(pool).clamp(min=1)
     squares = sums(centred(values, pool, size).square(), pool)
     return (squares / (count if biased else (count - 1).clamp(min=1))).sqrt()
 
 
 def compared(values: Tensor, pool: Tensor, std: bool, biased: bool = False, size: Tensor | None = None) -> Tensor:
-    """Subtract its pool's mean from each value and, if ``std``, divide by its pool's standard deviation.
+    """Subtract its pool's mean from each value; if ``std``, divide by the pool's deviation.
 
     0 for a value alone, or if all of a pool are equal.
 

@@ -85,7 +85,7 @@ ALGORITHMS: dict[str, Algorithm] = {
     )
 }
 
-# Quirks of the study's released code: not offered as ``algo=``, reached by ``algorithm.adv_estimator=...``.
+# Quirks of the study's code: not offered as ``algo=``, reached by ``algorithm.adv_estimator=``.
 QUIRKS: dict[str, Algorithm] = {
     "reinforce_plus_plus_reset": Algorithm(
         "reinforce_plus_plus",
@@ -94,7 +94,7 @@ QUIRKS: dict[str, Algorithm] = {
     ),
 }
 
-# Estimators over turns, whose settings are keys of the node ``algo``. verl gets ``ON_TURNS`` and estimates nothing.
+# Estimators over turns; their settings are keys of ``algo``. verl gets ``ON_TURNS``, a no-op.
 ESTIMATORS: dict[str, str] = {
     "turn_ppo": "algorithms.estimators.turn_gae:TurnGae",
     "bi_level_gae": "algorithms.estimators.bi_level_gae:BiLevelGae",
@@ -203,12 +203,12 @@ VERLS_LOSSES = {
 }
 
 IN_ROLLOUT = (FORM, "shaping")  # slots that act while episodes run
-ON_BATCH = tuple(slot for slot in SLOTS if slot not in IN_ROLLOUT)  # slots that act on a step's turn table
+ON_BATCH = tuple(slot for slot in SLOTS if slot not in IN_ROLLOUT)  # act on the turn table
 
 LOSS_MODE = "turngrid"  # verl's actor.policy_loss.loss_mode if ``loss=`` chooses one of our losses
 
-# What two equal states of a group have in common (``algo.state``): the observation, also the goal, also the turn's number, or
-# all observations and actions before.
+# What two equal states of a group have in common (``algo.state``): the observation, also the goal,
+# also the turn's number, or all observations and actions before.
 STATES = ("observation", "observation+goal", "observation+turn", "history")
 
 
@@ -241,5 +241,5 @@ def _defaults(file: Path) -> list[object]:
 
 
 def on_turns(word: str) -> bool:
-    """Return whether an ``algo=`` word is built on an estimator over turns, ours or another package's."""
+    """Return whether an ``algo=`` word is built on an estimator over turns."""
     return base_of(word) not in ALGORITHMS

@@ -1,4 +1,4 @@
-"""REINFORCE++: discounted returns over action tokens, whitened over the whole batch, no critic and no group."""
+"""REINFORCE++: discounted returns over action tokens, whitened over the whole batch."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from algorithms.pools import whiten
 def reinforce_plus_plus(
     token_level_rewards: Tensor, response_mask: Tensor, gamma: float = 1.0, reset_at_observations: bool = False
 ) -> tuple[Tensor, Tensor]:
-    """Return ``G_k = r_k + gamma * G_{k+1}`` over consecutive action tokens, whitened (arXiv 2501.03262, eq. 6-8).
+    """Return ``G_k = r_k + gamma * G_{k+1}`` of action tokens, whitened (arXiv 2501.03262, eq. 6-8).
 
     Observation tokens carry the running return unchanged, so the reward of the last turn reaches
     the first. The paper's KL penalty is part of the rewards if ``algorithm.use_kl_in_reward`` is
@@ -43,5 +43,5 @@ def reinforce_plus_plus(
 def reinforce_plus_plus_reset(
     token_level_rewards: Tensor, response_mask: Tensor, gamma: float = 1.0
 ) -> tuple[Tensor, Tensor]:
-    """Return the advantages of the released code's REINFORCE++, for comparison (``reset_at_observations``)."""
+    """Return the advantages of the study's released code, for comparison."""
     return reinforce_plus_plus(token_level_rewards, response_mask, gamma, reset_at_observations=True)

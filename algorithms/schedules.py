@@ -17,7 +17,7 @@ Schedule = Callable[[int], float]
 
 
 def linear(arguments: Sequence[float]) -> Schedule:
-    """Go from ``a`` at step 0 to ``b`` at step T and after: ``[a, b, T]``. Raises: ValueError: T <= 0, or one is missing."""
+    """``[a, b, T]``: a at step 0, b from step T on. Raises: ValueError: T <= 0, or not three."""
     if len(arguments) != 3:
         raise ValueError(f"linear takes [from, to, steps], not {list(arguments)}")
     start, end, steps = map(float, arguments)
@@ -26,7 +26,7 @@ def linear(arguments: Sequence[float]) -> Schedule:
 
 
 def cosine_up(steps: float) -> Schedule:
-    """Return ``(1 - cos(pi k / T)) / 2`` up to step T, then 1 (SPEAR, arXiv 2509.22601). Raises: ValueError: T <= 0."""
+    """Return ``(1 - cos(pi k / T)) / 2`` up to step T, then 1. Raises: ValueError: T <= 0."""
     _positive(steps)
     return lambda step: (1 - math.cos(math.pi * min(step / steps, 1.0))) / 2
 
@@ -38,7 +38,7 @@ def cosine_down(steps: float) -> Schedule:
 
 
 def steps(values: Mapping[Any, float]) -> Schedule:
-    """Return a from step 1 and b from step 101 of ``{1: a, 101: b}``. Raises: ValueError: step 1 is missing."""
+    """``{1: a, 101: b}``: a from step 1, b from step 101. Raises: ValueError: step 1 is missing."""
     known = {int(first): float(value) for first, value in values.items()}
     if min(known, default=2) > 1:
         raise ValueError(f"steps must begin with step 1, not {min(known, default='nothing')}")

@@ -1,4 +1,4 @@
-"""The slots of a step: what a method of each slot is called with and what it returns (docs/methods.md).
+"""The slots of a step: what a method of each slot takes and returns (docs/methods.md).
 
 A method is a dataclass: its fields are its settings. A number among them may follow a schedule
     (``algorithms.schedules``); the
@@ -42,7 +42,7 @@ class Tokens:
 
 
 class Head(NamedTuple):
-    """Target values of a further critic head, (E, K), and the tokens that it is trained on, (B, T) bool."""
+    """Targets of a further critic head, (E, K), and the tokens that it learns at, (B, T) bool."""
 
     returns: Tensor
     targets: Tensor
@@ -178,7 +178,9 @@ class Term(Protocol):
     def prepare(
         self, turns: Turns, keep: Tensor, entropy: Tensor | None, step: int, steps: int
     ) -> tuple[dict[str, Tensor], dict[str, float]]:
-        """Return numbers a token by name, (B, T), with ``weight`` among them, and coefficients. Runs in the trainer, once a step.
+        """Return numbers a token by name, (B, T), among them ``weight``, and coefficients.
+
+        Runs in the trainer, once a step.
 
         Args:
             keep: (E,) bool, the episodes that are learned from.
@@ -188,10 +190,10 @@ class Term(Protocol):
         """
 
     def loss(self, view: LossView, coefficients: Mapping[str, float]) -> tuple[Tensor, dict[str, Tensor]]:
-        """Return what one pass adds to the loss, and metrics that add up over passes. Runs in the worker."""
+        """Return what a pass adds to the loss, and metrics that add up. Runs in the worker."""
 
     def state(self) -> dict[str, Any]:
-        """Return dicts, lists, tuples, strings, numbers and tensors only: a checkpoint is read without running its code."""
+        """Return plain containers, strings, numbers, tensors: reading a checkpoint runs no code."""
 
     def load(self, state: Mapping[str, Any]) -> None: ...
 
@@ -225,7 +227,7 @@ class Buffer(Protocol):
     """
 
     def wanted(self, turns: Turns, advantages: Tensor, step: int) -> Sequence[int]:
-        """Return the numbers of the episodes to store; their rows are read and passed to ``offer``."""
+        """Return the indices of the episodes to store; ``offer`` gets their rows."""
 
     def offer(self, step: int, episodes: Sequence[StoredEpisode], turns: Turns) -> None: ...
 

@@ -17,7 +17,7 @@ SPAN, ENDS = "span_", ("first", "last")  # prefix and suffixes of the columns of
 
 
 def turn_ids(loss_mask: Tensor) -> Tensor:
-    """Number each row's turns; a turn is a run of ones, since context tokens follow each turn but the last.
+    """Number each row's turns: runs of ones, since context tokens follow each turn but the last.
 
     ``response_mask`` would not do: a correction of old samples may have removed tokens from it.
 
@@ -85,7 +85,7 @@ def turn_table(
 
 
 def _summed(place: Tensor, reward: Tensor, shape: torch.Size) -> tuple[Tensor, Tensor]:
-    """Return the number of a turn's tokens and the sum of their rewards, few of which are not 0; (E, K) each."""
+    """Return the number of a turn's tokens and the sum of their rewards; (E, K) each."""
     inside = place >= 0
     (tokens,) = sums(place, inside, shape, inside)
     (rewards,) = sums(place, inside.logical_and_(reward != 0), shape, reward)

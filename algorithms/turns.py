@@ -16,12 +16,12 @@ from torch import Tensor
 from algorithms.pools import pools
 
 OUTCOMES = ("won", "lost", "out_of_turns", "out_of_context")  # the third and fourth: cut off
-AT_ONCE = 2**18  # tokens that are converted at once: a large step's tokens in 8-byte numbers may exceed memory
+AT_ONCE = 2**18  # tokens converted at once: a large step in 8-byte numbers may exceed memory
 
 
 @dataclass(frozen=True)
 class Turns:
-    """One entry an episode and turn. Arrays are (E, K), 0 where ``mask`` is False, unless said otherwise.
+    """One entry an episode and turn. Arrays are (E, K), 0 outside ``mask``, unless noted.
 
     Attributes:
         group: (E,) int64, the prompt whose samples are compared.
@@ -86,12 +86,12 @@ class Turns:
 
     @property
     def score_size(self) -> Tensor:
-        """(E,) float64: the sum of the rewards' absolute values, to which the rounding of ``score`` is proportional."""
+        """(E,) float64: the sum of absolute rewards; the rounding of ``score`` grows with it."""
         return (self.reward * self.mask).abs().sum(dim=1)
 
     @property
     def acts(self) -> Tensor:
-        """bool: turns that act on the environment, which summaries do not. A summary has no state and no discount."""
+        """bool: turns that act on the environment. A summary has no state and no discount."""
         return self.mask if self.summary is None else self.mask & ~self.summary
 
     @property
@@ -116,7 +116,7 @@ class Turns:
 
     @property
     def turn_ids(self) -> Tensor:
-        """(B, T) int32: 1 on the tokens of a row's first turn, 2 on those of its second ...; 0 elsewhere."""
+        """(B, T) int32: 1 on the tokens of a row's first turn, 2 on the next ...; 0 elsewhere."""
         ids = torch.zeros_like(self.place)
         for into, place in pieces(ids, self.place):
             first = place.where(place >= 0, self.mask.numel()).amin(dim=1, keepdim=True) if place.numel() else 0
@@ -134,7 +134,7 @@ class Turns:
         return episode, turn
 
     def steps(self, factor: float) -> Tensor:
-        """Return the factors for ``discounted``, float64: ``factor`` after a turn that acts, 1 after a summary."""
+        """Return factors for ``discounted``: ``factor`` after an acting turn, 1 after a summary."""
         return torch.ones(self.mask.shape, dtype=torch.float64).masked_fill(self.acts, factor)
 
     def following(self, matrix: Tensor) -> Tensor:
@@ -151,7 +151,7 @@ class Turns:
         return result
 
     def mean(self, tokens: Tensor, among: Tensor | None = None) -> Tensor:
-        """Return the mean over a turn's tokens (those in ``among``), 0 without any; (B, T) -> (E, K), float64."""
+        """Average over a turn's tokens (in ``among``), 0 without any; (B, T) -> (E, K) float64."""
         kept = self.place >= 0
         if among is not None:
             kept &= among.bool()
@@ -225,7 +225,7 @@ class ActionTokens:
         return edges.cumsum(dim=0, dtype=torch.int8)[:-1].bool()
 
     def at(self, number: Tensor, tokens: Tensor) -> Tensor:
-        """Return the number at each turn's token of index ``number``, (E, K); (B, T) -> (E, K), float64."""
+        """Return the value at each turn's token of index ``number``; (B, T) -> (E, K), float64."""
         numbers, turn = torch.zeros(self._shape.numel(), dtype=torch.float64), self.turn[self.begins]
         numbers[turn] = tokens.flatten()[self._starts + number.flatten()[turn]].double()
         return numbers.reshape(self._shape)

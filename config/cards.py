@@ -41,7 +41,7 @@ def without_critic(alone: Any, with_critic: Any, *, _root_: DictConfig) -> Any:
 
 
 def at_least(count: int, there: int | None = None) -> int:
-    """Return the cores that Ray counts: at least as many as its processes request, since it enforces none."""
+    """Return the cores that Ray counts: as many as its processes request, or as there are."""
     return max(count, there or one_for_cores(1, 10**6))
 
 
@@ -64,12 +64,12 @@ def checkpoint_every(usual: int, *, _root_: DictConfig) -> int:
 
 
 def here() -> Gpu | None:
-    """Return the smallest card that a process started here may use, or None if the driver reports none."""
+    """Return the smallest card that a process here may use; None if the driver reports none."""
     return _smallest(os.environ.get("CUDA_VISIBLE_DEVICES"))
 
 
 def name_of(config: DictConfig) -> str:
-    """Return the card that sizes were chosen for in the form of ``records.models.gpus.gpu``: ``24GB``."""
+    """Return the card that sizes were chosen for, such as ``24GB``."""
     card = here()
     memory = config.cluster.gpu_memory_gb
     return f"{int(memory or (card.memory / GB if card else USUAL))}GB"
@@ -93,7 +93,7 @@ def _smallest(visible: str | None) -> Gpu | None:
 
 
 def _flops(name: str) -> float:
-    """Return the FLOP/s of the longest known name within ``NVIDIA GeForce RTX 4090``; 0 if there is none."""
+    """Return the FLOP/s of the longest known name in a name, or 0."""
     plain = name.upper().replace(" ", "")
     known = [own for own in gpus.GPUS if own in plain]
     return gpus.GPUS[max(known, key=len)].flops if known else 0.0

@@ -1,4 +1,4 @@
-"""Write the tables of docs/methods.md from the cards of the methods and the files of the ``algo=`` words.
+"""Write the tables of docs/methods.md from the cards of methods and the files of ``algo=`` words.
 
 python -m config.method_cards
 

@@ -1,4 +1,4 @@
-"""The nodes of the slots (``credit``, ``filter``, ...) and of ``algo``: types of the settings, and what methods need of verl.
+"""Types of the settings of methods (``credit``, ``algo``, ...), and what they need of verl.
 
 Only a config that chooses a method imports it, and torch with it.
 """
@@ -22,7 +22,7 @@ from envs.extensions import UnknownName
 from envs.utils.names import nearest
 
 HEADS = "critic.model.override_config.value_heads"
-PAPER = "paper"  # what scale=laptop and scale=first set by themselves has the paper's value in conf/algo/
+PAPER = "paper"  # the scale at which conf/algo/ has the paper's values
 
 
 def give_types(config: DictConfig) -> None:
@@ -47,7 +47,7 @@ def kinds(config: DictConfig, slot: str) -> Iterator[tuple[str, Any]]:
 
 
 def that(slot: str, fits: Any) -> str:
-    """Return our first method of a slot, or ``algo=`` word, whose class fits. Imports methods: for messages only."""
+    """Return our first method of a slot whose class fits. Imports methods: for messages only."""
     return next(name for name in (ESTIMATORS if slot == ALGO else SLOTS[slot]) if fits(method_class(slot, name, {})))
 
 
@@ -150,7 +150,7 @@ def fill_in(config: DictConfig) -> None:
 
 
 def server_tells_entropies(config: DictConfig) -> bool:
-    """Return whether the server reports entropies. vLLM does not, nor verl's client, which asynchronous trainers use."""
+    """Return whether the server reports entropies; vLLM and verl's asynchronous client do not."""
     return mode(config) == SYNC and config.actor_rollout_ref.rollout.name == "transformers"
 
 
@@ -169,6 +169,6 @@ def in_algo(ours: Any, theirs: Any, *words: str, _root_: DictConfig) -> Any:
 
 
 def in_paper(ours: Any, theirs: Any, *words: str, _root_: DictConfig) -> Any:
-    """Resolve ``${in_paper:OURS,THEIRS,WORDS}``: theirs at ``scale=paper``, with these ``algo=`` words (default: all)."""
+    """Resolve ``${in_paper:OURS,THEIRS,WORDS}``: theirs at ``scale=paper`` with these words."""
     meant = not words or _root_.algo.name in words
     return theirs if meant and _root_.scale.name == PAPER else ours

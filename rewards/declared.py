@@ -1,4 +1,4 @@
-"""What a method declares: the ranges of its settings, what it requires, what it conflicts with, and its card.
+"""What a method declares: ranges of its settings, requirements, conflicts, and its card.
 
 ``config.checks.methods`` reads the declarations and refuses a run before anything starts.
 ``config.method_cards`` writes the cards into docs/methods.md. A declaration is an attribute of the
@@ -17,7 +17,7 @@ from envs.utils.ranges import in_range
 GROUPS = "groups"  # two samples a prompt or more, which are compared
 WHOLE_STEP = "whole step"  # all episodes of a step are compared
 SYNCHRONOUS = "synchronous steps"  # what is counted are steps of a synchronous trainer
-OWN_TURNS = "own turns"  # turns of a group are compared, so no turn is replayed or shared between samples
+OWN_TURNS = "own turns"  # turns of a group are compared, so none is replayed or shared
 OWN_ROWS = "own rows"  # an episode has one row, which can take the place of another
 Names = frozenset[str]
 
@@ -68,7 +68,7 @@ class Conflict:
 
 
 def number(low: float = -math.inf, high: float = math.inf) -> Any:
-    """Return a field that holds a finite number from ``low`` to ``high``, both included, or None."""
+    """Return a field for a finite number from ``low`` to ``high``, both included, or None."""
     return field(metadata={"range": (low, high)})
 
 
@@ -79,7 +79,7 @@ def word(*choices: str) -> Any:
 
 @dataclass
 class Method:
-    """Base class of our methods. The fields of a subclass are its settings; their values stand in ``conf/SLOT/NAME.yaml``.
+    """Base class of methods; fields are settings, whose values stand in ``conf/SLOT/NAME.yaml``.
 
     Attributes:
         requires: names of this module.

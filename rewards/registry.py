@@ -1,4 +1,4 @@
-"""The rewards that ``reward=NAME`` accepts, and those that a method may read by name. A new reward is one more line here."""
+"""The rewards of ``reward=NAME``, and those that methods read. A new one is one more line here."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def settings_class(name: str) -> type[Any]:
 
 
 def reward_class(name: str) -> Any:
-    """Return the class under the name that it is chosen by, as episodes and metrics have it. Raises as ``reward`` does."""
+    """Return the class; its ``name`` is the one that it is chosen by. Raises as ``reward`` does."""
     cls = load(path_of("reward", name, REWARDS))
     return cls if getattr(cls, "name", None) == name else type(cls.__name__, (cls,), {"name": name})
 
@@ -57,13 +57,13 @@ class Flag:
         return [float(getattr(turn, self.name)) for turn in turns]
 
 
-# Rewards that methods may read besides those of ``reward=``: a win at its last turn, an understood action, a readable one
+# Rewards that methods may read besides: a win, an understood action, a readable one
 NAMED: dict[str, Reward] = {"outcome": reward("sparse"), "valid": Flag("valid"), "parsed": Flag("parsed")}
 
 
 def named_reward(name: str) -> Reward:
-    """Return a reward that a method reads, with the settings of its YAML. Raises as ``reward`` does."""
+    """Return a reward that a method reads. Raises as ``reward`` does."""
     if name in NAMED:
         return NAMED[name]
-    path_of("reward", name, {**dict.fromkeys(NAMED, ""), **REWARDS})  # its message knows these names too
+    path_of("reward", name, {**dict.fromkeys(NAMED, ""), **REWARDS})
     return reward(name)

@@ -1,4 +1,4 @@
-"""Rewards of repaired repositories: one number on the last turn, from the tests that passed when it was graded.
+"""Rewards of repaired repositories: one number on the last turn, from the tests that pass.
 
 The last turn's ``info["tests"]`` has the counts (``envs.repair.score.Counts``). An episode that was
 never graded gets 0.
@@ -27,7 +27,7 @@ class _LastTurn(abc.ABC):
 
 
 class Binary(_LastTurn):
-    """1 if the repository is resolved: every FAIL_TO_PASS and PASS_TO_PASS test passes, and the test run completed."""
+    """1 if every FAIL_TO_PASS and PASS_TO_PASS test passes and the test run completed."""
 
     name = "binary"
 
@@ -36,7 +36,7 @@ class Binary(_LastTurn):
 
 
 class Ratio(_LastTurn):
-    """The share of FAIL_TO_PASS tests repaired less the share of PASS_TO_PASS tests broken, at least 0."""
+    """Share of FAIL_TO_PASS tests repaired less share of PASS_TO_PASS tests broken, at least 0."""
 
     name = "ratio"
 

@@ -35,7 +35,7 @@ class ScoredTurn(Protocol):
 
 
 class Reward(Protocol):
-    """A reward. ``turn_rewards`` returns one number a turn of a finished episode, in the turns' order.
+    """A reward; ``turn_rewards`` returns one number a turn of a finished episode, in their order.
 
     ``max_score`` is the score of a perfect game, in the game's points. Optional attributes:
 

@@ -1,4 +1,4 @@
-"""The study's three densities (``sparse``, ``balanced``, ``dense``): arXiv 2510.01132, turn-level credit."""
+"""The study's three densities: ``sparse``, ``balanced``, ``dense`` (arXiv 2510.01132)."""
 
 from __future__ import annotations
 
@@ -37,6 +37,6 @@ class Dense:
 
 @dataclass(frozen=True)
 class Balanced(Dense):
-    """The same rule on games made to score at milestones only; environments that can make such games offer it."""
+    """The same rule on games made to score at milestones only."""
 
     name: ClassVar[str] = "balanced"

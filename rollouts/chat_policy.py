@@ -189,7 +189,7 @@ def _read(arguments: Any) -> Any:
 
 
 def as_calls(messages: Sequence[Message]) -> list[dict[str, Any]]:
-    """Write earlier answers that hold one call as ``tool_calls``, the next message as its result."""
+    """Write earlier answers with one call as ``tool_calls``, the next message as its result."""
     converted: list[dict[str, Any]] = []
     call_id = ""
     for number, message in enumerate(messages):

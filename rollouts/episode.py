@@ -187,7 +187,7 @@ class Episode:
         return 0 if self.trains_thoughts else turn.thought_tokens
 
     def versions(self, first: int = 0, last: int | None = None) -> tuple[int, int]:
-        """Return the oldest and the newest training step that sampled these turns (default: all)."""
+        """Return the oldest and newest training step that sampled these turns (default: all)."""
         versions = [version for turn in self.turns[first:last] for version in turn.versions]
         return (min(versions), max(versions)) if versions else (self.policy_version, self.policy_version)
 

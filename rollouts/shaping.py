@@ -10,7 +10,7 @@ from rollouts.episode import Episode
 
 
 def shape(episode: Episode, reward: str, transforms: Mapping[str, Transform]) -> None:
-    """Apply the transforms in order to the chosen reward, and record the result and each one's share.
+    """Apply the transforms to the chosen reward; record the result and each one's share.
 
     Args:
         episode: holds every reward that the transforms read.

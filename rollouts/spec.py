@@ -17,7 +17,7 @@ from rollouts.window import Summaries, View, Window
 
 @dataclass(frozen=True)
 class Branch:
-    """The ``turns`` of sample ``parent`` that an episode begins with; ``observation`` followed them."""
+    """The turns of sample ``parent`` that an episode begins with; ``observation`` followed."""
 
     parent: int
     turns: tuple[Turn, ...]

@@ -110,7 +110,7 @@ def summed_up(forms: Mapping[str, Any] | None) -> str:
 
 
 def rows_of(turns: int, window: Window | Summaries | None) -> int:
-    """Return the number of rows of an episode, if its windows have room; a minimum with summaries."""
+    """Return an episode's number of rows if its windows have room; a minimum with summaries."""
     if window is None or window.turns is None or turns <= window.turns:
         return 1
     if isinstance(window, Summaries):
@@ -141,7 +141,7 @@ class View:
         self._summaries = window if isinstance(window, Summaries) else None
         self.messages: list[Message] = []
         self.prompt_ids: list[int] = []
-        self._first = self._begin = 0  # indices of the oldest turn shown, and of the first sampled in this window
+        self._first = self._begin = 0  # oldest turn shown; first sampled in this window
 
     def open(self, content: str) -> None:
         """Begin the episode; ``content`` follows the head in its first message."""
@@ -153,7 +153,7 @@ class View:
         return self._stream.add_context(self.messages[-1:]) if self._stream else []
 
     def take(self, turn: Turn, content: str) -> list[int]:
-        """Add a turn that was sampled elsewhere and the message after it; return the message's ids."""
+        """Add a turn sampled elsewhere and the message after it; return the message's ids."""
         if self._stream:
             self._stream.add_sampled(turn.action_ids)
         self.messages += [assistant(turn.response), user(content)]

@@ -1,4 +1,4 @@
-"""SPEAR's self-imitation: episodes better than their group are replayed while they are better than most."""
+"""SPEAR's self-imitation: episodes better than their group are replayed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ARPO's experience replay (of GUI agents): a group that failed as a whole gets an episode that once won its task."""
+"""ARPO's experience replay (GUI agents): a group without a win gets an earlier win of its task."""
 
 from __future__ import annotations
 

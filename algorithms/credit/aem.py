@@ -14,10 +14,10 @@ from rewards.declared import WHOLE_STEP, Card, Method, Names, number, word
 
 @dataclass(kw_only=True)
 class Aem(Method):
-    """``A_t *= exp(-sharpness * H~_t) / mean of that``, ``H~ = (H - min) / (max - min)`` of the turn's mean token entropy.
+    """``A_t *= exp(-sharpness * H~_t) / mean of that``.
 
-    The mean, the minimum and the maximum are over the turns of a pool (``scope``). The factor is 1
-    if all are equal.
+    ``H~ = (H - min) / (max - min)`` of the turn's mean token entropy. The mean, the minimum and the
+    maximum are over the turns of a pool (``scope``). The factor is 1 if all are equal.
     """
 
     sharpness: float = number(0)
@@ -48,7 +48,7 @@ class Aem(Method):
 
 
 def scaled(values: Tensor, pool: Tensor, epsilon: float = 0.0) -> Tensor:
-    """Scale (n,) values from 0 for the least of a pool to 1 for the greatest; 0 if all are equal."""
+    """Scale (n,) values from 0 (the least of a pool) to 1 (the greatest); 0 if all are equal."""
     low, high = (bound[pool] for bound in bounds(values, pool))
     width = without_rounding(high - low, pool, values.abs())
     return torch.where(width > 0, (values - low) / (width + epsilon).where(width > 0, 1.0), 0.0)

@@ -14,9 +14,10 @@ from rewards.declared import WHOLE_STEP, Card, Method, number
 
 @dataclass(kw_only=True)
 class Aepo(Method):
-    """``A_t *= 1 + weight * z(H_t)``, ``z = (H - mean) / (std + 1e-6)`` of the turn's mean token entropy.
+    """``A_t *= 1 + weight * z(H_t)``, H the turn's mean token entropy.
 
-    Mean and deviation are over the turns of the batch. The factor is 1 if all are equal.
+    ``z = (H - mean) / (std + 1e-6)``. Mean and deviation are over the turns of the batch. The
+    factor is 1 if all are equal.
     """
 
     weight: float = number()

@@ -1,4 +1,4 @@
-"""EMPG: turns that the policy was sure of count more, and so does leading to a state where it is sure."""
+"""EMPG: turns that the policy was sure of count more, and turns that lead to such turns."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ EPSILON = 1e-8  # beside the range of the entropies
 
 @dataclass(kw_only=True)
 class Empg(Method):
-    """``A_t exp(-k H~_t) / mean exp(-k H~) + bonus exp(-k' H~_{t+1})``; the last turn lacks the second term.
+    """``A_t exp(-k H~_t) / mean exp(-k H~) + bonus exp(-k' H~_{t+1})``.
 
-    ``H~`` is the turn's mean token entropy, scaled to [0, 1] over the batch.
+    The last turn lacks the second term. ``H~`` is the turn's mean token entropy, scaled to [0, 1]
+    over the batch.
     """
 
     sharpness: float = number(0)

@@ -1,4 +1,4 @@
-"""GiGPO: turns that answered the same state are compared with each other, besides their episodes."""
+"""GiGPO: turns that answered the same state are compared, besides their episodes."""
 
 from __future__ import annotations
 

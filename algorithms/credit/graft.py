@@ -1,4 +1,4 @@
-"""GRAFT-like credit: a turn's advantage is what it changed in the value of its state, in the graph that its group saw."""
+"""GRAFT-like credit: a turn's advantage is how it changed the value of the state."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _without_rounding(gain: np.ndarray, group: np.ndarray, size: np.ndarray) -> 
 
 
 def _nodes(group: np.ndarray, state: np.ndarray, after: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Number the state that each turn answered and the next one; equal states of two groups are two nodes."""
+    """Number the states before and after each turn; equal states of two groups are two nodes."""
     hashes, number = np.unique(np.concatenate([state, after]), return_inverse=True)
     _, node = np.unique(np.tile(group, 2) * len(hashes) + number, return_inverse=True)
     return node[: len(state)], node[len(state) :]
@@ -116,7 +116,7 @@ def _values(
     source, target = edges // nodes, edges % nodes
     share = gamma * (count / times[source])
     value, best = np.zeros(nodes), np.zeros(len(actor))
-    visits = times / np.repeat(np.add.reduceat(times, first), np.diff([*first, len(pairs)]))  # share of a state's turns
+    visits = times / np.repeat(np.add.reduceat(times, first), np.diff([*first, len(pairs)]))  # of a state
     for _ in range(SWEEPS):
         worth = rewards + np.bincount(source, share * value[target], minlength=len(pairs))
         before = best

@@ -1,4 +1,4 @@
-"""HGPO: turns are compared that answered the same state, and more so if what came before was the same too."""
+"""HGPO: turns that answered the same states in a row are compared; longer histories count more."""
 
 from __future__ import annotations
 

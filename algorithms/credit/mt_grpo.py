@@ -13,10 +13,11 @@ from rewards.declared import GROUPS, OWN_TURNS, Card, Conflict, Method, number, 
 
 @dataclass(kw_only=True)
 class MtGrpo(Method):
-    """``A_t += weight * z(turn reward)``, ``z = (r - mean) / (std + 1e-6)`` among the group's episodes with such a turn.
+    """``A_t += weight * z(turn reward)``, ``z = (r - mean) / (std + 1e-6)``.
 
-    z is 0 for one alone, or if all are equal. The released code adds 1e-4. With ``outcome=won``, z
-    of having won replaces the estimator's advantage.
+    Mean and deviation are over the group's episodes with such a turn. z is 0 for one alone, or if
+    all are equal. The released code adds 1e-4. With ``outcome=won``, z of having won replaces the
+    estimator's advantage.
     """
 
     turn: str = word("valid", "parsed", "reward")

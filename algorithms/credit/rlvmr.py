@@ -14,7 +14,7 @@ from rewards.declared import WHOLE_STEP, Card, Method, number
 
 @dataclass(kw_only=True)
 class Rlvmr(Method):
-    """``A_t = alpha A + (1 - alpha) z``, A the episode's advantage, z the turn's rule reward compared within its tag.
+    """``A_t = alpha A + (1 - alpha) z``, A the episode's advantage, z from the turn's rule reward.
 
     z is the reward less the mean of the batch's turns with that tag, over their deviation; 0 for a
     turn without a tag.
@@ -58,7 +58,7 @@ def rule_rewards(turns: Turns) -> Tensor:
 
 
 def _new(turns: Turns) -> Tensor:
-    """Mark turns after which the episode is in a new state; (E, K) bool. Turn by turn, to hold no (E, K, K)."""
+    """Mark turns that led to a new state; (E, K) bool. Turn by turn, to hold no (E, K, K)."""
     columns = [
         (turns.state[:, : turn + 1] != turns.after[:, turn : turn + 1]).all(dim=1)
         for turn in range(turns.mask.shape[1])

@@ -14,7 +14,7 @@ from rewards.declared import GROUPS, Card, Conflict, Method, word
 
 @dataclass(kw_only=True)
 class Tree(Method):
-    """``A_t += (R - mean) / (std + 1e-6)`` over the scores R of the leaves of the same tree; 0 if they are equal."""
+    """``A_t += (R - mean) / (std + 1e-6)`` over the scores R of a tree's leaves; 0 if equal."""
 
     std: bool
     lone_leaf: str = word("zero", "raw")

@@ -47,7 +47,7 @@ class BiLevelGae(Method):
         advantages = _inside_turns(values, aims, acts, self.gamma, self.lam)
         learned = advantages if aims.equal(goals) else _inside_turns(values, goals, acts, self.gamma, self.lam)
         returns = acts.back(values.add_(learned))
-        del values, learned  # a step may have more tokens than its memory holds in numbers of 8 bytes
+        del values, learned  # a large step's 8-byte numbers may exceed memory
         return Estimate(acts.back(whiten(advantages, acts.read(tokens.mask))), returns)
 
 

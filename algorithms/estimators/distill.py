@@ -11,10 +11,10 @@ from rewards.declared import Card, Method
 
 @dataclass(kw_only=True)
 class Distill(Method):
-    """``A_i = kl_coef (log p_teacher - log p_student,old)`` of each action token; ``kl_coef`` is ``algorithm.kl_ctrl.kl_coef``.
+    """``A_i = kl_coef (log p_teacher - log p_student,old)`` of each action token.
 
-    The teacher takes the reference policy's place, so both log-probs are at the sampling
-    temperature.
+    ``kl_coef`` is ``algorithm.kl_ctrl.kl_coef``. The teacher takes the reference policy's place, so
+    both log-probs are at the sampling temperature.
     """
 
     teacher: str

@@ -15,11 +15,12 @@ from rewards.declared import Card, Method, number, word
 
 @dataclass(kw_only=True)
 class TurnGae(Method):
-    """``delta_t = r_t + gamma V_{t+1} - V_t`` and ``A_t = delta_t + gamma lam A_{t+1}``, V at a turn's first action token.
+    """``delta_t = r_t + gamma V_{t+1} - V_t`` and ``A_t = delta_t + gamma lam A_{t+1}``.
 
-    Returns are ``A + V``. V and A after the last turn are 0. Advantages are whitened over the
-    batch's turns, each counted once however many tokens it has. A summary is no state and carries
-    no discount: its return is that of the turn after it.
+    V is the value at a turn's first action token. Returns are ``A + V``. V and A after the last
+    turn are 0. Advantages are whitened over the batch's turns, each counted once however many
+    tokens it has. A summary is no state and carries no discount: its return is that of the turn
+    after it.
 
     With ``bootstrap_truncated``, an episode that was cut off goes on with its last turn's V.
     Without it, a V below 0 is added to the last turn's reward for the advantages alone, so that
@@ -49,7 +50,7 @@ class TurnGae(Method):
 def turn_returns(
     turns: Turns, values: Tensor, gamma: float, lam: float, bootstrap: bool = False
 ) -> tuple[Tensor, Tensor]:
-    """Return A + V of every turn for the advantages (before whitening) and for the critic; (E, K) float64 each.
+    """Return A + V of every turn, before whitening, and the critic's targets; (E, K) float64 each.
 
     Args:
         values: (E, K), 0 where there is no turn.

@@ -12,7 +12,7 @@ from rewards.declared import Card, Method
 
 @dataclass(kw_only=True)
 class DrBot(Method):
-    """Mute an episode that ran out of context, or that has an unparsed or garbled turn (``Turns.garbled``)."""
+    """Mute an episode that ran out of context, or with an unparsed or garbled turn."""
 
     when = "after"
     card = Card(

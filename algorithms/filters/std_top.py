@@ -17,7 +17,7 @@ DIGITS = 9  # of a deviation: closer ones are equal, in whatever order they were
 
 @dataclass(kw_only=True)
 class StdTop(Method):
-    """Keep the groups whose scores have the largest standard deviation; of equal ones, those whose prompts come first."""
+    """Keep the groups whose scores have the largest deviation; of equal ones, the first prompts."""
 
     share: float = number(0, 1)
     smallest: bool

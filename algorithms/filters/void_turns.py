@@ -12,9 +12,9 @@ from rewards.declared import Card, Method, word
 
 @dataclass(kw_only=True)
 class VoidTurns(Method):
-    """Mute an episode with at least one void turn. It stays in its group's baseline, as in the released code.
+    """Mute an episode with a void turn; the agent loop reads ``stop``.
 
-    The agent loop reads ``stop``.
+    The episode stays in its group's baseline, as in the released code.
     """
 
     void: str = word("unparsed", "invalid")

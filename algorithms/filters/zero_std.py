@@ -1,4 +1,4 @@
-"""Groups whose scores are all equal are not learned from; other prompts may be sampled in their place."""
+"""Groups of equal scores are not learned from; other prompts may be sampled in their place."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def equal_scores(scores: Tensor, sizes: Tensor, group: Tensor) -> Tensor:
 
 @dataclass(kw_only=True)
 class ZeroStd(Method):
-    """Drop groups of equal scores. Their advantages are 0 in any case; without them the loss has a smaller divisor."""
+    """Drop groups of equal scores. Their advantages are 0; the loss gets a smaller divisor."""
 
     when = "before"
     requires = frozenset({GROUPS})
@@ -37,7 +37,7 @@ class ZeroStd(Method):
 
 @dataclass(kw_only=True)
 class DynamicSampling(ZeroStd):
-    """Sample other prompts in place of groups of equal scores, before the step's update, and drop the groups that remain.
+    """Sample other prompts in place of groups of equal scores; drop the groups that remain.
 
     Attributes:
         sampler: module and class of verl's sampler, which gets the settings.

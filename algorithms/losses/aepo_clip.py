@@ -13,7 +13,7 @@ from rewards.declared import Card, Method, number
 
 @dataclass(kw_only=True)
 class AepoClip(Method):
-    """``max(-A r, -A clip(r, 1 - low, (1 + high) r / sg(r)))``, at most ``-dual A`` where A is negative.
+    """``max(-A r, -A clip(r, 1 - low, (1 + high) r / sg(r)))``, at most ``-dual A`` if A < 0.
 
     The loss is PPO's. A token with A > 0 and r > 1 + high has the gradient ``-(1 + high) A`` by its
     log-prob, in PPO 0.

@@ -16,9 +16,10 @@ LARGEST = 10.0  # of a log-ratio, so that one odd turn cannot overflow
 
 @dataclass(kw_only=True)
 class TurnClip(Method):
-    """``max(-A s, -A clip(s, 1 - low, 1 + high))`` with one ratio a turn, ``s = exp(mean over its tokens of logp - old)``.
+    """``max(-A s, -A clip(s, 1 - low, 1 + high))`` with one ratio s a turn.
 
-    Each token passes its own gradient on: ``s_i = sg(s) exp(logp_i - sg(logp_i))``.
+    ``s = exp(mean over its tokens of logp - old)``. Each token passes its own gradient on: ``s_i =
+    sg(s) exp(logp_i - sg(logp_i))``.
     """
 
     low: float = number(0, 1)
@@ -58,7 +59,7 @@ class TurnClip(Method):
 
 @dataclass(kw_only=True)
 class StepClip(TurnClip):
-    """``TurnClip``, at most ``-dual A`` where A is negative, and the mean over turns of the means over their tokens.
+    """``TurnClip``, at most ``-dual A`` if A < 0, and the mean over turns of means over tokens.
 
     ``loss_agg_mode`` has no effect on it.
     """

@@ -83,7 +83,7 @@ class Epo(Method):
 
 
 def _weights(turns: Turns, keep: Tensor) -> Tensor:
-    """Return one token's weight in the mean over episodes, turns and tokens, (E, K); all tokens' weights sum to 1."""
+    """Return a token's weight in the mean over episodes, turns and tokens; (E, K)."""
     kept = keep.sum().clamp(min=1)
     count = turns.mask.sum(dim=1, keepdim=True).clamp(min=1)
     return (turns.mask & keep.unsqueeze(1)).double() / (kept * count * turns.tokens.clamp(min=1))

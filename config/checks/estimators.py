@@ -1,4 +1,4 @@
-"""Keys of verl's that choose a method, or that an algorithm reads: an estimator, a loss, a teacher."""
+"""Checks of verl's keys that choose an estimator or a loss, and of a teacher."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ SLACK = 1e-9  # for sums of floats that should equal a gate
 
 @dataclass
 class Level:
-    """A reward by name; ``gate`` is what its sum over the episode must reach for the levels below it to count."""
+    """A reward by name; its sum over the episode must reach ``gate`` for lower levels to count."""
 
     reward: str
     gate: float | None = None
@@ -22,10 +22,10 @@ class Level:
 
 @dataclass(kw_only=True)
 class GRa(Method):
-    """``r_t = sum over p of r_p,t * product over q < p of [R_q >= gate_q]``, R_q the ungated sum of reward q over the episode.
+    """``r_t = sum over p of r_p,t * product over q < p of [R_q >= gate_q]``.
 
-    Every turn keeps its own rewards. The reward that was trained on before is replaced, unless
-    ``trained`` is a level.
+    R_q is the ungated sum of reward q over the episode. Every turn keeps its own rewards. The
+    reward that was trained on before is replaced, unless ``trained`` is a level.
 
     Raises:
         ValueError: fewer than two different rewards, a missing gate, or a gate of the last level.
@@ -73,7 +73,7 @@ class GRa(Method):
         return {TRAINED: total}
 
     def logged(self, view: RewardView) -> Mapping[str, float]:
-        """Return for each level but the last whether its gate and those before it were passed; 0 or 1."""
+        """Return whether each level's gate and those before it were passed; 0 or 1."""
         passed: Sequence[bool] = list(self._open(view))[1:]
         return {f"passed/{level.reward}": float(is_open) for level, is_open in zip(self.levels, passed, strict=False)}
 

@@ -14,7 +14,7 @@ PUBLISHED_SHARE = 5  # 4,096 of 20,480 tokens
 
 @dataclass(kw_only=True)
 class Overlong(Method):
-    """``r_last += factor * min(0, limit - buffer - n) / buffer``, n the tokens of the episode's longest row.
+    """``r_last += factor * min(0, limit - buffer - n) / buffer``, n the tokens of the longest row.
 
     Actions and observations count, unless ``actions_only``. If ``buffer`` is None, it is a fifth of
     the limit.

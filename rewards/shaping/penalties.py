@@ -11,7 +11,7 @@ from rewards.shaping.view import PlayedTurn, RewardView
 
 @dataclass(kw_only=True)
 class Penalty(Method, abc.ABC):
-    """``r_t -= coefficient`` for each turn at fault; with ``at=last`` the episode's last turn pays for all."""
+    """``r_t -= coefficient`` for each turn at fault; with ``at=last`` the last one pays for all."""
 
     coefficient: float = number(0)
     at: str = word("own", "last")
@@ -26,7 +26,7 @@ class Penalty(Method, abc.ABC):
 
 @dataclass(kw_only=True)
 class InvalidAction(Penalty):
-    """A price for what the environment did not understand, an answer without any action included."""
+    """A price for turns that the environment did not understand, also without any action."""
 
     card = Card(
         "takes `coefficient` off a turn that the environment did not understand",

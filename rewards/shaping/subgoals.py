@@ -13,9 +13,10 @@ KEEP, SWITCH = "KEEP", "SWITCH"
 
 @dataclass(kw_only=True)
 class Subgoals(Method):
-    """``r_t -= keep / turns`` for each turn that keeps its subgoal, so that an episode pays ``keep`` times their share.
+    """``r_t -= keep / turns`` for each turn that keeps its subgoal.
 
-    ``r_t -= changed`` if such a turn names another subgoal than the turn before.
+    An episode pays ``keep`` times the share of such turns. ``r_t -= changed`` if such a turn names
+    another subgoal than the turn before.
     """
 
     keep: float = number(0)

@@ -18,7 +18,7 @@ TRAINED = "trained"  # the reward that is trained on: the chosen one, then the t
 
 
 class PlayedTurn(ScoredTurn, Protocol):
-    """The part of ``rollouts.episode.Turn`` that transforms read; its attributes are described there."""
+    """The part of ``rollouts.episode.Turn`` that transforms read."""
 
     @property
     def parsed(self) -> bool: ...

@@ -48,7 +48,7 @@ class Linear(Method):
         return [replace(base, sample=sample) for sample in range(n)]
 
     def next(self, played: Sequence[Episode], base: EpisodeSpec, n: int, rng: Random) -> list[EpisodeSpec]:
-        """Return the next round, given the group's finished episodes in the order of their specs."""
+        """Return the next round; ``played``: finished episodes in the order of their specs."""
         return []
 
     def group(self, played: Sequence[Episode], n: int, rng: Random) -> list[Episode]:

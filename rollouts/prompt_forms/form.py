@@ -85,12 +85,12 @@ class PromptForm:
         return "Your action:"
 
     def head(self, style: PromptStyle, goal: str, guidance: str = "") -> str:
-        """Return the first message up to its observation; ``guidance`` is a line before the goal."""
+        """Return the first message up to its observation; ``guidance`` precedes the goal."""
         lines = [f"{style.role} {style.action_form}", self.instructions, guidance, f"Goal: {goal}" if goal else ""]
         return "".join(f"{line}\n" for line in lines if line)
 
     def message(self, observation: str, admissible: Sequence[str] = ()) -> str:
-        """Return a message: the observation and the cue. In the first message it follows the head."""
+        """Return the observation and the cue; in the first message they follow the head."""
         listed = f"Admissible actions: {', '.join(admissible)}\n" if admissible else ""
         return f"{observation}\n{listed}{self.cue}"
 

@@ -27,7 +27,7 @@ def prompt_class(name: str) -> Any:
 
 
 def usual(name: str) -> dict[str, Any]:
-    """Return a form's settings by its YAML, ``conf/config.yaml`` and, for other packages, its class."""
+    """Return a form's settings by its YAML, ``conf/config.yaml`` and its class's defaults."""
     own = {item.name: item.default for item in fields(prompt_class(name)) if item.default is not MISSING}
     return {**_shared(), **own, **shipped("prompt", name)}
 
@@ -41,7 +41,7 @@ def _shared() -> dict[str, Any]:
 
 
 def prompt_form(node: Mapping[str, Any] | None) -> PromptForm:
-    """Build the form that a config's ``prompt`` node describes; missing settings are the usual ones.
+    """Build the form of a ``prompt`` node; missing settings are the usual ones.
 
     Raises:
         UnknownName: no form has this name.
