@@ -51,14 +51,7 @@ def grpo(
 def rloo(token_level_rewards: Tensor, response_mask: Tensor, index: Sequence[Hashable]) -> tuple[Tensor, Tensor]:
     """Return ``R_i - mean of the other R_j`` of the group (RLOO, arXiv 2402.14740, section 3.2).
 
-    Args:
-        token_level_rewards: shape (rows, tokens); an episode's score R_i is its sum.
-        response_mask: shape (rows, tokens), 1 on action tokens.
-        index: the group (prompt) of each row.
-
-    Returns:
-        ``(advantages, returns)``, the same tensor twice: each row's advantage on its action tokens,
-        0 elsewhere.
+    Arguments and result are those of ``grpo``.
     """
     centred, _, sizes = _centred(token_level_rewards, response_mask, index)
     advantages = centred * sizes / (sizes - 1).clamp(min=1)
@@ -71,17 +64,8 @@ def lite_ppo(
 ) -> tuple[Tensor, Tensor]:
     """Return ``(R_i - mean(R)) / (std over the batch + epsilon)`` (Lite PPO, arXiv 2508.08221).
 
-    The deviation is the unbiased one of the raw scores of all live rows with a baseline.
-
-    Args:
-        token_level_rewards: shape (rows, tokens); an episode's score R_i is its sum.
-        response_mask: shape (rows, tokens), 1 on action tokens.
-        index: the group (prompt) of each row.
-        epsilon: added to the standard deviation; equal scores give exactly 0.
-
-    Returns:
-        ``(advantages, returns)``, the same tensor twice: each row's advantage on its action tokens,
-        0 elsewhere.
+    The deviation is the unbiased one of the raw scores of all live rows with a baseline. Arguments
+    and result are those of ``grpo``.
     """
     centred, _, sizes = _centred(token_level_rewards, response_mask, index)
     scores = token_level_rewards.double().sum(dim=-1)[live_rows(response_mask) & (sizes > 1)]

@@ -26,7 +26,7 @@ from functools import cache
 from pathlib import Path
 
 from envs.extensions import CONF, installed, options
-from rewards.declared import GROUPS, WHOLE_STEP, Card, Conflict, Names
+from rewards.declared import GROUPS, WHOLE_STEP, Conflict, Names
 
 ALGO = "algo"
 
@@ -161,45 +161,13 @@ SLOTS: dict[str, dict[str, str]] = {
 ONE = (FORM, "loss", "buffer")  # slots with at most one method
 
 
-@dataclass(frozen=True)
-class VerlsLoss:
-    """An option of ``loss=`` that only sets keys of verl. ``mode`` is verl's name of the loss."""
-
-    mode: str
-    card: Card
-    conflicts: tuple[Conflict, ...] = ()
-
-
-VERLS_LOSSES = {
-    "clip_higher": VerlsLoss("vanilla", Card("clips to 0.8 and 1.28", paper="2503.14476", source="verl's")),
-    "dr_grpo": VerlsLoss(
-        "vanilla",
-        Card(
-            "divides by a constant length, not by an episode's; no standard deviation",
-            paper="2503.20783",
-            source="verl's",
-            ours="the length is `data.max_response_length`; the divisor is that times the update's episodes, also if an "
-            "episode has several rows",
-        ),
-    ),
-    "gspo": VerlsLoss(
-        "gspo",
-        Card("has one ratio a row", paper="2507.18071", source="verl's"),
-        (Conflict(("several rows",), lambda _, are: are, "it has one ratio a row", "loss=turn_clip or {fact}"),),
-    ),
-    "cispo": VerlsLoss(
-        "cispo",
-        Card(
-            "clips only the weight of a token's log-prob, so every token has a gradient",
-            paper="2506.13585",
-            source="verl's",
-            ours="the bounds, 0.2 and 0.28",
-        ),
-    ),
-    "clip_cov": VerlsLoss(
-        "clip_cov",
-        Card("leaves out the tokens whose log-prob and advantage go together most", paper="verl", source="verl's"),
-    ),
+# Options of ``loss=`` that only set keys of verl (``conf/loss/NAME.yaml`` describes them), with their conflicts
+VERLS_LOSSES: dict[str, tuple[Conflict, ...]] = {
+    "clip_higher": (),
+    "dr_grpo": (),
+    "gspo": (Conflict(("several rows",), lambda _, are: are, "it has one ratio a row", "loss=turn_clip or {fact}"),),
+    "cispo": (),
+    "clip_cov": (),
 }
 
 IN_ROLLOUT = (FORM, "shaping")  # slots that act while episodes run

@@ -43,7 +43,7 @@ NEEDS = {
 def tables() -> str:
     """Return the tables as Markdown."""
     parts = [_section(title, slot) for slot, title in TITLES.items()]
-    return "\n\n".join([*parts, _estimators(), _words()])
+    return "\n\n".join([*parts, _verls_losses(), _estimators(), _words()])
 
 
 def with_tables(page: str) -> str:
@@ -54,9 +54,16 @@ def with_tables(page: str) -> str:
 
 
 def _section(title: str, slot: str) -> str:
-    kinds = {name: method_class(slot, name, {}) for name in SLOTS[slot]}
-    kinds |= VERLS_LOSSES if slot == "loss" else {}
-    return _table(f"### {title}", slot, kinds)
+    return _table(f"### {title}", slot, {name: method_class(slot, name, {}) for name in SLOTS[slot]})
+
+
+def _verls_losses() -> str:
+    rows = [f"| `loss={name}` | {_comment(_text('loss', name))} |" for name in VERLS_LOSSES]
+    return "### Losses of verl\n\n| option | what it is |\n|---|---|\n" + "\n".join(rows)
+
+
+def _text(group: str, name: str) -> str:
+    return (CONF / group / f"{name}.yaml").read_text(encoding="utf-8")
 
 
 def _estimators() -> str:
@@ -92,7 +99,7 @@ def _words() -> str:
 
 
 def _word(word: str) -> str:
-    text = (CONF / ALGO / f"{word}.yaml").read_text(encoding="utf-8")
+    text = _text(ALGO, word)
     chosen: list[str] = []
     base = ""
     for entry in yaml.safe_load(text).get("defaults", ()):

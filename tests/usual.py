@@ -53,3 +53,15 @@ def method(slot: str, name: str, **changes: Any) -> Any:
 def form_of(name: str, **changes: Any) -> PromptForm:
     """Return a prompt form by its name with the settings of its file."""
     return prompt_form({"name": name, **changes})
+
+
+def filled(nodes: dict[str, Any]) -> dict[str, Any]:
+    """Return nodes of slots in which our methods have the settings of their files beside those given."""
+
+    def settings(slot: str, name: str, given: dict[str, Any] | None) -> dict[str, Any]:
+        return usual(slot, name, **(given or {})) if name in SLOTS[slot] else given or {}
+
+    return {
+        slot: {name: settings(slot, name, own) for name, own in node.items()} if slot in SLOTS and node else node
+        for slot, node in nodes.items()
+    }

@@ -143,9 +143,8 @@ def _chosen(config: DictConfig) -> Iterator[tuple[Run, Any, tuple[Conflict, ...]
         base = algorithm(algo)
         yield Run(config, methods, ALGO, algo), base, _required(base.requires)
     mode = config.actor_rollout_ref.actor.policy_loss.loss_mode
-    for name, loss in VERLS_LOSSES.items():
-        if loss.mode == mode:
-            yield Run(config, methods, "loss", name), loss, loss.conflicts
+    if mode in VERLS_LOSSES:
+        yield Run(config, methods, "loss", mode), None, VERLS_LOSSES[mode]
 
 
 def _required(words: Names) -> tuple[Conflict, ...]:

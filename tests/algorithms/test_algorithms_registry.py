@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from omegaconf import OmegaConf
 
+from algorithms import registry
 from algorithms.chosen import algorithm
 from algorithms.registry import ALGORITHMS, ESTIMATORS, base_of, words
 
@@ -31,3 +32,19 @@ def test_an_option_hands_verl_the_registered_estimator(name: str) -> None:
     assert found.algorithm.adv_estimator == asked.estimator
     assert ("critic" in found) == asked.needs_critic
     assert found.actor_rollout_ref.rollout.n > 1 or not asked.needs_group
+
+
+def test_a_word_of_another_package_is_its_yaml_or_its_entry_point(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = {"theirs": "defaults:\n  - gigpo\n", "estimates": "defaults:\n  - reinforce_plus_plus\n"}
+    for word, text in files.items():
+        (tmp_path / f"{word}.yaml").write_text(text)
+    monkeypatch.setattr(registry, "options", lambda: {"algo": {word: tmp_path / f"{word}.yaml" for word in files}})
+    monkeypatch.setattr(registry, "installed", lambda *_: {"estimates": "package:Estimates"})
+    assert [base_of(word) for word in ("theirs", "estimates", "unheard", "a.module:Name")] == [
+        "grpo",
+        "estimates",
+        "unheard",
+        "a.module:Name",
+    ]

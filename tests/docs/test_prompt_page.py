@@ -23,8 +23,8 @@ from envs.hosting.pool import EnvPool
 from envs.registry import make_environment
 from rollouts.episode import Episode
 from rollouts.loop import EpisodeSpec, run_episode
+from rollouts.policy import ExpertPolicy
 from rollouts.prompt_forms.registry import PROMPTS, prompt_class, prompt_form
-from rollouts.text_policies import ExpertPolicy
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "prompt.md").read_text(encoding="utf-8")

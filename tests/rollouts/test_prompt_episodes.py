@@ -20,10 +20,9 @@ from rewards.registry import reward
 from rollouts.chat_policy import ChatPolicy, Endpoint
 from rollouts.episode import Episode
 from rollouts.loop import EpisodeSpec, run_episode
-from rollouts.policy import Policy
+from rollouts.policy import ExpertPolicy, Policy, RandomPolicy
 from rollouts.prompt_forms.form import Plain, PromptForm
 from rollouts.spec import Branch
-from rollouts.text_policies import ExpertPolicy, RandomPolicy
 from rollouts.window import window_of
 from tasks.early_experience import specs
 

@@ -22,12 +22,11 @@ from envs.types import TaskRef
 from rewards.registry import reward
 from rollouts.episode import Episode
 from rollouts.loop import EpisodeSpec, run_episode
-from rollouts.model_policy import ContextLimit, ModelPolicy
+from rollouts.policy import ContextLimit, ExpertPolicy, ModelPolicy
 from rollouts.prompt_forms.form import PromptForm, meaning
 from rollouts.row import Row, to_rows
 from rollouts.sampling import Sample, SampleRequest, SamplingParams
 from rollouts.stream import user
-from rollouts.text_policies import ExpertPolicy
 from rollouts.tokenise import fill_ids
 from rollouts.window import Window, rows_of, window_of
 from verl_plugin.rollout.token_stream import TokenCodec

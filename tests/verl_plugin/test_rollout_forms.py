@@ -28,11 +28,10 @@ from rollouts.forms.prefix import Prefix
 from rollouts.forms.retry import Retry
 from rollouts.forms.tree import Tree
 from rollouts.loop import EpisodeSpec, run_episode
-from rollouts.model_policy import ContextLimit, ModelPolicy
+from rollouts.policy import ContextLimit, ExpertPolicy, ModelPolicy
 from rollouts.row import to_rows
 from rollouts.sampling import SampleRequest, SamplingParams
 from rollouts.spec import Branch
-from rollouts.text_policies import ExpertPolicy
 from rollouts.tokenise import fill_ids
 from verl_plugin.rollout.token_stream import TokenCodec
 from verl_plugin.servers.transformers_server.generator import Generator

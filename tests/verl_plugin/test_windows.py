@@ -28,12 +28,11 @@ from envs.types import TaskRef
 from rewards.registry import reward
 from rollouts.episode import Episode, Outcome
 from rollouts.loop import EpisodeSpec, run_episode
-from rollouts.model_policy import ContextLimit, ModelPolicy
+from rollouts.policy import ContextLimit, ExpertPolicy, ModelPolicy
 from rollouts.prompt_forms.form import PLAIN_FORM
 from rollouts.row import Row, to_rows
 from rollouts.sampling import Sample, SampleRequest, SamplingParams
 from rollouts.stream import user
-from rollouts.text_policies import ExpertPolicy
 from rollouts.tokenise import fill_ids
 from rollouts.window import Window, rows_of
 from verl_plugin.rollout.agent_loop import RowOutput, TurngridAgentLoop, to_outputs
