@@ -1,4 +1,4 @@
-"""The methods that a run has chosen, from its config: made once, told the step's numbers, saved with every checkpoint."""
+"""The methods of a run: made from its config, with each step's numbers, saved in checkpoints."""
 
 from __future__ import annotations
 
@@ -8,51 +8,51 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from omegaconf import DictConfig, OmegaConf
 
-from algorithms.registry import ALGORITHMS, ESTIMATORS, ON_TURNS, SLOTS, Algorithm, on_turns
+from algorithms.registry import ALGO, ALGORITHMS, ESTIMATORS, ON_TURNS, SLOTS, Algorithm, base_of, on_turns, words
 from algorithms.schedules import Schedule, schedule
 from envs.extensions import find
-from rewards.declared import GROUPS
 from rewards.shaping.view import TRAINED
 
-TARGET = "target"  # ``module:Name`` of somebody's own method; without it the name is one of ours
-ALGO = "algo"
+TARGET = "target"  # key of a method's node: ``module:Name`` of a class without an entry point
 OF_NODE = ("name", "state")  # keys of the node ``algo`` that are no settings of an estimator
-KNOWN = {**SLOTS, ALGO: {**dict.fromkeys(ALGORITHMS, ""), **ESTIMATORS}}
 
 
 def slots_of(config: DictConfig, slots: Iterable[str] = (*SLOTS, ALGO)) -> dict[str, Any]:
-    """The nodes of these slots as plain settings, for ``Chosen``."""
+    """Return the nodes of these slots as plain settings, for ``Chosen``."""
     chosen = {*config}  # OmegaConf takes long to say that a key is not there
     nodes = {slot: config.get(slot) if slot in chosen else None for slot in slots}
     return {slot: OmegaConf.to_container(node, resolve=True) if node else {} for slot, node in nodes.items()}
 
 
-class Method:
-    """One method with its settings, of which any number may follow a schedule."""
+class Scheduled:
+    """One method with its settings, some of which may follow a schedule.
+
+    Raises:
+        ValueError: there is no such method, or it cannot have these settings.
+    """
 
     def __init__(self, slot: str, name: str, settings: Mapping[str, Any]) -> None:
-        """Raises: ValueError: there is no such method, or it cannot have these settings."""
         self.kind = method_class(slot, name, settings)
-        self._given = {key: value for key, value in settings.items() if key != TARGET}
+        self._settings = {key: value for key, value in settings.items() if key != TARGET}
         self.schedules: dict[str, Schedule] = {
-            key: schedule(value) for key, value in self._given.items() if is_schedule(self.kind, key, value)
+            key: schedule(value) for key, value in self._settings.items() if is_schedule(self.kind, key, value)
         }
         self.made = self._new(1)
 
     def _new(self, step: int) -> Any:
-        return self.kind(**(self._given | self._numbers(step)))
+        return self.kind(**(self._settings | self._numbers(step)))
 
     def _numbers(self, step: int) -> dict[str, float]:
         return {key: _like(self.kind, key, run(step)) for key, run in self.schedules.items()}
 
     def at(self, step: int) -> Any:
-        """The method with the numbers of ``step``."""
+        """Return the method with the numbers of ``step``."""
         for key, number in self._numbers(step).items():
             setattr(self.made, key, number)
         return self.made
 
     def refuse(self, steps: int) -> None:
-        """Raises: ValueError: at one of the first ``steps`` steps a schedule gives a number that the method refuses."""
+        """Raises: ValueError: within ``steps`` steps a schedule gives a number that is refused."""
         for step in range(1, steps + 1 if self.schedules else 1):
             try:
                 self._new(step)
@@ -63,31 +63,33 @@ class Method:
 
 
 def method_class(slot: str, name: str, settings: Mapping[str, Any]) -> Any:
-    """The dataclass of a method. Raises: UnknownName."""
-    return find(slot, str(settings.get(TARGET) or name), KNOWN[slot])
+    """Return the dataclass of a method. Raises: UnknownName."""
+    if slot == ALGO:
+        return find(ALGO, base_of(name), {**dict.fromkeys(words(), ""), **ESTIMATORS})
+    return find(slot, str(settings.get(TARGET) or name), SLOTS[slot])
 
 
-def algorithm(name: str) -> Algorithm:
-    """What ``algo.name`` means. Raises: UnknownName."""
-    if not on_turns(name):
-        return ALGORITHMS[name]
-    kind = method_class(ALGO, name, {})
-    return Algorithm(ON_TURNS, "values" in kind.needs, GROUPS in getattr(kind, "requires", ()), grain=kind.grain)
+def algorithm(word: str) -> Algorithm:
+    """Return what the trainer has to know of ``algo.name``. Raises: UnknownName."""
+    if not on_turns(word):
+        return ALGORITHMS[base_of(word)]
+    kind = method_class(ALGO, word, {})
+    return Algorithm(word, ON_TURNS, kind.grain, kind.needs, getattr(kind, "requires", frozenset()))
 
 
 def estimator_of(node: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """The node ``algo`` as those of the slots are: an estimator's settings by its name; nothing where it is not over turns."""
+    """Return the settings of the estimator over turns in a node ``algo`` by its name, or {}."""
     name = str(node.get("name"))
     return {name: {key: node[key] for key in node if key not in OF_NODE}} if node and on_turns(name) else {}
 
 
 def is_schedule(kind: Any, key: str, value: Any) -> bool:
-    """A mapping where the method wants a number, or true or false."""
+    """Return whether a value is a mapping and the setting a number, or true or false."""
     return isinstance(value, Mapping) and _number(kind, key) is not None
 
 
 def _like(kind: Any, key: str, value: float) -> float:
-    """Rounded where the setting counts something. Raises: ValueError: neither 0 nor 1 where it is true or false."""
+    """Convert a schedule's number. Raises: ValueError: a switch gets neither 0 nor 1."""
     wanted = _number(kind, key)
     if wanted is bool and value not in (0, 1):
         raise ValueError(f"{key} is true or false, and its schedule gives {value:g}")
@@ -95,7 +97,7 @@ def _like(kind: Any, key: str, value: float) -> float:
 
 
 def _number(kind: Any, key: str) -> type | None:
-    """What a setting is a number of, bool, int or float, by its annotation; None: it is no number."""
+    """Return bool, int or float by the setting's annotation; None: it is no number."""
     hint = get_type_hints(kind).get(key)
     either = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
     return next((number for number in (bool, int, float) if number in either), None)
@@ -105,37 +107,38 @@ class Chosen:
     """All methods of a run.
 
     Args:
-        config: the slots' nodes, ``{"credit": {"gigpo": {...}}, ...}``, in the order in which they are to act, and ``algo``.
+        config: the slots' nodes, ``{"credit": {"gigpo": {...}}, ...}``, each in the order in which
+            they act, and ``algo``.
     """
 
     def __init__(self, config: Mapping[str, Mapping[str, Mapping[str, Any] | None]]) -> None:
         nodes = {slot: config.get(slot) or {} for slot in SLOTS} | {ALGO: estimator_of(config.get(ALGO) or {})}
         self._methods = {
-            slot: {name: Method(slot, name, settings or {}) for name, settings in node.items()}
+            slot: {name: Scheduled(slot, name, settings or {}) for name, settings in node.items()}
             for slot, node in nodes.items()
         }
 
     def of(self, slot: str, step: int) -> dict[str, Any]:
-        """The methods of one slot by name, in their order, with the numbers of ``step``."""
+        """Return the methods of one slot by name, in their order, with the numbers of ``step``."""
         return {name: method.at(step) for name, method in self._methods[slot].items()}
 
     def __bool__(self) -> bool:
         return any(self._methods.values())
 
     def needs(self) -> frozenset[str]:
-        """What of the policy has to be known: ``entropy``, ``values``."""
+        """Return what of the policy has to be known: ``entropy``, ``values``, ``teacher``."""
         return frozenset(need for method in self._made() for need in getattr(method, "needs", ()))
 
     def heads(self) -> int:
-        """Of the critic."""
+        """Return the number of the critic's heads."""
         return max((getattr(method, "heads", 1) for method in self._made()), default=1)
 
     def reads(self) -> frozenset[str]:
-        """Names of the rewards that they read, besides the trained one."""
+        """Return the names of the rewards that methods read, besides the trained one."""
         return frozenset(name for method in self._made() for name in getattr(method, "reads", ())) - {TRAINED}
 
     def refuse(self, steps: int) -> None:
-        """Raises: ValueError: a schedule of a method leaves, within so many steps, what its setting may be."""
+        """Raises: ValueError: within so many steps, a schedule leaves its setting's range."""
         for slot, methods in self._methods.items():
             for name, method in methods.items():
                 try:
@@ -147,7 +150,7 @@ class Chosen:
         return [method.made for methods in self._methods.values() for method in methods.values()]
 
     def state(self) -> dict[str, Any]:
-        """Of every method that has one, by ``slot/name``."""
+        """Return the state of every method that has one, by ``slot/name``."""
         return {name: method.made.state() for name, method in self._stateful()}
 
     def load(self, state: Mapping[str, Any]) -> None:
@@ -155,6 +158,6 @@ class Chosen:
         for name, method in self._stateful():
             method.made.load(state[name])
 
-    def _stateful(self) -> list[tuple[str, Method]]:
-        named = [(f"{slot}/{name}", method) for slot, found in self._methods.items() for name, method in found.items()]
+    def _stateful(self) -> list[tuple[str, Scheduled]]:
+        named = [(f"{slot}/{name}", method) for slot, own in self._methods.items() for name, method in own.items()]
         return [(name, method) for name, method in named if hasattr(method.made, "state")]

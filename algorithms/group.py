@@ -1,11 +1,11 @@
 """Estimators whose baseline is the other samples of the same prompt: GRPO, RLOO and Lite PPO.
 
-All sum an episode's rewards to one score and give every action token of the row the same advantage, so a denser reward
-changes the score, not where the credit goes. A live row that is alone in its group has no baseline: it counts as dead, with
-advantage 0. The trainer mutes such rows (``verl_plugin.training.dead_rows``).
+All sum an episode's rewards to one score and give every action token of the row the same advantage.
+A live row that is alone in its group has no baseline: it counts as dead, with advantage 0
+(``verl_plugin.training.dead_rows``).
 
-Scores and baselines are float64: where all scores of a group are equal, a mean that is off by its last bit would be a
-difference to learn from, of one sign for all, which GRPO divides by next to nothing.
+Scores and baselines are float64. In float32, equal scores of a group would differ from their mean
+by its last bit, which GRPO divides by next to nothing.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ from collections.abc import Hashable, Sequence
 import torch
 from torch import Tensor
 
-from algorithms.masked import live_rows
-from algorithms.pools import sums, without_rounding
+from algorithms.pools import live_rows, sums, without_rounding
 
 
 @torch.no_grad()
@@ -27,17 +26,19 @@ def grpo(
     norm_adv_by_std_in_grpo: bool = True,
     epsilon: float = 1e-6,
 ) -> tuple[Tensor, Tensor]:
-    """Group-relative advantages: ``(R_i - mean(R)) / (std(R) + epsilon)`` (GRPO, arXiv 2402.03300, section 4.1.2).
+    """Return ``(R_i - mean(R)) / (std(R) + epsilon)`` (GRPO, arXiv 2402.03300, section 4.1.2).
 
     Args:
         token_level_rewards: shape (rows, tokens); an episode's score R_i is its sum.
         response_mask: shape (rows, tokens), 1 on action tokens.
         index: the group (prompt) of each row.
-        norm_adv_by_std_in_grpo: divide by the unbiased standard deviation; False is Dr. GRPO (arXiv 2503.20783).
+        norm_adv_by_std_in_grpo: divide by the unbiased standard deviation; False is Dr. GRPO (arXiv
+            2503.20783).
         epsilon: added to the standard deviation; equal scores give exactly 0.
 
     Returns:
-        ``(advantages, returns)``, the same tensor twice: each row's advantage on its action tokens, 0 elsewhere.
+        ``(advantages, returns)``, the same tensor twice: each row's advantage on its action tokens,
+        0 elsewhere.
     """
     centred, groups, sizes = _centred(token_level_rewards, response_mask, index)
     if norm_adv_by_std_in_grpo:
@@ -48,15 +49,9 @@ def grpo(
 
 @torch.no_grad()
 def rloo(token_level_rewards: Tensor, response_mask: Tensor, index: Sequence[Hashable]) -> tuple[Tensor, Tensor]:
-    """Leave-one-out advantages: ``R_i - mean of the other R_j`` of the group (RLOO, arXiv 2402.14740, section 3.2).
+    """Return ``R_i - mean of the other R_j`` of the group (RLOO, arXiv 2402.14740, section 3.2).
 
-    Args:
-        token_level_rewards: shape (rows, tokens); an episode's score R_i is its sum.
-        response_mask: shape (rows, tokens), 1 on action tokens.
-        index: the group (prompt) of each row.
-
-    Returns:
-        ``(advantages, returns)``, the same tensor twice: each row's advantage on its action tokens, 0 elsewhere.
+    Arguments and result are those of ``grpo``.
     """
     centred, _, sizes = _centred(token_level_rewards, response_mask, index)
     advantages = centred * sizes / (sizes - 1).clamp(min=1)
@@ -67,18 +62,10 @@ def rloo(token_level_rewards: Tensor, response_mask: Tensor, index: Sequence[Has
 def lite_ppo(
     token_level_rewards: Tensor, response_mask: Tensor, index: Sequence[Hashable], epsilon: float = 1e-6
 ) -> tuple[Tensor, Tensor]:
-    """The group's mean and the batch's deviation: ``(R_i - mean(R)) / (std over the batch + epsilon)`` (arXiv 2508.08221).
+    """Return ``(R_i - mean(R)) / (std over the batch + epsilon)`` (Lite PPO, arXiv 2508.08221).
 
-    The deviation is the unbiased one of the *raw* scores of all live rows that have a baseline.
-
-    Args:
-        token_level_rewards: shape (rows, tokens); an episode's score R_i is its sum.
-        response_mask: shape (rows, tokens), 1 on action tokens.
-        index: the group (prompt) of each row.
-        epsilon: added to the standard deviation; equal scores give exactly 0.
-
-    Returns:
-        ``(advantages, returns)``, the same tensor twice: each row's advantage on its action tokens, 0 elsewhere.
+    The deviation is the unbiased one of the raw scores of all live rows with a baseline. Arguments
+    and result are those of ``grpo``.
     """
     centred, _, sizes = _centred(token_level_rewards, response_mask, index)
     scores = token_level_rewards.double().sum(dim=-1)[live_rows(response_mask) & (sizes > 1)]
@@ -95,7 +82,7 @@ def group_ids(index: Sequence[Hashable]) -> Tensor:
 def _centred(
     token_level_rewards: Tensor, response_mask: Tensor, index: Sequence[Hashable]
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return each row's score less its group's mean, its group, and its group's number of live rows (at least 1).
+    """Return each row's score less its group's mean, its group, and that group's live rows (>= 1).
 
     The first is 0 for dead rows, in float64, without rounding differences.
     """

@@ -1,16 +1,45 @@
-"""Statistics over pools: turns that have something in common, such as a group, a state or a transition."""
+"""Statistics over sampled tokens, and over pools: turns with a common group, state, ..."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
-EPSILON = 1e-6  # beside a standard deviation; of the estimators too
-EQUAL = torch.finfo(torch.float32).eps  # rewards come as float32, in which .1 + .2 is not .3
+EPSILON = 1e-6  # added to a standard deviation
+EQUAL = torch.finfo(torch.float32).eps  # rewards are float32, in which .1 + .2 is not .3
+
+
+def live_rows(response_mask: Tensor) -> Tensor:
+    """Mark the rows with a sampled token; (rows,) bool."""
+    return response_mask.bool().any(dim=-1)
+
+
+def whiten(values: Tensor, response_mask: Tensor, epsilon: float = 1e-8) -> Tensor:
+    """Give the masked tokens of the whole batch zero mean and unit variance.
+
+    ``(x - mean) / sqrt(var + epsilon)`` with the unbiased variance, as ``masked_whiten`` of verl
+    and of TRL; in float64, so that equal values give exactly 0 and not their mean's last bit times
+    1e4.
+
+    Args:
+        values: (rows, tokens); values outside the mask are never read.
+        response_mask: (rows, tokens), 1 on sampled tokens.
+        epsilon: added to the variance.
+
+    Returns:
+        (rows, tokens) of the dtype of ``values``, 0 outside the mask; all 0 if the mask has fewer
+        than two tokens.
+    """
+    mask, exact = response_mask.bool(), values.double()
+    sampled = exact[mask]
+    if sampled.numel() < 2:
+        return values.new_zeros(values.shape)
+    whitened = (exact - sampled.mean()).mul_((sampled.var() + epsilon).rsqrt())
+    return whitened.masked_fill_(~mask, 0.0).to(values.dtype)
 
 
 def pools(*keys: Tensor) -> Tensor:
-    """(n,) int64, numbered from 0: two are in the same pool where all ``keys``, (n,) int64 each, are equal."""
+    """Number pools from 0; (n,) int64. Entries share a pool if all ``keys``, (n,), are equal."""
     number = torch.zeros_like(keys[0])
     for key in keys if keys[0].numel() else ():
         values, place = key.unique(return_inverse=True)
@@ -19,58 +48,61 @@ def pools(*keys: Tensor) -> Tensor:
 
 
 def sums(values: Tensor, pool: Tensor) -> Tensor:
-    """(pools,): the sum over each pool of (n,) values."""
+    """Sum (n,) values over each pool; (pools,)."""
     return values.new_zeros(_count(pool)).index_add_(0, pool, values)
 
 
 def means(values: Tensor, pool: Tensor) -> Tensor:
-    """(pools,): the mean over each pool of (n,) values; 0 for a number that no value has."""
+    """Average (n,) values over each pool; (pools,), 0 for a number without values."""
     return sums(values, pool) / torch.bincount(pool).clamp(min=1)
 
 
 def bounds(values: Tensor, pool: Tensor) -> tuple[Tensor, Tensor]:
-    """(pools,) each: the least and the greatest value of each pool."""
+    """Return the least and the greatest value of each pool; (pools,) each."""
     empty = values.new_zeros(_count(pool))
     low = empty.scatter_reduce(0, pool, values, "amin", include_self=False)
     return low, empty.scatter_reduce(0, pool, values, "amax", include_self=False)
 
 
 def without_rounding(differences: Tensor, pool: Tensor, size: Tensor) -> Tensor:
-    """Set differences to exactly 0 that float32 rounding alone can make. All methods decide by this whether values are equal.
+    """Set differences that float32 rounding alone can make to 0. All methods compare by this.
 
     Args:
         differences: (n,) float64, between values of a pool.
         pool: (n,) int64, numbered from 0.
-        size: (n,) the sum of the absolute numbers of which a value was made.
+        size: (n,) the sum of the absolute numbers that a value is the sum of.
     """
     _, largest = bounds(size, pool)
     return differences.where(differences.abs() > EQUAL * largest[pool], 0.0)
 
 
 def centred(values: Tensor, pool: Tensor, size: Tensor | None = None) -> Tensor:
-    """(n,): each value less the mean of its pool, exactly 0 where they are equal. ``size``: as of ``without_rounding``; None: of
-    values that are no sums."""
+    """Subtract the mean of its pool from each value; (n,), exactly 0 if they are equal.
+
+    ``size``: as in ``without_rounding``; None: the values are not sums.
+    """
     return without_rounding(values - means(values, pool)[pool], pool, values.abs() if size is None else size)
 
 
 def deviations(values: Tensor, pool: Tensor, biased: bool = False, size: Tensor | None = None) -> Tensor:
-    """(pools,): the standard deviation of each pool; 0 for one alone, and exactly 0 where all values are equal."""
+    """Return each pool's standard deviation; (pools,), exactly 0 for equal values or one alone."""
     count = torch.bincount(pool).clamp(min=1)
     squares = sums(centred(values, pool, size).square(), pool)
     return (squares / (count if biased else (count - 1).clamp(min=1))).sqrt()
 
 
 def compared(values: Tensor, pool: Tensor, std: bool, biased: bool = False, size: Tensor | None = None) -> Tensor:
-    """Each value less the mean of its pool, over its pool's standard deviation if ``std``; 0 for one alone, or where all of
-    a pool are equal.
+    """Subtract its pool's mean from each value; if ``std``, divide by the pool's deviation.
+
+    0 for a value alone, or if all of a pool are equal.
 
     Args:
         values: (n,) float64.
         pool: (n,) int64, numbered from 0.
-        size: as of ``centred``.
+        size: as in ``centred``.
     """
-    found = centred(values, pool, size)
-    return found / (deviations(values, pool, biased, size)[pool] + EPSILON) if std else found
+    result = centred(values, pool, size)
+    return result / (deviations(values, pool, biased, size)[pool] + EPSILON) if std else result
 
 
 def _count(pool: Tensor) -> int:

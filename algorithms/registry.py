@@ -1,118 +1,109 @@
-"""The algorithms that a user can name, and what each asks of verl.
+"""The methods that a user can name: one line each, besides a module and a YAML (docs/methods.md).
 
-Each estimator is verl's where verl 0.9.1 is right for multi-turn rows, ours where it is not (checked number by number
-in ``tests/algorithms/test_algorithms_against_verl.py``):
+An ``algo=`` word is a YAML in ``conf/algo``, ours or another package's. Its ``defaults:`` lead to
+an entry of ``ALGORITHMS`` or ``ESTIMATORS``; a word that only chooses methods over another one has
+no line here.
 
-- **ppo**: verl's ``gae``. It carries the next value and the running advantage over observation tokens, takes returns
-  before whitening and whitens over action tokens only; dead rows change nothing. Equal to ``tests/algorithms/token_gae.py``.
-- **reinforce_plus_plus**: verl's. It carries the return over observation tokens (older verl, and with it the study's
-  released code, reset it there); equal to ours.
-  Both whiten with our ``algorithms.masked.whiten``, in float64 (``verl_plugin.changes``).
+An estimator is verl's if verl 0.9.1 is right for multi-turn rows, else ours;
+``tests/algorithms/test_algorithms_against_verl.py`` compares the numbers:
+
+- **ppo**: verl's ``gae``. It carries the next value and the running advantage over observation
+  tokens, takes returns before whitening and whitens over action tokens only; dead rows change
+  nothing.
+- **reinforce_plus_plus**: verl's. It carries the return over observation tokens; older verl, and
+  with it the study's released code, reset it there. Both whiten with ``algorithms.pools.whiten``,
+  in float64 (``verl_plugin.changes``).
 - **lite_ppo**: ours; verl has none.
-- **grpo**, **rloo**: ours. On healthy groups they equal verl's, but verl's hand a group of one its raw score as the
-  advantage without a word (0 here), and count an episode without any action into its group's baseline; equal scores give exactly 0
-  here.
-
-One line here is all that an algorithm of one's own needs besides its module and its YAML: ``function`` is registered
-with verl under ``estimator`` in every process by ``verl_plugin.training.estimators``. An estimator that asks for turns, values or
-entropy is a line of ``ESTIMATORS`` (``algorithms.slots.Estimator``).
+- **grpo**, **rloo**: ours. verl's equal them on healthy groups, but give a group of one its raw
+  score as the advantage (0 here), and count an episode without any action into its group's
+  baseline. Equal scores give exactly 0 here.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 
-from rewards.declared import Conflict
+from envs.extensions import CONF, installed, options
+from rewards.declared import GROUPS, WHOLE_STEP, Conflict, Names
+
+ALGO = "algo"
 
 
 @dataclass(frozen=True)
 class Algorithm:
-    """What one choice of ``algo=`` means.
+    """What the trainer has to know of an ``algo=`` word.
 
     Attributes:
+        name: the entry of ``ALGORITHMS`` that the word is built on, or an estimator over turns.
         estimator: the value of verl's ``algorithm.adv_estimator``.
-        needs_critic: a value model is trained beside the policy.
-        needs_group: more than one sample a prompt (``actor_rollout_ref.rollout.n``) is needed for its baseline.
-        over_batch: its baseline or deviation is that of all episodes of the step.
+        grain: what has an advantage of its own: a ``token``, a ``turn`` or an ``episode``; credit
+            methods say which they take.
+        needs, requires: as in ``rewards.declared.Method``.
         divides: by a standard deviation, which credit may then do too.
-        grain: what has an advantage of its own: a ``token``, a ``turn`` or an ``episode``; a credit method says which it takes.
-        function: ``module:name`` of our estimator, or None where ``estimator`` is verl's own. It is called with
-            ``token_level_rewards``, ``response_mask`` and those of its other parameters that are called ``index`` (the
-            group of each row) or like a key of verl's ``algorithm`` node.
-        built_on: where a paper's name is a choice of methods over another algorithm, that one; else nothing.
+        function: ``module:name`` of our estimator, which ``verl_plugin.training.estimators``
+            registers with verl. It is called with ``token_level_rewards``, ``response_mask`` and
+            those of its other parameters that are called ``index`` (the group of each row) or like
+            a key of verl's ``algorithm`` node. None: verl's own.
     """
 
+    name: str
     estimator: str
-    needs_critic: bool = False
-    needs_group: bool = False
-    over_batch: bool = False
-    divides: bool = True
     grain: str = "token"
+    needs: Names = frozenset()
+    requires: Names = frozenset()
+    divides: bool = True
     function: str | None = None
-    built_on: str = ""
+
+    @property
+    def needs_critic(self) -> bool:
+        return "values" in self.needs
+
+    @property
+    def needs_group(self) -> bool:
+        return GROUPS in self.requires
 
 
-_PPO = Algorithm("gae", needs_critic=True)
-_GRPO = Algorithm("turngrid_grpo", needs_group=True, grain="episode", function="algorithms.group:grpo")
-_RLOO = Algorithm("turngrid_rloo", needs_group=True, divides=False, grain="episode", function="algorithms.group:rloo")
-
+_OF_GROUPS = frozenset({GROUPS})
 ALGORITHMS: dict[str, Algorithm] = {
-    "ppo": _PPO,
-    "grpo": _GRPO,
-    "gigpo": replace(_GRPO, built_on="grpo"),
-    **dict.fromkeys(
-        (
-            "salt",
-            "aem",
-            "hgpo",
-            "mt_grpo",
-            "graft",
-            "dapo",
-            "dr_grpo",
-            "clip_higher",
-            "gspo",
-            "cispo",
-            "simpletir",
-            "g_ra",
-            "spear",
-            "tree_grpo",
-            "arpo",
-            "aepo",
-            "supo",
-            "rlvmr",
+    algorithm.name: algorithm
+    for algorithm in (
+        Algorithm("ppo", "gae", needs=frozenset({"values"})),
+        Algorithm("grpo", "turngrid_grpo", "episode", requires=_OF_GROUPS, function="algorithms.group:grpo"),
+        Algorithm(
+            "rloo", "turngrid_rloo", "episode", requires=_OF_GROUPS, divides=False, function="algorithms.group:rloo"
         ),
-        replace(_GRPO, built_on="grpo"),
-    ),
-    **dict.fromkeys(("epo", "starpo_s", "mem1"), replace(_PPO, built_on="ppo")),
-    "rloo": _RLOO,
-    "loop": replace(_RLOO, built_on="rloo"),
-    "lite_ppo": Algorithm(
-        "turngrid_lite_ppo", needs_group=True, over_batch=True, grain="episode", function="algorithms.group:lite_ppo"
-    ),
-    "reinforce_plus_plus": Algorithm("reinforce_plus_plus"),
+        Algorithm(
+            "lite_ppo",
+            "turngrid_lite_ppo",
+            "episode",
+            requires=_OF_GROUPS | {WHOLE_STEP},
+            function="algorithms.group:lite_ppo",
+        ),
+        Algorithm("reinforce_plus_plus", "reinforce_plus_plus"),
+    )
 }
 
-BASES = tuple(name for name, algorithm in ALGORITHMS.items() if not algorithm.built_on)
-
-# Quirks of the study's released code: not offered as ``algo=``, reached by ``algorithm.adv_estimator=...``.
+# Quirks of the study's code: not offered as ``algo=``, reached by ``algorithm.adv_estimator=``.
 QUIRKS: dict[str, Algorithm] = {
     "reinforce_plus_plus_reset": Algorithm(
-        "turngrid_reinforce_plus_plus_reset", function="algorithms.reinforce:reinforce_plus_plus_reset"
+        "reinforce_plus_plus",
+        "turngrid_reinforce_plus_plus_reset",
+        function="algorithms.reinforce:reinforce_plus_plus_reset",
     ),
 }
 
-# Estimators over turns, whose settings are keys of the node ``algo``: one line a name, besides module and YAML. verl is told
-# ``ON_TURNS`` and estimates nothing.
+# Estimators over turns; their settings are keys of ``algo``. verl gets ``ON_TURNS``, a no-op.
 ESTIMATORS: dict[str, str] = {
     "turn_ppo": "algorithms.estimators.turn_gae:TurnGae",
-    "step_ppo": "algorithms.estimators.turn_gae:TurnGae",
     "bi_level_gae": "algorithms.estimators.bi_level_gae:BiLevelGae",
     "hiper": "algorithms.estimators.hiper:Hiper",
     "distill": "algorithms.estimators.distill:Distill",
 }
 ON_TURNS = "turngrid_turns"
 
-# What each slot of a step offers (``algorithms.slots``): one line a method, besides its module and its YAML.
+# The methods of each slot of a step (``algorithms.slots``).
 FORM, LINEAR = "rollout_form", "linear"
 SLOTS: dict[str, dict[str, str]] = {
     FORM: {
@@ -167,37 +158,56 @@ SLOTS: dict[str, dict[str, str]] = {
     },
 }
 
-ONE = (FORM, "loss", "buffer")  # slots that hold one method
+ONE = (FORM, "loss", "buffer")  # slots with at most one method
 
 
-@dataclass(frozen=True)
-class VerlsLoss:
-    """An option of ``loss=`` that sets verl's keys alone. ``mode`` is verl's name of the loss."""
-
-    mode: str
-    conflicts: tuple[Conflict, ...] = ()
-
-
-VERLS_LOSSES = {
-    "clip_higher": VerlsLoss("vanilla"),
-    "dr_grpo": VerlsLoss("vanilla"),
-    "gspo": VerlsLoss(
-        "gspo",
-        (Conflict(("several rows",), lambda _, are: are, "it has one ratio a row", "loss=turn_clip or {fact}"),),
-    ),
-    "cispo": VerlsLoss("cispo"),
-    "clip_cov": VerlsLoss("clip_cov"),
+# Options of ``loss=`` that only set keys of verl (``conf/loss/NAME.yaml`` describes them), with their conflicts
+VERLS_LOSSES: dict[str, tuple[Conflict, ...]] = {
+    "clip_higher": (),
+    "dr_grpo": (),
+    "gspo": (Conflict(("several rows",), lambda _, are: are, "it has one ratio a row", "loss=turn_clip or {fact}"),),
+    "cispo": (),
+    "clip_cov": (),
 }
 
-IN_ROLLOUT = (FORM, "shaping")  # slots that act while episodes are played
-ON_BATCH = tuple(slot for slot in SLOTS if slot not in IN_ROLLOUT)  # slots that act on a step's turn table
+IN_ROLLOUT = (FORM, "shaping")  # slots that act while episodes run
+ON_BATCH = tuple(slot for slot in SLOTS if slot not in IN_ROLLOUT)  # act on the turn table
 
-LOSS_MODE = "turngrid"  # of verl's actor.policy_loss.loss_mode, where ``loss=`` chooses a form of ours
+LOSS_MODE = "turngrid"  # verl's actor.policy_loss.loss_mode if ``loss=`` chooses one of our losses
 
-# What makes two states of a group equal (``algo.state``): the observation, with the goal, with the turn's number, or all that was seen and done before.
+# What two equal states of a group have in common (``algo.state``): the observation, also the goal,
+# also the turn's number, or all observations and actions before.
 STATES = ("observation", "observation+goal", "observation+turn", "history")
 
 
-def on_turns(algo: str) -> bool:
-    """Whether ``algo.name`` is an estimator over turns, one of ours or of somebody's own."""
-    return algo not in ALGORITHMS
+def words() -> list[str]:
+    """Return our ``algo=`` words."""
+    return sorted(path.stem for path in (CONF / ALGO).glob("*.yaml"))
+
+
+@cache
+def base_of(word: str) -> str:
+    """Return the algorithm that an ``algo=`` word is built on, by the ``defaults:`` of its YAML.
+
+    An entry of ``ALGORITHMS`` or ``ESTIMATORS``, an entry point ``algo.NAME``, ``module:Name`` and
+    an unknown word are their own base.
+    """
+    known = {*ALGORITHMS, *ESTIMATORS}
+    file: Path | None = CONF / ALGO / f"{word}.yaml"
+    if word in known or ":" in word:
+        return word
+    if file and not file.exists():
+        file = None if word in installed(ALGO, known) else options().get(ALGO, {}).get(word)
+    bases = [entry for entry in _defaults(file) if isinstance(entry, str) and entry != "_self_"] if file else []
+    return base_of(bases[0]) if bases else word
+
+
+def _defaults(file: Path) -> list[object]:
+    import yaml  # here: most runs name an algorithm that needs no file
+
+    return list(yaml.safe_load(file.read_text(encoding="utf-8")).get("defaults", ()))
+
+
+def on_turns(word: str) -> bool:
+    """Return whether an ``algo=`` word is built on an estimator over turns."""
+    return base_of(word) not in ALGORITHMS

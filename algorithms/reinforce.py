@@ -1,28 +1,30 @@
-"""REINFORCE++: discounted returns over action tokens, whitened over the whole batch, no critic and no group."""
+"""REINFORCE++: discounted returns over action tokens, whitened over the whole batch."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
-from algorithms.masked import whiten
+from algorithms.pools import whiten
 
 
 @torch.no_grad()
 def reinforce_plus_plus(
     token_level_rewards: Tensor, response_mask: Tensor, gamma: float = 1.0, reset_at_observations: bool = False
 ) -> tuple[Tensor, Tensor]:
-    """Returns ``G_k = r_k + gamma * G_{k+1}`` over consecutive action tokens, whitened (arXiv 2501.03262, eq. 6-8).
+    """Return ``G_k = r_k + gamma * G_{k+1}`` of action tokens, whitened (arXiv 2501.03262, eq. 6-8).
 
-    Observation tokens carry the running return unchanged, so the reward of the last turn reaches the first. The
-    KL penalty of the source is part of the rewards where ``algorithm.use_kl_in_reward`` is set.
+    Observation tokens carry the running return unchanged, so the reward of the last turn reaches
+    the first. The paper's KL penalty is part of the rewards if ``algorithm.use_kl_in_reward`` is
+    set.
 
     Args:
-        token_level_rewards: shape (rows, tokens), each turn's reward on that turn's last action token.
+        token_level_rewards: shape (rows, tokens), each turn's reward on that turn's last action
+            token.
         response_mask: shape (rows, tokens), 1 on action tokens.
         gamma: discount an action token.
-        reset_at_observations: the quirk of the study's released code, whose return starts at 0 again at each
-            observation token: without a reward in every turn, only the last turn learns.
+        reset_at_observations: the return restarts at 0 at each observation token, a quirk of the
+            study's released code: without a reward in every turn, only the last turn learns.
 
     Returns:
         ``(advantages, returns)``, each of shape (rows, tokens), 0 outside the mask.
@@ -41,5 +43,5 @@ def reinforce_plus_plus(
 def reinforce_plus_plus_reset(
     token_level_rewards: Tensor, response_mask: Tensor, gamma: float = 1.0
 ) -> tuple[Tensor, Tensor]:
-    """The released code's REINFORCE++, for comparison only: see ``reset_at_observations``."""
+    """Return the advantages of the study's released code, for comparison."""
     return reinforce_plus_plus(token_level_rewards, response_mask, gamma, reset_at_observations=True)

@@ -1,7 +1,8 @@
-"""Numbers that change from step to step: any number among a method's settings may be one of these instead.
+"""Schedules, which may replace any number among a method's settings.
 
-``{linear: [1, 0, 100]}``, ``{cosine_up: 100}``, ``{cosine_down: 100}``, ``{steps: {1: 6, 101: 13}}``, or ``{"module:Name": ...}`` of
-one's own. All are pure functions of the step, counted from 1, so that a resumed run needs no state.
+``{linear: [1, 0, 100]}``, ``{cosine_up: 100}``, ``{cosine_down: 100}``, ``{steps: {1: 6, 101:
+13}}``, or ``{"module:Name": ...}``. All are pure functions of the step, counted from 1, so that a
+resumed run needs no state.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ Schedule = Callable[[int], float]
 
 
 def linear(arguments: Sequence[float]) -> Schedule:
-    """From ``a`` at step 0 to ``b`` at step T and after: ``[a, b, T]``. Raises: ValueError: T is not above 0, or one is missing."""
+    """``[a, b, T]``: a at step 0, b from step T on. Raises: ValueError: T <= 0, or not three."""
     if len(arguments) != 3:
         raise ValueError(f"linear takes [from, to, steps], not {list(arguments)}")
     start, end, steps = map(float, arguments)
@@ -25,19 +26,19 @@ def linear(arguments: Sequence[float]) -> Schedule:
 
 
 def cosine_up(steps: float) -> Schedule:
-    """``(1 - cos(pi k / T)) / 2`` up to step T, then 1 (SPEAR, arXiv 2509.22601). Raises: ValueError: T is not above 0."""
+    """Return ``(1 - cos(pi k / T)) / 2`` up to step T, then 1. Raises: ValueError: T <= 0."""
     _positive(steps)
     return lambda step: (1 - math.cos(math.pi * min(step / steps, 1.0))) / 2
 
 
 def cosine_down(steps: float) -> Schedule:
-    """``(1 + cos(pi k / T)) / 2`` up to step T, then 0. Raises: ValueError: T is not above 0."""
+    """Return ``(1 + cos(pi k / T)) / 2`` up to step T, then 0. Raises: ValueError: T <= 0."""
     up = cosine_up(steps)
     return lambda step: 1 - up(step)
 
 
 def steps(values: Mapping[Any, float]) -> Schedule:
-    """``{1: a, 101: b}``: a from step 1, b from step 101. Raises: ValueError: nothing is said of step 1."""
+    """``{1: a, 101: b}``: a from step 1, b from step 101. Raises: ValueError: step 1 is missing."""
     known = {int(first): float(value) for first, value in values.items()}
     if min(known, default=2) > 1:
         raise ValueError(f"steps must begin with step 1, not {min(known, default='nothing')}")
@@ -55,10 +56,10 @@ SCHEDULES: dict[str, str] = {
 
 
 def schedule(node: Mapping[str, Any]) -> Schedule:
-    """From ``{NAME: ARGUMENTS}``.
+    """Make a schedule from ``{NAME: ARGUMENTS}``.
 
     Raises:
-        ValueError: it names no schedule, or not one alone; the message names the nearest.
+        ValueError: it names no schedule (the message has the nearest name), or several.
     """
     if len(node) != 1:
         raise ValueError(

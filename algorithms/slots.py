@@ -1,10 +1,9 @@
-"""The slots of a step: what a method of each slot is called with and what it returns (docs/methods.md).
+"""The slots of a step: what a method of each slot takes and returns (docs/methods.md).
 
-A method is a dataclass whose fields are its settings, with types and defaults. A number among them may follow a schedule
-(``algorithms.schedules``); the method sees the number of the current step. Random draws are seeded by the run's seed and the step.
-
-Every method may declare ``requires``, ``conflicts`` and a ``card`` (``rewards.declared``), and ``reads``: the names of rewards that it
-finds in ``turns.named``.
+A method is a dataclass: its fields are its settings. A number among them may follow a schedule
+    (``algorithms.schedules``); the
+method sees the number of the current step. Random draws are seeded by the run's seed and the step.
+Methods may declare what ``rewards.declared.Method`` has.
 """
 
 from __future__ import annotations
@@ -13,12 +12,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
+import torch
 from torch import Tensor
 
 from algorithms.turns import Turns
-from envs.utils.ranges import in_range  # noqa: F401 - methods take it from here
-
-Needs = frozenset[Literal["entropy", "values", "teacher"]]
+from rewards.declared import Names
 
 
 @dataclass(frozen=True)
@@ -26,7 +24,8 @@ class Tokens:
     """Numbers a token, (B, T) each. Values outside ``mask`` are undefined.
 
     Attributes:
-        mask: bool, the action tokens that the update uses. Rejection of old samples may have removed some tokens of a turn.
+        mask: bool, the action tokens that the update uses. Rejection of old samples may have
+            removed some tokens of a turn.
         reward: trained rewards, less the KL to the reference if that is part of the reward.
         value: the critic's value before the token; None without a critic.
         entropy: nats, of the policy that sampled the token; None if not computed.
@@ -43,7 +42,7 @@ class Tokens:
 
 
 class Head(NamedTuple):
-    """Target values of a further critic head, (E, K), and the tokens that it is trained on, (B, T) bool."""
+    """Targets of a further critic head, (E, K), and the tokens that it learns at, (B, T) bool."""
 
     returns: Tensor
     targets: Tensor
@@ -55,7 +54,8 @@ class Estimate(NamedTuple):
     Attributes:
         advantages: values outside actions are undefined.
         returns: target values of the critic.
-        targets: (B, T) bool, the action tokens that the critic is trained on; None: all, if the critic has one head.
+        targets: (B, T) bool, the action tokens that the critic is trained on; None: all, if the
+            critic has one head.
         heads: targets of the critic's further heads.
     """
 
@@ -69,13 +69,12 @@ class Estimator(Protocol):
     """Computes advantages from rewards, turns, values or entropy (``algo=``).
 
     Attributes:
-        needs: "values" trains a critic; "teacher" puts ``algo.teacher`` in the reference policy's place.
+        needs: "values" trains a critic; "teacher" puts ``algo.teacher`` in the reference policy's
+            place.
         grain: what gets one advantage.
-        heads: optional; heads of the critic.
-        labels: optional; labels of the prompt form that it needs. Credit methods and reward transforms may have it too.
     """
 
-    needs: ClassVar[Needs]
+    needs: ClassVar[Names]
     grain: ClassVar[Literal["token", "turn", "episode"]]
 
     def __call__(self, turns: Turns, tokens: Tokens) -> Estimate:
@@ -86,7 +85,8 @@ class Filter(Protocol):
     """Chooses the episodes that are learned from.
 
     Attributes:
-        when: "before": a dropped episode is not part of its group's baseline. "after": it is, and its tokens are muted.
+        when: "before": a dropped episode is not part of its group's baseline. "after": it is, and
+            its tokens are muted.
     """
 
     when: ClassVar[Literal["before", "after"]]
@@ -99,9 +99,8 @@ class Credit(Protocol):
     """Moves or scales the credit of single turns.
 
     Attributes:
-        grains: grains of advantages that it accepts (``algorithms.registry.Algorithm.grain``). A method that accepts "token" may only
-            multiply: advantages then differ inside a turn.
-        needs: optional, such as "entropy".
+        grains: grains of advantages that it accepts (``algorithms.registry.Algorithm.grain``). A
+            method that accepts "token" may only multiply: advantages then differ inside a turn.
     """
 
     grains: ClassVar[frozenset[str]]
@@ -110,12 +109,40 @@ class Credit(Protocol):
         """(E, K) to (E, K); values outside turns are undefined."""
 
 
+def credited(
+    credits: Mapping[str, Any], turns: Turns, tokens: Tensor, mask: Tensor, algo: str, grain: str
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """Apply credit methods in their order.
+
+    If advantages differ inside a turn (``grain`` is a token), credit only ever scales them, and
+    there are no layers.
+
+    Args:
+        credits: the methods by name.
+        tokens: (B, T), the advantages of ``algo``.
+        mask: (B, T), the action tokens that count.
+
+    Returns:
+        Advantages a token, (B, T), and each layer's advantages a turn, (E, K) by name.
+    """
+    scaled = grain == "token"
+    matrix = torch.ones(turns.mask.shape).double() if scaled else turns.mean(tokens, mask)
+    layers = {} if scaled else {algo: matrix}
+    for name, credit in credits.items():
+        layers[name] = matrix = credit(turns, matrix)
+    if not credits:
+        return tokens, layers
+    spread = turns.spread(matrix.to(tokens.dtype))
+    return tokens * spread if scaled else spread, layers
+
+
 class LossForm(Protocol):
     """Computes an action token's loss in place of PPO's clipped loss.
 
     Attributes:
         over_turns: optional; the update's loss is the mean over turns of means over their tokens.
-        weighed: optional; rows with advantage 0 get no gradient and do not affect other rows. Not inherited: subclasses must set it.
+        weighed: optional; rows with advantage 0 get no gradient and do not affect other rows. Not
+            inherited: subclasses must set it.
         ratio_of: optional; "turn" if tokens share one probability ratio a turn.
     """
 
@@ -130,9 +157,11 @@ class LossView:
     """One pass, as a loss term sees it.
 
     Attributes:
-        log_prob, entropy: (b, T), nats, with gradient; ``entropy`` is None unless the term needs it.
+        log_prob, entropy: (b, T), nats, with gradient; ``entropy`` is None unless the term needs
+            it.
         data: the term's (b, T) numbers from ``prepare``.
-        scale: turns a sum over the pass's tokens, weighted by ``data["weight"]``, into a share of the mean over the whole update.
+        scale: turns a sum over the pass's tokens, weighted by ``data["weight"]``, into a share of
+            the mean over the whole update.
     """
 
     log_prob: Tensor
@@ -144,12 +173,14 @@ class LossView:
 class Term(Protocol):
     """Adds to the loss. Its state lives in the trainer and is part of every checkpoint."""
 
-    needs: ClassVar[Needs]
+    needs: ClassVar[Names]
 
     def prepare(
         self, turns: Turns, keep: Tensor, entropy: Tensor | None, step: int, steps: int
     ) -> tuple[dict[str, Tensor], dict[str, float]]:
-        """Return numbers a token by name, (B, T), with ``weight`` among them, and coefficients. Runs in the trainer, once a step.
+        """Return numbers a token by name, (B, T), among them ``weight``, and coefficients.
+
+        Runs in the trainer, once a step.
 
         Args:
             keep: (E,) bool, the episodes that are learned from.
@@ -159,10 +190,10 @@ class Term(Protocol):
         """
 
     def loss(self, view: LossView, coefficients: Mapping[str, float]) -> tuple[Tensor, dict[str, Tensor]]:
-        """Return what one pass adds to the loss, and metrics that add up over passes. Runs in the worker."""
+        """Return what a pass adds to the loss, and metrics that add up. Runs in the worker."""
 
     def state(self) -> dict[str, Any]:
-        """Return dicts, lists, tuples, strings, numbers and tensors only: a checkpoint is read without running its code."""
+        """Return plain containers, strings, numbers, tensors: reading a checkpoint runs no code."""
 
     def load(self, state: Mapping[str, Any]) -> None: ...
 
@@ -191,12 +222,12 @@ class StoredEpisode:
 class Buffer(Protocol):
     """Keeps episodes of earlier steps and replays some of them after a step's own update.
 
-    A buffer with ``replace(turns, step) -> {episode: StoredEpisode}`` puts stored episodes in the place of the step's own, before the
-    baseline. It requires ``OWN_ROWS``.
+    A buffer with ``replace(turns, step) -> {episode: StoredEpisode}`` puts stored episodes in the
+    place of the step's own, before the baseline. It requires ``OWN_ROWS``.
     """
 
     def wanted(self, turns: Turns, advantages: Tensor, step: int) -> Sequence[int]:
-        """Return the numbers of the episodes to store; their rows are read and passed to ``offer``."""
+        """Return the indices of the episodes to store; ``offer`` gets their rows."""
 
     def offer(self, step: int, episodes: Sequence[StoredEpisode], turns: Turns) -> None: ...
 

@@ -19,11 +19,12 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from algorithms.chosen import method_class
-from algorithms.credited import credited
 from algorithms.registry import ESTIMATORS, SLOTS
-from algorithms.slots import Tokens
-from algorithms.turns import ENDS, Turns, span_field, turn_table
+from algorithms.slots import Tokens, credited
+from algorithms.turn_table import ENDS, span_field, turn_table
+from algorithms.turns import Turns
+from config.compose import compose
+from config.method_settings import made as methods_of
 
 GROUP, STATES, ACTIONS, LABELS = 8, 40, 6, 2  # samples a prompt; states of a group; actions; kinds of answer
 FIRST, STEPS = 1, 10  # of a run
@@ -60,23 +61,29 @@ class Step:
         return turn_table(self.tokens, self.told, self.members, self.groups)
 
 
+def usual(slot: str, name: str) -> Any:
+    """Return a method with the settings of its YAML."""
+    words = [f"algo={name}"] if slot == "algo" else [f"{slot}=[{name}]"]
+    return methods_of(compose(words)).of(slot, FIRST)[name]
+
+
 def calls(step: Step, table: Turns) -> Iterator[tuple[str, Callable[[], Any]]]:
     """What is measured, by name."""
     mask, values = step.tokens["loss_mask"].bool(), step.tokens["values"]
     seen = Tokens(mask, step.tokens["reward"], values, heads=(values, values), kl=values)
     yield "turn table", step.table
     for name in ESTIMATORS:
-        estimator = method_class("algo", name, {})()
+        estimator = usual("algo", name)
         yield f"algo={name}", lambda made=estimator: made(table, seen)
     for name in SLOTS["credit"]:
-        credit = {name: method_class("credit", name, {})()}
+        credit = {name: usual("credit", name)}
         yield f"credit={name}", lambda made=credit: credited(made, table, values, mask, "grpo", "episode")
     for name in SLOTS["filter"]:
-        chosen = method_class("filter", name, {})()
+        chosen = usual("filter", name)
         yield f"filter={name}", lambda made=chosen: made(table, FIRST)
     keep = torch.ones(len(table.group)).bool()
     for name in SLOTS["terms"]:
-        term = method_class("terms", name, {})()
+        term = usual("terms", name)
         yield f"terms={name}", lambda made=term: made.prepare(table, keep, values, FIRST, STEPS)
 
 

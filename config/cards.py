@@ -1,4 +1,4 @@
-"""The GPUs of this machine as ``nvidia-smi`` tells them, and what conf/cluster/gpu*.yaml make of their memory."""
+"""The GPUs of this machine, and sizes that conf/cluster/gpu*.yaml choose by their memory."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from records.models.checkpoint_cost import size, steps_between
 from records.models.gpus import GB, Gpu
 from records.models.shape import shape_of
 
-SMALL = 60.0  # GB: below, what a preset says for cards of 24 GB; above, for cards of 80 GB
-USUAL = 80.0  # GB, where there is neither a card nor ``estimate_gpu``, as where a job is submitted
+SMALL = 60.0  # GB: presets have sizes for cards of 24 GB below, and of 80 GB above
+USUAL = 80.0  # GB, without a card and ``estimate_gpu``, as on a node that submits jobs
 
 
 def gpu_memory(*, _root_: DictConfig) -> float:
-    """GB of the card that the run is planned for, else of the smallest one here."""
+    """Return the GB of the card ``estimate_gpu``, else of the smallest card here."""
     if _root_.estimate_gpu:
         try:
             return gpus.gpu(gpus.parse(_root_.estimate_gpu)[0]).memory / GB
@@ -41,19 +41,22 @@ def without_critic(alone: Any, with_critic: Any, *, _root_: DictConfig) -> Any:
 
 
 def at_least(count: int, there: int | None = None) -> int:
-    """Cores for Ray, which gives them out and enforces none: as many as its processes ask for, or as there are."""
+    """Return the cores that Ray counts: as many as its processes request, or as there are."""
     return max(count, there or one_for_cores(1, 10**6))
 
 
 def importance_weights(*, _root_: DictConfig) -> str | None:
-    """On GPUs the server's log-probabilities are bf16 from other kernels than the trainer's, so a token's loss is weighed by
-    min(p_trainer / p_server, 2). Not under losses that take their ratio over whole turns."""
+    """Return the level of truncated importance weights.
+
+    On GPUs the server's log-probs are bf16 from other kernels than the trainer's, so a token's loss
+    is weighed by min(p_trainer / p_server, 2), unless the loss has one ratio a turn.
+    """
     of_turns = any(getattr(loss, "ratio_of", "token") == "turn" for _, loss in kinds(_root_, "loss"))
     return "token" if _root_.trainer.device == "cuda" and not of_turns else None
 
 
 def checkpoint_every(usual: int, *, _root_: DictConfig) -> int:
-    """Steps between checkpoints, by what one costs."""
+    """Return the steps between checkpoints, by the cost of one."""
     shape = shape_of(_root_.model.path) if _root_.trainer.device == "cuda" else None
     return (
         steps_between(size(shape.parameters, has_critic(_root_), adapter_parameters(_root_, shape))) if shape else usual
@@ -61,19 +64,19 @@ def checkpoint_every(usual: int, *, _root_: DictConfig) -> int:
 
 
 def here() -> Gpu | None:
-    """The smallest card that a process started here may use; None where there is none, or its driver does not say."""
+    """Return the smallest card that a process here may use; None if the driver reports none."""
     return _smallest(os.environ.get("CUDA_VISIBLE_DEVICES"))
 
 
 def name_of(config: DictConfig) -> str:
-    """The card that sizes were chosen for, as ``records.models.gpus.gpu`` takes it: ``24GB``."""
+    """Return the card that sizes were chosen for, such as ``24GB``."""
     card = here()
     memory = config.cluster.gpu_memory_gb
     return f"{int(memory or (card.memory / GB if card else USUAL))}GB"
 
 
 def is_known(config: DictConfig) -> bool:
-    """Whether somebody, or the driver, said how much memory a card has."""
+    """Return whether the memory of a card is set or reported by the driver."""
     return here() is not None or not OmegaConf.is_interpolation(config.cluster, "gpu_memory_gb")
 
 
@@ -90,7 +93,7 @@ def _smallest(visible: str | None) -> Gpu | None:
 
 
 def _flops(name: str) -> float:
-    """``NVIDIA GeForce RTX 4090`` is ours of the longest name that it holds; 0 if it holds none."""
+    """Return the FLOP/s of the longest known name in a name, or 0."""
     plain = name.upper().replace(" ", "")
     known = [own for own in gpus.GPUS if own in plain]
     return gpus.GPUS[max(known, key=len)].flops if known else 0.0

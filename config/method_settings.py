@@ -1,7 +1,6 @@
-"""The slots' nodes (``credit``, ``filter``, ...): each method's settings get the types of its dataclass, and what it needs of verl
-is set.
+"""Types of the settings of methods (``credit``, ``algo``, ...), and what they need of verl.
 
-Only a config that chooses a method pays for importing it, and torch with it.
+Only a config that chooses a method imports it, and torch with it.
 """
 
 from __future__ import annotations
@@ -10,11 +9,11 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import MISSING, DictConfig, OmegaConf
 from omegaconf.errors import ConfigKeyError, OmegaConfBaseException
 
-from algorithms.chosen import ALGO, TARGET, Chosen, estimator_of, is_schedule, method_class, slots_of
-from algorithms.registry import SLOTS, on_turns
+from algorithms.chosen import TARGET, Chosen, estimator_of, is_schedule, method_class, slots_of
+from algorithms.registry import ALGO, ESTIMATORS, SLOTS, on_turns
 from config.asynchronous import SYNC, mode
 from config.errors import ConfigError
 from config.nodes import fields_in, merged
@@ -22,10 +21,8 @@ from config.schema import Algo
 from envs.extensions import UnknownName
 from envs.utils.names import nearest
 
-SAMPLING = "dynamic_sampling"  # of the filters, the one that also says what is played
 HEADS = "critic.model.override_config.value_heads"
-SAMPLER = ("pkg://verl_plugin.training.dynamic_sampling", "DynamicSampler")
-PAPER = "paper"  # what scale=laptop and scale=first set by themselves stands in conf/algo/ as the paper has it
+PAPER = "paper"  # the scale at which conf/algo/ has the paper's values
 
 
 def give_types(config: DictConfig) -> None:
@@ -44,9 +41,14 @@ def give_types(config: DictConfig) -> None:
 
 
 def kinds(config: DictConfig, slot: str) -> Iterator[tuple[str, Any]]:
-    """The chosen methods of a slot by name, each as its class."""
+    """Yield the chosen methods of a slot by name, each as its class."""
     for name, node in (config.get(slot) or {}).items():
         yield str(name), method_class(slot, str(name), node)
+
+
+def that(slot: str, fits: Any) -> str:
+    """Return our first method of a slot whose class fits. Imports methods: for messages only."""
+    return next(name for name in (ESTIMATORS if slot == ALGO else SLOTS[slot]) if fits(method_class(slot, name, {})))
 
 
 def _class(slot: str, name: str, settings: Any) -> Any:
@@ -76,6 +78,9 @@ def _typed(kind: Any, node: DictConfig, place: str) -> DictConfig:
     typed = _structured(kind, {key: value for key, value in plain.items() if key not in kept}, place)
     for key, value in kept.items():
         typed[key] = value
+    values: Any = OmegaConf.to_container(typed, resolve=False)
+    if missing := next((key for key, value in values.items() if value == MISSING), None):
+        raise ConfigError(f"{place}.{missing} must be given; use {place}.{missing}=VALUE")
     return typed
 
 
@@ -94,11 +99,12 @@ def _structured(kind: Any, given: dict[str, Any], place: str) -> DictConfig:
         raise ConfigError(f"unknown key {error.key} in a {part.__name__} of {place}; {meant}") from error
     except OmegaConfBaseException as error:
         raise ConfigError(f"{place}.{error.full_key}: {str(error).splitlines()[0]}") from error
-    return OmegaConf.create(OmegaConf.to_container(typed, resolve=False))  # untyped: a schedule may stand for a number
+    plain: Any = OmegaConf.to_container(typed, resolve=False)
+    return OmegaConf.create(plain)  # untyped: a schedule may stand for a number
 
 
 def made(config: DictConfig) -> Chosen:
-    """The methods of a composed config. Raises: ConfigError: a method refuses its settings."""
+    """Make the methods of a composed config. Raises: ConfigError: a method refuses its settings."""
     nodes = slots_of(config)
     try:
         return Chosen(nodes)
@@ -107,7 +113,7 @@ def made(config: DictConfig) -> Chosen:
 
 
 def has_critic(config: DictConfig) -> bool:
-    """As verl decides it."""
+    """Return whether verl trains a critic."""
     enabled = config.critic.enable
     return bool(config.algorithm.adv_estimator == "gae" if enabled is None else enabled)
 
@@ -115,10 +121,13 @@ def has_critic(config: DictConfig) -> bool:
 def fill_in(config: DictConfig) -> None:
     """Set what the chosen methods need of verl.
 
-    Entropy of the policy that sampled: where the rollout server does not tell it, verl computes it in a pass of its own, which
-    ``bypass_mode`` leaves out. Entropy with a gradient, for a loss term: the update computes it too. Values: a critic, which verl
-    trains by itself for its own ``gae`` alone; and its heads, where they are more than one. A teacher: its log-probs, as verl
-    computes those of a reference policy. Dynamic sampling: a replay buffer of ours.
+    - Entropy of the policy that sampled: if the rollout server does not report it, verl computes it
+      in a separate pass, which ``bypass_mode`` leaves out. Entropy with a gradient, for a loss
+      term: the update computes it too.
+    - Values: a critic, which verl trains by itself for its own ``gae`` alone; and its heads, if
+      there are several.
+    - A teacher: its log-probs, as verl computes those of a reference policy.
+    - Another sampler of prompts: verl's replay buffer is replaced.
     """
     if not any(config.get(slot) for slot in SLOTS) and not on_turns(config.algo.name):
         return
@@ -133,31 +142,33 @@ def fill_in(config: DictConfig) -> None:
     if "entropy" in needs:
         config.algorithm.rollout_correction.bypass_mode &= server_tells_entropies(config)
         config.actor_rollout_ref.actor.calculate_entropy |= bool(config.get("terms"))
-    if SAMPLING in (config.get("filter") or {}):
-        sampler = {"path": SAMPLER[0], "name": SAMPLER[1]}
-        OmegaConf.update(config, "trainer.v1.sampler.custom_sampler", sampler)
-        OmegaConf.update(config, "trainer.v1.sampler.sampler_kwargs", config.filter[SAMPLING], force_add=True)
+    for name, method in chosen.of("filter", 1).items():
+        if sampler := getattr(method, "sampler", None):
+            custom = dict(zip(("path", "name"), sampler, strict=True))
+            OmegaConf.update(config, "trainer.v1.sampler.custom_sampler", custom)
+            OmegaConf.update(config, "trainer.v1.sampler.sampler_kwargs", config.filter[name], force_add=True)
 
 
 def server_tells_entropies(config: DictConfig) -> bool:
-    """With the tokens that it sampled. Ours does; not through verl's client, which asynchronous trainers ask, nor does vLLM."""
+    """Return whether the server reports entropies; vLLM and verl's asynchronous client do not."""
     return mode(config) == SYNC and config.actor_rollout_ref.rollout.name == "transformers"
 
 
 def _chosen(nodes: dict[str, Any]) -> str:
-    said = [f"{slot}=[{','.join(nodes[slot])}]" for slot in SLOTS if nodes[slot]]
-    return ", ".join([*said, *(f"{ALGO}={name}" for name in estimator_of(nodes[ALGO]))])
+    chosen = [f"{slot}=[{','.join(nodes[slot])}]" for slot in SLOTS if nodes[slot]]
+    return ", ".join([*chosen, *(f"{ALGO}={name}" for name in estimator_of(nodes[ALGO]))])
 
 
 def in_algo(ours: Any, theirs: Any, *words: str, _root_: DictConfig) -> Any:
-    """``${in_algo:OURS,THEIRS,WORDS}``: theirs with these ``algo=`` words.
+    """Resolve ``${in_algo:OURS,THEIRS,WORDS}``: theirs with these ``algo=`` words.
 
-    Said in a method's file, since an option of ``algo=`` cannot name a method that the command line may have left out.
+    A method's file asks, since an option of ``algo=`` cannot name a method that the command line
+    may have left out.
     """
     return theirs if _root_.algo.name in words else ours
 
 
 def in_paper(ours: Any, theirs: Any, *words: str, _root_: DictConfig) -> Any:
-    """``${in_paper:OURS,THEIRS}``: theirs at ``scale=paper``; with words after it, in the papers of these alone."""
+    """Resolve ``${in_paper:OURS,THEIRS,WORDS}``: theirs at ``scale=paper`` with these words."""
     meant = not words or _root_.algo.name in words
     return theirs if meant and _root_.scale.name == PAPER else ours

@@ -1,31 +1,59 @@
-"""What a method declares about itself: what it requires, and which settings it conflicts with.
+"""What a method declares: ranges of its settings, requirements, conflicts, and its card.
 
-A method of a slot is a dataclass (``algorithms.slots``). These are attributes of its class, or properties where they depend on
-its settings. ``config.checks.methods`` reads them and refuses a run before anything starts.
+``config.checks.methods`` reads the declarations and refuses a run before anything starts.
+``config.method_cards`` writes the cards into docs/methods.md. A declaration is an attribute of the
+class, or a property if it depends on the settings.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar
+
+from envs.utils.ranges import in_range
 
 GROUPS = "groups"  # two samples a prompt or more, which are compared
 WHOLE_STEP = "whole step"  # all episodes of a step are compared
 SYNCHRONOUS = "synchronous steps"  # what is counted are steps of a synchronous trainer
-OWN_TURNS = "own turns"  # turns of a group are compared, so no turn is replayed or shared between samples
+OWN_TURNS = "own turns"  # turns of a group are compared, so none is replayed or shared
 OWN_ROWS = "own rows"  # an episode has one row, which can take the place of another
-Requires = frozenset[str]
+Names = frozenset[str]
+
+
+@dataclass(frozen=True)
+class Card:
+    """A method's line in docs/methods.md.
+
+    Attributes:
+        does: what the method does; begins with a verb.
+        paper: arXiv id or project; "" if the method is ours.
+        source: what it was written from, if not the paper's text; ``code`` is the released one.
+        result: published success on ALFWorld in %, baseline -> method (model), unless it names
+            something else.
+        needs: what the declarations do not say.
+        ours: our choices, and what was not found or not built.
+    """
+
+    does: str
+    paper: str = ""
+    source: str = ""
+    result: str = ""
+    needs: str = ""
+    ours: str = ""
 
 
 @dataclass(frozen=True)
 class Conflict:
     """Settings that a method cannot be combined with.
 
-    ``reason`` and ``use`` may name the method's settings (``{method.share}``) and the keys' values (``{0}``), ``use`` also what the
-    first fact names (``{fact}``).
+    ``reason`` and ``use`` may name the method's settings (``{method.share}``) and the keys' values
+    (``{0}``), ``use`` also what the first fact names (``{fact}``).
 
     Attributes:
-        keys: keys of the config, slots, or facts about a run (``config.checks.facts``). A slot's value is the names chosen there.
+        keys: keys of the config, slots, or facts about a run (``config.checks.facts``). A slot's
+            value is the names chosen there.
         when: called with the method and the keys' values; true if they conflict.
         reason: why, in words that follow ``SLOT=METHOD and KEY=VALUE:``.
         use: what to type instead; by default what the first fact names.
@@ -37,3 +65,46 @@ class Conflict:
     reason: str
     use: str = "{fact}"
     warns: bool = False
+
+
+def number(low: float = -math.inf, high: float = math.inf) -> Any:
+    """Return a field for a finite number from ``low`` to ``high``, both included, or None."""
+    return field(metadata={"range": (low, high)})
+
+
+def word(*choices: str) -> Any:
+    """Return a field that holds one of some words."""
+    return field(metadata={"choices": choices})
+
+
+@dataclass
+class Method:
+    """Base class of methods; fields are settings, whose values stand in ``conf/SLOT/NAME.yaml``.
+
+    Attributes:
+        requires: names of this module.
+        needs: what of the policy has to be known: "entropy", "values" (of a critic) or "teacher".
+        reads: names of the rewards that it reads in ``turns.named``, or in a reward transform's
+            view.
+        labels: labels of the prompt form that it needs.
+        heads: heads of the critic.
+
+    Raises:
+        ValueError: a setting is outside the range or the choices of its field.
+    """
+
+    card: ClassVar[Card]
+    requires: ClassVar[Names] = frozenset()
+    conflicts: ClassVar[tuple[Conflict, ...]] = ()
+    needs: ClassVar[Names] = frozenset()
+    reads: ClassVar[Names] = frozenset()
+    labels: ClassVar[tuple[str, ...]] = ()
+    heads: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        for item in fields(self):
+            value, choices = getattr(self, item.name), item.metadata.get("choices")
+            if choices and value not in choices:
+                raise ValueError(f"{item.name}={value} must be one of: {', '.join(choices)}")
+            if "range" in item.metadata and value is not None:
+                in_range(*item.metadata["range"], **{item.name: value})

@@ -1,4 +1,4 @@
-"""A judge over the network: an OpenAI-compatible chat endpoint reads the agent's change and gives it a score."""
+"""A judge over the network: an OpenAI-compatible chat endpoint scores the agent's change."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import os
 import re
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import httpx
 
 from envs.types import EnvError
 from envs.utils.chat_text import chat_text
+from rewards.declared import number
 from rewards.reward import ScoredTurn
 
 _ANSWER = re.compile(r"\s*(?:score\s*[:=]\s*)?(0(?:\.\d+)?|1(?:\.0+)?|\.\d+)\s*\.?\s*", re.IGNORECASE)
@@ -25,26 +26,25 @@ _ASK = (
 
 
 class JudgeError(EnvError):
-    """The judge did not answer, or not with a score. The episode fails: no score is made up for it."""
+    """The judge did not answer with a score, so the episode fails."""
 
 
 @dataclass(frozen=True)
 class JudgeSettings:
-    """``url`` is the endpoint up to and with ``/v1``. ``key_env`` names the environment variable with its key ("" where
-    it wants none). ``timeout_s`` bounds one request, ``retries`` says how often a failed one is sent again."""
+    """The settings of conf/reward/judge.yaml."""
 
-    url: str = ""
-    model: str = ""
-    key_env: str = ""
-    timeout_s: float = field(default=60.0, metadata={"range": (0.1, 86400)})
-    retries: int = field(default=2, metadata={"range": (0, 1000)})
+    url: str
+    model: str
+    key_env: str
+    timeout_s: float = number(0.1, 86400)
+    retries: int = number(0, 1000)
 
 
 class Judge:
-    """One number on the last turn, the judge's score in [0, 1]; 0 without asking where nothing was changed.
+    """The judge's score in [0, 1] on the last turn; 0, without a request, if nothing was changed.
 
     Raises:
-        JudgeError: no usable answer came, at any try.
+        JudgeError: no attempt gave a usable answer.
         ValueError: ``turn_reward.url`` is no address, or the key is not set.
     """
 
@@ -52,8 +52,8 @@ class Judge:
     blocking: ClassVar[bool] = True
     Settings: ClassVar[type] = JudgeSettings
 
-    def __init__(self, settings: JudgeSettings | None = None) -> None:
-        self.settings = settings or JudgeSettings()
+    def __init__(self, settings: JudgeSettings) -> None:
+        self.settings = settings
 
     def turn_rewards(self, turns: Sequence[ScoredTurn], won: bool, max_score: float) -> list[float]:
         if not turns:
@@ -63,7 +63,7 @@ class Judge:
         return [0.0] * (len(turns) - 1) + [score]
 
     def problem(self) -> str:
-        """What is wrong with the settings, "" if nothing is."""
+        """Return what is wrong with the settings, or ""."""
         if not self.settings.url.startswith(("http://", "https://")):
             return f"reward=judge needs turn_reward.url=http(s)://HOST/v1, not {self.settings.url!r}"
         if self.settings.key_env and not os.environ.get(self.settings.key_env):
@@ -71,7 +71,7 @@ class Judge:
         return ""
 
     def ask(self, problem: str, patch: str) -> float:
-        """The judge's score of one change. Raises as the class says."""
+        """Return the judge's score of one change. Raises as the class says."""
         if wrong := self.problem():
             raise ValueError(wrong)
         for left in range(self.settings.retries, -1, -1):
@@ -85,14 +85,14 @@ class Judge:
 
     def _send(self, problem: str, patch: str) -> Any:
         url, key = self.settings.url, os.environ.get(self.settings.key_env or "", "")
-        told = f"What is wrong:\n{problem[:_SHOWN_CHARS]}\n\nThe change:\n{patch[:_SHOWN_CHARS]}"
-        messages = [{"role": "system", "content": _ASK}, {"role": "user", "content": chat_text(told)}]
+        task = f"What is wrong:\n{problem[:_SHOWN_CHARS]}\n\nThe change:\n{patch[:_SHOWN_CHARS]}"
+        messages = [{"role": "system", "content": _ASK}, {"role": "user", "content": chat_text(task)}]
         body = {"model": self.settings.model, "messages": messages, "temperature": 0, "max_tokens": 16}
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         try:
-            place, limit = f"{url.rstrip('/')}/chat/completions", self.settings.timeout_s
-            reply = httpx.post(place, json=body, headers=headers, timeout=limit)
-            if not reply.is_success:  # a redirection too, which is not followed
+            address = f"{url.rstrip('/')}/chat/completions"
+            reply = httpx.post(address, json=body, headers=headers, timeout=self.settings.timeout_s)
+            if not reply.is_success:  # includes redirections, which are not followed
                 raise JudgeError(f"the judge at turn_reward.url={url} answered {reply.status_code}")
             return reply.json()
         except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
@@ -100,7 +100,7 @@ class Judge:
 
 
 def _score(reply: Any) -> float:
-    """The number that the whole answer is. Raises ``JudgeError`` for anything else."""
+    """Return the answer as a number. Raises: JudgeError: it is anything else."""
     try:
         text = reply["choices"][0]["message"]["content"]
     except (KeyError, IndexError, TypeError) as error:

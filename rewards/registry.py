@@ -1,13 +1,13 @@
-"""The rewards that ``reward=NAME`` may name. One of your own is one more line here."""
+"""The rewards of ``reward=NAME``, and those that methods read. A new one is one more line here."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
 from typing import Any
 
-from envs.extensions import load, path_of
-from rewards.reward import NoSettings, Reward
+from envs.extensions import load, path_of, shipped
+from rewards.reward import NoSettings, Reward, ScoredTurn
 
 REWARDS: dict[str, str] = {
     "sparse": "rewards.scores:Sparse",
@@ -21,25 +21,49 @@ REWARDS: dict[str, str] = {
 
 
 def reward(name: str, settings: Mapping[str, Any] | None = None) -> Reward:
-    """The reward of that name, of another package's entry point or of ``module:Class``; its module is imported only now.
+    """Return the reward of a name, an entry point of another package or ``module:Class``.
 
-    ``settings`` may hold more than the reward's own: the whole ``turn_reward`` node of a config is welcome.
+    Args:
+        settings: override those of the reward's YAML; other keys are ignored, so a whole
+            ``turn_reward`` node will do.
 
     Raises:
         ValueError: no such reward; the message names the nearest one.
     """
-    cls = reward_class(name)
-    given = settings or {}
-    names = [field.name for field in fields(settings_class(name)) if field.name in given]
-    return cls(cls.Settings(**{key: given[key] for key in names})) if names else cls()
+    cls, kind = reward_class(name), settings_class(name)
+    known = {**shipped("reward", name), **(settings or {})}
+    given = {field.name: known[field.name] for field in fields(kind) if field.name in known}
+    return cls(kind(**given)) if given else cls()
 
 
-def settings_class(name: str) -> type:
-    """What types the reward's own settings. Raises as ``reward`` does."""
+def settings_class(name: str) -> type[Any]:
+    """Return the dataclass of the reward's own settings. Raises as ``reward`` does."""
     return getattr(reward_class(name), "Settings", NoSettings)
 
 
 def reward_class(name: str) -> Any:
-    """Under the name that it is chosen by, which episodes and figures have too. Raises as ``reward`` does."""
+    """Return the class; its ``name`` is the one that it is chosen by. Raises as ``reward`` does."""
     cls = load(path_of("reward", name, REWARDS))
     return cls if getattr(cls, "name", None) == name else type(cls.__name__, (cls,), {"name": name})
+
+
+@dataclass
+class Flag:
+    """1 for a turn whose attribute ``name`` is true, else 0."""
+
+    name: str
+
+    def turn_rewards(self, turns: Sequence[ScoredTurn], won: bool, max_score: float) -> list[float]:
+        return [float(getattr(turn, self.name)) for turn in turns]
+
+
+# Rewards that methods may read besides: a win, an understood action, a readable one
+NAMED: dict[str, Reward] = {"outcome": reward("sparse"), "valid": Flag("valid"), "parsed": Flag("parsed")}
+
+
+def named_reward(name: str) -> Reward:
+    """Return a reward that a method reads. Raises as ``reward`` does."""
+    if name in NAMED:
+        return NAMED[name]
+    path_of("reward", name, {**dict.fromkeys(NAMED, ""), **REWARDS})
+    return reward(name)

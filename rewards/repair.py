@@ -1,7 +1,7 @@
-"""Rewards of repaired repositories: one number on the last turn, from the tests that passed when it was graded.
+"""Rewards of repaired repositories: one number on the last turn, from the tests that pass.
 
-The last turn's ``info["tests"]`` has the counts (``envs.repair.score.Counts``); an episode that was never graded, whose
-turns have none, gets 0.
+The last turn's ``info["tests"]`` has the counts (``envs.repair.score.Counts``). An episode that was
+never graded gets 0.
 """
 
 from __future__ import annotations
@@ -27,8 +27,7 @@ class _LastTurn(abc.ABC):
 
 
 class Binary(_LastTurn):
-    """1 if the repository is resolved: every FAIL_TO_PASS and every PASS_TO_PASS test passes, and the run of tests
-    ended as it should."""
+    """1 if every FAIL_TO_PASS and PASS_TO_PASS test passes and the test run completed."""
 
     name = "binary"
 
@@ -37,8 +36,7 @@ class Binary(_LastTurn):
 
 
 class Ratio(_LastTurn):
-    """The share of FAIL_TO_PASS tests that were repaired, less the share of PASS_TO_PASS tests that were broken, and
-    not below 0: an untouched repository gets 0."""
+    """Share of FAIL_TO_PASS tests repaired less share of PASS_TO_PASS tests broken, at least 0."""
 
     name = "ratio"
 
@@ -47,8 +45,10 @@ class Ratio(_LastTurn):
 
 
 class PassRatioReference(_LastTurn):
-    """The formula of the study's released code, to compare with: passing tests / all tests. An untouched repository
-    gets PASS_TO_PASS / all, nearly 1 where most tests never failed, so little is left to learn from."""
+    """The formula of the study's released code, for comparison: passing tests / all tests.
+
+    An untouched repository gets PASS_TO_PASS / all, nearly 1 if most tests never failed.
+    """
 
     name = "pass_ratio_reference"
 

@@ -1,7 +1,7 @@
-"""From what happened in an episode to one number a turn.
+"""The protocol of rewards: from a finished episode to one number a turn.
 
-The trained reward is placed on each turn's last sampled token; what the numbers mean is decided here, from the turns'
-score changes and from whether the game was won (never from whether it was over).
+The trained reward is placed on each turn's last sampled token. A reward reads the turns' score
+changes and whether the game was won, never whether it was over.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import Any, Protocol
 
 @dataclass(frozen=True)
 class NoSettings:
-    """A reward without settings of its own."""
+    """The settings of a reward without settings."""
 
 
 class ScoredTurn(Protocol):
     """The part of ``rollouts.episode.Turn`` that rewards read.
 
-    ``score_delta`` is the score's change in the game's own points; ``info`` is what the environment reports besides,
-    by name.
+    ``score_delta`` is the score's change in the game's points. ``info`` is what else the
+    environment reports, by name.
     """
 
     @property
@@ -35,14 +35,15 @@ class ScoredTurn(Protocol):
 
 
 class Reward(Protocol):
-    """``turn_rewards`` returns one number a turn, in the turns' order; it looks at finished episodes only.
+    """A reward; ``turn_rewards`` returns one number a turn of a finished episode, in their order.
 
-    ``max_score`` is the score that a perfect game reaches, in the game's own points.
+    ``max_score`` is the score of a perfect game, in the game's points. Optional attributes:
 
-    Three things are optional. ``Settings``, a frozen dataclass in which every field has a default, types the keys
-    of the ``turn_reward`` node that this reward adds; it is handed to the constructor. ``blocking = True`` says that
-    the reward waits for somebody else (a judge over the network), so that it is asked in a thread. A method ``problem()``
-    says what is wrong with its settings ("" if nothing is), so that a run is refused before it starts.
+    - ``Settings``: a frozen dataclass of the keys that the reward adds to the node ``turn_reward``.
+      The constructor gets it.
+    - ``blocking = True``: the reward waits for an endpoint, so it runs in a thread.
+    - ``problem()``: returns what is wrong with the settings ("" if nothing is), so that the run is
+      refused.
     """
 
     name: str
@@ -51,11 +52,15 @@ class Reward(Protocol):
 
 
 def one_a_turn(who: str, values: Iterable[float], turns: int) -> list[float]:
-    """Rewards as ``who`` gave them. Raises: ValueError: there are more or fewer than turns, or one is NaN or infinite, of which
-    the whole batch's advantages would be."""
-    given = [float(value) for value in values]
-    if len(given) != turns:
-        raise ValueError(f"{who} gave {len(given)} rewards to {turns} turns")
-    if wrong := next((number for number, value in enumerate(given, 1) if not math.isfinite(value)), None):
-        raise ValueError(f"{who} gave {given[wrong - 1]} to turn {wrong}: a reward must be a finite number")
-    return given
+    """Return the rewards as floats.
+
+    Raises:
+        ValueError: their number is not that of the turns, or one is NaN or infinite, which would
+            spread over the batch.
+    """
+    rewards = [float(value) for value in values]
+    if len(rewards) != turns:
+        raise ValueError(f"{who} gave {len(rewards)} rewards to {turns} turns")
+    if wrong := next((number for number, value in enumerate(rewards, 1) if not math.isfinite(value)), None):
+        raise ValueError(f"{who} gave {rewards[wrong - 1]} to turn {wrong}: a reward must be a finite number")
+    return rewards

@@ -1,4 +1,4 @@
-"""The study's three densities (``sparse``, ``balanced``, ``dense``): arXiv 2510.01132, turn-level credit."""
+"""The study's three densities: ``sparse``, ``balanced``, ``dense`` (arXiv 2510.01132)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rewards.reward import ScoredTurn
 
 @dataclass(frozen=True)
 class Sparse:
-    """r_T = 1 on the last turn T of a game that was won; every other turn gets 0."""
+    """r_T = 1 on the last turn T of a won game; every other turn gets 0."""
 
     name: ClassVar[str] = "sparse"
 
@@ -21,10 +21,10 @@ class Sparse:
 
 @dataclass(frozen=True)
 class Dense:
-    """r_t = (score_t - score_{t-1}) / max_score: a won game's rewards add up to 1, a lost one's to what it reached.
+    """r_t = (score_t - score_{t-1}) / max_score; a won game's rewards add up to 1.
 
     Raises:
-        ValueError: ``max_score`` is not positive, so that there is nothing to normalise by.
+        ValueError: ``max_score`` is not positive.
     """
 
     name: ClassVar[str] = "dense"
@@ -37,7 +37,6 @@ class Dense:
 
 @dataclass(frozen=True)
 class Balanced(Dense):
-    """The same rule on games that were made to score at milestones only; environments that can make such games offer
-    it."""
+    """The same rule on games made to score at milestones only."""
 
     name: ClassVar[str] = "balanced"

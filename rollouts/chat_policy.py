@@ -14,8 +14,8 @@ from envs.utils.chat_text import chat_text
 from envs.utils.printable import printable
 from rollouts.policy import Action, TurnContext
 from rollouts.prompt_forms.tool_call import single_call
-from rollouts.prompts import Message
 from rollouts.seeds import request_seed
+from rollouts.stream import Message
 
 if TYPE_CHECKING:
     import httpx
@@ -189,7 +189,7 @@ def _read(arguments: Any) -> Any:
 
 
 def as_calls(messages: Sequence[Message]) -> list[dict[str, Any]]:
-    """Write earlier answers that hold one call as ``tool_calls``, the next message as its result."""
+    """Write earlier answers with one call as ``tool_calls``, the next message as its result."""
     converted: list[dict[str, Any]] = []
     call_id = ""
     for number, message in enumerate(messages):

@@ -1,10 +1,10 @@
 """The record of one episode, turn by turn.
 
-Expert demonstrations and policy rollouts are the same type, so that SFT rows and RL rows come out of one tokenisation.
-Invariant (tested on real episodes): ``prompt_ids`` followed by each turn's ``action_ids`` and
-``context_ids`` is exactly the token sequence that the server saw and produced. Nothing is decoded
-and encoded again. If the model sees only a window of the episode, each turn with ``prompt_ids``
-begins another such sequence.
+Expert demonstrations and policy rollouts are the same type, so that SFT rows and RL rows come out
+of one tokenisation. Invariant (tested on real episodes): ``prompt_ids`` followed by each turn's
+``action_ids`` and ``context_ids`` is exactly the token sequence that the server saw and produced.
+Nothing is decoded and encoded again. If the model sees only a window of the episode, each turn with
+``prompt_ids`` begins another such sequence.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Turn:
         versions: training steps whose weights sampled the first and the last token. Only kept if
             several steps sampled the episode; else ``Episode.policy_version`` holds for all turns.
         shared: the turn was sampled in the parent, another episode of the group.
-        summary: the policy summed up earlier turns (``rollouts.summaries``); ``action`` is the
+        summary: the policy summed up earlier turns (``rollouts.window``); ``action`` is the
             summary. Such a turn has no reward, and the next turn begins a row.
         entropies: of the tokens, if a rollout form asked for them (``rollouts.sampling.Sample``).
         full_entropies: the same, if a method of the update asked for them.
@@ -187,7 +187,7 @@ class Episode:
         return 0 if self.trains_thoughts else turn.thought_tokens
 
     def versions(self, first: int = 0, last: int | None = None) -> tuple[int, int]:
-        """Return the oldest and the newest training step that sampled these turns (default: all)."""
+        """Return the oldest and newest training step that sampled these turns (default: all)."""
         versions = [version for turn in self.turns[first:last] for version in turn.versions]
         return (min(versions), max(versions)) if versions else (self.policy_version, self.policy_version)
 
@@ -210,6 +210,6 @@ def _defaults(kind: type) -> dict[str, Any]:
 
 
 def _record(item: Any) -> dict[str, Any]:
-    defaults = _defaults(type(item))
+    defaults = _defaults(item.__class__)
     values = ((name, value) for name, value in vars(item).items() if name not in _UNRECORDED)
     return {name: value for name, value in values if name not in defaults or value != defaults[name]}

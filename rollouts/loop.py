@@ -12,15 +12,12 @@ from typing import Any
 
 from envs.types import Observation, StepResult
 from rewards.reward import one_a_turn
-from rollouts.begin import Session, begin
 from rollouts.episode import Episode, Outcome, Turn
 from rollouts.policy import Action, Policy, TurnContext
 from rollouts.prompt_forms.form import answered, listed, meaning, message
-from rollouts.prompts import assistant, user
-from rollouts.spec import EpisodeSpec
-from rollouts.stream import TokenStream
-from rollouts.summaries import Summaries
-from rollouts.window import View
+from rollouts.spec import EpisodeSpec, Session, begin
+from rollouts.stream import TokenStream, assistant, user
+from rollouts.window import Summaries, View
 
 __all__ = ["EpisodeSpec", "Session", "run_episode"]
 

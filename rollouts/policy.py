@@ -1,13 +1,15 @@
-"""A policy: anything that turns the episode so far into one action."""
+"""Policies, which turn the episode so far into one action: the expert, a random one, a model."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import random
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from envs.types import Observation, TaskRef
-from rollouts.sampling import Sample
+from envs.types import EnvError, Observation, TaskRef
+from rollouts.sampling import RequestTooLong, Sample, Sampler, SampleRequest, SamplingParams, request_id
+from rollouts.seeds import request_seed
 
 
 @dataclass(frozen=True)
@@ -62,3 +64,104 @@ class Policy(Protocol):
     def name(self) -> str: ...
 
     async def act(self, context: TurnContext) -> Action: ...
+
+
+@dataclass(frozen=True)
+class ExpertPolicy:
+    """Follows the game's expert plan, which the catalogue replayed to a win.
+
+    Raises:
+        EnvError: the plan ended before the game was won, so this is not the accepted game.
+    """
+
+    name: str = "expert"
+
+    async def act(self, context: TurnContext) -> Action:
+        plan = context.task.expert_plan
+        if context.turn >= len(plan):
+            raise EnvError(
+                f"{context.task.key}: the expert plan of {len(plan)} steps ended without a win; "
+                "if the environment now makes other games, change its version"
+            )
+        return Action(text=plan[context.turn], plan=plan[context.turn :])
+
+
+@dataclass(frozen=True)
+class RandomPolicy:
+    """Draws uniformly from the legal commands; seeded, so that an evaluation can be repeated."""
+
+    run_seed: int = 0
+    name: str = "random"
+
+    async def act(self, context: TurnContext) -> Action:
+        return any_legal(context, dice(self.run_seed, context))
+
+
+def dice(run_seed: int, context: TurnContext) -> random.Random:
+    """Return the random generator of one turn."""
+    return random.Random(request_seed(run_seed, context.step, context.prompt, context.sample, context.turn))
+
+
+def any_legal(context: TurnContext, draw: random.Random) -> Action:
+    legal = sorted(context.observation.legal)
+    if not legal:
+        raise EnvError(f"{context.task.key}: the environment lists no legal commands")
+    text = draw.choice(legal)
+    return Action(text=text, plan=(text,))
+
+
+@dataclass(frozen=True)
+class ContextLimit:
+    """Maximum number of tokens in a row's prompt and in its response."""
+
+    prompt: int
+    response: int
+
+
+@dataclass
+class ModelPolicy:
+    """The policy of one episode.
+
+    Args:
+        decode: turns sampled ids into text without special tokens.
+        entropies, full_entropies: ask the server for these (``rollouts.sampling.Sample``).
+    """
+
+    sampler: Sampler
+    decode: Callable[[Sequence[int]], str]
+    params: SamplingParams
+    limit: ContextLimit
+    run_seed: int
+    name: str = "model"
+    entropies: bool = False
+    full_entropies: bool = False
+
+    async def act(self, context: TurnContext) -> Action:
+        if not self._fits(context):
+            return Action(text="", out_of_context=True)
+        try:
+            sample = await self.sampler.sample(self._request(context))
+        except RequestTooLong:  # the model's own context may be shorter than the config's limit
+            return Action(text="", out_of_context=True)
+        return Action(self.decode(sample.token_ids).strip(), sample)
+
+    def _fits(self, context: TurnContext) -> bool:
+        prompt = context.prompt_length
+        response = len(context.token_ids) - prompt + self._max_tokens(context)
+        return prompt <= self.limit.prompt and response <= self.limit.response
+
+    def _max_tokens(self, context: TurnContext) -> int:
+        return context.max_tokens or self.params.max_action_tokens
+
+    def _request(self, context: TurnContext) -> SampleRequest:
+        return SampleRequest(
+            request_id=request_id(context.step, context.prompt, context.sample),
+            prompt_ids=context.token_ids[:],  # a copy: the episode goes on
+            max_tokens=self._max_tokens(context),
+            temperature=self.params.temperature,
+            top_p=self.params.top_p,
+            top_k=self.params.top_k,
+            seed=request_seed(self.run_seed, context.step, context.prompt, context.sample, context.turn),
+            entropies=self.entropies,
+            full_entropies=self.full_entropies,
+        )

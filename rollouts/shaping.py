@@ -10,7 +10,7 @@ from rollouts.episode import Episode
 
 
 def shape(episode: Episode, reward: str, transforms: Mapping[str, Transform]) -> None:
-    """Apply the transforms in order to the chosen reward, and record the result and each one's share.
+    """Apply the transforms to the chosen reward; record the result and each one's share.
 
     Args:
         episode: holds every reward that the transforms read.
@@ -28,7 +28,7 @@ def shape(episode: Episode, reward: str, transforms: Mapping[str, Transform]) ->
             key: one_a_turn(f"shaping={name}, {key}:", values, len(episode.turns)) for key, values in results
         }
         episode.shaping[name] = sum(rewards[TRAINED]) - sum(view.rewards[TRAINED])
-        told = transform.told(view) if hasattr(transform, "told") else {}
-        episode.shaping |= {f"{name}/{what}": value for what, value in told.items()}
+        logged = transform.logged(view) if hasattr(transform, "logged") else {}
+        episode.shaping |= {f"{name}/{what}": value for what, value in logged.items()}
     for number, turn in enumerate(episode.turns):
         turn.rewards = {name: values[number] for name, values in rewards.items()}

@@ -1,11 +1,19 @@
-"""The token side of an episode, as a protocol over sequences of ints."""
+"""Chat messages, and the token side of an episode as a protocol over sequences of ints."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Protocol
 
-from rollouts.prompts import Message
+Message = dict[str, str]
+
+
+def user(text: str) -> Message:
+    return {"role": "user", "content": text}
+
+
+def assistant(text: str) -> Message:
+    return {"role": "assistant", "content": text}
 
 
 class TokenStream(Protocol):

@@ -9,8 +9,7 @@ from itertools import accumulate
 from rollouts.episode import Episode, Turn
 from rollouts.prompt_forms.form import PLAIN_FORM, PromptForm, meaning
 from rollouts.stream import TokenStream
-from rollouts.summaries import Summaries
-from rollouts.window import View, Window
+from rollouts.window import Summaries, View, Window
 
 
 def fill_ids(

@@ -1,6 +1,6 @@
 """What the policy sees of an episode: all of it, or the newest turns.
 
-With a window or summaries (``rollouts.summaries``) an episode becomes several token rows. A row's
+With a window or summaries an episode becomes several token rows. A row's
 prompt is the first message (role, goal, an observation) and the kept turns; turns sampled in the
 row follow. Each action is sampled, and trained, in one row. A new row begins if the window is full
 or has no room for another action.
@@ -15,12 +15,16 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Any
 
+from rewards.declared import Method, number
 from rollouts.episode import Turn
 from rollouts.prompt_forms.form import PromptForm
-from rollouts.prompts import Message, assistant, user
-from rollouts.stream import TokenStream
-from rollouts.summaries import Summaries
+from rollouts.stream import Message, TokenStream, assistant, user
 
+ASK = (
+    "Your earlier turns are left out from here on. Sum up what you did and found so far, and what is left to do.\n"
+    "Your summary:"
+)
+SHOWN = 10  # newest actions in the summary of a demonstration
 SUMMED_UP = ("summary", "mem1")  # rollout strategies whose settings are those of ``Summaries``
 
 
@@ -34,6 +38,49 @@ class Window:
     turns: int
     keep: int
     inline: bool = False
+
+
+@dataclass(kw_only=True)
+class Summaries(Method):
+    """Rules for summaries; conf/rollout_form/summary.yaml describes the settings.
+
+    When a row is long, the policy writes a summary. A new row begins with the first message's head,
+    the summary and the newest observation.
+
+    Raises:
+        ValueError: a number is below 1, or neither ``tokens`` nor ``turns`` is given.
+    """
+
+    tokens: int | None = number(1)
+    turns: int | None = number(1)
+    most: int | None = number(1)
+    length: int = number(1)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.tokens is self.turns is None:
+            raise ValueError("tokens=null turns=null: summaries would never be due; set one of them")
+
+    def due(self, turns: int, tokens: int) -> bool:
+        """Return whether a row of this many turns and tokens is to be summed up."""
+        long = self.tokens is not None and tokens >= self.tokens
+        return turns > 0 and (long or (self.turns is not None and turns >= self.turns))
+
+    def left(self, turns: Sequence[Turn]) -> bool:
+        """Return whether an episode with these turns may be summed up again."""
+        return self.most is None or sum(turn.summary for turn in turns) < self.most
+
+    def ask(self, observation: str) -> str:
+        return f"{observation}\n{ASK}"
+
+    def heading(self, summary: str) -> str:
+        """Return the text of the next row's first message between its head and the observation."""
+        return f"Your summary so far:\n{summary}\nNow:\n"
+
+    def demonstrate(self, turns: Sequence[Turn]) -> str:
+        """Return the summary of a demonstration: its newest actions."""
+        actions = [turn.action.split("\n")[0] for turn in turns if not turn.summary]
+        return f"Done so far: {', '.join(actions[-SHOWN:])}."
 
 
 def window_of(
@@ -63,7 +110,7 @@ def summed_up(forms: Mapping[str, Any] | None) -> str:
 
 
 def rows_of(turns: int, window: Window | Summaries | None) -> int:
-    """Return the number of rows of an episode, if its windows have room; a minimum with summaries."""
+    """Return an episode's number of rows if its windows have room; a minimum with summaries."""
     if window is None or window.turns is None or turns <= window.turns:
         return 1
     if isinstance(window, Summaries):
@@ -94,7 +141,7 @@ class View:
         self._summaries = window if isinstance(window, Summaries) else None
         self.messages: list[Message] = []
         self.prompt_ids: list[int] = []
-        self._first = self._begin = 0  # indices of the oldest turn shown, and of the first sampled in this window
+        self._first = self._begin = 0  # oldest turn shown; first sampled in this window
 
     def open(self, content: str) -> None:
         """Begin the episode; ``content`` follows the head in its first message."""
@@ -106,7 +153,7 @@ class View:
         return self._stream.add_context(self.messages[-1:]) if self._stream else []
 
     def take(self, turn: Turn, content: str) -> list[int]:
-        """Add a turn that was sampled elsewhere and the message after it; return the message's ids."""
+        """Add a turn sampled elsewhere and the message after it; return the message's ids."""
         if self._stream:
             self._stream.add_sampled(turn.action_ids)
         self.messages += [assistant(turn.response), user(content)]

@@ -23,9 +23,9 @@ from rollouts.chat_settings import chat_settings
 from rollouts.episode import Episode
 from rollouts.failed_episodes import run_with_retries
 from rollouts.loop import EpisodeSpec, run_episode
+from rollouts.policy import ExpertPolicy
 from rollouts.prompt_forms.registry import prompt_form
 from rollouts.store import write_episodes
-from rollouts.text_policies import ExpertPolicy
 from tasks import rejection
 from tasks.budget import allocate_budget
 from tasks.splits import read_tasks, task_file

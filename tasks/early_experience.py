@@ -22,8 +22,8 @@ from envs.functions import Function
 from records.process.exit_codes import Refusal
 from rollouts.episode import Episode, Turn
 from rollouts.prompt_forms.form import PromptForm, meaning
-from rollouts.prompts import Message, assistant, user
 from rollouts.spec import EpisodeSpec
+from rollouts.stream import Message, assistant, user
 
 WORLD_MODEL, REFLECTION = KINDS = ("world_model", "reflection")
 ALTERNATIVES = {WORLD_MODEL: 8, REFLECTION: 3}  # samples at each state; the paper has 8, and 2 to 4

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from algorithms.registry import ALGORITHMS, SLOTS
+from algorithms.registry import SLOTS, base_of
 from config.base import CONF, ROOT
 from config.schema import NODES
 from envs import extensions
@@ -73,5 +73,5 @@ def _line(group: str, default: str | None) -> str:
 
 def _built_on(names: Sequence[str]) -> dict[str, list[str]]:
     """Papers' names for a choice of methods, by the algorithm that they are over."""
-    bases = {name: ALGORITHMS[name].built_on for name in names if name in ALGORITHMS}
-    return {base: [name for name in bases if bases[name] == base] for base in sorted({*bases.values()} - {""})}
+    bases = {name: base for name in names if (base := base_of(name)) != name}
+    return {base: [name for name in bases if bases[name] == base] for base in sorted({*bases.values()})}

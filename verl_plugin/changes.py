@@ -67,7 +67,7 @@ AFTER_IMPORT = (
     Instead(
         "verl.trainer.ppo.core_algos",
         "verl_F.masked_whiten(values, mask, shift_mean)",
-        "algorithms.masked:whiten",
+        "algorithms.pools:whiten",
         "in float64: equal values give exactly 0",
     ),
     Instead(

@@ -18,9 +18,8 @@ from rollouts.prompt_forms.form import PromptForm
 from rollouts.prompt_forms.registry import prompt_form
 from rollouts.row import Row, to_rows
 from rollouts.store import read_episodes, write_episodes
-from rollouts.summaries import Summaries
 from rollouts.tokenise import fill_ids
-from rollouts.window import Window, window_of
+from rollouts.window import Summaries, Window, window_of
 from tasks.early_experience import WORLD_MODEL
 from verl_plugin.rollout.token_stream import TokenCodec
 

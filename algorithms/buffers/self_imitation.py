@@ -1,50 +1,49 @@
-"""SPEAR's self-imitation: what went better than its group is learned from once more, while it still is better than most."""
+"""SPEAR's self-imitation: episodes better than their group are replayed."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
-from typing import Any, ClassVar
+from typing import Any
 
 from torch import Tensor
 
 from algorithms.pools import deviations, means
-from algorithms.slots import StoredEpisode, in_range
+from algorithms.slots import StoredEpisode
 from algorithms.turns import Turns
-from rewards.declared import GROUPS, SYNCHRONOUS, Requires
+from rewards.declared import GROUPS, SYNCHRONOUS, Card, Method, number
 
 EPSILON = 1e-6
 MOST_GROUPS = 10_240  # whose means and deviations the medians are taken over
 
 
-@dataclass
-class SelfImitation:
-    """The replay buffer of SPEAR (arXiv 2509.22601, section 3.2, as released).
+@dataclass(kw_only=True)
+class SelfImitation(Method):
+    """The replay buffer of SPEAR, section 3.2.
 
-    Episodes whose advantages are above 0 on average are stored. Once more than ``1.5 * capacity`` of those held have a score
-    above p50, the median of the means of the last 10,240 groups, all are given a new advantage ``A' = score - p50``, over
-    ``p50 of the groups' standard deviations + 1e-6`` if ``std``; those with ``A' >= 0`` are replayed once, in an update of their own
-    after the step's, and the buffer is emptied. A group that a filter took away before the baseline is none of them.
-
-    Attributes:
-        capacity: episodes; the released 2,048 counts rows of one turn each.
-        tolerate: steps for which an episode is kept, counted to the newest one held.
-        std: divide by the median of the groups' (biased) standard deviations; not where that is 0, since most groups' scores are
-            equal: divided by 1e-6 alone, replay would be all that is learned from.
-        weight: of the replay's loss; a schedule, such as ``{cosine_up: 100}``, as published.
+    Episodes whose advantages are above 0 on average are stored. Let p50 be the median of the means
+    of the last 10,240 groups. Once more than ``1.5 * capacity`` stored episodes score above p50,
+    each gets a new advantage ``A' = score - p50``. With ``std`` it is divided by the median of the
+    groups' (biased) standard deviations + 1e-6, unless that median is 0: divided by 1e-6 alone,
+    replay would dominate. Episodes with ``A' >= 0`` are replayed once, in a separate update after
+    the step's, and the buffer is emptied.
     """
 
-    capacity: int = 128
-    tolerate: int = 5
-    std: bool = True
-    weight: float = 1.0
+    capacity: int = number(1)
+    tolerate: int = number(0)
+    std: bool
+    weight: float = number(0)
 
-    requires: ClassVar[Requires] = frozenset({GROUPS, SYNCHRONOUS})
-
-    def __post_init__(self) -> None:
-        in_range(1, capacity=self.capacity)
-        in_range(0, tolerate=self.tolerate, weight=self.weight)
+    requires = frozenset({GROUPS, SYNCHRONOUS})
+    card = Card(
+        "replays episodes better than their group, without KL and terms; these are in no metric of success and not charged",
+        paper="2509.22601",
+        source="code",
+        result="72.8 -> 88.9 (1.5B, GRPO)",
+        needs="no critic",
+        ours="`capacity` counts episodes; medians of the groups that filters *before* keep",
+    )
 
     _episodes: list[StoredEpisode] = field(default_factory=list, init=False, repr=False)
     _groups: list[tuple[int, list[float], list[float]]] = field(default_factory=list, init=False, repr=False)

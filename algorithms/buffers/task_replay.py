@@ -1,36 +1,33 @@
-"""ARPO's experience replay (of GUI agents): a group that failed as a whole gets an episode that once won its task."""
+"""ARPO's experience replay (GUI agents): a group without a win gets an earlier win of its task."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
 from torch import Tensor
 
-from algorithms.slots import StoredEpisode, in_range
+from algorithms.slots import StoredEpisode
 from algorithms.turns import Turns
-from rewards.declared import GROUPS, OWN_ROWS, SYNCHRONOUS, Conflict, Requires
+from rewards.declared import GROUPS, OWN_ROWS, SYNCHRONOUS, Card, Conflict, Method, number
 
 
-@dataclass
-class TaskReplay:
-    """The replay buffer of ARPO (arXiv 2505.16282, section 3.3; rules where it is silent: docs/methods.md).
+@dataclass(kw_only=True)
+class TaskReplay(Method):
+    """The replay buffer of ARPO, section 3.3.
 
-    Won episodes with a score above 0 are stored by task. Where no episode of a group is one, the stored one takes the place of
-    that with the lowest score, of equal ones the last sample, before the baseline: scores 0 0 0 0 are learned from as 0 0 0 1.
-
-    Attributes:
-        keep: episodes a task, the newest.
-        tolerate: steps after which an episode is forgotten; null: never, as published.
+    Won episodes with a score above 0 are stored by task. If a group has no such episode, the stored
+    one replaces the one with the lowest score (of equal ones the last sample), before the baseline:
+    scores 0 0 0 0 become 0 0 0 1.
     """
 
-    keep: int = 1
-    tolerate: int | None = 20
+    keep: int = number(1)
+    tolerate: int | None = number(0)
 
-    requires: ClassVar[Requires] = frozenset({GROUPS, OWN_ROWS, SYNCHRONOUS})
-    conflicts: ClassVar[tuple[Conflict, ...]] = (
+    requires = frozenset({GROUPS, OWN_ROWS, SYNCHRONOUS})
+    conflicts = (
         Conflict(
             ("filter",),
             lambda _, names: "dynamic_sampling" in names,
@@ -38,10 +35,14 @@ class TaskReplay:
             "filter=[]",
         ),
     )
-
-    def __post_init__(self) -> None:
-        in_range(1, keep=self.keep)
-        in_range(0, tolerate=self.tolerate or 0)
+    card = Card(
+        "gives a group without a win the newest win of its game in place of its worst episode, before the baseline; "
+        "`reward/trained` stays that of what was played",
+        paper="2505.16282",
+        source="abstract",
+        needs="no critic; games that come again (fewer `budget.units` than prompts)",
+        ours="which episode makes way; `tolerate` 20 steps (there no limit)",
+    )
 
     _won: dict[str, list[StoredEpisode]] = field(default_factory=dict, init=False, repr=False)
 
@@ -56,7 +57,7 @@ class TaskReplay:
         return []
 
     def replace(self, turns: Turns, step: int) -> dict[int, StoredEpisode]:
-        """By the number of the episode whose place it takes."""
+        """Return stored episodes by the number of the episode that each replaces."""
         self._forget(step)
         groups: dict[int, list[int]] = defaultdict(list)
         for episode, group in enumerate(turns.group.tolist()):
@@ -86,5 +87,4 @@ class TaskReplay:
 
 
 def _succeeded(turns: Turns) -> Tensor:
-    """(E,) bool."""
     return turns.won & (turns.score > 0)

@@ -1,1 +1,1 @@
-"""Credit transforms (``credit=[...]``): from the advantages of a step's turns, (E, K), to other ones."""
+"""Credit methods (``credit=[...]``), which change the advantages of a step's turns, (E, K)."""

@@ -1,50 +1,45 @@
-"""GRAFT-like credit: a turn's advantage is what it changed in the value of its state, in the graph that its group saw."""
+"""GRAFT-like credit: a turn's advantage is how it changed the value of the state."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from algorithms.pools import without_rounding
-from algorithms.slots import in_range
 from algorithms.turns import Turns
-from rewards.declared import GROUPS, OWN_TURNS, Conflict, Requires
+from rewards.declared import GROUPS, OWN_TURNS, Card, Conflict, Method, number, word
 
 TOLERANCE = 1e-9
-SWEEPS = 1000  # bound what cycles with a reward take where gamma is near 1
-BACKUPS = ("max", "mean")
+SWEEPS = 1000  # at most: cycles with a reward converge slowly if gamma is near 1
 
 
-@dataclass
-class Graft:
-    """``A_t = r_t + gamma V(s') - V(s)`` in place of the advantage that was there.
+@dataclass(kw_only=True)
+class Graft(Method):
+    """``A_t = r_t + gamma V(s') - V(s)`` in place of the estimator's advantage.
 
-    Written from one line, without ``r_t``; it is added, since the winning move of a sparse game would have -1 without it. V is
-    computed by value iteration over the states and moves of all the group's samples. It is 0 after a move that ended the game,
-    and in a state that no turn of the group answered. An episode that was cut off goes on in the graph where its last state is
-    in it. Where nothing follows such an episode, V(s) of its last turn counts as 0 where it is below: running out of turns is not
-    paid for the costs that it spares. A summary, which does not act, gets 0.
+    The paper's line lacks ``r_t``, without which the winning move of a sparse game would have -1. V
+    comes from value iteration over the states and moves of all the group's samples. V is 0 after a
+    move that ended the game, and in a state that no turn of the group answered. An episode that was
+    cut off goes on in the graph if its last state is in it. Otherwise V(s) of its last turn counts
+    as 0 if it is negative: running out of turns is not paid for the costs that it spares. A
+    summary, which does not act, gets 0.
 
-    Attributes:
-        gamma: discount a turn.
-        backup: ``max``: V(s) is the largest over the actions seen in s of the mean of r + gamma V(s'); ``mean``: the mean
-            over all turns that answered s, which is the value of the policy that sampled them.
-        scale: give the batch's turns the standard deviation of the advantages that were there, so that a learning rate of theirs fits.
-        bootstrap_truncated: false: nothing follows an episode that was cut off, as nothing did; unless said it goes on in the graph.
+    With ``backup=max``, V(s) is the largest over the actions seen in s of the mean of r + gamma
+    V(s'). With ``mean`` it is the mean over all turns that answered s: the value of the policy that
+    sampled them.
     """
 
-    gamma: float = 0.95
-    backup: str = "max"
-    scale: bool | None = None
-    bootstrap_truncated: bool | None = None
+    gamma: float = number(0, 1)
+    backup: str = word("max", "mean")
+    scale: bool | None
+    bootstrap_truncated: bool | None
 
-    grains: ClassVar[frozenset[str]] = frozenset({"episode"})  # it would replace what a critic found of a turn
-    requires: ClassVar[Requires] = frozenset({GROUPS, OWN_TURNS})
-    conflicts: ClassVar[tuple[Conflict, ...]] = (
+    grains = frozenset({"episode"})  # it would replace what a critic found of a turn
+    requires = frozenset({GROUPS, OWN_TURNS})
+    conflicts = (
         Conflict(
             ("algorithm.use_kl_in_reward",),
             lambda _, on: on,
@@ -53,11 +48,13 @@ class Graft:
             warns=True,
         ),
     )
-
-    def __post_init__(self) -> None:
-        in_range(0, 1, gamma=self.gamma)
-        if self.backup not in BACKUPS:
-            raise ValueError(f"backup={self.backup} must be max or mean")
+    card = Card(
+        "replaces the advantage by r_t + gamma V(s') - V(s), V by value iteration over the group's graph of states "
+        "(`backup: max`) or of the policy that acted there (`mean`, with `algo=graft`)",
+        paper="GRAFT",
+        source="one line",
+        ours="r_t, `mean`, `scale`, V of ends ([below](#episodes-that-are-cut-off), [measured](credit_quality.md))",
+    )
 
     def __call__(self, turns: Turns, advantages: Tensor) -> Tensor:
         acts = turns.acts.numpy()
@@ -75,9 +72,9 @@ class Graft:
         gain = _without_rounding(reward + follows - base, group, np.abs(reward) + np.abs(follows) + np.abs(base))
         if self.scale and gain.std() > TOLERANCE:
             gain *= advantages[turns.acts].double().numpy().std() / gain.std()
-        found = torch.zeros_like(advantages)
-        found[turns.acts] = torch.from_numpy(gain).to(found.dtype)
-        return found
+        result = torch.zeros_like(advantages)
+        result[turns.acts] = torch.from_numpy(gain).to(result.dtype)
+        return result
 
 
 def _without_rounding(gain: np.ndarray, group: np.ndarray, size: np.ndarray) -> np.ndarray:
@@ -85,7 +82,7 @@ def _without_rounding(gain: np.ndarray, group: np.ndarray, size: np.ndarray) -> 
 
 
 def _nodes(group: np.ndarray, state: np.ndarray, after: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The state that each turn answered and the one that followed, numbered; equal states of two groups are two nodes."""
+    """Number the states before and after each turn; equal states of two groups are two nodes."""
     hashes, number = np.unique(np.concatenate([state, after]), return_inverse=True)
     _, node = np.unique(np.tile(group, 2) * len(hashes) + number, return_inverse=True)
     return node[: len(state)], node[len(state) :]
@@ -100,9 +97,10 @@ def _values(
     gamma: float,
     backup: str,
 ) -> np.ndarray:
-    """V of each node, float64.
+    """Return V of each node, float64.
 
-    NumPy, since between this many short steps torch's threads wait for each other where other processes hold the cores.
+    NumPy: with so many short steps, torch's threads would wait for each other while other processes
+        hold the cores.
 
     Args:
         state, action, after, reward: (turns,), nodes numbered from 0.
@@ -118,7 +116,7 @@ def _values(
     source, target = edges // nodes, edges % nodes
     share = gamma * (count / times[source])
     value, best = np.zeros(nodes), np.zeros(len(actor))
-    visits = times / np.repeat(np.add.reduceat(times, first), np.diff([*first, len(pairs)]))  # share of a state's turns
+    visits = times / np.repeat(np.add.reduceat(times, first), np.diff([*first, len(pairs)]))  # of a state
     for _ in range(SWEEPS):
         worth = rewards + np.bincount(source, share * value[target], minlength=len(pairs))
         before = best

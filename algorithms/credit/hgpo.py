@@ -1,48 +1,40 @@
-"""HGPO: turns are compared that answered the same state, and more so where what came before was the same too."""
+"""HGPO: turns that answered the same states in a row are compared; longer histories count more."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from algorithms.credit.gigpo import returns_to_go
 from algorithms.pools import EPSILON, compared, pools
-from algorithms.slots import in_range
 from algorithms.turns import Turns
-from rewards.declared import GROUPS, OWN_TURNS, Conflict, Requires
+from rewards.declared import GROUPS, OWN_TURNS, Card, Conflict, Method, number
 
 
-@dataclass
-class Hgpo:
-    """``A_t = sum over k of w_k a^k_t`` (HGPO, arXiv 2602.22817), in place of the estimator's advantages.
+@dataclass(kw_only=True)
+class Hgpo(Method):
+    """``A_t = sum over k of w_k a^k_t``, in place of the estimator's advantages.
 
-    For k from 1 to ``history + 1`` the turns of a group that answered the same k states in a row, repeats within an episode included, are
-    compared by their discounted returns: ``a^k = (R_t - mean) / (std + 1e-6)``, with the biased deviation; 0 for one alone. ``w_k`` is in
-    proportion to ``(k + 1)^alpha`` over the k whose ``a^k`` is not 0; where there is none the turn gets 0.
-
-    Attributes:
-        gamma: discount a turn.
-        history: how many states before the turn's own count at most.
-        alpha: how much more a longer history weighs.
-        std: divide by the standard deviation; follows ``algorithm.norm_adv_by_std_in_grpo`` by default.
-        base: count the estimator's advantage as the item k = 0.
-        costs_go_on: see ``algorithms.credit.gigpo.returns_to_go``; False: as published.
+    For k from 1 to ``history + 1``, the turns of a group that answered the same k states in a row
+    are compared by their discounted returns, repeats within an episode included: ``a^k = (R_t -
+    mean) / (std + 1e-6)``, with the biased deviation; 0 for one alone. ``w_k`` is in proportion to
+    ``(k + 1)^alpha`` over the k whose ``a^k`` is not 0. A turn without such a k gets 0. With
+    ``base``, the estimator's advantage is the item k = 0.
     """
 
-    gamma: float = 0.95
-    history: int = 2
-    alpha: float = 1.0
-    std: bool = True
-    base: bool = False
-    costs_go_on: bool = True
+    gamma: float = number(0, 1)
+    history: int = number(0)
+    alpha: float = number(0)
+    std: bool
+    base: bool
+    costs_go_on: bool
 
-    grains: ClassVar[frozenset[str]] = frozenset({"episode"})
-    requires: ClassVar[Requires] = frozenset({GROUPS, OWN_TURNS})
-    conflicts: ClassVar[tuple[Conflict, ...]] = (
+    grains = frozenset({"episode"})
+    requires = frozenset({GROUPS, OWN_TURNS})
+    conflicts = (
         Conflict(
             ("credit",),
             lambda _, names: bool({*names} & {"gigpo", "mt_grpo", "graft"}),
@@ -58,10 +50,14 @@ class Hgpo:
             warns=True,
         ),
     )
-
-    def __post_init__(self) -> None:
-        in_range(0, 1, gamma=self.gamma)
-        in_range(0, history=self.history, alpha=self.alpha)
+    card = Card(
+        "compares turns that answered the same state, and again those with the same `history` states before; replaces "
+        "the advantages (`base: true`: adds)",
+        paper="2602.22817",
+        source="code",
+        needs="no credit before it",
+        ours="as of `gigpo`",
+    )
 
     def __call__(self, turns: Turns, advantages: Tensor) -> Tensor:
         at = turns.acting()
@@ -69,12 +65,12 @@ class Hgpo:
         for k, item in self._items(turns, advantages[at]):
             weight = (k + 1) ** self.alpha * (item != 0)
             total, weights = total + weight * item, weights + weight
-        found = advantages.clone() if self.base else torch.zeros_like(advantages)
-        found[at] = (total / (weights + EPSILON)).to(found.dtype)
-        return found
+        result = advantages.clone() if self.base else torch.zeros_like(advantages)
+        result[at] = (total / (weights + EPSILON)).to(result.dtype)
+        return result
 
     def _items(self, turns: Turns, base: Tensor) -> Iterator[tuple[int, Tensor]]:
-        """k and (turns,) ``a^k``."""
+        """Yield each k with its ``a^k``, (turns,)."""
         if self.base:
             yield 0, base
         at = turns.acting()

@@ -3,45 +3,31 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from torch import Tensor
 
 from algorithms.pools import compared, pools
-from algorithms.slots import in_range
 from algorithms.turns import Turns
-from rewards.declared import GROUPS, OWN_TURNS, Conflict, Requires
-
-REWARDS = ("valid", "parsed", "reward")  # of a turn
-OUTCOME = ("reward", "won")  # of an episode
-SCOPES = ("own", "first")
+from rewards.declared import GROUPS, OWN_TURNS, Card, Conflict, Method, number, word
 
 
-@dataclass
-class MtGrpo:
-    """``A_t += weight * z(turn reward)`` (MT-GRPO, arXiv 2505.11821), ``z = (r - mean) / (std + 1e-6)`` among the members of the group
-    that have such a turn; 0 for one alone, or where all are equal. The released code adds 1e-4.
+@dataclass(kw_only=True)
+class MtGrpo(Method):
+    """``A_t += weight * z(turn reward)``, ``z = (r - mean) / (std + 1e-6)``.
 
-    Attributes:
-        turn: whose reward: ``valid`` or ``parsed`` (1 or 0 a turn), or ``reward``, the trained one.
-        outcome: ``reward``: the estimator's advantages stay; ``won``: its place is taken by z of having won.
-        scope: ``own``: turn t is compared with the others' turn t (assumed for episodes of many turns); ``first``: the first turn
-            alone has such a term, as published for two turns. ``own`` is biased where the policy decides when to stop: a reward
-            that only a longer episode has is not compared with the episodes that stopped before (docs/methods.md).
-        weight: of the turn's term.
-
-    Raises:
-        ValueError: ``turn``, ``outcome`` or ``scope`` is something else.
+    Mean and deviation are over the group's episodes with such a turn. z is 0 for one alone, or if
+    all are equal. The released code adds 1e-4. With ``outcome=won``, z of having won replaces the
+    estimator's advantage.
     """
 
-    turn: str = "valid"
-    outcome: str = "reward"
-    scope: str = "own"
-    weight: float = 1.0
+    turn: str = word("valid", "parsed", "reward")
+    outcome: str = word("reward", "won")
+    scope: str = word("own", "first")
+    weight: float = number()
 
-    grains: ClassVar[frozenset[str]] = frozenset({"episode"})
-    requires: ClassVar[Requires] = frozenset({GROUPS, OWN_TURNS})
-    conflicts: ClassVar[tuple[Conflict, ...]] = (
+    grains = frozenset({"episode"})
+    requires = frozenset({GROUPS, OWN_TURNS})
+    conflicts = (
         Conflict(
             ("agent stops",),
             lambda credit, stops: stops and (credit.outcome, credit.scope) == ("won", "own"),
@@ -50,19 +36,20 @@ class MtGrpo:
             warns=True,
         ),
     )
-
-    def __post_init__(self) -> None:
-        in_range(weight=self.weight)
-        for name, known in (("turn", REWARDS), ("outcome", OUTCOME), ("scope", SCOPES)):
-            if getattr(self, name) not in known:
-                raise ValueError(f"{name}={getattr(self, name)} must be one of: {', '.join(known)}")
+    card = Card(
+        "adds a comparison of a reward of turn t (`valid`, `parsed`, or the trained one) with the group's other turns t",
+        paper="2505.11821",
+        source="code",
+        ours="`scope: own` for more than two turns ([biased](#mt_grpo) if the policy decides when to stop); episodes "
+        "without a tool call are not apart",
+    )
 
     def __call__(self, turns: Turns, advantages: Tensor) -> Tensor:
-        found = advantages.clone()
+        result = advantages.clone()
         if self.outcome == "won":
-            found[:] = compared(turns.won.double(), turns.group, std=True).unsqueeze(1)
+            result[:] = compared(turns.won.double(), turns.group, std=True).unsqueeze(1)
         at = turns.acting()
-        number = turns.acted_before[at]
-        term = compared(getattr(turns, self.turn)[at].double(), pools(turns.group[at[0]], number), std=True)
-        found[at] += self.weight * (term if self.scope == "own" else term * (number == 0))
-        return found
+        turn_number = turns.acted_before[at]
+        term = compared(getattr(turns, self.turn)[at].double(), pools(turns.group[at[0]], turn_number), std=True)
+        result[at] += self.weight * (term if self.scope == "own" else term * (turn_number == 0))
+        return result

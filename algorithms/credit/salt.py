@@ -3,30 +3,34 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from torch import Tensor
 
 from algorithms.pools import means, pools
 from algorithms.turns import Turns
-from rewards.declared import GROUPS, OWN_TURNS, Requires
+from rewards.declared import GROUPS, OWN_TURNS, Card, Method
 
 
-@dataclass
-class Salt:
-    """The turns of a group with equal (state, action, state that followed) take the mean of their advantages (SALT, arXiv
-    2510.20022; the rule as another paper's appendix states it, since there is no code).
+@dataclass(kw_only=True)
+class Salt(Method):
+    """Average the advantages of a group's turns with equal (state, action, next state).
 
-    A transition that was made once keeps its own, so that without repeats nothing changes; one that wins and losses share goes
-    towards 0. Each occurrence counts, also two in one episode (assumed).
+    A transition that was made once keeps its advantage. One that wins and losses share goes towards
+    0.
     """
 
-    grains: ClassVar[frozenset[str]] = frozenset({"turn", "episode"})
-    requires: ClassVar[Requires] = frozenset({GROUPS, OWN_TURNS})
+    grains = frozenset({"turn", "episode"})
+    requires = frozenset({GROUPS, OWN_TURNS})
+    card = Card(
+        "gives turns of a group with equal (state, action, next state) the mean of their advantages",
+        paper="2510.20022",
+        source="another paper's appendix",
+        ours="each occurrence counts, also two in one episode",
+    )
 
     def __call__(self, turns: Turns, advantages: Tensor) -> Tensor:
         at = turns.flat()
         transition = pools(turns.group[at[0]], turns.state[at], turns.action[at], turns.after[at])
-        found = advantages.clone()
-        found[at] = means(advantages[at], transition)[transition]
-        return found
+        result = advantages.clone()
+        result[at] = means(advantages[at], transition)[transition]
+        return result

@@ -3,43 +3,40 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from torch import Tensor
 
 from algorithms.estimators.turn_gae import turn_returns
-from algorithms.masked import whiten
-from algorithms.slots import Estimate, Needs, Tokens, in_range
+from algorithms.pools import whiten
+from algorithms.slots import Estimate, Tokens
 from algorithms.turns import ActionTokens, Turns
+from rewards.declared import Card, Method, number
 
 
-@dataclass
-class BiLevelGae:
-    """RAGEN's and VAGEN's bi-level GAE (arXiv 2504.20073), with turns by their ids.
+@dataclass(kw_only=True)
+class BiLevelGae(Method):
+    """RAGEN's and VAGEN's bi-level GAE, with turns by their ids.
 
-    Over turns, with U_t the value at a turn's *last* action token: ``delta_t = r_t + gamma_turn U_{t+1} - U_t``, ``A_t = delta_t +
-    gamma_turn lam A_{t+1}``, ``G_t = A_t + U_t``. Inside turn t, over its tokens 1..n with values v: ``A_n = G_t - v_n``, ``A_j = gamma
-    v_{j+1} - v_j + gamma lam A_{j+1}``. Returns are ``A + v``; advantages are whitened over action tokens.
+    Over turns, with U_t the value at a turn's *last* action token: ``delta_t = r_t + gamma_turn
+    U_{t+1} - U_t``, ``A_t = delta_t + gamma_turn lam A_{t+1}``, ``G_t = A_t + U_t``. Inside turn t,
+    over its tokens 1..n with values v: ``A_n = G_t - v_n``, ``A_j = gamma v_{j+1} - v_j + gamma lam
+    A_{j+1}``. Returns are ``A + v``. Advantages are whitened over action tokens. An episode that
+    was cut off goes on as in ``TurnGae`` without ``bootstrap_truncated``.
 
-    An episode that was cut off goes on as ``TurnGae`` has it by default.
-
-    The released code takes tokens with a reward other than 0 for turn ends: with a reward at the end only, an episode is one turn.
-
-    Attributes:
-        gamma_turn: discount a turn.
-        gamma: discount a token inside a turn.
-        lam: GAE's lambda, on both levels.
+    The released code takes tokens with a reward other than 0 for turn ends: with a reward at the
+        end only, an episode is
+    one turn.
     """
 
-    gamma_turn: float = 0.95
-    gamma: float = 1.0
-    lam: float = 1.0
+    gamma_turn: float = number(0, 1)
+    gamma: float = number(0, 1)
+    lam: float = number(0, 1)
 
-    needs: ClassVar[Needs] = frozenset({"values"})
-    grain: ClassVar[str] = "token"
-
-    def __post_init__(self) -> None:
-        in_range(0, 1, gamma_turn=self.gamma_turn, gamma=self.gamma, lam=self.lam)
+    needs = frozenset({"values"})
+    grain = "token"
+    card = Card(
+        "is GAE from turn to turn, then inside each turn, whitened over tokens", paper="2504.20073", source="code"
+    )
 
     def __call__(self, turns: Turns, tokens: Tokens) -> Estimate:
         assert tokens.value is not None
@@ -50,13 +47,19 @@ class BiLevelGae:
         advantages = _inside_turns(values, aims, acts, self.gamma, self.lam)
         learned = advantages if aims.equal(goals) else _inside_turns(values, goals, acts, self.gamma, self.lam)
         returns = acts.back(values.add_(learned))
-        del values, learned  # a step may have more tokens than its memory holds in numbers of 8 bytes
+        del values, learned  # a large step's 8-byte numbers may exceed memory
         return Estimate(acts.back(whiten(advantages, acts.read(tokens.mask))), returns)
 
 
 def _inside_turns(values: Tensor, goal: Tensor, acts: ActionTokens, gamma: float, lam: float) -> Tensor:
-    """(n,): each token's advantage towards its turn's goal, (E, K). The last tokens of all turns first, then those before them, and
-    so on; ``values`` are (n,) too."""
+    """Return each token's advantage towards its turn's goal; (n,).
+
+    Starts with the last tokens of all turns, then takes those before them, and so on.
+
+    Args:
+        values: (n,).
+        goal: (E, K).
+    """
     ends = acts.begins + acts.lengths - 1
     advantages = (gamma * values.roll(-1)).sub_(values)
     advantages[ends] = goal.flatten()[acts.turn[ends]] - values[ends]

@@ -3,27 +3,31 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
-from algorithms.slots import Estimate, Needs, Tokens
+from algorithms.slots import Estimate, Tokens
 from algorithms.turns import Turns
+from rewards.declared import Card, Method
 
 
-@dataclass
-class Distill:
-    """``A_i = kl_coef (log p_teacher - log p_student,old)`` of each action token, without baseline and reward (TCOD, arXiv 2604.24005,
-    released code); ``kl_coef`` is ``algorithm.kl_ctrl.kl_coef``.
+@dataclass(kw_only=True)
+class Distill(Method):
+    """``A_i = kl_coef (log p_teacher - log p_student,old)`` of each action token.
 
-    The teacher stands where the reference policy does, so both log-probs are at the sampling temperature.
-
-    Attributes:
-        teacher: a model with the same tokens: ``asset://``, ``packaged://``, a folder, a run, or a Hugging Face name.
+    ``kl_coef`` is ``algorithm.kl_ctrl.kl_coef``. The teacher takes the reference policy's place, so
+    both log-probs are at the sampling temperature.
     """
 
-    teacher: str = ""
+    teacher: str
 
-    needs: ClassVar[Needs] = frozenset({"teacher"})
-    grain: ClassVar[str] = "token"
+    needs = frozenset({"teacher"})
+    grain = "token"
+    card = Card(
+        "learns from a teacher's log-probs, without baseline and reward",
+        paper="2604.24005",
+        source="code",
+        result="up to +18 points with `rollout_form=tcod`",
+        ours="the sampling temperature",
+    )
 
     def __call__(self, turns: Turns, tokens: Tokens) -> Estimate:
         assert tokens.kl is not None

@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
 
 from torch import Tensor
 
 from algorithms.pools import means
-from algorithms.slots import in_range
 from algorithms.turns import Turns
-from rewards.declared import GROUPS, Requires
+from envs.utils.ranges import in_range
+from rewards.declared import GROUPS, Card, Method, number
 
 
-@dataclass
-class Difficulty:
-    """Keep groups whose mean score lies between ``low`` and ``high``, both excluded (as ROLL does)."""
+@dataclass(kw_only=True)
+class Difficulty(Method):
+    """Keep groups whose mean score lies between ``low`` and ``high``, both excluded."""
 
-    low: float = 0.1
-    high: float = 0.95
+    low: float = number()
+    high: float = number()
 
-    when: ClassVar[Literal["before", "after"]] = "before"
-    requires: ClassVar[Requires] = frozenset({GROUPS})
+    when = "before"
+    requires = frozenset({GROUPS})
+    card = Card("keeps groups with a mean score between `low` and `high`", paper="ROLL", source="code")
 
     def __post_init__(self) -> None:
-        in_range(low=self.low)
+        super().__post_init__()
         in_range(self.low, high=self.high)
 
     def __call__(self, turns: Turns, step: int) -> Tensor:

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
 
 from torch import Tensor
 
 from algorithms.turns import OUTCOMES, Turns
+from rewards.declared import Card, Method
 
 
-@dataclass
-class DrBot:
-    """Mute an episode that ran out of context, or with a turn that could not be parsed, has undecodable characters, or repeats 20
-    tokens in a row 10 times or more (SPEAR, arXiv 2509.22601, as released). It stays in its group's baseline."""
+@dataclass(kw_only=True)
+class DrBot(Method):
+    """Mute an episode that ran out of context, or with an unparsed or garbled turn."""
 
-    when: ClassVar[Literal["before", "after"]] = "after"
+    when = "after"
+    card = Card(
+        "mutes episodes that ran out of context, or with a turn that could not be parsed, has undecodable characters or "
+        "repeats 20 tokens 10 times; they stay in the baseline",
+        paper="2509.22601",
+        source="code",
+        ours="tokens or words",
+    )
 
     def __call__(self, turns: Turns, step: int) -> Tensor:
         assert turns.garbled is not None

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
 
 from torch import Tensor
 
 from algorithms.turns import Turns
-from rewards.declared import Conflict
+from rewards.declared import Card, Conflict, Method
 
 
-@dataclass
-class OverTurns:
-    """Mute an episode that ran out of turns or of context (arXiv 2509.07969, abstract).
+@dataclass(kw_only=True)
+class OverTurns(Method):
+    """Mute an episode that ran out of turns or of context."""
 
-    It stays in its group's mean and deviation, and the loss is a mean over what is left (both assumed).
-    """
-
-    when: ClassVar[Literal["before", "after"]] = "after"
-    conflicts: ClassVar[tuple[Conflict, ...]] = (
+    when = "after"
+    conflicts = (
         Conflict(
             ("turn_reward.name",),
             lambda _, reward: reward not in ("sparse", "binary"),
@@ -27,6 +23,12 @@ class OverTurns:
             "reward=sparse",
             warns=True,
         ),
+    )
+    card = Card(
+        "mutes episodes that ran out of turns or context",
+        paper="2509.07969",
+        source="abstract",
+        ours="they stay in the baseline, and the loss is a mean over what is left",
     )
 
     def __call__(self, turns: Turns, step: int) -> Tensor:

@@ -4,35 +4,27 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
 
 from algorithms.pools import deviations
-from algorithms.slots import in_range
 from algorithms.turns import Turns
-from rewards.declared import GROUPS, WHOLE_STEP, Conflict, Requires
+from rewards.declared import GROUPS, WHOLE_STEP, Card, Conflict, Method, number
 
-DIGITS = 9  # of a deviation: what is nearer than that is equal, in whatever order it was summed
+DIGITS = 9  # of a deviation: closer ones are equal, in whatever order they were summed
 
 
-@dataclass
-class StdTop:
-    """Keep the ``int(share * groups)`` groups with the largest standard deviation of scores, but at least one (RAGEN's StarPO-S, arXiv
-    2504.20073, as released); of equal ones those whose prompts come first.
+@dataclass(kw_only=True)
+class StdTop(Method):
+    """Keep the groups whose scores have the largest deviation; of equal ones, the first prompts."""
 
-    Attributes:
-        share: 0.25 in StarPO-S, 0.75 in SPEAR.
-        smallest: keep those with the smallest instead.
-    """
+    share: float = number(0, 1)
+    smallest: bool
 
-    share: float = 0.25
-    smallest: bool = False
-
-    when: ClassVar[Literal["before", "after"]] = "before"
-    requires: ClassVar[Requires] = frozenset({GROUPS, WHOLE_STEP})
-    conflicts: ClassVar[tuple[Conflict, ...]] = (
+    when = "before"
+    requires = frozenset({GROUPS, WHOLE_STEP})
+    conflicts = (
         Conflict(
             ("data.train_batch_size",),
             lambda top, groups: top.kept(groups) == 0,
@@ -40,9 +32,12 @@ class StdTop:
             "a higher filter.std_top.share",
         ),
     )
-
-    def __post_init__(self) -> None:
-        in_range(0, 1, share=self.share)
+    card = Card(
+        "keeps the `int(share * groups)` groups whose scores differ most",
+        paper="2504.20073",
+        source="code",
+        ours="at least one",
+    )
 
     def __call__(self, turns: Turns, step: int) -> Tensor:
         spread = deviations(turns.score, turns.group, size=turns.score_size)
@@ -54,5 +49,5 @@ class StdTop:
         return keep[turns.group]
 
     def kept(self, groups: int) -> int:
-        """How many of so many groups."""
+        """Return how many of so many groups are kept."""
         return math.floor(self.share * groups + 1e-9)

@@ -3,37 +3,32 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
 
 from torch import Tensor
 
 from algorithms.turns import Turns
+from rewards.declared import Card, Method, word
 
-UNPARSED, INVALID = "unparsed", "invalid"
 
+@dataclass(kw_only=True)
+class VoidTurns(Method):
+    """Mute an episode with a void turn; the agent loop reads ``stop``.
 
-@dataclass
-class VoidTurns:
-    """Mute an episode with at least one void turn (SimpleTIR, arXiv 2509.02479; its released code mutes the loss alone, so the
-    episode stays in its group's baseline).
-
-    Attributes:
-        void: ``unparsed``: no action could be read from the answer; ``invalid``: nor if the environment did not understand it.
-        stop: the episode ends with such a turn, lost, as in the paper; None: it goes on.
-
-    Raises:
-        ValueError: ``void`` is something else.
+    The episode stays in its group's baseline, as in the released code.
     """
 
-    void: str = UNPARSED
-    stop: bool | None = None
+    void: str = word("unparsed", "invalid")
+    stop: bool | None
 
-    when: ClassVar[Literal["before", "after"]] = "after"
-
-    def __post_init__(self) -> None:
-        if self.void not in (UNPARSED, INVALID):
-            raise ValueError(f"void={self.void} must be {UNPARSED} or {INVALID}")
+    when = "after"
+    card = Card(
+        "mutes episodes with an answer without an action (`void: invalid`: also one that was not understood); `stop: true` "
+        "ends them there",
+        paper="2509.02479",
+        source="code",
+        ours="such an end is a loss",
+    )
 
     def __call__(self, turns: Turns, step: int) -> Tensor:
-        good = turns.parsed if self.void == UNPARSED else turns.parsed & turns.valid
+        good = turns.parsed & turns.valid if self.void == "invalid" else turns.parsed
         return (good | ~turns.mask).all(dim=1)

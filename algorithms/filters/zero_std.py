@@ -1,47 +1,52 @@
-"""Groups whose scores are all equal have nothing to tell."""
+"""Groups of equal scores are not learned from; other prompts may be sampled in their place."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from torch import Tensor
 
 from algorithms.pools import deviations
-from algorithms.slots import in_range
 from algorithms.turns import Turns
-from rewards.declared import GROUPS, Conflict, Requires
+from rewards.declared import GROUPS, Card, Conflict, Method, number
 
 
 def equal_scores(scores: Tensor, sizes: Tensor, group: Tensor) -> Tensor:
-    """(groups,) bool, of (E,) each; ``sizes`` as of ``algorithms.pools.without_rounding``."""
+    """Mark groups of equal scores; (groups,) bool.
+
+    Args:
+        scores: (E,).
+        sizes: (E,), as in ``algorithms.pools.without_rounding``.
+        group: (E,).
+    """
     return deviations(scores, group, size=sizes) == 0
 
 
-@dataclass
-class ZeroStd:
-    """Drop groups of equal scores (arXiv 2503.14476). Their advantages are 0 in any case: what changes is that the loss is not
-    divided by their tokens too."""
+@dataclass(kw_only=True)
+class ZeroStd(Method):
+    """Drop groups of equal scores. Their advantages are 0; the loss gets a smaller divisor."""
 
-    when: ClassVar[Literal["before", "after"]] = "before"
-    requires: ClassVar[Requires] = frozenset({GROUPS})
+    when = "before"
+    requires = frozenset({GROUPS})
+    card: ClassVar[Card] = Card("drops groups of equal scores", paper="2503.14476")
 
     def __call__(self, turns: Turns, step: int) -> Tensor:
         return ~equal_scores(turns.score, turns.score_size, turns.group)[turns.group]
 
 
-@dataclass
+@dataclass(kw_only=True)
 class DynamicSampling(ZeroStd):
-    """DAPO's dynamic sampling (arXiv 2503.14476): other prompts are played in place of groups of equal scores, before the step's
-    update. Those that are left once a step has played its most are dropped.
+    """Sample other prompts in place of groups of equal scores; drop the groups that remain.
 
     Attributes:
-        batches: of prompts that a step may play at most, in all.
+        sampler: module and class of verl's sampler, which gets the settings.
     """
 
-    batches: int = 10
+    batches: int = number(1)
 
-    conflicts: ClassVar[tuple[Conflict, ...]] = (
+    sampler = ("pkg://verl_plugin.training.dynamic_sampling", "DynamicSampler")
+    conflicts = (
         Conflict(
             ("trainer.v1.trainer_mode",),
             lambda _, mode: mode != "sync",
@@ -55,6 +60,9 @@ class DynamicSampling(ZeroStd):
             "budget.count=games or filter=[zero_std]",
         ),
     )
-
-    def __post_init__(self) -> None:
-        in_range(1, batches=self.batches)
+    card = Card(
+        "samples other prompts in place of groups of equal scores, up to `batches` batches a step; all are charged and in "
+        "the metrics of success",
+        paper="2503.14476",
+        ours="one for one",
+    )

@@ -1,37 +1,34 @@
-"""AEPO's clip: what PPO's stops from growing goes on learning, at a bounded weight."""
+"""AEPO's clip: a token that PPO's clip stops is still learned from, at a bounded weight."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from algorithms.losses.turn_clip import LARGEST
-from algorithms.slots import in_range
+from rewards.declared import Card, Method, number
 
 
-@dataclass
-class AepoClip:
-    """``max(-A r, -A clip(r, 1 - low, (1 + high) r / sg(r)))``, at most ``-dual A`` where A is negative (AEPO, arXiv 2510.14545, and its
-    released code). The loss is PPO's; a token with A > 0 and r > 1 + high has the gradient ``-(1 + high) A`` by its log-prob, there 0.
+@dataclass(kw_only=True)
+class AepoClip(Method):
+    """``max(-A r, -A clip(r, 1 - low, (1 + high) r / sg(r)))``, at most ``-dual A`` if A < 0.
 
-    Attributes:
-        low, high: of the clip.
-        dual: x the advantage, at most.
+    The loss is PPO's. A token with A > 0 and r > 1 + high has the gradient ``-(1 + high) A`` by its
+    log-prob, in PPO 0.
     """
 
-    low: float = 0.2
-    high: float = 0.2
-    dual: float = 3.0
+    low: float = number(0, 1)
+    high: float = number(0)
+    dual: float = number(1)
 
-    weighed: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        in_range(0, 1, low=self.low)
-        in_range(0, high=self.high)
-        in_range(1, dual=self.dual)
+    weighed = True
+    card = Card(
+        "is PPO's loss; a token that is clipped from above keeps a gradient, at weight 1 + `high`",
+        paper="2510.14545",
+        source="code",
+    )
 
     def __call__(
         self, old_log_prob: Tensor, log_prob: Tensor, advantages: Tensor, mask: Tensor, turn_ids: Tensor

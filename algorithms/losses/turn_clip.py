@@ -8,30 +8,26 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from algorithms.slots import in_range
-from rewards.declared import Conflict
+from rewards.declared import Card, Conflict, Method, number
 
 CORRECTION = "algorithm.rollout_correction"
 LARGEST = 10.0  # of a log-ratio, so that one odd turn cannot overflow
 
 
-@dataclass
-class TurnClip:
-    """``max(-A s, -A clip(s, 1 - low, 1 + high))`` with one ratio a turn, ``s = exp(mean over its tokens of logp - old)``.
+@dataclass(kw_only=True)
+class TurnClip(Method):
+    """``max(-A s, -A clip(s, 1 - low, 1 + high))`` with one ratio s a turn.
 
-    The mean is StepPO's (verl's ``gspo`` on one row a turn); that Turn-PPO means the same is assumed: its text was not found. Each
-    token passes its own gradient on: ``s_i = sg(s) exp(logp_i - sg(logp_i))``.
-
-    Attributes:
-        low, high: of the clip; None: ``actor_rollout_ref.actor.clip_ratio_low`` and ``_high``.
+    ``s = exp(mean over its tokens of logp - old)``. Each token passes its own gradient on: ``s_i =
+    sg(s) exp(logp_i - sg(logp_i))``.
     """
 
-    low: float = 0.2
-    high: float = 0.2
+    low: float = number(0, 1)
+    high: float = number(0)
 
-    weighed: ClassVar[bool] = True
-    ratio_of: ClassVar[str] = "turn"
-    conflicts: ClassVar[tuple[Conflict, ...]] = (
+    weighed = True
+    ratio_of = "turn"
+    conflicts = (
         Conflict(
             (f"{CORRECTION}.rollout_rs",),
             lambda _, rejected: str(rejected or "").startswith("token"),
@@ -45,10 +41,12 @@ class TurnClip:
             f"{CORRECTION}.rollout_is=null",
         ),
     )
-
-    def __post_init__(self) -> None:
-        in_range(0, 1, low=self.low)
-        in_range(0, high=self.high)
+    card: ClassVar[Card] = Card(
+        "clips one ratio a turn, as PPO's",
+        paper="StepPO",
+        source="`gspo` on one row a turn",
+        ours="whether Turn-PPO means the same mean",
+    )
 
     def __call__(
         self, old_log_prob: Tensor, log_prob: Tensor, advantages: Tensor, mask: Tensor, turn_ids: Tensor
@@ -59,39 +57,39 @@ class TurnClip:
         return torch.maximum(free, clipped), {"clipped": (clipped > free).float()}
 
 
-@dataclass
+@dataclass(kw_only=True)
 class StepClip(TurnClip):
-    """``TurnClip`` with a bound on what a bad turn may cost, ``-dual A`` where A is negative, and the mean over turns of the means over
-    their tokens, whatever ``loss_agg_mode`` says (StepPO, arXiv 2604.18401: verl's ``gspo`` on one row a turn, ``seq-mean-token-mean``).
+    """``TurnClip``, at most ``-dual A`` if A < 0, and the mean over turns of means over tokens.
 
-    Attributes:
-        dual: x the advantage, at most.
+    ``loss_agg_mode`` has no effect on it.
     """
 
-    dual: float = 10.0
+    dual: float = number(1)
 
-    over_turns: ClassVar[bool] = True
-    weighed: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        in_range(1, dual=self.dual)
+    over_turns = True
+    weighed = True
+    card = Card(
+        "is `turn_clip`, at most `dual` x the advantage where that is negative, and a mean over turns",
+        paper="2604.18401",
+        source="code",
+        ours="the KL in the loss stays a mean by `loss_agg_mode`",
+    )
 
     def __call__(
         self, old_log_prob: Tensor, log_prob: Tensor, advantages: Tensor, mask: Tensor, turn_ids: Tensor
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        losses, found = super().__call__(old_log_prob, log_prob, advantages, mask, turn_ids)
+        losses, metrics = super().__call__(old_log_prob, log_prob, advantages, mask, turn_ids)
         bound = torch.where(advantages < 0, -self.dual * advantages, torch.inf)
-        return torch.minimum(losses, bound), {**found, "bounded": (losses > bound).float()}
+        return torch.minimum(losses, bound), {**metrics, "bounded": (losses > bound).float()}
 
 
 def turn_means(values: Tensor, mask: Tensor, turn_ids: Tensor) -> Tensor:
-    """(b, T): on each token the mean of its turn's tokens in ``mask``."""
+    """Return on each token the mean over its turn's tokens in ``mask``; (b, T)."""
     return turn_sums(values, mask, turn_ids) / turn_sums(torch.ones_like(values), mask, turn_ids).clamp(min=1)
 
 
 def turn_sums(values: Tensor, mask: Tensor, turn_ids: Tensor) -> Tensor:
-    """(b, T): on each token the sum over its turn's tokens in ``mask``."""
+    """Return on each token the sum over its turn's tokens in ``mask``; (b, T)."""
     width = int(turn_ids.max()) + 1 if turn_ids.numel() else 1
     where = torch.arange(len(turn_ids), device=values.device).unsqueeze(1) * width + turn_ids
     return values.new_zeros(len(turn_ids) * width).index_add_(0, where[mask], values[mask])[where]

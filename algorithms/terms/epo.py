@@ -5,45 +5,43 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
 from torch import Tensor
 
-from algorithms.slots import LossView, Needs, in_range
+from algorithms.slots import LossView
 from algorithms.turns import Turns
+from rewards.declared import Card, Method, number
 
 
-@dataclass
-class Epo:
-    """``- weight * (L_H - beta_k * L_smooth)`` (EPO, arXiv 2509.22576 v2, equations 6 to 9), in its paper's form, with gradient.
+@dataclass(kw_only=True)
+class Epo(Method):
+    """``- weight * (L_H - beta_k * L_smooth)``, with gradient.
 
-    Both are means over episodes of means over turns of means over tokens: ``L_H`` of the entropy H, ``L_smooth`` of
-    ``alpha * P`` with ``P = max(0, low * Hbar - H) + max(0, H - high * Hbar)``; ``Hbar`` is the mean over all earlier steps of a
-    step's mean entropy a token; at the first step ``L_smooth`` is 0. ``beta_k = 1 + exp(-decay * k / floor(K / 2))`` with k from 0.
-
-    Attributes:
-        weight: lambda of the paper.
-        low, high: bounds of the entropy, as multiples of its history.
-        alpha: weight of leaving them.
-        decay: of beta, g in the paper; its value was not found.
-        steps: K; None: as many as the run has.
-        gradient: whether the penalty has one; in the released code it is a constant, so that only ``L_H`` is learned from.
+    Both are means over episodes of means over turns of means over tokens: ``L_H`` of the entropy H,
+        ``L_smooth`` of
+    ``alpha * P`` with ``P = max(0, low * Hbar - H) + max(0, H - high * Hbar)``. ``Hbar`` is the
+    mean over all earlier steps of a step's mean entropy a token. At the first step ``L_smooth`` is
+    0. ``beta_k = 1 + exp(-decay * k / floor(K / 2))`` with k from 0 and K = ``steps``. Without
+    ``gradient`` the penalty is a constant, so only ``L_H`` is learned from.
     """
 
-    weight: float = 0.001
-    low: float = 0.0
-    high: float = 2.0
-    alpha: float = 0.1
-    decay: float = 1.0
-    steps: int | None = None
-    gradient: bool = True
+    weight: float = number()
+    low: float = number(0)
+    high: float = number(0)
+    alpha: float = number(0)
+    decay: float = number(0)
+    steps: int | None = number(2)
+    gradient: bool
 
-    needs: ClassVar[Needs] = frozenset({"entropy"})
-
-    def __post_init__(self) -> None:
-        in_range(weight=self.weight)
-        in_range(0, low=self.low, high=self.high, alpha=self.alpha, decay=self.decay)
-        in_range(2, steps=2 if self.steps is None else self.steps)
+    needs = frozenset({"entropy"})
+    card = Card(
+        "holds entropy near its average over the run",
+        paper="2509.22576",
+        source="v2, equations 6 to 9",
+        result="63.3 -> 75.8 (3B, GRPO)",
+        ours="`decay` 1; `gradient: false` is the code's",
+    )
 
     _total: float = field(default=0.0, init=False, repr=False)
     _count: int = field(default=0, init=False, repr=False)
@@ -85,7 +83,7 @@ class Epo:
 
 
 def _weights(turns: Turns, keep: Tensor) -> Tensor:
-    """(E, K): what one token of a turn weighs in the mean over episodes, turns and tokens; they sum to 1 over all tokens."""
+    """Return a token's weight in the mean over episodes, turns and tokens; (E, K)."""
     kept = keep.sum().clamp(min=1)
     count = turns.mask.sum(dim=1, keepdim=True).clamp(min=1)
     return (turns.mask & keep.unsqueeze(1)).double() / (kept * count * turns.tokens.clamp(min=1))

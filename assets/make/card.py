@@ -17,7 +17,7 @@ from records.models.loading import load_whole
 from records.statistics import Interval, wilson
 from rollouts.chat_settings import ChatSettings
 from rollouts.loop import EpisodeSpec
-from rollouts.model_policy import ContextLimit
+from rollouts.policy import ContextLimit
 from rollouts.sampling import SamplingParams
 from verl_plugin.rollout.local_rollouts import LoadedModel, Rules, roll_out_set
 

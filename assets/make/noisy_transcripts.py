@@ -22,7 +22,7 @@ from envs.registry import make_environment
 from envs.text_env import TextEnv
 from envs.types import TaskRef
 from rollouts.prompt_forms.form import PLAIN_FORM
-from rollouts.prompts import Message, assistant, user
+from rollouts.stream import Message, assistant, user
 
 Transcript = Sequence[Message]
 CHUNK = 20  # games a process plays before it reports

@@ -13,7 +13,7 @@ from envs.alfworld.kinds import TYPES
 from envs.alfworld.searcher import Searcher
 from envs.environment import PromptStyle, Rejected
 from rollouts.prompt_forms.form import PLAIN_FORM
-from rollouts.prompts import Message, assistant, user
+from rollouts.stream import Message, assistant, user
 
 FIRST_SEED = 10_000_000  # beyond the seeds of any split; floor plans are those of training
 UNCHECKED = 0.25  # share of random commands that may be impossible in the current state

@@ -1,4 +1,4 @@
-"""Keys of verl's that choose a method, or that an algorithm reads: an estimator, a loss, a teacher."""
+"""Checks of verl's keys that choose an estimator or a loss, and of a teacher."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
 
-from algorithms.registry import ESTIMATORS, LOSS_MODE, ON_TURNS, SLOTS, STATES, on_turns
-from config.method_settings import HEADS, SAMPLING, made
+from algorithms.registry import ALGO, ESTIMATORS, LOSS_MODE, ON_TURNS, SLOTS, STATES, on_turns
+from config.method_settings import HEADS, made, that
 from config.prompts import one_row, several_rows
 from envs.games.catalogue import cache_root
 from records.models.locate import ModelError, resolve_model
@@ -30,9 +30,11 @@ def verls_keys(config: DictConfig) -> Iterator[str]:
                 f"{node}.{AGGREGATED}=token-mean or {one_row(rows)}"
             )
     if config.distillation.enabled:
-        yield "distillation.enabled=true: verl's teacher servers are not supported; use algo=distill algo.teacher=MODEL"
+        word = that(ALGO, lambda kind: "teacher" in kind.needs)
+        yield f"distillation.enabled=true: verl's teacher servers are not supported; use algo={word} algo.teacher=MODEL"
     if config.algorithm.filter_groups.enable:
-        yield f"algorithm.filter_groups.enable=true: verl ignores max_num_gen_batches; use filter=[{SAMPLING}]"
+        sampler = that("filter", lambda kind: hasattr(kind, "sampler"))
+        yield f"algorithm.filter_groups.enable=true: verl ignores max_num_gen_batches; use filter=[{sampler}]"
 
 
 def reasons(config: DictConfig) -> Iterator[str]:

@@ -1,6 +1,7 @@
 """Which methods cannot be combined: with each other, with an algorithm, with verl's settings.
 
-A method declares what it requires and conflicts with (``rewards.declared``); this module reads the declarations and names none.
+A method declares what it requires and conflicts with (``rewards.declared``); this module reads the
+declarations and names none.
 """
 
 from __future__ import annotations
@@ -10,8 +11,8 @@ from typing import Any
 
 from omegaconf import DictConfig
 
-from algorithms.chosen import ALGO, algorithm
-from algorithms.registry import ALGORITHMS, FORM, LOSS_MODE, ONE, SLOTS, VERLS_LOSSES
+from algorithms.chosen import algorithm
+from algorithms.registry import ALGO, FORM, LOSS_MODE, ONE, SLOTS, VERLS_LOSSES, on_turns
 from config import asynchronous
 from config.checks import estimators
 from config.checks.facts import CRITIC_FREE, Run
@@ -19,8 +20,8 @@ from config.errors import first
 from config.method_settings import made
 from config.prompts import form_of
 from envs.registry import make_environment
-from rewards.declared import GROUPS, OWN_ROWS, OWN_TURNS, SYNCHRONOUS, WHOLE_STEP, Conflict
-from rewards.named import NAMED, named_reward
+from rewards.declared import GROUPS, OWN_ROWS, OWN_TURNS, SYNCHRONOUS, WHOLE_STEP, Conflict, Names
+from rewards.registry import NAMED, named_reward
 from rollouts.prompt_forms.registry import PROMPTS, prompt_class
 from tasks.budget import allocate_budget
 
@@ -33,7 +34,7 @@ def _is_async(_: Any, mode: str) -> bool:
     return mode != asynchronous.SYNC
 
 
-# What the words of ``requires`` refuse
+# Conflicts of the words of ``requires``
 REQUIREMENTS: dict[str, tuple[Conflict, ...]] = {
     GROUPS: (Conflict((N,), lambda _, samples: samples < 2, "it compares the samples of a prompt", f"{N}=2"),),
     WHOLE_STEP: (
@@ -62,7 +63,7 @@ REQUIREMENTS: dict[str, tuple[Conflict, ...]] = {
         ),
     ),
 }
-# What holds for every method of a slot
+# Conflicts of every method of a slot
 OF_SLOT: dict[str, tuple[Conflict, ...]] = {
     FORM: (
         Conflict((MODE,), _is_async, "it is for synchronous steps", SYNC),
@@ -110,7 +111,7 @@ OF_SLOT: dict[str, tuple[Conflict, ...]] = {
 LABELLED = Conflict(
     ("summaries",),
     lambda method, are: are and bool(getattr(method, "labels", ())),
-    "it tells kinds of answer apart, and a summary has none",
+    "it distinguishes kinds of answer, and a summary has none",
 )
 
 
@@ -126,25 +127,28 @@ def bad_methods(config: DictConfig) -> Iterator[str]:
 
 @first
 def doubtful_methods(config: DictConfig) -> Iterator[str]:
-    """Warnings of the chosen methods."""
+    """Return a warning of the chosen methods."""
     yield from _conflicts(config, warns=True)
 
 
 def _chosen(config: DictConfig) -> Iterator[tuple[Run, Any, tuple[Conflict, ...]]]:
-    """Every method with what it may conflict with."""
+    """Yield every method with what it may conflict with."""
     methods, algo = made(config), str(config.algo.name)
     for slot in (ALGO, *SLOTS):
         for name, method in methods.of(slot, 1).items():
-            requires = getattr(method, "requires", frozenset())
-            required = [conflict for word in sorted(requires) for conflict in REQUIREMENTS[word]]
+            required = _required(getattr(method, "requires", frozenset()))
             own = (*OF_SLOT.get(slot, ()), LABELLED, *getattr(method, "conflicts", ()))
             yield Run(config, methods, slot, name), method, (*required, *own)
-    if algo in ALGORITHMS and ALGORITHMS[algo].over_batch:
-        yield Run(config, methods, ALGO, algo), ALGORITHMS[algo], REQUIREMENTS[WHOLE_STEP]
+    if not on_turns(algo):
+        base = algorithm(algo)
+        yield Run(config, methods, ALGO, algo), base, _required(base.requires)
     mode = config.actor_rollout_ref.actor.policy_loss.loss_mode
-    for name, loss in VERLS_LOSSES.items():
-        if loss.mode == mode:
-            yield Run(config, methods, "loss", name), loss, loss.conflicts
+    if mode in VERLS_LOSSES:
+        yield Run(config, methods, "loss", mode), None, VERLS_LOSSES[mode]
+
+
+def _required(words: Names) -> tuple[Conflict, ...]:
+    return tuple(conflict for word in sorted(words) for conflict in REQUIREMENTS[word])
 
 
 def _conflicts(config: DictConfig, warns: bool) -> Iterator[str]:
@@ -153,7 +157,7 @@ def _conflicts(config: DictConfig, warns: bool) -> Iterator[str]:
             if conflict.warns == warns and (problem := _problem(run, method, conflict)):
                 yield problem
         if not warns:
-            yield from (_labels(run, method))
+            yield from _labels(run, method)
             yield from (_grain(run, method) if run.slot == "credit" else ())
 
 
@@ -180,12 +184,12 @@ def _grain(run: Run, credit: Any) -> Iterator[str]:
 
 
 def _labels(run: Run, method: Any) -> Iterator[str]:
-    """Of methods that tell kinds of answer apart, which one prompt form alone labels."""
-    wanted = getattr(method, "labels", None)
-    if wanted is not None and form_of(run.config).labels != wanted:
+    """Yield a refusal of a method whose labels the prompt form lacks."""
+    wanted = getattr(method, "labels", ())
+    if wanted and form_of(run.config).labels != wanted:
         fitting = [f"prompt={form}" for form in PROMPTS if prompt_class(form).labels == wanted]
         yield (
-            f"{run.slot}={run.name} and prompt={run.config.prompt.name}: it tells answers of {', '.join(wanted)} apart; "
+            f"{run.slot}={run.name} and prompt={run.config.prompt.name}: it distinguishes answers of {', '.join(wanted)}; "
             f"use {' or '.join(fitting) or 'a prompt form with these labels'}"
         )
 
@@ -201,7 +205,7 @@ def _one_each(config: DictConfig) -> Iterator[str]:
 
 
 def _named(config: DictConfig) -> Iterator[str]:
-    """Of the rewards that methods read by name."""
+    """Yield refusals of rewards that methods read by name."""
     environment, chosen = make_environment(config.env.name, config.env), config.turn_reward.name
     for name in sorted(made(config).reads() - {*NAMED, chosen}):
         try:
@@ -217,7 +221,7 @@ def _named(config: DictConfig) -> Iterator[str]:
 
 
 def no_game_comes_again(config: DictConfig) -> str | None:
-    """Of a buffer that replaces episodes: what it stores of a game is of use when the game is sampled again."""
+    """Return a refusal of a buffer that replaces episodes if no game is sampled again."""
     buffers = made(config).of("buffer", 1).items()
     names = [name for name, buffer in buffers if OWN_ROWS in getattr(buffer, "requires", ())]
     bought = allocate_budget(config)
@@ -231,7 +235,7 @@ def no_game_comes_again(config: DictConfig) -> str | None:
 
 
 def schedule_out_of_range(config: DictConfig) -> str | None:
-    """A schedule that leaves, while the run lasts, what its setting may be."""
+    """Return a refusal of a schedule that leaves its setting's range within the run."""
     try:
         made(config).refuse(allocate_budget(config).steps)
     except ValueError as error:

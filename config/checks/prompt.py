@@ -11,8 +11,7 @@ from config.errors import first
 from config.prompts import form_of, several_rows
 from envs.environment import Environment
 from envs.registry import make_environment
-from rollouts.summaries import Summaries
-from rollouts.window import summed_up, window_of
+from rollouts.window import Summaries, summed_up, window_of
 from tasks.evaluation_sets import env_node, tested
 
 

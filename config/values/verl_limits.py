@@ -6,7 +6,7 @@ An entry holds for every key that ends with its name; of several, the longest on
 
 from __future__ import annotations
 
-from algorithms.registry import ALGORITHMS, LOSS_MODE, ON_TURNS, QUIRKS
+from algorithms.registry import ALGORITHMS, LOSS_MODE, ON_TURNS, QUIRKS, words
 from config.values.limits import Limit, Only, Range, Types, Words, optional, real, whole
 from config.values.verl_schema import policy_losses
 
@@ -42,7 +42,7 @@ CONTENTS = ("model", "optimizer", "extra", "hf_model")
 
 def _as_algo(word: object) -> str | None:
     """verl-agent's and RAGEN's users choose a method by this key."""
-    return f"algo={word}" if isinstance(word, str) and word in ALGORITHMS else None
+    return f"algo={word}" if isinstance(word, str) and word in words() else None
 
 
 LIMITS: dict[str, Limit] = {

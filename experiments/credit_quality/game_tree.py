@@ -107,7 +107,7 @@ REASON = "the value of a state is measured by going back to it, so the environme
 
 @dataclass
 class ReplaySession:
-    """``rollouts.begin.Session`` over a tree."""
+    """``rollouts.spec.Session`` over a tree."""
 
     tree: GameTree
     node: Node = field(init=False)

@@ -10,7 +10,7 @@ import numpy as np
 from omegaconf import DictConfig
 
 from algorithms.chosen import ALGO, Chosen, algorithm, slots_of
-from algorithms.registry import ALGORITHMS, ESTIMATORS, ON_BATCH, SLOTS, STATES
+from algorithms.registry import ON_BATCH, SLOTS, STATES, words
 from config.checks.methods import bad_methods
 from config.compose import compose
 from config.errors import ConfigError
@@ -119,7 +119,7 @@ def _parts(word: str) -> list[str]:
 
 def _known() -> tuple[list[str], list[str]]:
     """Names of algo= and of credit=, those of installed packages too."""
-    return [*ALGORITHMS, *ESTIMATORS, *installed("algo")], [*SLOTS["credit"], *installed("credit")]
+    return [*words(), *installed("algo")], [*SLOTS["credit"], *installed("credit")]
 
 
 def _setting(name: str, item: str, credits: Sequence[str], word: str) -> str:

@@ -9,8 +9,7 @@ from typing import Protocol
 from experiments.credit_quality.game_tree import GameTree
 from rollouts.episode import Episode
 from rollouts.loop import EpisodeSpec, run_episode
-from rollouts.policy import Action, Policy, TurnContext
-from rollouts.text_policies import any_legal, dice
+from rollouts.policy import Action, Policy, TurnContext, any_legal, dice
 
 
 class Rollouts(Protocol):

@@ -19,10 +19,9 @@ from experiments.credit_quality.rollouts import NoisyExpert, Rollouts, TextRollo
 from rewards.registry import reward
 from rollouts.chat_settings import ChatSettings
 from rollouts.loop import EpisodeSpec
-from rollouts.model_policy import ContextLimit
+from rollouts.policy import ContextLimit, RandomPolicy
 from rollouts.prompt_forms.registry import prompt_form
 from rollouts.sampling import SamplingParams
-from rollouts.text_policies import RandomPolicy
 from rollouts.window import window_of
 
 CHECKPOINT = "checkpoint"

@@ -24,7 +24,7 @@ from records.process.child import stage_exit_code
 from records.process.exit_codes import Failure
 from records.tracking.stage_run import StageRun
 from rollouts.chat_settings import ChatSettings
-from rollouts.model_policy import ContextLimit
+from rollouts.policy import ContextLimit
 from rollouts.prompt_forms.registry import prompt_form
 from rollouts.sampling import SamplingParams
 from rollouts.store import write_episodes

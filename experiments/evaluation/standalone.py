@@ -29,10 +29,9 @@ from records.process.exit_codes import say
 from records.run_folder import OUTPUT_KEYS, held
 from rollouts.chat_policy import ChatPolicy
 from rollouts.episode import Episode
-from rollouts.policy import Policy
+from rollouts.policy import ExpertPolicy, Policy, RandomPolicy
 from rollouts.prompt_forms.registry import non_default, prompt_form
 from rollouts.store import write_episodes
-from rollouts.text_policies import ExpertPolicy, RandomPolicy
 from rollouts.window import summed_up
 from tasks.evaluation_sets import (
     EvaluationSetting,

@@ -25,7 +25,7 @@ from rewards.registry import reward
 from rollouts.chat_settings import chat_settings
 from rollouts.episode import Episode
 from rollouts.loop import EpisodeSpec
-from rollouts.model_policy import ContextLimit
+from rollouts.policy import ContextLimit
 from rollouts.prompt_forms.registry import prompt_form
 from rollouts.sampling import SamplingParams
 from rollouts.store import read_episodes, write_episodes

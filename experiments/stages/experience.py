@@ -19,8 +19,8 @@ from rollouts.chat_policy import ChatPolicy, EndpointError
 from rollouts.episode import Episode
 from rollouts.policy import TurnContext
 from rollouts.prompt_forms.registry import prompt_form
-from rollouts.prompts import user
 from rollouts.store import read_episodes, write_episodes
+from rollouts.stream import user
 from tasks.demonstrations import episodes_file
 from tasks.early_experience import (
     REFLECTION,

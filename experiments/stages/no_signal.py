@@ -11,7 +11,8 @@ from omegaconf import DictConfig
 
 from algorithms.chosen import algorithm
 from config import asynchronous
-from config.method_settings import SAMPLING
+
+SAMPLING = "dynamic_sampling"  # the filter that samples other prompts
 
 IN_A_ROW = 3  # steps after which it is told
 SHARE, LOW, HIGH = "credit/groups_without_signal", "reward/trained/min", "reward/trained/max"

@@ -1,1 +1,1 @@
-"""Reward transforms (``shaping=[...]``): from the rewards of a finished episode's turns to the ones that are trained on."""
+"""Reward transforms (``shaping=[...]``), which change the rewards of a finished episode."""

@@ -6,32 +6,35 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from envs.utils.ranges import in_range
+from rewards.declared import Card, Method, number
 from rewards.shaping.view import PlayedTurn, RewardView
 
 PUBLISHED_SHARE = 5  # 4,096 of 20,480 tokens
 
 
-@dataclass
-class Overlong:
-    """``r_last += factor * min(0, limit - buffer - n) / buffer`` (DAPO and arXiv 2510.11701, released code), n the tokens of a
-    row's actions and observations, of the longest row where an episode has several.
+@dataclass(kw_only=True)
+class Overlong(Method):
+    """``r_last += factor * min(0, limit - buffer - n) / buffer``, n the tokens of the longest row.
 
-    Attributes:
-        limit: tokens at which ``factor`` is the price.
-        buffer: tokens before the limit over which the price grows from 0; None: a fifth of it, as published.
-        factor: in units of the trained reward.
-        actions_only: observations do not count.
+    Actions and observations count, unless ``actions_only``. If ``buffer`` is None, it is a fifth of
+    the limit.
     """
 
-    limit: int = 4096
-    buffer: int | None = None
-    factor: float = 1.0
-    actions_only: bool = False
+    limit: int = number(1)
+    buffer: int | None
+    factor: float = number(0)
+    actions_only: bool
+
+    card = Card(
+        "takes up to `factor` off the last turn as a row's tokens come from `limit - buffer` to `limit`, more beyond",
+        paper="2503.14476; 2510.11701",
+        source="code",
+        ours="the longest row counts",
+    )
 
     def __post_init__(self) -> None:
-        in_range(1, limit=self.limit)
+        super().__post_init__()
         in_range(1, self.limit, buffer=self._buffer)
-        in_range(0, factor=self.factor)
 
     def __call__(self, view: RewardView) -> dict[str, list[float]]:
         left = self.limit - self._buffer - self._longest(view.episode.turns)

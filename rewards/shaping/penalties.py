@@ -5,50 +5,45 @@ from __future__ import annotations
 import abc
 from dataclasses import dataclass
 
-from envs.utils.ranges import in_range
-from rewards.shaping.view import LAST, OWN, PlayedTurn, RewardView
+from rewards.declared import Card, Method, number, word
+from rewards.shaping.view import PlayedTurn, RewardView
 
 
-@dataclass
-class Penalty(abc.ABC):
-    """``r_t -= coefficient`` for each turn at fault.
+@dataclass(kw_only=True)
+class Penalty(Method, abc.ABC):
+    """``r_t -= coefficient`` for each turn at fault; with ``at=last`` the last one pays for all."""
 
-    Attributes:
-        coefficient: in units of the trained reward.
-        at: ``own``: the turn itself pays, ``last``: the episode's last turn pays for all.
-
-    Raises:
-        ValueError: ``at`` is something else, or the coefficient is below 0.
-    """
-
-    coefficient: float = 0.01
-    at: str = OWN
-
-    def __post_init__(self) -> None:
-        in_range(0, coefficient=self.coefficient)
-        if self.at not in (OWN, LAST):
-            raise ValueError(f"at={self.at} must be {OWN} or {LAST}")
+    coefficient: float = number(0)
+    at: str = word("own", "last")
 
     def __call__(self, view: RewardView) -> dict[str, list[float]]:
         prices = [-self.coefficient * self.at_fault(turn) for turn in view.episode.turns]
-        return view.plus(prices) if self.at == OWN else view.plus_last(sum(prices))
+        return view.plus(prices) if self.at == "own" else view.plus_last(sum(prices))
 
     @abc.abstractmethod
     def at_fault(self, turn: PlayedTurn) -> bool: ...
 
 
-@dataclass
+@dataclass(kw_only=True)
 class InvalidAction(Penalty):
-    """For what the environment did not understand, an answer without any action included (verl-agent's, released code: 0.1 beside
-    10 for a win)."""
+    """A price for turns that the environment did not understand, also without any action."""
+
+    card = Card(
+        "takes `coefficient` off a turn that the environment did not understand",
+        paper="verl-agent",
+        source="code",
+        ours="0.01, a win being 1 (there 0.1 and 10)",
+    )
 
     def at_fault(self, turn: PlayedTurn) -> bool:
         return not turn.valid
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Format(Penalty):
-    """For answers from which no action could be read; beside ``invalid_action`` such a turn pays both."""
+    """A price for answers from which no action could be read."""
+
+    card = Card("takes `coefficient` off an answer without an action, which pays `invalid_action` too")
 
     def at_fault(self, turn: PlayedTurn) -> bool:
         return not turn.parsed

@@ -4,30 +4,31 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import ClassVar
 
-from envs.utils.ranges import in_range
+from rewards.declared import Card, Method, number
 from rewards.shaping.view import RewardView
 
 KEEP, SWITCH = "KEEP", "SWITCH"
 
 
-@dataclass
-class Subgoals:
-    """``r_t -= keep / turns`` for each turn that keeps its subgoal, so that an episode pays ``keep`` times their share, and ``r_t -=
-    changed`` where such a turn names another subgoal than the turn before (HiPER, arXiv 2602.16165, released code).
+@dataclass(kw_only=True)
+class Subgoals(Method):
+    """``r_t -= keep / turns`` for each turn that keeps its subgoal.
 
-    Attributes:
-        keep, changed: in units of the trained reward.
+    An episode pays ``keep`` times the share of such turns. ``r_t -= changed`` if such a turn names
+    another subgoal than the turn before.
     """
 
-    keep: float = 0.3
-    changed: float = 0.3
+    keep: float = number(0)
+    changed: float = number(0)
 
-    labels: ClassVar[tuple[str, ...]] = (KEEP, SWITCH)
-
-    def __post_init__(self) -> None:
-        in_range(0, keep=self.keep, changed=self.changed)
+    labels = (KEEP, SWITCH)
+    card = Card(
+        "takes a price off turns that keep their subgoal, and off those that say KEEP and name another one",
+        paper="2602.16165",
+        source="code",
+        ours="[see below](#hiper-and-rlvmr)",
+    )
 
     def __call__(self, view: RewardView) -> dict[str, list[float]]:
         turns = view.episode.turns

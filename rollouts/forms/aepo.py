@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
+from rewards.declared import Card, number
 from rollouts.episode import Episode
 from rollouts.forms.arpo import Arpo
 from rollouts.forms.linear import Linear
@@ -14,17 +15,24 @@ from rollouts.forms.tree import samplers_of
 from rollouts.loop import EpisodeSpec
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Aepo(Arpo):
-    """AEPO (arXiv 2510.14545, from notes; ``beta``, 0.5 in the released code, and ``fatigue`` are ours).
+    """AEPO: one episode, the probe, runs first.
 
-    One episode, the probe, runs first. Of the n samples ``n sigma(beta (H_1 - mean of its later
-    H_t))``, rounded, start at the beginning. The others branch as in ARPO, with probability
-    ``(alpha + gamma (H_t - H_1)) (1 - min(1, fatigue l))`` after l branches in a row on the path.
+    Of the n samples ``n sigma(beta (H_1 - mean of its later H_t))``, rounded, start at the
+    beginning. The others branch as in ARPO, with probability ``(alpha + gamma (H_t - H_1)) (1 -
+    min(1, fatigue l))`` after l branches in a row on the path.
     """
 
-    beta: float = 1.0
-    fatigue: float = 0.3
+    beta: float = number()
+    fatigue: float = number()
+
+    card = Card(
+        "is `arpo`, but a first episode's entropies say how many begin at the start, and branches in a row get less likely",
+        paper="2510.14545",
+        source="notes",
+        ours="`beta` (0.5 in the code), `fatigue`",
+    )
 
     def specs(self, base: EpisodeSpec, n: int, rng: Random) -> list[EpisodeSpec]:
         return Linear.specs(self, base, 1, rng)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from random import Random
-from typing import ClassVar
 
+from rewards.declared import Card, number
 from rollouts.episode import Episode
 from rollouts.forms.linear import Linear
 from rollouts.forms.tree import branched
@@ -15,35 +15,39 @@ from rollouts.loop import EpisodeSpec
 TOKENS = 20  # first tokens of an answer
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Arpo(Linear):
-    """ARPO (arXiv 2507.19849, released code).
+    """ARPO: a share ``start`` of the n samples begins at the game's start; the others branch off.
 
-    A share ``start`` of the n samples begins at the game's start. After each turn, while samples
-    are left, each running episode branches with probability ``clip(alpha + gamma (H_t - H_1), 0,
-    1)``, H_t the summed entropies of the answer's first tokens. Samples left at the end begin at the
-    game's start. Episodes run to their end before branches are drawn in the order of turns; they
-    are independent, so this equals stepping them together.
-
-    Attributes:
-        start: in (0, 1].
-        mean: H is the mean over those tokens, not their sum as in the released code.
+    After each turn, while samples are left, each running episode branches with probability
+    ``clip(alpha + gamma (H_t - H_1), 0, 1)``, H_t the summed entropies of the answer's first tokens
+    (with ``mean``, their mean). Samples left at the end begin at the game's start. Episodes run to
+    their end before branches are drawn in the order of turns; they are independent, so this equals
+    stepping them together.
 
     Raises:
         ValueError: ``start`` is outside (0, 1].
     """
 
-    start: float = 0.5
-    alpha: float = 0.5
-    gamma: float = 0.2
-    mean: bool = False
+    start: float
+    alpha: float = number()
+    gamma: float = number()
+    mean: bool
 
-    windows: ClassVar[bool] = False
-    compares_turns: ClassVar[bool] = False
-    branches: ClassVar[bool] = True
-    entropies: ClassVar[bool] = True
+    windows = False
+    compares_turns = False
+    branches = True
+    entropies = True
+    card = Card(
+        "samples the share `start` of `rollout.n`; then an episode branches at turn t with probability "
+        "clip(`alpha` + `gamma` (H_t - H_1), 0, 1)",
+        paper="2507.19849",
+        source="code",
+        ours="entropy at the sampling temperature",
+    )
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not 0 < self.start <= 1:
             raise ValueError(f"start={self.start} must be above 0 and at most 1")
 

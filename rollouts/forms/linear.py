@@ -1,18 +1,22 @@
-"""Independent samples from the start of the game; the base class of rollout strategies."""
+"""The base class of rollout strategies, and the rounds in which a group runs."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 from typing import ClassVar
 
+from rewards.declared import Card, Method
 from rollouts.episode import Episode
 from rollouts.loop import EpisodeSpec
+from rollouts.seeds import derive_seed
+
+PlayRound = Callable[[Sequence[EpisodeSpec]], Awaitable[Sequence[Episode | BaseException]]]
 
 
-@dataclass
-class Linear:
+@dataclass(kw_only=True)
+class Linear(Method):
     """Base class; the fields of a strategy are its settings, and numbers may follow a schedule.
 
     A group runs in rounds: ``specs`` returns the first round's episodes, ``next`` those of each
@@ -33,6 +37,7 @@ class Linear:
     branches: ClassVar[bool] = False
     entropies: ClassVar[bool] = False
     needs_plan: ClassVar[bool] = False
+    card: ClassVar[Card] = Card("samples each episode of a prompt from the start of its game (default)")
 
     def specs(self, base: EpisodeSpec, n: int, rng: Random) -> list[EpisodeSpec]:
         """Return the first round of ``n`` samples; ``base`` is a sample's spec but for its number.
@@ -43,7 +48,7 @@ class Linear:
         return [replace(base, sample=sample) for sample in range(n)]
 
     def next(self, played: Sequence[Episode], base: EpisodeSpec, n: int, rng: Random) -> list[EpisodeSpec]:
-        """Return the next round, given the group's finished episodes in the order of their specs."""
+        """Return the next round; ``played``: finished episodes in the order of their specs."""
         return []
 
     def group(self, played: Sequence[Episode], n: int, rng: Random) -> list[Episode]:
@@ -53,3 +58,36 @@ class Linear:
     def episodes(self, n: int) -> int:
         """Return how many episodes a group of ``n`` samples runs at most."""
         return n
+
+
+class GroupFailed(RuntimeError):
+    """Episodes of a round failed; no episode of the group is learned from."""
+
+    def __init__(self, causes: Sequence[BaseException], of: int) -> None:
+        super().__init__(f"{len(causes)} of {of} samples failed, first: {causes[0]!r}")
+        self.first = causes[0]
+
+
+async def play_group(form: Linear, base: EpisodeSpec, n: int, run_seed: int, play: PlayRound) -> list[Episode]:
+    """Return the group's ``n`` episodes to learn from, then those that are not learned from.
+
+    Raises:
+        GroupFailed: an episode failed at every attempt; the others of its round have ended.
+    """
+    played: list[Episode] = []
+    specs = form.specs(base, n, _random(run_seed, base, 0))
+    while specs:
+        played += _whole(await play(specs))
+        specs = form.next(played, base, n, _random(run_seed, base, len(played)))
+    return form.group(played, n, _random(run_seed, base, -1))
+
+
+def _whole(results: Sequence[Episode | BaseException]) -> list[Episode]:
+    episodes = [item for item in results if isinstance(item, Episode)]
+    if len(episodes) < len(results):
+        raise GroupFailed([item for item in results if isinstance(item, BaseException)], len(results))
+    return episodes
+
+
+def _random(run_seed: int, base: EpisodeSpec, played: int) -> Random:
+    return Random(derive_seed("rollout form", run_seed, base.step, base.prompt, played))

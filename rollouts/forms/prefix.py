@@ -4,34 +4,31 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from random import Random
-from typing import ClassVar
 
 from envs.types import EnvError, TaskRef
+from rewards.declared import Card, number
 from rollouts.forms.linear import Linear
 from rollouts.loop import EpisodeSpec
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Prefix(Linear):
     """Replays ``turns`` actions of the expert plan, at most all but its last.
 
     The policy continues from there. Replayed turns are part of the prompt: they are neither learned
     from nor rewarded, nor counted as turns of the episode.
-
-    Raises:
-        ValueError: ``turns`` is negative.
     """
 
-    turns: int = 1
+    turns: int = number(0)
 
-    windows: ClassVar[bool] = False
-    compares_turns: ClassVar[bool] = False
-    whole: ClassVar[bool] = False
-    needs_plan: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        if self.turns < 0:
-            raise ValueError(f"turns={self.turns} must be 0 or more")
+    windows = False
+    compares_turns = False
+    whole = False
+    needs_plan = True
+    card = Card(
+        "replays the first `turns` actions of the expert plan, then the policy has `env.max_turns` turns",
+        needs="expert plans",
+    )
 
     def specs(self, base: EpisodeSpec, n: int, rng: Random) -> list[EpisodeSpec]:
         plan = expert_plan(base.task)

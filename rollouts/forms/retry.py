@@ -6,34 +6,34 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
+from rewards.declared import Card, word
 from rollouts.episode import Episode
 from rollouts.forms.linear import Linear
 from rollouts.forms.prefix import expert_plan
 from rollouts.loop import EpisodeSpec
 
-PLAN, FEEDBACK, HINT = KINDS = ("plan", "last_feedback", "expert_hint")
+PLAN, FEEDBACK, HINT = "plan", "last_feedback", "expert_hint"
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Retry(Linear):
-    """Agent-RLVR (arXiv 2506.11425).
+    """Agent-RLVR: if no sample of a prompt wins, each runs once more with a line before the goal.
 
-    If no sample of a prompt wins, each runs once more with a line before the goal. The second
-    attempt replaces the first in the group and is learned from with the guidance in its prompt.
-
-    Attributes:
-        guidance: ``plan``: the actions of the expert plan; ``expert_hint``: the first of them;
-            ``last_feedback``: the failed attempt's last observation.
-
-    Raises:
-        ValueError: ``guidance`` is none of these.
+    The second attempt replaces the first in the group and is learned from with the guidance in its
+    prompt. The line has the actions of the expert plan (``plan``), the first of them
+    (``expert_hint``), or the failed attempt's last observation (``last_feedback``).
     """
 
-    guidance: str = PLAN
+    guidance: str = word(PLAN, FEEDBACK, HINT)
 
-    def __post_init__(self) -> None:
-        if self.guidance not in KINDS:
-            raise ValueError(f"guidance={self.guidance} must be one of: {', '.join(KINDS)}")
+    card = Card(
+        "tries a prompt that no sample won again, the goal preceded by the expert plan (`plan`), its first action "
+        "(`expert_hint`) or what the failure saw last (`last_feedback`)",
+        paper="2506.11425",
+        source="abstract",
+        needs="expert plans, but for `last_feedback`",
+        ours="wording; the guidance is in the trained prompt, also if a buffer replays it; the paper trains by DPO",
+    )
 
     @property
     def needs_plan(self) -> bool:  # type: ignore[override]

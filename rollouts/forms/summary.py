@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
-from rewards.declared import Conflict
+from rewards.declared import Card, Conflict
 from rollouts.forms.linear import Linear
-from rollouts.summaries import Summaries
+from rollouts.window import Summaries
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Summary(Summaries, Linear):
-    """SUPO (arXiv 2510.06727, from notes): each sample starts at the beginning, in several rows.
+    """SUPO: each sample starts at the beginning, in several rows.
 
     A summary is a sampled turn: it is learned from, has no reward, and does not count towards
     ``env.max_turns``. All rows share the episode's credit. ``rollouts.window.window_of`` reads the
     settings, so validation, evaluation and SFT have the same rows.
     """
 
-    windows: ClassVar[bool] = False
-    conflicts: ClassVar[tuple[Conflict, ...]] = (
+    windows = False
+    conflicts = (
         Conflict(
             ("schedules",),
             lambda _, names: bool(names),
@@ -34,15 +33,18 @@ class Summary(Summaries, Linear):
             "a lower rollout_form.summary.tokens",
         ),
     )
+    card = Card(
+        "once a row has `tokens` tokens or `turns` turns the policy sums up, and a new row begins with goal, summary and "
+        "newest observation; after `most` summaries the episode ends out of context",
+        paper="2510.06727",
+        source="notes",
+        result="CodeGym +3.2, BrowseComp-Plus +14.0",
+        ours="wording, sizes; a summary is a separate turn",
+    )
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Mem1(Summary):
-    """MEM1 (arXiv 2506.15841, from notes): a summary after every turn.
+    """MEM1: the policy sees the goal, its summary and the newest observation."""
 
-    The policy sees the goal, its summary and the newest observation.
-    """
-
-    tokens: int | None = None
-    turns: int | None = 1
-    most: int | None = None
+    card = Card("is `summary` after every turn", paper="2506.15841", source="notes", ours="as of `summary`")

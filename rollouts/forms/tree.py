@@ -5,39 +5,37 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from random import Random
-from typing import ClassVar
 
+from rewards.declared import Card, number
 from rollouts.episode import Episode
 from rollouts.forms.linear import Linear
 from rollouts.loop import EpisodeSpec
 from rollouts.spec import Branch
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Tree(Linear):
-    """Tree-GRPO's rollouts (arXiv 2509.21240, released code).
+    """Tree-GRPO's rollouts: ``trees`` episodes begin at the game's start.
 
-    ``trees`` episodes begin at the game's start. Then, ``rounds`` times, ``nodes`` nodes of each
-    tree are drawn uniformly, with replacement, from its root and its inner turns; an episode
-    branches off from each. Of the ``trees * (1 + nodes * rounds)`` episodes, ``n`` are drawn to be
-    learned from.
-
-    Raises:
-        ValueError: a setting is below 1.
+    Then, ``rounds`` times, ``nodes`` nodes of each tree are drawn uniformly, with replacement, from
+    its root and its inner turns; an episode branches off from each. Of the
+    ``trees * (1 + nodes * rounds)`` episodes, ``n`` are drawn to be learned from.
     """
 
-    trees: int = 2
-    nodes: int = 3
-    rounds: int = 1
+    trees: int = number(1)
+    nodes: int = number(1)
+    rounds: int = number(1)
 
-    windows: ClassVar[bool] = False
-    compares_turns: ClassVar[bool] = False
-    branches: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        for name, value in vars(self).items():
-            if value < 1:
-                raise ValueError(f"{name}={value} must be at least 1")
+    windows = False
+    compares_turns = False
+    branches = True
+    card = Card(
+        "runs `trees` episodes, and in each of `rounds` rounds branches off `nodes` of each; `rollout.n` of them, drawn, "
+        "are trained on",
+        paper="2509.21240",
+        source="code",
+        needs="`rollout.n` of at most trees x (1 + nodes x rounds)",
+    )
 
     @property
     def leaves(self) -> int:

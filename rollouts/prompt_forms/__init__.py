@@ -1,1 +1,1 @@
-"""What the agent reads and how its answers are read: one module a form, behind ``prompt=`` (docs/prompt.md)."""
+"""Prompt forms (``prompt=``, docs/prompt.md): one module each."""

@@ -44,12 +44,10 @@ UNPARSED = Answer("", parsed=False)
 class PromptForm:
     """Base class; the fields of a form are its settings, and every form has these.
 
+    ``conf/config.yaml`` describes the settings of all forms, ``conf/prompt/NAME.yaml`` those of
+    one.
+
     Attributes:
-        admissible: each message lists the actions that the environment would accept.
-        history: None: the episode is one growing conversation. A number: each turn has a separate
-            prompt and row with the goal, that many newest turns and the observation.
-        train_thoughts: RL learns from the tokens of thoughts too; SFT always does.
-        tell_format: reply to an answer without a readable action with ``format_error``.
         thinks: answers contain a thought.
         calls: actions are calls of the environment's functions.
         labels: kinds of answer that methods may distinguish (``algorithms.turns``).
@@ -57,10 +55,10 @@ class PromptForm:
         marks: text of the instructions that looks like a control token (``<think>``).
     """
 
-    admissible: bool = False
-    history: int | None = field(default=None, metadata={"range": (0, 10**6)})
-    train_thoughts: bool = True
-    tell_format: bool = True
+    admissible: bool
+    history: int | None = field(metadata={"range": (0, 10**6)})
+    train_thoughts: bool
+    tell_format: bool
 
     thinks: ClassVar[bool] = False
     calls: ClassVar[bool] = False
@@ -87,12 +85,12 @@ class PromptForm:
         return "Your action:"
 
     def head(self, style: PromptStyle, goal: str, guidance: str = "") -> str:
-        """Return the first message up to its observation; ``guidance`` is a line before the goal."""
+        """Return the first message up to its observation; ``guidance`` precedes the goal."""
         lines = [f"{style.role} {style.action_form}", self.instructions, guidance, f"Goal: {goal}" if goal else ""]
         return "".join(f"{line}\n" for line in lines if line)
 
     def message(self, observation: str, admissible: Sequence[str] = ()) -> str:
-        """Return a message: the observation and the cue. In the first message it follows the head."""
+        """Return the observation and the cue; in the first message they follow the head."""
         listed = f"Admissible actions: {', '.join(admissible)}\n" if admissible else ""
         return f"{observation}\n{listed}{self.cue}"
 
@@ -127,14 +125,12 @@ class PromptForm:
 class Thinking(PromptForm):
     """A form whose answers contain a thought and then an action.
 
-    Attributes:
-        require_thought: an answer without a thought counts as unparsed.
-        demo_thought: template of a demonstration's thought, with ``{goal}``, ``{action}`` and
-            ``{plan}`` (this action and the next one).
+    ``demo_thought`` is a template with ``{goal}``, ``{action}`` and ``{plan}`` (this action and the
+    next one).
     """
 
-    require_thought: bool = True
-    demo_thought: str = "My plan is to {plan}."
+    require_thought: bool
+    demo_thought: str
 
     thinks: ClassVar[bool] = True
 
@@ -172,7 +168,7 @@ class Plain(PromptForm):
         return action
 
 
-PLAIN_FORM = Plain()
+PLAIN_FORM = Plain(admissible=False, history=None, train_thoughts=True, tell_format=True)
 
 
 def pair(name: str) -> tuple[str, str]:

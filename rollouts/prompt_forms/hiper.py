@@ -21,13 +21,9 @@ class Hiper(PromptForm):
     An empty or missing first tag means KEEP, any other text SWITCH. An answer without action tags
     counts as unparsed and is sent to the environment whole. The subgoal is recorded as the thought.
     A part includes its tags; the action's part extends to the end of the answer.
-
-    Attributes:
-        demo_actions: actions of the expert plan that share a subgoal in demonstrations; the
-            subgoal is the last of them.
     """
 
-    demo_actions: int = field(default=2, metadata={"range": (1, 10**6)})
+    demo_actions: int = field(metadata={"range": (1, 10**6)})
 
     labels: ClassVar[tuple[str, ...]] = (KEEP, SWITCH)
     parts: ClassVar[tuple[str, ...]] = PARTS

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import MISSING, fields
+from functools import cache
 from typing import Any
 
-from envs.extensions import find
+from envs.extensions import CONF, find, shipped
 from rollouts.prompt_forms.form import PLAIN_FORM, PromptForm
 
 PLAIN = "plain"
@@ -25,8 +26,22 @@ def prompt_class(name: str) -> Any:
     return find("prompt", name, PROMPTS)
 
 
+def usual(name: str) -> dict[str, Any]:
+    """Return a form's settings by its YAML, ``conf/config.yaml`` and its class's defaults."""
+    own = {item.name: item.default for item in fields(prompt_class(name)) if item.default is not MISSING}
+    return {**_shared(), **own, **shipped("prompt", name)}
+
+
+@cache
+def _shared() -> dict[str, Any]:
+    from omegaconf import OmegaConf
+
+    node: Any = OmegaConf.to_container(OmegaConf.load(CONF / "config.yaml"))
+    return dict(node["prompt"])
+
+
 def prompt_form(node: Mapping[str, Any] | None) -> PromptForm:
-    """Build the form that a config's ``prompt`` node describes.
+    """Build the form of a ``prompt`` node; missing settings are the usual ones.
 
     Raises:
         UnknownName: no form has this name.
@@ -34,18 +49,21 @@ def prompt_form(node: Mapping[str, Any] | None) -> PromptForm:
     """
     if not node:
         return PLAIN_FORM
-    kind = prompt_class(str(node["name"]))
-    return kind(**{item.name: node[item.name] for item in fields(kind) if item.init and item.name in node})
+    name = str(node["name"])
+    kind, known = prompt_class(name), {**usual(name), **node}
+    return kind(**{item.name: known[item.name] for item in fields(kind) if item.init and item.name in known})
 
 
 def changed_text(node: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return the non-default settings that change a prompt's text."""
+    """Return the unusual settings that change a prompt's text."""
     return {key: value for key, value in non_default(node).items() if key != "train_thoughts"}
 
 
 def non_default(node: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return the form's name and its settings that differ from the default. Raises: UnknownName."""
+    """Return the form's name and its settings that are not the usual ones. Raises: UnknownName."""
     if not node:
         return {}
-    defaults = {item.name: item.default for item in fields(prompt_class(str(node["name"])))} | {"name": PLAIN}
+    name = str(node["name"])
+    known = {item.name for item in fields(prompt_class(name))}
+    defaults = {key: value for key, value in usual(name).items() if key in known} | {"name": PLAIN}
     return {key: value for key, value in node.items() if key in defaults and value != defaults[key]}

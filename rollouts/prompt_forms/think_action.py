@@ -18,8 +18,8 @@ class ThinkAction(Thinking):
         ValueError: the tags are equal, or not words.
     """
 
-    think_tag: str = "think"
-    action_tag: str = "action"
+    think_tag: str
+    action_tag: str
 
     def __post_init__(self) -> None:
         super().__post_init__()

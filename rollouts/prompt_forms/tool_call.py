@@ -24,9 +24,6 @@ class ToolCall(Thinking):
     functions is sent to the environment as it is, which rejects it.
     """
 
-    require_thought: bool = False
-    demo_thought: str = ""
-
     calls: ClassVar[bool] = True
 
     @property

@@ -20,7 +20,7 @@ from verl.trainer.ppo.ray_trainer import apply_kl_penalty
 from verl.trainer.ppo.v1.utils import compute_advantage_for_multi_trajectories
 
 from algorithms.group import grpo, rloo
-from algorithms.registry import ALGORITHMS, BASES, QUIRKS
+from algorithms.registry import ALGORITHMS, QUIRKS
 from algorithms.reinforce import reinforce_plus_plus
 from config.values.verl_limits import ESTIMATORS
 from verl_plugin.training import estimators
@@ -89,7 +89,7 @@ def test_verl_reinforce_plus_plus_reaches_the_first_turn_and_the_released_quirk_
     torch.testing.assert_close(reset[0], torch.tensor([0, 0, 0, 0, 0, 0, 0.9, 1, 0]))
 
 
-@pytest.mark.parametrize("name", BASES)
+@pytest.mark.parametrize("name", ALGORITHMS)
 @pytest.mark.parametrize("score", [0.7, 0.1, 1 / 3])
 def test_a_batch_that_earned_all_the_same_teaches_nothing(name: str, score: float) -> None:
     """verl whitens in float32, where each of these became up to 0.0006, of one sign for all; Adam makes full steps of that."""

@@ -1,4 +1,4 @@
-"""What ``algo=`` offers is what the registry describes."""
+"""Every ``algo=`` word leads by its file to an algorithm of the registry."""
 
 from pathlib import Path
 from typing import Any
@@ -6,14 +6,11 @@ from typing import Any
 import pytest
 from omegaconf import OmegaConf
 
+from algorithms import registry
 from algorithms.chosen import algorithm
-from algorithms.registry import ALGORITHMS, ESTIMATORS
+from algorithms.registry import ALGORITHMS, ESTIMATORS, base_of, words
 
 FOLDER = Path(__file__).parents[2] / "conf/algo"
-
-
-def options() -> list[str]:
-    return sorted(path.stem for path in FOLDER.glob("*.yaml"))
 
 
 def option(name: str) -> Any:
@@ -23,16 +20,31 @@ def option(name: str) -> Any:
     return OmegaConf.merge(*map(option, bases), own)
 
 
-def test_every_option_is_registered_and_the_other_way_round() -> None:
-    assert options() == sorted([*ALGORITHMS, *ESTIMATORS])
+def test_every_algorithm_has_a_file_and_every_word_an_algorithm() -> None:
+    known = {*ALGORITHMS, *ESTIMATORS}
+    assert {base_of(word) for word in words()} == known <= {*words()}
 
 
-@pytest.mark.parametrize("name", options())
+@pytest.mark.parametrize("name", words())
 def test_an_option_hands_verl_the_registered_estimator(name: str) -> None:
     found, asked = option(name), algorithm(name)
     assert found.algo.name == name
-    if asked.built_on:  # its file chooses methods or settings over that one's
-        assert found.defaults[0] == asked.built_on
     assert found.algorithm.adv_estimator == asked.estimator
     assert ("critic" in found) == asked.needs_critic
     assert found.actor_rollout_ref.rollout.n > 1 or not asked.needs_group
+
+
+def test_a_word_of_another_package_is_its_yaml_or_its_entry_point(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = {"theirs": "defaults:\n  - gigpo\n", "estimates": "defaults:\n  - reinforce_plus_plus\n"}
+    for word, text in files.items():
+        (tmp_path / f"{word}.yaml").write_text(text)
+    monkeypatch.setattr(registry, "options", lambda: {"algo": {word: tmp_path / f"{word}.yaml" for word in files}})
+    monkeypatch.setattr(registry, "installed", lambda *_: {"estimates": "package:Estimates"})
+    assert [base_of(word) for word in ("theirs", "estimates", "unheard", "a.module:Name")] == [
+        "grpo",
+        "estimates",
+        "unheard",
+        "a.module:Name",
+    ]

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 from example_x import example_x, hash_of
+from usual import as_shipped, usual
 
 from algorithms.chosen import Chosen
 from algorithms.credit.graft import Graft
@@ -81,7 +82,7 @@ def table(*episodes: tuple[str, str, list[float], str]) -> Turns:
 
 
 def graft(turns: Turns, **settings: Any) -> list[list[float]]:
-    found = Graft(**settings)(turns, torch.zeros(turns.mask.shape, dtype=torch.float64))
+    found = as_shipped(Graft, **settings)(turns, torch.zeros(turns.mask.shape, dtype=torch.float64))
     return [row[mask].tolist() for row, mask in zip(found, turns.mask, strict=True)]
 
 
@@ -118,17 +119,17 @@ def test_states_are_shared_within_a_group_only() -> None:
 
 def test_a_step_without_a_turn() -> None:
     empty = Turns(**{**vars(example_x()), "mask": torch.zeros_like(example_x().mask)})
-    assert (Graft()(empty, torch.ones(empty.mask.shape)) == 1).all()
+    assert (as_shipped(Graft)(empty, torch.ones(empty.mask.shape)) == 1).all()
 
 
 def test_it_takes_the_size_of_the_advantages_that_were_there() -> None:
     turns = example_x()
     before = torch.arange(turns.mask.numel(), dtype=torch.float64).reshape(turns.mask.shape)
-    plain, scaled = (Graft(backup="mean", scale=scale)(turns, before)[turns.mask] for scale in (None, True))
+    plain, scaled = (as_shipped(Graft, backup="mean", scale=scale)(turns, before)[turns.mask] for scale in (None, True))
     assert scaled.std() == pytest.approx(before[turns.mask].std().item())
     assert (scaled / plain)[plain != 0].std() < 1e-9
     same = Turns(**{**vars(turns), "reward": torch.zeros_like(turns.reward)})
-    assert (Graft(scale=True)(same, before)[turns.mask] == 0).all()
+    assert (as_shipped(Graft, scale=True)(same, before)[turns.mask] == 0).all()
 
 
 def test_where_nothing_follows_an_episode_that_was_cut_off() -> None:
@@ -155,14 +156,14 @@ def test_what_the_last_turn_before_a_cut_earned_is_its_own() -> None:
 def test_gains_of_rounding_alone_are_none() -> None:
     """The rewards of x and y are equal but for float32, and what is 0 must not be scaled to the size of other credit."""
     turns = table(("P", "A x B", [0.1 + 0.2], "won"), ("P", "A y C z D", [0.1, 0.2], "won"))
-    made = Graft(gamma=1.0, scale=True)(turns, torch.tensor([[1.0, 0], [-1, 1]]).double())
+    made = as_shipped(Graft, gamma=1.0, scale=True)(turns, torch.tensor([[1.0, 0], [-1, 1]]).double())
     assert not made[turns.mask].any()
 
 
 def test_its_settings() -> None:
     with pytest.raises(ValueError, match=r"gamma=1.5 must lie in \[0, 1\]"):
-        Graft(gamma=1.5)
-    with pytest.raises(ValueError, match="backup=median must be max or mean"):
-        Graft(backup="median")
-    made = Chosen({"credit": {"graft": {"gamma": {"linear": [0.5, 1.0, 10]}}}})
+        as_shipped(Graft, gamma=1.5)
+    with pytest.raises(ValueError, match="backup=median must be one of: max, mean"):
+        as_shipped(Graft, backup="median")
+    made = Chosen({"credit": {"graft": usual("credit", "graft", gamma={"linear": [0.5, 1.0, 10]})}})
     assert made.of("credit", 5)["graft"].gamma == pytest.approx(0.75)

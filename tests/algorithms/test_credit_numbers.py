@@ -12,6 +12,7 @@ import torch
 from example_x import GRPO, GRPO_WITHOUT_STD, Paths, example_x, spread
 from test_credit_graft import GRAFT, GRAFT_MEAN
 from test_methods_numbers import GIGPO, GIGPO_WITHOUT_STD, SHAPES, assert_turns
+from usual import as_shipped
 
 from algorithms.credit.aem import Aem
 from algorithms.credit.aepo import Aepo
@@ -203,7 +204,7 @@ def credit_of(method: Any, turns: Turns) -> list[list[float]]:
 
 def test_gigpo_takes_sums_that_differ_by_rounding_for_equal() -> None:
     """3.3 + 6.7 is not 10 in float32: the step term was .14 and -.07."""
-    found = credit_of(Gigpo(gamma=1.0), of_rewards([3.3, 6.7], [10.0], [10.0]))
+    found = credit_of(as_shipped(Gigpo, gamma=1.0), of_rewards([3.3, 6.7], [10.0], [10.0]))
     assert [row[0] for row in found] == [0.0, 0.0, 0.0]
 
 
@@ -215,7 +216,7 @@ def test_hgpo_leaves_out_histories_whose_returns_differ_by_rounding() -> None:
             [("R a S a T", [0, 0.1 + 0.2]), ("R a S a T b U", [0, 0.1, 0.2]), ("Q a S a T", [0, 1.0])]
         )
     }
-    found = credit_of(Hgpo(gamma=1.0, history=1), example_x(paths=paths))
+    found = credit_of(as_shipped(Hgpo, gamma=1.0, history=1), example_x(paths=paths))
     assert found[0][1] == pytest.approx(-0.70711, abs=1e-4) and found[1][1] == pytest.approx(-0.70711, abs=1e-4)
     assert found[2][1] == pytest.approx(1.41421, abs=1e-4)
 
@@ -225,7 +226,9 @@ def test_all_methods_have_one_tolerance(rewards: list[list[float]]) -> None:
     """Of the numbers that were summed up: 1e4 - 1e4 + .1 is as exact as 1e4 is."""
     turns = of_rewards(*rewards, state="S0 a S1 a S2 a S3")
     turns = replace(turns, tree=torch.zeros(2).long(), node=turns.state)
-    assert not any(credit_of(Tree(), turns)[0]) and not any(credit_of(Gigpo(by_turns=True, weight=0.0), turns)[1])
+    assert not any(credit_of(as_shipped(Tree), turns)[0]) and not any(
+        credit_of(as_shipped(Gigpo, by_turns=True, weight=0.0), turns)[1]
+    )
     assert not ZeroStd()(turns, 1).any() and deviations(turns.score, turns.group, size=turns.score_size) == 0
     score = torch.nn.utils.rnn.pad_sequence([torch.tensor(own) for own in rewards], batch_first=True)
     assert not grpo(score, torch.ones_like(score), ["P", "P"])[0].any()
@@ -236,7 +239,7 @@ def test_equal_entropies_are_not_stretched_to_the_whole_scale() -> None:
     assert turns.entropy is not None
     turns = replace(turns, entropy=turns.entropy * 0 + 0.3)
     turns.entropy[0, 0] += 1e-9  # type: ignore[index]
-    for method in (Aem(), Aepo()):
+    for method in (as_shipped(Aem), as_shipped(Aepo)):
         assert torch.equal(method(turns, spread(GRPO, turns))[turns.mask], spread(GRPO, turns)[turns.mask])
 
 
@@ -266,4 +269,4 @@ def stopping(credit: Any, samples: int = 8) -> float:
 @pytest.mark.parametrize(("outcome", "wanted"), [("reward", 0.2 * 7 / 8), ("won", 0.0)])
 def test_mt_grpo_by_turn_numbers_does_not_see_what_only_longer_episodes_earn(outcome: str, wanted: float) -> None:
     """The turn's own term is 0 in both: all that have a second turn earn the same. 7 / 8 is the baseline's, which has the sample itself."""
-    assert stopping(MtGrpo(turn="reward", outcome=outcome)) == pytest.approx(wanted)
+    assert stopping(as_shipped(MtGrpo, turn="reward", outcome=outcome)) == pytest.approx(wanted)

@@ -9,6 +9,7 @@ import pytest
 import torch
 from example_x import example_x, table
 from torch import Tensor
+from usual import as_shipped, usual
 
 from algorithms.chosen import Chosen, algorithm, method_class
 from algorithms.estimators.bi_level_gae import BiLevelGae
@@ -45,7 +46,7 @@ def approximately(numbers: list[list[float]]) -> list[Any]:
 def test_turn_gae(shape: dict[str, Any]) -> None:
     turns = example_x(**shape)
     assert turns.value is not None
-    found = TurnGae()(turns, tokens_of(turns))
+    found = as_shipped(TurnGae)(turns, tokens_of(turns))
     assert by_turn(found.advantages, turns) == approximately(WHITENED)
     assert by_turn(found.returns, turns) == approximately(RETURNS)
     assert by_turn(found.returns - turns.value, turns) == approximately(RAW)
@@ -54,23 +55,23 @@ def test_turn_gae(shape: dict[str, Any]) -> None:
 
 def test_turn_gae_weighs_a_turn_once_however_many_tokens_it_has() -> None:
     turns = example_x()
-    found = TurnGae()(turns, tokens_of(turns)).advantages[turns.mask]
+    found = as_shipped(TurnGae)(turns, tokens_of(turns)).advantages[turns.mask]
     assert found.mean().item() == pytest.approx(0) and found.var().item() == pytest.approx(1, abs=1e-6)
 
 
 def test_a_critic_of_turns_may_be_trained_on_first_tokens_only() -> None:
     turns = example_x(windows=True, padding=2)
-    targets = TurnGae(value_at="first")(turns, tokens_of(turns)).targets
+    targets = as_shipped(TurnGae, value_at="first")(turns, tokens_of(turns)).targets
     assert targets is not None
     assert turns.mean(targets.float()).gt(0).equal(turns.mask) and int(targets.sum()) == int(turns.mask.sum()) == 16
 
 
 def test_an_episode_that_was_cut_off_may_go_on_with_its_last_value() -> None:
     turns = example_x()  # P_1 alone is out of turns; it earned nothing, and its values are .4 .3 .2
-    found = TurnGae(gamma=0.5, lam=1.0, bootstrap_truncated=True)(turns, tokens_of(turns))
+    found = as_shipped(TurnGae, gamma=0.5, lam=1.0, bootstrap_truncated=True)(turns, tokens_of(turns))
     cut, usual = (
         by_turn(found.returns, turns),
-        by_turn(TurnGae(gamma=0.5, lam=1.0)(turns, tokens_of(turns)).returns, turns),
+        by_turn(as_shipped(TurnGae, gamma=0.5, lam=1.0)(turns, tokens_of(turns)).returns, turns),
     )
     assert cut[1] == pytest.approx([0.025, 0.05, 0.1]) and usual[1] == pytest.approx([0, 0, 0])
     assert cut[:1] + cut[2:] == usual[:1] + usual[2:]
@@ -90,7 +91,9 @@ def one_episode(rewards: list[float], values: list[list[float]]) -> tuple[Turns,
     return turns, Tokens(turns.place >= 0, torch.tensor([columns["reward"]]), torch.tensor([columns["values"]]))
 
 
-@pytest.mark.parametrize("estimator", [TurnGae(), BiLevelGae()], ids=lambda made: type(made).__name__)
+@pytest.mark.parametrize(
+    "estimator", [as_shipped(TurnGae), as_shipped(BiLevelGae)], ids=lambda made: type(made).__name__
+)
 def test_one_turn_that_filters_left_has_no_variance_and_is_0(estimator: Any) -> None:
     found = estimator(*one_episode([1.0], [[0.5]]))
     assert not found.advantages.any() and found.returns.flatten()[0] == 1
@@ -98,7 +101,7 @@ def test_one_turn_that_filters_left_has_no_variance_and_is_0(estimator: Any) -> 
 
 def test_bi_level_gae() -> None:
     turns, tokens = one_episode([0.0, 1.0], [[0.1, 0.2], [0.3, 0.4, 0.5]])
-    found = BiLevelGae()(turns, tokens)
+    found = as_shipped(BiLevelGae)(turns, tokens)
     assert tokens.value is not None
     mask = tokens.mask
     assert found.returns[mask].tolist() == pytest.approx([0.95, 0.95, 1, 1, 1])
@@ -110,7 +113,7 @@ def test_bi_level_gae() -> None:
 def test_bi_level_gae_discounts_inside_a_turn_too() -> None:
     """G is .7675 and 1: A_n = G - v_n, then A_j = .9 v_{j+1} - v_j + .9 * .5 A_{j+1}."""
     turns, tokens = one_episode([0.0, 1.0], [[0.1, 0.2], [0.3, 0.4, 0.5]])
-    found = BiLevelGae(gamma_turn=0.95, gamma=0.9, lam=0.5)(turns, tokens)
+    found = as_shipped(BiLevelGae, gamma_turn=0.95, gamma=0.9, lam=0.5)(turns, tokens)
     assert tokens.value is not None
     goal = 0.2 + (0.95 * 0.5 - 0.2) + 0.95 * 0.5 * 0.5
     wanted = [0.9 * 0.2 - 0.1 + 0.45 * (goal - 0.2), goal - 0.2]
@@ -120,12 +123,12 @@ def test_bi_level_gae_discounts_inside_a_turn_too() -> None:
 
 def test_a_reward_of_nothing_ends_a_turn_all_the_same() -> None:
     """The released code's turns end where a reward stands: with one at the end only, it would discount nothing here."""
-    found = BiLevelGae()(*one_episode([0.0, 0.0, 1.0], [[0.0, 0.0]] * 3)).returns
+    found = as_shipped(BiLevelGae)(*one_episode([0.0, 0.0, 1.0], [[0.0, 0.0]] * 3)).returns
     assert found[0, ::4].tolist() == pytest.approx([0.95**2, 0.95, 1])
 
 
 def estimate(name: str, turns: Turns, tokens: Tokens) -> Estimate:
-    return Chosen({"algo": {"name": name, "state": None}}).of("algo", 1)[name](turns, tokens)
+    return Chosen({"algo": {"name": name, "state": None, **usual("algo", name)}}).of("algo", 1)[name](turns, tokens)
 
 
 def of_tokens(name: str, found: Estimate, turns: Turns) -> list[Tensor]:
@@ -186,4 +189,4 @@ def test_the_registry_leads_to_estimators() -> None:
 @pytest.mark.parametrize("settings", [{"gamma": 1.5}, {"lam": -0.1}, {"value_at": "last"}])
 def test_a_setting_out_of_range_is_refused(settings: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=next(iter(settings))):
-        TurnGae(**settings)
+        as_shipped(TurnGae, **settings)

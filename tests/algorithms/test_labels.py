@@ -11,7 +11,8 @@ import torch
 from example_x import GRPO, example_x, spread, table
 from torch import Tensor
 
-from algorithms.credit.rlvmr import TAGS, rule_rewards
+from algorithms.credit.rlvmr import Rlvmr as RlvmrCredit
+from algorithms.credit.rlvmr import rule_rewards
 from algorithms.registry import SLOTS
 from algorithms.slots import Estimate, Tokens
 from algorithms.turns import OUTCOMES, ActionTokens, Turns
@@ -155,5 +156,5 @@ def test_rlvmr(shape: dict[str, Any], alpha: float) -> None:
 
 
 def test_a_label_means_the_same_to_the_form_and_to_the_methods() -> None:
-    assert Rlvmr.labels == TAGS and Hiper.labels == (KEEP, SWITCH)
+    assert Rlvmr.labels == RlvmrCredit.labels and Hiper.labels == (KEEP, SWITCH)
     assert {"subgoals"} <= set(SLOTS["shaping"])

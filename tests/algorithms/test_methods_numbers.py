@@ -8,6 +8,7 @@ import pytest
 import torch
 from example_x import GRPO, PATHS, example_x, spread
 from torch import Tensor
+from usual import as_shipped, usual
 
 from algorithms.buffers.self_imitation import SelfImitation
 from algorithms.chosen import Chosen
@@ -19,7 +20,8 @@ from algorithms.registry import SLOTS
 from algorithms.schedules import schedule
 from algorithms.slots import LossView, StoredEpisode
 from algorithms.terms.epo import Epo
-from algorithms.turns import Turns, turn_ids
+from algorithms.turn_table import turn_ids
+from algorithms.turns import Turns
 
 SHAPES = [{}, {"windows": True}, {"dead": True, "padding": 3}]
 
@@ -53,7 +55,7 @@ GIGPO_WITHOUT_STD = [
 def test_gigpo_gives_nothing_where_all_returns_of_a_state_are_equal() -> None:
     turns = example_x()
     same = Turns(**{**vars(turns), "reward": torch.full_like(turns.reward, 0.1) * turns.mask, "state": turns.state * 0})
-    one = Gigpo(gamma=0.0)(same, spread([0.0] * 7, same))
+    one = as_shipped(Gigpo, gamma=0.0)(same, spread([0.0] * 7, same))
     assert torch.equal(one, torch.zeros_like(one))
 
 
@@ -61,10 +63,10 @@ def test_gigpo_gives_nothing_where_all_returns_of_a_state_are_equal() -> None:
 def test_void_turns(shape: dict) -> None:
     turns = example_x(**shape)
     understood = Turns(**{**vars(turns), "parsed": turns.mask})
-    assert VoidTurns(void="invalid")(turns, 1).tolist() == [True, False, True, True, True, True, True]
-    assert VoidTurns()(understood, 1).all()
-    with pytest.raises(ValueError, match="void=some must be unparsed or invalid"):
-        VoidTurns(void="some")
+    assert as_shipped(VoidTurns, void="invalid")(turns, 1).tolist() == [True, False, True, True, True, True, True]
+    assert as_shipped(VoidTurns)(understood, 1).all()
+    with pytest.raises(ValueError, match="void=some must be one of: unparsed, invalid"):
+        as_shipped(VoidTurns, void="some")
 
 
 def epo_example(dead: bool) -> tuple[Turns, Tensor]:
@@ -75,7 +77,7 @@ def epo_example(dead: bool) -> tuple[Turns, Tensor]:
     record = [torch.tensor([0, 0])] * len(masks)
     columns = dict.fromkeys(("state", "after", "action", "valid", "parsed"), record)
     members = {str(row): [row] for row in range(len(masks))}
-    from algorithms.turns import turn_table
+    from algorithms.turn_table import turn_table
 
     outcome = [torch.tensor([0])] * len(masks)
     return turn_table(rows, {**columns, "outcome": outcome}, members, ["g"] * len(masks)), rows["entropy"]
@@ -85,7 +87,7 @@ def epo_example(dead: bool) -> tuple[Turns, Tensor]:
 @pytest.mark.parametrize("passes", [1, 2])
 def test_epo(dead: bool, passes: int) -> None:
     turns, entropy = epo_example(dead)
-    epo = Epo(weight=0.001, low=0.5, high=1.5, alpha=0.1, decay=1.0)
+    epo = as_shipped(Epo, weight=0.001, low=0.5, high=1.5, alpha=0.1, decay=1.0)
     epo.load({"total": 0.3, "count": 1})
     data, coefficients = epo.prepare(turns, torch.ones(2, dtype=torch.bool), entropy, step=11, steps=40)
     assert coefficients["beta"] == pytest.approx(1.60653, abs=1e-5)
@@ -103,7 +105,7 @@ def test_epo(dead: bool, passes: int) -> None:
 
 def test_epo_at_the_first_step_has_no_history_and_its_entropy_a_gradient() -> None:
     turns, entropy = epo_example(dead=False)
-    epo = Epo(weight=0.001, low=0.5, high=1.5, alpha=0.1)
+    epo = as_shipped(Epo, weight=0.001, low=0.5, high=1.5, alpha=0.1)
     data, coefficients = epo.prepare(turns, torch.ones(2, dtype=torch.bool), entropy, step=1, steps=40)
     entropy.requires_grad_()
     loss, _ = epo.loss(LossView(entropy, entropy, data, 1.0), coefficients)
@@ -117,7 +119,7 @@ def test_epos_released_penalty_has_no_gradient() -> None:
     turns, entropy = epo_example(dead=False)
     found = {}
     for gradient in (True, False):
-        epo = Epo(low=0.5, high=1.5, decay=0.0, gradient=gradient)
+        epo = as_shipped(Epo, low=0.5, high=1.5, decay=0.0, gradient=gradient)
         epo.load({"total": 0.3, "count": 1})
         data, coefficients = epo.prepare(turns, torch.ones(2, dtype=torch.bool), entropy, step=11, steps=40)
         leaf = entropy.clone().requires_grad_()
@@ -131,8 +133,8 @@ def test_epos_released_penalty_has_no_gradient() -> None:
 def test_epo_counts_the_episodes_that_are_kept() -> None:
     turns, entropy = epo_example(dead=False)
     keep = torch.tensor([True, False])
-    data, coefficients = Epo().prepare(turns, keep, entropy, step=1, steps=40)
-    _, metrics = Epo().loss(LossView(entropy, entropy, data, 1.0), coefficients)
+    data, coefficients = as_shipped(Epo).prepare(turns, keep, entropy, step=1, steps=40)
+    _, metrics = as_shipped(Epo).loss(LossView(entropy, entropy, data, 1.0), coefficients)
     assert metrics["entropy"].item() == pytest.approx((0.3 + 1.0) / 2)
 
 
@@ -151,7 +153,7 @@ ADVANTAGES = torch.tensor([[1.0, 1, 1, 0, -1, -1], [0.5, 0.5, 0, 0, 0, 0], [0.0]
 def test_turn_clip(low: float, high: float, loss: float, first: list[float], second: list[float]) -> None:
     old = torch.full_like(LOG_RATIOS, -1.0)
     now = (old + LOG_RATIOS).requires_grad_()
-    losses, metrics = TurnClip(low, high)(old, now, ADVANTAGES, MASK, turn_ids(MASK))
+    losses, metrics = TurnClip(low=low, high=high)(old, now, ADVANTAGES, MASK, turn_ids(MASK))
     total = (losses * MASK).sum() / MASK.sum()
     total.backward()
     assert now.grad is not None
@@ -165,10 +167,10 @@ def test_step_clip_bounds_what_a_bad_turn_costs() -> None:
     """A = -1: ratios e^0.5 and e^2 cost 1.5 at most with dual 1.5; a good turn is bounded by the clip alone."""
     ratios, mask = torch.tensor([[0.5, 0.0, 2.0, 0.0, 2.0]]), torch.tensor([[1, 0, 1, 0, 1]])
     advantages = torch.tensor([[-1.0, 0, -1, 0, 1]])
-    losses, metrics = StepClip(0.2, 0.2, dual=1.5)(ratios * 0, ratios, advantages, mask, turn_ids(mask))
+    losses, metrics = StepClip(low=0.2, high=0.2, dual=1.5)(ratios * 0, ratios, advantages, mask, turn_ids(mask))
     assert losses[mask.bool()].tolist() == pytest.approx([1.5, 1.5, -1.2])
     assert metrics["bounded"][mask.bool()].tolist() == [1, 1, 0]
-    plain, _ = TurnClip(0.2, 0.2)(ratios * 0, ratios, advantages, mask, turn_ids(mask))
+    plain, _ = TurnClip(low=0.2, high=0.2)(ratios * 0, ratios, advantages, mask, turn_ids(mask))
     assert plain[mask.bool()].tolist() == pytest.approx([1.64872, 7.38906, -1.2], abs=1e-5)
 
 
@@ -176,7 +178,7 @@ def test_aepo_clip_costs_what_ppos_does_and_keeps_a_gradient_above_the_clip() ->
     """Ratios e^2 and e^-2 with A = 1, and e^2, e^-2 with A = -1; PPO's gradients are 0, -e^-2, 0, 0."""
     ratios, mask = torch.tensor([[2.0, -2.0, 2.0, -2.0]]), torch.ones(1, 4).long()
     advantages, now = torch.tensor([[1.0, 1, -1, -1]]), ratios.clone().requires_grad_()
-    losses, metrics = AepoClip(0.2, 0.3, dual=3.0)(ratios * 0, now, advantages, mask, turn_ids(mask))
+    losses, metrics = AepoClip(low=0.2, high=0.3, dual=3.0)(ratios * 0, now, advantages, mask, turn_ids(mask))
     losses.sum().backward()
     assert now.grad is not None
     assert losses[0].tolist() == pytest.approx([-1.3, -0.13534, 3.0, 0.8], abs=1e-5)
@@ -189,7 +191,7 @@ def stored(score: float, step: int = 1) -> StoredEpisode:
 
 
 def test_self_imitation_judges_anew_and_empties() -> None:
-    buffer = SelfImitation(capacity=1)
+    buffer = as_shipped(SelfImitation, capacity=1)
     means, deviations = [0.25, 0.5, 0, 0.75, 0.5, 1], [0.4, 0.5, 0, 0.4, 0.5, 0]
     buffer.load({"episodes": [], "groups": [(1, means, deviations)]})
     buffer._episodes = [stored(score) for score in (1, 1, 0.25, 0.5, 0)]
@@ -197,32 +199,32 @@ def test_self_imitation_judges_anew_and_empties() -> None:
     assert len(buffer) == 0 and buffer.take(3) == []
     buffer._episodes = [stored(score) for score in (1, 1, 0.25, 0.5, 0)]
     assert [episode.advantage for episode in buffer.take(2)] == pytest.approx([1.25, 1.25, 0], abs=1e-4)
-    plain = SelfImitation(capacity=1, std=False, weight=0.5)
+    plain = as_shipped(SelfImitation, capacity=1, std=False, weight=0.5)
     plain.load({**buffer.state(), "episodes": [vars(stored(score)) for score in (1, 1, 0.25, 0.5, 0)]})
     assert [episode.advantage for episode in plain.take(2)] == [0.25, 0.25, 0]
 
 
 def test_self_imitation_divides_by_no_deviation_of_0() -> None:
     """Where most groups' scores are equal, 1e-6 alone would make an advantage of a million."""
-    buffer = SelfImitation(capacity=1)
+    buffer = as_shipped(SelfImitation, capacity=1)
     buffer.load({"episodes": [vars(stored(1))] * 2, "groups": [(1, [0.0, 0.0, 0.25], [0.0, 0.0, 0.4])]})
     assert [episode.advantage for episode in buffer.take(2)] == [1.0, 1.0]
 
 
 def test_self_imitation_of_steps_without_any_episode_gives_nothing_back() -> None:
-    buffer = SelfImitation(capacity=1)
+    buffer = as_shipped(SelfImitation, capacity=1)
     buffer.load({"episodes": [vars(stored(1))] * 2, "groups": [(1, [], [])]})
     assert buffer.take(2) == [] and len(buffer) == 2
 
 
 def test_self_imitation_waits_until_it_holds_enough() -> None:
-    buffer = SelfImitation(capacity=2)
+    buffer = as_shipped(SelfImitation, capacity=2)
     buffer.load({"episodes": [vars(stored(1))] * 3, "groups": [(1, [0.5], [0.5])]})
     assert buffer.take(2) == [] and len(buffer) == 3  # 3 is not more than 1.5 x 2
 
 
 def test_self_imitation_stores_what_beat_its_group_and_forgets_what_is_old() -> None:
-    turns, buffer = example_x(), SelfImitation(tolerate=1)
+    turns, buffer = example_x(), as_shipped(SelfImitation, tolerate=1)
     assert buffer.wanted(turns, spread(GRPO, turns), 1) == [0, 3, 5]
     for step in (1, 2, 3, 4):
         buffer.offer(step, [stored(1.0, step)], turns)
@@ -263,8 +265,8 @@ def test_schedules_that_are_refused(node: dict, message: str) -> None:
 def test_any_number_of_a_method_may_follow_a_schedule() -> None:
     chosen = Chosen(
         {
-            "credit": {"gigpo": {"weight": {"linear": [0, 2, 10]}}},
-            "buffer": {"self_imitation": {"tolerate": {"steps": {1: 5, 3: 2}}}},
+            "credit": {"gigpo": usual("credit", "gigpo", weight={"linear": [0, 2, 10]})},
+            "buffer": {"self_imitation": usual("buffer", "self_imitation", tolerate={"steps": {1: 5, 3: 2}})},
         }
     )
     assert [chosen.of("credit", step)["gigpo"].weight for step in (1, 5, 20)] == pytest.approx([0.2, 1, 2])
@@ -290,14 +292,15 @@ def test_a_schedule_gives_what_its_setting_is() -> None:
 
 
 def test_a_schedule_that_leaves_its_settings_range_is_refused() -> None:
-    chosen = Chosen({"terms": {"epo": {"alpha": {"linear": [1, -1, 8]}}}})
+    chosen = Chosen({"terms": {"epo": usual("terms", "epo", alpha={"linear": [1, -1, 8]})}})
     chosen.refuse(4)
     with pytest.raises(ValueError, match=r"terms=epo: at step 5 of the schedule of alpha: alpha=-0.25 must lie in"):
         chosen.refuse(10)
 
 
 def test_state_comes_back() -> None:
-    node = {"terms": {"epo": {}}, "buffer": {"self_imitation": {}}, "credit": {"gigpo": {}}}
+    names = {"terms": "epo", "buffer": "self_imitation", "credit": "gigpo"}
+    node = {slot: {name: usual(slot, name)} for slot, name in names.items()}
     chosen, other = Chosen(node), Chosen(node)
     turns, entropy = epo_example(dead=False)
     chosen.of("terms", 1)["epo"].prepare(turns, torch.ones(2, dtype=torch.bool), entropy, 1, 10)
@@ -309,5 +312,5 @@ def test_state_comes_back() -> None:
 
 @pytest.mark.parametrize("slot", SLOTS)
 def test_every_line_of_the_registry_leads_to_a_method(slot: str) -> None:
-    chosen = Chosen({slot: {name: None for name in SLOTS[slot]}})
+    chosen = Chosen({slot: {name: usual(slot, name) for name in SLOTS[slot]}})
     assert set(chosen.of(slot, 1)) == set(SLOTS[slot])

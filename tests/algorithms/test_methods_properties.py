@@ -11,11 +11,12 @@ import pytest
 import torch
 from example_x import example_x, random_paths, spread
 from torch import Tensor
+from usual import method
 
-from algorithms.chosen import method_class
 from algorithms.registry import SLOTS
 from algorithms.slots import LossView, StoredEpisode
-from algorithms.turns import Turns, turn_ids
+from algorithms.turn_table import turn_ids
+from algorithms.turns import Turns
 
 SEEDS = (0, 1, 2)
 Shown = Callable[[Any, Turns], dict[str, list[float]]]
@@ -76,7 +77,7 @@ METHODS = [(slot, name) for slot in SHOWN for name in SLOTS[slot]]
 
 
 def shown(slot: str, name: str, turns: Turns) -> dict[str, list[float]]:
-    return SHOWN[slot](method_class(slot, name, {})(), turns)
+    return SHOWN[slot](method(slot, name), turns)
 
 
 @pytest.mark.parametrize(("slot", "name"), METHODS)
@@ -126,7 +127,7 @@ ADVANTAGES = torch.tensor([[1.0, 1, 1, 0, -1, -1], [0.5, 0.5, 0, 0, 0, 0], [2.0,
 def losses(name: str, ratios: Tensor, mask: Tensor, advantages: Tensor) -> Tensor:
     """Those of the tokens in the mask."""
     old = torch.full_like(ratios, -1.0)
-    form = method_class("loss", name, {})()
+    form = method("loss", name)
     return form(old, old + ratios, advantages, mask, turn_ids(mask))[0][mask.bool()]
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 from torch import Tensor
+from usual import as_shipped
 
 from algorithms.credit.tree import Tree, leaves
-from algorithms.turns import Turns, turn_table
+from algorithms.turn_table import turn_table
+from algorithms.turns import Turns
 
 SCORES = [1.0, 0.0, 1.0, 0.0, 0.0, 0.0]
 TREES = [0, 0, 0, 3, 3, 3]
@@ -40,7 +42,7 @@ def inter(turns: Turns) -> Tensor:
 def test_leaves_are_compared_with_all_and_with_those_of_their_tree(dead: bool) -> None:
     turns = leaves_of(SCORES, TREES, dead)
     assert inter(turns)[:, 0].tolist() == pytest.approx(INTER, abs=1e-5)
-    found = Tree()(turns, inter(turns))
+    found = as_shipped(Tree)(turns, inter(turns))
     assert found[:, 0].tolist() == pytest.approx(TREE_GRPO, abs=1e-5) == found[:, 1].tolist()
 
 
@@ -48,13 +50,13 @@ def test_leaves_are_compared_with_all_and_with_those_of_their_tree(dead: bool) -
 def test_a_tree_with_one_leaf(lone_leaf: str, wanted: float) -> None:
     """The paper's form adds nothing, the released code its raw score."""
     turns = leaves_of([1.0, 0.0, 0.0], [0, 1, 1])
-    assert Tree(lone_leaf=lone_leaf)(turns, torch.zeros(3, 2))[:, 0].tolist() == [wanted, 0.0, 0.0]
+    assert as_shipped(Tree, lone_leaf=lone_leaf)(turns, torch.zeros(3, 2))[:, 0].tolist() == [wanted, 0.0, 0.0]
 
 
 def test_a_shared_turn_may_be_learned_from_once() -> None:
     turns = leaves_of(SCORES, TREES)
     assert leaves(turns).tolist() == [[3.0, 1.0]] * 6
-    found = Tree(shared="once")(turns, inter(turns))
+    found = as_shipped(Tree, shared="once")(turns, inter(turns))
     assert found[:, 0].tolist() == pytest.approx([number / 3 for number in TREE_GRPO], abs=1e-5)
     assert found[:, 1].tolist() == pytest.approx(TREE_GRPO, abs=1e-5)
 
@@ -62,4 +64,4 @@ def test_a_shared_turn_may_be_learned_from_once() -> None:
 def test_without_trees_nothing_changes() -> None:
     turns = leaves_of(SCORES, TREES)
     plain = Turns(**{**vars(turns), "tree": None, "node": None})
-    assert torch.equal(Tree(shared="once")(plain, inter(plain)), inter(plain))
+    assert torch.equal(as_shipped(Tree, shared="once")(plain, inter(plain)), inter(plain))

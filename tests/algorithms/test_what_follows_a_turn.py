@@ -12,8 +12,8 @@ from example_x import table as rows_table
 from test_credit_graft import table
 from test_labels import SPANS
 from torch import Tensor
+from usual import as_shipped, method
 
-from algorithms.chosen import Chosen, method_class
 from algorithms.credit.gigpo import Gigpo
 from algorithms.credit.hgpo import Hgpo
 from algorithms.credit.tree import Tree
@@ -41,9 +41,9 @@ def credit(method: Any, turns: Turns) -> list[list[float]]:
 @pytest.mark.parametrize(("gamma", "first"), [(1.0, -0.3), (0.5, -0.175)])
 def test_gigpo_counts_the_costs_that_running_out_of_turns_spares(gamma: float, first: float) -> None:
     """Returns to go of -.3 -.2 -.1 would make the last turn the best of A. With as many turns ahead all three have the first's."""
-    made = Gigpo(gamma=gamma, std=False)
+    made = as_shipped(Gigpo, gamma=gamma, std=False)
     assert credit(made, table(CUT, ENDED)) == [pytest.approx([first / 4] * 3), pytest.approx([-first * 3 / 4])]
-    assert credit(Gigpo(gamma=gamma), table(CUT, CUT)) == [[0.0] * 3] * 2
+    assert credit(as_shipped(Gigpo, gamma=gamma), table(CUT, CUT)) == [[0.0] * 3] * 2
     published = credit(replace(made, costs_go_on=False, gamma=1.0), table(CUT, ENDED))
     assert published == [pytest.approx([-0.15, -0.05, 0.05]), pytest.approx([0.15])]
 
@@ -53,21 +53,21 @@ def test_gigpo_fills_up_with_the_episodes_mean_cost() -> None:
     turns = table(("P", "A x A x A y A", [-0.1, -0.1, 0], "out_of_turns"))
     mean = (-0.2 - 0.5 / 3 - 0.4 / 3) / 3
     wanted = pytest.approx([-0.2 - mean, -0.5 / 3 - mean, -0.4 / 3 - mean])
-    assert credit(Gigpo(gamma=1.0, std=False), turns) == [wanted]
+    assert credit(as_shipped(Gigpo, gamma=1.0, std=False), turns) == [wanted]
 
 
 @pytest.mark.parametrize("outcome", ["won", "lost"])
 def test_the_end_of_a_game_and_rewards_above_0_are_as_published(outcome: str) -> None:
     paths = [("P", "A x A x A", [-0.1, 0.4], outcome), ("P", "A x A x A", [0.2, 0.4], "out_of_turns")]
     for kind in (Gigpo, Hgpo):
-        assert credit(kind(), table(*paths)) == credit(kind(costs_go_on=False), table(*paths))
+        assert credit(as_shipped(kind), table(*paths)) == credit(as_shipped(kind, costs_go_on=False), table(*paths))
 
 
 def test_hgpo_counts_them_too() -> None:
     """By one state -.3 -.3 -.3 0, by two -.3 -.3, which are equal: the mean of all returns is -.225."""
-    found = credit(Hgpo(gamma=1.0, std=False, history=1), table(CUT, ENDED))
+    found = credit(as_shipped(Hgpo, gamma=1.0, std=False, history=1), table(CUT, ENDED))
     assert found == [pytest.approx([-0.075] * 3, abs=1e-6), pytest.approx([0.225], abs=1e-6)]
-    published = credit(Hgpo(gamma=1.0, std=False, history=1, costs_go_on=False), table(CUT, ENDED))
+    published = credit(as_shipped(Hgpo, gamma=1.0, std=False, history=1, costs_go_on=False), table(CUT, ENDED))
     assert published[0][2] == pytest.approx((2 * 0.05 + 3 * 0.05) / 5, abs=1e-6)
 
 
@@ -109,7 +109,7 @@ def test_bi_level_gae_is_not_paid_either() -> None:
     those before have v' - v + A' / 2."""
     for outcome, wanted in ((2, [-0.15, 0.1, 0.0]), (1, [-0.1, 0.2, 0.2])):
         turns, tokens = of_tokens([0.0], [[-0.1, -0.3, -0.2]], outcome, [0])
-        found, raw = BiLevelGae(lam=0.5)(turns, tokens), torch.tensor(wanted)
+        found, raw = as_shipped(BiLevelGae, lam=0.5)(turns, tokens), torch.tensor(wanted)
         whitened = (raw - raw.mean()) / raw.std()
         assert found.advantages[tokens.mask].tolist() == pytest.approx(whitened.tolist(), abs=1e-4)
         assert found.returns[tokens.mask].tolist() == pytest.approx([-0.2, -0.1, 0.0], abs=1e-6)
@@ -120,7 +120,7 @@ def test_hiper_is_not_paid_either() -> None:
     for outcome, wanted in ((2, 0.0), (1, 0.2)):
         turns, tokens = of_tokens([0.0], [[-0.2] * 6], outcome, [0])
         tokens = replace(tokens, heads=(tokens.value, tokens.value))
-        found = method_class("algo", "hiper", {})(norm_adv=False)(turns, tokens)
+        found = method("algo", "hiper", norm_adv=False)(turns, tokens)
         assert found.advantages[tokens.mask].tolist() == pytest.approx([wanted] * 6)
         learned = [found.returns, *(turns.spread(head.returns) for head in found.heads)]
         assert all(one[tokens.mask].tolist() == pytest.approx([0.0] * 6, abs=1e-7) for one in learned)
@@ -129,7 +129,7 @@ def test_hiper_is_not_paid_either() -> None:
 def test_where_an_episode_has_one_number_its_last_turn_has_it_too() -> None:
     """GRPO and trees: both episodes paid for all their turns."""
     turns = replace(table(CUT, ENDED), tree=torch.zeros(2).long())
-    for row in credit(Tree(), turns):
+    for row in credit(as_shipped(Tree), turns):
         assert len(set(row)) == 1
     found, _ = grpo(turns.reward.float() * turns.mask, turns.mask.long(), ["P", "P"])
     assert found[0].tolist() == pytest.approx([-(0.5**0.5)] * 3, abs=1e-4)
@@ -151,7 +151,7 @@ SUMMED_UP = ("P", "A x B * B y C", [0, 0, 1], "won")
 
 @pytest.mark.parametrize("name", ["gigpo", "hgpo", "mt_grpo", "graft", "salt"])
 def test_two_episodes_that_differ_by_a_summary_have_the_same_credit(name: str) -> None:
-    made = Chosen({"credit": {name: {"turn": "reward"} if name == "mt_grpo" else {}}}).of("credit", 1)[name]
+    made = method("credit", name, **({"turn": "reward"} if name == "mt_grpo" else {}))
     plain, summed_up = credit(made, table(PLAIN, SUMMED_UP))
     assert plain == [0.0, 0.0] and summed_up == [0.0, 0.0, 0.0]
     plain, summed_up, lost = credit(made, turns := table(PLAIN, SUMMED_UP, ("P", "A x B z D", [0, 0], "lost")))
@@ -191,7 +191,7 @@ def test_summaries_change_no_credit_of_other_turns(name: str) -> None:
         other, kept = with_summaries(turns)
         assert other.summary is not None and other.summary.any()
         base = torch.arange(len(turns.group)).double().unsqueeze(1)
-        made = method_class("credit", name, {})()
+        made = method("credit", name)
         one = made(turns, base.expand(turns.mask.shape).clone())[turns.mask]
         two = made(other, base.expand(other.mask.shape).clone())[kept]
         torch.testing.assert_close(two, one, rtol=0, atol=1e-12)
@@ -199,7 +199,7 @@ def test_summaries_change_no_credit_of_other_turns(name: str) -> None:
 
 @pytest.mark.parametrize("by_turns", [False, True])
 def test_gigpos_released_baseline_counts_no_summaries(by_turns: bool) -> None:
-    made = Gigpo(by_turns=by_turns, weight=0.0)
+    made = as_shipped(Gigpo, by_turns=by_turns, weight=0.0)
     paths = (PLAIN, ("P", "A x B z D z E", [0, 0, 0], "lost"))
     summed_up = (SUMMED_UP, paths[1])
     one, two = (credit(made, table(*some)) for some in (paths, summed_up))
@@ -210,7 +210,7 @@ def test_empgs_bonus_looks_past_a_summary() -> None:
     """exp(-H) of the next turn that acts, H scaled from 0 (the summary's) over .5 to 1."""
     turns = table(SUMMED_UP)
     turns = replace(turns, entropy=torch.tensor([[2.0, 1.0, 1.5]]).double())
-    bonus = credit(method_class("credit", "empg", {})(bonus=1.0), turns)[0]
+    bonus = credit(method("credit", "empg", bonus=1.0), turns)[0]
     assert bonus == pytest.approx([torch.tensor(-0.5).exp().item()] * 2 + [0.0], abs=1e-6)
 
 
@@ -228,7 +228,7 @@ def test_estimators_over_turns_discount_no_summary() -> None:
     values = [[0.1, 0.2], [0.3, 0.4]]
     turns, tokens = of_tokens([0.0, 1.0], values, 0, [0, 0])
     summed_up, more = of_tokens([0.0, 0.0, 1.0], [values[0], [0.7, 0.8], values[1]], 0, [0, 1, 0])
-    for estimator in (TurnGae(), BiLevelGae()):
+    for estimator in (as_shipped(TurnGae), as_shipped(BiLevelGae)):
         one, two = estimator(turns, tokens).returns, estimator(summed_up, more).returns
         if isinstance(estimator, TurnGae):
             one, two = turns.spread(one), summed_up.spread(two)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from algorithms.masked import whiten
+from algorithms.pools import whiten
 
 
 @torch.no_grad()

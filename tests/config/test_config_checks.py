@@ -14,7 +14,7 @@ import pytest
 import yaml
 from omegaconf import DictConfig, OmegaConf
 
-from algorithms.registry import ALGORITHMS, BASES, ESTIMATORS, SLOTS, VERLS_LOSSES
+from algorithms.registry import ALGORITHMS, SLOTS, VERLS_LOSSES, words
 from config.base import CONF
 from config.checks.check import CHECKS, WARNINGS, Rule, check
 from config.compose import Composer, composer
@@ -176,7 +176,7 @@ def test_the_default_is_neither_refused_nor_warned_of(composed: Composer) -> Non
 def test_registries_and_options_agree() -> None:
     """What can be chosen is what is registered."""
     options = {group: {file.stem for file in (CONF / group).glob("*.yaml")} for group in ("env", "reward", "algo")}
-    assert options == {"env": set(ENVIRONMENTS), "reward": set(REWARDS), "algo": {*ALGORITHMS, *ESTIMATORS}}
+    assert options == {"env": set(ENVIRONMENTS), "reward": set(REWARDS), "algo": {*words()}}
     offered = {slot: {*methods, *(VERLS_LOSSES if slot == "loss" else ())} for slot, methods in SLOTS.items()}
     assert {slot: {file.stem for file in (CONF / slot).glob("*.yaml")} for slot in SLOTS} == offered
 
@@ -191,7 +191,7 @@ def test_env_reward_and_budget_set_only_their_own_node() -> None:
             assert defaults in ([], [{"override /reward": "ratio"}, "_self_"])  # an environment's own default reward
 
 
-@pytest.mark.parametrize("algo", BASES)
+@pytest.mark.parametrize("algo", ALGORITHMS)
 def test_every_combination_passes_or_is_refused_by_the_table(composed: Composer, algo: str) -> None:
     """All of env x reward x algo x budget x model; a reward that an environment does not offer, with one model alone."""
     first, *_ = OPTIONS["model"]

@@ -11,7 +11,8 @@ from verl.trainer.ppo.utils import need_critic, need_reference_policy
 from verl.utils.config import validate_config
 
 from algorithms.chosen import algorithm
-from algorithms.registry import ALGORITHMS, BASES, ESTIMATORS
+from algorithms.registry import ALGORITHMS
+from algorithms.registry import words as algo_words
 from config.base import CONF, ROOT
 from config.checks.check import check
 from config.compose import Composer, composer
@@ -29,13 +30,13 @@ OTHERS = {"slurm_gpu1": "1x1", "slurm_gpu8": "1x8", "slurm_multinode": "2x8"}  #
 
 def test_verl_and_we_accept_every_model_algorithm_and_number_of_gpus(composed: Composer) -> None:
     """1, 2, 4, 8 and 16 GPUs."""
-    options = itertools.product(MODELS, BASES, SIZES.items())
+    options = itertools.product(MODELS, ALGORITHMS, SIZES.items())
     asked = [f"model={model} algo={algo} cluster={cluster}|{sizes}" for model, algo, (cluster, sizes) in options]
     asked += [f"model={MODELS[0]} cluster={cluster}|{sizes}" for cluster, sizes in OTHERS.items()]
-    asked += [f"model=tiny {words(algo)} cluster=cpu|1x1" for algo in [*ALGORITHMS, *ESTIMATORS]]
-    others = {*ALGORITHMS, *ESTIMATORS} - {*BASES, "arpo", "aepo"}  # not with vLLM
+    asked += [f"model=tiny {words(algo)} cluster=cpu|1x1" for algo in algo_words()]
+    others = {*algo_words()} - {*ALGORITHMS, "arpo", "aepo"}  # not with vLLM
     asked += [f"model={MODELS[0]} {words(algo)} cluster=gpu8|1x8" for algo in others]
-    asked += [f"model={MODELS[0]} algo={algo} cluster=gpu8 {mode}|1x8 2x8" for algo in BASES for mode in ASYNC]
+    asked += [f"model={MODELS[0]} algo={algo} cluster=gpu8 {mode}|1x8 2x8" for algo in ALGORITHMS for mode in ASYNC]
     asked += [
         f"model=tiny cluster=cpu trainer.v1.trainer_mode={mode}|1x1" for mode in ("colocate_async", "separate_async")
     ]

@@ -8,11 +8,15 @@ from typing import Any
 import pytest
 from omegaconf import OmegaConf
 
+from algorithms.chosen import method_class
+from algorithms.registry import ESTIMATORS, SLOTS
 from config.base import CONF
 from config.compose import compose
 from config.nodes import dotted
 from config.schema import NODES, Sft, Slurm, Top
 from envs.registry import ENVIRONMENTS, environment_class
+from rewards.registry import REWARDS, settings_class
+from rollouts.prompt_forms.registry import PROMPTS, prompt_class
 
 KINDS = {
     "top": Top,
@@ -20,13 +24,18 @@ KINDS = {
     "cluster.slurm": Slurm,
     **NODES,
     **{f"env={name}": environment_class(path).Settings for name, path in ENVIRONMENTS.items()},
+    **{f"reward={name}": settings_class(name) for name in REWARDS},
+    **{f"prompt={name}": prompt_class(name) for name in PROMPTS},
+    **{f"algo={name}": method_class("algo", name, {}) for name in ESTIMATORS},
+    **{f"{slot}={name}": method_class(slot, name, {}) for slot in SLOTS for name in SLOTS[slot]},
 }
 
 
 @pytest.mark.parametrize("name", KINDS)
 def test_no_dataclass_has_a_default(name: str) -> None:
     kind: Any = KINDS[name]
-    assert [f.name for f in fields(kind) if f.default is not MISSING or f.default_factory is not MISSING] == []
+    settings = [item for item in fields(kind) if item.init]
+    assert [f.name for f in settings if f.default is not MISSING or f.default_factory is not MISSING] == []
 
 
 def test_every_key_has_a_value() -> None:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar
 
 import pytest
 
+from algorithms.registry import SLOTS, VERLS_LOSSES, words
+from config.checks import estimators, methods
 from config.checks.check import check
 from config.checks.methods import doubtful_methods
 from config.compose import Composer, composer
 from config.errors import ConfigError
-from rewards.declared import GROUPS, Requires
+from rewards.declared import GROUPS, Names
 
 # Overrides, then the key and the fix of their refusal
 REFUSED = """
@@ -47,7 +51,7 @@ algo=turn_ppo algorithm.gamma=0.9
 algo=step_ppo algorithm.adv_estimator=gae
     algorithm.adv_estimator=gae; use algorithm.adv_estimator=turngrid_turns
 algorithm.adv_estimator=turngrid_turns
-    algorithm.adv_estimator=turngrid_turns; use algo=turn_ppo or step_ppo or bi_level_gae or hiper or distill
+    algorithm.adv_estimator=turngrid_turns; use algo=turn_ppo or bi_level_gae or hiper or distill
 algo=ppo actor_rollout_ref.rollout.n=1 +credit.mine.target=test_methods_conflicts:Compares
     credit=mine and actor_rollout_ref.rollout.n=1; use actor_rollout_ref.rollout.n=2
 algo=reinforce_plus_plus actor_rollout_ref.rollout.n=1 buffer=self_imitation
@@ -117,7 +121,7 @@ rollout_form=prefix curriculum=threshold env.tasks=[w2-o3-q4,w2-o4-q4]
 rollout_form=tcod curriculum=horizon
     rollout_form=tcod and curriculum.horizon={1; use curriculum=none
 rollout_form=tcod rollout_form.tcod.direction=back
-    rollout_form=[tcod]; use direction=back must be f2b or b2f
+    rollout_form=[tcod]; use direction=back must be one of: f2b, b2f
 rollout_form=tree rollout_form.tree.nodes=2
     rollout_form=tree and actor_rollout_ref.rollout.n=8; use a lower actor_rollout_ref.rollout.n
 credit=[tree]
@@ -144,7 +148,7 @@ algo=supo trainer.v1.trainer_mode=colocate_async
     rollout_form=summary and trainer.v1.trainer_mode=colocate_async; use trainer.v1.trainer_mode=sync
 rollout_form=[prefix,tcod]
     rollout_form=[prefix,tcod]; use choose one, since a step has one
-loss=turn_clip +loss.mine.target=algorithms.losses.turn_clip:TurnClip
+loss=turn_clip +loss.mine.target=algorithms.losses.turn_clip:TurnClip +loss.mine.low=0.2 +loss.mine.high=0.2
     loss=[turn_clip,mine]; use loss=turn_clip
 """
 WARNED = """
@@ -168,7 +172,7 @@ def pairs(table: str) -> list[tuple[str, str]]:
 class Compares:
     """A credit method of another package, which scales and so goes with any algorithm."""
 
-    requires: ClassVar[Requires] = frozenset({GROUPS})
+    requires: ClassVar[Names] = frozenset({GROUPS})
 
 
 @dataclass
@@ -214,3 +218,11 @@ def test_mt_grpo_warns_of_nothing_where_an_agent_cannot_stop_or_stopping_is_cred
     composed: Composer, words: list[str]
 ) -> None:
     assert doubtful_methods(composed(["algo=mt_grpo", "credit.mt_grpo.outcome=won", *words])) is None
+
+
+def test_the_checks_name_no_method() -> None:
+    """A method declares what it cannot be combined with itself."""
+    names = {*words(), *VERLS_LOSSES, *(name for slot in SLOTS.values() for name in slot)}
+    for module in (methods, estimators):
+        text = Path(module.__file__ or "").read_text(encoding="utf-8")
+        assert names.isdisjoint(re.findall(r"\b[a-z]\w*_\w+\b|(?<=[\"=\[])[a-z]\w*(?=[\"\],])", text))

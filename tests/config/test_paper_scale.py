@@ -12,7 +12,7 @@ import pytest
 import yaml
 from omegaconf import OmegaConf
 
-from algorithms.registry import ALGORITHMS
+from algorithms.registry import ALGORITHMS, base_of, words
 from config.checks.check import check
 from config.compose import composer
 from config.method_settings import PAPER
@@ -20,7 +20,7 @@ from records.run_folder import flattened
 
 PAGE = (Path(__file__).parents[2] / "docs" / "methods.md").read_text()
 ROW = re.compile(r"^\| ((?:`algo=\w+`(?:, )?)+) \| ((?:`[\w.]+=\S+`(?:, )?)+) \|", re.MULTILINE)
-WORDS = [name for name, algorithm in ALGORITHMS.items() if algorithm.built_on]
+WORDS = [word for word in words() if base_of(word) in ALGORITHMS and base_of(word) != word]
 
 
 def told() -> dict[str, dict[str, Any]]:
@@ -53,7 +53,7 @@ def flat() -> Iterator[Flat]:
 
 def apart(flat: Flat, algo: str, scale: str) -> dict[str, Any]:
     """Where the word differs from the algorithm that it is built on."""
-    own, base = flat(algo, scale), flat(ALGORITHMS[algo].built_on, scale)
+    own, base = flat(algo, scale), flat(base_of(algo), scale)
     return {key: value for key, value in own.items() if key not in base or base[key] != value}
 
 

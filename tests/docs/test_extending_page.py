@@ -74,7 +74,8 @@ evaluation_sets.prepare_evaluation_sets(foreign, Path("run"))
 found["sets"] = [[*names, evaluation_sets.turns_of(foreign, *names)] for names in evaluation_sets.tested(foreign)]
 found["files"] = sorted(path.name for path in Path("run").rglob("*.jsonl"))
 found["spelled out"] = answer("env.name=lamps.environment:Lamps", "env.task=lamps-4", "turn_reward.name=lamps.reward:Brisk",
-                              "+credit.mine.target=lamps.credit:Last", "scale=laptop")
+                              "+turn_reward.price=0.01", "+credit.mine.target=lamps.credit:Last", "+credit.mine.others=0.5",
+                              "scale=laptop")
 
 found["commands"] = []
 for command, *arguments in json.loads(sys.argv[1]):
@@ -176,6 +177,7 @@ def test_a_whole_run_with_the_package(python: Path, game_cache: Path, tmp_path: 
         "env=lamps",
         "env.task=lamps-5",
         "turn_reward.name=lamps.reward:Brisk",
+        "+turn_reward.price=0.01",
         "shaping=[early]",
         "credit=[last]",
     ]

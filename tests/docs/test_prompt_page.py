@@ -13,6 +13,7 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
+from usual import form_of
 
 from config.checks.check import check
 from config.compose import compose
@@ -22,9 +23,8 @@ from envs.hosting.pool import EnvPool
 from envs.registry import make_environment
 from rollouts.episode import Episode
 from rollouts.loop import EpisodeSpec, run_episode
+from rollouts.policy import ExpertPolicy
 from rollouts.prompt_forms.registry import PROMPTS, prompt_class, prompt_form
-from rollouts.prompt_forms.tool_call import ToolCall
-from rollouts.text_policies import ExpertPolicy
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "prompt.md").read_text(encoding="utf-8")
@@ -66,7 +66,7 @@ def test_the_tables_name_every_form_and_key() -> None:
 
 @pytest.mark.usefixtures("examples")
 def test_the_example_works() -> None:
-    config = compose(["prompt.name=last_line_form:LastLine", "prompt.history=2"])
+    config = compose(["prompt=react", "prompt.name=last_line_form:LastLine", "prompt.history=2"])
     check(config)
     form = prompt_form(config.prompt)
     assert form.history == 2
@@ -81,7 +81,7 @@ def test_lamps_are_lit_by_calls(examples: Path, runner: asyncio.Runner) -> None:
     name = "called_lamps:CalledLamps"
     environment = make_environment(name)
     (task,) = Catalogue(environment, str(examples / "cache")).tasks("lamps-4", "train", 1, progress=False)
-    spec = EpisodeSpec(task, environment.prompt, 4, form=ToolCall())
+    spec = EpisodeSpec(task, environment.prompt, 4, form=form_of("tool_call"))
 
     async def play() -> Episode:
         async with EnvPool(name, 1, 60.0) as pool:
@@ -94,5 +94,6 @@ def test_lamps_are_lit_by_calls(examples: Path, runner: asyncio.Runner) -> None:
     assert calls == [{"name": "light", "arguments": {"lamp": lamp}} for lamp in lamps]
     assert "\nlight(lamp): light the lamp of that number\n" in episode.messages[0]["content"]
     assert (
-        ToolCall().read('{"name": "light", "arguments": {"lamp": 2}}', environment.prompt.functions).action == "light 2"
+        form_of("tool_call").read('{"name": "light", "arguments": {"lamp": 2}}', environment.prompt.functions).action
+        == "light 2"
     )

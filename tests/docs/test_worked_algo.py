@@ -80,7 +80,7 @@ def copied(folder: Path) -> Path:
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(content)
     registry = folder / "algorithms/registry.py"
-    head = "ALGORITHMS: dict[str, Algorithm] = {\n"
+    head = "    for algorithm in (\n"
     registry.write_text(registry.read_text().replace(head, head + line))
     return folder
 

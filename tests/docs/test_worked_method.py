@@ -38,6 +38,7 @@ import json, sys
 import torch
 sys.path.append(sys.argv[1])
 from example_x import example_x
+from algorithms.chosen import algorithm
 from config.compose import compose
 from config.method_settings import made
 from rollouts.episode import Episode, Outcome, Turn
@@ -49,7 +50,9 @@ shape(played, "sparse", made(config).of("shaping", 1))
 paid = [turn.trained("sparse") for turn in played.turns]
 turns = example_x()
 found = methods["last"](turns, torch.ones(turns.mask.shape))
-print(json.dumps([list(methods), found[1].tolist(), found[0, :2].tolist(), paid]))
+word = compose(["algo=last_turns"])
+named = [word.algo.name, list(word.credit), algorithm(word.algo.name).name]
+print(json.dumps([list(methods), found[1].tolist(), found[0, :2].tolist(), paid, named]))
 """
 
 TYPO = """
@@ -72,6 +75,8 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for path, place in PLACES.items():
         assert place in PAGE
         (folder / place).write_text(blocks[path])
+    (word,) = (text for path, text in FILE.findall(PAGE) if path == "conf/algo/last_turns.yaml")
+    (folder / "conf/algo/last_turns.yaml").write_text(word)
     lines = [text.partition("\n")[2] for path, text in FILE.findall(PAGE) if path == "algorithms/registry.py"]
     registry = folder / "algorithms/registry.py"
     for line, head in zip(lines, HEADS, strict=True):
@@ -91,7 +96,8 @@ def said(project: Path) -> list[str]:
 
 
 def test_the_new_method_is_chosen_by_its_name_and_acts(said: list[str]) -> None:
-    names, longest, first, paid = json.loads(said[0])
+    names, longest, first, paid, named = json.loads(said[0])
+    assert named == ["last_turns", ["last"], "grpo"], "an algo= word is one YAML"
     assert names == ["gigpo", "last"]
     assert longest == [0.25, 0.25, 1.0] and first == [0.25, 1.0]
     assert paid == pytest.approx([0.0, 0.0, 1 + 0.1 / 3])

@@ -22,7 +22,7 @@ from envs.types import EnvError, TaskError
 from rewards.registry import reward
 from rollouts.episode import Outcome
 from rollouts.loop import EpisodeSpec, run_episode
-from rollouts.text_policies import ExpertPolicy, RandomPolicy
+from rollouts.policy import ExpertPolicy, RandomPolicy
 
 CONDITIONS = dict(zip(TYPES, (1, 2, 3, 3, 3, 2), strict=True))
 

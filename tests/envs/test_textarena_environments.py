@@ -20,7 +20,7 @@ from envs.types import EnvError, TaskError, TaskRef
 from rewards.registry import reward
 from rollouts.episode import Outcome
 from rollouts.loop import EpisodeSpec, run_episode
-from rollouts.text_policies import ExpertPolicy, RandomPolicy
+from rollouts.policy import ExpertPolicy, RandomPolicy
 
 ROOT = Path(__file__).parents[2]
 

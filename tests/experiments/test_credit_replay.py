@@ -28,7 +28,7 @@ from experiments.credit_quality.study import Measured
 from rewards.registry import reward
 from rollouts.chat_settings import ChatSettings
 from rollouts.episode import Episode
-from rollouts.model_policy import ContextLimit
+from rollouts.policy import ContextLimit
 from rollouts.sampling import SamplingParams
 from rollouts.spec import EpisodeSpec
 from rollouts.window import Window

@@ -32,7 +32,7 @@ from experiments.export.__main__ import main as export
 from rollouts.chat_settings import ChatSettings
 from rollouts.episode import Episode
 from rollouts.loop import EpisodeSpec
-from rollouts.model_policy import ContextLimit
+from rollouts.policy import ContextLimit
 from rollouts.sampling import SamplingParams
 from rollouts.store import read_episodes
 from tasks.splits import read_tasks, task_file

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from usual import as_shipped, usual
 
 from algorithms.chosen import Chosen
-from rewards.named import named_reward
+from rewards.registry import named_reward
 from rewards.shaping.g_ra import GRa, Level
 from rewards.shaping.overlong import Overlong
 from rewards.shaping.view import TRAINED, RewardView
@@ -33,7 +34,8 @@ def trained(made: Episode) -> list[float]:
 
 
 def transforms(step: int = 1, **settings: dict[str, Any]) -> dict[str, Any]:
-    return Chosen({"shaping": settings}).of("shaping", step)
+    nodes = {name: usual("shaping", name, **(own or {})) for name, own in settings.items()}
+    return Chosen({"shaping": nodes}).of("shaping", step)
 
 
 # ---- the penalties and the bonus
@@ -96,7 +98,7 @@ def test_the_longest_window_counts_and_observations_need_not() -> None:
     turns[2].prompt_ids = [7]  # the third turn begins a row of its own
     for settings, n in (({}, 180), ({"actions_only": True}, 100)):
         made = episode([Turn(**vars(turn)) for turn in turns])
-        shape(made, "sparse", {"overlong": Overlong(limit=100, **settings)})
+        shape(made, "sparse", {"overlong": as_shipped(Overlong, limit=100, **settings)})
         assert trained(made)[-1] == pytest.approx(-(n - 80) / 20)  # a fifth of the limit
 
 
@@ -110,7 +112,7 @@ def test_the_longest_window_counts_and_observations_need_not() -> None:
 def test_a_lesser_reward_waits_for_the_greater_ones(sums: tuple[float, ...], wanted: float) -> None:
     levels = [Level("a", 0.5), Level("b", 0.3), Level("c")]
     rewards = {TRAINED: [9.0, 9.0], **{name: [value, 0.0] for name, value in zip("abc", sums, strict=True)}}
-    found = GRa(levels)(RewardView(played([0, 0]), rewards, 1))
+    found = GRa(levels=levels)(RewardView(played([0, 0]), rewards, 1))
     assert found == {TRAINED: [pytest.approx(wanted), 0.0]}
 
 
@@ -126,8 +128,8 @@ def test_every_turn_keeps_its_own_and_a_sum_of_floats_passes_its_gate() -> None:
 
 def test_the_share_of_a_gate_counts_those_before_it() -> None:
     rewards = {TRAINED: [0.0], "a": [0.0], "b": [1.0], "c": [1.0]}
-    gated = GRa([Level("a", 0.5), Level("b", 0.3), Level("c")])
-    assert gated.told(RewardView(played([0]), rewards, 1)) == {"passed/a": 0.0, "passed/b": 0.0}
+    gated = GRa(levels=[Level("a", 0.5), Level("b", 0.3), Level("c")])
+    assert gated.logged(RewardView(played([0]), rewards, 1)) == {"passed/a": 0.0, "passed/b": 0.0}
     assert gated.reads == {"a", "b", "c"}
 
 
@@ -145,7 +147,7 @@ def test_the_share_of_a_gate_counts_those_before_it() -> None:
 )
 def test_levels_that_gate_nothing_are_refused(levels: list[dict[str, Any]], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        GRa(levels)
+        GRa(levels=levels)
 
 
 # ---- one after the other, and what is left on record

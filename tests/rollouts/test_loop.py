@@ -9,13 +9,11 @@ import pytest
 from envs.hosting.pool import EnvPool
 from envs.registry import make_environment
 from envs.types import EnvError, Observation, StepResult, TaskRef
-from rewards.named import named_reward
-from rewards.registry import reward
+from rewards.registry import named_reward, reward
 from rollouts.episode import Episode, Outcome, Turn
 from rollouts.failed_episodes import EpisodeFailed, run_with_retries
 from rollouts.loop import EpisodeSpec, Session, run_episode
-from rollouts.policy import Action, TurnContext
-from rollouts.text_policies import ExpertPolicy, RandomPolicy
+from rollouts.policy import Action, ExpertPolicy, RandomPolicy, TurnContext
 
 STYLE = make_environment("textworld").prompt
 

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 from chat_stub import chat_stub, says
+from usual import form_of
 
+from envs.extensions import shipped
 from envs.games.catalogue import Catalogue
 from envs.hosting.pool import EnvPool
 from envs.registry import make_environment
@@ -18,20 +20,14 @@ from rewards.registry import reward
 from rollouts.chat_policy import ChatPolicy, Endpoint
 from rollouts.episode import Episode
 from rollouts.loop import EpisodeSpec, run_episode
-from rollouts.policy import Policy
+from rollouts.policy import ExpertPolicy, Policy, RandomPolicy
 from rollouts.prompt_forms.form import Plain, PromptForm
-from rollouts.prompt_forms.hiper import Hiper
-from rollouts.prompt_forms.react import React
-from rollouts.prompt_forms.rlvmr import Rlvmr
-from rollouts.prompt_forms.think_action import ThinkAction
-from rollouts.prompt_forms.tool_call import ToolCall
 from rollouts.spec import Branch
-from rollouts.text_policies import ExpertPolicy, RandomPolicy
 from rollouts.window import window_of
 from tasks.early_experience import specs
 
 STYLE = make_environment("textworld").prompt
-FORMS = [Plain(), ThinkAction(), React()]
+FORMS = [form_of("plain"), form_of("think_action"), form_of("react")]
 
 
 @pytest.fixture(scope="module")
@@ -95,19 +91,19 @@ def test_answers_score_what_their_actions_deserve(
 
 def test_another_forms_answers_earn_nothing(ask: Any, demonstration_games: list[TaskRef]) -> None:
     task = demonstration_games[0]
-    tags, lines = ThinkAction(), React()
-    for said, read in ((tags, lines), (lines, tags), (Plain(), tags), (tags, Plain())):
+    tags, lines = form_of("think_action"), form_of("react")
+    for said, read in ((tags, lines), (lines, tags), (form_of("plain"), tags), (tags, form_of("plain"))):
         episode, _ = ask([said.write(action, "so") for action in task.expert_plan] * 3, task, read)
         assert not episode.won and not any(turn.valid for turn in episode.turns)
 
 
 @pytest.mark.parametrize("told", [True, False])
-@pytest.mark.parametrize("kind", [Plain, ThinkAction, React, Rlvmr], ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("name", ["plain", "think_action", "react", "rlvmr"])
 def test_an_unparsed_answer_is_told_what_was_wrong(
-    ask: Any, demonstration_games: list[TaskRef], kind: type[PromptForm], told: bool
+    ask: Any, demonstration_games: list[TaskRef], name: str, told: bool
 ) -> None:
     """In the form's words, once; prompt=plain leaves it to the environment, and so does tell_format=false."""
-    form = kind(tell_format=told)
+    form = form_of(name, tell_format=told)
     episode, sent = ask(["", form.write("quit", "so")], demonstration_games[0], form)
     assert [turn.parsed for turn in episode.turns[:2]] == [False, True]
     error = form.format_error if told and form.format_error else NOT_ALLOWED
@@ -118,7 +114,7 @@ def test_an_unparsed_answer_is_told_what_was_wrong(
 
 def test_an_unparsed_answer_that_acts_is_told_both(ask: Any, demonstration_games: list[TaskRef]) -> None:
     """HiPER's unparsed answers go to the environment whole: what they did is told too; a game that is won needs no such words."""
-    task, form = demonstration_games[0], Hiper()
+    task, form = demonstration_games[0], form_of("hiper")
     episode, _ = ask(task.expert_plan, task, form)
     seen = [turn.observation for turn in episode.turns[1:]]
     assert episode.won and len(seen) > 2
@@ -127,7 +123,7 @@ def test_an_unparsed_answer_that_acts_is_told_both(ask: Any, demonstration_games
 
 
 def test_replayed_turns_are_told_the_same_as_before(ask: Any, play: Any, demonstration_games: list[TaskRef]) -> None:
-    task, form = demonstration_games[0], React()
+    task, form = demonstration_games[0], form_of("react")
     before, _ = ask(["what?", form.write("look", "so")], task, form)
     branch = Branch(0, tuple(before.turns[:2]), before.turns[2].observation)
     branched = play(RandomPolicy(), task, form, branch=branch)
@@ -150,7 +146,7 @@ def test_the_expert_thinks_aloud_and_wins(play: Any, demonstration_games: list[T
     assert [message["content"] for message in episode.messages[1::2]] == [turn.response for turn in episode.turns]
 
 
-@pytest.mark.parametrize("form", [ThinkAction(), Hiper(demo_actions=2)], ids=type)
+@pytest.mark.parametrize("form", [form_of("think_action"), form_of("hiper", demo_actions=2)], ids=type)
 def test_a_replayed_answer_shows_what_it_said_or_no_later_action(
     play: Any, demonstration_games: list[TaskRef], form: PromptForm
 ) -> None:
@@ -170,7 +166,7 @@ def test_admissible_actions_are_listed_in_every_message(
     ask: Any, demonstration_games: list[TaskRef], history: int | None
 ) -> None:
     """And in none where that was not asked for; after an answer that no action could be read from, too."""
-    form, task = React(admissible=True, history=history), demonstration_games[0]
+    form, task = form_of("react", admissible=True, history=history), demonstration_games[0]
     answers = [form.write(action, "so") for action in task.expert_plan]
     episode, sent = ask(["what?", *answers], task, form)
     assert episode.won and len(sent) == len(episode.turns) == len(answers) + 1
@@ -179,12 +175,12 @@ def test_admissible_actions_are_listed_in_every_message(
         listed = f"\nAdmissible actions: {', '.join(turn.admissible)}\nYour thought"
         assert listed in messages[-1]["content"] and messages[-1]["content"].count("Admissible") == 1
     assert all(action in turn.admissible for action, turn in zip(task.expert_plan, episode.turns[1:], strict=True))
-    plain, sent = ask(answers, task, React())
+    plain, sent = ask(answers, task, form_of("react"))
     assert not any(turn.admissible for turn in plain.turns) and "Admissible" not in str(sent)
 
 
 def test_the_last_turns_are_told_in_one_message(ask: Any, demonstration_games: list[TaskRef]) -> None:
-    form, task = ThinkAction(history=2), demonstration_games[0]
+    form, task = form_of("think_action", history=2), demonstration_games[0]
     episode, sent = ask([form.write(action, "so it is") for action in task.expert_plan], task, form)
     head = form.head(STYLE, episode.goal)
     assert episode.won and all(len(messages) == 1 for messages in sent)
@@ -200,13 +196,16 @@ def test_a_repair_is_won_by_calls(runner: asyncio.Runner) -> None:
     """The expert's commands as calls of functions; a call that no function fits is answered, and not understood."""
     environment = make_environment("repo_repair")
     (task,) = Catalogue(environment, None).tasks("lines-easy", "train", 1, progress=False)
-    form = ToolCall()
+    form = form_of("tool_call")
     calls = [form.demonstrate("", [command], environment.prompt.functions) for command in task.expert_plan]
     texts = iter(["I would rather not.", '{"name": "sing", "arguments": {}}', *calls])
 
     async def play(url: str) -> Episode:
         endpoint = Endpoint(url, "parrot", timeout_s=5)
-        async with EnvPool("repo_repair", 1, 60.0) as pool, endpoint.client() as client:
+        async with (
+            EnvPool("repo_repair", 1, 60.0, settings=shipped("env", "repo_repair")) as pool,
+            endpoint.client() as client,
+        ):
             policy = ChatPolicy(endpoint, client, 0.4, 192, wait_s=0.01)
             spec = EpisodeSpec(task, environment.prompt, 12, reward("binary"), grade_unfinished=True, form=form)
             return await run_episode(policy, await pool.open(), spec, None)
@@ -224,6 +223,6 @@ def test_a_repair_is_won_by_calls(runner: asyncio.Runner) -> None:
 
 
 def test_the_random_policy_answers_in_the_form(play: Any, demonstration_games: list[TaskRef]) -> None:
-    episode = play(RandomPolicy(), demonstration_games[1], React())
+    episode = play(RandomPolicy(), demonstration_games[1], form_of("react"))
     assert all(turn.parsed and turn.valid for turn in episode.turns)
     assert episode.turns[0].response.startswith(f"Thought: My plan is to {episode.turns[0].action}.\n")

@@ -7,19 +7,17 @@ from dataclasses import dataclass
 from itertools import product
 
 import pytest
+from usual import form_of
 
 from envs.environment import PromptStyle
 from envs.repair.commands import FUNCTIONS
-from rollouts.prompt_forms.form import Answer, Plain, PromptForm, Thinking
-from rollouts.prompt_forms.hiper import Hiper
+from rollouts.prompt_forms.form import Answer, PromptForm
 from rollouts.prompt_forms.react import React
-from rollouts.prompt_forms.rlvmr import Rlvmr
-from rollouts.prompt_forms.think_action import ThinkAction
 from rollouts.prompt_forms.tool_call import ToolCall
 
 STYLE = PromptStyle("You are in a house.", "Answer with one action.")
 LONG = "I could look around, 世界 then go. " * 800  # some 4,000 tokens and more
-TAGS = ThinkAction()
+TAGS = form_of("think_action")
 
 READ = {  # answer -> action, thought; None: unparsed
     "<think>a plan</think><action>go east</action>": ("go east", "a plan"),
@@ -106,7 +104,7 @@ CALLS = {
 
 @pytest.mark.parametrize("text", CALLS, ids=lambda text: text[:40])
 def test_calls(text: str) -> None:
-    answer = ToolCall().read(text, FUNCTIONS)
+    answer = form_of("tool_call").read(text, FUNCTIONS)
     if CALLS[text] is None:
         assert answer == Answer("", parsed=False)
     else:
@@ -127,7 +125,7 @@ def test_calls(text: str) -> None:
     ],
 )
 def test_a_command_is_a_call_and_the_call_is_the_command(command: str) -> None:
-    form = ToolCall(demo_thought="now {action}")
+    form = form_of("tool_call", demo_thought="now {action}")
     answer = form.read(form.demonstrate("fix it", [command], FUNCTIONS), FUNCTIONS)
     assert (answer.action, answer.thought) == (command, f"now {command.splitlines()[0]}")
     with pytest.raises(ValueError, match="no function of this environment gives the action 'dance'"):
@@ -135,7 +133,7 @@ def test_a_command_is_a_call_and_the_call_is_the_command(command: str) -> None:
 
 
 def test_functions_take_the_place_of_what_is_said_of_actions() -> None:
-    head = ToolCall().head(PromptStyle("You repair.", "Answer with one command.", FUNCTIONS), "a test passes")
+    head = form_of("tool_call").head(PromptStyle("You repair.", "Answer with one command.", FUNCTIONS), "a test passes")
     assert head.startswith("You repair. Call one of these functions") and "one command" not in head
     assert "\nshow(file, lines?): a file's lines" in head and head.endswith("\nGoal: a test passes\n")
 
@@ -162,7 +160,7 @@ SUBGOALS = {
 
 @pytest.mark.parametrize("text", SUBGOALS)
 def test_subgoals(text: str) -> None:
-    answer = Hiper().read(text)
+    answer = form_of("hiper").read(text)
     assert (answer.action, answer.thought, answer.label, answer.parsed) == SUBGOALS[text]
     said = {part: text[slice(*span)] for part, span in answer.spans.items()}
     assert all(part.startswith(f"<{name}>") for name, part in said.items())
@@ -171,7 +169,7 @@ def test_subgoals(text: str) -> None:
 
 
 def test_demonstrations_say_the_same_of_a_subgoal_in_each_of_its_answers() -> None:
-    plan, form = ["open box", "take key", "go east", "unlock door", "win"], Hiper(demo_actions=2)
+    plan, form = ["open box", "take key", "go east", "unlock door", "win"], form_of("hiper", demo_actions=2)
     answers = [form.read(form.demonstrate("win", plan[turn:])) for turn in range(len(plan))]
     assert [answer.action for answer in answers] == plan
     assert [answer.thought for answer in answers] == ["open box", "go east", "go east", "win", "win"]
@@ -203,11 +201,11 @@ KINDS = {
 
 @pytest.mark.parametrize("text", KINDS)
 def test_kinds_of_thought(text: str) -> None:
-    answer = Rlvmr().read(text)
+    answer = form_of("rlvmr").read(text)
     found = (answer.action, answer.thought, answer.label) if answer.parsed else None
     assert found == KINDS[text]
     assert not answer.parsed or text[answer.begins :].startswith("<action>")
-    assert Rlvmr(require_thought=False).read("so <action>go</action>") == Answer("go", "so", 3)
+    assert form_of("rlvmr", require_thought=False).read("so <action>go</action>") == Answer("go", "so", 3)
 
 
 @pytest.mark.parametrize("text", READ)
@@ -217,7 +215,7 @@ def test_tags(text: str) -> None:
 
 @pytest.mark.parametrize("text", LINES)
 def test_lines(text: str) -> None:
-    check(React(), text, LINES[text])
+    check(form_of("react"), text, LINES[text])
 
 
 def check(form: PromptForm, text: str, expected: tuple[str, str] | None) -> None:
@@ -232,15 +230,15 @@ def check(form: PromptForm, text: str, expected: tuple[str, str] | None) -> None
 
 def test_a_thought_may_be_left_out_where_that_is_allowed() -> None:
     for form, text in (
-        (ThinkAction(require_thought=False), "<action>go</action>"),
-        (React(require_thought=False), "Action: go"),
+        (form_of("think_action", require_thought=False), "<action>go</action>"),
+        (form_of("react", require_thought=False), "Action: go"),
     ):
         assert form.read(text) == Answer("go")
-    assert not ThinkAction(require_thought=False).read("<think>a <action>go</action>").parsed
+    assert not form_of("think_action", require_thought=False).read("<think>a <action>go</action>").parsed
 
 
 def test_tags_of_ones_own() -> None:
-    ragen = ThinkAction(action_tag="answer")
+    ragen = form_of("think_action", action_tag="answer")
     assert ragen.read("<think>a</think><answer>go</answer>").action == "go"
     assert not ragen.read("<think>a</think><action>go</action>").parsed
     assert "<answer> </answer>" in ragen.instructions and ragen.marks == (
@@ -256,20 +254,30 @@ def test_tags_of_ones_own() -> None:
 )
 def test_settings_that_cannot_be(key: str, value: str) -> None:
     with pytest.raises(ValueError, match=key):
-        ThinkAction(**{key: value})
+        form_of("think_action", **{key: value})
 
 
 def test_nothing_takes_long_to_read() -> None:
     start = time.thread_time()
     for text, form in product(
         ("<think>" * 1000, "</think>" * 1000, "Action:\n" * 1000, "<action>" * 1000, "<planning>" * 1000),
-        (TAGS, React(), Hiper(), Rlvmr()),
+        (TAGS, form_of("react"), form_of("hiper"), form_of("rlvmr")),
     ):
         assert not form.read(text).parsed
     assert time.thread_time() - start < 10
 
 
-@pytest.mark.parametrize("form", [TAGS, ThinkAction(action_tag="do"), React(), Hiper(), Rlvmr(), ToolCall()])
+@pytest.mark.parametrize(
+    "form",
+    [
+        TAGS,
+        form_of("think_action", action_tag="do"),
+        form_of("react"),
+        form_of("hiper"),
+        form_of("rlvmr"),
+        form_of("tool_call"),
+    ],
+)
 def test_each_form_says_what_it_expected(form: PromptForm) -> None:
     """One short sentence, which names what answers in this form hold."""
     words = {React: ('"Thought: "', '"Action: "'), ToolCall: ("JSON", '"arguments"')}
@@ -277,12 +285,15 @@ def test_each_form_says_what_it_expected(form: PromptForm) -> None:
     assert len(form.format_error) < 200 and form.format_error.endswith(".")
 
 
-@pytest.mark.parametrize("kind", [ThinkAction, React, Rlvmr, ToolCall])
-def test_a_thought_is_asked_for_only_where_one_is_required(kind: type[Thinking]) -> None:
-    assert len(kind(require_thought=True).format_error) > len(kind(require_thought=False).format_error)
+@pytest.mark.parametrize("name", ["think_action", "react", "rlvmr", "tool_call"])
+def test_a_thought_is_asked_for_only_where_one_is_required(name: str) -> None:
+    with_thought, without = (form_of(name, require_thought=required).format_error for required in (True, False))
+    assert len(with_thought) > len(without)
 
 
-@pytest.mark.parametrize("form", [TAGS, React(), ThinkAction(think_tag="mull", action_tag="do"), Rlvmr()])
+@pytest.mark.parametrize(
+    "form", [TAGS, form_of("react"), form_of("think_action", think_tag="mull", action_tag="do"), form_of("rlvmr")]
+)
 def test_what_a_form_writes_it_reads(form: PromptForm) -> None:
     plan = ["open box", "take key", "go east", "win"]
     answer = form.read(form.demonstrate("find the key", plan))
@@ -291,7 +302,7 @@ def test_what_a_form_writes_it_reads(form: PromptForm) -> None:
 
 
 def test_a_thought_is_one_line_whatever_is_done() -> None:
-    form = React(demo_thought="For {goal}: {action}")
+    form = form_of("react", demo_thought="For {goal}: {action}")
     assert form.thought("a\nb", ["edit f 1-2\nx\ny"]) == "For a b: edit f 1-2"
 
 
@@ -304,7 +315,7 @@ class Turn:
 
 
 def test_the_plain_form_says_what_was_always_said() -> None:
-    plain = Plain()
+    plain = form_of("plain")
     assert plain.head(STYLE, "win") == "You are in a house. Answer with one action.\nGoal: win\n"
     assert plain.head(STYLE, "win", "Hint: go") == "You are in a house. Answer with one action.\nHint: go\nGoal: win\n"
     assert plain.message("a door") == "a door\nYour action:"

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 from omegaconf import DictConfig, OmegaConf
 
-from algorithms.registry import BASES
+from algorithms.registry import ALGORITHMS
 from config.base import CONF
 from config.checks.check import check
 from config.compose import Composer, composer
@@ -74,7 +74,7 @@ def test_a_row_buys_what_its_name_says(composed: Composer, row: str) -> None:
 
 
 @pytest.mark.parametrize("row", ROWS)
-@pytest.mark.parametrize("algo", BASES)
+@pytest.mark.parametrize("algo", ALGORITHMS)
 def test_a_row_runs_at_the_studys_scale(composed: Composer, row: str, algo: str) -> None:
     """Also 200 games with PPO's 256 prompts a step: a game then comes twice in it."""
     server = ["rollout=transformers"] if algo == "arpo" else []  # which tells entropies

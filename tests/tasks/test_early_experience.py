@@ -21,9 +21,9 @@ from records.process.exit_codes import Failure
 from rollouts.episode import Episode, Outcome, Turn
 from rollouts.prompt_forms.form import PLAIN_FORM
 from rollouts.prompt_forms.registry import prompt_form
-from rollouts.prompts import assistant, user
 from rollouts.spec import EpisodeSpec
 from rollouts.store import read_episodes, write_episodes
+from rollouts.stream import assistant, user
 from tasks.budget import allocate_budget
 from tasks.demonstrations import episodes_file
 from tasks.early_experience import (

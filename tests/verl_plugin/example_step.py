@@ -14,6 +14,7 @@ sys.path.append(str(Path(__file__).parents[1] / "algorithms"))
 import transfer_queue as tq
 from example_x import PATHS, episode_rows
 from transfer_queue import KVBatchMeta
+from usual import filled
 from verl.trainer.ppo.padding_utils import upsample_batch_to_divisible_size
 from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 
@@ -83,7 +84,7 @@ def trainer(slots: dict[str, Any], std: bool = True) -> TurngridTrainer:
             "actor_rollout_ref": {"rollout": {"n": 4}},
         }
     )
-    return with_slots(made, {slot: slots.get(slot, {}) for slot in SLOTS})
+    return with_slots(made, filled({slot: slots.get(slot, {}) for slot in SLOTS}))
 
 
 def trainer_of(*overrides: str) -> TurngridTrainer:

@@ -20,7 +20,7 @@ from envs.hosting.pool import EnvPool
 from envs.registry import make_environment
 from rollouts.episode import Episode
 from rollouts.loop import EpisodeSpec, run_episode
-from rollouts.model_policy import ContextLimit, ModelPolicy
+from rollouts.policy import ContextLimit, ModelPolicy
 from rollouts.sampling import Sample, SampleRequest, SamplingParams
 from verl_plugin.rollout.llm_client import KeptRoutes, client_class
 from verl_plugin.rollout.samplers import ServerSampler

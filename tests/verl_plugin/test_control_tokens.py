@@ -12,7 +12,7 @@ from tokenizers_of_families import CHATML, FAMILIES, byte_level, ready, special
 
 from rollouts.episode import Episode, Outcome, Turn
 from rollouts.prompt_forms.form import PLAIN_FORM
-from rollouts.prompts import assistant, user
+from rollouts.stream import assistant, user
 from rollouts.tokenise import fill_ids
 from rollouts.window import Window
 from verl_plugin.rollout.control_tokens import HARMLESS

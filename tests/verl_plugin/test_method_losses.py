@@ -15,13 +15,14 @@ from omegaconf import open_dict
 from step_probe import composed
 from tensordict import TensorDict
 from torch import Tensor
+from usual import filled
 from verl.utils import tensordict_utils as tu
 from verl.utils.config import omega_conf_to_dataclass
 from verl.workers.engine.utils import prepare_micro_batches
 
 import verl_plugin  # noqa: F401 - wraps verl's loss
 from algorithms.chosen import slots_of
-from algorithms.turns import turn_ids
+from algorithms.turn_table import turn_ids
 from verl_plugin.cpu import micro_batches
 from verl_plugin.training.losses import EPISODES, IN_WORKERS, SUMS, with_sums
 
@@ -160,7 +161,7 @@ CLIPPED = {  # loss -> low, high, its value, gradients of the first row and of t
 def test_clipped_turns_and_a_muted_row_counts_nowhere(actor_node: Any, passes: str, name: str, number: int) -> None:
     low, high, wanted, first, second = CLIPPED[name][number]
     rows = rows_of(RATIOS, MASKS, ADVANTAGES, muted=(2,))
-    asked = {"loss": {name: {"low": low, "high": high}}, "step": 1}
+    asked = filled({"loss": {name: {"low": low, "high": high}}, "step": 1})
     loss, metrics = loss_of(rows, actor_of(actor_node, "turngrid"), asked, passes)
     assert loss == pytest.approx(wanted, abs=1.01e-5)
     gradients = [[0.0] * len(row) if row.grad is None else row.grad.tolist() for row in rows.log_probs]
@@ -231,7 +232,7 @@ def test_a_schedule_of_a_loss_form_is_followed(actor_node: Any) -> None:
 @pytest.mark.parametrize("form", ["turn_clip", "step_clip", ""])
 def test_an_update_that_is_muted_whole_has_a_loss_of_0(actor_node: Any, form: str) -> None:
     rows = rows_of(RATIOS, MASKS, ADVANTAGES, muted=(0, 1, 2))
-    mode, asked = ("turngrid", {"loss": {form: {}}, "step": 1}) if form else ("vanilla", {})
+    mode, asked = ("turngrid", filled({"loss": {form: {}}, "step": 1})) if form else ("vanilla", {})
     loss, _ = loss_of(rows, actor_of(actor_node, mode), asked, "whole")
     assert loss == 0.0 and not any(row.grad is not None and row.grad.any() for row in rows.log_probs)
 
@@ -247,7 +248,7 @@ def test_epo(actor_node: Any, passes: str, dead: bool) -> None:
     weights = [[0.125, 0.125, 0, 0.25], [0.25, 0, 1 / 12, 1 / 12, 1 / 12], *([[0.0], [0.0, 0.0]] if dead else [])]
     still = [[0.0] * len(mask) for mask in masks]
     rows = rows_of(still, masks, still, entropy=entropy, weights=weights)
-    asked = {"terms": {"epo": {}}, "coefficients": {"epo": COEFFICIENTS}, "step": 1}
+    asked = filled({"terms": {"epo": {}}, "coefficients": {"epo": COEFFICIENTS}, "step": 1})
     loss, metrics = loss_of(rows, actor_of(actor_node, "vanilla"), asked, passes)
     assert loss == pytest.approx(-5.20547e-4, abs=1e-9)
     assert metrics["actor/epo"] == pytest.approx(-5.20547e-4, abs=1e-9)
@@ -266,7 +267,7 @@ def test_a_term_on_one_of_two_devices_is_its_share(actor_node: Any) -> None:
     ):
         still = [[0.0] * len(mask)]
         rows = rows_of(still, [mask], still, entropy=[entropy], weights=[weights])
-        asked = {"terms": {"epo": {}}, "coefficients": {"epo": COEFFICIENTS}, "step": 1}
+        asked = filled({"terms": {"epo": {}}, "coefficients": {"epo": COEFFICIENTS}, "step": 1})
         tu.assign_non_tensor(
             rows.data,
             batch_num_tokens=7,

@@ -24,6 +24,7 @@ from test_estimators_numbers import RETURNS, WHITENED
 from test_methods_numbers import GIGPO, GIGPO_WITHOUT_STD
 from test_turn_fields import EPISODE
 from transfer_queue import KVBatchMeta
+from usual import filled
 from verl.trainer.ppo import core_algos
 from verl.trainer.ppo.padding_utils import upsample_batch_to_divisible_size
 from verl.utils.tensordict_utils import list_of_dict_to_tensordict
@@ -89,7 +90,7 @@ THROUGH_THE_CONFIG = {
         for score, episode, row in zip([own[0] for own in RLOO], GRPO_WITHOUT_STD, GIGPO_WITHOUT_STD, strict=True)
     ],
 }
-FINDS_NOTHING = {"filter": {"void_turns": {}}}  # without any method no turn would be numbered
+FINDS_NOTHING = filled({"filter": {"void_turns": {}}})  # without any method no turn would be numbered
 
 
 @pytest.mark.parametrize("algo", THROUGH_THE_CONFIG)

@@ -22,7 +22,7 @@ from verl.workers.engine.fsdp.transformer_impl import FSDPEngineWithLMHead
 from verl.workers.utils.losses import ppo_loss, value_loss
 from verl.workers.utils.padding import response_from_nested, response_to_nested
 
-from algorithms.registry import BASES
+from algorithms.registry import ALGORITHMS
 
 pytestmark = pytest.mark.usefixtures("one_process")
 MOST = 31
@@ -145,7 +145,7 @@ def step(models: Models, config: DictConfig, losses: Losses, padding: int) -> di
 
 
 @pytest.mark.parametrize("kl", KL)
-@pytest.mark.parametrize("algo", BASES)
+@pytest.mark.parametrize("algo", ALGORITHMS)
 def test_padding_changes_nothing_and_reaches_no_model(
     algo: str, kl: str, models: Models, passes: list[TensorDict], tmp_path: Path
 ) -> None:
@@ -153,7 +153,7 @@ def test_padding_changes_nothing_and_reaches_no_model(
     so each number comes with and without KL."""
     config = composed(tmp_path, f"algo={algo}", *KL[kl])
     losses = losses_of(config)
-    first = 1 + (list(BASES).index(algo) + list(KL).index(kl)) % 2
+    first = 1 + (list(ALGORITHMS).index(algo) + list(KL).index(kl)) % 2
     expected = step(models, config, losses, 0)
     assert all(loss and gradient.any() for gradient, loss in expected.values())
     for padding in range(first, MOST + 1, 2):

@@ -23,7 +23,7 @@ from envs.types import TaskRef
 from rollouts.episode import Episode, Outcome
 from rollouts.failed_episodes import run_with_retries
 from rollouts.loop import EpisodeSpec, run_episode
-from rollouts.model_policy import ContextLimit, ModelPolicy
+from rollouts.policy import ContextLimit, ModelPolicy
 from rollouts.sampling import SamplingParams
 from verl_plugin.rollout.samplers import ServerSampler
 from verl_plugin.rollout.token_stream import TokenCodec

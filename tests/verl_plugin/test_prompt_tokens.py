@@ -12,6 +12,7 @@ import pytest
 from parity_servers import TINY
 from tokenizers_of_families import qwen3
 from transformers import AutoTokenizer
+from usual import form_of
 
 from envs.environment import Environment
 from envs.games.catalogue import Catalogue
@@ -21,17 +22,11 @@ from envs.types import TaskRef
 from rewards.registry import reward
 from rollouts.episode import Episode
 from rollouts.loop import EpisodeSpec, run_episode
-from rollouts.model_policy import ContextLimit, ModelPolicy
-from rollouts.prompt_forms.form import Plain, PromptForm, meaning
-from rollouts.prompt_forms.hiper import Hiper
-from rollouts.prompt_forms.react import React
-from rollouts.prompt_forms.rlvmr import Rlvmr
-from rollouts.prompt_forms.think_action import ThinkAction
-from rollouts.prompt_forms.tool_call import ToolCall
-from rollouts.prompts import user
+from rollouts.policy import ContextLimit, ExpertPolicy, ModelPolicy
+from rollouts.prompt_forms.form import PromptForm, meaning
 from rollouts.row import Row, to_rows
 from rollouts.sampling import Sample, SampleRequest, SamplingParams
-from rollouts.text_policies import ExpertPolicy
+from rollouts.stream import user
 from rollouts.tokenise import fill_ids
 from rollouts.window import Window, rows_of, window_of
 from verl_plugin.rollout.token_stream import TokenCodec
@@ -39,9 +34,13 @@ from verl_plugin.rollout.turn_fields import turn_fields
 from verl_plugin.sft_rows import EpisodeRows
 
 PLAN = "my plan is to {plan}."
-FORMS = {"plain": Plain(), "think_action": ThinkAction(demo_thought=PLAN), "react": React(demo_thought=PLAN)}
-FORMS |= {"hiper": Hiper(), "rlvmr": Rlvmr(demo_thought=PLAN)}
-CALLS = ToolCall(demo_thought=PLAN)
+FORMS = {
+    "plain": form_of("plain"),
+    "think_action": form_of("think_action", demo_thought=PLAN),
+    "react": form_of("react", demo_thought=PLAN),
+}
+FORMS |= {"hiper": form_of("hiper"), "rlvmr": form_of("rlvmr", demo_thought=PLAN)}
+CALLS = form_of("tool_call", demo_thought=PLAN)
 
 
 @dataclass

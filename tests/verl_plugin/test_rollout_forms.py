@@ -13,6 +13,7 @@ import torch
 from parity_servers import TINY
 from test_windows import Recording
 from transformers import AutoTokenizer
+from usual import as_shipped
 
 from envs.games.catalogue import Catalogue
 from envs.hosting.pool import EnvPool
@@ -22,17 +23,15 @@ from rewards.registry import reward
 from rollouts.episode import Episode, Turn
 from rollouts.failed_episodes import run_with_retries
 from rollouts.forms.arpo import TOKENS, Arpo
-from rollouts.forms.group_rollout import GroupFailed, play_group
-from rollouts.forms.linear import Linear
+from rollouts.forms.linear import GroupFailed, Linear, play_group
 from rollouts.forms.prefix import Prefix
 from rollouts.forms.retry import Retry
 from rollouts.forms.tree import Tree
 from rollouts.loop import EpisodeSpec, run_episode
-from rollouts.model_policy import ContextLimit, ModelPolicy
+from rollouts.policy import ContextLimit, ExpertPolicy, ModelPolicy
 from rollouts.row import to_rows
 from rollouts.sampling import SampleRequest, SamplingParams
 from rollouts.spec import Branch
-from rollouts.text_policies import ExpertPolicy
 from rollouts.tokenise import fill_ids
 from verl_plugin.rollout.token_stream import TokenCodec
 from verl_plugin.servers.transformers_server.generator import Generator
@@ -110,7 +109,7 @@ def assert_trained_as_sampled(episode: Episode, asked: Sequence[SampleRequest]) 
 
 def test_a_prefix_is_the_experts_tokens_and_carries_no_loss(table: Table) -> None:
     expert = table.demonstrated()
-    episodes, asked = table.play(Prefix(turns=2), prompt=len(expert.prompt_ids))
+    episodes, asked = table.play(as_shipped(Prefix, turns=2), prompt=len(expert.prompt_ids))
     shown = [*expert.prompt_ids, *chain.from_iterable(t.action_ids + t.context_ids for t in expert.turns[:2])]
     for episode in episodes:
         assert episode.prompt_ids == shown and episode.prefix_tokens == len(shown) - len(expert.prompt_ids)
@@ -136,7 +135,7 @@ def test_an_episode_with_nothing_left_to_play_fails_its_group(table: Table) -> N
 
 def test_a_retry_is_trained_on_as_it_was_played(table: Table) -> None:
     """One turn an episode: nobody wins."""
-    episodes, asked = table.play(Retry(), replace(table.base, max_turns=1))
+    episodes, asked = table.play(as_shipped(Retry), replace(table.base, max_turns=1))
     again, first = episodes[:SAMPLES], episodes[SAMPLES:]
     assert [e.trained for e in episodes] == [True] * SAMPLES + [False] * SAMPLES
     assert not any(e.guidance for e in first) and {e.guidance for e in again} == {
@@ -152,7 +151,7 @@ def test_a_retry_is_trained_on_as_it_was_played(table: Table) -> None:
 
 
 def test_a_branch_begins_with_the_tokens_of_its_parent(table: Table) -> None:
-    form = Tree(trees=2, nodes=1, rounds=2)
+    form = as_shipped(Tree, trees=2, nodes=1, rounds=2)
     episodes, asked = table.play(form)
     assert len(episodes) == 6 and sum(e.trained for e in episodes) == SAMPLES
     of = {episode.sample: episode for episode in episodes}
@@ -195,7 +194,7 @@ def before(episode: Episode, turn: Turn) -> list[Turn]:
 
 
 def test_arpo_reads_the_servers_entropies(table: Table) -> None:
-    episodes, asked = table.play(Arpo(start=0.25, alpha=1.0))
+    episodes, asked = table.play(as_shipped(Arpo, start=0.25, alpha=1.0))
     assert [e.sample for e in episodes] == list(range(SAMPLES)) and all(e.trained for e in episodes)
     assert any(e.branched for e in episodes) or len(episodes[0].turns) == 1
     for episode in episodes:

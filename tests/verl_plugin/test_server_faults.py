@@ -25,7 +25,7 @@ from rollouts.episode import Episode, Outcome
 from rollouts.failed_episodes import EpisodeFailed, run_with_retries
 from rollouts.lockstep import LockstepBatch
 from rollouts.loop import EpisodeSpec, run_episode
-from rollouts.model_policy import ContextLimit, ModelPolicy
+from rollouts.policy import ContextLimit, ModelPolicy
 from rollouts.sampling import SamplingParams
 from verl_plugin.rollout.samplers import BatchSampler
 from verl_plugin.rollout.token_stream import TokenCodec

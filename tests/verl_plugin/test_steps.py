@@ -18,7 +18,7 @@ from torch import Tensor
 from verl.utils import tensordict_utils as tu
 from verl.workers.engine.fsdp import transformer_impl
 
-from algorithms.registry import BASES, SLOTS, VERLS_LOSSES
+from algorithms.registry import ALGORITHMS, SLOTS, VERLS_LOSSES
 from config.asynchronous import MODES
 from config.checks.methods import bad_methods
 from config.compose import composer
@@ -93,7 +93,7 @@ def drawn(count: int, seed: int = 16) -> list[str]:
     """Combinations of methods that run, drawn at random: an algorithm, credit, filters, a loss, a term, and windows."""
     draw, found = random.Random(seed), []
     while len(found) < count:
-        algo, loss = draw.choice(BASES), draw.choice(["", *SLOTS["loss"], *VERLS_LOSSES])
+        algo, loss = draw.choice([*ALGORITHMS]), draw.choice(["", *SLOTS["loss"], *VERLS_LOSSES])
         chosen = {slot: draw.sample(list(SLOTS[slot]), draw.randint(0, 2)) for slot in ("credit", "filter")}
         chosen["terms"] = draw.sample(list(SLOTS["terms"]), draw.randint(0, 1))
         words = [f"algo={algo}", *(f"{slot}=[{','.join(names)}]" for slot, names in chosen.items())]

@@ -11,12 +11,14 @@ import torch
 from parity_servers import Plain
 from test_rollout_forms import SAMPLES, TURNS, Table, table  # noqa: F401 - a fixture
 from test_windows import advantages, as_batch, assert_rows_are_what_the_server_saw, end_to_end
+from usual import as_shipped
 
 from algorithms.credit.gigpo import Gigpo
 from algorithms.credit.graft import Graft
 from algorithms.credit.hgpo import Hgpo
 from algorithms.credit.mt_grpo import MtGrpo
-from algorithms.turns import Turns, turn_table
+from algorithms.turn_table import turn_table
+from algorithms.turns import Turns
 from records.ledger_entries import of_episodes
 from records.step_metrics import step_metrics
 from records.success import summarise
@@ -28,9 +30,8 @@ from rollouts.loop import run_episode
 from rollouts.policy import Action, TurnContext
 from rollouts.row import to_rows
 from rollouts.sampling import SampleRequest
-from rollouts.summaries import ASK, Summaries
 from rollouts.tokenise import fill_ids
-from rollouts.window import rows_of
+from rollouts.window import ASK, Summaries, rows_of
 from tasks.rejection import Standards, without_ids
 from verl_plugin.rollout.agent_loop import to_outputs
 from verl_plugin.rollout.turn_fields import turn_fields
@@ -100,7 +101,7 @@ def test_a_summary_is_no_turn_of_the_environment(played: Played) -> None:
         assert not episode.turns[-1].summary and not episode.turns[0].summary
         outputs = to_outputs(episode, REWARD)
         assert [output.num_turns for output in outputs][:-1] == [2] * (len(outputs) - 1)
-        bonus = TurnBonus(weight=1.0)(RewardView(episode, {TRAINED: [0.0] * len(episode.turns)}, 1))
+        bonus = as_shipped(TurnBonus, weight=1.0)(RewardView(episode, {TRAINED: [0.0] * len(episode.turns)}, 1))
         assert sum(bonus[TRAINED]) == pytest.approx(0.1 * len(episode.played_turns))
         assert Standards(max_turns=TURNS).objection(episode) in ("not won", "")
     told, tokens = step_metrics([episodes], REWARD), sum(len(t.action_ids) for e in episodes for t in e.turns)
@@ -117,7 +118,7 @@ def test_a_summary_is_no_turn_of_the_environment(played: Played) -> None:
 
 @pytest.mark.parametrize("tokens", [250, 280])
 def test_a_row_is_summed_up_once_it_is_long(table: Table, tokens: int) -> None:  # noqa: F811
-    rules = Summaries(tokens=tokens, most=None, length=LENGTH)
+    rules = Summaries(tokens=tokens, turns=None, most=None, length=LENGTH)
     episodes, asked = play(table, rules)
     assert any(summaries(episode) for episode in episodes)
     for episode in episodes:
@@ -224,7 +225,7 @@ def test_a_summary_answers_a_state_of_its_own(played: Played) -> None:
             assert (turns.state == turns.state[e, number]).sum() == 1
             assert turns.after[e, number] == turns.after[e, number - 1] == turns.state[e, number + 1]
     base = torch.zeros(turns.mask.shape).double(), torch.zeros(plain.mask.shape).double()
-    for method in (Gigpo(), Hgpo(), Graft(), MtGrpo(turn="reward")):
+    for method in (as_shipped(Gigpo), as_shipped(Hgpo), as_shipped(Graft), as_shipped(MtGrpo, turn="reward")):
         summed_up, without = (method(*some) for some in zip((turns, plain), base, strict=True))
         torch.testing.assert_close(summed_up[turns.acts], without[plain.mask])
         assert without.any() and not summed_up[turns.mask & ~turns.acts].any()
@@ -254,14 +255,14 @@ def test_all_rows_of_an_episode_share_its_credit(played: Played) -> None:
     torch.testing.assert_close(several["advantages"], expected, atol=1e-5, rtol=0)
     torch.testing.assert_close(single["advantages"], expected, atol=1e-5, rtol=0)
     turns, _ = table_of(episodes)
-    found = Gigpo()(turns, wanted.unsqueeze(1).expand(turns.mask.shape))
+    found = as_shipped(Gigpo)(turns, wanted.unsqueeze(1).expand(turns.mask.shape))
     assert torch.equal(turns.score, scores) and (found - wanted.unsqueeze(1))[turns.mask].abs().max() > 0
     for e, episode in enumerate(episodes):
         for number in summaries(episode):
             assert found[e, number].item() == pytest.approx(wanted[e].item())
             for alone in (
-                Hgpo(),
-                Graft(),
+                as_shipped(Hgpo),
+                as_shipped(Graft),
             ):  # they put something in its place, which a turn without a partner does not have
                 assert alone(turns, found)[e, number].item() == pytest.approx(0.0)
 

@@ -81,7 +81,7 @@ def retried(prompt: str, sample: int, window: int) -> tuple[str, dict[str, Any],
     """Every other prompt is won at first, by 6 tokens to 3; the others, lost by as many, are won with guidance by 5 to 1."""
     first = [attempt(0, 3, won=False), attempt(1, 6, won=int(prompt) % 2 == 0)]
     base = EpisodeSpec(TaskRef("textworld", "t", {}, 1, "train", "", "", "", (), "", 1.0), PromptStyle("", ""), 1)
-    form = Retry("last_feedback")
+    form = Retry(guidance="last_feedback")
     plans = form.next(first, base, SAMPLES, Random(0))
     again = [attempt(plan.sample, 5 if plan.sample == 2 else 1, plan.sample == 2, plan.guidance) for plan in plans]
     learned = [episode for episode in form.group([*first, *again], SAMPLES, Random(0)) if episode.trained]

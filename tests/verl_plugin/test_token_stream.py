@@ -10,7 +10,7 @@ from omegaconf import OmegaConf
 from transformers import AutoTokenizer
 
 from config.base import ROOT
-from rollouts.prompts import user
+from rollouts.stream import user
 from verl_plugin.rollout.token_stream import TokenCodec
 from verl_plugin.servers.replicas import devices_of_replica, replicas
 

@@ -20,7 +20,7 @@ from verl.experimental.agent_loop.agent_loop import AgentLoopOutput, DictConfigW
 from verl.protocol import DataProto
 from verl.trainer.ppo.v1.utils import compute_advantage_for_multi_trajectories
 
-from algorithms.registry import ALGORITHMS, BASES
+from algorithms.registry import ALGORITHMS
 from envs.games.catalogue import Catalogue
 from envs.hosting.pool import EnvPool
 from envs.registry import make_environment
@@ -28,12 +28,11 @@ from envs.types import TaskRef
 from rewards.registry import reward
 from rollouts.episode import Episode, Outcome
 from rollouts.loop import EpisodeSpec, run_episode
-from rollouts.model_policy import ContextLimit, ModelPolicy
+from rollouts.policy import ContextLimit, ExpertPolicy, ModelPolicy
 from rollouts.prompt_forms.form import PLAIN_FORM
-from rollouts.prompts import user
 from rollouts.row import Row, to_rows
 from rollouts.sampling import Sample, SampleRequest, SamplingParams
-from rollouts.text_policies import ExpertPolicy
+from rollouts.stream import user
 from rollouts.tokenise import fill_ids
 from rollouts.window import Window, rows_of
 from verl_plugin.rollout.agent_loop import RowOutput, TurngridAgentLoop, to_outputs
@@ -364,7 +363,7 @@ def advantages(batch: DataProto, keys: list[str], algo: str) -> dict[str, torch.
     return {name: found.batch[name][mask] for name in ("advantages", "returns")}
 
 
-@pytest.mark.parametrize("algo", BASES)
+@pytest.mark.parametrize("algo", ALGORITHMS)
 def test_an_episode_counts_once_however_many_rows_it_has(windowed: list[Played], algo: str) -> None:
     rows = [to_rows(episode, REWARD) for episode, _ in windowed]
     assert len({len(episode) for episode in rows}) > 1 or len(rows[0]) > 1

@@ -9,11 +9,11 @@ import pytest
 import torch
 from omegaconf import DictConfig, OmegaConf
 from step_probe import composed
+from usual import method
 from verl.trainer.ppo.core_algos import POLICY_LOSS_REGISTRY
 from verl.utils.config import omega_conf_to_dataclass
 from verl.workers.config import ActorConfig
 
-from algorithms.chosen import method_class
 from algorithms.losses.turn_clip import TurnClip
 from algorithms.registry import SLOTS
 from verl_plugin.training.zero_advantages import BY_PASS, NEEDS_ALL_ROWS, PASSES, WEIGHED, may_be_left_out
@@ -58,7 +58,7 @@ def test_a_term_of_ones_own_can_say_so(default: DictConfig, monkeypatch: pytest.
 
 @pytest.mark.parametrize("name", SLOTS["loss"])
 def test_our_losses_are_weighed_by_the_advantages(name: str) -> None:
-    form = method_class("loss", name, {})()
+    form = method("loss", name)
     draw = torch.Generator().manual_seed(0)
     old, new = -torch.rand(4, 5, generator=draw), (-torch.rand(4, 5, generator=draw)).requires_grad_()
     advantages, ids = torch.tensor([1.0, -0.5, 0.0, 0.0]).unsqueeze(1).expand(4, 5), torch.tensor([[1, 1, 0, 2, 2]] * 4)

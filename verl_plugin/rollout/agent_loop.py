@@ -19,13 +19,12 @@ from algorithms.registry import FORM, IN_ROLLOUT, ON_BATCH
 from envs.hosting.pool import EnvPool, pool_of
 from envs.registry import make_environment
 from envs.types import TaskRef
-from rewards.named import named_reward
-from rewards.registry import reward
+from rewards.registry import named_reward, reward
 from rollouts.episode import Episode, Turn
 from rollouts.failed_episodes import run_with_retries
 from rollouts.forms.linear import Linear
 from rollouts.loop import EpisodeSpec, run_episode
-from rollouts.model_policy import ContextLimit, ModelPolicy
+from rollouts.policy import ContextLimit, ModelPolicy
 from rollouts.prompt_forms.form import PLAIN_FORM, PromptForm
 from rollouts.prompt_forms.registry import prompt_form
 from rollouts.row import Row, to_rows, window_starts

@@ -27,8 +27,7 @@ from envs.hosting.error_text import described
 from envs.hosting.pool import EnvPool
 from records.turns_played import TurnCounter
 from rollouts.episode import Episode
-from rollouts.forms.group_rollout import GroupFailed, play_group
-from rollouts.forms.linear import Linear
+from rollouts.forms.linear import GroupFailed, Linear, play_group
 from rollouts.lockstep import Rounds, Slot
 from rollouts.loop import EpisodeSpec
 from rollouts.store import write_episodes

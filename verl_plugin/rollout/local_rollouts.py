@@ -16,7 +16,7 @@ from rollouts.episode import Episode
 from rollouts.failed_episodes import EpisodeFailed, failed_episode, run_with_retries
 from rollouts.lockstep import LockstepBatch, Slot
 from rollouts.loop import EpisodeSpec, run_episode
-from rollouts.model_policy import ContextLimit, ModelPolicy
+from rollouts.policy import ContextLimit, ModelPolicy
 from rollouts.sampling import Sample, Sampler, SampleRequest, SamplingParams
 from verl_plugin.rollout.samplers import listed
 from verl_plugin.rollout.token_stream import TokenCodec

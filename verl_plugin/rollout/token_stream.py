@@ -10,7 +10,7 @@ from typing import Any
 
 from transformers import PreTrainedTokenizerFast
 
-from rollouts.prompts import Message, user
+from rollouts.stream import Message, user
 from verl_plugin.rollout.control_tokens import ControlTokens
 
 CHATML_END = "<|im_end|>"

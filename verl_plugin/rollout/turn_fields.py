@@ -14,7 +14,8 @@ from torch import Tensor
 
 from algorithms.chosen import Chosen
 from algorithms.registry import STATES
-from algorithms.turns import ENDS, NAMED, OUTCOMES, span_field
+from algorithms.turn_table import ENDS, NAMED, span_field
+from algorithms.turns import OUTCOMES
 from rollouts.episode import Episode, Turn
 from rollouts.forms.tree import roots_of, samplers_of
 from rollouts.prompt_forms.form import PLAIN_FORM, PromptForm

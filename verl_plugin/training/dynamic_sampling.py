@@ -18,7 +18,7 @@ from torch import Tensor
 from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
 
-from algorithms.chosen import Method
+from algorithms.chosen import Scheduled
 from algorithms.filters.zero_std import equal_scores
 from algorithms.group import group_ids
 
@@ -33,7 +33,7 @@ class DynamicSampler(ReplayBuffer):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         settings: Any = OmegaConf.to_container(self.sampler_kwargs, resolve=True)
-        self._method = Method("filter", NAME, settings)
+        self._method = Scheduled("filter", NAME, settings)
         self.replaced = 0  # groups of this step
 
     def sample(self, global_steps: int, partition_id: str, batch_size: int) -> tuple[KVBatchMeta, dict[str, Any]]:

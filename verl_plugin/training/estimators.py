@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from verl.trainer.ppo import core_algos
 
-from algorithms.masked import live_rows
+from algorithms.pools import live_rows
 from algorithms.registry import ALGORITHMS, ON_TURNS, QUIRKS
 
 Estimator = Callable[..., tuple[Tensor, Tensor]]

@@ -16,10 +16,10 @@ from torch.nn.utils.rnn import pad_sequence
 from verl.trainer.ppo import core_algos
 
 from algorithms.chosen import ALGO, Chosen, algorithm, slots_of
-from algorithms.credited import credited
 from algorithms.registry import ON_BATCH, STATES
-from algorithms.slots import Tokens
-from algorithms.turns import Turns, turn_table
+from algorithms.slots import Tokens, credited
+from algorithms.turn_table import turn_table
+from algorithms.turns import Turns
 from rollouts.episode import Episode
 from rollouts.prompt_forms.registry import prompt_form
 from rollouts.row import to_rows, window_starts

@@ -15,7 +15,8 @@ from verl.trainer.ppo.padding_utils import upsample_batch_to_divisible_size
 from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 
 from algorithms.slots import StoredEpisode
-from algorithms.turns import Turns, turn_ids
+from algorithms.turn_table import turn_ids
+from algorithms.turns import Turns
 from verl_plugin.rollout.turn_fields import lengths
 from verl_plugin.training.losses import EPISODES
 from verl_plugin.training.turn_rows import members

@@ -16,9 +16,8 @@ from torch import Tensor
 from transfer_queue import KVBatchMeta
 
 from algorithms.chosen import ALGO, Chosen, algorithm, slots_of
-from algorithms.credited import credited
 from algorithms.registry import ON_BATCH
-from algorithms.slots import Estimate
+from algorithms.slots import Estimate, credited
 from algorithms.turns import Turns, repeated_states
 from rollouts.prompt_forms.registry import prompt_form
 from verl_plugin import value_heads
@@ -138,7 +137,7 @@ class Methods(Base):
         """(B, T) advantages."""
         credits, name = self._methods.of("credit", self.global_steps), str(self.config.algo.name)
         mask, base = rows.tokens["response_mask"], algorithm(name)
-        found, layers = credited(credits, turns, tokens, mask, base.built_on or name, base.grain)
+        found, layers = credited(credits, turns, tokens, mask, base.name, base.grain)
         if credits and self.config.tracking.credit:
             self._layers |= by_episode(turns, layers)
         return found

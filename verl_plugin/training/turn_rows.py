@@ -14,7 +14,8 @@ from transfer_queue import KVBatchMeta
 from verl.workers.utils.padding import response_from_nested
 
 from algorithms.slots import Tokens
-from algorithms.turns import ENDS, NAMED, Turns, span_field, turn_table
+from algorithms.turn_table import ENDS, NAMED, span_field, turn_table
+from algorithms.turns import Turns
 from verl_plugin import value_heads
 from verl_plugin.rollout.turn_fields import PREFIX
 from verl_plugin.training.episode_advantages import sessions

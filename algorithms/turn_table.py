@@ -1,0 +1,145 @@
+"""Build the turn table of a step from the rows that the update trains on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from algorithms.group import group_ids
+from algorithms.turns import Turns, sums
+
+OF_ROW = ("outcome", "tree")  # one entry a row; other columns have one a turn
+NAMED = "named_"  # prefix of the columns of rewards by name
+SPAN, ENDS = "span_", ("first", "last")  # prefix and suffixes of the columns of a part of an answer
+
+
+def turn_ids(loss_mask: Tensor) -> Tensor:
+    """Number each row's turns: runs of ones, since context tokens follow each turn but the last.
+
+    ``response_mask`` would not do: a correction of old samples may have removed tokens from it.
+
+    Args:
+        loss_mask: (B, T), 1 on sampled tokens.
+
+    Returns:
+        (B, T) int32: 1 on the first turn's tokens, 2 on the second's ...; 0 outside the mask.
+    """
+    mask = loss_mask.bool()
+    starts = mask.clone()
+    starts[:, 1:] &= ~mask[:, :-1]
+    return starts.cumsum(dim=1, dtype=torch.int32).masked_fill_(~mask, 0)
+
+
+def turn_table(
+    rows: Mapping[str, Tensor],
+    turns: Mapping[str, Sequence[Tensor]],
+    members: Mapping[str, Sequence[int]],
+    groups: Sequence[str],
+) -> Turns:
+    """Build the table.
+
+    Args:
+        rows: (B, T) each: ``loss_mask`` and ``reward``; if known ``entropy`` (nats) and ``values``.
+        turns: columns; for each row a tensor with one entry a turn: ``state``, ``after``,
+            ``action``, ``valid``, ``parsed``; if known ``garbled``, ``node``, ``label``,
+            ``summary``, ``named_NAME``, ``span_PART_first`` and ``_last``; with one entry a row
+            ``outcome`` and, if there are trees, ``tree``.
+        members: the indices of an episode's rows in their order, by the episode's name.
+        groups: (B,) the prompt of each row.
+
+    Raises:
+        ValueError: a row's mask and its record differ in the number of turns.
+    """
+    ids = turn_ids(rows["loss_mask"])
+    counts = ids.amax(dim=1).tolist() if ids.numel() else [0] * len(ids)
+    live = {name: [row for row in own if counts[row]] for name, own in members.items() if any(counts[r] for r in own)}
+    mask = _mask([sum(counts[row] for row in own) for own in live.values()])
+    place = _place(ids, live, counts, mask.shape[1])
+    known = {name: _table(name, column, live, counts, mask) for name, column in turns.items() if name not in OF_ROW}
+    tokens, reward = _summed(place, rows["reward"], mask.shape)
+    table = Turns(
+        group=group_ids([groups[own[0]] for own in live.values()]),
+        mask=mask,
+        tokens=tokens.long(),
+        reward=reward,
+        state=known["state"],
+        after=known["after"],
+        action=known["action"],
+        valid=known["valid"].bool(),
+        parsed=known["parsed"].bool(),
+        outcome=_of_episode(turns["outcome"], live),
+        place=place,
+        episodes=tuple(live),
+        garbled=known["garbled"].bool() if "garbled" in known else None,
+        named={name.removeprefix(NAMED): table.double() for name, table in known.items() if name.startswith(NAMED)},
+        tree=_of_episode(turns["tree"], live) if "tree" in turns else None,
+        node=known.get("node"),
+        label=known.get("label"),
+        spans=_spans(known),
+        summary=known["summary"].bool() if "summary" in known else None,
+    )
+    return _with_policy(table, rows)
+
+
+def _summed(place: Tensor, reward: Tensor, shape: torch.Size) -> tuple[Tensor, Tensor]:
+    """Return the number of a turn's tokens and the sum of their rewards; (E, K) each."""
+    inside = place >= 0
+    (tokens,) = sums(place, inside, shape, inside)
+    (rewards,) = sums(place, inside.logical_and_(reward != 0), shape, reward)
+    return tokens, rewards
+
+
+def span_field(part: str, end: str) -> str:
+    return f"{SPAN}{part}_{end}"
+
+
+def _spans(known: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    first = f"_{ENDS[0]}"
+    parts = [name[len(SPAN) : -len(first)] for name in known if name.startswith(SPAN) and name.endswith(first)]
+    return {part: torch.stack([known[span_field(part, end)] for end in ENDS]) for part in parts}
+
+
+def _with_policy(table: Turns, rows: Mapping[str, Tensor]) -> Turns:
+    entropy = table.mean(rows["entropy"]) if "entropy" in rows else None
+    value = table.first(rows["values"]) if "values" in rows else None
+    return replace(table, entropy=entropy, value=value)
+
+
+def _of_episode(column: Sequence[Tensor], live: Mapping[str, Sequence[int]]) -> Tensor:
+    """Return (E,) from one entry a row, which all rows of an episode share."""
+    return torch.tensor([int(column[own[-1]][-1]) for own in live.values()], dtype=torch.int64)
+
+
+def _mask(lengths: Sequence[int]) -> Tensor:
+    """Return (E, K) bool for episodes with so many turns."""
+    longest = torch.arange(max(lengths, default=0))
+    return longest.unsqueeze(0) < torch.tensor(lengths, dtype=torch.int64).unsqueeze(1)
+
+
+def _place(ids: Tensor, live: Mapping[str, Sequence[int]], counts: Sequence[int], width: int) -> Tensor:
+    """Return ``Turns.place``, in the memory of ``ids``."""
+    place = ids.sub_(1)
+    for episode, own in enumerate(live.values()):
+        turn = episode * width
+        for row in own:
+            place[row] += turn * (place[row] >= 0)
+            turn += counts[row]
+    return place
+
+
+def _table(
+    name: str, column: Sequence[Tensor], live: Mapping[str, Sequence[int]], counts: Sequence[int], mask: Tensor
+) -> Tensor:
+    """Return (E, K) from one tensor a row."""
+    parts = [column[row] for own in live.values() for row in own]
+    wanted = [counts[row] for own in live.values() for row in own]
+    if any(len(part) != count for part, count in zip(parts, wanted, strict=True)):
+        recorded, masked = next((len(p), c) for p, c in zip(parts, wanted, strict=True) if len(p) != c)
+        raise ValueError(f"{name}: a row's record has {recorded} turns and its mask {masked}")
+    table = torch.zeros(mask.shape, dtype=parts[0].dtype if parts else torch.int64)
+    if parts:
+        table[mask] = torch.cat(list(parts))
+    return table

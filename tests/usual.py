@@ -1,0 +1,67 @@
+"""Methods and prompt forms with the settings of their YAML, without composing a config."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from omegaconf import OmegaConf
+
+from algorithms.chosen import method_class
+from algorithms.registry import ALGO, ESTIMATORS, SLOTS
+from config import method_settings, prompts
+from envs.extensions import CONF
+from rollouts.prompt_forms.form import PromptForm
+from rollouts.prompt_forms.registry import prompt_form
+
+# What the files of methods refer to, as algo=grpo and scale=laptop have it
+AROUND = {
+    "algo": {"name": "grpo"},
+    "scale": {"name": "laptop"},
+    "algorithm": {"norm_adv_by_std_in_grpo": True},
+    "env": {"max_action_tokens": 16},
+    "data": {"max_response_length": 4096},
+    "actor_rollout_ref": {"actor": {"clip_ratio_low": 0.2, "clip_ratio_high": 0.2, "clip_ratio_c": 3.0}},
+}
+for resolver in (method_settings.in_algo, method_settings.in_paper, prompts.of_answers):
+    OmegaConf.register_new_resolver(resolver.__name__, resolver, replace=True)
+
+
+def usual(slot: str, name: str, **changes: Any) -> dict[str, Any]:
+    """Return the settings of a method; a schedule among them is its first number, 1."""
+    file: Any = OmegaConf.load(CONF / slot / f"{name}.yaml") or {}
+    if slot == ALGO:
+        file = {key: value for key, value in file.algo.items() if key != "name"}
+    elif slot in file:  # a file that sets keys of verl too
+        file = file[slot][name]
+    whole: Any = OmegaConf.to_container(OmegaConf.create({**AROUND, slot: {name: file}}), resolve=True)
+    return {key: 1.0 if isinstance(value, dict) else value for key, value in whole[slot][name].items()} | changes
+
+
+def as_shipped(kind: Any, **changes: Any) -> Any:
+    """Return a method of our registry with the settings of its file."""
+    slots = {ALGO: ESTIMATORS, **SLOTS}
+    path = f"{kind.__module__}:{kind.__name__}"
+    slot, name = next((slot, name) for slot in slots for name in slots[slot] if slots[slot][name] == path)
+    return kind(**usual(slot, name, **changes))
+
+
+def method(slot: str, name: str, **changes: Any) -> Any:
+    """Return a method by its name with the settings of its file."""
+    return method_class(slot, name, {})(**usual(slot, name, **changes))
+
+
+def form_of(name: str, **changes: Any) -> PromptForm:
+    """Return a prompt form by its name with the settings of its file."""
+    return prompt_form({"name": name, **changes})
+
+
+def filled(nodes: dict[str, Any]) -> dict[str, Any]:
+    """Return nodes of slots in which our methods have the settings of their files beside those given."""
+
+    def settings(slot: str, name: str, given: dict[str, Any] | None) -> dict[str, Any]:
+        return usual(slot, name, **(given or {})) if name in SLOTS[slot] else given or {}
+
+    return {
+        slot: {name: settings(slot, name, own) for name, own in node.items()} if slot in SLOTS and node else node
+        for slot, node in nodes.items()
+    }
