@@ -12,7 +12,7 @@ from envs.environment import Environment
 ENVIRONMENTS: dict[str, str] = {
     "alfworld": "envs.alfworld.environment:AlfWorld",
     "textworld": "envs.textworld.environment:TextWorldCustom",
-    "tw_simple": "envs.textworld.simple:TwSimple",
+    "tw_simple": "envs.textworld.environment:TwSimple",
     "swegym": "envs.swegym.environment:SweGym",
     "repo_repair": "envs.repair.environment:RepoRepair",
     "gym": "envs.gym.environment:Gym",

@@ -4,9 +4,8 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from envs.repair.drawing import LINES
+from envs.repair.bugs import LINES, SUITES, TESTS, UNSEEN
 from envs.repair.environment import RepoRepair, Settings
-from envs.repair.libraries import SUITES, TESTS, UNSEEN
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/repo_repair.md").read_text()

@@ -12,9 +12,9 @@ import pytest
 from repair_samples import GOLD, WRONG, row, task
 
 from envs.environment import Rejected
-from envs.repair.accept import accept
 from envs.repair.commands import CommandError, Shape, clean, edit, ls, parse, replace, search, show
 from envs.repair.env import RepairEnv, Setup, goal_text
+from envs.repair.games import accept
 from envs.repair.grading import Options
 from envs.repair.instance import Instance, InstanceError
 from envs.repair.providers import InlineFiles
