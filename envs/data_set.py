@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from envs.environment import Environment, GameRecord, Params, Rejected
-from envs.types import TaskError
+from envs.text_env import accepted_file
+from envs.types import TaskError, TaskRef
 
 _HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+(:\w+)?")
 _SEED_BITS = 48
@@ -23,7 +24,7 @@ Reader = Callable[[Mapping[str, Any]], Fields]
 
 @dataclass(frozen=True)
 class DataSetSettings:
-    """Keys of ``env``: a file (.jsonl, .json) or a data set of the Hugging Face hub, and its splits.
+    """Keys of ``env``: a file (.jsonl, .json) or data set of the Hugging Face hub, and splits.
 
     Attributes:
         instances: a path, or ``owner/name`` or ``owner/name:split``.
@@ -70,6 +71,7 @@ class DataSetEnvironment(Environment):
 
         Raises:
             ValueError: the row is no task; the message says why.
+            KeyError: the row lacks a field.
         """
 
     def fits(self, fields: Fields, params: Params) -> bool:
@@ -77,7 +79,7 @@ class DataSetEnvironment(Environment):
         return True
 
     def row_game(self, fields: Fields, params: Params, folder: Path) -> GameRecord:
-        """Make a row's game. By default ``task.game_file`` is the row as JSON.
+        """Make a row's game. By default it is the row, which ``row_of`` returns to the env.
 
         Raises:
             Rejected: the row makes no game.
@@ -131,6 +133,16 @@ class DataSetEnvironment(Environment):
         if split == "validation":
             low, high = settings.test_share, held_out
         return [row for row in rows(settings.instances, self) if low <= row.place < high]
+
+
+def row_of(task: TaskRef) -> Fields:
+    """Return the row of a task that the default ``row_game`` made.
+
+    Raises:
+        EnvError: the file is missing or not the accepted one.
+    """
+    fields: Fields = json.loads(accepted_file(task).read_bytes())
+    return fields
 
 
 def rows(source: str, environment: DataSetEnvironment) -> tuple[Row, ...]:
@@ -201,6 +213,8 @@ def _row(raw: Any, read: Reader, row_id: str) -> Row:
         fields = read(row)
     except ValueError as error:
         return _unusable(raw, str(error))
+    except KeyError as error:
+        return _unusable(raw, f"a row has no field {error}")
     content = json.dumps(fields, sort_keys=True)
     return Row(_hash(content), _hash(str(row.get(row_id, content))) / (1 << _SEED_BITS), fields)
 

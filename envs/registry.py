@@ -1,4 +1,4 @@
-"""The environments that ``env=NAME`` may name. An environment of your own is one more line here."""
+"""The environments that ``env=NAME`` may name; a new one in this repository is one line here."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ENVIRONMENTS: dict[str, str] = {
 
 
 def spec(name: str) -> str:
-    """``module:Class`` of a name of ours or of another package; a name of that form stands for itself.
+    """Return ``module:Class`` of a name; a name of that form is returned unchanged.
 
     Raises:
         TaskError: no such environment; the message names the nearest one.
@@ -30,21 +30,21 @@ def spec(name: str) -> str:
 
 
 def known(name: str) -> bool:
-    """Whether ``spec`` has an answer. Raises: TaskError: other packages' names cannot be told apart."""
+    """Return whether ``spec`` knows a name. Raises: TaskError: two packages offer one name."""
     return ":" in name or name in ENVIRONMENTS or name in extensions.installed("env", ENVIRONMENTS)
 
 
 def make_environment(name: str, settings: Mapping[str, Any] | None = None) -> Environment:
-    """The environment of that name; its module is imported only now.
+    """Import and return an environment. Raises: as ``spec``.
 
-    ``settings`` may hold more than the environment's own: the whole ``env`` node of a config is welcome. Raises as
-    ``spec`` does.
+    Args:
+        settings: may have other keys too, such as all of a config's ``env`` node.
     """
     return load_environment(spec(name), settings)
 
 
 def load_environment(spec: str, settings: Mapping[str, Any] | None = None) -> Environment:
-    """An environment from ``module:Class``, as the registry and the worker processes name it."""
+    """Return the environment of ``module:Class``."""
     cls = environment_class(spec)
     given = settings or {}
     chosen = {field.name: plain(given[field.name]) for field in fields(cls.Settings) if field.name in given}
@@ -56,7 +56,7 @@ def environment_class(spec: str) -> type[Environment]:
 
 
 def plain(value: Any) -> Any:
-    """Lists of whatever kind become tuples, mappings dicts: settings are frozen and travel as JSON."""
+    """Convert sequences to tuples and mappings to dicts: settings are frozen and travel as JSON."""
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, str):

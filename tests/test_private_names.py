@@ -31,7 +31,7 @@ ALLOWED = {
     "config/quick.py": "composing in a third of Hydra's time; to be removed",
     "envs/alfworld/text.py": "ALFWorld's grammar is parsed by TextWorld, which offers no public function",
     "envs/alfworld/engine.py": "the planner's translator replaces sys.argv, which is put back",
-    "envs/textworld/making.py": "TextWorld reads its rules in the order of the file system: games would differ by machine",
+    "envs/textworld/games.py": "TextWorld reads its rules in the order of the file system: games would differ by machine",
     "train/arguments.py": "Hydra's own flags, which it offers in no public place",
     "train/launch/multirun.py": "asks whether Hydra's usual sweeper is chosen",
     "verl_plugin/cpu/engines.py": "verl's engines for CPUs (docs/verl.md)",

@@ -178,7 +178,7 @@ class Engine:
         self._library.apply_operator(operator.number, effects)
         for effect in effects:
             holds, predicate, arguments = _atom(effect.name)
-            # A removed "inreceptacle" becomes the fact "not_inreceptacle", which the grammar queries.
+            # the grammar queries "not_inreceptacle", which a removed "inreceptacle" becomes
             removed, added = (f"not_{predicate}", predicate) if holds else (predicate, f"not_{predicate}")
             self.facts.setdefault(removed, set()).discard(arguments)
             self.facts.setdefault(added, set()).add(arguments)

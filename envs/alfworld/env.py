@@ -24,7 +24,7 @@ class AlfWorldEnv(TextEnv):
         self._plan: tuple[str, ...] = ()
 
     def clean_action(self, action: str) -> str:
-        """Return the command in lower case without a final full stop, since commands match exactly."""
+        """Return the command in lower case without a final full stop; commands match exactly."""
         return sanitise(action).lower().rstrip(" .!\"'")
 
     def reset_game(self, task: TaskRef, seed: int) -> Observation:

@@ -1,4 +1,4 @@
-"""ALFWorld: household tasks in text, generated from alfworld's own files or from the official data."""
+"""ALFWorld: household tasks in text, generated here or from the official data."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ def goal_of(data: Mapping[str, Any]) -> tuple[goal.Expression, goal.Goal]:
 
 
 def wins(engine: Engine, expert_plan: tuple[str, ...]) -> bool:
-    """Play a plan; return whether every command applies and the last one wins, not an earlier one."""
+    """Play a plan; return whether all commands apply and the last one wins, none before."""
     engine.reset()
     for command in expert_plan[:-1]:
         if engine.step(command) is None or engine.won:

@@ -114,7 +114,7 @@ def floor_plans(task_type: str, unseen: bool) -> list[int]:
 
 
 def receptacle_type(name: str) -> str:
-    """Return an id's type: ``Sink|+01.00|...|SinkBasin`` is a SinkBasin, ``Drawer|...`` a Drawer."""
+    """Return an id's type: SinkBasin of ``Sink|+01.00|...|SinkBasin``, Drawer of ``Drawer|...``."""
     parts = name.split("|")
     return parts[-1] if parts[-1].endswith("Basin") else parts[0]
 

@@ -4,7 +4,7 @@ The conditions and their number are ALFRED's (Shridhar et al. 2020, arXiv 1912.0
 "goal-condition success"; alfworld has them in ``alfworld/env/tasks.py``, ``goal_conditions_met``):
 
     pick_and_place_simple     1  the thing is in the receptacle
-    look_at_obj_in_light      2  the thing is in hand; the agent stands at a lamp that was switched on
+    look_at_obj_in_light      2  the thing is in hand; the agent is at a lamp that was switched on
     pick_{clean,heat,cool}    3  such a thing is in the receptacle; one was treated; one is both
     pick_two_obj_and_place    2  the most such things in one receptacle, up to two
 

@@ -67,7 +67,7 @@ class Games:
 def folder(data_dir: str) -> Path | None:
     """Return the folder of the official data: ``env.data_dir``, else ``$ALFWORLD_DATA``, else None.
 
-    alfworld sets the variable to ``~/.cache/alfworld`` at import; that folder, if empty, means None.
+    alfworld sets the variable to ``~/.cache/alfworld`` at import; if empty, it means None.
 
     Raises:
         TaskError: the named folder holds no data.

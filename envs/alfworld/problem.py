@@ -15,7 +15,7 @@ _ABLE = ("cleanable", "heatable", "coolable", "toggleable", "sliceable")
 
 
 def mangle(name: str) -> str:
-    """Return a simulator's id as a PDDL word: ``Mug|+00.10`` becomes ``Mug_bar__plus_00_dot_10``."""
+    """Return an id as a PDDL word: ``Mug|+00.10`` becomes ``Mug_bar__plus_00_dot_10``."""
     for sign, word in _MANGLED:
         name = name.replace(sign, word)
     return name

@@ -74,7 +74,7 @@ class Searcher:
         self._left = self._in_order()
 
     def _in_order(self) -> list[str]:
-        """Sort the receptacles: first those that may hold the thing, open ones before closed ones."""
+        """Sort the receptacles: those that may hold the thing, and of these open ones, first."""
         return sorted(self.places, key=lambda place: (not may_hold(kind(place), self.wanted.thing), shut(kind(place))))
 
     def saw(self, command: str, answer: str) -> None:
@@ -141,7 +141,7 @@ class Searcher:
         return _first(legal, f"go to {place}", f"open {place}", f"examine {place}")
 
     def _at(self, wanted: str, command: str, legal: Collection[str]) -> str:
-        """Return ``command`` at a place of a type: at the agent's location if possible, else the first."""
+        """Return ``command`` at a place of a type, at the agent's location if possible."""
         places = [place for place in self.places if kind(place) == wanted]
         if wanted == self.wanted.place and self._done_at:
             places = [self._done_at]

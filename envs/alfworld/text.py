@@ -160,7 +160,7 @@ class Writer:
         return separator.join(items[:-1]) + self._rule("list_last_separator", facts, bindings) + items[-1]
 
     def matches(self, condition: str, facts: Facts, bindings: Bindings) -> Iterator[Bindings]:
-        """Yield each way to meet ``condition``, by the things' ids; no thing fills two placeholders."""
+        """Yield each way to meet ``condition``, by ids; no thing fills two placeholders."""
         return self._match(_query(condition), facts, bindings)
 
     def _match(self, predicates: Sequence[Any], facts: Facts, bindings: Bindings) -> Iterator[Bindings]:

@@ -69,7 +69,7 @@ def _module(path: str) -> ModuleType:
 
 
 def layout(floor_plan: int, part: str) -> Any:
-    """Read ``objects`` (types), ``openable`` (location of a receptacle) or ``layout`` (free points)."""
+    """Read ``objects`` (types), ``openable`` (locations) or ``layout`` (free points)."""
     file = root() / "gen" / "layouts" / f"FloorPlan{floor_plan}-{part}"
     if part == "layout":
         import numpy

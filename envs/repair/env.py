@@ -139,7 +139,7 @@ class RepairEnv(TextEnv):
         return Grade(counts, Outcome.FINISHED, "nothing was changed", level, 0.0)
 
     def observe_message(self, message: str) -> Observation:
-        """Show a message; ``legal`` lists commands that always work, since edits are without number."""
+        """Show a message; ``legal`` lists commands that always work: edits are without number."""
         files = [path for path in self._open.paths if path.endswith(".py")][:8] if self._legal else []
         legal = ("ls", "test", *(f"show {path}" for path in files), "submit") if self._legal else ()
         expert = self._expert_plan[self._followed :] if self._expert else ()

@@ -76,7 +76,7 @@ class RepairEnvironment(Environment):
         """Return the CPU seconds of a test run that may last ``deadline_s`` seconds."""
 
     def provider(self, instance: Instance) -> RepoProvider:
-        """Return where an instance's repository comes from; by default the instance has its files."""
+        """Return the provider of an instance's repository; by default, its own files."""
         from envs.repair.providers import InlineFiles
 
         return InlineFiles()

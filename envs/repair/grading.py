@@ -66,7 +66,7 @@ class TestRun:
         return [test for test, status in self.statuses.items() if status is Status.PASSED]
 
     def has_passed(self, test: str) -> bool:
-        """Return whether a test passed; an id cut at a space stands for all tests that begin with it."""
+        """Return whether a test passed; an id cut at a space means all tests that begin so."""
         if test in self.statuses:
             return self.statuses[test] is Status.PASSED
         meant = [status for name, status in self.statuses.items() if name.split(" ")[0] == test]

@@ -1,4 +1,4 @@
-"""One repair task, with the fields of SWE-Gym and SWE-bench, and the repository's files for our own.
+"""One repair task, with the fields of SWE-Gym and SWE-bench, and files for our own tasks.
 
 The capital names are those of the data sets (https://huggingface.co/datasets/SWE-Gym/SWE-Gym).
 """
@@ -91,7 +91,7 @@ class Instance:
         return any(PurePosixPath(test).parent == PurePosixPath(path).parent for test in self.test_files)
 
     def is_protected(self, path: str) -> bool:
-        """Return whether a file is a test or configures tests; an agent's edits of it are dropped."""
+        """Return whether a file is a test or configures tests; edits of it are dropped."""
         return path in self.test_files or is_test_path(path)
 
 

@@ -47,7 +47,7 @@ Nodes = frozenset[ast.AST]
 
 @dataclass(frozen=True, order=True)
 class Edit:
-    """One bug: characters ``start`` to ``stop`` of a file become ``text``, inside function ``scope``."""
+    """One bug: characters ``start`` to ``stop`` of a file become ``text``; it is in ``scope``."""
 
     path: str
     start: int
@@ -257,7 +257,7 @@ def _missing(block: Sequence[ast.stmt], source: Source, omitted: Nodes) -> Itera
 
 
 def _may_go(statement: ast.stmt, source: Source) -> bool:
-    """Return whether a statement may be removed; without a name's definition, a NameError says all."""
+    """Return whether a statement may be removed; a missing definition would be too easy."""
     targets = statement.targets if isinstance(statement, ast.Assign) else []
     if any(isinstance(target, ast.Name | ast.Tuple) for target in targets):
         return False

@@ -30,7 +30,7 @@ MESSAGE_CHARS = 600
 
 
 def main(request):
-    """``request``: files, wanted ids (all tests if empty), key, seed, autoload, number of canaries."""
+    """``request``: files, wanted ids (empty: all), key, seed, autoload, number of canaries."""
     if not request["autoload"]:
         os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     send = channel(request.pop("key"))

@@ -94,7 +94,7 @@ class Workspace:
         """Change a file or add one.
 
         Raises:
-            ValueError: the path leaves the repository, goes through a file, or the text is too long.
+            ValueError: the path leaves the repository or goes through a file, or is too long.
             Refused: a repair may not change this file.
         """
         above = {str(folder) for folder in Path(path).parents}
@@ -116,8 +116,8 @@ class Workspace:
 
         It may change what the reference repair changes, and existing Python that is neither a test
         nor imported by tests. Of files beside tests it may change those that the instance lists as
-        modules (``meta["sources"]``). Without a reference repair, imports of tests are not examined:
-        they cannot be distinguished from the code under test.
+        modules (``meta["sources"]``). Without a reference repair, imports of tests are not
+        examined: they cannot be distinguished from the code under test.
         """
         if self.instance.is_protected(path):
             return False
@@ -149,7 +149,7 @@ class Workspace:
 
     @property
     def counted(self) -> dict[str, str]:
-        """The edits that are graded: changed files that are neither tests nor their configuration."""
+        """The graded edits: changed files that are neither tests nor their configuration."""
         kept = {path: text for path, text in self.edits.items() if not self.instance.is_protected(path)}
         return {path: text for path, text in kept.items() if path not in self._known or self.base_text(path) != text}
 

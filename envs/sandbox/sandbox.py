@@ -1,7 +1,7 @@
-"""Running one command where it can do no harm, at the strongest level that this machine allows.
+"""Run one command in isolation.
 
-A command sees a copy of its folder and cannot change anything that outlives it; what it did is known from its exit,
-its standard output and its standard error alone.
+A command works in a copy of its folder and changes nothing that outlives it. Its only results are
+its exit status, its standard output and its standard error.
 """
 
 from __future__ import annotations
@@ -60,13 +60,16 @@ def run(
     mode: str = "auto",
     way: Walls | None = None,
 ) -> Completed:
-    """Run ``argv`` in a private copy of ``layers`` (folders, copied over each other in order).
+    """Run ``argv`` in a private copy of ``layers``, folders copied over each other in order.
 
-    ``given`` is its standard input; ``visible`` are further paths that it may read. Behind walls its folder is
-    ``/repo``; neither its folder nor its ``/tmp`` outlives it.
+    Behind walls its folder is ``/repo``.
+
+    Args:
+        given: standard input.
+        visible: further paths that the command may read.
 
     Raises:
-        SandboxError: ``mode`` cannot be had, or the walls could not be built.
+        SandboxError: the mode does not work here, or the walls could not be built.
     """
     way, limits = way or walls(mode), limits or Limits()
     with tempfile.TemporaryDirectory(prefix=prefix(), ignore_cleanup_errors=True) as scratch:
@@ -109,20 +112,20 @@ def _run(
 
 
 def _works(way: Walls) -> bool:
-    """Builds the walls around a command that prints a word."""
+    """Return whether the walls work around a command that prints a word."""
     try:
         done = run(["sh", "-c", "pwd && echo here"], limits=Limits(wall_s=10.0), way=way)
-    except (OSError, subprocess.SubprocessError):  # found, and not to be started
+    except (OSError, subprocess.SubprocessError):  # found but cannot be started
         return False
     return done.code == 0 and done.stdout.split() == [b"/repo", b"here"]
 
 
 @functools.cache
 def interpreter_paths(python: str = sys.executable) -> tuple[Path, ...]:
-    """What must be readable for a Python interpreter to run with its own packages.
+    """Return the folders that a Python interpreter needs to run with its packages.
 
     Raises:
-        SandboxError: it does not start.
+        SandboxError: the interpreter does not start.
     """
     script = "import sys; print(sys.prefix, sys.base_prefix, sys.executable, sep='\\n')"
     try:

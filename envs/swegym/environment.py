@@ -1,4 +1,4 @@
-"""SWE-Gym and SWE-bench instances: real repositories, repaired by text commands, graded by tests."""
+"""SWE-Gym and SWE-bench: real repositories, repaired by text commands, graded by tests."""
 
 from __future__ import annotations
 

@@ -6,6 +6,7 @@ TextWorld takes a second to import, so only the code that makes or plays a game 
 from __future__ import annotations
 
 import functools
+import hashlib
 import importlib.metadata
 import re
 from pathlib import Path
@@ -42,8 +43,6 @@ class TextWorldGames(Environment):
         return TextWorldEnv(legal=legal, expert=expert)
 
     def game_sha256(self, game_file: Path) -> str:
-        from envs.textworld.interpreter import game_sha256
-
         return game_sha256(game_file)
 
 
@@ -65,7 +64,7 @@ class TextWorldCustom(TextWorldGames):
         return {"rooms": rooms, "objects": objects, "quest": quest}
 
     def max_turns(self, task: str) -> int:
-        """Return the study's limits, 12 for quests of up to 4 steps and 24; more for quests over 16."""
+        """Return the study's limits, 12 for quests of up to 4 steps, else 24, or more over 16."""
         quest = self.parse_task(task)["quest"]
         return 12 if quest <= 4 else max(24, quest + quest // 2)
 
@@ -125,6 +124,13 @@ class TwSimple(TextWorldGames):
         with games.shared_knowledge():
             game = CHALLENGES[_SIMPLE][1](settings=dict(params), options=games.options(seed))
         return games.finish(game, folder)
+
+
+def game_sha256(game_file: Path) -> str:
+    """Return sha256 over the story file and the data beside it."""
+    digest = hashlib.sha256(game_file.read_bytes())
+    digest.update(game_file.with_suffix(".json").read_bytes())
+    return digest.hexdigest()
 
 
 def _nearest(task: str) -> str:

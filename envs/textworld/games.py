@@ -19,7 +19,7 @@ from textworld.logic import GameLogic
 
 from envs.environment import GameRecord, Rejected
 from envs.textworld.env import TextWorldEnv
-from envs.textworld.interpreter import game_sha256
+from envs.textworld.environment import game_sha256
 from envs.types import TaskRef
 
 _SERIAL = slice(0x12, 0x18)  # Z-machine header: six characters of the compilation date
@@ -92,7 +92,7 @@ def _compile(game: Any, file: Path) -> None:
 
 
 def _write_data(game: Any, file: Path) -> None:
-    """Write what TextWorld's ``game.save`` writes, without what differs between two makings of a game.
+    """Write what TextWorld's ``game.save`` writes, without what differs between two makings.
 
     That is a list in the order of a set, and the path of TextWorld's grammars, which playing does
     not read.

@@ -6,16 +6,15 @@ time a step, and take a second to import.
 
 from __future__ import annotations
 
-import hashlib
 import re
 import warnings
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from jericho import FrotzEnv, UnsupportedGameWarning
 
 from envs.text_env import accepted_file
+from envs.textworld.environment import game_sha256
 from envs.types import TaskRef
 
 _ASKED = ("inventory", "score")  # printed by the game after each command; moves come with the score
@@ -25,13 +24,6 @@ _EXTRA = re.compile(r"<(inventory|score|moves)>\n(.*?)</\1>", re.DOTALL)
 def accepted(task: TaskRef) -> str:
     """Return the path of a task's story file. Raises: EnvError: missing or not the accepted one."""
     return str(accepted_file(task, game_sha256))
-
-
-def game_sha256(game_file: Path) -> str:
-    """Return sha256 over the story file and the data beside it."""
-    digest = hashlib.sha256(game_file.read_bytes())
-    digest.update(game_file.with_suffix(".json").read_bytes())
-    return digest.hexdigest()
 
 
 @dataclass(frozen=True)
