@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 from envs import extensions
 from envs.functions import Function
 from envs.text_env import TextEnv
+from envs.types import TaskRef
 
 Params = Mapping[str, Any]
 
@@ -59,6 +60,29 @@ class GameRecord:
     expert_plan: tuple[str, ...] = ()
     fingerprint: str = ""
     max_score: float = 1.0
+
+
+def replay(env: TextEnv, record: GameRecord, folder: Path) -> tuple[bool, str]:
+    """Play a game's expert plan in ``env``, which is closed afterwards.
+
+    Returns:
+        Whether the last action won, and none before ended the game; the last observation's text.
+
+    Raises:
+        EnvError: the environment failed.
+    """
+    file = str(folder / record.file)
+    rest = (record.sha256, record.goal, record.expert_plan, record.fingerprint, record.max_score)
+    try:
+        text = env.reset(TaskRef("making", "", {}, 0, "", file, *rest), 0).text
+        for number, action in enumerate(record.expert_plan, 1):
+            result = env.step(action)
+            text = result.observation.text
+            if result.over:
+                return result.won and number == len(record.expert_plan), text
+        return False, text
+    finally:
+        env.close()
 
 
 class Environment(abc.ABC):

@@ -12,6 +12,8 @@ import contextlib
 from collections.abc import Mapping
 from typing import Any, Self
 
+import msgspec
+
 from envs import registry
 from envs.hosting.process import Message, WorkerLost, WorkerProcess
 from envs.types import EnvError, GameStuck, Observation, StepResult, TaskRef
@@ -130,7 +132,7 @@ class Session:
         opening = {"op": "reset", "task": task.to_dict(), "seed": seed}
         reply = await self._play(opening, self._reset_deadline_s)
         self._opening, self._seen = opening, reply["text"]
-        return _observation(reply)
+        return msgspec.convert(reply, Observation)
 
     async def step(self, action: str) -> StepResult:
         """Play one action.
@@ -145,7 +147,7 @@ class Session:
         reply = await self._play({"op": "step", "action": action}, self._step_deadline_s)
         self._actions.append(action)
         self._seen = reply["observation"]["text"]
-        return _result(reply)
+        return msgspec.convert(reply, StepResult)
 
     async def finish(self) -> StepResult:
         """Grade the open episode and end it.
@@ -157,7 +159,7 @@ class Session:
             raise EnvError("no episode is open: reset first")
         reply = await self._play({"op": "finish"}, self._step_deadline_s)
         self._opening = {}
-        return _result(reply)
+        return msgspec.convert(reply, StepResult)
 
     async def close(self) -> None:
         """Return the game to its worker for the next session."""
@@ -206,11 +208,3 @@ class Session:
 
     async def _ask(self, worker: WorkerProcess, message: Message, deadline_s: float) -> Message:
         return await worker.request({**message, "session": self._number}, deadline_s)
-
-
-def _observation(data: dict[str, Any]) -> Observation:
-    return Observation(data["text"], data["goal"], tuple(data["legal"]), tuple(data["expert"]))
-
-
-def _result(reply: Message) -> StepResult:
-    return StepResult(**{**reply, "observation": _observation(reply["observation"])})

@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 import msgspec
 
@@ -22,10 +22,11 @@ from envs.environment import Environment, Rejected
 from envs.hosting.error_text import described
 from envs.registry import load_environment
 from envs.text_env import TextEnv
-from envs.types import Observation, TaskRef
+from envs.types import Observation, StepResult, TaskRef
 from envs.utils.printable import printable
 
 Message = dict[str, Any]
+Reply = TypeVar("Reply")
 _PARENT_POLL_S = 1.0
 
 
@@ -46,18 +47,18 @@ class Sessions:
         with contextlib.suppress(Exception):
             self._free.append(self._environment.env(**self._options))
 
-    def reset(self, request: Message) -> Message:
+    def reset(self, request: Message) -> Observation:
         session = request["session"]
         if session not in self._playing:
             self._playing[session] = self._free.pop() if self._free else self._environment.env(**self._options)
         task = TaskRef.from_dict(request["task"])
-        return self._guard(session, lambda env: _observation(env.reset(task, request["seed"])))
+        return self._guard(session, lambda env: env.reset(task, request["seed"]))
 
-    def step(self, request: Message) -> Message:
-        return self._guard(request["session"], lambda env: _result(env.step(request["action"])))
+    def step(self, request: Message) -> StepResult:
+        return self._guard(request["session"], lambda env: env.step(request["action"]))
 
-    def finish(self, request: Message) -> Message:
-        return self._guard(request["session"], lambda env: _result(env.finish()))
+    def finish(self, request: Message) -> StepResult:
+        return self._guard(request["session"], TextEnv.finish)
 
     def close(self, request: Message) -> Message:
         env = self._playing.pop(request["session"], None)
@@ -72,21 +73,13 @@ class Sessions:
             return {"rejected": printable(str(reason))}
         return {"record": dataclasses.asdict(record)}
 
-    def _guard(self, session: int, play: Callable[[TextEnv], Message]) -> Message:
+    def _guard(self, session: int, play: Callable[[TextEnv], Reply]) -> Reply:
         """Drop an env that failed, since its state is unknown; the next reset gets another one."""
         try:
             return play(self._playing[session])
         except Exception:
             self._playing.pop(session, None)
             raise
-
-
-def _observation(seen: Observation) -> Message:
-    return {"text": seen.text, "goal": seen.goal, "legal": seen.legal, "expert": seen.expert}
-
-
-def _result(result: Any) -> Message:
-    return {**vars(result), "observation": _observation(result.observation)}
 
 
 def answer(sessions: Sessions, request: Message) -> bytes:

@@ -170,7 +170,7 @@ class RepoRepair(RepairEnvironment):
     def make_game(self, params: Params, seed: int, folder: Path) -> GameRecord:
         from envs.repair.games import make
 
-        return make(params, seed, folder, self.setup(), self.name)
+        return make(params, seed, folder, self.setup())
 
     def cpu_s(self, deadline_s: float) -> float:
         return min(deadline_s, _CPU_S)

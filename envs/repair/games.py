@@ -10,7 +10,7 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from envs.environment import GameRecord, Params, Rejected
+from envs.environment import GameRecord, Params, Rejected, replay
 from envs.repair import bugs, patches
 from envs.repair.bugs import LINES, SUITES, Bug, LibraryError, difficulty
 from envs.repair.commands import clean, lines_of
@@ -22,7 +22,7 @@ from envs.repair.score import count, run_graded
 from envs.repair.statement import statement
 from envs.repair.workspace import Workspace
 from envs.sandbox.types import Limits, Outcome
-from envs.types import EnvError, TaskRef
+from envs.types import EnvError
 
 FILE = "instance.json"
 # A suite takes 0.3 s of CPU time; ten times as long means that it does not end. The wall time is
@@ -32,7 +32,7 @@ _CONTEXT_LINES = 5  # that a plan shows around an edit
 _MAX_SHOWN = 30
 
 
-def make(params: Params, seed: int, folder: Path, setup: Setup, name: str) -> GameRecord:
+def make(params: Params, seed: int, folder: Path, setup: Setup) -> GameRecord:
     """Make the task of a seed in ``folder``.
 
     Raises:
@@ -46,7 +46,7 @@ def make(params: Params, seed: int, folder: Path, setup: Setup, name: str) -> Ga
     if not expert_plan:
         raise Rejected("the repair cannot be made with an agent's commands")
     record = write(instance, folder, expert_plan)
-    _must_win(record, folder, setup, name)
+    _must_win(record, folder, setup)
     return record
 
 
@@ -131,7 +131,7 @@ def _run_all(files: Mapping[str, str], mode: str) -> TestRun:
     return run_files(files, options=Options(mode=mode, limits=_LIMITS))
 
 
-def accept(instance: Instance, folder: Path, setup: Setup, *, name: str, demonstration: bool = False) -> GameRecord:
+def accept(instance: Instance, folder: Path, setup: Setup, *, demonstration: bool = False) -> GameRecord:
     """Check an instance and write it to ``folder`` as a game.
 
     Its FAIL_TO_PASS tests must fail in the repository as it is, its PASS_TO_PASS tests must pass.
@@ -150,7 +150,7 @@ def accept(instance: Instance, folder: Path, setup: Setup, *, name: str, demonst
         raise Rejected("no reference patch that commands can make, so it cannot be demonstrated")
     record = write(instance, folder, expert_plan)
     if expert_plan:
-        _must_win(record, folder, setup, name)
+        _must_win(record, folder, setup)
     return record
 
 
@@ -175,20 +175,14 @@ def write(instance: Instance, folder: Path, expert_plan: Sequence[str]) -> GameR
     return GameRecord(FILE, hashlib.sha256(data).hexdigest(), goal_text(instance), tuple(expert_plan), fingerprint)
 
 
-def _must_win(record: GameRecord, folder: Path, setup: Setup, name: str) -> None:
+def _must_win(record: GameRecord, folder: Path, setup: Setup) -> None:
     """Play the expert plan. Raises: Rejected: it does not win on its last command."""
-    file = folder / record.file
-    task = TaskRef(name, "", {}, 0, "", str(file), record.sha256, "", record.expert_plan, record.fingerprint, 1.0)
-    env = RepairEnv(setup)
     try:
-        env.reset(task, 0)
-        results = [env.step(command) for command in record.expert_plan]
+        won, text = replay(RepairEnv(setup), record, folder)
     except EnvError as error:
         raise Rejected(f"its expert plan cannot be played: {error}") from error
-    finally:
-        env.close()
-    if not results[-1].won:
-        raise Rejected(f"its reference patch does not repair it: {results[-1].observation.text}")
+    if not won:
+        raise Rejected(f"its reference patch does not repair it: {text}")
 
 
 def plan(workspace: Workspace) -> tuple[str, ...]:

@@ -92,7 +92,7 @@ class SweGym(DataSetEnvironment, RepairEnvironment):
         from envs.repair.instance import Instance
 
         demonstration = bool(params.get("demonstration"))
-        return accept(Instance.from_dict(fields), folder, self.setup(), name=self.name, demonstration=demonstration)
+        return accept(Instance.from_dict(fields), folder, self.setup(), demonstration=demonstration)
 
     def no_rows(self, params: Params, split: str, found: Sequence[Row]) -> str:
         repos = sorted({row.fields["repo"] for row in found if row.fields})

@@ -17,10 +17,9 @@ from textworld.generator.data import KnowledgeBase
 from textworld.generator.inform7 import CouldNotCompileGameError, compile_inform7_game, generate_inform7_source
 from textworld.logic import GameLogic
 
-from envs.environment import GameRecord, Rejected
+from envs.environment import GameRecord, Rejected, replay
 from envs.textworld.env import TextWorldEnv
 from envs.textworld.environment import game_sha256
-from envs.types import TaskRef
 
 _SERIAL = slice(0x12, 0x18)  # Z-machine header: six characters of the compilation date
 
@@ -78,7 +77,8 @@ def finish(game: Any, folder: Path) -> GameRecord:
         fingerprint=fingerprint(game),
         max_score=float(game.max_score),
     )
-    _must_win(record, file)
+    if not replay(TextWorldEnv(), record, folder)[0]:
+        raise Rejected("the expert plan does not win")
     return record
 
 
@@ -118,17 +118,3 @@ def fingerprint(game: Any) -> str:
         for fact in game.world.facts
     )
     return hashlib.sha256("\n".join([*facts, *game.metadata["walkthrough"]]).encode()).hexdigest()
-
-
-def _must_win(record: GameRecord, file: Path) -> None:
-    task = TaskRef(
-        "making", "", {}, 0, "", str(file), record.sha256, "", record.expert_plan, record.fingerprint, record.max_score
-    )
-    env = TextWorldEnv()
-    try:
-        env.reset(task, 0)
-        results = [env.step(action) for action in record.expert_plan[:-1]]
-        if any(result.terminated for result in results) or not env.step(record.expert_plan[-1]).won:
-            raise Rejected("the expert plan does not win")
-    finally:
-        env.close()
