@@ -105,14 +105,17 @@ class AlfWorld(Environment):
         return self._games(params["folder"]).seeds(params["types"], self.settings.order)
 
     def _games(self, folder: str) -> Games:
-        """Return the games of a folder, listed once: a worker makes thousands of games from it."""
         from envs.alfworld import official
 
+        root = official.folder(self.settings.data_dir)
+        if root is None:
+            raise TaskError(f"env.data_dir={self.settings.data_dir}: the official data is gone")
+        return official.games(root, folder)
+
+    def _listed(self, folder: str) -> Games:
+        """List a folder once a process: a worker makes thousands of games from it."""
         if folder not in self._listings:
-            root = official.folder(self.settings.data_dir)
-            if root is None:
-                raise TaskError(f"env.data_dir={self.settings.data_dir}: the official data is gone")
-            self._listings[folder] = official.games(root, folder)
+            self._listings[folder] = self._games(folder)
         return self._listings[folder]
 
     def make_game(self, params: Params, seed: int, folder: Path) -> GameRecord:
@@ -120,7 +123,7 @@ class AlfWorld(Environment):
 
         if params["source"] == "generated":
             return making.generated(params, seed, folder)
-        listed = self._games(params["folder"])
+        listed = self._listed(params["folder"])
         if listed.listing != params["listing"]:
             raise EnvError("the games in env.data_dir changed while they were listed")
         return making.from_data(params, listed.file(seed), seed, folder)

@@ -35,20 +35,21 @@ def read(text: str) -> Expression:
     Raises:
         ValueError: brackets that do not match, or no content.
     """
-    stack: list[list[Expression]] = [[]]
-    for word in _WORD.findall(re.sub(r";[^\n]*", "", text).lower()):
-        if word == "(":
-            stack.append([])
-        elif word == ")":
-            if len(stack) == 1:
-                raise ValueError("a bracket too many in the PDDL")
-            done = stack.pop()
-            stack[-1].append(done)
-        else:
-            stack[-1].append(word)
-    if len(stack) != 1 or not stack[0]:
-        raise ValueError("the PDDL ends in the middle" if len(stack) > 1 else "the PDDL is empty")
-    return stack[0][0]
+    words = iter(_WORD.findall(re.sub(r";[^\n]*", "", text).lower()))
+    if next(words, "") != "(":
+        raise ValueError("the PDDL is empty")
+    problem = list(_nested(words))
+    if next(words, ""):
+        raise ValueError("a bracket too many in the PDDL")
+    return problem
+
+
+def _nested(words: Iterator[str]) -> Iterator[Expression]:
+    for word in words:
+        if word == ")":
+            return
+        yield list(_nested(words)) if word == "(" else word
+    raise ValueError("the PDDL ends in the middle")
 
 
 def section(problem: Expression, name: str) -> list[Expression]:

@@ -90,58 +90,35 @@ def _goal(draft: Draft) -> str:
 
 def plan(draft: Draft) -> tuple[str, ...]:
     """Return commands that should win, of an expert who knows where everything is."""
-    planner = _Planner(draft)
+    names, here, opened, commands = names_in(draft), draft.start, set[str](), list[str]()
+    for receptacle, command, inside in _steps(draft, names):
+        location = draft.layout.receptacles[receptacle]
+        if here != location:  # receptacles may share a location
+            commands.append(f"go to {names[receptacle]}")
+            here = location
+        if inside and openable(receptacle) and receptacle not in opened:
+            commands.append(f"open {names[receptacle]}")
+            opened.add(receptacle)
+        commands.append(command)
+    return tuple(commands)
+
+
+def _steps(draft: Draft, names: dict[str, str]) -> Iterator[tuple[str, str, bool]]:
+    """Yield where a command is done, the command, and whether the receptacle must be open."""
     for thing in draft.targets[: 2 if draft.task_type == TWO else 1]:
-        planner.take(thing)
+        name, receptacle = names[thing], _receptacle(draft, thing)
+        yield receptacle, f"take {name} from {names[receptacle]}", True
         if draft.task_type in TOOLS:
-            planner.treat(thing, *TOOLS[draft.task_type])
-        planner.use(draft.lamp) if draft.lamp else planner.put(thing, draft.destination)
-    return tuple(planner.commands)
+            verb, tool = TOOLS[draft.task_type]
+            receptacle = draft.layout.of_type(tool)[0]
+            yield receptacle, f"{verb} {name} with {names[receptacle]}", False
+        if draft.lamp:
+            yield _receptacle(draft, draft.lamp), f"use {names[draft.lamp]}", False
+        else:
+            yield draft.destination, f"move {name} to {names[draft.destination]}", True
 
 
-class _Planner:
-    """The agent's location and the open receptacles, while a plan grows."""
-
-    def __init__(self, draft: Draft) -> None:
-        self._draft, self._here, self._open = draft, draft.start, set[str]()
-        self._names = names_in(draft)
-        self.commands: list[str] = []
-
-    def take(self, thing: str) -> None:
-        receptacle = self._receptacle(thing)
-        self._reach(receptacle)
-        self._do("take {} from {}", thing, receptacle)
-
-    def treat(self, thing: str, verb: str, tool: str) -> None:
-        receptacle = self._draft.layout.of_type(tool)[0]
-        self._go(receptacle)
-        self._do(verb + " {} with {}", thing, receptacle)
-
-    def put(self, thing: str, receptacle: str) -> None:
-        self._reach(receptacle)
-        self._do("move {} to {}", thing, receptacle)
-
-    def use(self, lamp: str) -> None:
-        self._go(self._receptacle(lamp))
-        self._do("use {}", lamp)
-
-    def _receptacle(self, thing: str) -> str:
-        receptacle = self._draft.things[thing][1]
-        assert receptacle is not None
-        return receptacle
-
-    def _reach(self, receptacle: str) -> None:
-        self._go(receptacle)
-        if openable(receptacle) and receptacle not in self._open:
-            self._do("open {}", receptacle)
-            self._open.add(receptacle)
-
-    def _go(self, receptacle: str) -> None:
-        """Go to a receptacle, unless the agent stands at its location, which several may share."""
-        spot = self._draft.layout.receptacles[receptacle]
-        if self._here != spot:
-            self._do("go to {}", receptacle)
-            self._here = spot
-
-    def _do(self, command: str, *arguments: str) -> None:
-        self.commands.append(command.format(*(self._names[name] for name in arguments)))
+def _receptacle(draft: Draft, thing: str) -> str:
+    receptacle = draft.things[thing][1]
+    assert receptacle is not None
+    return receptacle

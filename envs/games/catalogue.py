@@ -19,6 +19,7 @@ from envs.utils.printable import printable
 # Rejected seeds in a row after which a split is given up: before its first game, and after it.
 _GIVE_UP_AFTER, _RUN_DRY_AFTER = 200, 1000
 _AHEAD = 64
+_SEEDS_A_GAME = 20  # an environment with few games is not searched for more
 
 
 @dataclass(frozen=True)
@@ -259,6 +260,12 @@ def _unfillable(task: str, split: str, count: int | None, walk: _Walk) -> str:
 def games_hash(tasks: Sequence[TaskRef]) -> str:
     """Return sha256 over the games in order, which identifies an evaluation set."""
     return hashlib.sha256("\n".join(task.sha256 for task in tasks).encode()).hexdigest()
+
+
+def few_seeds(split: str, games: int) -> range:
+    """Return as many seeds of a split as meet each of its few games almost surely."""
+    first, last = SPLITS[split].first, SPLITS[split].last
+    return range(first, min(last, first + _SEEDS_A_GAME * games - 1) + 1)
 
 
 def _precedence(split: str) -> int:

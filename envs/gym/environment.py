@@ -14,13 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from envs.environment import Environment, GameRecord, Params, PromptStyle, Rejected
-from envs.games.catalogue import SPLITS
+from envs.games.catalogue import few_seeds
 from envs.gym.games import OTHER, known
 from envs.gym.rules import check_spaces, expert_plan, is_certain, make, replay, start, words
 from envs.text_env import TextEnv
 from envs.types import TaskError
-
-SEEDS_A_START = 20  # seeds that meet each start almost surely
 
 
 @dataclass(frozen=True)
@@ -85,8 +83,7 @@ class Gym(Environment):
         drawn = known(params["id"]).draw(params["kwargs"], 0)
         if starts is None or drawn or not (params["distinct"] and is_certain(game)):
             return None
-        first, last = SPLITS[split].first, SPLITS[split].last
-        return range(first, min(last, first + SEEDS_A_START * int((starts > 0).sum()) - 1) + 1)
+        return few_seeds(split, int((starts > 0).sum()))
 
     def scores_only_at_end(self, params: Params) -> bool:
         return params["id"].startswith("FrozenLake") and "reward_schedule" not in params["kwargs"]

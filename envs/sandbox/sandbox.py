@@ -73,42 +73,33 @@ def run(
     """
     way, limits = way or walls(mode), limits or Limits()
     with tempfile.TemporaryDirectory(prefix=prefix(), ignore_cleanup_errors=True) as scratch:
-        return _run(argv, layers, limits, given, visible, way, Path(scratch))
+        folder, home = Path(scratch, "repo"), Path(scratch, "tmp")
+        folder.mkdir()
+        home.mkdir()
+        command = way.command(argv, [path.absolute() for path in layers], visible, limits, folder)
+        return _watched(command, way.level, limits, given, folder, home)
 
 
-def _run(
-    argv: Sequence[str],
-    layers: Sequence[Path],
-    limits: Limits,
-    given: bytes,
-    visible: Sequence[Path],
-    way: Walls,
-    scratch: Path,
-) -> Completed:
-    bare = way.level is Level.LIMITS
-    folder, home = scratch / "repo", scratch / "tmp"
-    folder.mkdir()
-    home.mkdir()
-    mark = f"TURNGRID_RUN={os.urandom(8).hex()}" if bare else ""
-    variables = environment(str(home) if bare else "/tmp")
-    command = way.command(argv, [path.absolute() for path in layers], visible, limits, folder)
-    start = time.monotonic()
-    process = subprocess.Popen(
+def _watched(command: Sequence[str], level: Level, limits: Limits, given: bytes, folder: Path, home: Path) -> Completed:
+    """Run a command to its end; ``folder`` and ``home`` are its folders without walls."""
+    bare, pipe, start = level is Level.LIMITS, subprocess.PIPE, time.monotonic()
+    mark = os.urandom(8).hex() if bare else ""
+    variables = environment(str(home)) | {"TURNGRID_RUN": mark} if bare else environment("/tmp")
+    with subprocess.Popen(
         command,
         cwd=folder if bare else "/",
-        env={**variables, **dict([mark.split("=")] if mark else [])},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        env=variables,
+        stdin=pipe,
+        stdout=pipe,
+        stderr=pipe,
         start_new_session=True,
-    )
-    with process:
-        watch = Watch(process, limits, mark, [folder, home] if bare else [])
+    ) as process:
+        watch = Watch(process, limits, mark and f"TURNGRID_RUN={mark}", [folder, home] if bare else [])
         outcome = watch.run(given)
     code = process.returncode if process.returncode >= 0 else 128 - process.returncode
-    ours = outcome not in (Outcome.FINISHED, Outcome.KILLED, Outcome.OUT_OF_CPU_TIME)
-    seconds = time.monotonic() - start
-    return Completed(outcome, -1 if ours else code, bytes(watch.stdout), bytes(watch.stderr), seconds, way.level)
+    if outcome not in (Outcome.FINISHED, Outcome.KILLED, Outcome.OUT_OF_CPU_TIME):
+        code = -1  # the sandbox ended it
+    return Completed(outcome, code, bytes(watch.stdout), bytes(watch.stderr), time.monotonic() - start, level)
 
 
 def _works(way: Walls) -> bool:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from envs.environment import Environment, GameRecord, Params, PromptStyle, Rejected
-from envs.games.catalogue import SPLITS
+from envs.games.catalogue import few_seeds
 from envs.text_env import TextEnv
 from envs.types import TaskError
 from envs.utils.names import nearest
@@ -38,7 +38,6 @@ KNOWN = {
     "GuessTheNumber-v0": Known(10, 20),
     "GuessTheNumber-v0-hardcore": Known(10, 50),
 }
-SEEDS_A_GAME = 20  # seeds that meet each game almost surely
 
 
 @dataclass(frozen=True)
@@ -76,10 +75,8 @@ class TextArena(Environment):
 
     def seeds(self, params: Params, split: str) -> Sequence[int] | None:
         """List a bounded number of seeds if there are few games."""
-        games, bounds = KNOWN[params["id"]].games, SPLITS[split]
-        if games is None:
-            return None
-        return range(bounds.first, min(bounds.last, bounds.first + SEEDS_A_GAME * games - 1) + 1)
+        games = KNOWN[params["id"]].games
+        return None if games is None else few_seeds(split, games)
 
     def make_game(self, params: Params, seed: int, folder: Path) -> GameRecord:
         from envs.textarena.env import TextArenaEnv

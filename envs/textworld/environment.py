@@ -6,13 +6,13 @@ TextWorld takes a second to import, so only the code that makes or plays a game 
 from __future__ import annotations
 
 import functools
-import hashlib
 import importlib.metadata
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from envs.environment import Environment, GameRecord, Params, PromptStyle, Rejected
+from envs.textworld import interpreter
 from envs.types import TaskError
 from envs.utils.names import nearest
 
@@ -43,7 +43,7 @@ class TextWorldGames(Environment):
         return TextWorldEnv(legal=legal, expert=expert)
 
     def game_sha256(self, game_file: Path) -> str:
-        return game_sha256(game_file)
+        return interpreter.game_sha256(game_file)
 
 
 class TextWorldCustom(TextWorldGames):
@@ -124,13 +124,6 @@ class TwSimple(TextWorldGames):
         with games.shared_knowledge():
             game = CHALLENGES[_SIMPLE][1](settings=dict(params), options=games.options(seed))
         return games.finish(game, folder)
-
-
-def game_sha256(game_file: Path) -> str:
-    """Return sha256 over the story file and the data beside it."""
-    digest = hashlib.sha256(game_file.read_bytes())
-    digest.update(game_file.with_suffix(".json").read_bytes())
-    return digest.hexdigest()
 
 
 def _nearest(task: str) -> str:

@@ -19,7 +19,7 @@ from textworld.logic import GameLogic
 
 from envs.environment import GameRecord, Rejected, replay
 from envs.textworld.env import TextWorldEnv
-from envs.textworld.environment import game_sha256
+from envs.textworld.interpreter import game_sha256
 
 _SERIAL = slice(0x12, 0x18)  # Z-machine header: six characters of the compilation date
 

@@ -6,19 +6,25 @@ time a step, and take a second to import.
 
 from __future__ import annotations
 
+import hashlib
 import re
 import warnings
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from jericho import FrotzEnv, UnsupportedGameWarning
-
 from envs.text_env import accepted_file
-from envs.textworld.environment import game_sha256
 from envs.types import TaskRef
 
 _ASKED = ("inventory", "score")  # printed by the game after each command; moves come with the score
 _EXTRA = re.compile(r"<(inventory|score|moves)>\n(.*?)</\1>", re.DOTALL)
+
+
+def game_sha256(game_file: Path) -> str:
+    """Return sha256 over the story file and the data beside it."""
+    digest = hashlib.sha256(game_file.read_bytes())
+    digest.update(game_file.with_suffix(".json").read_bytes())
+    return digest.hexdigest()
 
 
 def accepted(task: TaskRef) -> str:
@@ -55,7 +61,7 @@ class Interpreter:
     """The interpreter alone, with one game after another. ``state`` may be read and restored."""
 
     def __init__(self) -> None:
-        self._game: FrotzEnv | None = None
+        self._game: Any = None
         self._loaded = ""
 
     def reset(self, task: TaskRef, seed: int) -> Printed:
@@ -70,24 +76,23 @@ class Interpreter:
         return Printed(opening, extra[0].inventory)
 
     def step(self, command: str) -> Printed:
-        assert self._game is not None
         return Printed.of(self._game.step(command)[0])
 
     @property
     def state(self) -> Any:
-        assert self._game is not None
         return self._game.get_state()
 
     @state.setter
     def state(self, saved: Any) -> None:
-        assert self._game is not None
         self._game.set_state(saved)
 
     def close(self) -> None:
         self._game, self._loaded = None, ""
 
 
-def _interpreter(path: str) -> FrotzEnv:
+def _interpreter(path: str) -> Any:
+    from jericho import FrotzEnv, UnsupportedGameWarning
+
     with warnings.catch_warnings(action="ignore", category=UnsupportedGameWarning):
         return FrotzEnv(path)
 

@@ -190,7 +190,7 @@ BROKEN = {
     "the engine cannot load it": lambda data: json.dumps(
         {**data, "pddl_problem": data["pddl_problem"].replace("(:domain alfred)", "(:domain alfred) (:nonsense)")}
     ),
-    "its grammar does not tell the task": lambda data: json.dumps({**data, "grammar": "grammar"}),
+    "its grammar has no task": lambda data: json.dumps({**data, "grammar": "grammar"}),
     "not one of the six task types": lambda data: json.dumps(
         {**data, "pddl_problem": data["pddl_problem"].replace("(:goal", "(:goal (forall (?x - object) (isSliced ?x))")}
     ),
