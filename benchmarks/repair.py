@@ -21,8 +21,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from envs.repair.accept import write
 from envs.repair.env import RepairEnv, Setup
+from envs.repair.games import write
 from envs.repair.grading import Options, write_files
 from envs.repair.instance import Instance
 from envs.sandbox import sandbox

@@ -1,4 +1,4 @@
-"""What a text environment declares: its tasks, its rewards, how its games are made and how they are played."""
+"""What a text environment declares: its tasks, its rewards, how its games are made and played."""
 
 from __future__ import annotations
 
@@ -13,24 +13,26 @@ from typing import Any, ClassVar
 from envs import extensions
 from envs.functions import Function
 from envs.text_env import TextEnv
+from envs.types import TaskRef
 
 Params = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class NoSettings:
-    """An environment without settings of its own."""
+    """Settings of an environment that has none."""
 
 
 class Rejected(Exception):
-    """This seed gives no acceptable game; the catalogue records the reason and goes on to the next seed."""
+    """A seed gives no acceptable game; the catalogue records the reason and tries the next seed."""
 
 
 @dataclass(frozen=True)
 class PromptStyle:
-    """Who the agent is and what an action looks like: the first words of every episode, so they are short.
+    """The agent's role and the form of an action, in short: they begin every episode.
 
-    ``functions``: the same actions as functions, where they are that (``prompt=tool_call``).
+    Attributes:
+        functions: the same actions as functions, if they have this form (``prompt=tool_call``).
     """
 
     role: str
@@ -40,16 +42,16 @@ class PromptStyle:
 
 @dataclass(frozen=True)
 class GameRecord:
-    """A game that was made, and won along its expert plan if it has one. What is left out is filled in.
+    """A game that was made, and won along its expert plan if it has one.
 
-    Args:
-        file: relative to the folder it was made in; without one, the parameters and the seed are the whole game.
-        sha256: covers everything that playing the game reads; by default the file, or the parameters and the seed.
-        goal: what the agent has to do, unless the first observation's ``goal`` says so.
+    Attributes:
+        file: path in the game's folder; "": the parameters and the seed are the whole game.
+        sha256: covers all that playing reads; default: the file, or the parameters and the seed.
+        goal: what the agent has to do, unless the first observation says so.
         expert_plan: actions that win; a game without them gives no demonstration.
-        fingerprint: hashes the initial state and the goal as facts, not as words: two seeds with the same one are one
-            game. By default the sha256.
-        max_score: the score of a perfect game.
+        fingerprint: hash of the initial state and the goal as facts, not as words; seeds with the
+            same one are one game. Default: the sha256.
+        max_score: score of a perfect game.
     """
 
     file: str = ""
@@ -60,17 +62,40 @@ class GameRecord:
     max_score: float = 1.0
 
 
-class Environment(abc.ABC):
-    """One family of games. An environment is stateless; whatever is played lives in its ``TextEnv``.
+def replay(env: TextEnv, record: GameRecord, folder: Path) -> tuple[bool, str]:
+    """Play a game's expert plan in ``env``, which is closed afterwards.
 
-    ``Settings`` types the keys of the ``env`` node that this environment adds to everybody's: a frozen dataclass
-    whose values are in ``conf/env/NAME.yaml``. What a setting changes in a game goes into the game's parameters (``parse_task``),
-    which are its address in the cache.
-    ``grades_unfinished``: an episode that is cut off is graded as it stands (``TextEnv.finish``), and may be won; such
-    an environment has no limit of turns of its own.
-    ``examples``: names of tasks to offer where one is asked for; there may be others.
-    ``lists_actions``: what its observations call ``legal`` is all that it would accept (``prompt.admissible``).
-    ``agent_stops``: the agent may end an episode when it likes, as by ``submit``.
+    Returns:
+        Whether the last action won, and none before ended the game; the last observation's text.
+
+    Raises:
+        EnvError: the environment failed.
+    """
+    file = str(folder / record.file)
+    rest = (record.sha256, record.goal, record.expert_plan, record.fingerprint, record.max_score)
+    try:
+        text = env.reset(TaskRef("making", "", {}, 0, "", file, *rest), 0).text
+        for number, action in enumerate(record.expert_plan, 1):
+            result = env.step(action)
+            text = result.observation.text
+            if result.over:
+                return result.won and number == len(record.expert_plan), text
+        return False, text
+    finally:
+        env.close()
+
+
+class Environment(abc.ABC):
+    """One family of games. It has no state; a running game is a ``TextEnv``.
+
+    Attributes:
+        Settings: the keys that this environment adds to the ``env`` node, as a frozen dataclass
+            whose values stand in ``conf/env/NAME.yaml``. A setting that changes a game must be in its parameters
+            (``parse_task``), which are its key in the cache.
+        grades_unfinished: an episode that is cut off is graded (``TextEnv.finish``) and may be won.
+        examples: names of tasks for suggestions; there may be others.
+        lists_actions: ``Observation.legal`` is all that it accepts (``prompt.admissible``).
+        agent_stops: the agent may end an episode, as by ``submit``.
     """
 
     name: ClassVar[str]
@@ -87,12 +112,12 @@ class Environment(abc.ABC):
 
     @property
     def more_games(self) -> str:
-        """What to do, in an error's words, where a split has too few games since seeds give the same one; empty: nothing."""
+        """Advice for a split with too few games because seeds repeat games; "": none."""
         return ""
 
     @property
     def longest_step_s(self) -> float:
-        """Seconds that one step may rightly take; ``env.step_deadline_s`` has to be more. 0: a step takes no time."""
+        """Seconds that a step may take; ``env.step_deadline_s`` must be more."""
         return 0.0
 
     @property
@@ -102,50 +127,50 @@ class Environment(abc.ABC):
 
     @property
     def version(self) -> str:
-        """Changes whenever the same seed would give another game; part of the cache's address."""
+        """Version of the games, part of their cache key; new if a seed gives another game."""
         return "1"
 
     @abc.abstractmethod
     def parse_task(self, task: str) -> dict[str, Any]:
-        """From the task's name to what its generator needs, as plain JSON values.
+        """Return the generator's parameters for a task's name, as plain JSON values.
 
         Raises:
-            TaskError: no such task; the message names the nearest valid choice.
+            TaskError: no such task; the message names the nearest choice.
         """
 
     def max_turns(self, task: str) -> int:
-        """The number of turns that an episode of this task lasts unless the user says otherwise."""
+        """Return the default limit of turns of an episode."""
         return 24
 
     def optimal_turns(self, params: Params) -> int | None:
-        """The length of the games' expert plans where the parameters fix it; None where it differs from game to
-        game."""
+        """Return the length of the games' expert plans, or None if it differs from game to game."""
         return None
 
     def for_split(self, params: Params, split: str) -> dict[str, Any]:
-        """The generator's parameters for one split; most environments' splits differ by their seeds alone."""
+        """Return the generator's parameters for a split; by default, splits differ by seed only."""
         return dict(params)
 
     def seeds(self, params: Params, split: str) -> Sequence[int] | None:
-        """The seeds of a split whose games are listed rather than drawn, in order; None: ``catalogue.SPLITS`` says.
+        """Return the seeds of listed games, in order; None: the seeds of ``catalogue.SPLITS``.
 
         Raises:
-            TaskError: what should be listed is not there.
+            TaskError: the games to list are not available.
         """
         return None
 
     def make_game(self, params: Params, seed: int, folder: Path) -> GameRecord:
-        """Make the game of one seed inside ``folder``; the same arguments give the same bytes on every machine.
+        """Make a seed's game in ``folder``; equal arguments give equal bytes on every machine.
 
-        By default every seed is a game, which ``TextEnv.reset_game`` makes of ``task.params`` and ``task.seed``.
+        By default each seed is a game, which ``TextEnv.reset_game`` makes of ``task.params`` and
+        ``task.seed``.
 
         Raises:
-            Rejected: the seed gives no game of the asked kind.
+            Rejected: the seed gives no game of this task.
         """
         return GameRecord()
 
     def game_record(self, params: Params, seed: int, folder: Path) -> GameRecord:
-        """Return what ``make_game`` returns, with the hashes that it left out."""
+        """Return the record of ``make_game`` with default hashes filled in."""
         record = self.make_game(params, seed, folder)
         sha256 = record.sha256
         if not sha256:
@@ -153,29 +178,30 @@ class Environment(abc.ABC):
         return replace(record, sha256=sha256, fingerprint=record.fingerprint or sha256)
 
     def game_address(self, params: Params, seed: int) -> str:
-        """Hash all that decides which game it is."""
+        """Return the hash of all that determines a game."""
         parts = json.dumps([self.name, self.version, dict(params), seed], sort_keys=True)
         return hashlib.sha256(parts.encode()).hexdigest()
 
     @abc.abstractmethod
     def env(self, *, legal: bool = False, expert: bool = False) -> TextEnv:
-        """An agent's side of this environment, for one game at a time and reusable for the next.
+        """Return an object that plays one game after another.
 
-        ``legal`` and ``expert`` fill the fields of that name in each observation; both cost time.
+        Args:
+            legal, expert: fill the fields of that name in each observation, which takes time.
         """
 
     def game_sha256(self, game_file: Path) -> str:
-        """Identifies a game on disk; an environment whose games are more than one file hashes all of them."""
+        """Return the hash of a game on disk; a game of several files must hash all of them."""
         return hashlib.sha256(game_file.read_bytes()).hexdigest()
 
     def offers(self, reward: str) -> bool:
-        """A reward that comes from elsewhere is offered too: whoever chooses it knows what it reads."""
+        """Return whether a reward is offered; rewards of other packages always are."""
         return reward in self.rewards or ":" in reward or reward in extensions.installed("reward")
 
     def with_reward(self, params: Params, reward: str) -> dict[str, Any]:
-        """The generator's parameters for a reward; most environments score the same game whatever the reward."""
+        """Return the generator's parameters for a reward; by default, the same for all."""
         return dict(params)
 
     def scores_only_at_end(self, params: Params) -> bool:
-        """True where the score moves only on the winning step, so that a dense reward equals a sparse one."""
+        """Return whether the score changes at the win only, so that dense equals sparse."""
         return False

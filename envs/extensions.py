@@ -1,8 +1,8 @@
-"""What other packages bring: entry points of the group ``turngrid``, which are looked up only when somebody asks for them.
+"""Names and options of other packages: entry points of the group ``turngrid``.
 
-``env.lamp = "lamps.environment:Lamp"`` makes ``lamp`` a name of the kind ``env``; ``conf = "lamps.conf"`` names a
-package whose folder holds options' files as our own ``conf/`` does. Nothing here imports what it finds; a name that
-stands for two things is refused.
+``env.lamp = "lamps.environment:Lamp"`` makes ``lamp`` a name of the kind ``env``. ``conf =
+"lamps.conf"`` names a package with YAML files, in folders as in ``conf/``. Only ``find`` and
+``load`` import what an entry point names. A name with two meanings is refused.
 """
 
 from __future__ import annotations
@@ -22,37 +22,40 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 GROUP = "turngrid"
-FOLDER = "conf"  # the entry point that names a package's options
+FOLDER = "conf"  # the entry point of a package's YAML files
 CONF = Path(__file__).resolve().parent.parent / "conf"
-IN_WORDS = {"env": "environment", "algo": "algorithm"}  # where a kind is not called by its name
+IN_WORDS = {"env": "environment", "algo": "algorithm"}  # kinds in messages
 
 
 class UnknownName(TaskError):
-    """A name that stands for nothing, or for two things. The message is one line and names the nearest that there is."""
+    """A name with no meaning or two; the message is one line and names the nearest choice."""
 
 
 def path_of(kind: str, name: str, ours: Mapping[str, str]) -> str:
-    """``module:Name`` of a name: by a line of ours, by an entry point, or because it has that form.
+    """Return ``module:Name`` of a name in ``ours`` or in the entry points.
+
+    A name of the form ``module:Name`` is returned unchanged.
 
     Raises:
-        UnknownName: there is no such name.
+        UnknownName: no such name.
     """
     if ":" in name:
         return name
     known = ours if name in ours else {**ours, **installed(kind, ours)}
     if name not in known:
-        said = f"unknown {IN_WORDS.get(kind, kind)} {name!r}{meant(name, known)}"
+        word = IN_WORDS.get(kind, kind)
+        problem = f"unknown {word} {name!r}{meant(name, known)}"
         if name == "None":
-            said = f"no {IN_WORDS.get(kind, kind)} is named; an option's file begins with its line '# @package ...'"
-        raise UnknownName(f"{said} (choices: {', '.join(sorted(known))}, or module:Name)")
+            problem = f"no {word} is named; an option's file begins with its line '# @package ...'"
+        raise UnknownName(f"{problem} (choices: {', '.join(sorted(known))}, or module:Name)")
     return known[name]
 
 
 def find(kind: str, name: str, ours: Mapping[str, str]) -> Any:
-    """What a name stands for.
+    """Import and return what a name stands for.
 
     Raises:
-        UnknownName: there is no such name, module or attribute.
+        UnknownName: no such name, module or attribute.
     """
     path = path_of(kind, name, ours)
     try:
@@ -62,16 +65,16 @@ def find(kind: str, name: str, ours: Mapping[str, str]) -> Any:
 
 
 def load(path: str) -> Any:
-    """What ``module:Name`` stands for; importing it may raise anything."""
+    """Import ``module:Name``, which may raise any exception."""
     module, _, name = path.partition(":")
     return getattr(importlib.import_module(module), name)
 
 
 def installed(kind: str, ours: Container[str] = ()) -> dict[str, str]:
-    """Names of other packages to ``module:Name``.
+    """Return ``module:Name`` by name, of other packages.
 
     Raises:
-        UnknownName: one of them is offered twice, or is one of ``ours``.
+        UnknownName: a name is offered twice, or is in ``ours``.
     """
     found: dict[str, EntryPoint] = {}
     for point in _points():
@@ -84,18 +87,18 @@ def installed(kind: str, ours: Container[str] = ()) -> dict[str, str]:
 
 @cache
 def options() -> dict[str, dict[str, Path]]:
-    """Files of other packages' options by group and name.
+    """Return YAML files of other packages by group and name.
 
     Raises:
-        UnknownName: two packages have an option of that name, or we have it; a package has no such folder.
+        UnknownName: an option is offered twice or is in ``conf/``, or a package has no such folder.
     """
     found: dict[str, dict[str, Path]] = {}
     owners: dict[str, EntryPoint] = {}
     for point, folder in _folders():
         for file in sorted(folder.glob("*/*.yaml")):
-            group, said = file.parent.name, f"{file.parent.name}={file.stem}"
-            _refuse_twice(said, point, (CONF / group / file.name).exists(), owners.get(said))
-            owners[said] = point
+            group, option = file.parent.name, f"{file.parent.name}={file.stem}"
+            _refuse_twice(option, point, (CONF / group / file.name).exists(), owners.get(option))
+            owners[option] = point
             found.setdefault(group, {})[file.stem] = file
     return found
 
@@ -127,13 +130,13 @@ def _shipped(group: str, name: str) -> dict[str, Any]:
 
 
 def conf_folders() -> list[Path]:
-    """Where other packages' options lie. Raises as ``options`` does."""
+    """Return the folders of other packages' options. Raises: as ``options``."""
     return [folder for _, folder in _folders()] if options() else []
 
 
 @cache
 def _points() -> tuple[EntryPoint, ...]:
-    from importlib.metadata import entry_points  # reads every package's list: some ten milliseconds
+    from importlib.metadata import entry_points  # 10 ms: reads the lists of all packages
 
     return tuple(entry_points(group=GROUP))
 
@@ -144,7 +147,7 @@ def _folders() -> tuple[tuple[EntryPoint, Path], ...]:
 
 
 def _folder(point: EntryPoint) -> Path:
-    """Only the outermost package is looked for, since to look inside one imports it."""
+    """Return a package's folder; only the outermost package is searched, since others import it."""
     top, *inner = point.value.split(".")
     spec = find_spec(top)
     places = spec.submodule_search_locations if spec else None

@@ -1,4 +1,4 @@
-"""Actions as functions: for environments whose commands have arguments (``prompt=tool_call``)."""
+"""Functions that stand for commands with arguments (``prompt=tool_call``)."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class Function:
 
     Attributes:
         pattern: the command with its arguments in braces, ``show {file} {lines}``.
-        says: what it does, in a few words.
-        optional: arguments that may be left out, with the character before them.
+        says: description in a few words.
+        optional: arguments that may be missing, with the character before them.
 
     >>> show = Function("show", "show {file} {lines}", "a file", optional=("lines",))
     >>> show.command({"file": "a.py"}), show.arguments("show a.py 1-9")
@@ -30,28 +30,28 @@ class Function:
 
     @property
     def described(self) -> str:
-        """``show(file, lines?): a file``."""
+        """Signature and description: ``show(file, lines?): a file``."""
         names = (f"{name}{'?' * (name in self.optional)}" for name in self.names)
         return f"{self.name}({', '.join(names)}): {self.says}"
 
     @property
     def names(self) -> list[str]:
-        """Of its arguments, in the pattern's order."""
+        """Names of the arguments, in the pattern's order."""
         return [name for _, name in self._parts() if name]
 
     def command(self, arguments: Mapping[str, Any]) -> str | None:
-        """None where these are not its arguments."""
+        """Return the command; None if these are not the function's arguments."""
         names = set(self.names)
         if not names - set(self.optional) <= set(arguments) <= names:
             return None
-        told = (
+        parts = (
             text + str(arguments[name]) if name in arguments else text[:-1] if name else text
             for text, name in self._parts()
         )
-        return "".join(told)
+        return "".join(parts)
 
     def arguments(self, command: str) -> dict[str, str] | None:
-        """None where it is not this function's command."""
+        """Return a command's arguments; None if it is not this function's command."""
         match = re.fullmatch("".join(map(self._expected, *zip(*self._parts(), strict=True))), command, re.DOTALL)
         return {name: value for name, value in match.groupdict().items() if value is not None} if match else None
 
@@ -65,12 +65,12 @@ class Function:
 
 
 def command_of(functions: Sequence[Function], name: str, arguments: Mapping[str, Any]) -> str | None:
-    """The command of a call; None where there is no such function, or it has other arguments."""
+    """Return the command of a call; None without such a function, or with other arguments."""
     found = next((function for function in functions if function.name == name), None)
     return found.command(arguments) if found else None
 
 
 def call_of(functions: Sequence[Function], command: str) -> tuple[str, dict[str, str]] | None:
-    """The call of a command; None where no function gives it."""
+    """Return the call that gives a command, or None."""
     calls = ((function.name, function.arguments(command)) for function in functions)
     return next(((name, found) for name, found in calls if found is not None), None)

@@ -1,4 +1,4 @@
-"""The environments that ``env=NAME`` may name. An environment of your own is one more line here."""
+"""The environments that ``env=NAME`` may name; a new one in this repository is one line here."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from envs.environment import Environment
 ENVIRONMENTS: dict[str, str] = {
     "alfworld": "envs.alfworld.environment:AlfWorld",
     "textworld": "envs.textworld.environment:TextWorldCustom",
-    "tw_simple": "envs.textworld.simple:TwSimple",
+    "tw_simple": "envs.textworld.environment:TwSimple",
     "swegym": "envs.swegym.environment:SweGym",
     "repo_repair": "envs.repair.environment:RepoRepair",
     "gym": "envs.gym.environment:Gym",
@@ -21,7 +21,7 @@ ENVIRONMENTS: dict[str, str] = {
 
 
 def spec(name: str) -> str:
-    """``module:Class`` of a name of ours or of another package; a name of that form stands for itself.
+    """Return ``module:Class`` of a name; a name of that form is returned unchanged.
 
     Raises:
         TaskError: no such environment; the message names the nearest one.
@@ -30,7 +30,7 @@ def spec(name: str) -> str:
 
 
 def known(name: str) -> bool:
-    """Whether ``spec`` has an answer. Raises: TaskError: other packages' names cannot be told apart."""
+    """Return whether ``spec`` knows a name. Raises: TaskError: two packages offer one name."""
     return ":" in name or name in ENVIRONMENTS or name in extensions.installed("env", ENVIRONMENTS)
 
 
@@ -48,7 +48,7 @@ def make_environment(name: str, settings: Mapping[str, Any] | None = None) -> En
 
 
 def load_environment(spec: str, settings: Mapping[str, Any]) -> Environment:
-    """An environment from ``module:Class``, as the registry and the worker processes name it."""
+    """Return the environment of ``module:Class``."""
     cls = environment_class(spec)
     chosen = {field.name: plain(settings[field.name]) for field in fields(cls.Settings) if field.name in settings}
     return cls(cls.Settings(**chosen))
@@ -59,7 +59,7 @@ def environment_class(spec: str) -> type[Environment]:
 
 
 def plain(value: Any) -> Any:
-    """Lists of whatever kind become tuples, mappings dicts: settings are frozen and travel as JSON."""
+    """Convert sequences to tuples and mappings to dicts: settings are frozen and travel as JSON."""
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, str):

@@ -1,4 +1,4 @@
-"""The agent's side of every text environment: clean actions in, score changes and outcomes out."""
+"""A running game of a text environment: cleans actions, returns score changes and outcomes."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from envs.utils.printable import printable
 MAX_ACTION_CHARS = 120
 NOT_ALLOWED = "That command is not allowed here."
 
-# Control characters, backslashes, and the general punctuation of print (curly quotes, dashes, ...).
+# Control characters, backslashes, and typographic punctuation (curly quotes, dashes, ...).
 _NO_WORDS = re.compile(r"[\x00-\x1f\x7f-\xbf\\\u2000-\u206f]")
 
 
 def sanitise(action: str, limit: int = MAX_ACTION_CHARS) -> str:
-    """The first line of ``action`` that says something, in printable ASCII, at most ``limit`` characters.
+    """Return the first line that is not blank, in printable ASCII, at most ``limit`` characters.
 
-    A newline would send a second command and desynchronise everything after it; a backslash is an escape for the
-    interpreters; words of other alphabets are left out whole, since a piece of one may be a command ("n").
+    A newline would send a second command, and a backslash is an escape for the interpreters. Words
+    of other alphabets are dropped whole, since a part of one may be a command ("n").
 
     >>> sanitise("  open   box\\nquit")
     'open box'
@@ -38,10 +38,13 @@ def sanitise(action: str, limit: int = MAX_ACTION_CHARS) -> str:
 
 
 def accepted_file(task: TaskRef, digest: Callable[[Path], str] | None = None) -> Path:
-    """The task's game file; ``digest`` where its environment hashes more than that file.
+    """Return the task's game file.
+
+    Args:
+        digest: hash of the game, if it covers more than this file.
 
     Raises:
-        EnvError: it is missing, or not the one that was accepted.
+        EnvError: the file is missing or not the accepted one.
     """
     file = Path(task.game_file)
     found = (digest(file) if digest else hashlib.sha256(file.read_bytes()).hexdigest()) if file.is_file() else ""
@@ -51,13 +54,13 @@ def accepted_file(task: TaskRef, digest: Callable[[Path], str] | None = None) ->
 
 
 def _printable(seen: Observation) -> Observation:
-    """The one place through which an environment's words leave it, for prompts, terminals, records and pages."""
+    """Make an observation printable; all text of an environment passes through here."""
     return replace(seen, text=printable(seen.text), goal=printable(seen.goal), legal=tuple(map(printable, seen.legal)))
 
 
 @dataclass(frozen=True)
 class RawStep:
-    """What an environment reports: ``score`` is cumulative, in the game's own points; None: 1 for a win, else 0."""
+    """A step of a game. ``score``: the game's points so far; None: 1 for a win, else 0."""
 
     observation: Observation
     score: float | None = None
@@ -70,17 +73,18 @@ class RawStep:
 
 
 class TextEnv(abc.ABC):
-    """One game at a time; ``reset`` may be called again and again, with the same task or another.
+    """One game at a time; ``reset`` may be called any number of times, with any task.
 
-    A subclass implements ``reset_game`` and ``step_game``, and may override ``clean_action``, ``observe_message`` and
-    the other methods that end in ``_game``. It must leave the remaining methods alone, so they are refused.
-    ``banned_verbs``: commands that talk to the program rather than to the environment (quit, save, ...). They are
-    answered here and never reach the game.
+    A subclass implements ``reset_game`` and ``step_game``. It may override ``clean_action``,
+    ``observe_message`` and the other methods that end in ``_game``, and no other method.
+
+    Attributes:
+        banned_verbs: commands to the program, such as quit and save. They never reach the game.
     """
 
     banned_verbs: ClassVar[frozenset[str]] = frozenset()
 
-    # Two underscores: an attribute of a subclass may have the same name.
+    # Two underscores, since an attribute of a subclass may have the same name.
     __score = 0.0
     __open = False
 
@@ -92,7 +96,7 @@ class TextEnv(abc.ABC):
 
     @final
     def reset(self, task: TaskRef, seed: int) -> Observation:
-        """Start an episode. ``seed`` fixes whatever the environment itself draws while it is played."""
+        """Start an episode. ``seed`` determines what the environment draws during the episode."""
         self.__open = False
         observation = _printable(self.reset_game(task, seed))
         self.__score, self.__open = 0.0, True
@@ -100,10 +104,10 @@ class TextEnv(abc.ABC):
 
     @final
     def step(self, action: str) -> StepResult:
-        """Play one action, whatever text it is.
+        """Play one action, which may be any text.
 
         Raises:
-            EnvError: no episode is open (none was started, or the last one has ended), or the environment failed.
+            EnvError: no episode is open, or the environment failed.
         """
         self.__check_open()
         command = self.clean_action(action)
@@ -113,8 +117,7 @@ class TextEnv(abc.ABC):
 
     @final
     def finish(self) -> StepResult:
-        """Grade the open episode as it stands, because it was cut off; it is over. Only environments that say
-        ``grades_unfinished`` know how.
+        """Grade an episode that was cut off, and end it (for ``grades_unfinished``).
 
         Raises:
             EnvError: no episode is open, or the environment failed.
@@ -126,25 +129,25 @@ class TextEnv(abc.ABC):
 
     @final
     def refuses(self, command: str) -> bool:
-        """True for nothing at all, and for the verbs that would end, rewind or reconfigure the program."""
+        """Return whether a command is empty or one of ``banned_verbs``."""
         verb = command.split(" ", 1)[0].lower().strip("\"'.,;:!?")
         return not verb or verb in self.banned_verbs
 
     @final
     def saved(self) -> Any:
-        """The open episode as it stands, for ``restore``; None where it can only be played again from its start."""
+        """Return the episode's state for ``restore``; None if it can only be replayed."""
         game = self.save_game()
         return None if game is None else (game, self.__score, self.__open)
 
     @final
     def restore(self, saved: Any) -> None:
-        """Go back to what ``saved`` gave, of the same game and this object."""
+        """Return to a state that ``saved`` of this object and game returned."""
         game, self.__score, self.__open = saved
         self.restore_game(game)
 
     @final
     def close(self) -> None:
-        """Give back what the environment holds. The object is not used again."""
+        """Release resources. The object must not be used again."""
         self.__open = False
         self.close_game()
 
@@ -158,7 +161,7 @@ class TextEnv(abc.ABC):
             raise EnvError(f"{type(self).__name__} gave the score {score}, which is no finite number")
         delta, self.__score = score - self.__score, score
         flags = raw.won, raw.lost, raw.terminated, raw.truncated, raw.valid
-        won, lost, ended, cut, valid = map(bool, flags)  # games of other packages have numpy's
+        won, lost, ended, cut, valid = map(bool, flags)  # games of other packages return numpy's
         over = won or lost or ended
         self.__open = not (over or cut)
         return StepResult(_printable(raw.observation), delta, won, lost and not won, over, cut, valid, raw.info)
@@ -173,7 +176,7 @@ class TextEnv(abc.ABC):
 
     @abc.abstractmethod
     def reset_game(self, task: TaskRef, seed: int) -> Observation:
-        """Start the task's game; return what the agent sees first."""
+        """Start the task's game; return the first observation."""
 
     @abc.abstractmethod
     def step_game(self, command: str) -> RawStep:
@@ -182,11 +185,11 @@ class TextEnv(abc.ABC):
     # ---- what a subclass may override
 
     def observe_message(self, message: str) -> Observation:
-        """Return what is shown if the game was not asked; environments add the state that they always show."""
+        """Return the observation for a message that is not the game's; add what is always shown."""
         return Observation(text=message)
 
     def clean_action(self, action: str) -> str:
-        """Return the command that the game gets; an environment narrows this to its own grammar."""
+        """Return the command that the game gets."""
         return sanitise(action)
 
     def finish_game(self) -> RawStep:
@@ -202,4 +205,4 @@ class TextEnv(abc.ABC):
         raise NotImplementedError(f"{type(self).__name__} does not save episodes")
 
     def close_game(self) -> None:
-        """Give back what the game holds."""
+        """Release the game's resources."""

@@ -1,6 +1,6 @@
-"""The words that every text environment shares: a task, what is seen, what a step did.
+"""Types of all text environments: a task, an observation, the result of a step.
 
-All of them are frozen and made of plain values, so that they travel between processes as JSON.
+They are frozen and made of plain values, so that they travel between processes as JSON.
 """
 
 from __future__ import annotations
@@ -9,28 +9,30 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-TASK_TYPE = "task_type"  # in a step's ``info``, where an environment has types of tasks: success is told by type
+TASK_TYPE = "task_type"  # key in ``StepResult.info``; success is also reported per task type
 
 
 class EnvError(RuntimeError):
-    """The environment itself failed (a hang, a crash, a broken game file); never the agent's fault."""
+    """The environment failed: a hang, a crash, a broken game file. Never the agent's fault."""
 
 
 class GameStuck(EnvError):
-    """The same action brought down two workers in the same way: it would bring down a third."""
+    """An action brought down two workers in the same way, so it is not tried a third time."""
 
 
 class TaskError(ValueError):
-    """A task name that its environment does not know; the message names the nearest valid choice."""
+    """A task or setting that its environment does not know; the message names a choice."""
 
 
 @dataclass(frozen=True)
 class TaskRef:
     """One playable game, made once by the catalogue.
 
-    ``game_file`` is an absolute path on this machine; ``sha256`` identifies its content anywhere.
-    ``expert_plan`` is the expert's plan, replayed to a win before the task is accepted.
-    ``fingerprint`` hashes the initial state and the goal, so that two seeds that give the same game are seen as one.
+    Attributes:
+        game_file: absolute path on this machine.
+        sha256: identifies the content of ``game_file`` on any machine.
+        expert_plan: the expert's actions, replayed to a win before the task is accepted.
+        fingerprint: hash of the initial state and the goal; equal for seeds of the same game.
     """
 
     env: str
@@ -47,11 +49,11 @@ class TaskRef:
 
     @property
     def key(self) -> str:
-        """A short name for logs and episode records: ``textworld/w2-o3-q4/30001``."""
+        """Name in logs and records: ``textworld/w2-o3-q4/30001``."""
         return f"{self.env}/{self.task}/{self.seed}"
 
     def to_dict(self) -> dict[str, Any]:
-        own = {item.name: getattr(self, item.name) for item in fields(self)}  # asdict would copy every value, deeply
+        own = {item.name: getattr(self, item.name) for item in fields(self)}  # asdict would copy each value deeply
         return {**own, "params": dict(self.params), "expert_plan": list(self.expert_plan)}
 
     @classmethod
@@ -61,10 +63,11 @@ class TaskRef:
 
 @dataclass(frozen=True)
 class Observation:
-    """What the agent is shown, and what only scripted policies may see.
+    """What the agent sees, and what only scripted policies may read.
 
-    ``legal`` (the commands that the environment would accept now) enters a prompt only where ``prompt.admissible`` asks for it,
-    ``expert`` (the rest of an expert plan, where the environment knows one) never.
+    Attributes:
+        legal: commands accepted now; a prompt lists them with ``prompt.admissible`` only.
+        expert: the rest of an expert plan, if the environment knows one; never in a prompt.
     """
 
     text: str
@@ -75,12 +78,14 @@ class Observation:
 
 @dataclass(frozen=True)
 class StepResult:
-    """What one action did.
+    """The result of one action.
 
-    ``score_delta`` is the change of the game's score in this step, in the game's own points.
-    ``won`` is success; ``terminated`` also covers a loss; ``truncated`` is a limit of the environment itself.
-    ``valid`` is False where the environment did not understand the action, ``parsed`` where there was none to be read
-    in the answer.
+    Attributes:
+        score_delta: change of the game's score, in the game's points.
+        won: success; ``terminated`` also covers a loss.
+        truncated: the environment's own limit was reached.
+        valid: False if the environment did not understand the action.
+        parsed: False if the answer contained no action.
     """
 
     observation: Observation
@@ -95,5 +100,5 @@ class StepResult:
 
     @property
     def over(self) -> bool:
-        """No further action will be played."""
+        """Whether the episode has ended."""
         return self.won or self.lost or self.terminated or self.truncated

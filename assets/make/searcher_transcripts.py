@@ -7,8 +7,8 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from assets.make.alfworld_recipe import Stage
+from assets.make.house import House
 from envs.alfworld import generate
-from envs.alfworld.house import House
 from envs.alfworld.kinds import TYPES
 from envs.alfworld.searcher import Searcher
 from envs.environment import PromptStyle, Rejected

@@ -1,15 +1,20 @@
-"""Playing ALFWorld: alfworld's own texts, ALFRED's goal conditions as the score."""
+"""Play ALFWorld: alfworld's own texts, ALFRED's goal conditions as the score."""
 
 from __future__ import annotations
 
-from envs.alfworld import game
-from envs.alfworld.engine import NOTHING, Engine
+from envs.alfworld import games
+from envs.alfworld.engine import NOTHING, YOUR_TASK, Engine
 from envs.text_env import RawStep, TextEnv, accepted_file, sanitise
 from envs.types import TASK_TYPE, Observation, TaskRef
 
+_BANNER = "-= Welcome to TextWorld, ALFRED! =-"
+
 
 class AlfWorldEnv(TextEnv):
-    """One game of a session. ``info`` of each step: the goal conditions that hold now, how many there are, and the type of the task."""
+    """One game at a time.
+
+    ``info`` of a step: the goal conditions that hold, their total, and the task type.
+    """
 
     def __init__(self, *, legal: bool = False, expert: bool = False) -> None:
         self._legal, self._expert = legal, expert
@@ -19,7 +24,7 @@ class AlfWorldEnv(TextEnv):
         self._plan: tuple[str, ...] = ()
 
     def clean_action(self, action: str) -> str:
-        """Commands match exactly, in lower case: capitals and a final full stop are not held against an agent."""
+        """Return the command in lower case without a final full stop; commands match exactly."""
         return sanitise(action).lower().rstrip(" .!\"'")
 
     def reset_game(self, task: TaskRef, seed: int) -> Observation:
@@ -27,18 +32,16 @@ class AlfWorldEnv(TextEnv):
         introduction = self._engine.reset()
         self._at_first = self._best = self._goal.met(self._engine.facts)
         self._plan = task.expert_plan
-        text = game.opening(introduction, self._engine.task)
-        self._shown = self._see(text, game.task_words(self._engine) or task.goal)
+        self._shown = self._see(_opening(introduction), self._engine.task or task.goal)
         return self._shown
 
     def _load(self, task: TaskRef) -> None:
         if self._loaded == task.sha256:
             return
         self._loaded = ""
-        file = accepted_file(task)
-        data = game.read(file)
-        _, self._goal = game.problem_of(data)
-        self._engine.load(game.text_of(data), file.parent)
+        data = games.read(accepted_file(task))
+        _, self._goal = games.goal_of(data)
+        self._engine.load(games.text_of(data))
         self._loaded = task.sha256
 
     def step_game(self, command: str) -> RawStep:
@@ -46,14 +49,14 @@ class AlfWorldEnv(TextEnv):
         won = self._engine.won
         met = self._met(won)
         self._best = max(self._best, met)
-        self._plan = self._plan[1:] if self._plan[:1] == (command,) else ()  # as long as the agent keeps to it
+        self._plan = self._plan[1:] if self._plan[:1] == (command,) else ()  # valid while the agent follows it
         self._shown = self._see(NOTHING if answer is None else answer, self._shown.goal)
         info = {"goal_conditions": met, "goal_conditions_total": self._goal.total, TASK_TYPE: self._goal.task_type}
         score = float(self._best - self._at_first)
         return RawStep(self._shown, score, won=won, valid=answer is not None, info=info)
 
     def _met(self, won: bool) -> int:
-        """All conditions exactly where the engine says that the game is won."""
+        """Return the conditions that hold; all of them exactly if the engine reports a win."""
         return self._goal.total if won else min(self._goal.met(self._engine.facts), self._goal.total - 1)
 
     def _see(self, text: str, goal: str) -> Observation:
@@ -66,3 +69,9 @@ class AlfWorldEnv(TextEnv):
     def close_game(self) -> None:
         self._engine.close()
         self._loaded = ""
+
+
+def _opening(introduction: str) -> str:
+    """Return alfworld's introduction without its banner and its task, which is shown apart."""
+    parts = (part.strip() for part in introduction.split("\n\n"))
+    return "\n".join(part for part in parts if part and part != _BANNER and not part.startswith(YOUR_TASK))

@@ -1,4 +1,4 @@
-"""ALFWorld: household tasks in text. New games from what the alfworld package ships, or the official data."""
+"""ALFWorld: household tasks in text, generated here or from the official data."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from envs.alfworld.official import Games
     from envs.text_env import TextEnv
 
-_RECIPE = 1  # of the generator and of the scores; alfworld's version counts besides
+_RECIPE = 1  # version of the generator and of the scores
 _SPLIT_FOLDERS = {"validation": "valid_seen"}
 _CHOICES = {
     "test_split": ("valid_unseen", "valid_seen"),
@@ -28,7 +28,7 @@ _WITH_PLAN = ("demonstrations", "pretraining")
 
 @dataclass(frozen=True)
 class AlfWorldSettings:
-    """The keys that ``env`` has here besides everybody's; ``conf/env/alfworld.yaml`` says what they mean."""
+    """Keys of ``env`` for this environment; ``conf/env/alfworld.yaml`` explains them."""
 
     task_types: list[str]
     test_split: str
@@ -63,7 +63,11 @@ class AlfWorld(Environment):
         return f"alfworld-{wheel.version()}-{_RECIPE}"
 
     def parse_task(self, task: str) -> dict[str, Any]:
-        """Raises: TaskError also for a setting that is none of its choices, or a data folder without data."""
+        """Return which types a task draws from, and the source of its games.
+
+        Raises:
+            TaskError: unknown task or setting, or a data folder without data.
+        """
         from envs.alfworld import official, wheel
 
         wheel.version()
@@ -76,13 +80,16 @@ class AlfWorld(Environment):
         return {"types": types, "source": source}
 
     def max_turns(self, task: str) -> int:
-        """The study's limit. Raises: as ``parse_task`` does."""
+        """Return the study's limit. Raises: as ``parse_task``."""
         self.parse_task(task)
         return 24
 
     def for_split(self, params: Params, split: str) -> dict[str, Any]:
-        """Generated: which floor plans, and who demonstrates if not the maker. Official: which folder, its listing, and
-        whether a game needs a plan."""
+        """Add what the split decides.
+
+        Generated games: the floor plans, and the expert if it is not the maker's plan. Official
+        games: the folder, its listing, and whether a game needs a plan.
+        """
         folder = self.settings.test_split if split.startswith("test") else _SPLIT_FOLDERS.get(split, "train")
         needs_plan = split in _WITH_PLAN
         plan = {"expert": self.settings.expert, "limit": self.settings.expert_max_commands} if needs_plan else {}
@@ -102,24 +109,24 @@ class AlfWorld(Environment):
 
         root = official.folder(self.settings.data_dir)
         if root is None:
-            raise TaskError("env.data_dir: the official data is gone")
+            raise TaskError(f"env.data_dir={self.settings.data_dir}: the official data is gone")
         return official.games(root, folder)
 
-    def make_game(self, params: Params, seed: int, folder: Path) -> GameRecord:
-        from envs.alfworld import making
-
-        if params["source"] == "generated":
-            return making.generated(params, seed, folder)
-        games = self._listed(params["folder"])
-        if games.listing != params["listing"]:
-            raise EnvError("the games in env.data_dir changed while they were listed")
-        return making.from_data(params, games.file(seed), seed, folder)
-
     def _listed(self, folder: str) -> Games:
-        """The listing once a process: a worker makes thousands of games from it."""
+        """List a folder once a process: a worker makes thousands of games from it."""
         if folder not in self._listings:
             self._listings[folder] = self._games(folder)
         return self._listings[folder]
+
+    def make_game(self, params: Params, seed: int, folder: Path) -> GameRecord:
+        from envs.alfworld import games as making
+
+        if params["source"] == "generated":
+            return making.generated(params, seed, folder)
+        listed = self._listed(params["folder"])
+        if listed.listing != params["listing"]:
+            raise EnvError("the games in env.data_dir changed while they were listed")
+        return making.from_data(params, listed.file(seed), seed, folder)
 
     def env(self, *, legal: bool = False, expert: bool = False) -> TextEnv:
         from envs.alfworld.env import AlfWorldEnv
@@ -127,5 +134,5 @@ class AlfWorld(Environment):
         return AlfWorldEnv(legal=legal, expert=expert)
 
     def scores_only_at_end(self, params: Params) -> bool:
-        """A thing to be put somewhere is one condition."""
+        """Return whether the only type is the one with a single condition."""
         return list(params["types"]) == [kinds.TYPES[0]]

@@ -1,8 +1,8 @@
-"""Who plans a demonstration.
+"""Experts that plan a demonstration.
 
-``searcher`` (ours) plays from what is visible. The others come with alfworld and TextWorld, for games that have no plan:
-``planner`` sees the whole state and finds a short plan. ``handcoded`` is alfworld's rule-based agent, which searches
-as an agent must; it is "not guaranteed to succeed or be optimal" in its authors' words, and draws at random at times.
+``searcher`` (ours) plays from what is visible. ``planner`` is TextWorld's: it sees the whole state
+and finds a short plan. ``handcoded`` is alfworld's rule-based agent, which searches, sometimes at
+random; it is "not guaranteed to succeed or be optimal" in its authors' words.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from envs.alfworld import game
 from envs.alfworld.engine import NOTHING, Engine
 from envs.alfworld.goal import Goal
 from envs.alfworld.official import FILE
@@ -30,22 +29,22 @@ from envs.environment import Rejected
 from envs.utils.parent import die_with_parent
 
 SEARCHER = "searcher"
-PROCESSOR_S = 30
+PROCESSOR_S = 30  # of the planner; CPU time differs less from day to day than wall time
 
 
 @dataclass(frozen=True)
 class NamedFact:
-    """A fact as the handcoded expert reads it."""
+    """A fact in the form that the handcoded expert reads."""
 
     name: str
     names: tuple[str, ...]
 
 
 def plan(expert: str, engine: Engine, goal: Goal, seed: int, limit: int) -> list[str]:
-    """At most ``limit`` commands that should win the game ``engine`` has loaded; none where the expert fails.
+    """Return at most ``limit`` commands that should win the loaded game; [] if the expert fails.
 
     Raises:
-        Rejected: the planner takes too long, or the searcher does not understand the task's words.
+        Rejected: the planner takes too long, or the searcher cannot read the task's words.
     """
     introduction = engine.reset()
     if expert == SEARCHER:
@@ -56,7 +55,7 @@ def plan(expert: str, engine: Engine, goal: Goal, seed: int, limit: int) -> list
 
 def _searched(engine: Engine, introduction: str, limit: int) -> list[str]:
     try:
-        searcher = Searcher(game.task_words(engine), introduction)
+        searcher = Searcher(engine.task, introduction)
     except ValueError as error:
         raise Rejected(str(error)) from error
     played: list[str] = []
@@ -70,9 +69,13 @@ def _searched(engine: Engine, introduction: str, limit: int) -> list[str]:
 
 def _handcoded(engine: Engine, introduction: str, goal: Goal, seed: int, limit: int) -> list[str]:
     with tempfile.TemporaryDirectory() as folder, _drawing_from(seed):
-        params = {"object_target": goal.target, "parent_target": goal.receptacle, "toggle_target": goal.lamp}
-        told = {"task_type": goal.task_type, "pddl_params": {**params, "mrecep_target": "", "object_sliced": False}}
-        Path(folder, "traj_data.json").write_text(json.dumps(told))
+        params: dict[str, Any] = {
+            "object_target": goal.target,
+            "parent_target": goal.receptacle,
+            "toggle_target": goal.lamp,
+        }
+        params |= {"mrecep_target": "", "object_sliced": False}
+        Path(folder, "traj_data.json").write_text(json.dumps({"task_type": goal.task_type, "pddl_params": params}))
         with data_folder_kept():
             from alfworld.agents.expert import HandCodedTWAgent
         agent = HandCodedTWAgent(max_steps=limit + 1)
@@ -80,12 +83,12 @@ def _handcoded(engine: Engine, introduction: str, goal: Goal, seed: int, limit: 
         agent.observe(introduction)
         try:
             return _play(engine, agent, limit)
-        except Exception:  # noqa: BLE001 - it gives up in several ways, by errors of its own among them
+        except Exception:  # noqa: BLE001 - it gives up by exceptions of several types
             return []
 
 
 def _play(engine: Engine, agent: Any, limit: int) -> list[str]:
-    """The loop of alfworld's ``AlfredExpert``: a command that does not apply becomes "look"."""
+    """Play as alfworld's ``AlfredExpert``: a command that does not apply becomes "look"."""
     played = ["look"]
     while len(played) <= limit:
         answer = engine.step(played[-1]) or NOTHING
@@ -98,15 +101,14 @@ def _play(engine: Engine, agent: Any, limit: int) -> list[str]:
 
 
 def _facts(engine: Engine) -> list[NamedFact]:
-    """Sorted: the expert takes the first that fits."""
-    shown = engine.names
-    held = ((name, things) for name, found in sorted(engine.facts.items()) for things in sorted(found))
-    return [NamedFact(name, tuple(shown.get(thing, thing) for thing in things)) for name, things in held]
+    """Return the facts by the agent's names, sorted, since the expert takes the first match."""
+    facts = ((name, things) for name, found in sorted(engine.facts.items()) for things in sorted(found))
+    return [NamedFact(name, tuple(engine.names.get(thing, thing) for thing in things)) for name, things in facts]
 
 
 @contextlib.contextmanager
 def data_folder_kept() -> Iterator[None]:
-    """alfworld makes its data folder when it is imported, and sets ``ALFWORLD_DATA``."""
+    """Restore ``ALFWORLD_DATA``: alfworld sets it at import, and makes that folder."""
     kept = os.environ.get("ALFWORLD_DATA")
     with tempfile.TemporaryDirectory() as nowhere:
         os.environ["ALFWORLD_DATA"] = nowhere
@@ -120,7 +122,7 @@ def data_folder_kept() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _drawing_from(seed: int) -> Iterator[None]:
-    """The expert draws from Python's shared generator."""
+    """Seed Python's shared generator, from which the expert draws, and restore it."""
     kept = random.getstate()
     random.seed(seed)
     try:
@@ -130,13 +132,12 @@ def _drawing_from(seed: int) -> Iterator[None]:
 
 
 def _planned(engine: Engine) -> list[str]:
-    """``engine.plan()`` in a process of its own, since it may search for minutes and cannot be told to stop: it has ``PROCESSOR_S``
-    seconds of processor time, which differ less from one day to another than those of the clock.
+    """Return ``engine.plan()``, run in a separate process because it cannot be stopped otherwise.
 
     Raises:
-        Rejected: it took longer, or failed.
+        Rejected: it took more than ``PROCESSOR_S`` seconds of CPU time, or failed.
     """
-    processes = multiprocessing.get_context("fork")  # the game is loaded here already
+    processes = multiprocessing.get_context("fork")  # the child inherits the loaded game
     answers, answer = processes.Pipe(duplex=False)
     child = processes.Process(target=_answer, args=(engine, answer), daemon=True)
     child.start()

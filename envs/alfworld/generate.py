@@ -1,6 +1,6 @@
-"""Drawing a new game: a floor plan, what lies where, the task.
+"""Draw a new game: a floor plan, where things lie, the task.
 
-Everything is drawn from one ``random.Random`` seeded by a string, whose numbers are the same on every machine.
+All draws come from one ``random.Random`` seeded by a string, so they are the same on every machine.
 """
 
 from __future__ import annotations
@@ -9,14 +9,18 @@ import functools
 import random
 from dataclasses import dataclass, field
 
-from envs.alfworld import floor_plan, wheel
-from envs.alfworld.floor_plan import FloorPlan
+from envs.alfworld import wheel
 from envs.alfworld.kinds import LIGHT, TOOLS, TWO
 from envs.environment import Rejected
 
+Spot = tuple[float, float, float, float]  # x, z in metres; rotation and horizon in degrees
+# Receptacles that alfworld does not locate are put at a random location; a stove has four burners.
+_COPIES = {"StoveBurner": 4}
+_GRID_M = 0.25
+_HORIZONS = (0, 15, 30, 45, 60)
 LAMP = "DeskLamp"
 _LAMP_PLACES = ("Desk", "SideTable", "Dresser", "CoffeeTable", "DiningTable", "Shelf", "TVStand")
-# Found in a room but on no receptacle; the simulator has them on walls and floors.
+# Things on no receptacle; the simulator has them on walls and floors.
 _FIXTURES = ("Chair", "HousePlant", "LightSwitch", "Mirror", "Window")
 _NOT_CARRIED = frozenset(
     {
@@ -25,19 +29,48 @@ _NOT_CARRIED = frozenset(
         *("Bathtub", "Sink", "Television", "FloorLamp", "DeskLamp"),
     }
 )
-_EVERYWHERE = ("Book", "CD", "Mug", "Pen")  # small things that are wanted in rooms whose list lacks them
+_EVERYWHERE = ("Book", "CD", "Mug", "Pen")  # small targets in rooms whose list lacks them
 _CLUTTER = (10, 24)
 _TRIES = 50
 
 
+@dataclass(frozen=True)
+class FloorPlan:
+    """A room of the simulator.
+
+    Attributes:
+        receptacles: location of each receptacle, both by id.
+        types: types of things found in the room.
+        free: points (x, z) to stand on.
+    """
+
+    number: int
+    receptacles: dict[str, str]
+    types: list[str]
+    free: list[tuple[float, float]]
+
+    def of_type(self, kind: str) -> list[str]:
+        return [name for name in self.receptacles if receptacle_type(name) == kind]
+
+    def holding(self, kind: str) -> list[str]:
+        """Return the receptacles that may hold things of a type."""
+        return [name for name in self.receptacles if kind in holds(receptacle_type(name))]
+
+
 @dataclass
 class Draft:
-    """A game before it is written down. ``things`` maps each id to its type and its receptacle (None: a fixture)."""
+    """A game before it is written down.
+
+    Attributes:
+        goal: type of the goal's receptacle; "" if the goal is the lamp.
+        things: type and receptacle of each thing, by id; receptacle None: a fixture.
+        words: the task in alfworld's words.
+    """
 
     task_type: str
     layout: FloorPlan
     target: str
-    goal: str  # the receptacle's type; "" where the lamp is the goal
+    goal: str
     start: str
     things: dict[str, tuple[str, str | None]] = field(default_factory=dict)
     targets: list[str] = field(default_factory=list)
@@ -46,9 +79,10 @@ class Draft:
     words: str = ""
 
     def add(self, rng: random.Random, kind: str, receptacle: str | None) -> str:
-        name = kind + floor_plan.position(rng)
+        """Add a thing at a random position; return its id."""
+        name = kind + _position(rng)
         while name in self.things:
-            name = kind + floor_plan.position(rng)
+            name = kind + _position(rng)
         self.things[name] = (kind, receptacle)
         return name
 
@@ -57,18 +91,74 @@ class Draft:
 
 
 def draw(task_type: str, unseen: bool, seed: int) -> Draft:
-    """A game of this type.
+    """Draw a game of a type.
 
     Raises:
-        Rejected: no floor plan that was drawn has what the task needs.
+        Rejected: no drawn floor plan has what the task needs.
     """
     rng = random.Random(f"alfworld/{task_type}/{'unseen' if unseen else 'train'}/{seed}")
-    numbers = floor_plan.numbers(task_type, unseen)
+    numbers = floor_plans(task_type, unseen)
     for _ in range(_TRIES):
-        draft = _draft(rng, task_type, floor_plan.draw(rng, rng.choice(numbers)))
+        draft = _draft(rng, task_type, _draw_floor_plan(rng, rng.choice(numbers)))
         if draft is not None:
             return draft
     raise Rejected("no floor plan has what the task needs")
+
+
+def floor_plans(task_type: str, unseen: bool) -> list[int]:
+    """Return the floor plans of a task type: those for training, or the ones held out."""
+    constants = wheel.constants()
+    rooms = sorted(constants.GOALS_VALID[task_type])
+    kept = set(constants.TEST_SCENE_NUMBERS if unseen else constants.TRAIN_SCENE_NUMBERS)
+    return [number for room in rooms for number in constants.SCENE_TYPE[room] if number in kept]
+
+
+def receptacle_type(name: str) -> str:
+    """Return an id's type: SinkBasin of ``Sink|+01.00|...|SinkBasin``, Drawer of ``Drawer|...``."""
+    parts = name.split("|")
+    return parts[-1] if parts[-1].endswith("Basin") else parts[0]
+
+
+def holds(kind: str) -> frozenset[str]:
+    """Return the types of things that a type of receptacle may hold."""
+    return frozenset(wheel.constants().VAL_RECEPTACLE_OBJECTS.get(kind, ()))
+
+
+def openable(receptacle: str) -> bool:
+    return receptacle_type(receptacle) in wheel.constants().OPENABLE_CLASS_SET
+
+
+@functools.cache
+def fixed_receptacles() -> frozenset[str]:
+    constants = wheel.constants()
+    return frozenset(constants.RECEPTACLES) - frozenset(constants.MOVABLE_RECEPTACLES)
+
+
+@functools.cache
+def carried() -> frozenset[str]:
+    """Return the types of whole things that a receptacle may hold and an agent may carry."""
+    constants = wheel.constants()
+    held = {kind for kinds in constants.VAL_RECEPTACLE_OBJECTS.values() for kind in kinds}
+    return frozenset(kind for kind in held & set(constants.OBJECTS) if not kind.endswith("Sliced")) - _NOT_CARRIED
+
+
+def _draw_floor_plan(rng: random.Random, number: int) -> FloorPlan:
+    located, types, free = _shipped(number)
+    receptacles = dict(located)
+    present = {receptacle_type(name) for name in receptacles}
+    for kind in types:
+        if kind in fixed_receptacles() and kind not in present:
+            for _ in range(_COPIES.get(kind, 1)):
+                receptacles[kind + _position(rng)] = _random_location(rng, free)
+    return FloorPlan(number, dict(sorted(receptacles.items())), types, free)
+
+
+@functools.lru_cache(maxsize=128)
+def _shipped(number: int) -> tuple[dict[str, str], list[str], list[tuple[float, float]]]:
+    openable = wheel.layout(number, "openable")
+    located = {name: _location(spot) for name, spot in openable.items() if receptacle_type(name) in fixed_receptacles()}
+    free = [(float(x), float(z)) for x, z in wheel.layout(number, "layout")]
+    return located, sorted(set(wheel.layout(number, "objects"))), free
 
 
 def _draft(rng: random.Random, task_type: str, layout: FloorPlan) -> Draft | None:
@@ -91,25 +181,25 @@ def _draft(rng: random.Random, task_type: str, layout: FloorPlan) -> Draft | Non
 
 
 def _candidates(task_type: str, layout: FloorPlan) -> list[tuple[str, str]]:
-    """The pairs (thing, receptacle type) that make a task: the thing can lie elsewhere at first, and be treated."""
+    """Return pairs (thing, receptacle type) whose thing can start elsewhere and be treated."""
     things = sorted(carried() & {*layout.types, *_EVERYWHERE})
     if task_type == LIGHT:
         return [(thing, "") for thing in things if layout.holding(thing)] if _lamp_places(layout) else []
     treatment, tool = TOOLS.get(task_type, ("", ""))
     if tool and not layout.of_type(tool):
         return []
-    kinds = sorted({floor_plan.receptacle_type(name) for name in layout.receptacles} - {tool})
+    kinds = sorted({receptacle_type(name) for name in layout.receptacles} - {tool})
     return [
         (thing, kind)
         for thing in things
         if not treatment or thing in wheel.constants().VAL_ACTION_OBJECTS[f"{treatment.title()}able"]
         for kind in kinds
-        if thing in floor_plan.holds(kind) and _elsewhere(layout, thing, kind)
+        if thing in holds(kind) and _elsewhere(layout, thing, kind)
     ]
 
 
 def _elsewhere(layout: FloorPlan, thing: str, kind: str) -> list[str]:
-    return [name for name in layout.holding(thing) if floor_plan.receptacle_type(name) != kind]
+    return [name for name in layout.holding(thing) if receptacle_type(name) != kind]
 
 
 def _lamp_places(layout: FloorPlan) -> list[str]:
@@ -130,20 +220,24 @@ def _place_clutter(rng: random.Random, draft: Draft) -> None:
 
 
 def _start(rng: random.Random, layout: FloorPlan) -> str:
-    """Somewhere in the room, at no receptacle: the first text is that of the middle of a room."""
+    """Draw a start at no receptacle, since the first text is that of the middle of a room."""
     while True:
-        start = floor_plan.random_spot(rng, layout.free)
+        start = _random_location(rng, layout.free)
         if start not in layout.receptacles.values():
             return start
 
 
-@functools.cache
-def carried() -> frozenset[str]:
-    """The types of things that a receptacle may hold and a hand may carry, whole."""
-    constants = wheel.constants()
-    held = {kind for kinds in constants.VAL_RECEPTACLE_OBJECTS.values() for kind in kinds}
-    return frozenset(kind for kind in held & set(constants.OBJECTS) if not kind.endswith("Sliced")) - _NOT_CARRIED
+def _random_location(rng: random.Random, free: list[tuple[float, float]]) -> str:
+    x, z = rng.choice(free)
+    return _location((x, z, 90 * rng.randrange(4), rng.choice(_HORIZONS)))
 
 
-def openable(receptacle: str) -> bool:
-    return floor_plan.receptacle_type(receptacle) in wheel.constants().OPENABLE_CLASS_SET
+def _location(spot: Spot) -> str:
+    """Return a location's id as alfworld writes it: grid cells, quarter turns, degrees."""
+    x, z, rotation, horizon = spot
+    return f"loc|{round(x / _GRID_M)}|{round(z / _GRID_M)}|{round(rotation / 90) % 4}|{round(horizon)}"
+
+
+def _position(rng: random.Random) -> str:
+    """Draw the end of a thing's id: x, height and z, in metres."""
+    return "".join(f"|{rng.uniform(low, high):+06.2f}" for low, high in ((-3, 3), (0, 2), (-3, 3)))

@@ -1,34 +1,89 @@
-"""What a game asks for, read from its PDDL, and how much of it holds.
+"""Read a game's PDDL: its facts, its goal, and how many of the goal's conditions hold.
 
-The conditions and their number are ALFRED's (Shridhar et al. 2020, arXiv 1912.01734, "goal-condition success"; alfworld
-keeps them in ``alfworld/env/tasks.py``, ``goal_conditions_met``):
+The conditions and their number are ALFRED's (Shridhar et al. 2020, arXiv 1912.01734,
+"goal-condition success"; alfworld has them in ``alfworld/env/tasks.py``, ``goal_conditions_met``):
 
     pick_and_place_simple     1  the thing is in the receptacle
-    look_at_obj_in_light      2  the thing is in hand; one stands at a lamp that was switched on
-    pick_{clean,heat,cool}    3  such a thing is in the receptacle; such a thing was treated; one is both
+    look_at_obj_in_light      2  the thing is in hand; the agent is at a lamp that was switched on
+    pick_{clean,heat,cool}    3  such a thing is in the receptacle; one was treated; one is both
     pick_two_obj_and_place    2  the most such things in one receptacle, up to two
 
-All of them hold exactly where the game is won.
+All of them hold exactly if the game is won.
 """
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from envs.alfworld import pddl
 from envs.alfworld.kinds import LIGHT, TOOLS, TWO, TYPES
 from envs.alfworld.text import Arguments, Facts
 
+Expression = str | list["Expression"]
+_WORD = re.compile(r"[()]|[^\s()]+")
 _STATES = {"isclean": TYPES[2], "ishot": TYPES[3], "iscool": TYPES[4]}
 _ABLE = {TYPES[2]: "cleanable", TYPES[3]: "heatable", TYPES[4]: "coolable"}
 _UNSUPPORTED = ("issliced", "inreceptacleobject", "forall", "or", "when")
 _TOTALS = {LIGHT: 2, TWO: 2}
 
 
+def read(text: str) -> Expression:
+    """Return the nested lists of a problem; words are in lower case, as in the planner.
+
+    Raises:
+        ValueError: brackets that do not match, or no content.
+    """
+    words = iter(_WORD.findall(re.sub(r";[^\n]*", "", text).lower()))
+    if next(words, "") != "(":
+        raise ValueError("the PDDL is empty")
+    problem = list(_nested(words))
+    if next(words, ""):
+        raise ValueError("a bracket too many in the PDDL")
+    return problem
+
+
+def _nested(words: Iterator[str]) -> Iterator[Expression]:
+    for word in words:
+        if word == ")":
+            return
+        yield list(_nested(words)) if word == "(" else word
+    raise ValueError("the PDDL ends in the middle")
+
+
+def section(problem: Expression, name: str) -> list[Expression]:
+    """Return the content of ``(:name ...)`` in a problem, or []."""
+    for part in problem:
+        if isinstance(part, list) and part and part[0] == f":{name}":
+            return part[1:]
+    return []
+
+
+def initial_facts(problem: Expression) -> list[Arguments]:
+    """Return the facts of the initial state, without assignments of numbers."""
+    facts = [part for part in section(problem, "init") if isinstance(part, list) and part and part[0] != "="]
+    return [tuple(str(word) for word in fact) for fact in facts]
+
+
+def demangled(ids: Iterable[str]) -> dict[str, str]:
+    """Return the agent's name of each id: ``mug_bar__plus_00_dot_10...`` is "mug 2".
+
+    The rule of alfworld's ``Demangler``: things of a type are numbered, the last id in sorted order
+    is 1. An id that is no thing (agent, type) keeps its text and a trailing space, as in alfworld.
+    """
+    numbers: Counter[str] = Counter()
+    names = {}
+    for name in sorted(ids, reverse=True):
+        kind = name.split("_bar_", 1)[0] + "basin" * ("basin" in name)
+        numbers[kind] += "_bar_" in name
+        names[name] = f"{kind} {numbers[kind]}" if "_bar_" in name else f"{name} "
+    return dict(sorted(names.items()))
+
+
 @dataclass(frozen=True)
 class Goal:
-    """``target``, ``receptacle`` and ``lamp`` are types in lower case; what a task type does not use is empty."""
+    """A goal; ``target``, ``receptacle`` and ``lamp`` are types in lower case, "" if not used."""
 
     task_type: str
     target: str
@@ -37,11 +92,11 @@ class Goal:
 
     @property
     def total(self) -> int:
-        """The number of conditions."""
+        """Number of conditions."""
         return 3 if self.task_type in TOOLS else _TOTALS.get(self.task_type, 1)
 
     def met(self, facts: Facts) -> int:
-        """How many of the conditions hold, 0 to ``total``."""
+        """Return how many of the conditions hold."""
         targets = {thing for thing, kind in facts.get("objecttype", ()) if kind == f"{self.target}type"}
         if self.task_type == LIGHT:
             held = any(thing in targets for _, thing in facts.get("holds", ()))
@@ -65,8 +120,7 @@ class Goal:
         return {thing for (thing,) in facts.get(state, ())} & able
 
     def _lit(self, facts: Facts) -> bool:
-        """Standing where a switched-on lamp stands. Switching it off again does not count: alfworld asks whether it
-        was toggled."""
+        """Return whether the agent stands at a lamp that was toggled, even if it is off again."""
         here = {spot for _, spot in facts.get("atlocation", ())}
         near = {place for place, spot in facts.get("receptacleatlocation", ()) if spot in here}
         lamps = {thing for thing, kind in facts.get("objecttype", ()) if kind == f"{self.lamp}type"}
@@ -74,13 +128,13 @@ class Goal:
         return any(thing in on and place in near for thing, place in facts.get("inreceptacle", ()))
 
 
-def parse(problem: pddl.Expression) -> Goal:
-    """The goal of a problem.
+def parse(problem: Expression) -> Goal:
+    """Return the goal of a problem.
 
     Raises:
-        ValueError: it is not of one of the six task types.
+        ValueError: the goal is not one of the six task types.
     """
-    atoms = list(_atoms(pddl.section(problem, "goal")))
+    atoms = list(_atoms(section(problem, "goal")))
     names = [atom[0] for atom in atoms]
     if any(name in _UNSUPPORTED for name in names):
         raise ValueError("the goal is not one of the six task types")
@@ -106,8 +160,8 @@ def _placing(atoms: list[Arguments], names: list[str], kinds: dict[str, str]) ->
     return Goal(task_type, kinds.get(thing, ""), kinds.get(place, ""))
 
 
-def _atoms(parts: Iterable[pddl.Expression]) -> Iterator[Arguments]:
-    """The predicates of a formula; a connective that has no place in the six types comes out as its name alone."""
+def _atoms(parts: Iterable[Expression]) -> Iterator[Arguments]:
+    """Yield the predicates of a formula, and connectives that the six types do not use."""
     for part in parts:
         if not isinstance(part, list) or not part:
             continue

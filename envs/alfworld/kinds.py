@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from envs.types import TaskError
 from envs.utils.names import nearest
 
-# In alfworld's own numbering, 1 to 6.
+# In alfworld's numbering, 1 to 6.
 TYPES = (
     "pick_and_place_simple",
     "look_at_obj_in_light",
@@ -16,15 +16,15 @@ TYPES = (
     "pick_cool_then_place_in_recep",
     "pick_two_obj_and_place",
 )
-# The study mixes 1, 4 and 6 types and does not say which: the first ones in that numbering are our choice.
+# The study mixes 1, 4 and 6 types without naming them; these are our choice.
 MIXTURES: dict[str, tuple[str, ...]] = {"one_type": TYPES[:1], "four_types": TYPES[:4], "all_types": TYPES}
-# A state that the object must be brought to, and where that is done.
+# The treatment that a type asks for, and the receptacle that does it.
 TOOLS = {TYPES[2]: ("clean", "SinkBasin"), TYPES[3]: ("heat", "Microwave"), TYPES[4]: ("cool", "Fridge")}
 LIGHT, TWO = TYPES[1], TYPES[5]
 
 
 def task_types(task: str, only: Sequence[str] = ()) -> list[str]:
-    """The types that a task draws from, in alfworld's order; ``only`` (``env.task_types``) keeps those named.
+    """Return the types that a task draws from, in alfworld's order; ``only`` keeps those named.
 
     Raises:
         TaskError: an unknown task or type, or a filter that leaves nothing.
@@ -46,5 +46,5 @@ def _known(name: str, choices: Iterable[str], what: str) -> str:
 
 
 def type_of_seed(types: Sequence[str], seed: int) -> str:
-    """Consecutive seeds take the types in turn, so that any stretch of them holds equal shares."""
+    """Return a seed's type; consecutive seeds take the types in turn."""
     return types[seed % len(types)]

@@ -1,8 +1,8 @@
-"""The official games: ``json_2.1.*/{train,valid_seen,valid_unseen}/TYPE-Thing-None-Place-N/trial_*/game.tw-pddl``.
+"""Find the official games: ``json_2.1.*/FOLDER/TYPE-Thing-None-Place-N/trial_*/game.tw-pddl``.
 
-Two kinds of files are about. Those of alfworld 0.4 (json_2.1.2) are taken as they are. Older ones (json_2.1.1) command
-``put X in/on Y``, know no ``help`` and arrive at nameless places; they get the domain and the grammar that the
-installed alfworld ships, and keep their task's words.
+Files of alfworld 0.4 (json_2.1.2) are used unchanged. Older ones (json_2.1.1) have the command
+``put X in/on Y``, no ``help`` and nameless places; they get the domain and grammar of the installed
+alfworld, and keep their task's words.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from envs.types import TaskError
 
 FILE = "game.tw-pddl"
 FOLDERS = ("train", "valid_seen", "valid_unseen")
-_SKIPPED = ("movable", "Sliced")  # alfworld plays neither movable receptacles nor sliced things
+_SKIPPED = ("movable", "Sliced")  # alfworld skips movable receptacles and sliced things
 _TASK = re.compile(r'"rhs": "Your task is to: ((?:[^"\\]|\\.)*?)\.?"')
 _OLD_PUT = re.compile(r"put (.+) in/on (.+)")
 _MODERN_PUT = '"move {o} to {r}"'
@@ -30,24 +30,26 @@ _MODERN_PUT = '"move {o} to {r}"'
 
 @dataclass(frozen=True)
 class Games:
-    """The games of one folder in the order of their paths; a game's seed is its place, from 1.
-
-    ``listing`` hashes the paths, so that a folder with other games is another environment to the cache.
-    """
+    """The games of one folder in the order of their paths; a game's seed is its index, from 1."""
 
     root: Path
     paths: tuple[str, ...]
 
     @property
     def listing(self) -> str:
+        """Hash of the paths; it is part of the cache's key."""
         return hashlib.sha256("\n".join(self.paths).encode()).hexdigest()
 
     def file(self, seed: int) -> Path:
         return self.root / self.paths[seed - 1]
 
     def seeds(self, types: Sequence[str], order: str) -> list[int]:
-        """The games of these types: in the order of their paths (``sorted``), or the types in turn, each shuffled by
-        the hash of its paths (``mixed``), so that the first hundred are a fair sample."""
+        """Return the games of these types.
+
+        Args:
+            order: ``sorted``: by path; ``mixed``: the types in turn, each shuffled by a hash of its
+                paths, so that the first hundred are a fair sample.
+        """
         places = [place for place, path in enumerate(self.paths, 1) if type_of(Path(path)) in types]
         return places if order == "sorted" else self._mixed(places, types)
 
@@ -63,12 +65,12 @@ class Games:
 
 
 def folder(data_dir: str) -> Path | None:
-    """Where the official data is: ``env.data_dir``, else ``$ALFWORLD_DATA``; None where neither is said.
+    """Return the folder of the official data: ``env.data_dir``, else ``$ALFWORLD_DATA``, else None.
 
-    alfworld sets the variable to a folder of its own when it is imported; empty, that one is as good as unset.
+    alfworld sets the variable to ``~/.cache/alfworld`` at import; if empty, it means None.
 
     Raises:
-        TaskError: the folder that was named holds no data.
+        TaskError: the named folder holds no data.
     """
     named = data_dir or os.environ.get("ALFWORLD_DATA", "")
     if not named:
@@ -85,10 +87,10 @@ def folder(data_dir: str) -> Path | None:
 
 
 def games(root: Path, name: str) -> Games:
-    """The games in one of the data's folders.
+    """Return the games in one of the data's folders.
 
     Raises:
-        TaskError: there are none.
+        TaskError: the folder has no games.
     """
     found = sorted(file.relative_to(root).as_posix() for file in (root / name).glob(f"**/{FILE}"))
     kept = [path for path in found if not any(word in path for word in _SKIPPED) and type_of(Path(path))]
@@ -98,23 +100,23 @@ def games(root: Path, name: str) -> Games:
 
 
 def type_of(file: Path) -> str:
-    """The task type in a game's path; "" where it is none of the six."""
+    """Return the task type in a game's path, or ""."""
     heads = (part.split("-", 1)[0] for part in file.parts)
     return next((head for head in heads if head in TYPES), "")
 
 
 def modern(data: Mapping[str, Any]) -> dict[str, Any]:
-    """A file's content with today's commands.
+    """Return a file's content with the commands of the installed alfworld.
 
     Raises:
-        Rejected: an old file whose task's words cannot be found.
+        Rejected: an old file's grammar has no task.
     """
     if _MODERN_PUT in data["grammar"]:
         return dict(data)
-    told = _TASK.search(data["grammar"])
-    if told is None:
-        raise Rejected("its grammar does not tell the task")
-    grammar, plan = wheel.grammar().replace("UNKNOWN GOAL", told.group(1)), data.get("walkthrough")
+    task = _TASK.search(data["grammar"])
+    if task is None:
+        raise Rejected("its grammar has no task")
+    grammar, plan = wheel.grammar().replace("UNKNOWN GOAL", task.group(1)), data.get("walkthrough")
     if isinstance(plan, list):  # most old files have none
         plan = [_OLD_PUT.sub(r"move \1 to \2", str(command)) for command in plan]
     return {**data, "pddl_domain": wheel.domain(), "grammar": grammar, "walkthrough": plan}

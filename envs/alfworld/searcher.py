@@ -1,8 +1,8 @@
-"""An expert that plays from what is visible, as an agent must: it searches the places until it has seen what the goal
-names, then takes, treats and moves it.
+"""An expert that plays from what is visible: it searches the receptacles until it has seen what the
+goal names, then takes, treats and moves it.
 
-It reads the texts of the game and nothing else, except that it asks which of its own commands would be accepted: places
-that are reached from one spot cannot be told from each other by the texts.
+It reads the game's texts, and which of its own commands would be accepted: the texts do not say
+which receptacles share a location.
 """
 
 from __future__ import annotations
@@ -20,8 +20,10 @@ _NAMED = re.compile(r"\ban? ([a-z]+ \d+)")
 
 @dataclass(frozen=True)
 class Wanted:
-    """A goal's words: ``thing`` and ``place`` are types in lower case; ``place`` is the lamp where one looks at the
-    thing in its light."""
+    """A goal read from its words; ``thing`` and ``place`` are types in lower case.
+
+    ``place`` is the lamp if the thing is to be examined under it.
+    """
 
     task_type: str
     thing: str
@@ -29,10 +31,10 @@ class Wanted:
 
 
 def wanted(goal: str) -> Wanted:
-    """What the words of a task ask for.
+    """Read a task's words.
 
     Raises:
-        ValueError: they follow none of alfworld's templates.
+        ValueError: the words follow none of alfworld's templates.
     """
     for task_type, pattern in _templates():
         if found := pattern.fullmatch(goal.lower().strip(" .")):
@@ -42,7 +44,7 @@ def wanted(goal: str) -> Wanted:
 
 @functools.cache
 def _templates() -> list[tuple[str, re.Pattern[str]]]:
-    """A type is one word, so "put a hot mug in desk" is no task about a thing called "hot mug"."""
+    """Return alfworld's templates; a type is one word, so "put a hot mug in desk" names a mug."""
     word = r"([a-z]+)"
     return [
         (task_type, re.compile(template.format(obj=word, recep=word, toggle=word, mrecep="")))
@@ -52,14 +54,14 @@ def _templates() -> list[tuple[str, re.Pattern[str]]]:
 
 
 def kind(name: str) -> str:
-    """The type in a name: "mug" of "mug 2". alfworld's names say "basin" twice of a SinkBasin that is no part of a Sink."""
+    """Return a name's type; alfworld writes "basinbasin" for a SinkBasin outside a Sink."""
     return name.rsplit(" ", 1)[0].replace("basinbasin", "basin")
 
 
 class Searcher:
-    """One game from its first text on: ``act``, then ``saw`` what came of it, and so on. It draws nothing at random.
+    """Plays one game, without randomness: call ``act``, then ``saw`` with the answer, in turn.
 
-    ``seen`` maps each thing that was told of to the place where it was last.
+    ``seen`` maps each thing to the receptacle where it was seen last.
     """
 
     def __init__(self, goal: str, opening: str) -> None:
@@ -72,11 +74,11 @@ class Searcher:
         self._left = self._in_order()
 
     def _in_order(self) -> list[str]:
-        """Where such a thing may lie at all comes first, and of that what stands open; else as the text has it."""
+        """Sort the receptacles: those that may hold the thing, and of these open ones, first."""
         return sorted(self.places, key=lambda place: (not may_hold(kind(place), self.wanted.thing), shut(kind(place))))
 
     def saw(self, command: str, answer: str) -> None:
-        """Take in what the game answered."""
+        """Record the game's answer."""
         verb, *words = command.split()
         match verb:
             case "go" | "open" | "examine" if "you see" in answer:
@@ -97,12 +99,12 @@ class Searcher:
             self._done_at = place
 
     def act(self, legal: Collection[str]) -> str:
-        """The next command, one of ``legal``."""
+        """Return the next command, one of ``legal``."""
         steps: tuple[Callable[[Collection[str]], str], ...] = (self._use_up, self._put_down, self._take, self._search)
         return next((command for step in steps if (command := step(legal))), "look")
 
     def _use_up(self, legal: Collection[str]) -> str:
-        """Once the thing is in hand: treat it, look at it under the lamp, or bring it to its place."""
+        """With the thing in hand: treat it, switch the lamp on, or bring it to its place."""
         if kind(self.held) != self.wanted.thing:
             return ""
         verb, tool = TOOLS.get(self.wanted.task_type, ("", ""))
@@ -114,7 +116,7 @@ class Searcher:
         return self._at(self.wanted.place, f"move {self.held} to {{}}", legal)
 
     def _put_down(self, legal: Collection[str]) -> str:
-        """What is not wanted is in the way: a hand holds one thing."""
+        """Put down a thing that is not wanted, since the agent holds one thing at a time."""
         if not self.held or kind(self.held) == self.wanted.thing:
             return ""
         return next((command for place in self.places if (command := f"move {self.held} to {place}") in legal), "")
@@ -133,13 +135,13 @@ class Searcher:
         return kind(place) != self.wanted.place or (self.wanted.task_type in TOOLS and name not in self._treated)
 
     def _search(self, legal: Collection[str]) -> str:
-        """The next place that was not looked into; all over again once none is left."""
+        """Search the next receptacle; after the last one, begin again."""
         self._left = self._left or self._in_order()
         place = self._left[0]
         return _first(legal, f"go to {place}", f"open {place}", f"examine {place}")
 
     def _at(self, wanted: str, command: str, legal: Collection[str]) -> str:
-        """``command`` at a place of that type: the one where it can be done now, else the first."""
+        """Return ``command`` at a place of a type, at the agent's location if possible."""
         places = [place for place in self.places if kind(place) == wanted]
         if wanted == self.wanted.place and self._done_at:
             places = [self._done_at]
@@ -148,7 +150,7 @@ class Searcher:
 
 
 def _reach(place: str, command: str, legal: Collection[str]) -> str:
-    """``command``, or what makes it possible: to go to ``place``, to open it."""
+    """Return ``command``, or the command that makes it possible: go to ``place``, or open it."""
     return _first(legal, command, f"go to {place}", f"open {place}")
 
 
@@ -163,10 +165,10 @@ def _holds() -> dict[str, set[str]]:
 
 
 def may_hold(place: str, thing: str) -> bool:
-    """Whether such a thing is ever put on or into such a place (alfworld's own table, by types in lower case)."""
+    """Return whether a type of place may hold a type of thing, by alfworld's table."""
     return thing in _holds().get(place, ())
 
 
 def shut(place: str) -> bool:
-    """Whether such a place has to be opened before one sees what is in it."""
+    """Return whether a type of place must be opened before its content is seen."""
     return place in map(str.lower, wheel.constants().OPENABLE_CLASS_SET)

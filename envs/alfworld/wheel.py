@@ -1,7 +1,7 @@
-"""What the alfworld package ships and games are made of: domain, grammar, floor plans, goals, affordances.
+"""Read the alfworld package's files: domain, grammar, floor plans, goals, affordances.
 
-Its files are read where they lie. Importing the package itself would create a folder in the user's home and set
-``ALFWORLD_DATA``, which says here whether there is official data.
+The package itself is not imported: it would create a folder in the user's home and set
+``ALFWORLD_DATA``, by which the user names official data.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MISSING = "env=alfworld needs the package alfworld, which is not installed (pip 
 
 
 def version() -> str:
-    """The installed alfworld's version. Raises: TaskError where there is none."""
+    """Return the installed version. Raises: TaskError: alfworld is not installed."""
     try:
         return metadata.version("alfworld")
     except metadata.PackageNotFoundError:
@@ -29,7 +29,7 @@ def version() -> str:
 
 @functools.cache
 def root() -> Path:
-    """The package's folder. Raises: TaskError where there is none."""
+    """Return the package's folder. Raises: TaskError: alfworld is not installed."""
     found = importlib.util.find_spec("alfworld")
     if found is None or not found.submodule_search_locations:
         raise TaskError(MISSING)
@@ -43,24 +43,24 @@ def domain() -> str:
 
 @functools.cache
 def grammar() -> str:
-    """The texts, with ``UNKNOWN GOAL`` where the task is told."""
+    """Return the grammar of all texts, with ``UNKNOWN GOAL`` for the task."""
     return (root() / "data" / "alfred.twl2").read_text()
 
 
 @functools.cache
 def constants() -> ModuleType:
-    """What exists in the simulator, what holds what, which floor plans are for training."""
+    """Return the constants of the simulator: types, affordances, floor plans."""
     return _module("gen/constants.py")
 
 
 @functools.cache
 def goals() -> dict[str, dict[str, Any]]:
-    """Each task type's goal in PDDL (``pddl``) and in words (``templates``)."""
+    """Return each task type's goal in PDDL (``pddl``) and in words (``templates``)."""
     return _module("gen/goal_library.py").gdict
 
 
 def _module(path: str) -> ModuleType:
-    """One file as a module of its own, without its package."""
+    """Load one file as a module, without its package."""
     spec = importlib.util.spec_from_file_location("alfworld_" + Path(path).stem, root() / path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -69,7 +69,7 @@ def _module(path: str) -> ModuleType:
 
 
 def layout(floor_plan: int, part: str) -> Any:
-    """``objects`` (types), ``openable`` (receptacle -> where to stand) or ``layout`` (free points, metres)."""
+    """Read ``objects`` (types), ``openable`` (locations) or ``layout`` (free points)."""
     file = root() / "gen" / "layouts" / f"FloorPlan{floor_plan}-{part}"
     if part == "layout":
         import numpy

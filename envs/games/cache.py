@@ -1,4 +1,4 @@
-"""Games on disk: one folder a (environment, version, parameters, seed), published whole or not at all."""
+"""Games on disk: one folder a (environment, version, parameters, seed), published whole."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _ABANDONED_AFTER_S = 3600.0
 
 
 def cache_root() -> Path:
-    """``TURNGRID_CACHE``, or ``~/.cache/turngrid``."""
+    """Return ``TURNGRID_CACHE``, or ``~/.cache/turngrid``."""
     return Path(os.environ.get("TURNGRID_CACHE") or Path.home() / ".cache" / "turngrid").expanduser().absolute()
 
 
 @dataclass(frozen=True)
 class Entry:
-    """What became of one seed: a game, or the reason why there is none."""
+    """The result of one seed: a game, or the reason why there is none."""
 
     record: GameRecord | None
     rejected: str = ""
@@ -35,7 +35,7 @@ class Entry:
 
 
 class GameCache:
-    """Two processes may share it, and a kill at any moment leaves either no entry or a whole one."""
+    """May be shared by processes; a kill at any moment leaves no entry or a whole one."""
 
     def __init__(self, root: Path, environment: Environment) -> None:
         self._environment = environment
@@ -43,7 +43,7 @@ class GameCache:
         self._building = root / "building"
 
     def get(self, params: Params, seed: int) -> Entry | None:
-        """The entry of a seed; None if it was never made, cannot be read, or its files are not the ones that were accepted."""
+        """Return a seed's entry; None if it is missing or damaged, or its game file changed."""
         folder = self._folder(params, seed)
         if not folder.exists():
             return None
@@ -62,15 +62,18 @@ class GameCache:
             return Entry(None, data["rejected"])
         known = data["record"]
         record = GameRecord(**{**known, "expert_plan": tuple(known["expert_plan"])})
-        file = folder / (record.file or _ENTRY)  # a game without a file: its entry has the parameters and the seed
-        return Entry(record, file=file) if self._intact(folder, record, data["files"]) else None
+        if not record.file:  # the entry has the parameters and the seed, which are the whole game
+            return Entry(record, file=folder / _ENTRY)
+        file = folder / record.file
+        return Entry(record, file=file) if self._environment.game_sha256(file) == data["content"] else None
 
     def publish(self, made: Path, params: Params, seed: int, outcome: dict[str, Any]) -> None:
-        """Move what was made in ``made`` to its address. Whoever comes second keeps what is there."""
+        """Move the folder ``made`` to its address; if another process was first, keep its copy."""
         folder = self._folder(params, seed)
         about = {"environment": self._environment.name, "version": self._environment.version, "seed": seed}
-        text = json.dumps({**outcome, **about, "params": dict(params), "files": _stamps(made)})
-        (made / _ENTRY).write_text(text)
+        file = outcome.get("record", {}).get("file")
+        content = self._environment.game_sha256(made / file) if file else ""
+        (made / _ENTRY).write_text(json.dumps({**outcome, **about, "params": dict(params), "content": content}))
         folder.parent.mkdir(parents=True, exist_ok=True)
         try:
             made.rename(folder)
@@ -80,40 +83,29 @@ class GameCache:
 
     @contextmanager
     def building(self) -> Iterator[Path]:
-        """A folder of one's own on the cache's file system, gone afterwards. Raises: TaskError: none can be made there."""
+        """Yield a new folder on the cache's file system, which is removed afterwards.
+
+        Raises:
+            TaskError: the folder cannot be made.
+        """
         folder = self._building / uuid.uuid4().hex
         try:
             folder.mkdir(parents=True)
         except OSError as error:
-            where = f"games cannot be kept in {self._building.parent} ({error.strerror})"
-            raise TaskError(f"{where}: name another folder by env.cache_dir or TURNGRID_CACHE") from error
+            problem = f"games cannot be kept in {self._building.parent} ({error.strerror})"
+            raise TaskError(f"{problem}: name another folder by env.cache_dir or TURNGRID_CACHE") from error
         try:
             yield folder
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
     def sweep(self) -> None:
-        """Remove what killed processes left half made."""
+        """Remove what killed processes left unfinished."""
         for folder in self._building.glob("*"):
-            try:
-                abandoned = time.time() - folder.stat().st_mtime > _ABANDONED_AFTER_S
-            except FileNotFoundError:
-                continue
-            if abandoned:
-                shutil.rmtree(folder, ignore_errors=True)
+            with suppress(FileNotFoundError):
+                if time.time() - folder.stat().st_mtime > _ABANDONED_AFTER_S:
+                    shutil.rmtree(folder, ignore_errors=True)
 
     def _folder(self, params: Params, seed: int) -> Path:
         key = self._environment.game_address(params, seed)[:32]
         return self._games / key[:2] / key
-
-    def _intact(self, folder: Path, record: GameRecord, stamps: dict[str, list[int]]) -> bool:
-        """Sizes and times are compared; only where they differ (a copied cache, an edit) is the content hashed."""
-        try:
-            return _stamps(folder) == stamps or self._environment.game_sha256(folder / record.file) == record.sha256
-        except FileNotFoundError:
-            return False
-
-
-def _stamps(folder: Path) -> dict[str, list[int]]:
-    stats = {path.name: path.stat() for path in sorted(folder.iterdir()) if path.name != _ENTRY}
-    return {name: [stat.st_size, stat.st_mtime_ns] for name, stat in stats.items()}

@@ -1,4 +1,4 @@
-"""Which games a run plays: made once, accepted in the order of their seeds, listed the same everywhere."""
+"""Which games a run plays: made once, accepted in the order of their seeds, the same everywhere."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ from envs.games.makers import Makers
 from envs.types import TaskError, TaskRef
 from envs.utils.printable import printable
 
-# Rejected seeds in a row after which nothing more is expected: before the first game, and after it.
+# Rejected seeds in a row after which a split is given up: before its first game, and after it.
 _GIVE_UP_AFTER, _RUN_DRY_AFTER = 200, 1000
 _AHEAD = 64
+_SEEDS_A_GAME = 20  # an environment with few games is not searched for more
 
 
 @dataclass(frozen=True)
 class Split:
-    """Seeds from ``first`` on; the accepted ones are the games of the split, ``last`` only keeps splits apart."""
+    """The seeds that a split may take; its games are the accepted ones, from ``first`` on."""
 
     first: int
     last: int
@@ -37,13 +38,13 @@ SPLITS: dict[str, Split] = {
     "validation": Split(60_001, 100_000),
     "pretraining": Split(100_001, 1_000_000),
 }
-# Who gives way when two splits of a run hold the same game: the later one.
+# If two splits of a run contain the same game, the later one skips it.
 PRECEDENCE = ("test", "test_paper", "validation", "demonstrations", "train", "pretraining")
 REPEATED = "the same game as another seed's"
 
 
 class TooFewGames(TaskError):
-    """A split does not hold as many games as were asked for; ``found`` is how many it holds, ``more`` what gives it more."""
+    """A split has fewer games than were asked for: ``found``; ``more`` says how it gets more."""
 
     def __init__(self, message: str, split: str, found: int, more: str) -> None:
         super().__init__(message)
@@ -52,15 +53,14 @@ class TooFewGames(TaskError):
 
 @dataclass(frozen=True)
 class Listing:
-    """``tasks`` in the order of their seeds, and each skipped seed with its reason."""
+    """The games in the order of their seeds, and each skipped seed with its reason."""
 
     tasks: list[TaskRef]
     rejected: list[tuple[int, str]]
 
 
 class Catalogue:
-    """The games of one environment. What it lists depends on its arguments alone, never on what else the cache
-    holds."""
+    """The games of one environment; a listing depends on its arguments only, not on the cache."""
 
     def __init__(self, environment: Environment, cache_dir: Path | str | None = None) -> None:
         self._environment = environment
@@ -77,27 +77,8 @@ class Catalogue:
         progress: bool = True,
         avoid: Iterable[str] = (),
     ) -> list[TaskRef]:
-        """The first ``count`` acceptable games of a split; see ``listing``."""
+        """Return the games of ``listing``."""
         return self.listing(task, split, count, reward, workers, progress, avoid).tasks
-
-    def listings(
-        self,
-        task: str,
-        counts: Mapping[str, int],
-        reward: str = "sparse",
-        workers: int | None = None,
-        progress: bool = True,
-        at_most: Collection[str] = (),
-    ) -> dict[str, Listing]:
-        """Several splits with no game in common: listed in ``PRECEDENCE``, each avoiding the ones before; those in ``at_most``
-        may have fewer games. Raises as ``listing`` does."""
-        made: dict[str, Listing] = {}
-        with self._makers(workers, progress) as makers:
-            for split in sorted(counts, key=_precedence):
-                seen = [game.fingerprint for listing in made.values() for game in listing.tasks]
-                few = split in at_most
-                made[split] = self._list(makers, task, split, counts[split], reward, seen, few)
-        return made
 
     def listing(
         self,
@@ -110,61 +91,79 @@ class Catalogue:
         avoid: Iterable[str] = (),
         at_most: bool = False,
     ) -> Listing:
-        """List a split, making what the cache lacks (``workers`` processes, all cores by default).
+        """List the first ``count`` games of a split; make those that the cache lacks.
 
-        ``count=None`` takes every acceptable seed (of ``test_paper``, or of an environment that lists its games). A
-        game whose fingerprint is in
-        ``avoid``, or came before in this split, is skipped. ``at_most``: fewer games than ``count`` will do, if there is one.
+        Args:
+            count: None: every acceptable seed, of ``test_paper`` or of listed games.
+            workers: processes that make games; None: one a core.
+            avoid: fingerprints of games to skip; repeated games of a split are skipped too.
+            at_most: fewer games than ``count`` suffice, if there is one.
 
         Raises:
             TaskError: unknown task, split or reward.
             TooFewGames: the split cannot be filled.
         """
-        _precedence(split)
-        with self._makers(workers, progress) as makers:
-            return self._list(makers, task, split, count, reward, avoid, at_most)
+        few = (split,) if at_most else ()
+        return self.listings(task, {split: count}, reward, workers, progress, few, avoid)[split]
+
+    def listings(
+        self,
+        task: str,
+        counts: Mapping[str, int | None],
+        reward: str = "sparse",
+        workers: int | None = None,
+        progress: bool = True,
+        at_most: Collection[str] = (),
+        avoid: Iterable[str] = (),
+    ) -> dict[str, Listing]:
+        """List splits without a common game, in ``PRECEDENCE``. Raises: as ``listing``.
+
+        Args:
+            at_most: splits that may have fewer games than their count.
+        """
+        made: dict[str, Listing] = {}
+        seen = set(avoid)
+        splits = sorted(counts, key=_precedence)
+        with Makers(self._environment, self._cache, workers or len(os.sched_getaffinity(0)), progress) as makers:
+            for split in splits:
+                made[split] = self._list(makers, task, split, counts[split], reward, seen, split in at_most)
+                seen.update(game.fingerprint for game in made[split].tasks)
+        return made
 
     def outlook(self, task: str, split: str, count: int, reward: str = "sparse") -> tuple[int, int, int]:
-        """By what the cache holds: how many of ``count`` games are there, how many seeds must be tried for the others at
-        least, and how many were rejected. Nothing is made. Raises: TaskError: unknown task, split or reward."""
+        """Return what the cache has of ``count`` games, without making any.
+
+        Returns:
+            The games in the cache, the seeds that must be tried at least, and the rejected ones.
+
+        Raises:
+            TaskError: unknown task, split or reward.
+        """
         params = self._params(task, split, reward)
         walk = _Walk(self._cache, params, self._seeds(params, split, count), count, frozenset())
         walk.run()
         return len(walk.accepted), len(walk.missing), len(walk.rejected)
 
-    def _makers(self, workers: int | None, progress: bool) -> Makers:
-        return Makers(self._environment, self._cache, workers or len(os.sched_getaffinity(0)), progress)
-
     def _list(
-        self,
-        makers: Makers,
-        task: str,
-        split: str,
-        count: int | None,
-        reward: str,
-        avoid: Iterable[str],
-        at_most: bool = False,
+        self, makers: Makers, task: str, split: str, count: int | None, reward: str, avoid: Iterable[str], few: bool
     ) -> Listing:
         params = self._params(task, split, reward)
-        seeds = self._seeds(params, split, count)
-        walk = _Walk(self._cache, params, seeds, count, frozenset(avoid))
+        walk = _Walk(self._cache, params, self._seeds(params, split, count), count, frozenset(avoid))
         walk.run()
         while walk.missing and not walk.hopeless:
             makers.make(params, walk.wanted, f"{self._environment.name} {task} {split}")
             walk.run()
         short = walk.hopeless or (count is not None and len(walk.accepted) < count)
-        if short and not (at_most and walk.accepted):
-            message = _unfillable(task, split, count, walk)
+        if short and not (few and walk.accepted):
             more = self._environment.more_games if REPEATED in dict(walk.rejected).values() else ""
-            raise TooFewGames(message, split, len(walk.accepted), more)
+            raise TooFewGames(_unfillable(task, split, count, walk), split, len(walk.accepted), more)
         return Listing([self._ref(task, split, params, *game) for game in walk.accepted], walk.rejected)
 
     def _params(self, task: str, split: str, reward: str) -> Params:
-        if not self._environment.offers(reward):
-            raise TaskError(f"{self._environment.name} offers {', '.join(self._environment.rewards)}, not {reward!r}")
-        return self._environment.for_split(
-            self._environment.with_reward(self._environment.parse_task(task), reward), split
-        )
+        environment = self._environment
+        if not environment.offers(reward):
+            raise TaskError(f"{environment.name} offers {', '.join(environment.rewards)}, not {reward!r}")
+        return environment.for_split(environment.with_reward(environment.parse_task(task), reward), split)
 
     def _seeds(self, params: Params, split: str, count: int | None) -> Sequence[int]:
         listed = self._environment.seeds(params, split)
@@ -193,7 +192,7 @@ class Catalogue:
 
 
 class _Walk:
-    """One pass over a split's seeds. A seed that the cache lacks is taken for a game until it was made."""
+    """A pass over a split's seeds; one that the cache lacks counts as a game until it is made."""
 
     def __init__(
         self, cache: GameCache, params: Params, seeds: Sequence[int], count: int | None, avoid: frozenset[str]
@@ -238,7 +237,7 @@ class _Walk:
 
     @property
     def wanted(self) -> list[int]:
-        """The missing seeds, and the next ones too where many are rejected: what is made too much stays in the cache."""
+        """The missing seeds, and the next ones if many are rejected; surplus games stay cached."""
         tried = len(self.accepted) + len(self.rejected)
         ahead = min(_AHEAD, len(self.missing) * len(self.rejected) // max(1, len(self.accepted)) if tried else 0)
         after = self._seeds[self._seeds.index(self.missing[-1]) + 1 :]
@@ -247,7 +246,7 @@ class _Walk:
 
     @property
     def hopeless(self) -> bool:
-        """Nothing but rejections: the task asks for what its generator cannot make, or for more of it than there is."""
+        """Whether too many seeds in a row were rejected."""
         return self._dry >= (_RUN_DRY_AFTER if self.accepted or self.missing else _GIVE_UP_AFTER)
 
 
@@ -259,8 +258,14 @@ def _unfillable(task: str, split: str, count: int | None, walk: _Walk) -> str:
 
 
 def games_hash(tasks: Sequence[TaskRef]) -> str:
-    """sha256 over the games in order: two evaluation sets with the same hash are the same games in the same places."""
+    """Return sha256 over the games in order, which identifies an evaluation set."""
     return hashlib.sha256("\n".join(task.sha256 for task in tasks).encode()).hexdigest()
+
+
+def few_seeds(split: str, games: int) -> range:
+    """Return as many seeds of a split as meet each of its few games almost surely."""
+    first, last = SPLITS[split].first, SPLITS[split].last
+    return range(first, min(last, first + _SEEDS_A_GAME * games - 1) + 1)
 
 
 def _precedence(split: str) -> int:

@@ -1,4 +1,4 @@
-"""Making many games at once: worker processes on all cores behind a plain blocking call."""
+"""Make many games at once: worker processes on all cores, behind a blocking call."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ T = TypeVar("T")
 
 
 class Makers:
-    """Processes that make games for one environment, started when first needed and kept from call to call.
+    """Processes that make games of one environment, started when first needed and then kept.
 
-    They are driven by an event loop in a thread of its own, so that callers may be inside a loop or not.
+    Their event loop has its own thread, so that a caller may run inside another loop.
     """
 
     def __init__(self, environment: Environment, cache: GameCache, workers: int, progress: bool) -> None:
@@ -43,7 +43,7 @@ class Makers:
         self._loop.close()
 
     def make(self, params: Params, seeds: Sequence[int], about: str) -> None:
-        """Make and publish the games of these seeds with these parameters (or the reasons why there are none).
+        """Make and publish the games of these seeds, or the reasons why there are none.
 
         Raises:
             EnvError: a process died or hung twice on one seed.
@@ -88,7 +88,7 @@ class Makers:
             self._cache.publish(folder, params, seed, outcome)
 
     async def _close(self) -> None:
-        """After an interrupt or an error some tasks are still waiting for their games."""
+        """Cancel tasks that wait for games (after an error), and end the processes."""
         waiting = asyncio.all_tasks() - {asyncio.current_task()} - {worker.task for worker in self._started}
         for task in waiting:
             task.cancel()

@@ -1,6 +1,6 @@
-"""How gymnasium's own text games are told: the goal, the words for the actions, and what a state looks like.
+"""Texts of gymnasium's games: the goal, the words of the actions, and a state as text.
 
-A game that is not in ``GAMES`` is told as what it observes. A text for one more game is one more entry.
+A game that is not in ``GAMES`` shows what it observes. A text for another game is one more entry.
 """
 
 from __future__ import annotations
@@ -14,12 +14,15 @@ Kwargs = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Game:
-    """How one game is told, and what its returns mean.
+    """The texts of a game, and the meaning of its returns.
 
-    ``actions`` are words in the order of gymnasium's numbers; none: the numbers themselves. ``show`` turns the game
-    and what it observes into text. ``winning_return`` is None where a game only ends by being won. ``best_return`` is
-    what a dense reward divides by where no plan is known, and 0 for a game whose returns are penalties alone.
-    ``draw`` adds arguments of ``gymnasium.make`` that follow from a seed.
+    Attributes:
+        actions: words in the order of gymnasium's numbers; (): the numbers themselves.
+        show: renders the game and its observation as text.
+        winning_return: None if the game ends by a win only.
+        best_return: divisor of the dense reward without a plan; 0 if returns are penalties only.
+        kwargs: default arguments of ``gymnasium.make``.
+        draw: further arguments, from the arguments and a seed.
     """
 
     goal: str
@@ -51,7 +54,7 @@ def lake(game: Any, state: int) -> str:
 
 
 def lake_of(size: int) -> Callable[[Kwargs, int], Kwargs]:
-    """A lake of its own for every seed, unless the user names a map. ``size`` is its side in tiles."""
+    """Return a ``draw`` of a lake with sides of ``size`` tiles, unless the user names a map."""
 
     def draw(kwargs: Kwargs, seed: int) -> Kwargs:
         from gymnasium.envs.toy_text.frozen_lake import generate_random_map
@@ -71,7 +74,7 @@ def taxi(game: Any, state: int) -> str:
     waits = "sits in the taxi" if passenger == 4 else f"waits at {'RGYB'[passenger]}"
     fare = f"{waits} and wants to go to {'RGYB'[destination]}" if passenger != destination else "has arrived"
     words = f"The taxi is at row {row + 1}, column {column + 1}{at}. The passenger {fare}."
-    board = _put(_map(game), 1 + row, 2 * column + 1, "T")  # the map has a frame and a divider after every column
+    board = _put(_map(game), 1 + row, 2 * column + 1, "T")  # the map has a frame and a divider after each column
     return "\n".join([words, *board])
 
 
@@ -81,7 +84,7 @@ def blackjack(game: Any, seen: tuple[int, int, int]) -> str:
 
 
 def as_observed(game: Any, seen: Any) -> str:
-    """What any game observes: numbers in order, or its own text."""
+    """Render any observation: numbers in order, or its text."""
     parts = seen if isinstance(seen, tuple) else (seen,)
     return "You observe: " + ", ".join(part if isinstance(part, str) else str(int(part)) for part in parts)
 
@@ -105,5 +108,5 @@ OTHER = Game("Play the game until it is won.", (), as_observed, 50)
 
 
 def known(game_id: str) -> Game:
-    """How the game of this id is told."""
+    """Return the texts of a game's id."""
     return GAMES.get(game_id.rsplit("-v", 1)[0], OTHER)

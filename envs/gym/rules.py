@@ -1,6 +1,7 @@
-"""A gymnasium game and its rules: made, checked, searched for a way to win, replayed.
+"""Make a gymnasium game, check it, search for a way to win, replay it.
 
-Rules are the content of a game file: ``id``, ``kwargs`` (of ``gymnasium.make``), ``seed`` and ``winning_return``.
+Rules are the content of a game file: ``id``, ``kwargs`` (of ``gymnasium.make``), ``seed`` and
+``winning_return``.
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ Rules = Mapping[str, Any]
 
 
 def make(game_id: str, kwargs: Mapping[str, Any]) -> Any:
-    """The game of this id.
+    """Make a game.
 
     Raises:
-        TaskError: there is none, it does not take these arguments, or gymnasium is not installed.
+        TaskError: no such game, it rejects the arguments, or gymnasium is not installed.
     """
     try:
         import gymnasium
@@ -30,11 +31,11 @@ def make(game_id: str, kwargs: Mapping[str, Any]) -> Any:
     try:
         with warnings.catch_warnings(action="ignore"):
             game = gymnasium.make(game_id, disable_env_checker=True, **kwargs)
-    except Exception as error:  # a game's own constructor may raise anything
-        reason = repr(error) if isinstance(error, KeyError) else str(error)  # whose text is the key alone
+    except Exception as error:  # a game's constructor may raise any exception
+        reason = repr(error) if isinstance(error, KeyError) else str(error)  # its text is the key only
         raise TaskError(f"env.id={game_id}: {' '.join(reason.split())}") from error
     full = game.spec.id if game.spec else game_id
-    if full != game_id.rpartition(":")[2]:  # a bare name stands for its newest version, which changes with gymnasium
+    if full != game_id.rpartition(":")[2]:  # a bare name means the newest version, which may change
         raise TaskError(f"env.id={game_id} does not say which version; did you mean {full}?")
     return game
 
@@ -45,8 +46,8 @@ def start(rules: Rules) -> Any:
     return game
 
 
-def refuse_untold(game: Any) -> None:
-    """Raises: TaskError: what the game observes, or how it is acted on, cannot be told in words."""
+def check_spaces(game: Any) -> None:
+    """Raises: TaskError: the game's observations or actions have no text."""
     from gymnasium.spaces import Discrete, Text, Tuple
 
     seen, acted = game.observation_space, game.action_space
@@ -56,25 +57,25 @@ def refuse_untold(game: Any) -> None:
         raise TaskError(f"env.id={game.spec.id} {kinds}; env=gym plays what is Discrete, such as FrozenLake-v1")
 
 
-def words(game: Any, told: Game) -> tuple[str, ...]:
-    """What the actions are called, in the order of their numbers."""
+def words(game: Any, described: Game) -> tuple[str, ...]:
+    """Return the words of the actions, in the order of their numbers."""
     space = game.action_space
-    return told.actions or tuple(str(number) for number in range(space.start, space.start + space.n))
+    return described.actions or tuple(str(number) for number in range(space.start, space.start + space.n))
 
 
 def is_win(rules: Rules, earned: float) -> bool:
-    """Whether a game that ended by itself with this return was won."""
+    """Return whether a game that ended by itself with a return was won."""
     return rules["winning_return"] is None or earned >= rules["winning_return"]
 
 
 def is_certain(game: Any) -> bool:
-    """True where the game tells its transitions, as gymnasium's text games do, and leaves none of them to chance."""
+    """Return whether a game has a table of transitions (``P``) without chance."""
     moves = getattr(game.unwrapped, "P", {})
     return bool(moves) and all(len(outcomes) == 1 for actions in moves.values() for outcomes in actions.values())
 
 
 def expert_plan(game: Any, rules: Rules) -> list[int]:
-    """A shortest way to win, played to a win; none where the game is left to chance.
+    """Return a shortest plan that wins; [] for a game with chance.
 
     Raises:
         Rejected: the game cannot be won.
@@ -86,7 +87,7 @@ def expert_plan(game: Any, rules: Rules) -> list[int]:
 
 
 def shortest_plan(game: Any, rules: Rules, earned: float = 0.0) -> list[int] | None:
-    """A shortest win from where the game stands, by breadth-first search over its transitions."""
+    """Return a shortest plan from the present state, by breadth-first search."""
     state = int(game.unwrapped.s)
     seen = {state}
     queue: deque[tuple[int, list[int], float]] = deque([(state, [], earned)])
@@ -103,7 +104,7 @@ def shortest_plan(game: Any, rules: Rules, earned: float = 0.0) -> list[int] | N
 
 
 def replay(game: Any, rules: Rules, plan: Sequence[int]) -> tuple[bool, float]:
-    """Whether the plan wins from the start, and its return."""
+    """Play a plan from the start; return whether it wins, and its return."""
     game.reset(seed=rules["seed"])
     earned, over = 0.0, False
     for action in plan:

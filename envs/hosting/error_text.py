@@ -1,4 +1,4 @@
-"""Describe an exception in one line, for whoever has to repair the code that raised it."""
+"""Describe an exception in one line."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from envs.types import EnvError
 
 
 def described(error: BaseException, module: str) -> str:
-    """Return ``TYPE: MESSAGE at FILE:LINE: CODE``, or only the message of an ``EnvError``, which says all that is needed.
+    """Return ``TYPE: MESSAGE at FILE:LINE: CODE``; of an ``EnvError`` the message only.
 
     Args:
-        error: the exception, caught.
-        module: the place is the innermost line of code in this module's top-level package, or the innermost of all.
+        module: the line is the innermost one in this module's top-level package, or of all.
     """
     if isinstance(error, EnvError):
         return str(error)

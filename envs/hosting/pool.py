@@ -1,15 +1,18 @@
-"""Many games at once: sessions on a few worker processes, each of which plays many games in turn.
+"""Many games at once: sessions on a few worker processes, each of which plays many games.
 
-What a worker forgets when it dies, the sessions remember: each keeps its task and its actions, and plays them again on
-the new process before its next step. Only the session whose game hung or killed its worker hears of it, and only if the
-same action does so again on the new one.
+If a worker dies, each of its sessions replays its task and actions on the new process before its
+next step. Only the session whose game hung or killed the worker gets an error, and only if the same
+action does so again on the new process.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Mapping
 from typing import Any, Self
+
+import msgspec
 
 from envs import registry
 from envs.hosting.process import Message, WorkerLost, WorkerProcess
@@ -19,12 +22,13 @@ _RESET_DEADLINE_S = 60.0
 
 
 class EnvPool:
-    """An asynchronous context; to be used from the event loop that entered it.
+    """An asynchronous context, for the event loop that entered it.
 
-    ``workers`` processes share the sessions; a step that takes longer than ``step_deadline_s`` (seconds, counted from
-    when the worker turns to it) is given up. ``settings`` are the environment's own, or the whole ``env`` node that
-    holds them.
-    ``legal`` and ``expert`` fill those fields of every observation.
+    Args:
+        workers: processes that share the sessions.
+        step_deadline_s: seconds after which a step counts as hung, from when its worker begins it.
+        settings: the environment's settings, or all of a config's ``env`` node.
+        legal, expert: fill these fields of each observation.
     """
 
     def __init__(
@@ -37,7 +41,7 @@ class EnvPool:
         legal: bool = False,
         expert: bool = False,
     ) -> None:
-        spec = registry.spec(env_name)  # a wrong name is answered here, not in a worker
+        spec = registry.spec(env_name)  # an unknown name fails here, not in a worker
         chosen = registry.plain(settings or {})
         self._step_deadline_s = step_deadline_s
         options = {"legal": legal, "expert": expert}
@@ -56,28 +60,28 @@ class EnvPool:
         await self.close()
 
     async def open(self) -> Session:
-        """A session on the worker with the fewest of them."""
+        """Open a session on the worker with the fewest sessions."""
         slot = min(self._slots, key=lambda slot: slot.sessions)
         self._opened += 1
         return Session(slot, self._opened, self._step_deadline_s)
 
     async def close(self) -> None:
-        """End the worker processes; open sessions are of no use afterwards."""
+        """End the worker processes; open sessions must not be used afterwards."""
         await asyncio.gather(*(slot.close() for slot in self._slots))
 
     @property
     def pids(self) -> list[int]:
-        """The process ids of the workers that are running."""
+        """Process ids of the running workers."""
         return [slot.process.pid for slot in self._slots if slot.process and slot.process.alive]
 
 
 def pool_of(env: Mapping[str, Any], *, legal: bool = False, expert: bool = False) -> EnvPool:
-    """The pool that the ``env`` node of a config describes."""
+    """Return the pool that a config's ``env`` node describes."""
     return EnvPool(env["name"], env["workers"], env["step_deadline_s"], settings=env, legal=legal, expert=expert)
 
 
 class _Slot:
-    """The place of one worker process, and of the one that replaces it when it dies."""
+    """One worker process, or the one that replaces it when it dies."""
 
     def __init__(self, spec: str, options: dict[str, bool], settings: Message) -> None:
         self._spec, self._options, self._settings = spec, options, settings
@@ -128,56 +132,56 @@ class Session:
         opening = {"op": "reset", "task": task.to_dict(), "seed": seed}
         reply = await self._play(opening, self._reset_deadline_s)
         self._opening, self._seen = opening, reply["text"]
-        return _observation(reply)
+        return msgspec.convert(reply, Observation)
 
     async def step(self, action: str) -> StepResult:
         """Play one action.
 
         Raises:
             EnvError: no episode is open, or the environment failed. The episode is over.
-            GameStuck: the game hung twice at this action, or killed its worker twice. The episode is over.
+            GameStuck: the game hung or killed its worker twice at this action. The episode is over.
         """
         if not self._opening:
             raise EnvError("no episode is open: reset first")
-        action = action.encode("utf-8", "replace").decode()  # half a character cannot travel
+        action = action.encode("utf-8", "replace").decode()  # half a surrogate pair is no JSON
         reply = await self._play({"op": "step", "action": action}, self._step_deadline_s)
         self._actions.append(action)
         self._seen = reply["observation"]["text"]
-        return _result(reply)
+        return msgspec.convert(reply, StepResult)
 
     async def finish(self) -> StepResult:
-        """Grade the open episode as it stands; it is over.
+        """Grade the open episode and end it.
 
         Raises:
-            EnvError: as ``step`` does.
+            EnvError: as ``step``.
         """
         if not self._opening:
             raise EnvError("no episode is open: reset first")
         reply = await self._play({"op": "finish"}, self._step_deadline_s)
         self._opening = {}
-        return _result(reply)
+        return msgspec.convert(reply, StepResult)
 
     async def close(self) -> None:
-        """Hand the game back to its worker for the next session."""
+        """Return the game to its worker for the next session."""
         self._slot.sessions -= 1
         if self._on is not None and self._on.alive:
-            try:
+            with contextlib.suppress(WorkerLost):
                 await self._ask(self._on, {"op": "close"}, self._step_deadline_s)
-            except WorkerLost:
-                pass  # it forgot the game already
         self._opening, self._on = {}, None
 
     async def _play(self, message: Message, deadline_s: float) -> Message:
-        """Ask the worker, on a new one if need be, after playing again what the old one had seen."""
+        """Send a message; if the worker is new, replay the episode on it first."""
         try:
             return await self._try(message, deadline_s)
-        except BaseException:  # cancelled in the middle of a step, we do not know what the game has seen
+        except BaseException:  # if cancelled in a step, the game's state is unknown
             self._opening = {}
             raise
 
     async def _try(self, message: Message, deadline_s: float) -> Message:
-        """Workers that other sessions brought down count for nothing here, however many they are: each of those sessions
-        has two tries."""
+        """Send a message until the worker survives; fail after the same own failure twice.
+
+        Losses caused by other sessions do not count.
+        """
         blamed: set[bool] = set()
         while True:
             worker = await self._slot.worker()
@@ -204,11 +208,3 @@ class Session:
 
     async def _ask(self, worker: WorkerProcess, message: Message, deadline_s: float) -> Message:
         return await worker.request({**message, "session": self._number}, deadline_s)
-
-
-def _observation(data: dict[str, Any]) -> Observation:
-    return Observation(data["text"], data["goal"], tuple(data["legal"]), tuple(data["expert"]))
-
-
-def _result(reply: Message) -> StepResult:
-    return StepResult(**{**reply, "observation": _observation(reply["observation"])})

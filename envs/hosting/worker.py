@@ -1,8 +1,8 @@
-"""A worker process: many games of one environment, played or made one request at a time.
+"""A worker process: plays or makes many games of one environment, one request at a time.
 
-Started as ``python -P -m envs.hosting.worker`` with a socket as its standard input (``envs.hosting.process``). The first line names the
-environment; every further line is one JSON request and gets one JSON line back, in order. The process ends when the
-other side closes the socket or its parent is gone.
+``envs.hosting.process`` starts it with a socket as standard input. The first line names the
+environment; each further line is one JSON request and gets one JSON line back, in order. The
+process ends when the socket closes or its parent is gone.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 import msgspec
 
@@ -22,15 +22,16 @@ from envs.environment import Environment, Rejected
 from envs.hosting.error_text import described
 from envs.registry import load_environment
 from envs.text_env import TextEnv
-from envs.types import Observation, TaskRef
+from envs.types import Observation, StepResult, TaskRef
 from envs.utils.printable import printable
 
 Message = dict[str, Any]
+Reply = TypeVar("Reply")
 _PARENT_POLL_S = 1.0
 
 
 class Sessions:
-    """The open sessions of this process. Env objects are reused: a closed session's goes to the next one."""
+    """The open sessions of this process; a closed session's env object is reused."""
 
     def __init__(self, environment: Environment, options: Message) -> None:
         self._environment, self._options = environment, options
@@ -39,23 +40,25 @@ class Sessions:
         self._free: list[TextEnv] = []
 
     def warm_up(self) -> None:
-        """Make the first env before it is asked for: an environment may import its engine only then, for seconds.
-        Where it cannot be made, the first reset says so."""
+        """Make the first env early, since an environment may import its engine then, for seconds.
+
+        If this fails, the first reset reports it.
+        """
         with contextlib.suppress(Exception):
             self._free.append(self._environment.env(**self._options))
 
-    def reset(self, request: Message) -> Message:
+    def reset(self, request: Message) -> Observation:
         session = request["session"]
         if session not in self._playing:
             self._playing[session] = self._free.pop() if self._free else self._environment.env(**self._options)
         task = TaskRef.from_dict(request["task"])
-        return self._guard(session, lambda env: _observation(env.reset(task, request["seed"])))
+        return self._guard(session, lambda env: env.reset(task, request["seed"]))
 
-    def step(self, request: Message) -> Message:
-        return self._guard(request["session"], lambda env: _result(env.step(request["action"])))
+    def step(self, request: Message) -> StepResult:
+        return self._guard(request["session"], lambda env: env.step(request["action"]))
 
-    def finish(self, request: Message) -> Message:
-        return self._guard(request["session"], lambda env: _result(env.finish()))
+    def finish(self, request: Message) -> StepResult:
+        return self._guard(request["session"], TextEnv.finish)
 
     def close(self, request: Message) -> Message:
         env = self._playing.pop(request["session"], None)
@@ -70,8 +73,8 @@ class Sessions:
             return {"rejected": printable(str(reason))}
         return {"record": dataclasses.asdict(record)}
 
-    def _guard(self, session: int, play: Callable[[TextEnv], Message]) -> Message:
-        """An env that failed is in an unknown state: the session's next reset gets another one."""
+    def _guard(self, session: int, play: Callable[[TextEnv], Reply]) -> Reply:
+        """Drop an env that failed, since its state is unknown; the next reset gets another one."""
         try:
             return play(self._playing[session])
         except Exception:
@@ -79,19 +82,11 @@ class Sessions:
             raise
 
 
-def _observation(seen: Observation) -> Message:
-    return {"text": seen.text, "goal": seen.goal, "legal": seen.legal, "expert": seen.expert}
-
-
-def _result(result: Any) -> Message:
-    return {**vars(result), "observation": _observation(result.observation)}
-
-
 def answer(sessions: Sessions, request: Message) -> bytes:
-    """One reply; an exception becomes its text, so that the process lives on. An environment's ``info`` may be no JSON."""
+    """Return one reply; an exception becomes text, also if an environment's ``info`` is no JSON."""
     try:
         return msgspec.json.encode({"ok": getattr(sessions, request["op"])(request)})
-    except Exception as error:  # noqa: BLE001 - an environment may fail in any way; the owner decides
+    except Exception as error:  # noqa: BLE001 - an environment may raise any exception
         return msgspec.json.encode({"error": printable(described(error, sessions.module))})
 
 
@@ -109,7 +104,7 @@ def serve(lines: BinaryIO, replies: BinaryIO) -> None:
 
 
 def _die_with_parent() -> None:
-    """A game that hangs never gets back to reading; then only this thread notices that nobody waits any more."""
+    """Exit if the parent is gone; a process that hangs in a game does not read its socket."""
     parent = os.getppid()
 
     def watch() -> None:
@@ -121,7 +116,7 @@ def _die_with_parent() -> None:
 
 
 def _take_socket() -> tuple[BinaryIO, BinaryIO]:
-    """Keep the socket to ourselves: what a game prints goes to the log, what it reads is empty."""
+    """Hide the socket: a game prints to the log and reads nothing."""
     private = os.dup(0)
     empty = os.open(os.devnull, os.O_RDONLY)
     os.dup2(empty, 0)

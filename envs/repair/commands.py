@@ -1,4 +1,4 @@
-"""The agent's commands: what they look like, what they answer. Looking and editing only; tests are in ``env``."""
+"""The agent's commands to look and to edit: their syntax and their answers."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ _EDIT = re.compile(r"(\S+)\s+(?:lines?\s+)?(\d+)(?:\s*-\s*(\d+))?:?")
 _ARROW = re.compile(r"\s=>(?=\s|\Z)")
 _UNPRINTABLE = re.compile(r"[^\t\n\x20-\x7e\xa0-\U0010ffff]|[\ud800-\udfff]")
 _FENCE = re.compile(r"\s*```\w*\s*")
-_LINE_DIGITS = 9  # no file has that many lines, and Python turns no text of thousands of digits into a number
+_LINE_DIGITS = 9  # Python refuses to convert thousands of digits
 
 
 class CommandError(ValueError):
-    """The command fails; the message is the answer. ``refused``: a repair may not change the file."""
+    """The command fails; the message is the answer. ``refused``: the file may not be changed."""
 
     def __init__(self, message: str, refused: bool = False) -> None:
         super().__init__(message)
@@ -43,7 +43,7 @@ class CommandError(ValueError):
 
 @dataclass(frozen=True)
 class Shape:
-    """How much one answer may show."""
+    """Limits of one answer."""
 
     lines: int = 40
     chars: int = 2000
@@ -51,7 +51,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class Command:
-    """``show``, its argument on the same line, and the lines below (for ``edit``)."""
+    """A verb, its argument on the same line, and the lines below (for ``edit``)."""
 
     verb: str
     argument: str
@@ -59,17 +59,17 @@ class Command:
 
 
 def clean(action: str) -> str:
-    """An action as it is understood: no code fences, no control characters, no blank lines before the command.
+    """Remove code fences, control characters and blank lines before the command.
 
-    Lines below the command are kept for ``edit`` alone, as they are.
+    Lines below the command are kept for ``edit`` only, unchanged.
     """
     text = _UNPRINTABLE.sub("", action[:MAX_ACTION_CHARS].replace("\r\n", "\n").replace("\r", "\n"))
     lines = [line for line in text.split("\n") if not _FENCE.fullmatch(line)]
-    said = [number for number, line in enumerate(lines) if line.strip()]
-    if not said:
+    filled = [number for number, line in enumerate(lines) if line.strip()]
+    if not filled:
         return ""
-    head = lines[said[0]].strip()
-    below = lines[said[0] + 1 : said[-1] + 1]
+    head = lines[filled[0]].strip()
+    below = lines[filled[0] + 1 : filled[-1] + 1]
     return "\n".join([head, *below]) if head.split(" ", 1)[0] == "edit" else head
 
 
@@ -80,7 +80,7 @@ def parse(command: str) -> Command:
 
 
 def ls(workspace: Workspace, argument: str) -> str:
-    """The entries of a folder, subfolders with a slash."""
+    """List the entries of a folder, subfolders with a slash."""
     folder = argument.strip("./") if argument in (".", "./", "/") else argument.rstrip("/").removeprefix("./")
     prefix = f"{folder}/" if folder else ""
     below = [path.removeprefix(prefix) for path in workspace.paths if path.startswith(prefix)]
@@ -91,7 +91,7 @@ def ls(workspace: Workspace, argument: str) -> str:
 
 
 def show(workspace: Workspace, argument: str, shape: Shape) -> str:
-    """A file's lines with their numbers, from the top or from where the agent says."""
+    """Show a file's lines with their numbers, from the top or the asked ones."""
     path, _, span = argument.partition(" ")
     match = _RANGE.fullmatch(span.replace("lines", "").strip()) if span.strip() else None
     if span.strip() and not match:
@@ -102,7 +102,7 @@ def show(workspace: Workspace, argument: str, shape: Shape) -> str:
 
 
 def window(path: str, lines: Sequence[str], first: int, last: int) -> str:
-    """Lines ``first`` to ``last`` (from 1) under a heading that tells how many there are."""
+    """Return lines ``first`` to ``last`` (from 1) under a heading with their number."""
     first, last = max(1, first), min(last, len(lines))
     if first > last:
         raise CommandError(f"{path} has {len(lines)} lines.")
@@ -111,7 +111,7 @@ def window(path: str, lines: Sequence[str], first: int, last: int) -> str:
 
 
 def search(workspace: Workspace, argument: str, shape: Shape) -> str:
-    """Where a text stands, in any file, letter by letter."""
+    """List the lines of all files that contain a text."""
     wanted = argument.strip("\"'") or argument
     if not wanted:
         raise CommandError("search takes a text to look for.")
@@ -128,7 +128,7 @@ def search(workspace: Workspace, argument: str, shape: Shape) -> str:
 
 
 def replace(workspace: Workspace, argument: str) -> str:
-    """Change the one place where a text stands."""
+    """Change the one occurrence of a text."""
     path, old, new = _parts(argument)
     text = read(workspace, path)
     if (times := text.count(old)) != 1:
@@ -138,17 +138,17 @@ def replace(workspace: Workspace, argument: str) -> str:
 
 
 def _parts(argument: str) -> tuple[str, str, str]:
-    """FILE, OLD and NEW, in one pass: a single pattern with three open ends takes minutes over a line of spaces."""
-    place, *rest = argument.split(None, 1) or [""]
+    """Split FILE: OLD => NEW, without one pattern, which takes minutes over a line of spaces."""
+    file, *rest = argument.split(None, 1) or [""]
     arrow = _ARROW.search(rest[0]) if rest else None
-    if len(place) < 2 or not place.endswith(":") or not arrow:
+    if len(file) < 2 or not file.endswith(":") or not arrow:
         raise CommandError("replace takes FILE: OLD => NEW, on one line.")
-    return place[:-1], rest[0][: arrow.start()].rstrip(), rest[0][arrow.end() + 1 :]
+    return file[:-1], rest[0][: arrow.start()].rstrip(), rest[0][arrow.end() + 1 :]
 
 
 def edit(workspace: Workspace, argument: str, body: Sequence[str]) -> str:
-    """Put ``body`` in the place of some lines. FROM-TO with TO one less than FROM inserts before FROM; a file that
-    does not exist yet begins with 1-0."""
+    """Replace lines with ``body``; FROM-TO with TO = FROM - 1 inserts before FROM, and 1-0 begins a
+    new file."""
     match = _EDIT.fullmatch(argument)
     if not match:
         raise CommandError("edit takes a file and line numbers, such as edit a.py 10-12, then the new lines below it.")
@@ -181,7 +181,7 @@ def _changed(workspace: Workspace, path: str, text: str, first: int, last: int) 
 
 
 def syntax_problem(text: str) -> str:
-    """Why Python cannot read ``text``: "" if it can."""
+    """Return why Python cannot parse ``text``, or ""."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -194,7 +194,7 @@ def syntax_problem(text: str) -> str:
 
 
 def read(workspace: Workspace, path: str) -> str:
-    """A file's text, or an answer that says why not."""
+    """Return a file's text. Raises: CommandError: no such text file."""
     if path.startswith("/") or ".." in path.split("/"):
         raise CommandError("Paths are those that ls shows, inside the repository.")
     try:
@@ -208,17 +208,17 @@ def read(workspace: Workspace, path: str) -> str:
 
 
 def _line(digits: str) -> int:
-    """A line's number, however long; one past any file's end stays past it."""
+    """Return a line's number; one past any file's end stays past it."""
     return int(digits.lstrip("0")[:_LINE_DIGITS] or "0")
 
 
 def lines_of(text: str) -> list[str]:
-    """Without the newlines; a newline at the end of the file ends its last line and begins none."""
+    """Split into lines; a newline at the end begins no further line."""
     return text.removesuffix("\n").split("\n") if text else []
 
 
 def cut(text: str, shape: Shape) -> str:
-    """At most so many lines and characters, and a word about the rest."""
+    """Cut to the limits of lines and characters."""
     lines = text.split("\n")
     kept = "\n".join(lines[: shape.lines + 4])
     if len(kept) > shape.chars:

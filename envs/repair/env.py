@@ -1,13 +1,11 @@
-"""Repairing a repository by text commands: look, search, edit, run tests, submit."""
+"""Repair a repository by text commands: look, search, edit, run tests, submit."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from envs.repair import commands
 from envs.repair.commands import Command, CommandError, Shape
@@ -19,7 +17,7 @@ from envs.repair.score import Counts, Grade, grade
 from envs.repair.workspace import Workspace
 from envs.sandbox.scratch import sweep
 from envs.sandbox.types import Outcome, SandboxError
-from envs.text_env import RawStep, TextEnv
+from envs.text_env import RawStep, TextEnv, accepted_file
 from envs.types import EnvError, Observation, TaskRef
 
 GOAL_CHARS = 2000
@@ -28,7 +26,7 @@ _UNKNOWN = f"That is not a command. {commands.FORM}"
 
 @dataclass(frozen=True)
 class Setup:
-    """What an env needs to know besides its task: where repositories come from, how tests run, how much is shown."""
+    """Where repositories come from, how tests run, and how much an observation shows."""
 
     provider_of: Callable[[Instance], RepoProvider] = field(default=lambda instance: InlineFiles())
     options: Options = field(default_factory=Options)
@@ -36,10 +34,11 @@ class Setup:
 
 
 class RepairEnv(TextEnv):
-    """The score is the ``ratio`` of the last grading, between 0 and 1; won means that every test passes that should.
+    """One repair at a time; a task's ``game_file`` is an instance as JSON.
 
-    ``game_file`` of a task is an instance as JSON. Nothing is graded before ``submit``, or before the episode is cut
-    off; the graded turn's ``info`` has the counts, the outcome, the agent's patch and the sandbox's level.
+    The score is the ``ratio`` of the grading, in [0, 1]. It comes at ``submit`` or when the episode
+    is cut off; that turn's ``info`` has the counts, the outcome, the agent's patch and the
+    sandbox's level.
     """
 
     def __init__(self, setup: Setup | None = None, *, legal: bool = False, expert: bool = False) -> None:
@@ -62,7 +61,7 @@ class RepairEnv(TextEnv):
         return self.observe_message(f"The repository {instance.repo} has: {names}")
 
     def clean_action(self, action: str) -> str:
-        """The first line that says something, and for ``edit`` the lines below it."""
+        """Return the first line that is not blank, and for ``edit`` the lines below it."""
         return commands.clean(action)
 
     def step_game(self, command: str) -> RawStep:
@@ -91,46 +90,48 @@ class RepairEnv(TextEnv):
         return self._workspace
 
     def _answer(self, command: Command) -> str:
-        place, argument, shape = self._open, command.argument, self._setup.shape
-        if command.verb == "ls":
-            return commands.ls(place, argument)
-        if command.verb == "show":
-            return commands.show(place, argument, shape)
-        if command.verb == "search":
-            return commands.search(place, argument, shape)
-        if command.verb == "replace":
-            return commands.replace(place, argument)
-        if command.verb == "edit":
-            return commands.edit(place, argument, command.body)
-        if command.verb == "test":
-            return self._test(argument)
+        workspace, argument, shape = self._open, command.argument, self._setup.shape
+        match command.verb:
+            case "ls":
+                return commands.ls(workspace, argument)
+            case "show":
+                return commands.show(workspace, argument, shape)
+            case "search":
+                return commands.search(workspace, argument, shape)
+            case "replace":
+                return commands.replace(workspace, argument)
+            case "edit":
+                return commands.edit(workspace, argument, command.body)
+            case "test":
+                return self._test(argument)
         raise CommandError(_UNKNOWN)
 
     def _test(self, argument: str) -> str:
-        place = self._open
-        tests = [argument] if argument else [path for path in place.instance.test_files if path in place.paths]
-        if argument and argument.split("::", 1)[0] not in place.paths:
-            raise CommandError(f"There is no test file {argument.split('::', 1)[0]}.")
+        workspace = self._open
+        instance, paths, file = workspace.instance, workspace.paths, argument.split("::", 1)[0]
+        if argument and file not in paths:
+            raise CommandError(f"There is no test file {file}.")
+        tests = [argument] if argument else [path for path in instance.test_files if path in paths]
         if not tests:
             raise CommandError("The repository has none of the tests that count yet; name a test file.")
-        with place.layers(graded=False) as layers, _as_env_error():
-            run = place.provider.run_tests(place.instance, layers, tests, self._setup.options)
+        with workspace.layers(graded=False) as layers, _as_env_error():
+            run = workspace.provider.run_tests(instance, layers, tests, self._setup.options)
         return summary(run)
 
     def _graded(self) -> RawStep:
-        place = self._open
+        workspace = self._open
         with _as_env_error():
-            result = grade(place, self._setup.options) if place.counted else self._untouched()
+            result = grade(workspace, self._setup.options) if workspace.counted else self._unchanged()
         counts = result.counts
         text = (
             f"Graded: {counts.f2p_passed} of {counts.f2p} failing tests repaired, "
             f"{counts.p2p - counts.p2p_passed} of {counts.p2p} passing tests broken ({result.outcome})."
         )
-        info = {**result.to_info(place.patch()), "problem": goal_text(place.instance)}
+        info = {**result.to_info(workspace.patch()), "problem": goal_text(workspace.instance)}
         return RawStep(Observation(text), counts.ratio, won=result.resolved, terminated=True, info=info)
 
-    def _untouched(self) -> Grade:
-        """Nothing that counts was changed, and the instance says what its tests do then."""
+    def _unchanged(self) -> Grade:
+        """Return the grade without a graded edit, which the instance knows without a test run."""
         instance = self._open.instance
         stayed = len(instance.PASS_TO_PASS)
         counts = Counts(0, len(instance.FAIL_TO_PASS), stayed, stayed)
@@ -138,7 +139,7 @@ class RepairEnv(TextEnv):
         return Grade(counts, Outcome.FINISHED, "nothing was changed", level, 0.0)
 
     def observe_message(self, message: str) -> Observation:
-        """``legal`` are commands that always work: edits are without number."""
+        """Show a message; ``legal`` lists commands that always work: edits are without number."""
         files = [path for path in self._open.paths if path.endswith(".py")][:8] if self._legal else []
         legal = ("ls", "test", *(f"show {path}" for path in files), "submit") if self._legal else ()
         expert = self._expert_plan[self._followed :] if self._expert else ()
@@ -147,7 +148,7 @@ class RepairEnv(TextEnv):
 
 @contextmanager
 def _as_env_error() -> Iterator[None]:
-    """What is wrong with the machine or the instance is the environment's failure, not the agent's."""
+    """Report problems of the machine or the instance as failures of the environment."""
     try:
         yield
     except (SandboxError, PatchError, ProviderError) as error:
@@ -155,24 +156,18 @@ def _as_env_error() -> Iterator[None]:
 
 
 def load(task: TaskRef) -> Instance:
-    """The instance of a task, read once. Raises ``EnvError`` where its file is not the one that was accepted."""
-    try:
-        data = Path(task.game_file).read_bytes()
-    except OSError:
-        data = b""
-    if hashlib.sha256(data).hexdigest() != task.sha256:
-        raise EnvError(f"{task.game_file} is missing or is not the one that was accepted")
-    return Instance.from_dict(json.loads(data))
+    """Read a task's instance. Raises: EnvError: its file is not the accepted one."""
+    return Instance.from_dict(json.loads(accepted_file(task).read_bytes()))
 
 
 def goal_text(instance: Instance) -> str:
-    """The problem statement as one agent's goal, cut to ``GOAL_CHARS``."""
+    """Return the problem statement, cut to ``GOAL_CHARS``."""
     text = "\n".join(line.rstrip() for line in instance.problem_statement.strip().splitlines())
     return text if len(text) <= GOAL_CHARS else f"{text[:GOAL_CHARS].rsplit(' ', 1)[0]} ... (cut)"
 
 
 def summary(run: TestRun, shown: int = 5) -> str:
-    """What an agent reads of a run of tests: how many passed, and the first failures."""
+    """Return what an agent reads of a test run: how many passed, and the first failures."""
     failed = [test for test, status in run.statuses.items() if status in (Status.FAILED, Status.ERROR)]
     lines = [f"{len(run.passed)} of {len(run.statuses)} tests passed."]
     if run.outcome is not Outcome.FINISHED:

@@ -1,30 +1,109 @@
-"""``env=repo_repair``: small bugs in small libraries, made here, so that nothing has to be downloaded."""
+"""``env=repo_repair``: small bugs in small libraries, made here without a download.
+
+``RepairEnvironment`` is the base of all environments whose repairs are graded by tests.
+"""
 
 from __future__ import annotations
 
+import abc
 import functools
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from envs.environment import GameRecord, Params, PromptStyle
+from envs.environment import Environment, GameRecord, Params, PromptStyle
 from envs.repair.commands import FORM, FUNCTIONS
-from envs.repair.repairs import RepairEnvironment, refuse
 from envs.types import TaskError
 from envs.utils.names import nearest
 
+if TYPE_CHECKING:
+    from envs.repair.env import Setup
+    from envs.repair.instance import Instance
+    from envs.repair.providers import RepoProvider
+    from envs.text_env import TextEnv
+
 _LEVELS = ("easy", "medium", "hard")
 _TURNS = {"easy": 12, "medium": 16, "hard": 24}
-_CPU_S = 6.0  # of a run of tests that takes a third of a second
+_CPU_S = 6.0  # of a test run, which takes 0.3 s
 _TEST_SPLITS = ("unseen_libraries", "seen_libraries")
 _TASKS = ("all", *(f"{kind}-{level}" for kind in ("lines", "tests") for level in _LEVELS))
 _HELD_OUT = ("test", "test_paper", "validation")
+_POSITIVE = ("tests_deadline_s", "memory_mib", "show_lines", "show_chars")
+
+
+class RepairEnvironment(Environment):
+    """Repair a repository by commands; its tests grade the repair."""
+
+    rewards = ("ratio", "binary", "pass_ratio_reference", "judge", "sparse")
+    grades_unfinished: ClassVar[bool] = True
+    agent_stops: ClassVar[bool] = True
+
+    @property
+    def longest_step_s(self) -> float:
+        """The deadline of a test run."""
+        return self.settings.tests_deadline_s
+
+    @property
+    def longest_making_s(self) -> float:
+        """Time for tests of the broken and the repaired repository, and for its checkout."""
+        return 300.0 + 4 * self.settings.tests_deadline_s
+
+    def env(self, *, legal: bool = False, expert: bool = False) -> TextEnv:
+        from envs.repair.env import RepairEnv
+
+        return RepairEnv(self.setup(), legal=legal, expert=expert)
+
+    def scores_only_at_end(self, params: Params) -> bool:
+        return True
+
+    def setup(self) -> Setup:
+        """Return the env's setup; ``settings.python`` may name another interpreter for tests."""
+        from envs.repair.commands import Shape
+        from envs.repair.env import Setup
+        from envs.repair.grading import Options
+        from envs.sandbox.types import Limits
+
+        settings = self.settings
+        deadline = settings.tests_deadline_s
+        limits = Limits(deadline, self.cpu_s(deadline), settings.memory_mib)
+        options = Options(settings.sandbox, getattr(settings, "python", "") or sys.executable, limits)
+        return Setup(self.provider, options, Shape(settings.show_lines, settings.show_chars))
+
+    @abc.abstractmethod
+    def cpu_s(self, deadline_s: float) -> float:
+        """Return the CPU seconds of a test run that may last ``deadline_s`` seconds."""
+
+    def provider(self, instance: Instance) -> RepoProvider:
+        """Return the provider of an instance's repository; by default, its own files."""
+        from envs.repair.providers import InlineFiles
+
+        return InlineFiles()
+
+    def check_settings(self) -> None:
+        """Check settings before anything starts.
+
+        Raises:
+            TaskError: a limit is not above 0, or the sandbox does not work here.
+        """
+        from envs.sandbox import sandbox
+        from envs.sandbox.types import SandboxError
+
+        settings = self.settings
+        for name in _POSITIVE:
+            if getattr(settings, name) <= 0:
+                raise TaskError(f"env.{name}={getattr(settings, name)} must be above 0")
+        try:
+            if getattr(settings, "provider", "") != "container" or settings.sandbox not in sandbox.MODES:
+                sandbox.level(settings.sandbox)
+        except SandboxError as error:
+            raise TaskError(str(error)) from error
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What ``env=repo_repair`` adds to the ``env`` node; conf/env/repo_repair.yaml says what each means."""
+    """Keys of ``env`` for ``env=repo_repair``; conf/env/repo_repair.yaml explains them."""
 
     test_split: str
     sandbox: str
@@ -35,8 +114,8 @@ class Settings:
 
 
 class RepoRepair(RepairEnvironment):
-    """Tasks: ``all``; ``lines-LEVEL`` by the length of the repair; ``tests-LEVEL`` by the number of tests; or the name of
-    a library."""
+    """Tasks: ``all``; ``lines-LEVEL`` by the length of the repair; ``tests-LEVEL`` by the number of
+    tests; or the name of a library."""
 
     name = "repo_repair"
     prompt = PromptStyle("You are repairing a bug in a small Python library.", FORM, FUNCTIONS)
@@ -45,31 +124,27 @@ class RepoRepair(RepairEnvironment):
 
     @functools.cached_property
     def version(self) -> str:
-        from envs.repair import libraries
+        from envs.repair import bugs
 
-        return libraries.digest()[:16]
+        return bugs.digest()[:16]
 
     def parse_task(self, task: str) -> dict[str, Any]:
-        from envs.repair import libraries
+        from envs.repair.bugs import TESTS
 
         if self.settings.test_split not in _TEST_SPLITS:
             near = nearest(self.settings.test_split, _TEST_SPLITS)
             raise TaskError(f"env.test_split={self.settings.test_split!r} is unknown; did you mean {near}?")
-        refuse(self.settings)
+        self.check_settings()
+        if task not in _TASKS and task not in TESTS:
+            raise TaskError(f"unknown task {task!r} of repo_repair; did you mean {nearest(task, [*_TASKS, *TESTS])}?")
         kind, _, level = str(task).partition("-")
-        known = task == "all" or (kind in ("lines", "tests") and level in _LEVELS) or task in libraries.TESTS
-        if not known:
-            raise TaskError(
-                f"unknown task {task!r} of repo_repair; did you mean {nearest(task, [*_TASKS, *libraries.TESTS])}?"
-            )
         sizes = {name: level if kind == name else "" for name in ("lines", "tests")}
-        library = task if task in libraries.TESTS else ""
-        return {**sizes, "library": library, "test_split": self.settings.test_split}
+        return {**sizes, "library": task if task in TESTS else "", "test_split": self.settings.test_split}
 
     def for_split(self, params: Params, split: str) -> dict[str, Any]:
-        """Libraries of a split, and which share of their bugs is its own."""
+        """Choose a split's libraries, and its share of their bugs."""
         from envs.games.catalogue import SPLITS
-        from envs.repair.drawing import SAME
+        from envs.repair.bugs import SAME
 
         apart = self.settings.test_split == "unseen_libraries" and not params["library"]
         unseen = apart and split in _HELD_OUT
@@ -82,10 +157,10 @@ class RepoRepair(RepairEnvironment):
         }
 
     def seeds(self, params: Params, split: str) -> Sequence[int] | None:
-        """Repairs of one line are listed, one seed each; longer ones are drawn without end."""
+        """List easy repairs, one seed each; longer ones are drawn without end."""
         if params["lines"] != "easy":
             return None
-        from envs.repair.making import listed
+        from envs.repair.games import listed
 
         return range(params["first"], params["first"] + len(listed(params)))
 
@@ -93,18 +168,17 @@ class RepoRepair(RepairEnvironment):
         return _TURNS[self.parse_task(task)["lines"] or "hard"]
 
     def make_game(self, params: Params, seed: int, folder: Path) -> GameRecord:
-        from envs.repair.making import make
+        from envs.repair.games import make
 
-        return make(params, seed, folder, self._setup(), self.name)
+        return make(params, seed, folder, self.setup())
 
     def cpu_s(self, deadline_s: float) -> float:
         return min(deadline_s, _CPU_S)
 
 
 def _libraries(tests: str, *, unseen: bool) -> list[str]:
-    """The libraries to train on, or the ones held out; of one size of test suite where the task asks for it."""
-    from envs.repair import libraries
+    """Return the libraries to train on, or the ones held out, with suites of size ``tests``."""
+    from envs.repair.bugs import SUITES, TESTS, UNSEEN
 
-    low, high = libraries.SUITES[tests] if tests else (1, max(libraries.TESTS.values()))
-    chosen = [name for name, size in libraries.TESTS.items() if low <= size <= high]
-    return sorted(name for name in chosen if (name in libraries.UNSEEN) == unseen)
+    low, high = SUITES[tests] if tests else (1, max(TESTS.values()))
+    return sorted(name for name, size in TESTS.items() if low <= size <= high and (name in UNSEEN) == unseen)

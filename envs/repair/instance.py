@@ -1,7 +1,6 @@
-"""One repair task: the fields of SWE-Gym and SWE-bench, and, for tasks of our own, the repository's files themselves.
+"""One repair task, with the fields of SWE-Gym and SWE-bench, and files for our own tasks.
 
-The capital names are those of the data sets (https://huggingface.co/datasets/SWE-Gym/SWE-Gym), so that their rows load
-as they are.
+The capital names are those of the data sets (https://huggingface.co/datasets/SWE-Gym/SWE-Gym).
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import Any
 
 _TEXTS = ("instance_id", "repo", "base_commit", "problem_statement")
 _LISTS = ("FAIL_TO_PASS", "PASS_TO_PASS")
-# What decides how tests are found and run, whoever wrote it: never taken from an agent.
+# Files that decide how tests are found and run; an agent's versions are never used.
 TEST_CONFIG = frozenset(
     {
         *("conftest.py", "pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml", "tox.ini", "setup.cfg"),
@@ -25,18 +24,21 @@ _TEST_FOLDERS = frozenset({"test", "tests"})
 
 
 class InstanceError(ValueError):
-    """This row is no repair task; the message names the instance and the field."""
+    """A row is no repair task; the message names the instance and the field."""
 
 
 @dataclass(frozen=True)
 class Instance:
-    """A repository at a commit, what is wrong with it, and the tests that tell.
+    """A repository at a commit, its problem, and the tests of a repair.
 
-    ``FAIL_TO_PASS`` fail before the repair and pass after it; ``PASS_TO_PASS`` pass before and after. Both hold pytest
-    ids (``tests/test_a.py::test_b``). ``test_patch`` and ``patch`` (the reference repair, "" where unknown) are unified
-    diffs. ``files`` is the whole repository at ``base_commit`` as text, path -> content, for tasks that carry it
-    (inline); empty where a mirror or a container image has it. ``test_files`` are restored before grading beside
-    everything that ``is_protected``. ``meta`` holds plain JSON values: ``patch_lines``, ``tests``, ``difficulty``, ...
+    Attributes:
+        FAIL_TO_PASS: pytest ids of tests that fail before the repair and pass after it.
+        PASS_TO_PASS: pytest ids of tests that pass before and after.
+        test_patch: unified diff of the tests, applied before grading.
+        patch: unified diff of the reference repair, or "".
+        files: the whole repository, path -> text; empty if a mirror or an image has it.
+        test_files: restored before grading, as everything that ``is_protected``.
+        meta: JSON values such as ``patch_lines``, ``tests`` and ``difficulty``.
     """
 
     instance_id: str
@@ -53,7 +55,7 @@ class Instance:
 
     @classmethod
     def from_dict(cls, row: Mapping[str, Any]) -> Instance:
-        """An instance from a row of a data set; fields that we do not know are left out.
+        """Return the instance of a data set's row; unknown fields are dropped.
 
         Raises:
             InstanceError: a field is missing, empty or of another type.
@@ -62,39 +64,39 @@ class Instance:
         texts = {name: _text(row, name, where) for name in _TEXTS}
         lists = {name: _strings(row.get(name), name, where) for name in (*_LISTS, "test_files")}
         if not lists["FAIL_TO_PASS"]:
-            raise InstanceError(f"{where}: FAIL_TO_PASS is missing or empty, so nothing tells whether it is repaired")
+            raise InstanceError(f"{where}: FAIL_TO_PASS is missing or empty")
         ids = (*lists["FAIL_TO_PASS"], *lists["PASS_TO_PASS"])
         named = dict.fromkeys(test.split("::", 1)[0] for test in ids if "::" in test)
         lists["test_files"] = lists["test_files"] or tuple(named)
         patches = {name: str(row.get(name) or "") for name in ("test_patch", "patch")}
         files = _files(row.get("files") or {}, where)
         meta = {"patch_lines": patch_lines(patches["patch"]), "tests": sum(len(lists[name]) for name in _LISTS)}
-        told = row.get("meta")
+        given = row.get("meta")
         known: dict[str, Any] = {**texts, **lists, **patches}
-        return cls(**known, files=files, meta={**meta, **(told if isinstance(told, Mapping) else {})})
+        return cls(**known, files=files, meta={**meta, **(given if isinstance(given, Mapping) else {})})
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values; ``from_dict`` gives the same instance back."""
+        """Return JSON values that ``from_dict`` reads."""
         lists = {name: list(getattr(self, name)) for name in (*_LISTS, "test_files")}
         texts = {name: getattr(self, name) for name in (*_TEXTS, "test_patch", "patch")}
         return {**texts, **lists, "files": dict(self.files), "meta": dict(self.meta)}
 
     @property
     def tests(self) -> tuple[str, ...]:
-        """All the tests that count, without duplicates."""
+        """All graded tests, without duplicates."""
         return tuple(dict.fromkeys((*self.FAIL_TO_PASS, *self.PASS_TO_PASS)))
 
     def is_beside_tests(self, path: str) -> bool:
-        """True for a file in a folder that holds test files too."""
+        """Return whether a file's folder contains test files."""
         return any(PurePosixPath(test).parent == PurePosixPath(path).parent for test in self.test_files)
 
     def is_protected(self, path: str) -> bool:
-        """True for what an agent's edits never change: tests, and whatever decides how they are run."""
+        """Return whether a file is a test or configures tests; edits of it are dropped."""
         return path in self.test_files or is_test_path(path)
 
 
 def is_test_path(path: str) -> bool:
-    """True for test files, files in test folders, and the configuration of pytest and of the interpreter."""
+    """Return whether a path is a test, in a test folder, or configures pytest or Python."""
     pure = PurePosixPath(path)
     named = pure.suffix == ".py" and _is_test_name(pure.stem)
     folders = any(part in _TEST_FOLDERS or _is_test_name(part) for part in pure.parts[:-1])  # a package hides a module
@@ -106,7 +108,7 @@ def _is_test_name(name: str) -> bool:
 
 
 def patch_lines(patch: str) -> int:
-    """Added plus removed lines of a unified diff, the study's measure of a patch's size."""
+    """Return added plus removed lines of a diff, the study's size of a patch."""
     return sum(line[:1] in ("+", "-") and line[:4] not in ("+++ ", "--- ") for line in patch.splitlines())
 
 
@@ -118,7 +120,7 @@ def _text(row: Mapping[str, Any], name: str, where: str) -> str:
 
 
 def _strings(value: Any, name: str, where: str) -> tuple[str, ...]:
-    """A list, or the JSON text of one, as the published data sets have it."""
+    """Return a list of strings; the published data sets have lists as JSON text too."""
     if isinstance(value, str):
         try:
             value = json.loads(value or "[]")
@@ -145,6 +147,6 @@ def _files(value: Any, where: str) -> dict[str, str]:
 
 
 def is_plain_path(path: str) -> bool:
-    """True for ``a/b.py``: relative, normal, and without a way out."""
+    """Return whether a path is relative, normal, and inside the repository."""
     parts = path.split("/")
     return bool(path) and "\\" not in path and "\0" not in path and not {"", ".", "..", ".git"}.intersection(parts)

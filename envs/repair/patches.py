@@ -1,39 +1,39 @@
-"""Unified diffs: read, apply to texts, and made from them. No file is touched and no program is started."""
+"""Unified diffs of texts: parse, apply, make. No file is changed and no program is started."""
 
 from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-_HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
+_HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+\d+(?:,(\d+))? @@")
 _NO_NEWLINE = "\\ No newline at end of file"
 
 
 class PatchError(ValueError):
-    """The text is no unified diff, or it does not fit the files; the message says where."""
+    """The text is no unified diff, or does not fit the files; the message says where."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class Hunk:
-    """``start`` is the first old line, counted from 1; ``lines`` begin with a blank, ``-`` or ``+``."""
+    """A change at old line ``start``, from 1; ``lines`` begin with a blank, ``-`` or ``+``."""
 
     start: int
-    lines: list[str] = field(default_factory=list)
+    lines: list[str]
 
     @property
     def old(self) -> list[str]:
-        return [line[1:] for line in self.lines if line[:1] in (" ", "-")]
+        return [line[1:] for line in self.lines if line[0] in " -"]
 
     @property
     def new(self) -> list[str]:
-        return [line[1:] for line in self.lines if line[:1] in (" ", "+")]
+        return [line[1:] for line in self.lines if line[0] in " +"]
 
 
 @dataclass
 class FilePatch:
-    """``old`` is "" for a new file, ``new`` for one that is removed."""
+    """Hunks of one file; ``old`` is "" for a new file, ``new`` for a removed one."""
 
     old: str
     new: str
@@ -41,10 +41,10 @@ class FilePatch:
 
 
 def parse(patch: str) -> list[FilePatch]:
-    """The files of a unified diff, git's or diff's.
+    """Return the files of a unified diff.
 
     Raises:
-        PatchError: binary content, or lines that belong nowhere.
+        PatchError: binary content, a hunk without a file name, or a hunk that is cut off.
     """
     files: list[FilePatch] = []
     lines = iter(patch.split("\n"))
@@ -55,7 +55,10 @@ def parse(patch: str) -> list[FilePatch]:
             old, _, new = line.removeprefix("diff --git a/").partition(" b/")
             files.append(FilePatch(old, new))
         elif line.startswith("--- "):
-            _take_names(files, line, next(lines, ""))
+            named = FilePatch(_name(line, "--- a/"), _name(next(lines, ""), "+++ b/"))
+            if files and not files[-1].hunks and files[-1].new in (named.old, named.new):
+                files.pop()  # the file's line "diff --git"
+            files.append(named)
         elif match := _HUNK.match(line):
             if not files:
                 raise PatchError("a hunk comes before any file name")
@@ -64,12 +67,10 @@ def parse(patch: str) -> list[FilePatch]:
 
 
 def apply(patch: str, read: Callable[[str], str]) -> dict[str, str | None]:
-    """What each file of ``patch`` becomes; None for one that is removed. ``read`` gives a file's text now.
-
-    A hunk may have moved: it is put where its old lines are found nearest to where it says.
+    """Return each file's new text, None if removed; ``read`` gives the old text of a path.
 
     Raises:
-        PatchError: a hunk fits nowhere, or a file cannot be read.
+        PatchError: a hunk does not fit, or a file cannot be read.
     """
     result: dict[str, str | None] = {}
     for change in parse(patch):
@@ -85,60 +86,42 @@ def apply(patch: str, read: Callable[[str], str]) -> dict[str, str | None]:
 
 
 def diff(before: Mapping[str, str], after: Mapping[str, str]) -> str:
-    """A unified diff in git's form from path -> text to path -> text."""
-    parts = [_diff_file(path, before.get(path), after.get(path)) for path in sorted({*before, *after})]
-    return "".join(parts)
-
-
-def _take_names(files: list[FilePatch], old: str, new: str) -> None:
-    if not new.startswith("+++ "):
-        raise PatchError(f"no +++ line after {old!r}")
-    names = (_name(old, "a/"), _name(new, "b/"))
-    if files and not files[-1].hunks and files[-1].new in names and old.startswith(("--- a/", "--- /dev/null")):
-        files[-1].old, files[-1].new = names
-    else:
-        files.append(FilePatch(*names))
+    """Return the changes from path -> text to path -> text as a unified diff in git's form."""
+    return "".join(_diff_file(path, before.get(path), after.get(path)) for path in sorted({*before, *after}))
 
 
 def _name(line: str, prefix: str) -> str:
+    if line[:4] != prefix[:4]:
+        raise PatchError(f"no +++ line before {line!r}")
     name = line[4:].split("\t")[0].rstrip()
-    return "" if name == "/dev/null" else name.removeprefix(prefix)
+    return "" if name == "/dev/null" else name.removeprefix(prefix[4:])
 
 
-def _hunk(match: re.Match[str], lines: object) -> Hunk:
-    start, old_count, _, new_count = match.groups()
-    hunk = Hunk(int(start))
+def _hunk(match: re.Match[str], lines: Iterator[str]) -> Hunk:
+    start, old_count, new_count = match.groups()
+    hunk = Hunk(int(start), [])
     old_left, new_left = int(old_count or 1), int(new_count or 1)
     while old_left > 0 or new_left > 0:
-        line = next(lines, None)  # type: ignore[call-overload]
-        if line is None or (line and line[0] not in " +-\\"):
+        line = next(lines, "?") or " "  # some mailers strip the blank of an empty line
+        if line[0] not in " +-\\":
             raise PatchError(f"the hunk at line {start} is cut off")
-        if line == _NO_NEWLINE:
-            continue
-        line = line or " "  # some mailers strip the blank of an empty line
-        old_left -= line[0] in " -"
-        new_left -= line[0] in " +"
-        hunk.lines.append(line)
+        if line != _NO_NEWLINE:
+            old_left -= line[0] in " -"
+            new_left -= line[0] in " +"
+            hunk.lines.append(line)
     return hunk
 
 
 def _apply_file(change: FilePatch, text: str) -> str:
-    lines = text.split("\n")
-    shift = 0
+    lines, shift = text.split("\n"), 0
     for hunk in change.hunks:
-        place = _find(lines, hunk.old, max(0, hunk.start - 1 + shift)) if hunk.old else max(0, hunk.start + shift)
-        if place is None:
+        old, new = hunk.old, hunk.new
+        first = hunk.start + shift - bool(old)
+        if lines[first : first + len(old)] != old:
             raise PatchError(f"the hunk at line {hunk.start} of {change.old} does not fit")
-        if not change.old:
-            place = 0
-        lines[place : place + len(hunk.old)] = hunk.new
-        shift += len(hunk.new) - len(hunk.old)
+        lines[first : first + len(old)] = new
+        shift += len(new) - len(old)
     return "\n".join(lines)
-
-
-def _find(lines: list[str], wanted: list[str], near: int) -> int | None:
-    places = (place for place in range(len(lines) - len(wanted) + 1) if lines[place : place + len(wanted)] == wanted)
-    return min(places, key=lambda place: abs(place - near), default=None)
 
 
 def _diff_file(path: str, before: str | None, after: str | None) -> str:
@@ -151,6 +134,6 @@ def _diff_file(path: str, before: str | None, after: str | None) -> str:
 
 
 def _lines(text: str | None) -> list[str]:
-    """Cut at newlines alone: a form feed or another separator is part of its line."""
+    """Split at newlines alone: a form feed or another separator is part of its line."""
     parts = (text or "").split("\n")
     return [part + "\n" for part in parts[:-1]] + ([parts[-1]] if parts[-1] else [])

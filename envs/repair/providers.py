@@ -1,62 +1,62 @@
-"""Where a repository comes from and where its tests run: three ways.
-
-``InlineFiles``: the instance carries the files. ``GitMirror``: a local clone has the commit. ``ContainerImage`` (in
-``container``): an image has the repository with everything that it needs installed, and its tests run there.
-"""
+"""Where a repository comes from and where its tests run: three kinds of providers."""
 
 from __future__ import annotations
 
 import abc
+import functools
 import io
+import shutil
 import subprocess
 import tarfile
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
-from envs.repair.grading import Options, TestRun, run_tests, write_files
+from envs.repair.grading import BOOT, Options, TestRun, prepare, run_tests, understand, write_files
 from envs.repair.instance import Instance
 from envs.sandbox import sandbox
-from envs.sandbox.types import Level
+from envs.sandbox.types import Completed, Level, Limits
+from envs.sandbox.watch import Watch
 
+ENGINES = ("docker", "podman")
 _GIT_DEADLINE_S = 300.0
+_ENGINE_DEADLINE_S = 600.0
 
 
 class ProviderError(RuntimeError):
-    """This repository, or this commit of it, cannot be had; the message says what was looked for and where."""
+    """A repository or commit is not available; the message says what was looked for and where."""
 
 
 class RepoProvider(abc.ABC):
-    """A way to a repository. All methods raise ``ProviderError`` where it is not to be had.
+    """A source of repositories. All methods raise ``ProviderError`` if one is not available.
 
     ``strict``: a repair may only change existing source files (``Workspace.is_source``).
     """
 
-    name: ClassVar[str]
     strict: ClassVar[bool] = False
 
     def texts(self, instance: Instance) -> Mapping[str, str]:
-        """All the files, where they are at hand without a checkout; {} where they are not."""
+        """Return all files if they need no checkout, else {}."""
         return {}
 
     @abc.abstractmethod
     def checkout(self, instance: Instance, folder: Path) -> None:
-        """Fill an empty folder with the repository's files at ``base_commit``, without its history."""
+        """Fill an empty folder with the repository at ``base_commit``, without its history."""
 
     def level(self, options: Options) -> Level:
         """Return the sandbox level at which tests run."""
         return sandbox.level(options.mode)
 
     def run_tests(self, instance: Instance, layers: Sequence[Path], tests: Iterable[str], options: Options) -> TestRun:
-        """Run tests on ``layers`` (the first is the checked-out folder) behind walls: those of this machine's sandbox."""
+        """Run tests on ``layers``; the first is the checked-out folder."""
         return run_tests(layers, tests, options)
 
 
 class InlineFiles(RepoProvider):
     """The files that the instance carries."""
 
-    name = "inline"
     strict = True
 
     def texts(self, instance: Instance) -> Mapping[str, str]:
@@ -70,19 +70,21 @@ class InlineFiles(RepoProvider):
 
 @dataclass(frozen=True)
 class GitMirror(RepoProvider):
-    """Local clones below ``folder``, bare or not: ``owner__name.git``, ``owner__name``, ``owner/name.git`` or
-    ``owner/name``. Nothing is fetched. Tests run in this machine's sandbox with ``Options.python``, which needs what
-    the repository needs."""
+    """Local clones below ``folder``, bare or not, named ``owner__name`` or ``owner/name``, with or
+    without ``.git``.
+
+    Nothing is fetched. Tests run in this machine's sandbox with ``Options.python``, which needs
+    the repository's dependencies.
+    """
 
     folder: Path
-    name: ClassVar[str] = "git"
 
     def clone(self, repo: str) -> Path:
-        """The clone of ``owner/name``. Raises ``ProviderError`` where there is none."""
+        """Return the clone of ``owner/name``."""
         flat = repo.replace("/", "__")
         names = [f"{flat}.git", flat, f"{repo}.git", repo]
         folders = [self.folder / name for name in names]
-        found = [place for place in folders if (place / "HEAD").is_file() or (place / ".git").exists()]
+        found = [path for path in folders if (path / "HEAD").is_file() or (path / ".git").exists()]
         if ".." in repo.split("/") or not found:
             raise ProviderError(f"no mirror of {repo} in {self.folder} (looked for {', '.join(names)})")
         return found[0]
@@ -93,21 +95,104 @@ class GitMirror(RepoProvider):
             raise ProviderError(f"{clone} has no commit {commit}")
         archive = _git(clone, "archive", "--format=tar", commit)
         if archive.returncode:
-            said = archive.stderr.decode(errors="replace").strip().splitlines() or [""]
-            raise ProviderError(f"git archive of {instance.repo} failed: {said[-1]}")
-        with tarfile.open(fileobj=io.BytesIO(archive.stdout)) as tar:
-            tar.extractall(folder, filter="tar")
-
-    def level(self, options: Options) -> Level:
-        """Return the sandbox level at which tests run."""
-        return sandbox.level(options.mode)
+            last = (archive.stderr.decode(errors="replace").strip().splitlines() or [""])[-1]
+            raise ProviderError(f"git archive of {instance.repo} failed: {last}")
+        _unpack(archive.stdout, folder)
 
     def run_tests(self, instance: Instance, layers: Sequence[Path], tests: Iterable[str], options: Options) -> TestRun:
         return run_tests(layers, tests, replace(options, autoload=True))
 
 
+@dataclass(frozen=True)
+class ContainerImage(RepoProvider):
+    """A container image an instance, with the repository at its commit and its dependencies.
+
+    The command line of docker or podman is used; nothing is pulled. A container has no network, no
+    privileges and the sandbox's limits, and is removed after each run.
+
+    Attributes:
+        image: template with ``{id}`` (the instance's name in lower case, ``__`` as ``_s_``, as in
+            the published images), ``{instance_id}`` and ``{repo}``.
+        folder: the repository's folder in the image.
+        python: the interpreter that has its packages.
+    """
+
+    image: str
+    folder: str = "/testbed"
+    python: str = "/opt/miniconda3/envs/testbed/bin/python"
+
+    def level(self, options: Options) -> Level:
+        return Level.CONTAINER
+
+    def image_of(self, instance: Instance) -> str:
+        name = instance.instance_id
+        return self.image.format(id=name.lower().replace("__", "_s_"), instance_id=name, repo=instance.repo)
+
+    def checkout(self, instance: Instance, folder: Path) -> None:
+        container = self._create(instance, [], Limits())
+        try:
+            packed = _engine("cp", f"{container}:{self.folder}/.", "-")
+        finally:
+            _engine("rm", "-f", container)
+        _unpack(packed, folder)
+
+    def run_tests(self, instance: Instance, layers: Sequence[Path], tests: Iterable[str], options: Options) -> TestRun:
+        tests = list(tests)
+        key, request = prepare(tests, Options(options.mode, self.python, options.limits, autoload=True))
+        container = self._create(instance, [self.python, "-s", "-B", "-c", BOOT], options.limits)
+        try:
+            for layer in layers[1:]:  # the image has the first
+                _engine("cp", f"{layer}/.", f"{container}:{self.folder}")
+            return understand(_start(container, request, options.limits), key, tests)
+        finally:
+            _engine("rm", "-f", container)
+
+    def _create(self, instance: Instance, command: list[str], limits: Limits) -> str:
+        walls = ["--network=none", "--cap-drop=ALL", "--security-opt=no-new-privileges", "--pull=never"]
+        sizes = [f"--memory={limits.memory_mib}m", f"--pids-limit={limits.processes}", f"--workdir={self.folder}"]
+        variables = ["--env=PYTHONHASHSEED=0", "--env=PYTHONDONTWRITEBYTECODE=1", "--env=HOME=/tmp"]
+        created = _engine("create", "-i", *walls, *sizes, *variables, self.image_of(instance), *(command or ["true"]))
+        return created.decode().split()[-1]
+
+
+@functools.cache
+def engine() -> str:
+    """Return the container engine's program, once its service has answered.
+
+    Raises:
+        ProviderError: no engine is installed, or its service does not answer.
+    """
+    found = [name for name in ENGINES if shutil.which(name)]
+    for name in found:
+        if subprocess.run([name, "info"], capture_output=True, timeout=60, check=False).returncode == 0:
+            return name
+    why = f"{' and '.join(found)} is installed, but its service does not answer" if found else "none is installed"
+    raise ProviderError(f"env.provider=container needs {' or '.join(ENGINES)}: {why}")
+
+
+def _start(container: str, request: bytes, limits: Limits) -> Completed:
+    begun = time.monotonic()
+    pipe = subprocess.PIPE
+    command = [engine(), "start", "-a", "-i", container]
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True) as process:
+        watch = Watch(process, limits, mark="")
+        outcome = watch.run(request)
+    seconds = time.monotonic() - begun
+    return Completed(outcome, process.returncode, bytes(watch.stdout), bytes(watch.stderr), seconds, Level.CONTAINER)
+
+
+def _engine(*arguments: str) -> bytes:
+    try:
+        done = subprocess.run([engine(), *arguments], capture_output=True, timeout=_ENGINE_DEADLINE_S, check=False)
+    except subprocess.TimeoutExpired as late:
+        raise ProviderError(f"{engine()} {arguments[0]} took longer than {_ENGINE_DEADLINE_S:g} s") from late
+    if done.returncode:
+        raise ProviderError(f"{engine()} {arguments[0]}: {done.stderr.decode(errors='replace').strip()[-300:]}")
+    return done.stdout
+
+
 def _git(clone: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
-    """git without anybody's configuration, and without going to the network for what a partial clone lacks."""
+    """Run git without the user's configuration, and without fetching what a partial clone lacks."""
     env = {
         "PATH": "/usr/local/bin:/usr/bin:/bin",
         "GIT_CONFIG_NOSYSTEM": "1",
@@ -122,3 +207,8 @@ def _git(clone: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
         return subprocess.run(command, env=env, capture_output=True, timeout=_GIT_DEADLINE_S, check=False)
     except FileNotFoundError as error:
         raise ProviderError("provider git needs the program git") from error
+
+
+def _unpack(packed: bytes, folder: Path) -> None:
+    with tarfile.open(fileobj=io.BytesIO(packed)) as tar:
+        tar.extractall(folder, filter="tar")

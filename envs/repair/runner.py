@@ -1,13 +1,13 @@
-"""Runs pytest inside the sandbox and reports, test by test, over a channel that what is tested does not know of.
+"""Run pytest inside the sandbox and report each test over a channel unknown to the code under test.
 
-This file is not imported by us: it is sent as text to a bare interpreter (``grading.BOOT``), so it needs nothing of ours
-there, and runs on the old Pythons and pytests of container images too (3.8, pytest 6). What it defends against, and
-what no runner in the same process can, is told in docs/sandbox.md:
+This file is not imported: its text is sent to a bare interpreter (``grading.BOOT``), so it imports
+nothing of turngrid and runs on the old versions in container images (Python 3.8, pytest 6).
+docs/sandbox.md says what it defends against, and what no runner in the same process can:
 
-- the report goes to the standard output that the process was born with; printed text goes elsewhere, and each line
-  carries a number and a keyed hash, so a line of anybody else's is noticed;
-- the functions of pytest and of the tests are compared with what they were before any code under test ran;
-- tests that have to fail are mixed among the real ones: whatever makes them pass is no repair.
+- the report goes to the process's original standard output, printed text to standard error; each
+  line has a number and a keyed hash, so a forged line is detected;
+- the functions of pytest and of the tests are compared with those before any code under test ran;
+- tests that must fail are mixed among the real ones: whatever makes them pass is no repair.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MESSAGE_CHARS = 600
 
 
 def main(request):
-    """``request``: files for pytest, wanted ids (all tests if empty), key, seed, autoload, number of canaries."""
+    """``request``: files, wanted ids (empty: all), key, seed, autoload, number of canaries."""
     if not request["autoload"]:
         os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     send = channel(request.pop("key"))
@@ -52,7 +52,7 @@ def main(request):
 
 
 def channel(key):
-    """Keep the standard output for reports; what is printed from now on goes to the standard error."""
+    """Keep standard output for reports; printed text goes to standard error."""
     private = os.dup(1)
     os.dup2(2, 1)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
@@ -74,10 +74,10 @@ def channel(key):
 
 def arguments(request, root):
     found = importlib.util.find_spec
-    told = any(os.path.exists(os.path.join(root, name)) for name in INI)
+    configured = any(os.path.exists(os.path.join(root, name)) for name in INI)
     given = ["--rootdir=" + root, "--confcutdir=" + root, "-p", "no:cacheprovider", "-p", "no:randomly", "-q"]
     given += ["--tb=short", "--show-capture=no", "--color=no", "--continue-on-collection-errors"]
-    given += [] if told else ["-c", os.devnull]
+    given += [] if configured else ["-c", os.devnull]
     if request["autoload"]:
         given += ["-n0"] if found("xdist") else []
         given += ["--no-cov"] if found("pytest_cov") else []
@@ -85,7 +85,7 @@ def arguments(request, root):
 
 
 class Runner:
-    """The plugin. ``changed`` names what was changed since the start, or gives ""."""
+    """The plugin; ``changed`` returns what was changed since the start, or ""."""
 
     def __init__(self, send, request, root):
         self.send, self.root, self.wanted = send, root, set(request["wanted"])
@@ -112,7 +112,7 @@ class Runner:
                 self.tampered("a plugin was registered by what is tested")
 
     def mix_in(self, items):
-        """Canaries go between groups, so that no fixture of a class or module is made twice."""
+        """Insert canaries between groups, so that no fixture of a class or module is made twice."""
         size = len(items)
         edges = [n for n in range(size + 1) if n in (0, size) or items[n - 1].parent is not items[n].parent]
         for place in sorted(self.draw.choices(edges, k=self.count), reverse=True):
@@ -122,7 +122,7 @@ class Runner:
             items.insert(place, canary)
 
     def is_tested(self, plugin):
-        """True for a plugin whose code lies in the repository and is neither a conftest nor a test."""
+        """Return whether a plugin is code of the repository, but no conftest and no test."""
         module = plugin if isinstance(plugin, types.ModuleType) else sys.modules.get(type(plugin).__module__)
         path = os.path.abspath(getattr(module, "__file__", None) or "/")
         name = os.path.basename(path)
@@ -176,7 +176,7 @@ class Runner:
 
 
 def canary_beside(item):
-    """A test that fails, of the same kind and in the same place as ``item``."""
+    """Return a test that fails, of the same kind and in the same place as ``item``."""
     name = "test_" + "".join(random.SystemRandom().choices("abcdefghijklmnopqrstuvwxyz", k=12))
 
     def fails():
@@ -201,7 +201,7 @@ def last_words(report):
 
 
 def snapshot(classes):
-    """A function that names what has changed since now among pytest's own functions, or gives ""."""
+    """Return a function that names a function of pytest that was changed since now, or ""."""
     entries, seen = [], set()
     for name, module in list(sys.modules.items()):
         if name in ("pytest", "unittest.case") or name.split(".")[0] in ("_pytest", "pluggy"):
@@ -225,7 +225,7 @@ def snapshot(classes):
 
 
 def remember(entries, seen, where, namespace):
-    """The functions of a module or class, and of the classes in it."""
+    """Record the functions of a module or class, and of the classes in it."""
     for name, value in list(namespace.items()):
         function = value.fget if isinstance(value, property) else getattr(value, "__func__", value)
         if name in OWN_CHANGES:

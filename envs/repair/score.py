@@ -1,4 +1,4 @@
-"""From which tests passed to how good a repair is, and the grading that counts them."""
+"""Grade a repair: count the tests that pass."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Counts:
-    """How many of the tests that should be repaired (``f2p``) and of those that should stay (``p2p``) pass."""
+    """How many FAIL_TO_PASS (``f2p``) and PASS_TO_PASS (``p2p``) tests pass."""
 
     f2p_passed: int
     f2p: int
@@ -25,19 +25,19 @@ class Counts:
 
     @classmethod
     def from_info(cls, info: Mapping[str, Any]) -> Counts | None:
-        """What a graded turn says (``info["tests"]``); None for a turn that was not graded."""
+        """Return the counts in a turn's ``info``; None if the turn was not graded."""
         return cls(**info["tests"]) if "tests" in info else None
 
     @property
     def resolved(self) -> bool:
-        """Every test passes that should (SWE-bench's criterion)."""
+        """Whether all these tests pass (SWE-bench's criterion)."""
         return self.f2p > 0 and self.f2p_passed == self.f2p and self.p2p_passed == self.p2p
 
     @property
     def ratio(self) -> float:
-        """FAIL_TO_PASS repaired / FAIL_TO_PASS - PASS_TO_PASS broken / PASS_TO_PASS, and not below 0.
+        """FAIL_TO_PASS repaired / FAIL_TO_PASS - PASS_TO_PASS broken / PASS_TO_PASS, at least 0.
 
-        1 is a repair, 0 a repository that nobody touched.
+        1 is a repair, 0 an unchanged repository.
         """
         repaired = self.f2p_passed / self.f2p if self.f2p else 0.0
         broken = (self.p2p - self.p2p_passed) / self.p2p if self.p2p else 0.0
@@ -45,15 +45,17 @@ class Counts:
 
     @property
     def pass_ratio(self) -> float:
-        """Passing tests / all tests, the formula of the study's released code (arXiv 2510.01132): an untouched
-        repository already gets PASS_TO_PASS / all, which is close to 1."""
+        """Passing tests / all tests, as in the study's released code (arXiv 2510.01132).
+
+        An unchanged repository gets PASS_TO_PASS / all, which is close to 1.
+        """
         tests = self.f2p + self.p2p
         return (self.f2p_passed + self.p2p_passed) / tests if tests else 0.0
 
 
 @dataclass(frozen=True)
 class Grade:
-    """The counts, and how the run of tests that they come from ended."""
+    """The counts of a test run, and how it ended."""
 
     counts: Counts
     outcome: Outcome
@@ -66,18 +68,18 @@ class Grade:
         return self.counts.resolved and self.outcome is Outcome.FINISHED
 
     def to_info(self, patch: str) -> dict[str, Any]:
-        """For ``StepResult.info``: plain JSON values. ``patch`` is the agent's change as a unified diff."""
+        """Return JSON values for ``StepResult.info``; ``patch``: the agent's change as a diff."""
         about = {"outcome": str(self.outcome), "detail": self.detail, "sandbox": str(self.level)}
         return {"tests": asdict(self.counts), **about, "patch": patch, "test_seconds": self.seconds}
 
 
 def grade(workspace: Workspace, options: Options) -> Grade:
-    """Run the tests that count on the agent's change, with test files as they should be.
+    """Run an instance's tests on the agent's change, with the original test files.
 
     Raises:
         SandboxError: the sandbox cannot be built.
-        PatchError: the instance's own ``test_patch`` does not fit.
-        ProviderError: the tests cannot be run where the repository is.
+        PatchError: the instance's ``test_patch`` does not fit.
+        ProviderError: the provider cannot run the tests.
     """
     instance = workspace.instance
     run = run_graded(workspace, options)
@@ -85,13 +87,13 @@ def grade(workspace: Workspace, options: Options) -> Grade:
 
 
 def run_graded(workspace: Workspace, options: Options) -> TestRun:
-    """The run that a grade is made of. Raises as ``grade`` does."""
+    """Run the tests of a grade. Raises: as ``grade``."""
     instance = workspace.instance
     with workspace.layers(graded=True) as layers:
         return workspace.provider.run_tests(instance, layers, instance.tests, options)
 
 
 def count(instance: Instance, run: TestRun) -> Counts:
-    """A test without a result has not passed."""
+    """Count passed tests; a test without a result has not passed."""
     passed = [sum(map(run.has_passed, tests)) for tests in (instance.FAIL_TO_PASS, instance.PASS_TO_PASS)]
     return Counts(passed[0], len(instance.FAIL_TO_PASS), passed[1], len(instance.PASS_TO_PASS))

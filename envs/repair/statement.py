@@ -1,4 +1,4 @@
-"""What a task says is wrong: the promises that no longer hold, in the tests' words, and where they were made."""
+"""A task's bug report: what the failing tests promise, and the functions to look at."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import ast
 import re
 from collections.abc import Iterable, Sequence
 
+from envs.repair.bugs import Library
 from envs.repair.grading import TestRun
-from envs.repair.libraries import Library
 from envs.repair.mutate import Edit
 
 _MOST_PROMISES = 4
@@ -16,7 +16,7 @@ _ADDRESS = re.compile(r"0x[0-9a-f]{4,}")
 
 
 def statement(library: Library, edits: Sequence[Edit], failing: Sequence[str], run: TestRun) -> str:
-    """A bug report: what fails, an example, and the functions to look at with what they promise.
+    """Return a bug report: failing promises, an example, and the broken functions' docstrings.
 
     It names functions, never lines, and shows no code of the library.
     """
@@ -33,13 +33,13 @@ def statement(library: Library, edits: Sequence[Edit], failing: Sequence[str], r
 
 
 def _promise(test: str) -> str:
-    """``test_a.py::test_touching_intervals_merge[1-2]`` promises that touching intervals merge."""
+    """Return a test's name in words: ``test_a.py::test_touching_intervals_merge[1-2]``."""
     name = test.rsplit("::", 1)[-1].split("[", 1)[0]
     return name.removeprefix("test_").replace("_", " ")
 
 
 def _example(failing: Sequence[str], run: TestRun) -> list[str]:
-    """The first line of one failure. Not where it tells an address in memory, which differs from run to run."""
+    """Return the first line of a failure that has no address in memory, which differs by run."""
     for test in failing:
         words = run.messages.get(test, "").split("\n")[0].removeprefix("E").strip()
         if words and not _ADDRESS.search(words):
@@ -48,24 +48,25 @@ def _example(failing: Sequence[str], run: TestRun) -> list[str]:
 
 
 def _places(library: Library, edits: Iterable[Edit]) -> list[str]:
-    """The broken functions, in the order of their names; a private one is only hinted at by its module."""
+    """Return the broken functions, sorted; a private one is named by its module only."""
     places = []
     for edit in edits:
         scope = edit.scope
         private = any(part.startswith("_") and not part.endswith("__") for part in scope.split("."))
-        said = _docstring(library.files[edit.path], scope)
-        places.append(f"- {edit.path}" if private else f"- {scope} in {edit.path}" + (f": {said}" if said else ""))
+        promise = _docstring(library.files[edit.path], scope)
+        public = f"- {scope} in {edit.path}" + (f": {promise}" if promise else "")
+        places.append(f"- {edit.path}" if private else public)
     distinct = sorted(set(places))
     return distinct[:_MOST_PLACES] + (["- and others"] if len(distinct) > _MOST_PLACES else [])
 
 
 def _docstring(source: str, scope: str) -> str:
-    """The first paragraph of a function's docstring, on one line."""
+    """Return the first paragraph of a function's docstring, on one line."""
     node: ast.AST = ast.parse(source)
     for name in scope.split("."):
         inner = [child for child in ast.walk(node) if getattr(child, "name", None) == name and child is not node]
         if not inner:
             return ""
         node = inner[0]
-    said = ast.get_docstring(node) if isinstance(node, ast.FunctionDef | ast.ClassDef) else ""
-    return " ".join((said or "").split("\n\n")[0].split())
+    docstring = ast.get_docstring(node) if isinstance(node, ast.FunctionDef | ast.ClassDef) else ""
+    return " ".join((docstring or "").split("\n\n")[0].split())

@@ -1,20 +1,22 @@
-"""An agent's view of a repository: the files as checked out, and its edits beside them, never in them.
+"""An agent's view of a repository: the files as checked out, and its edits, kept apart from them.
 
-Nothing that an agent says reaches a file path: it names entries of a list that was read from the checked-out tree.
+An agent's text never becomes a file path: it names entries of a list read from the checkout.
 """
 
 from __future__ import annotations
 
+import ast
 import functools
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+import warnings
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Self
 
-from envs.repair import imports, patches
+from envs.repair import patches
 from envs.repair.grading import write_files
 from envs.repair.instance import Instance, is_plain_path
 from envs.repair.providers import RepoProvider
@@ -24,16 +26,16 @@ _TOO_BIG = 1 << 20
 
 
 class Refused(ValueError):
-    """A repair may not change this file; the message is the agent's answer."""
+    """A repair may not change this file; the message answers the agent."""
 
 
 class Workspace:
-    """One instance's repository. ``edits`` are the files that were changed, path -> text.
+    """One instance's repository; a context that removes its folder at the end.
 
-    It is a context; the folder is gone afterwards.
+    ``edits``: the changed files, path -> text.
 
     Raises:
-        ProviderError: the repository cannot be had.
+        ProviderError: the repository is not available.
     """
 
     def __init__(self, instance: Instance, provider: RepoProvider) -> None:
@@ -45,7 +47,7 @@ class Workspace:
 
     @property
     def base(self) -> Path:
-        """The folder with the repository as checked out, made when first needed and kept until ``close``."""
+        """The folder of the checkout, made when first needed."""
         if self._folder is None:
             self._folder = Path(tempfile.mkdtemp(prefix=prefix()))
             try:
@@ -63,36 +65,36 @@ class Workspace:
         self.close()
 
     def close(self) -> None:
-        """Remove the folder; the next use would make another one."""
+        """Remove the folder; the next use makes another one."""
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None
 
     @property
     def paths(self) -> list[str]:
-        """Every file of the repository and every new one, sorted."""
+        """Paths of all files, new ones included, sorted."""
         return sorted(self._known.union(self.edits))
 
     def base_text(self, path: str) -> str:
-        """A file as checked out.
+        """Return a file as checked out.
 
         Raises:
             KeyError: no such file.
-            UnicodeDecodeError: it is no text.
+            UnicodeDecodeError: the file is no text.
         """
         if path not in self._known:
             raise KeyError(path)
         return self._texts[path] if self._texts else (self.base / path).read_bytes().decode()
 
     def text(self, path: str) -> str:
-        """A file as the agent sees it. Raises as ``base_text`` does."""
+        """Return a file as the agent sees it. Raises: as ``base_text``."""
         return self.edits[path] if path in self.edits else self.base_text(path)
 
     def write(self, path: str, text: str) -> None:
-        """Change a file or make a new one.
+        """Change a file or add one.
 
         Raises:
-            ValueError: the path leaves the repository, goes through a file, or the text is too long.
+            ValueError: the path leaves the repository or goes through a file, or is too long.
             Refused: a repair may not change this file.
         """
         above = {str(folder) for folder in Path(path).parents}
@@ -100,7 +102,7 @@ class Workspace:
         if not is_plain_path(path) or above.intersection(self.paths) or is_folder:
             raise ValueError(f"{path} cannot be a file of this repository")
         parts = (Path(path), *Path(path).parents)
-        links = ((self.base / part).is_symlink() for part in parts)  # which may lead anywhere
+        links = ((self.base / part).is_symlink() for part in parts)  # may lead out of the repository
         if path not in self._known and not self._texts and any(links):
             raise ValueError(f"{path} leaves the repository")
         if len(text) > _TOO_BIG:
@@ -114,8 +116,8 @@ class Workspace:
 
         It may change what the reference repair changes, and existing Python that is neither a test
         nor imported by tests. Of files beside tests it may change those that the instance lists as
-        modules (``meta["sources"]``). Without a reference repair, imports of tests are not examined:
-        they cannot be distinguished from the code under test.
+        modules (``meta["sources"]``). Without a reference repair, imports of tests are not
+        examined: they cannot be distinguished from the code under test.
         """
         if self.instance.is_protected(path):
             return False
@@ -127,7 +129,7 @@ class Workspace:
 
     @functools.cached_property
     def _imported_by_tests(self) -> set[str]:
-        """Files that run for the tests; what only the files of the reference repair import is not among them."""
+        """Files that tests import, without what only the files of the reference repair import."""
         hidden = self.hidden_tests()
         known = self._known.union(hidden)
         start = {path for path in known if PurePosixPath(path).name == "conftest.py"}.union(self.instance.test_files)
@@ -135,11 +137,11 @@ class Workspace:
         def read(path: str) -> str:
             return hidden[path] if path in hidden else self.base_text(path)
 
-        return imports.reached(start, known, read, self.reference)
+        return _reached(start, known, read, self.reference)
 
     @functools.cached_property
     def reference(self) -> Mapping[str, str | None]:
-        """The files that the reference repair changes, and what they become."""
+        """The files that the reference repair changes, with their new texts."""
         try:
             return patches.apply(self.instance.patch, self.base_text)
         except patches.PatchError:
@@ -147,19 +149,21 @@ class Workspace:
 
     @property
     def counted(self) -> dict[str, str]:
-        """The edits that grading looks at: no tests, nothing that steers how they run, nothing unchanged."""
+        """The graded edits: changed files that are neither tests nor their configuration."""
         kept = {path: text for path, text in self.edits.items() if not self.instance.is_protected(path)}
         return {path: text for path, text in kept.items() if path not in self._known or self.base_text(path) != text}
 
     def patch(self) -> str:
-        """The edits that count, as a unified diff."""
+        """Return the graded edits as a unified diff."""
         counted = self.counted
         return patches.diff({path: self.base_text(path) for path in counted if path in self._known}, counted)
 
     @contextmanager
     def layers(self, *, graded: bool) -> Iterator[list[Path]]:
-        """Folders which, laid over each other, are the repository to test: with all edits, or as it is graded, that is
-        with the edits that count and with ``test_patch``.
+        """Yield folders that, laid over each other, are the repository to test.
+
+        Args:
+            graded: with the graded edits and ``test_patch``, instead of all edits.
 
         Raises:
             PatchError: ``test_patch`` does not fit.
@@ -167,12 +171,12 @@ class Workspace:
         with tempfile.TemporaryDirectory(prefix=prefix()) as folder:
             top = Path(folder) / "top"
             write_files(top, {**self.counted, **self.hidden_tests()} if graded else self.edits)
-            if self._texts:  # quickly written, so that nothing lies about between two runs of tests
+            if self._texts:
                 write_files(Path(folder) / "base", self._texts)
             yield [Path(folder) / "base" if self._texts else self.base, top]
 
     def hidden_tests(self) -> dict[str, str]:
-        """What ``test_patch`` makes of the test files; a removed one is left empty. Raises as ``layers`` does."""
+        """Return the files of ``test_patch``, removed ones empty. Raises: as ``layers``."""
         changed = patches.apply(self.instance.test_patch, self.base_text)
         if outside := [path for path in changed if not is_plain_path(path)]:
             raise patches.PatchError(f"test_patch has the path {outside[0]!r}, which leaves the repository")
@@ -180,10 +184,68 @@ class Workspace:
 
 
 def _files_below(folder: Path) -> Iterator[str]:
-    """Regular files, by their path below ``folder``; links are not followed."""
+    """Yield the paths of regular files below ``folder``; links are not followed."""
     for above, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if name not in (".git", "__pycache__")]
         for name in names:
             path = Path(above) / name
             if path.is_file() and not path.is_symlink():
                 yield path.relative_to(folder).as_posix()
+
+
+def _reached(
+    start: Iterable[str], known: Collection[str], read: Callable[[str], str], stop: Collection[str] = ()
+) -> set[str]:
+    """Return ``start`` and the files that they import, directly or through others.
+
+    Imports are read from syntax trees; no code runs.
+
+    Args:
+        known: paths of the repository's files.
+        read: returns the text of a path.
+        stop: paths to leave out, with what only they import.
+    """
+    folders = {str(folder) for path in known for folder in PurePosixPath(path).parents}
+    roots = [folder for folder in folders if str(PurePosixPath(folder, "__init__.py")) not in known]
+    found: set[str] = set()
+    queue = [*start]
+    while queue:
+        path = queue.pop()
+        if path in known and path not in found and path not in stop:
+            found.add(path)
+            queue += _imported(path, _tree(path, read), roots)
+    return found
+
+
+def _tree(path: str, read: Callable[[str], str]) -> ast.AST:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return ast.parse(read(path))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ast.Module([], [])
+
+
+def _imported(path: str, tree: ast.AST, roots: Collection[str]) -> Iterator[str]:
+    """Yield paths that a file may import; any folder that is no package may be on Python's path."""
+    above = [str(folder) for folder in PurePosixPath(path).parents]
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import(names=names):
+                yield from _paths(roots, [alias.name for alias in names])
+            case ast.ImportFrom(level=0, module=module, names=names):
+                yield from _paths(roots, [f"{module}.{alias.name}" for alias in names])
+            case ast.ImportFrom(level=level, module=module, names=names):
+                names_in = [f"{module}.{alias.name}" if module else alias.name for alias in names]
+                yield from _paths(above[level - 1 : level], ["__init__", *names_in])
+            case ast.Constant(value=str(text)) if text.replace(".", "").isidentifier():
+                yield from _paths(roots, [text])  # as in pytest_plugins or import_module("a.b")
+
+
+def _paths(folders: Iterable[str], modules: Sequence[str]) -> Iterator[str]:
+    """Yield the files of dotted module names and of the packages that contain them."""
+    for folder in folders:
+        for parts in (module.split(".") for module in modules):
+            for count in range(1, len(parts) + 1):
+                stem = PurePosixPath(folder, *parts[:count])
+                yield from (f"{stem}.py", f"{stem}/__init__.py")

@@ -1,7 +1,7 @@
-"""Running one command where it can do no harm, at the strongest level that this machine allows.
+"""Run one command in isolation.
 
-A command sees a copy of its folder and cannot change anything that outlives it; what it did is known from its exit,
-its standard output and its standard error alone.
+A command works in a copy of its folder and changes nothing that outlives it. Its only results are
+its exit status, its standard output and its standard error.
 """
 
 from __future__ import annotations
@@ -60,69 +60,63 @@ def run(
     mode: str = "auto",
     way: Walls | None = None,
 ) -> Completed:
-    """Run ``argv`` in a private copy of ``layers`` (folders, copied over each other in order).
+    """Run ``argv`` in a private copy of ``layers``, folders copied over each other in order.
 
-    ``given`` is its standard input; ``visible`` are further paths that it may read. Behind walls its folder is
-    ``/repo``; neither its folder nor its ``/tmp`` outlives it.
+    Behind walls its folder is ``/repo``.
+
+    Args:
+        given: standard input.
+        visible: further paths that the command may read.
 
     Raises:
-        SandboxError: ``mode`` cannot be had, or the walls could not be built.
+        SandboxError: the mode does not work here, or the walls could not be built.
     """
     way, limits = way or walls(mode), limits or Limits()
     with tempfile.TemporaryDirectory(prefix=prefix(), ignore_cleanup_errors=True) as scratch:
-        return _run(argv, layers, limits, given, visible, way, Path(scratch))
+        folder, home = Path(scratch, "repo"), Path(scratch, "tmp")
+        folder.mkdir()
+        home.mkdir()
+        command = way.command(argv, [path.absolute() for path in layers], visible, limits, folder)
+        return _watched(command, way.level, limits, given, folder, home)
 
 
-def _run(
-    argv: Sequence[str],
-    layers: Sequence[Path],
-    limits: Limits,
-    given: bytes,
-    visible: Sequence[Path],
-    way: Walls,
-    scratch: Path,
-) -> Completed:
-    bare = way.level is Level.LIMITS
-    folder, home = scratch / "repo", scratch / "tmp"
-    folder.mkdir()
-    home.mkdir()
-    mark = f"TURNGRID_RUN={os.urandom(8).hex()}" if bare else ""
-    variables = environment(str(home) if bare else "/tmp")
-    command = way.command(argv, [path.absolute() for path in layers], visible, limits, folder)
-    start = time.monotonic()
-    process = subprocess.Popen(
+def _watched(command: Sequence[str], level: Level, limits: Limits, given: bytes, folder: Path, home: Path) -> Completed:
+    """Run a command to its end; ``folder`` and ``home`` are its folders without walls."""
+    bare, pipe, start = level is Level.LIMITS, subprocess.PIPE, time.monotonic()
+    mark = os.urandom(8).hex() if bare else ""
+    variables = environment(str(home)) | {"TURNGRID_RUN": mark} if bare else environment("/tmp")
+    with subprocess.Popen(
         command,
         cwd=folder if bare else "/",
-        env={**variables, **dict([mark.split("=")] if mark else [])},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        env=variables,
+        stdin=pipe,
+        stdout=pipe,
+        stderr=pipe,
         start_new_session=True,
-    )
-    with process:
-        watch = Watch(process, limits, mark, [folder, home] if bare else [])
+    ) as process:
+        watch = Watch(process, limits, mark and f"TURNGRID_RUN={mark}", [folder, home] if bare else [])
         outcome = watch.run(given)
     code = process.returncode if process.returncode >= 0 else 128 - process.returncode
-    ours = outcome not in (Outcome.FINISHED, Outcome.KILLED, Outcome.OUT_OF_CPU_TIME)
-    seconds = time.monotonic() - start
-    return Completed(outcome, -1 if ours else code, bytes(watch.stdout), bytes(watch.stderr), seconds, way.level)
+    if outcome not in (Outcome.FINISHED, Outcome.KILLED, Outcome.OUT_OF_CPU_TIME):
+        code = -1  # the sandbox ended it
+    return Completed(outcome, code, bytes(watch.stdout), bytes(watch.stderr), time.monotonic() - start, level)
 
 
 def _works(way: Walls) -> bool:
-    """Builds the walls around a command that prints a word."""
+    """Return whether the walls work around a command that prints a word."""
     try:
         done = run(["sh", "-c", "pwd && echo here"], limits=Limits(wall_s=10.0), way=way)
-    except (OSError, subprocess.SubprocessError):  # found, and not to be started
+    except (OSError, subprocess.SubprocessError):  # found but cannot be started
         return False
     return done.code == 0 and done.stdout.split() == [b"/repo", b"here"]
 
 
 @functools.cache
 def interpreter_paths(python: str = sys.executable) -> tuple[Path, ...]:
-    """What must be readable for a Python interpreter to run with its own packages.
+    """Return the folders that a Python interpreter needs to run with its packages.
 
     Raises:
-        SandboxError: it does not start.
+        SandboxError: the interpreter does not start.
     """
     script = "import sys; print(sys.prefix, sys.base_prefix, sys.executable, sep='\\n')"
     try:

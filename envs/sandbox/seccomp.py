@@ -21,8 +21,8 @@ from pathlib import Path
 _ACTIONS = Path("/proc/sys/kernel/seccomp/actions_avail")
 _MACHINES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}  # the kernel's names of their calling conventions
 
-# Numbers of calls, on x86_64 and on aarch64. As good as unknown to the kernel, so that programs take another way;
-# clone3 because a filter cannot read its flags.
+# Numbers of calls, on x86_64 and on aarch64, that fail as if the kernel did not know them; clone3
+# because a filter cannot read its flags.
 _UNKNOWN = {
     "clone3": (435, 435),
     "memfd_create": (319, 279),
@@ -35,8 +35,8 @@ _UNKNOWN = {
     "bpf": (321, 280),
 }
 
-# What is refused of a call: its two numbers; for each of some arguments a mask and what it must leave; the answer (0: as if
-# it were done).
+# A refused call: its two numbers; of some arguments the index, a mask and the masked value; the
+# error (0: reported as done).
 _Rule = tuple[tuple[int, int], tuple[tuple[int, int, int], ...], int]
 _SHARED_ANONYMOUS, _NEW_USER, _ALL = 0x21, 0x10000000, 0xFFFFFFFF
 _RULES: tuple[_Rule, ...] = (
@@ -47,16 +47,16 @@ _RULES: tuple[_Rule, ...] = (
     ((272, 97), ((0, _NEW_USER, _NEW_USER),), errno.EPERM),  # unshare
 )
 
-# Instructions, and places in the kernel's struct seccomp_data.
+# Instructions, and offsets in the kernel's struct seccomp_data.
 _LOAD, _AND, _IF_EQUAL, _IF_AT_LEAST, _RETURN = 0x20, 0x54, 0x15, 0x35, 0x06
 _CALL, _CONVENTION, _ARGUMENTS = 0, 4, 16
 _ALLOW, _ERROR = 0x7FFF0000, 0x00050000
-_X32 = 0x40000000  # from here on, x86_64 has its calls once more, by other numbers
+_X32 = 0x40000000  # x86_64 has all calls a second time from this number on
 _SET_NO_NEW_PRIVS, _SET_SECCOMP, _FILTER = 38, 22, 2
 
 
 def available() -> bool:
-    """False on a kernel without seccomp, or a machine whose calls are not listed here."""
+    """Return whether the kernel has seccomp and this machine's calls are listed here."""
     return os.uname().machine in _MACHINES and _ACTIONS.exists()
 
 
@@ -82,7 +82,10 @@ def program() -> bytes:
 
 
 def _refuse(number: int, where: tuple[tuple[int, int, int], ...], answer: int) -> list[tuple[int, int, int, int]]:
-    """Begins and ends with the call's number loaded. What is compared of an argument is its lower half (little endian)."""
+    """Return instructions that begin and end with the call's number loaded.
+
+    The lower half of an argument is compared (little endian).
+    """
     lines = [(_IF_EQUAL, 0, 3 * len(where) + 2, number)]
     for left, (argument, mask, value) in zip(reversed(range(len(where))), where, strict=True):
         lines += [(_LOAD, 0, 0, _ARGUMENTS + 8 * argument), (_AND, 0, 0, mask), (_IF_EQUAL, 0, 3 * left + 1, value)]

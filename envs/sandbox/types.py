@@ -1,4 +1,4 @@
-"""What a sandbox promises, what it allows, and how a command in it ended."""
+"""Levels and limits of a sandbox, and outcomes of commands."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from enum import StrEnum
 
 
 class SandboxError(RuntimeError):
-    """No sandbox of the asked kind works on this machine, or the sandbox itself failed (never the command in it)."""
+    """The asked sandbox does not work on this machine, or it failed; never the command in it."""
 
 
 class Level(StrEnum):
-    """How a command is kept apart, strongest first.
+    """How a command is isolated, strongest first.
 
     ``BUBBLEWRAP``: separate network, processes, users and file tree. ``LIMITS``: time, memory,
     processes, file sizes and output are limited, but the command can read this user's files and
@@ -25,7 +25,7 @@ class Level(StrEnum):
 
 
 class Outcome(StrEnum):
-    """How a command ended, and, for a run of tests, whether what it reported can be believed."""
+    """How a command ended, and whether the report of a test run can be believed."""
 
     FINISHED = "finished"
     TIMED_OUT = "timed_out"
@@ -35,22 +35,26 @@ class Outcome(StrEnum):
     TOO_MANY_FILES = "too_many_files"
     TOO_MUCH_OUTPUT = "too_much_output"
     KILLED = "killed"
-    # Of runs of tests only:
+    # of test runs only:
     ENDED_EARLY = "ended_early"
-    """The process was left (os._exit, a crash) before pytest had closed its report."""
+    """The process ended (os._exit, a crash) before pytest had closed its report."""
     FORGED = "forged"
-    """The report has a line that our runner did not sign."""
+    """The report has a line that the runner did not sign."""
     TAMPERED = "tampered"
-    """pytest, a test or the runner was changed while the tests ran, or a test that has to fail did not."""
+    """pytest, a test or the runner was changed, or a test that must fail passed."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What one command may use. Sizes in MiB, times in seconds.
+    """What one command may use; sizes in MiB, times in seconds.
 
-    ``memory_mib`` bounds the address space of each process and the resident memory of all of them; ``disk_mib`` each of
-    the places that can be written (the work folder, ``/tmp`` and ``/dev/shm``), ``files`` the number of files in each,
-    ``file_mib`` one file, ``open_files`` what all processes together hold open, ``output_mib`` what is printed.
+    Attributes:
+        memory_mib: address space of each process, and resident memory of all.
+        file_mib: size of one file.
+        files: number of files in each writable folder (the work folder, ``/tmp``, ``/dev/shm``).
+        open_files: open files of all processes.
+        disk_mib: size of each writable folder.
+        output_mib: printed text.
     """
 
     wall_s: float = 30.0
@@ -66,9 +70,11 @@ class Limits:
 
 @dataclass(frozen=True)
 class Completed:
-    """``code`` is the exit status (128 + signal where a signal ended it, -1 where we did).
+    """A command that ended.
 
-    ``stdout`` is what came by the command's standard output, ``stderr`` the first part of the rest.
+    Attributes:
+        code: exit status; 128 + a signal's number; -1 if the sandbox ended the command.
+        stderr: the beginning of standard error.
     """
 
     outcome: Outcome

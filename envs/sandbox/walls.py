@@ -29,8 +29,12 @@ _NO_PRIVILEGES = ("--no-new-privs", "--inh-caps=-all", "--bounding-set=-all")
 
 @dataclass(frozen=True)
 class Walls:
-    """One way to build a sandbox. ``drop``: we are root, and the command becomes a user that owns nothing (root may
-    write to /proc/sys behind any walls, and its processes are not counted)."""
+    """One way to isolate a command.
+
+    Attributes:
+        drop: run by root, the command becomes a user that owns nothing; root could write to
+            /proc/sys behind any walls, and its processes are not counted.
+    """
 
     level: Level
     drop: bool = False
@@ -38,22 +42,23 @@ class Walls:
     def command(
         self, argv: Sequence[str], layers: Sequence[Path], visible: Sequence[Path], limits: Limits, scratch: Path
     ) -> list[str]:
-        """``layers`` are copied over each other to make the command's folder; ``visible`` can be read at their own
-        path; ``scratch`` is an empty folder of this run."""
+        """Return the command line.
+
+        Args:
+            layers: folders, copied over each other to make the command's folder.
+            visible: paths that the command may read.
+            scratch: an empty folder of this run.
+        """
         if self.level is Level.LIMITS:
             ends = ["setpriv", "--pdeathsig", "KILL"] if _found("setpriv") else []
-            return [
-                *seccomp.launcher(),
-                *ends,
-                *_start(argv, map(str, layers), limits, count=False),
-            ]
+            return [*seccomp.launcher(), *ends, *_start(argv, map(str, layers), limits, count=False)]
         inside = [f"/layers/{number}" for number in range(len(layers))]
         start = [*self._privileges(), *_start(argv, inside, limits, count=True)]
         binds = [*((path, str(path)) for path in _readable(visible)), *zip(layers, inside, strict=True)]
         return _bubblewrap(start, binds, limits, scratch)
 
     def _privileges(self) -> list[str]:
-        """A user of its own for each run, so that its processes are counted alone."""
+        """Return a change to a separate user, so that the run's processes are counted alone."""
         if not self.drop:
             return ["setpriv", *_NO_PRIVILEGES]
         user = random.SystemRandom().choice(_UIDS)
@@ -61,14 +66,14 @@ class Walls:
 
 
 def bubblewrap() -> Walls | None:
-    """Return the walls that bubblewrap builds; None if this machine lacks ``bwrap`` or ``setpriv``."""
+    """Return bubblewrap's walls; None if this machine lacks ``bwrap`` or ``setpriv``."""
     if _found("bwrap") and _found("setpriv"):
         return Walls(Level.BUBBLEWRAP, drop=os.geteuid() == 0)
     return None
 
 
 def _found(tool: str) -> str | None:
-    """A tool where commands will look for it; bubblewrap, which starts outside, wherever this user has it (conda, nix)."""
+    """Return a tool's path: in the commands' PATH, or for bubblewrap in the user's (conda, nix)."""
     if tool != "bwrap":
         return shutil.which(tool, path=_PATH)
     found = shutil.which(tool) or shutil.which(tool, path=_PATH)
@@ -76,7 +81,7 @@ def _found(tool: str) -> str | None:
 
 
 def environment(home: str) -> dict[str, str]:
-    """All that a command knows of where it runs: nothing of ours is inherited."""
+    """Return all environment variables of a command; it inherits none."""
     return {
         "PATH": _PATH,
         "HOME": home,
@@ -93,15 +98,16 @@ def environment(home: str) -> dict[str, str]:
 
 
 def _start(argv: Sequence[str], layers: Sequence[str] | map[str], limits: Limits, *, count: bool) -> list[str]:
-    """Copy the layers into the current folder, take on the limits, become the command.
+    """Return a script that copies the layers, sets the limits, and becomes the command.
 
-    ``ulimit`` counts the processes of a user: outside of walls that would be all of this user's.
+    Args:
+        count: limit processes; without walls, ``ulimit`` would count all of this user's.
     """
     kib, cpu = 1024, max(1, round(limits.cpu_s))
     script = [
         "set -e",
         *(f"cp -RP {shlex.quote(layer)}/. ." for layer in layers),
-        f"ulimit -S -t {cpu}; ulimit -H -t {cpu + 1}",  # a signal that tells why, a second before the one that kills
+        f"ulimit -S -t {cpu}; ulimit -H -t {cpu + 1}",  # SIGXCPU a second before SIGKILL, to tell the reason
         f"ulimit -c 0; ulimit -v {limits.memory_mib * kib}",
         f"ulimit -f {limits.file_mib * kib * 2}; ulimit -n 512",  # -f counts blocks of 512 bytes
         f"(ulimit -u 1) 2>/dev/null && ulimit -u {limits.processes} || ulimit -p {limits.processes}" if count else ":",
@@ -111,14 +117,14 @@ def _start(argv: Sequence[str], layers: Sequence[str] | map[str], limits: Limits
 
 
 def _readable(visible: Sequence[Path]) -> list[Path]:
-    """The system and ``visible``, outermost first; what does not exist here is left out."""
+    """Return existing paths of the system and of ``visible``, outermost first."""
     wanted = [*(Path("/etc") / name for name in _ETC), *(path.absolute() for path in visible)]
     kept = [path for path in wanted if path.exists() and not path.is_relative_to("/usr")]
     return sorted(dict.fromkeys(kept), key=lambda path: len(path.parts))
 
 
 def _system() -> tuple[list[str], list[tuple[str, str]]]:
-    """System folders to bind, and those that are only links (``/bin -> usr/bin``), as (target, link)."""
+    """Return system folders to bind, and links (``/bin -> usr/bin``) as (target, link)."""
     folders = [path for path in _SYSTEM if os.path.isdir(path) and not os.path.islink(path)]
     return folders, [(os.readlink(path), path) for path in _SYSTEM if os.path.islink(path)]
 
@@ -130,19 +136,12 @@ def _bubblewrap(start: list[str], binds: list[tuple[Path, str]], limits: Limits,
         tree += ["--symlink", target, link]
     for folder in folders:
         tree += ["--ro-bind", folder, folder]
-    tree += [
-        "--proc",
-        "/proc",
-        "--dev",
-        "/dev",
-        "--ro-bind",
-        "/dev/null",
-        "/dev/zero",
-    ]  # zero, mapped and shared, is memory that is not counted
+    tree += ["--proc", "/proc", "--dev", "/dev"]
+    tree += ["--ro-bind", "/dev/null", "/dev/zero"]  # shared mappings of zero are memory that is not counted
     for place in WRITABLE:
         tree += ["--perms", "1777", "--size", str(limits.disk_mib << 20), "--tmpfs", place]
     for above in dict.fromkeys(folder for _, target in binds for folder in reversed(Path(target).parents)):
-        tree += ["--perms", "0755", "--dir", str(above)]  # bubblewrap's own would be closed to others
+        tree += ["--perms", "0755", "--dir", str(above)]  # bubblewrap's own folders would be closed to other users
     for source, target in binds:
         tree += ["--ro-bind", str(source), target]
     apart = ["--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try"]
@@ -154,7 +153,7 @@ def _bubblewrap(start: list[str], binds: list[tuple[Path, str]], limits: Limits,
 
 
 def _filtered(scratch: Path) -> list[str]:
-    """bubblewrap reads its filter from a descriptor; the file is empty where there is none to be had."""
+    """Write the filter to a file that bubblewrap reads; empty without seccomp."""
     code = seccomp.program() if seccomp.available() else b""
     (scratch / _FILTER).write_bytes(code)
     return ["--seccomp", "9"] if code else []

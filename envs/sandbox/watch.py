@@ -1,4 +1,7 @@
-"""Watching a running command from outside: its processes, their memory, what it prints, and its end."""
+"""Watch a running command from outside: its processes, memory, files, output, and its end.
+
+Files are counted since even an empty one takes memory.
+"""
 
 from __future__ import annotations
 
@@ -11,32 +14,35 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from envs.sandbox import files
 from envs.sandbox.types import Limits, Outcome
+from envs.sandbox.walls import WRITABLE
 
 _LOOK_EVERY_S = 0.05
 _PAGE_MIB = os.sysconf("SC_PAGE_SIZE") / (1 << 20)
 _KEEP_BYTES = 1 << 16
 _TRIES = 200
+_COUNTING_SHARE = 0.1  # of the time may be spent on counting files
 
 
 class Watch:
-    """Feeds a started process its input and collects its two outputs until it ends or breaks a limit.
+    """Feeds a started process its input and collects its outputs until it ends or exceeds a limit.
 
-    ``folders``: where it writes, if it is not behind walls.
+    Args:
+        mark: an environment variable that identifies its processes; "" behind walls.
+        folders: where it writes; () behind walls.
     """
 
     def __init__(
         self, process: subprocess.Popen[bytes], limits: Limits, mark: str, folders: Sequence[Path] = ()
     ) -> None:
         self._process, self._limits, self._mark = process, limits, mark
-        self._files = files.Count(folders)
+        self._files = FileCount(folders)
         self._started = time.monotonic()
         self.stdout, self.stderr = bytearray(), bytearray()
         self._printed = 0
 
     def run(self, given: bytes) -> Outcome:
-        """Raises nothing of the command's doing; on return every process of it has ended or been killed."""
+        """Return the outcome; on return all processes of the command have ended."""
         assert self._process.stdout
         assert self._process.stderr
         try:
@@ -49,7 +55,7 @@ class Watch:
         return excess or _ending(self._process.returncode)
 
     def _collect(self, streams: selectors.BaseSelector, feed: _Feed) -> Outcome | None:
-        """Until the command ends by itself (None) or breaks a limit."""
+        """Wait until the command ends by itself (None) or exceeds a limit."""
         next_look = 0.0
         while streams.get_map() or not self._ended():
             for key, _ in streams.select(_LOOK_EVERY_S):
@@ -60,7 +66,7 @@ class Watch:
             if now - self._started > self._limits.wall_s:
                 return Outcome.TIMED_OUT
             if self._ended() and not streams.select(0):
-                break  # a stray process may hold the streams open; the command itself has ended
+                break  # a stray process may hold the streams open
             if now >= next_look:
                 next_look = now + _LOOK_EVERY_S
                 if excess := self._excess():
@@ -68,7 +74,7 @@ class Watch:
         return None
 
     def _ended(self) -> bool:
-        """Without taking note of it: until ``kill`` is done, nobody else must get its process number."""
+        """Return whether the command ended, without reaping it: ``kill`` needs its process id."""
         if self._process.returncode is not None:
             return True
         return os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
@@ -84,18 +90,18 @@ class Watch:
 
     def _excess(self) -> Outcome | None:
         pids = self._pids()
-        if len(pids) > self._limits.processes + 8:  # the walls themselves are a few processes
+        if len(pids) > self._limits.processes + 8:  # the walls are a few processes
             return Outcome.TOO_MANY_PROCESSES
         most = self._limits.memory_mib
         if sum(map(_resident_mib, pids)) > most and sum(map(_share_mib, pids)) > most:
             return Outcome.OUT_OF_MEMORY
-        is_open = sum(map(files.opened, pids))
+        is_open = sum(map(_open_files, pids))
         if is_open > self._limits.open_files or self._files.most(pids, self._limits.files) > self._limits.files:
             return Outcome.TOO_MANY_FILES
         return None
 
     def _pids(self) -> list[int]:
-        """The process and its descendants."""
+        """Return the process and its descendants."""
         found: list[int] = []
         front = [self._process.pid]
         while front and len(found) <= self._limits.processes + 8:
@@ -105,7 +111,7 @@ class Watch:
         return found
 
     def kill(self) -> None:
-        """End the whole tree. Behind walls the first process takes all others with it; elsewhere we look for them."""
+        """Kill the whole tree; without walls, also marked processes that left it."""
         for pid in self._pids():
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
@@ -117,7 +123,7 @@ class Watch:
 
 
 class _Feed:
-    """Standard input, written as the command reads it."""
+    """Writes standard input as the command reads it."""
 
     def __init__(self, process: subprocess.Popen[bytes], given: bytes, streams: selectors.BaseSelector) -> None:
         assert process.stdin
@@ -138,7 +144,7 @@ class _Feed:
 
 
 def _ending(code: int) -> Outcome:
-    """From an exit status, ours (negative: a signal) or that of the walls (128 + signal)."""
+    """Return the outcome of an exit status: negative or 128 + a number means a signal."""
     number = -code if code < 0 else code - 128
     if number == signal.SIGXCPU:
         return Outcome.OUT_OF_CPU_TIME
@@ -162,7 +168,7 @@ def _resident_mib(pid: int) -> float:
 
 
 def _share_mib(pid: int) -> float:
-    """A process's memory with what it shares divided among its sharers: slower to read, so only when it matters."""
+    """Return a process's memory, shared pages divided among their processes; slow to read."""
     with contextlib.suppress(OSError):
         lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
         return sum(int(line.split()[1]) for line in lines if line.startswith("Pss:")) / 1024
@@ -170,10 +176,10 @@ def _share_mib(pid: int) -> float:
 
 
 def _kill_marked(mark: bytes) -> None:
-    """Processes that left the tree are known by the environment that they were started with."""
+    """Kill processes that left the tree, found by their environment variable."""
     for _ in range(_TRIES):
-        everybody = (int(name) for name in os.listdir("/proc") if name.isdigit())
-        marked = [pid for pid in everybody if mark in _environment(pid)]
+        pids = (int(name) for name in os.listdir("/proc") if name.isdigit())
+        marked = [pid for pid in pids if mark in _environment(pid)]
         if not marked:
             return
         for pid in marked:
@@ -186,3 +192,58 @@ def _environment(pid: int) -> bytes:
     with contextlib.suppress(OSError):
         return Path(f"/proc/{pid}/environ").read_bytes()
     return b""
+
+
+class FileCount:
+    """Number of files in ``folders``, or behind walls in the writable folders."""
+
+    def __init__(self, folders: Sequence[Path]) -> None:
+        self._folders = folders
+        self._next_look = 0.0
+
+    def most(self, pids: Sequence[int], limit: int) -> int:
+        """Return the number in the fullest folder; counting stops beyond ``limit``."""
+        if not self._folders:
+            return _behind_walls(pids)
+        start = time.monotonic()
+        if start < self._next_look:
+            return 0
+        found = max(_below(folder, limit) for folder in self._folders)
+        self._next_look = time.monotonic() + (time.monotonic() - start) / _COUNTING_SHARE
+        return found
+
+
+def _open_files(pid: int) -> int:
+    with contextlib.suppress(OSError):
+        return len(os.listdir(f"/proc/{pid}/fd"))
+    return 0
+
+
+def _behind_walls(pids: Sequence[int]) -> int:
+    """Return the file systems' count; the last process is inside the walls, the first outside."""
+    outside = _device("/")
+    for pid in reversed(pids):
+        root = f"/proc/{pid}/root"
+        with contextlib.suppress(OSError):
+            if _device(f"{root}/") != outside:
+                return max(_inodes(root + folder) for folder in WRITABLE)
+    return 0
+
+
+def _device(path: str) -> tuple[int, int]:
+    found = os.stat(path)
+    return found.st_dev, found.st_ino
+
+
+def _inodes(path: str) -> int:
+    counts = os.statvfs(path)
+    return counts.f_files - counts.f_ffree
+
+
+def _below(folder: Path, limit: int) -> int:
+    found = 0
+    for _, folders, names in os.walk(folder):
+        found += len(folders) + len(names)
+        if found > limit:
+            break
+    return found

@@ -1,6 +1,8 @@
-"""Playing compiled TextWorld games (.z8 with its .json beside it) through the interpreter in this process.
+"""Play compiled TextWorld games (.z8 with .json beside it) through the interpreter in this process.
 
-Neither the interpreter nor TextWorld is thread-safe: one process, one thread, any number of envs.
+The agent reads one paragraph, as in the study: the room's name as a sentence, the feedback without
+duplicates, the inventory. Neither the interpreter nor TextWorld is thread-safe: one process has one
+thread, and any number of envs.
 """
 
 from __future__ import annotations
@@ -9,12 +11,11 @@ import re
 from typing import Any
 
 from envs.text_env import RawStep, TextEnv, sanitise
-from envs.textworld.story import Episode
-from envs.textworld.text import feedback_lines, observation_text, opening, room_and_moves
+from envs.textworld.interpreter import Interpreter, Tracked
 from envs.types import Observation, TaskRef
 
-# Inform's commands to the program (leave, rewind, log, change how text is printed) and TextWorld's debugging verbs,
-# some of which print the whole state.
+# Inform's commands to the program (leave, rewind, log, change how text is printed) and TextWorld's
+# debugging verbs, some of which print the whole state.
 BANNED = frozenset(
     {
         *("quit", "q", "restart", "restore", "save", "undo", "again", "g", "oops", "o"),
@@ -25,17 +26,23 @@ BANNED = frozenset(
         *("tree", "goto", "purloin", "abstract", "random", "gonear", "relations", "responses", "test", "trace"),
     }
 )
-# One action a turn: Inform would read a full stop or "then" as the start of a further command.
+# Inform reads a full stop or "then" as the start of a further command; a turn has one action.
 _NEXT_COMMAND = re.compile(r"\s*(?:\.|;|\bthen\b).*", re.IGNORECASE)
+_STATUS = re.compile(r"\n?>\s*(?:-=\s*(?P<room>.+?)\s*=-)?\s*(?:-?\d+/(?P<moves>\d+))?\s*\Z")
+_HEADER = re.compile(r"^-=\s*(?P<room>.+?)\s*=-$", re.MULTILINE)
+_END = re.compile(r"\*\*\* .+? \*\*\*")
+# Shown, a change of the score would make observations depend on the density of the reward.
+_SCORE = re.compile(r"Your score has just gone (?:up|down) by [^.]*\.")
+_BANNER = re.compile(r"\$\$|____|^[\s|\\/$_]+$")
 
 
 class TextWorldEnv(TextEnv):
-    """One game of a session."""
+    """One game at a time."""
 
     banned_verbs = BANNED
 
     def __init__(self, *, legal: bool = False, expert: bool = False) -> None:
-        self._game: Any = _tracked(legal, expert) if legal or expert else Episode()
+        self._game: Any = Tracked(legal, expert) if legal or expert else Interpreter()
         self._points, self._room, self._moves, self._inventory = 0.0, "", 0, ""
         self._shown = Observation(text="")
 
@@ -45,39 +52,37 @@ class TextWorldEnv(TextEnv):
     def reset_game(self, task: TaskRef, seed: int) -> Observation:
         state = self._game.reset(task, seed & 0x7FFF)  # the interpreter's seed is a C short
         self._points = 0.0
-        self._room, self._moves = room_and_moves(state.feedback)
+        self._room, self._moves = _room_and_moves(state.feedback)
         self._inventory = state.inventory or ""
-        self._shown = self._read(state, feedback_lines(opening(state.feedback)), task.goal)
+        self._shown = self._read(state, _feedback_lines(_opening(state.feedback)), task.goal)
         return self._shown
 
     def step_game(self, command: str) -> RawStep:
         state = self._game.step(command)
         self._points = self._points if state.score is None else float(state.score)
-        room, moves = room_and_moves(state.feedback)
+        room, moves = _room_and_moves(state.feedback)
         won, lost = bool(state.won), bool(state.lost)
-        # The turn counter does not move on a command that the parser does not understand.
-        valid = won or lost or moves > self._moves
+        valid = won or lost or moves > self._moves  # a command that is not understood is no move
         self._room, self._moves = room or self._room, max(moves, self._moves)
         self._inventory = state.inventory or self._inventory
-        self._shown = self._read(state, feedback_lines(state.feedback), self._shown.goal)
+        self._shown = self._read(state, _feedback_lines(state.feedback), self._shown.goal)
         return RawStep(self._shown, self._points, won=won, lost=lost, valid=valid)
 
     def _read(self, state: Any, lines: list[str], goal: str) -> Observation:
         return Observation(
-            text=observation_text(self._room, lines, self._inventory),
+            text=_paragraph(self._room, lines, self._inventory),
             goal=goal,
             legal=tuple(state.admissible_commands or ()),
             expert=tuple(state.policy_commands or ()),
         )
 
     def observe_message(self, message: str) -> Observation:
-        text = observation_text(self._room, [message], self._inventory)
+        text = _paragraph(self._room, [message], self._inventory)
         return Observation(text=text, goal=self._shown.goal, legal=self._shown.legal, expert=self._shown.expert)
 
     def save_game(self) -> Any:
-        """The interpreter's state and what was read of it. TextWorld's own tracking of facts, from which legal and expert commands
-        come, has no such copy."""
-        if not isinstance(self._game, Episode):
+        """Return a copy of the interpreter's state; None with legal or expert commands."""
+        if not isinstance(self._game, Interpreter):
             return None
         return self._game.state, (self._points, self._room, self._moves, self._inventory, self._shown)
 
@@ -89,7 +94,29 @@ class TextWorldEnv(TextEnv):
         self._game.close()
 
 
-def _tracked(legal: bool, expert: bool) -> Any:
-    from envs.textworld.tracked import Tracked  # TextWorld itself takes a second to import
+def _room_and_moves(raw: str) -> tuple[str, int]:
+    """Return the room and the number of moves in the status line; ("", -1) without one."""
+    status = _STATUS.search(raw)
+    if not status or not status["room"]:
+        return "", -1
+    return status["room"].lower(), int(status["moves"] or -1)
 
-    return Tracked(legal, expert)
+
+def _opening(raw: str) -> str:
+    """Return the first feedback from the room's header on, without banner and objective."""
+    header = _HEADER.search(raw)
+    return raw[header.start() :] if header else raw
+
+
+def _feedback_lines(raw: str) -> list[str]:
+    """Return the distinct lines that answer the last command, in order."""
+    text = _END.split(_STATUS.sub("", raw))[0]
+    lines = (" ".join(_SCORE.sub("", line).split()) for line in _HEADER.sub("", text).splitlines())
+    return list(dict.fromkeys(line for line in lines if line and not _BANNER.search(line)))
+
+
+def _paragraph(room: str, lines: list[str], inventory: str) -> str:
+    """Return the paragraph that the agent reads."""
+    parts = [f"You are now in the {room}."] if room else []
+    carried = " ".join(inventory.split())
+    return " ".join([*parts, *lines, *([carried] if carried and carried not in lines else [])])

@@ -1,22 +1,56 @@
-"""TextWorld custom games ``w{rooms}-o{objects}-q{quest length}``: one quest, one point, at the end only."""
+"""TextWorld's games: custom ones (``env=textworld``), and a fixed house (``env=tw_simple``).
+
+TextWorld takes a second to import, so only the code that makes or plays a game imports it.
+"""
 
 from __future__ import annotations
 
+import functools
+import importlib.metadata
 import re
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from envs.environment import GameRecord, Params, Rejected
-from envs.textworld.games import TextWorldGames
+from envs.environment import Environment, GameRecord, Params, PromptStyle, Rejected
+from envs.textworld import interpreter
 from envs.types import TaskError
 from envs.utils.names import nearest
 
+if TYPE_CHECKING:
+    from envs.text_env import TextEnv
+
 _TASK = re.compile(r"w([1-9]\d?)-o([1-9]\d?)-q([1-9]\d?)")
 _PAPER = ("w2-o3-q4", "w4-o3-q4", "w2-o6-q4", "w4-o6-q8", "w8-o12-q16")
+_SIMPLE = "tw-simple"
+
+
+class TextWorldGames(Environment):
+    """Base of both environments."""
+
+    prompt = PromptStyle(
+        role="You are playing a text adventure game.",
+        action_form='Answer with one action, a verb phrase such as "open box".',
+    )
+    lists_actions = True
+
+    @functools.cached_property
+    def version(self) -> str:
+        return f"textworld-{importlib.metadata.version('textworld')}-2"
+
+    def env(self, *, legal: bool = False, expert: bool = False) -> TextEnv:
+        from envs.textworld.env import TextWorldEnv
+
+        return TextWorldEnv(legal=legal, expert=expert)
+
+    def game_sha256(self, game_file: Path) -> str:
+        return interpreter.game_sha256(game_file)
 
 
 class TextWorldCustom(TextWorldGames):
-    """Any size from w1-o1-q1; sizes that no seed can fill are refused by the catalogue after many rejections."""
+    """Custom games ``w{rooms}-o{objects}-q{quest length}``: one quest, one point, at its end.
+
+    The catalogue refuses sizes for which it finds no game.
+    """
 
     name = "textworld"
     rewards = ("sparse", "dense")
@@ -30,7 +64,7 @@ class TextWorldCustom(TextWorldGames):
         return {"rooms": rooms, "objects": objects, "quest": quest}
 
     def max_turns(self, task: str) -> int:
-        """The study's limits: 12 for quests of up to 4 steps, 24 elsewhere; half as many again as a longer quest."""
+        """Return the study's limits, 12 for quests of up to 4 steps, else 24, or more over 16."""
         quest = self.parse_task(task)["quest"]
         return 12 if quest <= 4 else max(24, quest + quest // 2)
 
@@ -38,34 +72,62 @@ class TextWorldCustom(TextWorldGames):
         return params["quest"]
 
     def make_game(self, params: Params, seed: int, folder: Path) -> GameRecord:
-        from envs.textworld import making
+        from envs.textworld import games
 
-        opts = making.options(seed)
-        opts.kb = making.knowledge_base()
-        opts.nb_rooms, opts.nb_objects = params["rooms"], params["objects"]
-        opts.quest_length = params["quest"]
-        opts.chaining.max_breadth = 1  # one quest: the command's default breadth gives some games two
-        game = _generate(opts)
+        options = games.options(seed)
+        options.kb = games.knowledge_base()
+        options.nb_rooms, options.nb_objects = params["rooms"], params["objects"]
+        options.quest_length = params["quest"]
+        options.chaining.max_breadth = 1  # one quest: the default breadth gives some games two
+        game = games.generate(options)
         steps = len(game.metadata.get("walkthrough") or ())
-        if steps != params["quest"]:  # before the compilers run: they take most of the time
+        if steps != params["quest"]:  # checked before compiling, which takes most of the time
             raise Rejected(f"the expert plan has {steps} steps")
-        return making.finish(game, folder)
+        return games.finish(game, folder)
 
     def scores_only_at_end(self, params: Params) -> bool:
         return True
 
 
-def _generate(opts: Any) -> Any:
-    from textworld.generator import QuestGenerationError, make_game
+class TwSimple(TextWorldGames):
+    """TextWorld's fixed six-room house: leave the locked bedroom, put the food on the stove.
 
-    try:
-        return make_game(opts)
-    except QuestGenerationError as error:
-        raise Rejected("no quest of this length") from error
+    A seed gives the same house, goal and expert plan at each density of the score (tested); only
+    the points differ: 1 for sparse, 3-4 balanced, 7-10 dense.
+    """
+
+    name = "tw_simple"
+    rewards = ("sparse", "balanced", "dense")
+    examples = (_SIMPLE,)
+
+    def parse_task(self, task: str) -> dict[str, Any]:
+        if str(task).replace("_", "-") != _SIMPLE:
+            raise TaskError(f"unknown task {task!r} of tw_simple; did you mean {_SIMPLE}?")
+        return {"rewards": "sparse", "goal": "detailed", "test": False}
+
+    def max_turns(self, task: str) -> int:
+        self.parse_task(task)
+        return 24
+
+    def with_reward(self, params: Params, reward: str) -> dict[str, Any]:
+        """Choose the density of the score; a reward of another package gets the densest."""
+        return {**params, "rewards": reward if reward in TwSimple.rewards else "dense"}
+
+    def scores_only_at_end(self, params: Params) -> bool:
+        return params["rewards"] == "sparse"
+
+    def make_game(self, params: Params, seed: int, folder: Path) -> GameRecord:
+        from textworld.challenges import CHALLENGES
+
+        from envs.textworld import games
+
+        with games.shared_knowledge():
+            game = CHALLENGES[_SIMPLE][1](settings=dict(params), options=games.options(seed))
+        return games.finish(game, folder)
 
 
 def _nearest(task: str) -> str:
-    """The form with the user's own numbers where there are three, else the nearest size of the study."""
+    """Return the form with the user's own numbers if there are three, else the nearest size."""
     numbers = [int(n) for n in re.findall(r"\d+", task)]
     if len(numbers) == 3:
         return "w{}-o{}-q{}".format(*(min(max(n, 1), 99) for n in numbers))

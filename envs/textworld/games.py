@@ -1,37 +1,120 @@
-"""What the two environments of TextWorld's games share: how they are played, hashed and told."""
+"""Make TextWorld games in this process: generate, compile, replay to a win."""
 
 from __future__ import annotations
 
 import functools
-import importlib.metadata
+import hashlib
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
+from unittest import mock
 
-from envs.environment import Environment, PromptStyle
+import textworld
+from textworld.generator import QuestGenerationError, make_game
+from textworld.generator.data import KnowledgeBase
+from textworld.generator.inform7 import CouldNotCompileGameError, compile_inform7_game, generate_inform7_source
+from textworld.logic import GameLogic
 
-if TYPE_CHECKING:
-    from envs.text_env import TextEnv
+from envs.environment import GameRecord, Rejected, replay
+from envs.textworld.env import TextWorldEnv
+from envs.textworld.interpreter import game_sha256
+
+_SERIAL = slice(0x12, 0x18)  # Z-machine header: six characters of the compilation date
 
 
-class TextWorldGames(Environment):
-    """TextWorld takes a second to import, so only whoever plays or makes a game does."""
+@functools.cache
+def knowledge_base(folder: str | None = None) -> KnowledgeBase:
+    """Return TextWorld's rules and grammar; parsing them takes several times as long as a game.
 
-    prompt = PromptStyle(
-        role="You are playing a text adventure game.",
-        action_form='Answer with one action, a verb phrase such as "open box".',
+    The rule files are read in sorted order, so that a game does not depend on the file system.
+    """
+    base = KnowledgeBase.default()
+    logic_path = Path(folder, "logic") if folder else Path(base.logic_path)
+    grammar_path = str(Path(folder, "text_grammars")) if folder else base.text_grammars_path
+    kb = KnowledgeBase(GameLogic.load(sorted(map(str, logic_path.glob("*.twl")))), grammar_path)
+    kb.logic_path = str(logic_path)
+    return kb
+
+
+@contextmanager
+def shared_knowledge() -> Iterator[None]:
+    """Let generators that load rules themselves get ``knowledge_base``."""
+    with mock.patch.object(KnowledgeBase, "load", staticmethod(knowledge_base)):
+        yield
+
+
+def options(seed: int) -> textworld.GameOptions:
+    made = textworld.GameOptions()
+    made.seeds = seed
+    return made
+
+
+def generate(options: textworld.GameOptions) -> Any:
+    """Generate a custom game. Raises: Rejected: the seed gives no quest of the asked length."""
+    try:
+        return make_game(options)
+    except QuestGenerationError as error:
+        raise Rejected("no quest of this length") from error
+
+
+def finish(game: Any, folder: Path) -> GameRecord:
+    """Compile a generated game into ``folder`` and play its expert plan.
+
+    Raises:
+        Rejected: the game does not compile, or its expert plan does not win.
+    """
+    file = folder / "game.z8"
+    _compile(game, file)
+    _write_data(game, file.with_suffix(".json"))
+    _take_date_out(file)
+    record = GameRecord(
+        file=file.name,
+        sha256=game_sha256(file),
+        goal=" ".join(game.objective.split()),
+        expert_plan=tuple(game.metadata["walkthrough"]),
+        fingerprint=fingerprint(game),
+        max_score=float(game.max_score),
     )
-    lists_actions = True
+    if not replay(TextWorldEnv(), record, folder)[0]:
+        raise Rejected("the expert plan does not win")
+    return record
 
-    @functools.cached_property
-    def version(self) -> str:
-        return f"textworld-{importlib.metadata.version('textworld')}-2"
 
-    def env(self, *, legal: bool = False, expert: bool = False) -> TextEnv:
-        from envs.textworld.env import TextWorldEnv
+def _compile(game: Any, file: Path) -> None:
+    try:
+        compile_inform7_game(generate_inform7_source(game), str(file))
+    except CouldNotCompileGameError as error:
+        raise Rejected("does not compile") from error
+    finally:
+        file.with_suffix(".ni").unlink(missing_ok=True)  # the source
 
-        return TextWorldEnv(legal=legal, expert=expert)
 
-    def game_sha256(self, game_file: Path) -> str:
-        from envs.textworld.story import game_sha256
+def _write_data(game: Any, file: Path) -> None:
+    """Write what TextWorld's ``game.save`` writes, without what differs between two makings.
 
-        return game_sha256(game_file)
+    That is a list in the order of a set, and the path of TextWorld's grammars, which playing does
+    not read.
+    """
+    data = json.loads(json.dumps(game.serialize()))
+    data["grammar"]["names_to_exclude"] = sorted(data["grammar"]["names_to_exclude"], key=str)
+    data["KB"]["text_grammars_path"] = ""
+    file.write_text(json.dumps(data, sort_keys=True))
+
+
+def _take_date_out(file: Path) -> None:
+    """Overwrite the date in the story's header, which its checksum does not cover."""
+    story = bytearray(file.read_bytes())
+    story[_SERIAL] = b"000000"
+    file.write_bytes(story)
+
+
+def fingerprint(game: Any) -> str:
+    """Return sha256 over the initial facts, by name, and the plan; two wordings of a game agree."""
+    names = {key: info.name or key for key, info in game.infos.items()}
+    facts = sorted(
+        " ".join([fact.name, *(names.get(arg.name, arg.name) or "" for arg in fact.arguments)])
+        for fact in game.world.facts
+    )
+    return hashlib.sha256("\n".join([*facts, *game.metadata["walkthrough"]]).encode()).hexdigest()

@@ -1,1 +1,1 @@
-"""Small helpers of all environments."""
+"""Helpers without knowledge of environments."""

@@ -1,4 +1,4 @@
-"""Progress bars whose clock goes on while nothing gets done, so that nobody takes a wait for a hang."""
+"""Progress bars whose clock also runs while no unit is completed."""
 
 from __future__ import annotations
 
@@ -16,9 +16,12 @@ TERMINAL_SECONDS, LOG_SECONDS, MOST = 1.0, 5.0, 60.0
 
 @contextmanager
 def ticking_bar(**settings: Any) -> Iterator[tqdm]:
-    """tqdm's bar with these settings, drawn anew every second on a terminal; in a log after 5 s, then ever more seldom, at last
-    once a minute."""
-    from tqdm import tqdm  # which commands that wait for nothing do without
+    """Yield tqdm's bar with these settings.
+
+    It is redrawn each second on a terminal; in a log after 5 s, then at growing intervals up to a
+    minute.
+    """
+    from tqdm import tqdm  # not imported by commands without a bar
 
     with tqdm(**settings) as bar:
         ended = threading.Event()

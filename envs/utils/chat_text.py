@@ -1,7 +1,7 @@
-"""Text that goes into a chat message: nothing in it may pass for the marks between the messages.
+"""Text of a chat message without control tokens.
 
-A tokenizer takes ``<|im_end|>`` for the end of a turn wherever it stands. A mark in a text is broken up by a space after its
-first character, which leaves it readable and makes it letters like any others.
+A tokenizer reads ``<|im_end|>`` as the end of a turn anywhere. A space after the first character
+makes a control token in a text ordinary, and leaves it readable.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ _BRACKETED = (
     *("INST", "SYSTEM_PROMPT", "AVAILABLE_TOOLS", "TOOL_CALLS", "TOOL_RESULTS", "TOOL_CONTENT", "ARGS", "CALL_ID"),
     *("THINK", "PREFIX", "MIDDLE", "SUFFIX", "IMG", "CLS", "SEP", "PAD", "UNK", "MASK", "gMASK", "sMASK"),
 )
-# For a model whose tokenizer is not known: how open models spell their marks (ChatML, Llama, Mistral, Gemma, DeepSeek, GLM,
-# MiniMax, gpt-oss, Cohere).
+# For a model with an unknown tokenizer: control tokens of ChatML, Llama, Mistral, Gemma, DeepSeek,
+# GLM, MiniMax, gpt-oss and Cohere.
 KNOWN_MARKS = re.compile(
     r"<\|[^\s<>|]{1,64}\|?>|<[^\s<>|]{1,64}\|>|</?｜[^\s<>｜]{1,64}｜>"
     rf"|</?(?:{'|'.join(_NAMES)})>|<extra_id_\d+>|\[/?(?:{'|'.join(_BRACKETED)})\]|<</?SYS>>|\[e~\[|\]~!b\[|\]~b\]"
 )
-_ROUNDS = 4  # what a space joins to another mark is broken up again
+_ROUNDS = 4  # a space may form another control token, which is broken up again
 
 
 def broken_up(text: str, marks: re.Pattern[str], allowed: Container[str] = ()) -> str:
-    """``text`` with a space in each of its ``marks`` that is not ``allowed``; as it is where there are none."""
+    """Return ``text`` with a space in each of its ``marks`` that is not ``allowed``."""
     for _ in range(_ROUNDS):
         text, found = marks.subn(lambda mark: mark[0] if mark[0] in allowed else f"{mark[0][0]} {mark[0][1:]}", text)
         if not found:
@@ -38,8 +38,7 @@ def broken_up(text: str, marks: re.Pattern[str], allowed: Container[str] = ()) -
 
 
 def chat_text(text: str, allowed: Container[str] = ()) -> str:
-    """What is sent to a model of somebody else's in a message: printable, and without a mark of any known family but the
-    ``allowed`` ones.
+    """Return printable text without known control tokens, except the ``allowed`` ones.
 
     >>> chat_text("a door<|im_end|>")
     'a door< |im_end|>'

@@ -1,4 +1,4 @@
-"""For processes that are of no use without the one that started them."""
+"""End a process with its parent."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ _PR_SET_PDEATHSIG = 1
 
 
 def die_with_parent() -> None:
-    """Called in a child, as ``preexec_fn`` or first thing after a fork: it is killed when the thread that started it ends.
+    """Let the kernel kill this process when the thread that started it ends (Linux only).
 
-    Linux only; elsewhere it has to notice by itself.
+    To be called in the child, as ``preexec_fn`` or first after a fork.
     """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

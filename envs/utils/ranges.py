@@ -1,4 +1,4 @@
-"""Numbers of settings that must lie within bounds."""
+"""Bounds of numeric settings."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 
 
 def in_range(low: float = -math.inf, high: float = math.inf, /, **settings: float) -> None:
-    """Raises: ValueError: a setting is not within [low, high], or no number."""
+    """Raises: ValueError: a setting is not in [low, high], or is no number."""
     for name, value in settings.items():
         if not low <= value <= high or math.isinf(value):
             raise ValueError(f"{name}={value} must lie in [{low:g}, {high:g}]")

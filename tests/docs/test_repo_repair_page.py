@@ -5,8 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from envs.registry import make_environment
-from envs.repair.drawing import LINES
-from envs.repair.libraries import SUITES, TESTS, UNSEEN
+from envs.repair.bugs import LINES, SUITES, TESTS, UNSEEN
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/repo_repair.md").read_text()

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from envs.repair.accept import write
+from envs.repair.games import write
 from envs.repair.instance import Instance
 from envs.types import TaskRef
 

@@ -13,7 +13,7 @@ import pytest
 from alfworld_stock import content, one_of_each
 
 from envs import registry
-from envs.alfworld import floor_plan
+from envs.alfworld import generate
 from envs.alfworld.kinds import TYPES
 from envs.environment import Rejected
 from envs.games.catalogue import Catalogue
@@ -83,7 +83,7 @@ def test_a_game_is_the_same_bytes_in_another_process(games, tmp_path):
 def test_unseen_rooms_are_never_trained_on():
     """The floor plans of the test split and those of all others, for every type."""
     for kind in TYPES:
-        unseen, train = (set(floor_plan.numbers(kind, flag)) for flag in (True, False))
+        unseen, train = (set(generate.floor_plans(kind, flag)) for flag in (True, False))
         assert unseen and train and not unseen & train
     assert make_environment().for_split(make_environment().parse_task("one_type"), "test")["floor_plans"] == "unseen"
     seen = make_environment(test_split="valid_seen")
@@ -154,9 +154,9 @@ def test_a_broken_or_exchanged_file_is_an_error_at_once(games, tmp_path):
 
 
 def test_a_plan_that_does_not_win_is_rejected(monkeypatch, tmp_path):
-    from envs.alfworld import plan
+    from envs.alfworld import problem
 
-    monkeypatch.setattr(plan, "commands", lambda draft: ("look", "inventory"))
+    monkeypatch.setattr(problem, "plan", lambda draft: ("look", "inventory"))
     params = make_environment().for_split(make_environment().parse_task("one_type"), "train")
     with pytest.raises(Rejected, match="the expert plan does not win"):
         make_environment().make_game(params, 5, tmp_path)

@@ -5,7 +5,8 @@ import random
 import pytest
 from alfworld_stock import content, one_of_each
 
-from envs.alfworld import game, goal, pddl, wheel
+from envs.alfworld import games as alfworld_games
+from envs.alfworld import goal, problem, wheel
 from envs.alfworld.engine import Engine
 from envs.alfworld.kinds import TYPES
 
@@ -17,8 +18,8 @@ def games(game_cache):
 
 def parsed(kind, **names):
     words = {"obj": "Apple", "recep": "DiningTable", "toggle": "DeskLamp", "mrecep": "Bowl", **names}
-    template = pddl.mangle(wheel.goals()[kind]["pddl"].format(**words))
-    return goal.parse(pddl.read(f"(define (problem p) (:domain alfred) {template}"))
+    template = problem.mangle(wheel.goals()[kind]["pddl"].format(**words))
+    return goal.parse(goal.read(f"(define (problem p) (:domain alfred) {template}"))
 
 
 @pytest.mark.parametrize("kind", TYPES)
@@ -41,9 +42,9 @@ def test_other_goals_are_refused(kind):
 )
 def test_broken_pddl_is_refused(text, message):
     with pytest.raises(ValueError, match=message):
-        pddl.read(text)
+        goal.read(text)
     with pytest.raises(ValueError, match="not one of the six"):
-        goal.parse(pddl.read("(define (problem p) (:init))"))
+        goal.parse(goal.read("(define (problem p) (:init))"))
 
 
 def facts(**more):
@@ -96,10 +97,10 @@ def test_light_needs_the_thing_in_hand_and_the_lamp_where_one_stands():
 def test_all_conditions_hold_exactly_where_the_engine_says_won(games, kind):
     """Along random play around the plan, on the real engine: the count needs no help from the outcome."""
     data, task, rng = content(games[kind]), games[kind], random.Random(kind)
-    _, asked = game.problem_of(data)
+    _, asked = alfworld_games.goal_of(data)
     assert asked.task_type == kind
     engine = Engine()
-    engine.load(game.text_of(data))
+    engine.load(alfworld_games.text_of(data))
     seen = set()
     for _ in range(4):
         engine.reset()

@@ -8,9 +8,9 @@ from copy import deepcopy
 import pytest
 from alfworld_stock import one_of_each
 
-from envs.alfworld import generate, plan
+from assets.make.house import House
+from envs.alfworld import generate, problem
 from envs.alfworld.env import AlfWorldEnv
-from envs.alfworld.house import House
 from envs.alfworld.kinds import TYPES, type_of_seed
 from envs.alfworld.searcher import Searcher, Wanted, wanted
 from envs.environment import Rejected
@@ -111,7 +111,7 @@ def test_what_it_does_follows_from_what_was_told(drawn):
     rng, makers_knew = random.Random(0), 0
     for draft in drawn[:60]:
         other = elsewhere(draft, rng)
-        makers_knew += plan.commands(draft)[0] != plan.commands(other)[0]
+        makers_knew += problem.plan(draft)[0] != problem.plan(other)[0]
         for ours, theirs in zip(play(House(draft)), play(House(other)), strict=False):
             assert ours[0] == theirs[0]
             if ours[1] != theirs[1]:

@@ -12,9 +12,9 @@ import pytest
 from repair_samples import GOLD, WRONG, row, task
 
 from envs.environment import Rejected
-from envs.repair.accept import accept
 from envs.repair.commands import CommandError, Shape, clean, edit, ls, parse, replace, search, show
 from envs.repair.env import RepairEnv, Setup, goal_text
+from envs.repair.games import accept
 from envs.repair.grading import Options
 from envs.repair.instance import Instance, InstanceError
 from envs.repair.providers import InlineFiles
@@ -204,7 +204,7 @@ def test_an_episode_that_is_cut_off_is_graded_as_it_stands(env):
 
 def test_the_expert_plan_wins(tmp_path):
     instance = Instance.from_dict(row())
-    record = accept(instance, tmp_path, Setup(), name="swegym", demonstration=True)
+    record = accept(instance, tmp_path, Setup(), demonstration=True)
     assert record.expert_plan == ("show shop/calc.py 1-9", FIX, "submit")
     env = RepairEnv(expert=True)
     env.reset(task(tmp_path, instance, record.expert_plan), 0)
@@ -226,7 +226,7 @@ def test_a_longer_patch_has_a_expert_plan_too(tmp_path):
         "README.md": "# Shop\nSums.\n",
     }
     patch = patches.diff({path: before[path] for path in after if path in before}, after)
-    record = accept(Instance.from_dict(row(patch=patch)), tmp_path, Setup(), name="swegym")
+    record = accept(Instance.from_dict(row(patch=patch)), tmp_path, Setup())
     assert len([command for command in record.expert_plan if command.startswith("edit")]) == 4
 
 
@@ -246,14 +246,14 @@ def test_a_longer_patch_has_a_expert_plan_too(tmp_path):
 )
 def test_what_is_no_task_is_rejected(tmp_path, change, reason):
     with pytest.raises(Rejected, match=reason):
-        accept(Instance.from_dict(row(**change)), tmp_path, Setup(), name="swegym")
+        accept(Instance.from_dict(row(**change)), tmp_path, Setup())
 
 
 def test_without_a_reference_there_is_play_but_no_demonstration(tmp_path):
     instance = Instance.from_dict(row(patch=""))
-    assert accept(instance, tmp_path, Setup(), name="swegym").expert_plan == ()
+    assert accept(instance, tmp_path, Setup()).expert_plan == ()
     with pytest.raises(Rejected, match="cannot be demonstrated"):
-        accept(instance, tmp_path, Setup(), name="swegym", demonstration=True)
+        accept(instance, tmp_path, Setup(), demonstration=True)
 
 
 @pytest.mark.parametrize(

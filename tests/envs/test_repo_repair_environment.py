@@ -11,10 +11,11 @@ from envs import registry
 from envs.environment import Rejected
 from envs.extensions import shipped
 from envs.games.catalogue import PRECEDENCE, Catalogue
-from envs.repair import drawing, libraries, making, patches
-from envs.repair.drawing import LINES, Bug
+from envs.repair import bugs as making_bugs
+from envs.repair import games as making
+from envs.repair import patches
+from envs.repair.bugs import LINES, TESTS, UNSEEN, Bug
 from envs.repair.instance import Instance, patch_lines
-from envs.repair.libraries import TESTS, UNSEEN
 from envs.types import TaskError
 from rewards.registry import reward
 from rollouts.episode import Turn
@@ -54,10 +55,10 @@ def instance(task) -> Instance:
 
 def bug(library: str, old: str, new: str) -> Bug:
     """The bug that turns one text of a library into another."""
-    for edit in drawing.library_edits(library):
-        source = libraries.library(library).files[edit.path]
+    for edit in making_bugs.library_edits(library):
+        source = making_bugs.library(library).files[edit.path]
         start = source.index(old) if old in source else -1
-        if start >= 0 and drawing.apply(source, [edit]) == source.replace(old, new, 1):
+        if start >= 0 and making_bugs.apply(source, [edit]) == source.replace(old, new, 1):
             return Bug(library, (edit,))
     raise AssertionError(f"no edit makes {new!r} of {old!r}")
 
@@ -112,7 +113,7 @@ def test_held_out_libraries_are_never_trained_on(task):
         assert all((name in UNSEEN) == (split in ("test", "test_paper", "validation")) for name in names)
 
 
-@pytest.mark.parametrize(("size", "bounds"), libraries.SUITES.items())
+@pytest.mark.parametrize(("size", "bounds"), making_bugs.SUITES.items())
 def test_tasks_by_tests_have_the_study_s_bounds(size, bounds):
     environment = registry.make_environment("repo_repair")
     for split in ("train", "test"):
@@ -127,10 +128,10 @@ def test_no_bug_belongs_to_two_splits(test_split, task):
     pools = {}
     for split in PRECEDENCE:
         params = environment.for_split(environment.parse_task(task), split)
-        pools[split] = set(drawing.singles(tuple(params["libraries"]), params["shares"], params["split"]))
+        pools[split] = set(making_bugs.singles(tuple(params["libraries"]), params["shares"], params["split"]))
         assert pools[split]
     for one, other in SPLIT_PAIRS:
-        same = drawing.SAME.get(one, one) == drawing.SAME.get(other, other)
+        same = making_bugs.SAME.get(one, one) == making_bugs.SAME.get(other, other)
         assert pools[one] == pools[other] if same else not pools[one] & pools[other]
 
 
@@ -171,7 +172,9 @@ def test_a_bug_that_never_ends_makes_no_task():
 
 
 def test_a_bug_that_breaks_everything_makes_no_task():
-    [missing] = [one for one in drawing.library_edits("arith") if (one.kind, one.scope) == ("missing body", "tokenise")]
+    [missing] = [
+        one for one in making_bugs.library_edits("arith") if (one.kind, one.scope) == ("missing body", "tokenise")
+    ]
     with pytest.raises(Rejected, match="every test fails"):
         making.instance_of(Bug("arith", (missing,)))
 
@@ -251,7 +254,7 @@ def test_the_patch_gives_the_library_back(easy_listing, longer_tasks):
     for task in (*easy_listing.tasks, *longer_tasks.values()):
         made = instance(task)
         repaired = {**made.files, **patches.apply(made.patch, made.files.__getitem__)}
-        assert repaired == libraries.library(made.repo).files
+        assert repaired == making_bugs.library(made.repo).files
 
 
 def test_the_expert_plan_wins_and_earns_one(easy_listing, longer_tasks, env):
@@ -306,7 +309,7 @@ def earned(name: str, results) -> float:
 
 
 def _task(made: Instance, folder: Path):
-    from envs.repair.accept import write
+    from envs.repair.games import write
     from envs.types import TaskRef
 
     place = folder / "by hand"

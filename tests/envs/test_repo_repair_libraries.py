@@ -4,9 +4,9 @@ import ast
 
 import pytest
 
-from envs.repair import libraries
-from envs.repair.libraries import SUITES, TESTS, UNSEEN, LibraryError
-from envs.repair.making import base_run
+from envs.repair import bugs
+from envs.repair.bugs import SUITES, TESTS, UNSEEN, LibraryError
+from envs.repair.games import base_run
 from envs.sandbox.types import Outcome
 
 
@@ -18,7 +18,7 @@ def test_every_suite_is_green_in_the_sandbox_and_has_the_declared_size(name):
 
 
 def test_every_folder_is_declared():
-    assert sorted(folder.name for folder in libraries.ROOT.iterdir() if any(folder.glob("*.py"))) == sorted(TESTS)
+    assert sorted(folder.name for folder in bugs.ROOT.iterdir() if any(folder.glob("*.py"))) == sorted(TESTS)
     assert set(UNSEEN) < set(TESTS)
 
 
@@ -31,51 +31,55 @@ def test_both_groups_have_suites_of_every_size(held_out):
 
 @pytest.mark.parametrize("name", sorted(TESTS))
 def test_a_library_is_small_and_stands_alone(name):
-    library = libraries.library(name)
+    library = bugs.library(name)
     assert 1 <= len(library.sources) <= 3
-    assert 70 <= sum(text.count("\n") for text in library.modules.values()) <= 250
+    assert 70 <= sum(text.count("\n") for text in modules(library).values()) <= 250
     own = {path.removesuffix(".py") for path in library.sources}
     allowed = own | {"__future__", "calendar", "collections", "dataclasses", "datetime", "decimal", "fractions"}
     allowed |= {"functools", "heapq", "itertools", "re", "typing"}
-    for text in library.modules.values():
+    for text in modules(library).values():
         assert {name.split(".")[0] for name in _imports(text)} <= allowed
 
 
 @pytest.mark.parametrize("name", sorted(TESTS))
 def test_every_public_function_and_class_says_what_it_does(name):
-    for path, text in libraries.library(name).modules.items():
+    for path, text in modules(bugs.library(name)).items():
         for node in ast.parse(text).body:
             if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_"):
                 assert ast.get_docstring(node), f"{name}/{path}: {node.name}"
 
 
 def test_the_environment_s_version_follows_the_libraries(monkeypatch):
-    before = libraries.digest.__wrapped__()
-    assert before == libraries.digest.__wrapped__()
-    other = libraries.library("caches")
-    monkeypatch.setattr(libraries, "library", lambda name: other)
-    assert libraries.digest.__wrapped__() != before
+    before = bugs.digest.__wrapped__()
+    assert before == bugs.digest.__wrapped__()
+    other = bugs.library("caches")
+    monkeypatch.setattr(bugs, "library", lambda name: other)
+    assert bugs.digest.__wrapped__() != before
 
 
 def test_a_folder_without_tests_is_no_library(tmp_path):
     (tmp_path / "lonely").mkdir()
     (tmp_path / "lonely" / "module.py").write_text("def one():\n    return 1\n")
     with pytest.raises(LibraryError, match=r"library lonely has no tests: no test_\*\.py in "):
-        libraries.read(tmp_path / "lonely")
+        bugs.read(tmp_path / "lonely")
 
 
 def test_a_folder_without_modules_is_no_library(tmp_path):
     (tmp_path / "test_nothing.py").write_text("def test_one():\n    assert 1\n")
     with pytest.raises(LibraryError, match="has no module of its own"):
-        libraries.read(tmp_path)
+        bugs.read(tmp_path)
 
 
 def test_a_library_that_fails_its_own_tests_makes_no_tasks(tmp_path, monkeypatch):
     (tmp_path / "module.py").write_text("def one():\n    return 2\n")
     (tmp_path / "test_module.py").write_text("from module import one\n\ndef test_one():\n    assert one() == 1\n")
-    monkeypatch.setattr(libraries, "library", lambda name: libraries.read(tmp_path))
+    monkeypatch.setattr(bugs, "library", lambda name: bugs.read(tmp_path))
     with pytest.raises(LibraryError, match="library broken does not pass its own tests: test_module.py::test_one"):
         base_run("broken")
+
+
+def modules(library):
+    return {path: library.files[path] for path in library.sources}
 
 
 def _imports(text: str) -> list[str]:

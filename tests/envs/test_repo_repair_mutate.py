@@ -5,9 +5,8 @@ import difflib
 
 import pytest
 
-from envs.repair import libraries
-from envs.repair.drawing import library_edits
-from envs.repair.libraries import TESTS
+from envs.repair import bugs as making_bugs
+from envs.repair.bugs import TESTS, library_edits
 from envs.repair.mutate import apply, edits
 
 
@@ -101,7 +100,7 @@ def test_several_edits_are_made_together():
 
 @pytest.mark.parametrize("name", sorted(TESTS))
 def test_edits_of_a_library_read_and_leave_the_rest_as_it_was(name):
-    library = libraries.library(name)
+    library = making_bugs.library(name)
     found = library_edits(name)
     assert len(found) >= 60
     assert len({(edit.path, edit.start, edit.stop, edit.text) for edit in found}) == len(found)
@@ -115,7 +114,8 @@ def test_edits_of_a_library_read_and_leave_the_rest_as_it_was(name):
 
 
 def test_the_same_edits_are_found_every_time():
-    for path, source in libraries.library("arith").modules.items():
+    for path in making_bugs.library("arith").sources:
+        source = making_bugs.library("arith").files[path]
         assert edits(path, source) == edits(path, source)
 
 
@@ -124,7 +124,7 @@ def test_there_are_single_lines_and_long_ones_of_many_kinds():
     assert len({edit.kind for _, edit in found}) >= 14
     sizes = set()
     for name, edit in found:
-        source = libraries.library(name).files[edit.path]
+        source = making_bugs.library(name).files[edit.path]
         changed = difflib.ndiff(source.split("\n"), apply(source, [edit]).split("\n"))
         sizes.add(sum(line[0] in "+-" for line in changed))
     assert {1, 2, 3, 4, 5, 6, 7, 8, 9, 10} <= sizes

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,9 +13,8 @@ from repair_samples import GOLD, RIGHT, TESTS, WRONG, row
 from envs.extensions import shipped
 from envs.games.catalogue import Catalogue
 from envs.registry import make_environment
-from envs.repair.container import ContainerImage, engine
 from envs.repair.instance import Instance
-from envs.repair.providers import GitMirror, ProviderError
+from envs.repair.providers import ContainerImage, GitMirror, InlineFiles, ProviderError, engine
 from envs.repair.workspace import Workspace
 from envs.swegym.environment import difficulty
 from envs.types import TaskError
@@ -191,16 +189,16 @@ def test_a_data_set_that_cannot_be_had_is_an_error(tmp_path):
 
 def test_a_data_set_folder_is_loaded_as_the_hub_gives_it(tmp_path, monkeypatch):
     """The real loader, on a local data set of the same layout: lists as lists, unknown columns beside ours."""
-    from envs.swegym import rows as loading
+    from envs.data_set import rows
 
     folder = tmp_path / "owner" / "data"
     folder.mkdir(parents=True)
     write_rows(folder / "train.jsonl", [{**row(files=None, meta=None), "hints_text": "", "version": "1.0"}])
     monkeypatch.chdir(tmp_path)
-    [found] = loading.rows("owner/data")
-    assert found.instance
-    assert found.instance.instance_id == "shop__calc-1"
-    assert found.instance.PASS_TO_PASS == ("tests/test_calc.py::test_add_none", "tests/test_calc.py::test_mul")
+    [found] = rows("owner/data", SweGym())
+    assert found.fields
+    assert found.fields["instance_id"] == "shop__calc-1"
+    assert found.fields["PASS_TO_PASS"] == ["tests/test_calc.py::test_add_none", "tests/test_calc.py::test_mul"]
 
 
 def numbered(count: int) -> list[dict[str, object]]:
@@ -236,8 +234,8 @@ def test_a_test_set_of_its_own(tmp_path):
     assert (len(made.seeds(params, "train")), len(made.seeds(params, "test"))) == (3, 2)
 
 
-def sized(lines: int, tests: int) -> Instance:
-    return replace(Instance.from_dict(row()), meta={"patch_lines": lines, "tests": tests})
+def sized(lines: int, tests: int) -> dict[str, int]:
+    return {"patch_lines": lines, "tests": tests}
 
 
 def test_difficulties_are_those_of_the_study():
@@ -290,9 +288,10 @@ def test_settings_that_cannot_work_are_answered_at_once(settings, problem):
 def test_which_provider_is_taken():
     inline, bare = Instance.from_dict(row()), Instance.from_dict(row(files={}))
     settings = ({}, {"mirror_dir": "/x"})
-    names = [make_environment("swegym", given).provider(one).name for one in (inline, bare) for given in settings]
-    assert names == ["inline", "inline", "container", "git"]
-    assert make_environment("swegym", {"provider": "git", "mirror_dir": "/x"}).provider(inline).name == "git"
+    kinds = [type(make_environment("swegym", given).provider(one)) for one in (inline, bare) for given in settings]
+    assert kinds == [InlineFiles, InlineFiles, ContainerImage, GitMirror]
+    chosen = make_environment("swegym", {"provider": "git", "mirror_dir": "/x"})
+    assert isinstance(chosen.provider(inline), GitMirror)
 
 
 def test_images_are_called_as_they_are_published():

@@ -1,6 +1,6 @@
-"""How textarena's games are won: a short plan of action words, from the game as it stands.
+"""Expert plans of textarena's games: short lists of action words, from the game's present state.
 
-Each planner reads the game's own state (textarena's classes, not imported here), which no policy is shown.
+Each planner reads the game's hidden state. textarena itself is not imported here.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ _STATES = 50_000
 
 
 def legal_words(game: Any) -> tuple[str, ...]:
-    """What the random policy may say: directions, or the numbers that were not guessed yet."""
+    """Return the random policy's actions: directions, or numbers that were not guessed yet."""
     if hasattr(game, "guessed_numbers"):
         return tuple(str(n) for n in range(game.min_number, game.max_number + 1) if n not in game.guessed_numbers)
     return tuple(MOVES)
 
 
 def sokoban(game: Any) -> Plan:
-    """A shortest plan, by breadth-first search over where the player and the boxes are.
+    """Return a shortest plan, by search over the places of the player and the boxes.
 
-    None where a box starts on a target too: textarena does not count such a box until it was pushed.
+    None if a box starts on a target: textarena does not count such a box until it was pushed.
     """
     walls, targets = _spots(game.room_fixed, _WALL), _spots(game.room_fixed, _TARGET)
     boxes = _spots(game.room_state, _BOX, _BOX_ON_TARGET)
@@ -45,7 +45,7 @@ def sokoban(game: Any) -> Plan:
 
 
 def frozen_lake(game: Any) -> Plan:
-    """A shortest way around the holes."""
+    """Return a shortest way around the holes."""
     grid, goal = game.state.game_state["grid"], game.state.game_state["goal_pos"]
 
     def after(spot: Spot, move: Spot) -> Spot | None:
@@ -57,7 +57,7 @@ def frozen_lake(game: Any) -> Plan:
 
 
 def guess_the_number(game: Any) -> Plan:
-    """Halving: what anyone who only hears higher and lower can do."""
+    """Return the guesses of halving, which needs "higher" and "lower" only."""
 
     def guesses(low: int, high: int) -> Iterator[int]:
         middle = (low + high) // 2

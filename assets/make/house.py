@@ -1,21 +1,23 @@
-"""A drawn ALFWorld game played without the planner, whose translator takes 0.2 s a game: the same commands and texts.
+"""A drawn ALFWorld game without the planner, whose translator takes 0.2 s a game.
 
-Left out: ``look``, ``inventory``, ``help``, ``slice``, and to examine a thing.
+It has the same commands and texts (tested), without ``look``, ``inventory``, ``help``, ``slice`` and
+examining a thing.
 """
 
 from __future__ import annotations
 
-from envs.alfworld import floor_plan, pddl, wheel
+from envs.alfworld import wheel
 from envs.alfworld.engine import NOTHING
-from envs.alfworld.generate import Draft, carried, openable
+from envs.alfworld.generate import Draft, carried, holds, openable, receptacle_type
 from envs.alfworld.kinds import LIGHT, TOOLS, TWO
+from envs.alfworld.problem import names_in
 
 
 class House:
-    """One game. Things and receptacles go by the names that the texts have."""
+    """One game; things and receptacles have the names of the texts."""
 
     def __init__(self, draft: Draft) -> None:
-        shown = pddl.names_in(draft)
+        shown = names_in(draft)
         self.draft, self.goal = draft, f"{draft.words}."
         self.places = {shown[name]: name for name in shown if name in draft.layout.receptacles}
         self.things = {shown[name]: draft.things[name][0] for name in shown if name in draft.things}
@@ -30,7 +32,7 @@ class House:
 
     @property
     def commands(self) -> list[str]:
-        """The commands that apply now, but for those that were left out."""
+        """The commands that apply now, of those that a house has."""
         layout = self.draft.layout.receptacles
         goes = [f"go to {place}" for place, name in self.places.items() if layout[name] != self._spot]
         here = [place for place, name in self.places.items() if layout[name] == self._spot]
@@ -40,7 +42,7 @@ class House:
         found = [f"examine {place}"]
         if openable(self.places[place]):
             found.append(f"{'close' if place in self._open else 'open'} {place}")
-        kind = floor_plan.receptacle_type(self.places[place])
+        kind = receptacle_type(self.places[place])
         found += [f"use {thing}" for thing in self._in(place) if self._able(thing, "toggle")]
         if self._held:
             able = [verb for verb, tool in TOOLS.values() if tool == kind and self._able(self._held, verb)]
@@ -50,10 +52,10 @@ class House:
         if not self._held:
             takes = [thing for thing in self._in(place) if self.things[thing] in carried()]
             return found + [f"take {thing} from {place}" for thing in takes]
-        return found + [f"move {self._held} to {place}"] * (self.things[self._held] in floor_plan.holds(kind))
+        return found + [f"move {self._held} to {place}"] * (self.things[self._held] in holds(kind))
 
     def _in(self, place: str) -> list[str]:
-        """In the order of the things' ids, as ``things`` has them."""
+        """Return the things in a place, in the order of their ids."""
         return [thing for thing in self.things if self._where.get(thing) == place]
 
     def _shut(self, place: str) -> bool:
@@ -63,7 +65,7 @@ class House:
         return self.things[thing] in wheel.constants().VAL_ACTION_OBJECTS[f"{verb.title()}able"]
 
     def step(self, command: str) -> str:
-        """The game's answer; ``won`` says afterwards whether that was it."""
+        """Return the game's answer and set ``won``."""
         if command not in self.commands:
             return NOTHING
         verb, *words = command.split()
@@ -110,7 +112,7 @@ class House:
             place
             for thing, place in self._where.items()
             if self.things[thing] == draft.target
-            and floor_plan.receptacle_type(self.places[place]) == draft.goal
+            and receptacle_type(self.places[place]) == draft.goal
             and (kind not in TOOLS or (TOOLS[kind][0], thing) in self._treated)
         ]
         return max(map(there.count, there), default=0) >= (2 if kind == TWO else 1)

@@ -1,0 +1,124 @@
+"""A drawn game written down: its PDDL problem in alfworld's form, and the expert's plan."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from envs.alfworld import wheel
+from envs.alfworld.generate import LAMP, Draft, carried, fixed_receptacles, holds, openable, receptacle_type
+from envs.alfworld.goal import demangled
+from envs.alfworld.kinds import TOOLS, TWO
+
+Fact = tuple[str, ...]
+_MANGLED = (("-", "_minus_"), ("#", "-"), ("|", "_bar_"), ("+", "_plus_"), (".", "_dot_"), (",", "_comma_"))
+_ABLE = ("cleanable", "heatable", "coolable", "toggleable", "sliceable")
+
+
+def mangle(name: str) -> str:
+    """Return an id as a PDDL word: ``Mug|+00.10`` becomes ``Mug_bar__plus_00_dot_10``."""
+    for sign, word in _MANGLED:
+        name = name.replace(sign, word)
+    return name
+
+
+def names_in(draft: Draft) -> dict[str, str]:
+    """Return the agent's name of each thing and receptacle, in the order of their ids."""
+    ids = {mangle(name).lower(): name for name in (*draft.things, *draft.layout.receptacles)}
+    return {ids[name]: shown for name, shown in demangled(ids).items()}
+
+
+def write(draft: Draft, name: str) -> str:
+    """Return a game's problem in the layout of alfworld's files."""
+    objects = [f"        {thing} - {kind}" for kind, things in _objects(draft).items() for thing in things]
+    facts = [f"        ({' '.join(fact)})" for fact in _facts(draft)]
+    lines = ["", f"(define (problem {name})", "(:domain alfred)", "(:objects", *objects, "        )", ""]
+    return "\n".join([*lines, "(:init", *facts, "        )", ""]) + _goal(draft)
+
+
+def _objects(draft: Draft) -> dict[str, list[str]]:
+    receptacles, fixed = draft.layout.receptacles, fixed_receptacles()
+    things = sorted((wheel.constants().OBJECTS_SET - fixed) | {"Knife", "ButterKnife"})
+    return {
+        "agent": ["agent1"],
+        "otype": [f"{kind}Type" for kind in things],
+        "rtype": [f"{kind}Type" for kind in sorted(fixed)],
+        "object": [mangle(thing) for thing in sorted(draft.things)],
+        "receptacle": [mangle(name) for name in receptacles],
+        "location": [mangle(spot) for spot in sorted({*receptacles.values(), draft.start})],
+    }
+
+
+def _facts(draft: Draft) -> Iterator[Fact]:
+    receptacles, present = draft.layout.receptacles, {kind for kind, _ in draft.things.values()}
+    kinds = {name: receptacle_type(name) for name in receptacles}
+    for name, kind in kinds.items():
+        yield "receptacleType", mangle(name), f"{kind}Type"
+    for thing, (kind, _) in sorted(draft.things.items()):
+        yield "objectType", mangle(thing), f"{kind}Type"
+    for kind in sorted(set(kinds.values())):
+        for held in sorted(holds(kind) & present):
+            yield "canContain", f"{kind}Type", f"{held}Type"
+    for thing in sorted(draft.things):
+        yield from _thing_facts(draft, thing)
+    for name in receptacles:
+        if openable(name):
+            yield "openable", mangle(name)
+    yield "atLocation", "agent1", mangle(draft.start)
+    for name, spot in receptacles.items():
+        yield "receptacleAtLocation", mangle(name), mangle(spot)
+
+
+def _thing_facts(draft: Draft, thing: str) -> Iterator[Fact]:
+    kind, receptacle = draft.things[thing]
+    constants = wheel.constants()
+    if kind in carried():
+        yield "pickupable", mangle(thing)
+    if kind in constants.MOVABLE_RECEPTACLES:
+        yield "isReceptacleObject", mangle(thing)
+    for able in _ABLE:
+        if kind in constants.VAL_ACTION_OBJECTS[able.title()]:
+            yield able, mangle(thing)
+    if receptacle is not None:
+        yield "inReceptacle", mangle(thing), mangle(receptacle)
+        yield "objectAtLocation", mangle(thing), mangle(draft.layout.receptacles[receptacle])
+
+
+def _goal(draft: Draft) -> str:
+    template = wheel.goals()[draft.task_type]["pddl"]
+    return mangle(template.format(obj=draft.target, recep=draft.goal, toggle=LAMP, mrecep=""))
+
+
+def plan(draft: Draft) -> tuple[str, ...]:
+    """Return commands that should win, of an expert who knows where everything is."""
+    names, here, opened, commands = names_in(draft), draft.start, set[str](), list[str]()
+    for receptacle, command, inside in _steps(draft, names):
+        location = draft.layout.receptacles[receptacle]
+        if here != location:  # receptacles may share a location
+            commands.append(f"go to {names[receptacle]}")
+            here = location
+        if inside and openable(receptacle) and receptacle not in opened:
+            commands.append(f"open {names[receptacle]}")
+            opened.add(receptacle)
+        commands.append(command)
+    return tuple(commands)
+
+
+def _steps(draft: Draft, names: dict[str, str]) -> Iterator[tuple[str, str, bool]]:
+    """Yield where a command is done, the command, and whether the receptacle must be open."""
+    for thing in draft.targets[: 2 if draft.task_type == TWO else 1]:
+        name, receptacle = names[thing], _receptacle(draft, thing)
+        yield receptacle, f"take {name} from {names[receptacle]}", True
+        if draft.task_type in TOOLS:
+            verb, tool = TOOLS[draft.task_type]
+            receptacle = draft.layout.of_type(tool)[0]
+            yield receptacle, f"{verb} {name} with {names[receptacle]}", False
+        if draft.lamp:
+            yield _receptacle(draft, draft.lamp), f"use {names[draft.lamp]}", False
+        else:
+            yield draft.destination, f"move {name} to {names[draft.destination]}", True
+
+
+def _receptacle(draft: Draft, thing: str) -> str:
+    receptacle = draft.things[thing][1]
+    assert receptacle is not None
+    return receptacle

@@ -1,0 +1,228 @@
+"""A base for environments whose tasks are the rows of a data set."""
+
+from __future__ import annotations
+
+import abc
+import functools
+import hashlib
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from envs.environment import Environment, GameRecord, Params, Rejected
+from envs.text_env import accepted_file
+from envs.types import TaskError, TaskRef
+
+_HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+(:\w+)?")
+_SEED_BITS = 48
+Fields = dict[str, Any]
+Reader = Callable[[Mapping[str, Any]], Fields]
+
+
+@dataclass(frozen=True)
+class DataSetSettings:
+    """Keys of ``env``: a file (.jsonl, .json) or data set of the Hugging Face hub, and splits.
+
+    Attributes:
+        instances: a path, or ``owner/name`` or ``owner/name:split``.
+        test_instances: another one, whose rows are the test split.
+        test_share, validation_share: shares of ``instances``, if it holds these splits too.
+    """
+
+    instances: str
+    test_instances: str
+    test_share: float = field(metadata={"range": (0, 1)})
+    validation_share: float = field(metadata={"range": (0, 1)})
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of a data set.
+
+    Attributes:
+        seed: hash of the row's fields, so that a row is one game in any file.
+        place: hash of the row's id in [0, 1), which decides its split.
+        fields: None if the row is no task.
+        problem: why the row is no task.
+    """
+
+    seed: int
+    place: float
+    fields: Fields | None
+    problem: str = ""
+
+
+class DataSetEnvironment(Environment):
+    """An environment whose games are rows; ``Settings`` derives from ``DataSetSettings``.
+
+    A subclass implements ``parse_task``, ``env`` and ``read_row``, and may override ``fits`` and
+    ``row_game``. Rows that are no tasks are rejected one by one, with their reasons.
+    """
+
+    row_id: str = "id"  # the field that names a row
+
+    @staticmethod
+    @abc.abstractmethod
+    def read_row(row: Mapping[str, Any]) -> Fields:
+        """Return the fields of a row that make its task, as JSON values.
+
+        Raises:
+            ValueError: the row is no task; the message says why.
+            KeyError: the row lacks a field.
+        """
+
+    def fits(self, fields: Fields, params: Params) -> bool:
+        """Return whether a row belongs to the task of ``params``."""
+        return True
+
+    def row_game(self, fields: Fields, params: Params, folder: Path) -> GameRecord:
+        """Make a row's game. By default it is the row, which ``row_of`` returns to the env.
+
+        Raises:
+            Rejected: the row makes no game.
+        """
+        (folder / "row.json").write_text(json.dumps(fields, sort_keys=True))
+        return GameRecord("row.json")
+
+    def check_sources(self) -> None:
+        """Raises: TaskError: a source that cannot exist, or shares over 1."""
+        settings = self.settings
+        for key in ("instances", "test_instances"):
+            if source := getattr(settings, key):
+                _check_source(f"env.{key}", source)
+        if (
+            min(settings.test_share, settings.validation_share) < 0
+            or settings.test_share + settings.validation_share > 1
+        ):
+            raise TaskError("env.test_share and env.validation_share are shares of the rows, together at most 1")
+
+    def seeds(self, params: Params, split: str) -> Sequence[int]:
+        """Return the rows of a split, by their hashes; train and demonstrations share theirs.
+
+        Raises:
+            TaskError: the split has no such row.
+        """
+        found = self._rows(split)
+        chosen = [row for row in found if row.fields is None or self.fits(row.fields, params)]
+        if not any(row.fields for row in chosen):
+            raise TaskError(self.no_rows(params, split, found))
+        return [row.seed for row in chosen]
+
+    def no_rows(self, params: Params, split: str, found: Sequence[Row]) -> str:
+        """Return the message for a split without a row of the task."""
+        return f"env.instances={self.settings.instances}: split {split} has no such row among {len(found)}"
+
+    def make_game(self, params: Params, seed: int, folder: Path) -> GameRecord:
+        sources = filter(None, [self.settings.instances, self.settings.test_instances])
+        row = next((row for source in sources for row in rows(source, self) if row.seed == seed), None)
+        if row is None:
+            raise Rejected("the row is no longer in the data set")
+        if row.fields is None:
+            raise Rejected(row.problem)
+        return self.row_game(row.fields, params, folder)
+
+    def _rows(self, split: str) -> list[Row]:
+        settings, is_test = self.settings, split in ("test", "test_paper")
+        if settings.test_instances:
+            return list(rows(settings.test_instances if is_test else settings.instances, self))
+        held_out = settings.test_share + settings.validation_share
+        low, high = (0.0, settings.test_share) if is_test else (held_out, 1.0)
+        if split == "validation":
+            low, high = settings.test_share, held_out
+        return [row for row in rows(settings.instances, self) if low <= row.place < high]
+
+
+def row_of(task: TaskRef) -> Fields:
+    """Return the row of a task that the default ``row_game`` made.
+
+    Raises:
+        EnvError: the file is missing or not the accepted one.
+    """
+    fields: Fields = json.loads(accepted_file(task).read_bytes())
+    return fields
+
+
+def rows(source: str, environment: DataSetEnvironment) -> tuple[Row, ...]:
+    """Return the rows of ``source``, by a hash of their ids: the order in the file does not matter.
+
+    Raises:
+        TaskError: the source is not available, or none of its rows is a task.
+    """
+    path, read = Path(source).expanduser(), environment.read_row
+    if path.is_file():
+        found = _of_file(path.absolute(), path.stat().st_mtime_ns, read, environment.row_id)
+    else:
+        _check_source("env.instances", source)
+        found = _of_hub(source, read, environment.row_id)
+    if not any(row.fields for row in found):
+        why = f"; the first: {found[0].problem}" if found else ""
+        raise TaskError(f"env.instances={source!r}: none of its {len(found)} rows is a usable instance{why}")
+    return found
+
+
+def _check_source(key: str, source: str) -> None:
+    """Raises: TaskError: ``source`` is no file, and no name of the hub."""
+    path = Path(source).expanduser()
+    if not path.is_file() and (path.suffix in (".jsonl", ".json") or not _HUB_NAME.fullmatch(source)):
+        raise TaskError(f"{key}={source!r}: no such file (give a .jsonl file or a data set as owner/name)")
+
+
+@functools.lru_cache(maxsize=4)
+def _of_file(path: Path, changed_ns: int, read: Reader, row_id: str) -> tuple[Row, ...]:
+    text = path.read_text(errors="replace")
+    if path.suffix == ".json":
+        try:
+            return _sorted(json.loads(text), read, row_id)
+        except ValueError as error:
+            raise TaskError(f"env.instances={str(path)!r} is not JSON: {error}") from error
+    return _sorted((line for line in text.split("\n") if line.strip()), read, row_id)
+
+
+@functools.lru_cache(maxsize=4)
+def _of_hub(source: str, read: Reader, row_id: str) -> tuple[Row, ...]:
+    name, _, split = source.partition(":")
+    try:
+        from datasets import load_dataset
+
+        return _sorted((dict(row) for row in load_dataset(name, split=split or "train")), read, row_id)
+    except ImportError as error:
+        raise TaskError(f"env.instances={source} needs the package datasets") from error
+    except Exception as error:  # the hub raises exceptions of many types
+        first = (str(error).strip().splitlines() or [""])[0]
+        raise TaskError(
+            f"env.instances={source}: the data set cannot be loaded ({first[:200]}); a local .jsonl works offline"
+        ) from error
+
+
+def _sorted(raw: Iterable[Any], read: Reader, row_id: str) -> tuple[Row, ...]:
+    found = (_row(row, read, row_id) for row in raw)
+    return tuple(sorted(found, key=lambda row: (row.place, row.seed)))
+
+
+def _row(raw: Any, read: Reader, row_id: str) -> Row:
+    try:
+        row = json.loads(raw) if isinstance(raw, str) else raw
+    except ValueError as error:
+        return _unusable(raw, f"a row is not JSON: {error}")
+    if not isinstance(row, Mapping):
+        return _unusable(raw, "a row is no table of fields")
+    try:
+        fields = read(row)
+    except ValueError as error:
+        return _unusable(raw, str(error))
+    except KeyError as error:
+        return _unusable(raw, f"a row has no field {error}")
+    content = json.dumps(fields, sort_keys=True)
+    return Row(_hash(content), _hash(str(row.get(row_id, content))) / (1 << _SEED_BITS), fields)
+
+
+def _unusable(raw: Any, problem: str) -> Row:
+    digest = _hash(str(raw))
+    return Row(digest, digest / (1 << _SEED_BITS), None, problem)
+
+
+def _hash(text: str) -> int:
+    return int.from_bytes(hashlib.sha256(text.encode(errors="replace")).digest()[: _SEED_BITS // 8], "big")

@@ -1,0 +1,233 @@
+"""Make repair tasks: draw a bug or take an instance, run its tests, play the repair to a win."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import hashlib
+import json
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from envs.environment import GameRecord, Params, Rejected, replay
+from envs.repair import bugs, patches
+from envs.repair.bugs import LINES, SUITES, Bug, LibraryError, difficulty
+from envs.repair.commands import clean, lines_of
+from envs.repair.env import RepairEnv, Setup, goal_text
+from envs.repair.grading import Options, TestRun, run_files
+from envs.repair.instance import Instance
+from envs.repair.providers import ProviderError
+from envs.repair.score import count, run_graded
+from envs.repair.statement import statement
+from envs.repair.workspace import Workspace
+from envs.sandbox.types import Limits, Outcome
+from envs.types import EnvError
+
+FILE = "instance.json"
+# A suite takes 0.3 s of CPU time; ten times as long means that it does not end. The wall time is
+# long because the same seeds must give the same games on a busy machine.
+_LIMITS = Limits(wall_s=120.0, cpu_s=4.0, memory_mib=1024)
+_CONTEXT_LINES = 5  # that a plan shows around an edit
+_MAX_SHOWN = 30
+
+
+def make(params: Params, seed: int, folder: Path, setup: Setup) -> GameRecord:
+    """Make the task of a seed in ``folder``.
+
+    Raises:
+        Rejected: the tests do not notice the bug, notice nothing else, or do not end.
+        LibraryError: a library's tests fail without a bug.
+    """
+    bug = _bug(params, seed, setup.options.mode)
+    instance = instance_of(bug, setup.options.mode)
+    with Workspace(instance, setup.provider_of(instance)) as workspace:
+        expert_plan = plan(workspace)
+    if not expert_plan:
+        raise Rejected("the repair cannot be made with an agent's commands")
+    record = write(instance, folder, expert_plan)
+    _must_win(record, folder, setup)
+    return record
+
+
+def listed(params: Params) -> tuple[Bug, ...]:
+    """Return the candidates of a task with listed games: all easy repairs of a split."""
+    return bugs.one_liners(tuple(params["libraries"]), params["shares"], params["split"])
+
+
+def _bug(params: Params, seed: int, mode: str) -> Bug:
+    if params["lines"] == "easy":
+        return listed(params)[seed - params["first"]]
+    rng = random.Random(f"{json.dumps(dict(params), sort_keys=True)}/{seed}")
+    size = params["lines"] or rng.choice(list(LINES))
+    pool = bugs.singles(tuple(params["libraries"]), params["shares"], params["split"])
+    return bugs.draw(pool, size, rng, lambda bug: _problem(bug, mode) == "")
+
+
+def instance_of(bug: Bug, mode: str = "auto") -> Instance:
+    """Return the bug as a task in SWE-Gym's form. Raises: as ``make``."""
+    if reason := _problem(bug, mode):
+        raise Rejected(reason)
+    whole, files, run = bugs.library(bug.library), bug.files(), _run(bug, mode)
+    commit = hashlib.sha1(json.dumps(files, sort_keys=True).encode(), usedforsecurity=False).hexdigest()
+    failing = tuple(test for test in run.statuses if not run.has_passed(test))
+    return Instance(
+        instance_id=f"{bug.library}-{commit[:10]}",
+        repo=bug.library,
+        base_commit=commit,
+        problem_statement=statement(whole, bug.edits, failing, run),
+        FAIL_TO_PASS=failing,
+        PASS_TO_PASS=tuple(run.passed),
+        patch=bug.repair(),
+        files=files,
+        test_files=tuple(path for path in whole.files if path not in whole.sources),
+        meta={
+            "patch_lines": bug.lines(),
+            "tests": len(run.statuses),
+            "difficulty": {
+                "lines": difficulty(LINES, bug.lines()),
+                "tests": difficulty(SUITES, len(run.statuses)),
+            },
+            "kinds": [edit.kind for edit in bug.edits],
+            "sources": list(whole.sources),
+        },
+    )
+
+
+def _problem(bug: Bug, mode: str) -> str:
+    """Return why a bug makes no task, or ""."""
+    sound, run = base_run(bug.library, mode), _run(bug, mode)
+    if run.outcome is not Outcome.FINISHED:
+        return f"the tests do not end well: {run.outcome}"
+    if run.statuses.keys() != sound.statuses.keys():
+        return "the tests cannot be collected"
+    if not run.passed:
+        return "every test fails"
+    return "no test notices it" if len(run.passed) == len(run.statuses) else ""
+
+
+@functools.cache
+def base_run(name: str, mode: str = "auto") -> TestRun:
+    """Run the tests of a library without a bug, once a process.
+
+    Raises:
+        LibraryError: a test fails.
+    """
+    run = _run_all(bugs.library(name).files, mode)
+    if run.outcome is not Outcome.FINISHED or not run.statuses or len(run.passed) < len(run.statuses):
+        failing = [test for test in run.statuses if not run.has_passed(test)]
+        raise LibraryError(
+            f"library {name} does not pass its own tests: {', '.join(failing[:3]) or run.detail or 'none'}"
+        )
+    return run
+
+
+@functools.lru_cache(maxsize=1024)
+def _run(bug: Bug, mode: str) -> TestRun:
+    return _run_all(bug.files(), mode)
+
+
+def _run_all(files: Mapping[str, str], mode: str) -> TestRun:
+    return run_files(files, options=Options(mode=mode, limits=_LIMITS))
+
+
+def accept(instance: Instance, folder: Path, setup: Setup, *, demonstration: bool = False) -> GameRecord:
+    """Check an instance and write it to ``folder`` as a game.
+
+    Its FAIL_TO_PASS tests must fail in the repository as it is, its PASS_TO_PASS tests must pass.
+    If it has a reference patch, the expert plan made from it must win.
+
+    Raises:
+        Rejected: a condition does not hold, or a demonstration has no expert plan.
+    """
+    try:
+        with Workspace(instance, setup.provider_of(instance)) as workspace:
+            _check(instance, run_graded(workspace, setup.options))
+            expert_plan = plan(workspace) if instance.patch else ()
+    except (ProviderError, patches.PatchError) as error:
+        raise Rejected(str(error)) from error
+    if demonstration and not expert_plan:
+        raise Rejected("no reference patch that commands can make, so it cannot be demonstrated")
+    record = write(instance, folder, expert_plan)
+    if expert_plan:
+        _must_win(record, folder, setup)
+    return record
+
+
+def _check(instance: Instance, run: TestRun) -> None:
+    counts = count(instance, run)
+    if run.outcome is not Outcome.FINISHED:
+        raise Rejected(f"its tests do not end well: {run.detail}")
+    if not run.statuses and not run.messages:
+        raise Rejected("no tests: the repository has none of the tests that it names")
+    if counts.f2p_passed:
+        raise Rejected(f"{counts.f2p_passed} of {counts.f2p} FAIL_TO_PASS tests pass before the repair")
+    if counts.p2p_passed < counts.p2p:
+        raise Rejected(f"{counts.p2p - counts.p2p_passed} of {counts.p2p} PASS_TO_PASS tests fail before the repair")
+
+
+def write(instance: Instance, folder: Path, expert_plan: Sequence[str]) -> GameRecord:
+    """Write the instance as a game file; equal repositories and tests have one fingerprint."""
+    data = json.dumps(instance.to_dict(), sort_keys=True, indent=1).encode()
+    (folder / FILE).write_bytes(data)
+    what = [instance.repo, instance.base_commit, sorted(instance.files.items()), sorted(instance.FAIL_TO_PASS)]
+    fingerprint = hashlib.sha256(json.dumps(what).encode()).hexdigest()
+    return GameRecord(FILE, hashlib.sha256(data).hexdigest(), goal_text(instance), tuple(expert_plan), fingerprint)
+
+
+def _must_win(record: GameRecord, folder: Path, setup: Setup) -> None:
+    """Play the expert plan. Raises: Rejected: it does not win on its last command."""
+    try:
+        won, text = replay(RepairEnv(setup), record, folder)
+    except EnvError as error:
+        raise Rejected(f"its expert plan cannot be played: {error}") from error
+    if not won:
+        raise Rejected(f"its reference patch does not repair it: {text}")
+
+
+def plan(workspace: Workspace) -> tuple[str, ...]:
+    """Return the commands that make the reference repair: show each place, edit it, submit.
+
+    Returns () without a reference patch, or if commands cannot make it (a removed file, an edit
+    that is too long).
+
+    Raises:
+        PatchError: the patch does not fit the repository.
+    """
+    instance = workspace.instance
+    changed = patches.apply(instance.patch, workspace.base_text)
+    counted = {path: text for path, text in changed.items() if not instance.is_protected(path)}
+    if not counted or any(text is None for text in counted.values()):
+        return ()
+    commands = [command for path, text in sorted(counted.items()) for command in _edits(workspace, path, text or "")]
+    makeable = all(clean(command) == command for command in commands)
+    return (*commands, "submit") if commands and makeable else ()
+
+
+def _edits(workspace: Workspace, path: str, text: str) -> Iterator[str]:
+    """Yield edits of one file from its end to its start, so that line numbers stay valid."""
+    is_new = path not in workspace.paths
+    before, after = [] if is_new else lines_of(workspace.base_text(path)), lines_of(text)
+    matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
+    for kind, start, stop, new_start, new_stop in reversed(matcher.get_opcodes()):
+        if kind == "equal":
+            continue
+        if not is_new:
+            first, last = max(1, start + 1 - _CONTEXT_LINES), min(len(before), stop + _CONTEXT_LINES)
+            yield f"show {path} {first}-{min(last, first + _MAX_SHOWN)}"
+        more, body = _without_blank_end(before[stop:], after[new_start:new_stop])
+        yield "\n".join([f"edit {path} {start + 1}-{stop + more}", *body])
+
+
+def _without_blank_end(below: Sequence[str], body: list[str]) -> tuple[int, list[str]]:
+    """Extend an edit to the next line with text, since an action's last blank lines are dropped.
+
+    Returns how many more lines it replaces, and its text. At the end of a file, blank lines go.
+    """
+    more = 0
+    while body and not body[-1].strip() and more < len(below):
+        body = [*body, below[more]]
+        more += 1
+    while body and not body[-1].strip():
+        body = body[:-1]
+    return more, body

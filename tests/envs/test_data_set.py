@@ -1,0 +1,76 @@
+"""The environment of docs/env.md whose tasks are rows: listed, split, played, and what is no task skipped."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from envs.games.catalogue import Catalogue
+from envs.registry import make_environment
+from envs.types import TaskError
+
+PAGE = (Path(__file__).parents[2] / "docs/env.md").read_text()
+BLOCK = re.compile(r"```python\n(# sums/environment.py\n.*?)```", re.DOTALL)
+ROWS = [{"id": number, "question": f"{number} + 1", "answer": number + 1} for number in range(40)]
+
+
+@pytest.fixture
+def sums(tmp_path, monkeypatch):
+    """Return a function that makes the environment, given rows or lines."""
+    folder = tmp_path / "sums"
+    folder.mkdir()
+    [code] = BLOCK.findall(PAGE)
+    assert len(code.splitlines()) <= 46
+    (folder / "environment.py").write_text(code)
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def make(rows, **settings):
+        file = tmp_path / f"{len(list(tmp_path.iterdir()))}.jsonl"
+        file.write_text("\n".join(row if isinstance(row, str) else json.dumps(row) for row in rows))
+        return make_environment("sums.environment:Sums", {"instances": str(file), **settings})
+
+    return make
+
+
+def listing(environment, folder, split, count=None):
+    return Catalogue(environment, folder).listing("sums", split, count, workers=1, progress=False)
+
+
+def test_rows_are_played(sums, tmp_path):
+    environment = sums([*ROWS[:2], "{", {"id": 7, "question": "?"}], test_share=0.0)
+    found = listing(environment, tmp_path / "cache", "train")
+    assert min(reason for _, reason in found.rejected) == "a row has no field 'answer'"
+    assert len(found.rejected) == 2
+    env = environment.env()
+    for task in found.tasks:
+        number = int(env.reset(task, 0).text.split()[0])
+        assert not env.step("no").won
+        assert env.step(str(number + 1)).won
+
+
+def test_a_row_has_one_split_and_one_game_in_any_file(sums):
+    one, other = sums(ROWS, validation_share=0.2), sums(ROWS[::-1], validation_share=0.2)
+    seeds = {split: one.seeds({}, split) for split in ("test", "validation", "train")}
+    assert {split: other.seeds({}, split) for split in seeds} == seeds
+    assert sum(map(len, seeds.values())) == len(set().union(*seeds.values())) == len(ROWS)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"instances": "none.jsonl"}, "env.instances='none.jsonl': no such file"),
+        ({"test_instances": "none.json"}, "env.test_instances='none.json': no such file"),
+        ({"test_share": 0.7, "validation_share": 0.7}, "env.test_share and env.validation_share"),
+    ],
+)
+def test_sources_are_checked_before_anything_starts(sums, settings, message):
+    with pytest.raises(TaskError, match=message):
+        sums(ROWS, **settings).parse_task("sums")
+
+
+def test_a_file_without_a_task_says_why(sums):
+    with pytest.raises(
+        TaskError, match="none of its 1 rows is a usable instance; the first: a row has no field 'question'"
+    ):
+        sums([{}]).seeds({}, "train")
