@@ -23,14 +23,14 @@ from omegaconf import DictConfig, OmegaConf
 from algorithms.registry import SLOTS
 from envs.utils.files import write_whole
 from envs.utils.names import file_name
+from records.damage import discard_damaged
 from records.extended import copy_run
-from records.files import inventory
-from records.mending.mend import LOADER, mend
 from records.plain_config import Plain, plain, resolved
 from records.process.exit_codes import Refusal
 from records.provenance import ATTEMPTS, Attempt
 from rollouts.prompt_forms.registry import non_default
 
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # forty times as fast, if PyYAML has libyaml
 CONF = Path(__file__).resolve().parent.parent / "conf"
 WHERE_AND_HOW = ("cluster", "tracking")  # groups that decide where a run computes and who watches, never what
 SERVERS = "rollout"  # the same tokens up to rounding and random numbers, whoever samples them
@@ -192,10 +192,9 @@ def open_run(config: DictConfig, root: Path, overrides: Sequence[str] | None = N
         put_aside(path)
     begun = _begin_extension(config, path) if config.get("extend") and not path.exists() else ()
     with held(path):
-        damage = mend(path, str(config.turn_reward.name))
+        damage = discard_damaged(path)
         notes = Attempt.now(overrides).record(path / ATTEMPTS)
         write_whole(path / "config.yaml", OmegaConf.to_yaml(config, resolve=True))
-        inventory.take(path)
         with _failure_recorded(path):
             yield RunFolder(path, (*begun, *damage, *notes))
 
