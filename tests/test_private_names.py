@@ -22,7 +22,7 @@ ROOMS = (
     "rewards",
     "envs",
 )
-OURS = {*ROOMS, "__future__", "assets", "benchmarks", "hydra_plugins"}
+OURS = {*ROOMS, "__future__", "assets", "benchmarks"}
 PUBLIC = {"os._exit"}  # documented by Python
 
 # file -> why it may, and when that ends
@@ -33,7 +33,6 @@ ALLOWED = {
     "envs/alfworld/translate.py": "the planner's translator replaces sys.argv, which is put back",
     "envs/textworld/making.py": "TextWorld reads its rules in the order of the file system: games would differ by machine",
     "train/arguments.py": "Hydra's own flags, which it offers in no public place",
-    "train/launch/multirun.py": "asks whether Hydra's usual sweeper is chosen",
     "verl_plugin/cpu/engines.py": "verl's engines for CPUs (docs/verl.md)",
     "verl_plugin/cpu/platform.py": "verl asks for a process group of GPUs; ends when verl has a platform for CPUs",
     "verl_plugin/hooks.py": "carries out the table of docs/verl.md",

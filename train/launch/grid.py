@@ -1,35 +1,25 @@
-"""A grid that no sweep file names: its runs are recorded like a sweep's, so that its report can compare them."""
+"""A grid without a sweep file: its runs are recorded like a sweep's, so that a report can compare them."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from pathlib import Path
 
 from omegaconf import DictConfig
 
 from config.overrides import parse, typed
 from envs.utils.names import file_name
-from experiments.sweep import record
 from experiments.sweep.definition import Layout
 from experiments.sweep.record import Sweep, SweepRun
 from records.run_folder import run_name
 from train.launch.sweep_words import outside
 
 OF_RUNS = ("seed", "fresh", "dry_run")  # keys that make no other grid
-SWEEPER = ("hydra/sweeper", "hydra.sweeper")
 DIGITS = 8
 
 
-def is_listed(overrides: Sequence[str]) -> bool:
-    """Whether Hydra's own sweeper launches the runs, so that they are known beforehand."""
-    parsed = parse(overrides)
-    ranged = any(override.is_sweep_override() and not override.is_discrete_sweep() for override in parsed)
-    return not ranged and not any(override.key_or_group.startswith(SWEEPER) for override in parsed)
-
-
 def grid(overrides: Sequence[str], runs: Sequence[Sequence[str]], configs: Sequence[DictConfig]) -> Sweep | None:
-    """The record of a grid: its axes are the keys with several values, apart from the seed.
+    """Return the record of a grid; its axes are the keys with several values, except the seed.
 
     Args:
         overrides: as typed.
@@ -58,8 +48,8 @@ def grid(overrides: Sequence[str], runs: Sequence[Sequence[str]], configs: Seque
 
 
 def _name(overrides: Sequence[str], axes: Sequence[str]) -> str:
-    """``algo-lr-3f2a9c1e``: the same for the same grid, and for further seeds of it."""
-    changing = sorted(typed(o) for o in parse(overrides) if not _of_no_account(o.key_or_group))
+    """Return a name such as ``algo-lr-3f2a9c1e``, the same for other seeds of the grid."""
+    changing = sorted(typed(o) for o in parse(overrides) if not _is_ignored(o.key_or_group))
     digits = hashlib.sha256("\n".join(changing).encode()).hexdigest()[:DIGITS]
     return file_name("-".join([*map(_short, axes), digits]))
 
@@ -68,7 +58,7 @@ def _short(axis: str) -> str:
     return axis.split(".")[-1]
 
 
-def _of_no_account(key: str) -> bool:
+def _is_ignored(key: str) -> bool:
     return key in OF_RUNS or key.startswith("hydra") or outside(key)
 
 
@@ -76,13 +66,3 @@ def _run(overrides: Sequence[str], config: DictConfig, axes: Sequence[str]) -> S
     values = {override.key_or_group: typed(override).partition("=")[2] for override in parse(overrides)}
     own = [text for text in overrides if not text.lstrip("+~").startswith("hydra")]
     return SweepRun({axis: values[axis] for axis in axes}, int(config.seed), own, run_name(config))
-
-
-def write(found: Sweep, config: DictConfig) -> Path:
-    """Write the record, with the runs of earlier launches of the grid; returns the grid's folder."""
-    return record.write(found, Path(config.output_dir).expanduser().absolute())
-
-
-def place(config: DictConfig, name: str) -> Path:
-    """Where Hydra's own files of a launch go that is no grid."""
-    return Path(config.output_dir).expanduser().absolute() / record.GRIDS / name
