@@ -72,7 +72,7 @@ class Trackio(Tracker):
 
         self._trackio, name = trackio, f"{run.name} {run.stage}"
         self._delete(run, name)
-        options = {"embed": False, "auto_log_gpu": False, "auto_log_cpu": False}
+        options: dict[str, Any] = {"embed": False, "auto_log_gpu": False, "auto_log_cpu": False}
         config = {**run.config(), "tags": run.tags}
         self._run = trackio.init(project=run.project, name=name, group=run.group, config=config, **options)
         for line in logged:

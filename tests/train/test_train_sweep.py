@@ -20,8 +20,7 @@ from experiments.sweep import record
 from records.process.exit_codes import Refusal
 from train.app import main
 from train.launch import one_run
-from train.launch.grid import grid
-from train.launch.sweep import prepare_launch, sweep_asked_for
+from train.launch.sweep import grid, prepare_launch, sweep_asked_for
 
 MINE = """
 title: Mine

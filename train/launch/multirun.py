@@ -10,6 +10,7 @@ import itertools
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import hydra
 from hydra.core.global_hydra import GlobalHydra
@@ -28,9 +29,7 @@ from experiments.evaluation.result import State, state
 from experiments.sweep import record
 from records.process.exit_codes import say
 from train.launch import launching, one_run
-from train.launch.grid import grid
-from train.launch.sweep import Launch, composing_bar, prepare_launch, sweep_asked_for
-from train.launch.sweep_words import SweepWords
+from train.launch.sweep import Launch, composing_bar, grid, is_true, prepare_launch, sweep_asked_for
 
 _failed: list[str] = []  # a line for each run that Hydra launched and that failed
 Start = Callable[[], int]
@@ -141,7 +140,7 @@ def _exit_code(failed: Sequence[str]) -> int:
 
 def _dry(args: argparse.Namespace) -> bool:
     """Raises: ConfigError: ``dry_run`` is neither true nor false."""
-    return SweepWords([o for o in parse(args.overrides) if o.key_or_group == "dry_run"]).yes("dry_run")
+    return is_true(parse(args.overrides), "dry_run")
 
 
 def _print(table: str, configs: Sequence[DictConfig]) -> int:
@@ -229,7 +228,7 @@ def _hydra_app(config: DictConfig) -> None:
         _failed.append(f"{run.label} (exit code {code})")
 
 
-def _own_folders(settings: DictConfig) -> tuple[str, ...]:
+def _own_folders(settings: Any) -> tuple[str, ...]:
     """Return the folders of options of the command line: a run's overrides do not name them."""
     named = (source for source in settings.runtime.config_sources if "command-line" in source.provider)
     return search_path([f"{source.schema}://{source.path}" for source in named])
