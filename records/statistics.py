@@ -150,9 +150,7 @@ def mcnemar(gained: int, lost: int) -> float:
         gained: games that only the second policy won.
         lost: games that only the first one won.
     """
-    discordant = gained + lost
-    tail = sum(comb(discordant, wins) for wins in range(min(gained, lost) + 1))
-    return min(1.0, 2 * tail / 2**discordant)
+    return sign_flip([1] * gained + [-1] * lost)
 
 
 def sign_flip(differences: Sequence[int]) -> float:

@@ -15,8 +15,6 @@ from records.process.child import child_variables
 from records.process.exit_codes import say
 from train.launch.one_run import LAUNCHED, Run, command
 
-STOPPED = 130
-
 
 def run_all(
     folder: Path, devices: Sequence[str | None], runs: Sequence[Run], config_dir: str | None = None
@@ -44,40 +42,41 @@ class _Launch:
         self._free: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         for device in devices:
             self._free.put(device)
-        self._running: dict[int, subprocess.Popen[bytes]] = {}
-        self._stopped, self._lock = False, threading.Lock()
+        self._running: set[subprocess.Popen[bytes]] = set()
+        self._starting, self._stopped = threading.Lock(), False
 
     def run(self, run: Run) -> str:
-        """Run one when a device is free; return a line if it failed, else ""."""
+        """Run one on a free device; return a line if it failed, else ""."""
         device, log, start = self._free.get(), self._folder / f"{run.number}.log", time.monotonic()
-        code = self._exit_code(run, device, log)
+        with self._starting:
+            if self._stopped:
+                self._free.put(device)
+                return ""
+            process = self._start(run, device, log)
+            self._running.add(process)
+        say(f"run {run.number} starts: {run.label}")
+        code = process.wait()
+        self._running.discard(process)
         self._free.put(device)
-        if self._stopped:
-            return ""
         how = "ended well" if code == 0 else f"failed with exit code {code}"
         say(f"run {run.number} {how} after {(time.monotonic() - start) / 60:.1f} min: {run.label}")
         return f"{run.label} (exit code {code}; {log})" if code else ""
 
     def stop(self) -> None:
         """End the runs at work and start no more."""
-        with self._lock:
+        with self._starting:
             self._stopped = True
-            for process in self._running.values():
+            for process in list(self._running):
                 process.terminate()
 
-    def _exit_code(self, run: Run, device: str | None, log: Path) -> int:
+    def _start(self, run: Run, device: str | None, log: Path) -> subprocess.Popen[bytes]:
         devices = {} if device is None else {"CUDA_VISIBLE_DEVICES": device}
-        with self._lock:
-            if self._stopped:
-                return STOPPED
-            say(f"run {run.number} starts: {run.label}")
-            with log.open("ab") as output:
-                self._running[run.number] = subprocess.Popen(
-                    command(run, self._config_dir),
-                    env=child_variables({LAUNCHED: "1", **devices}),
-                    stdin=subprocess.DEVNULL,
-                    stdout=output,
-                    stderr=subprocess.STDOUT,
-                    preexec_fn=die_with_parent,  # noqa: PLW1509 - the parent is this thread, which waits for the process
-                )
-        return self._running[run.number].wait()
+        with log.open("ab") as output:
+            return subprocess.Popen(
+                command(run, self._config_dir),
+                env=child_variables({LAUNCHED: "1", **devices}),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                preexec_fn=die_with_parent,  # noqa: PLW1509 - the parent is this thread, which waits for the process
+            )
