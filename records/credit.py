@@ -46,16 +46,16 @@ def read_credit(path: Path) -> list[Credit | None]:
 def _packed(credit: Credit | None) -> dict[str, Any] | None:
     if credit is None:
         return None
-    found = asdict(credit)
-    layers = found.pop("layers")
-    return {name: pack_runs(numbers) for name, numbers in found.items()} | ({"layers": layers} if layers else {})
+    fields = asdict(credit)
+    layers = fields.pop("layers")
+    return {name: pack_runs(numbers) for name, numbers in fields.items()} | ({"layers": layers} if layers else {})
 
 
-def _credit(found: dict[str, Any] | None) -> Credit | None:
-    if not found:
+def _credit(fields: dict[str, Any] | None) -> Credit | None:
+    if not fields:
         return None
-    layers = found.pop("layers", {})
-    return Credit(**{name: unpack_runs(numbers) for name, numbers in found.items()}, layers=layers)
+    layers = fields.pop("layers", {})
+    return Credit(**{name: unpack_runs(numbers) for name, numbers in fields.items()}, layers=layers)
 
 
 def pack_runs(numbers: Sequence[float | None]) -> list[Any]:

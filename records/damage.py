@@ -34,11 +34,11 @@ MAYBE_EMPTY = (
 
 def discard(folder: Path, path: Path) -> Path:
     """Move a file or folder of the run ``folder`` to its ``discarded/`` and return where it is now."""
-    places = (folder / DISCARDED / f"{number:03d}" / path.relative_to(folder) for number in range(1000))
-    place = next(place for place in places if not place.exists())
-    place.parent.mkdir(parents=True, exist_ok=True)
-    path.rename(place)
-    return place
+    targets = (folder / DISCARDED / f"{number:03d}" / path.relative_to(folder) for number in range(1000))
+    target = next(target for target in targets if not target.exists())
+    target.parent.mkdir(parents=True, exist_ok=True)
+    path.rename(target)
+    return target
 
 
 def discard_damaged(folder: Path) -> list[str]:
@@ -89,19 +89,17 @@ def _checkpoints(folder: Path) -> list[str]:
     """Discard checkpoints that RL cannot go on from; the newest that stays is sealed."""
     rl = RlFolder(folder)
     root = rl.checkpoints
-    found = checkpoints.newest(root, content=True)
-    flaws = [(step, f"{flaw.path.relative_to(folder)} {flaw.wrong}") for step, flaw in found.flaws]
-    if record := _damaged_record(rl, found.step):
-        step, wrong = record
-        newer = [(number, wrong) for number in checkpoints.steps(root) if step <= number <= found.step]
-        found = checkpoints.newest(root, content=True, before=step)
-        if not found.step:
-            raise Refusal(f"{folder}: {wrong}, and no checkpoint before step {step} is left; use fresh=true")
-        flaws += newer
-    then = f"RL goes on from step {found.step}" if found.step else "RL begins again"
-    lines = [f"{wrong}; {then}{_moved(folder, checkpoints.folder_of(root, step))}" for step, wrong in flaws]
-    if found.step and not (checkpoints.folder_of(root, found.step) / MANIFEST).exists():
-        seal(checkpoints.folder_of(root, found.step))
+    newest = checkpoints.newest(root, content=True)
+    wrong = {step: f"{flaw.path.relative_to(folder)} {flaw.wrong}" for step, flaw in newest.flaws}
+    if record := _damaged_record(rl, newest.step):
+        newest = checkpoints.newest(root, content=True, before=record[0])
+        if not newest.step:
+            raise Refusal(f"{folder}: {record[1]}, and no checkpoint before step {record[0]} is left; use fresh=true")
+        wrong = {step: wrong.get(step, record[1]) for step in checkpoints.steps(root) if step > newest.step}
+    then = f"RL goes on from step {newest.step}" if newest.step else "RL begins again"
+    lines = [f"{why}; {then}{_moved(folder, checkpoints.folder_of(root, step))}" for step, why in wrong.items()]
+    if newest.step and not (checkpoints.folder_of(root, newest.step) / MANIFEST).exists():
+        seal(checkpoints.folder_of(root, newest.step))
     return lines
 
 

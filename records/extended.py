@@ -48,9 +48,9 @@ def copy_run(source: Path, target: Path, evaluation: bool) -> int:
     draft = target.parent / DRAFTS / target.name
     shutil.rmtree(draft, ignore_errors=True)
     for file in _files(source, evaluation):
-        place = draft / file.relative_to(source)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(file, place)
+        copy = draft / file.relative_to(source)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(file, copy)
     saved = checkpoints.folder_of(rl.checkpoints, step)
     for folder in (path for path in (saved, source / "sft" / "model") if path.exists()):
         shutil.copytree(folder, draft / folder.relative_to(source), copy_function=_link_or_copy)
@@ -63,8 +63,8 @@ def copy_run(source: Path, target: Path, evaluation: bool) -> int:
 
 def _files(source: Path, evaluation: bool) -> set[Path]:
     played = (path for path in source.glob(EVALUATION) if evaluation and path.stem != "rl")
-    found = {*played, *(path for pattern in COPIED for path in source.glob(pattern))}
-    return {path for path in found if path.is_file() and not path.name.startswith(".")}
+    files = {*played, *(path for pattern in COPIED for path in source.glob(pattern))}
+    return {path for path in files if path.is_file() and not path.name.startswith(".")}
 
 
 def _link_or_copy(source: str, target: str) -> None:

@@ -80,18 +80,18 @@ def _form(episodes: Sequence[Episode]) -> dict[str, float]:
     """Return what a rollout form adds: replayed turns and tokens, tokens that leaves of a tree share,
     episodes that are not trained on, and the guided share of the others.
     """
-    found: dict[str, float] = {}
+    metrics: dict[str, float] = {}
     if any(episode.prefix for episode in episodes):
-        found["rollout/replayed_turns"] = _mean(len(episode.prefix) for episode in episodes)
-        found["rollout/replayed_tokens"] = float(sum(episode.prefix_tokens for episode in episodes))
+        metrics["rollout/replayed_turns"] = _mean(len(episode.prefix) for episode in episodes)
+        metrics["rollout/replayed_tokens"] = float(sum(episode.prefix_tokens for episode in episodes))
     if any(episode.parent is not None for episode in episodes):
         shared = (turn for episode in episodes for turn in episode.turns if turn.shared)
-        found["rollout/shared_tokens"] = float(sum(len(turn.action_ids) for turn in shared))
+        metrics["rollout/shared_tokens"] = float(sum(len(turn.action_ids) for turn in shared))
     if not all(episode.trained for episode in episodes):
-        found["rollout/only_played"] = float(sum(not episode.trained for episode in episodes))
+        metrics["rollout/only_played"] = float(sum(not episode.trained for episode in episodes))
     if any(episode.guidance for episode in episodes):
-        found["rollout/guided"] = _mean(bool(episode.guidance) for episode in episodes if episode.trained)
-    return found
+        metrics["rollout/guided"] = _mean(bool(episode.guidance) for episode in episodes if episode.trained)
+    return metrics
 
 
 def _thoughts(turns: Sequence[Turn]) -> dict[str, float]:
@@ -115,13 +115,13 @@ def _summaries(episodes: Sequence[Episode]) -> dict[str, float]:
 def _rewards(episodes: Sequence[Episode]) -> dict[str, float]:
     """Return the mean of each named reward: of a turn, and summed over an episode's turns."""
     turns = [turn for episode in episodes for turn in episode.played_turns]
-    found: dict[str, float] = {}
+    metrics: dict[str, float] = {}
     for name in sorted({name for turn in turns for name in turn.rewards}):
-        found[f"reward/{name}/turn"] = _mean(turn.rewards.get(name, 0.0) for turn in turns)
-        found[f"reward/{name}/episode"] = _mean(
+        metrics[f"reward/{name}/turn"] = _mean(turn.rewards.get(name, 0.0) for turn in turns)
+        metrics[f"reward/{name}/episode"] = _mean(
             sum(t.rewards.get(name, 0.0) for t in episode.turns) for episode in episodes
         )
-    return found
+    return metrics
 
 
 def _shaping(episodes: Sequence[Episode]) -> dict[str, float]:

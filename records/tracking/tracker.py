@@ -147,16 +147,16 @@ class Wandb(Tracker):
         self._run.finish(exit_code)
 
     def _send(self, step: int, metrics: Line, tables: Mapping[str, Table]) -> None:
-        place = self._before + step
-        if place <= self._sent:
+        wandb_step = self._before + step
+        if wandb_step <= self._sent:
             return
         values = {name: value for name, value in metrics.items() if value is not None and name != "step"}
         shown = {name: self._table(list(table.columns), list(table.rows)) for name, table in tables.items()}
         for name in sorted(values.keys() - self._drawn):  # over this stage's steps
             self._run.define_metric(name, step_metric=self._axis)
         self._drawn |= values.keys()
-        self._run.log({self._axis: step, **values, **shown}, step=place, commit=True)
-        self._sent = place
+        self._run.log({self._axis: step, **values, **shown}, step=wandb_step, commit=True)
+        self._sent = wandb_step
 
 
 def steps_before(run: StageRun) -> int:

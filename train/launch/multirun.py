@@ -117,10 +117,10 @@ def _start_grid(
     args: argparse.Namespace, runs: list[list[str]], configs: list[DictConfig], start: launching.Launcher
 ) -> int:
     """Record the grid, start its runs and end with a table of all of them."""
-    found = grid(args.overrides, runs, configs)
-    if found is None:
+    sweep = grid(args.overrides, runs, configs)
+    if sweep is None:
         return _exit_code(start(one_run.runs_of(runs, one_run.STARTED)))
-    folder = record.write(found, Path(configs[0].output_dir).expanduser().absolute())
+    folder = record.write(sweep, Path(configs[0].output_dir).expanduser().absolute())
     group = "" if configs[0].tracking.group else folder.name
     code = _exit_code(start(one_run.runs_of(runs, group)))
     _report("--text", str(folder))

@@ -42,13 +42,13 @@ class Cluster:
     """The cluster of one attempt of one job.
 
     Args:
-        place: a folder that all nodes see and no other attempt uses.
+        folder: a folder that all nodes see and no other attempt uses.
         nodes: of the job.
         gpus: of each node; None: as many as Ray finds.
         cpus: of each node; None: as many as SLURM says.
     """
 
-    place: Path
+    folder: Path
     nodes: int
     gpus: int | None = None
     cpus: int | None = None
@@ -60,18 +60,18 @@ class Cluster:
         Raises:
             RayClusterFailed: they have not within ten minutes.
         """
-        self.place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with socket.create_server(("", 0)) as server:  # a free port
             address, port = node_address(), int(server.getsockname()[1])
         token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
-        place = {"RAY_TMPDIR": str(temporary_folder())}  # Ray needs the same path on every node
-        variables = {**QUIET, **token, **place, "RAY_ADDRESS": f"{address}:{port}"}
+        temporary = {"RAY_TMPDIR": str(temporary_folder())}  # Ray needs the same path on every node
+        variables = {**QUIET, **token, **temporary, "RAY_ADDRESS": f"{address}:{port}"}
         with self._node(["--head", f"--port={port}", "--include-dashboard=false"], address, variables) as node:
             try:
                 self._gather(variables, node)
                 yield variables
             finally:
-                (self.place / ENDED).touch()
+                (self.folder / ENDED).touch()
         shutil.rmtree(variables["RAY_TMPDIR"], ignore_errors=True)
 
     def serve(self) -> None:
@@ -91,7 +91,7 @@ class Cluster:
         shutil.rmtree(variables["RAY_TMPDIR"], ignore_errors=True)
 
     def _over(self) -> bool:
-        return (self.place / ENDED).exists()
+        return (self.folder / ENDED).exists()
 
     @contextmanager
     def _node(
@@ -117,18 +117,18 @@ class Cluster:
 
     def _meet(self) -> dict[str, str]:
         end = time.monotonic() + MEETING_SECONDS
-        while not (self.place / HEAD).exists():
+        while not (self.folder / HEAD).exists():
             if time.monotonic() > end:
-                raise RayClusterFailed(f"no Ray head in {self.place} within {MEETING_SECONDS:g} s")
+                raise RayClusterFailed(f"no Ray head in {self.folder} within {MEETING_SECONDS:g} s")
             time.sleep(0.5)
-        return json.loads((self.place / HEAD).read_text(encoding="utf-8"))
+        return json.loads((self.folder / HEAD).read_text(encoding="utf-8"))
 
     def _gather(self, variables: Mapping[str, str], node: subprocess.Popen[bytes]) -> None:
         """Wait in a separate process until all nodes have joined: Ray changes its client's signal handlers."""
-        draft = self.place / DRAFT
+        draft = self.folder / DRAFT
         draft.touch(mode=0o600)
         draft.write_text(json.dumps(dict(variables)), encoding="utf-8")
-        command = [sys.executable, "-P", "-m", "train.launch.ray_cluster", str(self.place), str(self.nodes)]
+        command = [sys.executable, "-P", "-m", "train.launch.ray_cluster", str(self.folder), str(self.nodes)]
         environment = child_variables(variables)
         asking = subprocess.Popen(command, env=environment, preexec_fn=die_with_parent)  # noqa: PLW1509
         while asking.poll() is None and node.poll() is None:
@@ -155,7 +155,7 @@ def node_address() -> str:
     return socket.gethostbyname(address[1] if address else socket.gethostname())
 
 
-def gather(place: Path, count: int, seconds: float = MEETING_SECONDS) -> bool:
+def gather(folder: Path, count: int, seconds: float = MEETING_SECONDS) -> bool:
     """Publish the head's file once the head answers; return whether ``count`` nodes join in time."""
     import ray
 
@@ -164,7 +164,7 @@ def gather(place: Path, count: int, seconds: float = MEETING_SECONDS) -> bool:
         if time.monotonic() > end:
             return False
         time.sleep(1)
-    (place / DRAFT).rename(place / HEAD)  # written whole before it has its name
+    (folder / DRAFT).rename(folder / HEAD)  # written whole before it has its name
     while sum(node["Alive"] for node in ray.nodes()) < count:
         if time.monotonic() > end:
             return False

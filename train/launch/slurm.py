@@ -80,18 +80,18 @@ def script(slurm: DictConfig, folder: Path, runs: int) -> str:
 
     submitit writes it only when it submits, so programs in a temporary folder replace SLURM's.
     """
-    with TemporaryDirectory() as place:
+    with TemporaryDirectory() as stand_ins:
         for name in ("sbatch", "srun"):
-            (Path(place) / name).write_text(STAND_IN)
-            (Path(place) / name).chmod(0o700)
+            (Path(stand_ins) / name).write_text(STAND_IN)
+            (Path(stand_ins) / name).chmod(0o700)
         path = os.environ["PATH"]
-        os.environ["PATH"] = f"{place}:{path}"
+        os.environ["PATH"] = f"{stand_ins}:{path}"
         try:
-            job = start(slurm, Path(place), [[]] * runs)[0]
+            job = start(slurm, Path(stand_ins), [[]] * runs)[0]
         finally:
             os.environ["PATH"] = path
         text = job.paths.submission_file.read_text(encoding="utf-8")
-    return text.strip().replace(place, str(folder))
+    return text.strip().replace(stand_ins, str(folder))
 
 
 def _job_of(folder: Path, job_id: str) -> submitit.Job[int]:

@@ -52,8 +52,8 @@ class Job(submitit.helpers.Checkpointable):  # type: ignore[misc]
         job = submitit.JobEnvironment()
         if self.nodes == 1:
             return _alone(command, ray_cluster.temporary_folder())
-        place = self.meeting / f"{job.job_id}.{restarts}.ray"
-        cluster = ray_cluster.Cluster(place, self.nodes, self.gpus, self.cpus)
+        folder = self.meeting / f"{job.job_id}.{restarts}.ray"
+        cluster = ray_cluster.Cluster(folder, self.nodes, self.gpus, self.cpus)
         if job.global_rank > 0:
             cluster.serve()
             return 0
