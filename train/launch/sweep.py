@@ -28,6 +28,7 @@ from records.run_folder import outside_identity, put_aside, run_name
 DEFAULT_SCALE = "laptop"
 TAKEN = ("sweep", "scale", "seed", "dry_run", "fresh")  # words of the launch; everything else goes to its runs
 ONLY = "only."
+YES, NO = ("true", "yes", "y", "on", "1"), ("false", "no", "n", "off", "0")
 DIGITS = 8
 
 
@@ -194,11 +195,11 @@ def _one(words: Sequence[Override], key: str, default: str) -> str:
 
 
 def is_true(words: Sequence[Override], key: str) -> bool:
-    """Raises: ConfigError: it is neither true nor false."""
+    """Return a flag, read as a run reads it. Raises: ConfigError: it is neither true nor false."""
     word = _one(words, key, "false").lower()
-    if word not in ("true", "false"):
+    if word not in YES + NO:
         raise ConfigError(f"{key}={word} must be true or false")
-    return word == "true"
+    return word in YES
 
 
 def _seeds(words: Sequence[Override], usual: Sequence[int]) -> list[int]:
