@@ -1,8 +1,8 @@
 """Credit of each sampled token of a step's episodes: advantages, returns, values.
 
-Line i of ``rl/credit/STEP.jsonl`` belongs to line i of ``rl/episodes/STEP.jsonl``; it is ``null`` if
-that episode was not trained on. Equal numbers in a row are packed: ``[-0.8, 47]`` is 47 tokens of
--0.8, a bare number is one token.
+Line i of ``rl/credit/STEP.jsonl`` belongs to line i of ``rl/episodes/STEP.jsonl``. It is ``null``
+if that episode was not trained on. Equal numbers in a row are packed: ``[-0.8, 47]`` is 47 tokens
+of -0.8, a bare number is one token.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from envs.utils.files import write_whole
 
 @dataclass(frozen=True)
 class Credit:
-    """Credit of one episode, an entry a sampled token, in units of the trained reward unless normalised.
+    """Credit of one episode, an entry a sampled token, in the trained reward's unit.
 
     Attributes:
         advantages: None for a token that a rollout correction took out of the update.
         values: empty without a critic.
-        layers: an entry a turn, by name: the estimator's advantage, then after each ``credit=`` method.
+        layers: an entry a turn, by name: the estimator's advantage, then that of each method.
     """
 
     advantages: Sequence[float | None]

@@ -33,7 +33,7 @@ MAYBE_EMPTY = (
 
 
 def discard(folder: Path, path: Path) -> Path:
-    """Move a file or folder of the run ``folder`` to its ``discarded/`` and return where it is now."""
+    """Move a file or folder of a run to the run's ``discarded/``; return its new path."""
     targets = (folder / DISCARDED / f"{number:03d}" / path.relative_to(folder) for number in range(1000))
     target = next(target for target in targets if not target.exists())
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -104,7 +104,7 @@ def _checkpoints(folder: Path) -> list[str]:
 
 
 def _damaged_record(rl: RlFolder, last: int) -> tuple[int, str] | None:
-    """Return the first step up to ``last`` whose metrics or episodes are damaged, and what is wrong."""
+    """Return the first step up to ``last`` with damaged metrics or episodes, and what is wrong."""
     metrics = {line["step"]: line for line in read_metrics(rl.metrics)}
     for step in range(1, last + 1):
         if step not in metrics:

@@ -1,4 +1,4 @@
-"""A run's metrics: append-only JSON lines, each step once, under the names of ``records.metric_names``."""
+"""A run's metrics: JSON lines, each step once, under the names of ``records.metric_names``."""
 
 from __future__ import annotations
 

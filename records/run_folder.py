@@ -1,4 +1,4 @@
-"""A run's folder: named by its settings, held by one process at a time, with a record of every attempt.
+"""A run's folder: named by its settings, held by one process, with a record of every attempt.
 
 Each stage writes its results atomically; ``result.json`` comes last and marks the run as finished.
 """
@@ -129,7 +129,7 @@ def _put(node: Plain, key: str, value: Any) -> None:
 
 
 def _turned_off(config: DictConfig) -> bool:
-    """Return whether importance weights, which GPUs have by default, are null: that must not count as missing."""
+    """Return whether importance weights, GPUs' default, are null: that is not missing."""
     if (
         OmegaConf.select(config, "trainer.device") != "cuda"
         or OmegaConf.select(config, "trainer.v1.trainer_mode") != "sync"
@@ -220,7 +220,7 @@ def _failure_recorded(path: Path) -> Iterator[None]:
 
 
 def read_failure(path: Path) -> dict[str, Any] | None:
-    """Return ``message`` and ``ended`` (Unix seconds) of the last attempt; None if it did not fail."""
+    """Return ``message`` and ``ended`` (Unix seconds) of a failed last attempt, else None."""
     file = path / FAILURE
     try:
         return json.loads(file.read_text(encoding="utf-8")) if file.exists() else None

@@ -33,7 +33,7 @@ class Interval:
 
 
 def wilson(successes: int, games: int, confidence: float = 0.95) -> Interval:
-    """Return the score interval of Wilson (1927) without continuity correction, for one sample a game.
+    """Return Wilson's (1927) score interval without continuity correction, for one sample a game.
 
     Raises:
         ValueError: no game, or more wins than games.
@@ -70,13 +70,13 @@ def share_interval(shares: Sequence[float]) -> Interval:
 
 
 def bootstrap_over_games(wins: Sequence[Sequence[float]], confidence: float = 0.95, seed: int = 0) -> Interval:
-    """Return a percentile bootstrap of the mean over seeds and games that draws games with all their seeds.
+    """Return a percentile bootstrap of the mean that draws games with all their seeds.
 
     Seeds on the same games are not independent: hard games are hard for all of them. The interval
     says what other games would give with these seeds. It does not cover which seeds were drawn.
 
     Args:
-        wins: one row a seed, one column a game, in the same order of games: 1 if won, else 0 (or a share).
+        wins: one row a seed, one column a game, in one order: 1 if won, else 0 (or a share).
         confidence: the interval's coverage.
         seed: of the drawing.
 
@@ -140,7 +140,7 @@ def pass_at_k(samples: int, wins: int, k: int) -> float:
 
 
 def mcnemar(gained: int, lost: int) -> float:
-    """Return the two-sided p-value of McNemar's exact conditional test on pairs of episodes of the same games.
+    """Return the two-sided p-value of McNemar's exact conditional test on pairs of episodes.
 
     If two policies are equally good, a game that only one of them wins goes to either with even
     odds. Twice the smaller binomial tail, at most 1; Fagerland et al. (2013), doi
@@ -154,7 +154,7 @@ def mcnemar(gained: int, lost: int) -> float:
 
 
 def sign_flip(differences: Sequence[int]) -> float:
-    """Return the two-sided p-value of the exact sign-flip test; on differences of -1, 0 and 1 it is ``mcnemar``.
+    """Return the two-sided p-value of the exact sign-flip test; of -1, 0 and 1 it is ``mcnemar``.
 
     Fisher's randomisation test for matched pairs: if two policies are equally good, each game's
     difference could have had the other sign. All 2^n assignments are counted, by convolution.

@@ -40,7 +40,7 @@ def step_metrics(groups: Sequence[Sequence[Episode]], trained: str, mended: Coll
 
 
 def validation_metrics(episodes: Sequence[Episode], samples: int) -> dict[str, float]:
-    """Return success with its 95 % bounds in [0, 1], turns, and the mean score if all games have a best one.
+    """Return success with 95 % bounds in [0, 1], turns, and the mean score if it is known.
 
     Args:
         samples: episodes a game.
@@ -60,7 +60,7 @@ def validation_metrics(episodes: Sequence[Episode], samples: int) -> dict[str, f
 
 
 def _success(episodes: Sequence[Episode]) -> dict[str, float]:
-    """Return success of the episodes without help from their start, and of each other kind there is."""
+    """Return success of the episodes without help, and of each other kind there is."""
     kinds = {
         "train": [episode for episode in episodes if episode.whole],
         "train_after_prefix": [episode for episode in episodes if episode.prefix],
@@ -77,7 +77,7 @@ def success_by_type(episodes: Sequence[Episode], prefix: str) -> dict[str, float
 
 
 def _form(episodes: Sequence[Episode]) -> dict[str, float]:
-    """Return what a rollout form adds: replayed turns and tokens, tokens that leaves of a tree share,
+    """Return what a rollout form adds: replayed turns and tokens, tokens that leaves share,
     episodes that are not trained on, and the guided share of the others.
     """
     metrics: dict[str, float] = {}
@@ -131,8 +131,9 @@ def _shaping(episodes: Sequence[Episode]) -> dict[str, float]:
 
 
 def _signal(groups: Sequence[Sequence[Episode]], trained: str, mended: Collection[int]) -> dict[str, float]:
-    """Return the share of groups in which all episodes earned the same: GRPO and RLOO learn nothing from
-    them. Groups of one episode do not count.
+    """Return the share of groups in which all episodes earned the same.
+
+    GRPO and RLOO learn nothing from them. Groups of one episode do not count.
     """
     compared = {number: group for number, group in enumerate(groups) if len(group) > 1}
     if not compared:
@@ -142,7 +143,7 @@ def _signal(groups: Sequence[Sequence[Episode]], trained: str, mended: Collectio
 
 
 def _paid(groups: Sequence[Sequence[Episode]], trained: str) -> dict[str, float]:
-    """Return what the step's own episodes earned; verl's figures are of the rows that were trained on."""
+    """Return what the step's own episodes earned; verl's figures are of the trained rows."""
     scores = [score for group in groups for score in _scores(group, trained)]
     return {f"reward/trained/{name}": float(of(scores)) for name, of in (("mean", _mean), ("min", min), ("max", max))}
 
@@ -152,7 +153,7 @@ def _scores(episodes: Sequence[Episode], trained: str) -> list[float]:
 
 
 def _play(episodes: Sequence[Episode], turns: Sequence[Turn]) -> dict[str, float]:
-    """Return counts and shares; ``entropy`` (nats a token) is estimated by the mean surprisal of sampled tokens."""
+    """Return counts and shares; ``entropy`` (nats) is the mean surprisal of sampled tokens."""
     played = [turn for turn in turns if not turn.summary]
     return {
         "rollout/episodes": float(len(episodes)),

@@ -42,7 +42,7 @@ def summarise(episodes: Sequence[Episode], samples_per_game: int = 1) -> dict[st
 
 
 def share_of_best(outcome: str, score: float | None) -> float | None:
-    """Return an episode's share of the best score: 0 if the environment failed, None if the best is unknown."""
+    """Return a share of the best score: 0 if the environment failed, None if unknown."""
     return 0.0 if score is None and outcome == Outcome.ERROR else score
 
 
@@ -58,7 +58,7 @@ def wins_by_sample(episodes: Sequence[Episode], samples_per_game: int) -> list[l
 
 
 def _pass_at(rows: Sequence[Sequence[int]]) -> dict[str, list[float]]:
-    """Return pass@k with its bounds for the powers of two up to the number of samples, and for all of them."""
+    """Return pass@k with its bounds for powers of two and for all samples."""
     samples_per_game = len(rows)
     wins = [sum(game) for game in zip(*rows, strict=True)]
     counts = [k for k in range(2, samples_per_game + 1) if k == samples_per_game or k.bit_count() == 1]

@@ -19,7 +19,7 @@ NOTE = "latest_checkpointed_iteration.txt"
 
 @dataclass(frozen=True)
 class Newest:
-    """The newest whole checkpoint; ``step`` is 0 if there is none. ``flaws``: of newer ones, by step."""
+    """The newest whole checkpoint; step 0: there is none. ``flaws``: of newer ones, by step."""
 
     step: int
     flaws: tuple[tuple[int, Flaw], ...] = ()
@@ -52,7 +52,7 @@ def steps(root: Path) -> list[int]:
 
 
 def seal_newest(root: Path, step: int) -> None:
-    """Seal the checkpoint of ``step`` and delete what verl leaves of the older ones that it removes."""
+    """Seal the checkpoint of ``step``; delete what verl leaves of older ones that it removes."""
     seal(folder_of(root, step))
     for older in (folder_of(root, number) for number in _with(root, MANIFEST) if number < step):
         if not (older / "actor").exists():

@@ -21,7 +21,7 @@ _DECODER = msgspec.json.Decoder(_Object | None)  # credit has null for an episod
 
 
 def append_line(path: Path, record: Mapping[str, Any]) -> None:
-    """Append a record and flush it to disk; it begins a new line even if a kill cut the last one short."""
+    """Append a record to disk, on a new line even if a kill cut the last one short."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("ab+") as file:
         if file.tell():

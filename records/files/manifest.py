@@ -32,7 +32,7 @@ class _Manifest(msgspec.Struct):
 
 @dataclass(frozen=True)
 class Flaw:
-    """What is wrong with a file, in words that follow its name; ``unsealed``: there is no manifest."""
+    """What is wrong with a file, to follow its name; ``unsealed``: there is no manifest."""
 
     path: Path
     wrong: str

@@ -1,4 +1,4 @@
-"""Stages that need torch, verl or Ray run in separate processes: memory is freed, and a kill ends all of them."""
+"""Stages that need torch, verl or Ray run in separate processes, which a kill ends too."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def run_child(
 
     Args:
         on_poll: called a few times a second.
-        ahead: a process of this module, started without arguments, that reads them from its standard
-            input, a line each; if it has ended, another is started.
+        ahead: a process of this module, started without arguments, that reads them from its
+            standard input, a line each; if it has ended, another is started.
 
     Raises:
         StageFailed: the exit code is not 0.
@@ -95,7 +95,7 @@ def child(
 ) -> Iterator[subprocess.Popen[bytes]]:
     """Run ``python -P -m module`` in ``folder``, at the longest until the block ends.
 
-    ``-P`` and our root on ``PYTHONPATH`` ignore modules of the user's folder that are named as ours.
+    ``-P`` and our root on ``PYTHONPATH`` ignore the user's modules that are named as ours.
     The reaper ends the stage's descendants when this process is gone, or the block has ended.
     """
     log.parent.mkdir(parents=True, exist_ok=True)

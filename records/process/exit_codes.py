@@ -39,7 +39,7 @@ class Main(Protocol):
 
 
 def command(doc: str | None, **how: Any) -> Callable[[Callable[[list[str]], int]], Main]:
-    """Decorate a function as a command that returns its exit code; every foreseen error is one line on stderr.
+    """Make a function a command with an exit code; a foreseen error is one line on stderr.
 
     Args:
         doc: what ``--help`` prints.
@@ -68,7 +68,7 @@ def own_words(arguments: Sequence[str], options: Any, error: type[Refusal]) -> t
         error: the class to raise.
 
     Raises:
-        Refusal: a flag, a number below 1, a bool that is neither true nor false, or a key that is nearly an own one.
+        Refusal: a flag, a number below 1, no bool, or a key that is nearly an own one.
     """
     words = [word for word in arguments if "=" not in word or Path(word).exists()]
     if flag := next((word for word in words if word.startswith("-")), None):
@@ -93,7 +93,7 @@ def own_words(arguments: Sequence[str], options: Any, error: type[Refusal]) -> t
 
 
 def exit_code(run: Callable[[], int], *, refused: tuple[type[Exception], ...] = (), resumes: bool = True) -> int:
-    """Call ``run`` and return its exit code; print a foreseen error and return the code of its kind.
+    """Call ``run`` and return its exit code; a foreseen error is printed and has its own.
 
     Args:
         refused: more errors that this command foresees.
@@ -115,5 +115,5 @@ def exit_code(run: Callable[[], int], *, refused: tuple[type[Exception], ...] = 
 
 
 def say(text: str) -> None:
-    """Print to stderr, apart from a command's result; escapes what a quoted log or server may contain."""
+    """Print to stderr, apart from a command's result; control characters are escaped."""
     print(f"turngrid: {printable(text)}", file=sys.stderr, flush=True)

@@ -31,7 +31,7 @@ def run_stage(
     ahead: subprocess.Popen[bytes] | None = None,
     **variables: str,
 ) -> None:
-    """Call ``run_child`` in the run's folder with the stages' variables and ``variables``; the log is ``logs/LOG.log``."""
+    """Call ``run_child`` in the run's folder with stage variables; log to ``logs/LOG.log``."""
     file = folder / "logs" / f"{log}.log"
     own = {**stage_variables(config, folder), **variables}
     run_child(module, arguments, folder=folder, log=file, variables=own, on_poll=on_poll, ahead=ahead)
@@ -40,7 +40,7 @@ def run_stage(
 def ahead_of_stage(
     config: DictConfig, folder: Path, log: str, module: str
 ) -> AbstractContextManager[subprocess.Popen[bytes]]:
-    """Start a process for ``run_stage`` that imports what the stage will need while a block runs."""
+    """Start a process for ``run_stage`` that imports the stage's modules while a block runs."""
     file = folder / "logs" / f"{log}.log"
     return child(module, [], folder=folder, log=file, variables=stage_variables(config, folder), stdin=subprocess.PIPE)
 
@@ -48,7 +48,7 @@ def ahead_of_stage(
 def stage_variables(config: DictConfig, folder: Path) -> dict[str, str]:
     """Return what verl, Ray and torch read from the environment.
 
-    On CPUs a process has one torch thread, since processes share the cores; the trainer asks for more.
+    On CPUs a process has one torch thread, since processes share cores; the trainer has more.
     """
     variables = {
         "VERL_USE_EXTERNAL_MODULES": "verl_plugin",
@@ -68,7 +68,7 @@ def stage_variables(config: DictConfig, folder: Path) -> dict[str, str]:
         variables |= VLLM_ON_CPU if OmegaConf.select(config, "actor_rollout_ref.rollout.name") == "vllm" else {}
     if "RAY_ADDRESS" not in os.environ:
         return variables
-    # Workers of an existing Ray cluster take their environment from its nodes; Ray passes ours on from here.
+    # Workers of an existing Ray cluster have its nodes' environment; Ray passes ours on from here.
     # verl's own settings win.
     job = {"runtime_env": {"env_vars": variables}}
     return variables | {"RAY_JOB_CONFIG_JSON_ENV_VAR": json.dumps(job), "RAY_OVERRIDE_JOB_RUNTIME_ENV": "1"}

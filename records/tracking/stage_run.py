@@ -23,7 +23,7 @@ TAG_LETTERS, ID_LETTERS = 64, 80  # W&B refuses longer tags; ids are in its URLs
 
 @dataclass(frozen=True)
 class StageRun:
-    """One stage (sft, rl, evaluation) of one run, as trackers show it; W&B shows all stages as one run.
+    """A stage (sft, rl, evaluation) of a run, as trackers show it; in W&B all stages are one run.
 
     Attributes:
         folder: the run folder, which holds ``config.yaml``.
@@ -82,11 +82,11 @@ class StageRun:
         }
 
     def is_logged(self) -> bool:
-        """Return whether the trackers have all of an evaluation; other stages log before they leave a model."""
+        """Return whether trackers have the evaluation; other stages log before they save."""
         return not self.trackers or (self._marker.exists() and self._marker.read_bytes() == self._mark.encode())
 
     def mark_logged(self) -> None:
-        """Record that the trackers have everything; a kill before this logs it again, which changes nothing."""
+        """Record that the trackers have everything; after an earlier kill it is logged again."""
         self._marker.write_text(self._mark, encoding="utf-8")
 
     @property

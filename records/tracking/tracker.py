@@ -1,6 +1,7 @@
-"""Tensorboard, trackio and Weights & Biases: each shows every line of ``metrics.jsonl`` once, also after a kill.
+"""Tensorboard, trackio and Weights & Biases show every line of ``metrics.jsonl`` once.
 
-verl's ``Tracking`` starts a new run at each attempt, so these three are opened here, under ids that stay.
+verl's ``Tracking`` starts a new run at each attempt. These three are opened here, under ids that
+stay after a kill.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class Tracker(abc.ABC):
 
 
 class Tensorboard(Tracker):
-    """Event files under ``tensorboard/STAGE`` in the run folder; tensorboard hides purged steps of killed attempts."""
+    """Event files in ``tensorboard/STAGE``; ``purge_step`` hides steps of killed attempts."""
 
     def __init__(self, run: StageRun, logged: Sequence[Line]) -> None:
         from torch.utils.tensorboard import SummaryWriter  # a second to import

@@ -72,7 +72,7 @@ def _one_by_one(runs: Sequence[Run], config_dir: str | None) -> list[str]:
 
 
 def devices(config: DictConfig) -> list[str | None]:
-    """Return ``CUDA_VISIBLE_DEVICES`` of each run that runs at the same time as others; None: unchanged."""
+    """Return the ``CUDA_VISIBLE_DEVICES`` of simultaneous runs; None: unchanged."""
     at_once = config.cluster.runs_at_once
     gpus = machine.gpus() if config.trainer.device == "cuda" else None
     if not gpus:

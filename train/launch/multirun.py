@@ -1,4 +1,4 @@
-"""Several runs from one command: a sweep (``-m sweep=NAME``), a grid (``-m algo=ppo,grpo``), or whatever Hydra launches.
+"""Several runs from one command: a sweep (``-m sweep=NAME``) or a grid (``-m algo=ppo,grpo``).
 
 Hydra itself launches only if the command line sets one of its own keys (``hydra/sweeper=optuna``).
 """
@@ -159,7 +159,7 @@ def _print(table: str, configs: Sequence[DictConfig]) -> int:
 def _composed(
     overrides: list[str], config_dir: str | None, checked: bool = False
 ) -> tuple[list[list[str]], list[DictConfig]]:
-    """Return overrides and configs of all runs; each must be composable before any of them starts."""
+    """Return overrides and configs of all runs, so that a typo starts none of them."""
     configs = []
     with composer(config_dir) as composed:
         runs = _product(overrides)
@@ -176,7 +176,7 @@ def _composed(
 
 
 def _product(overrides: list[str]) -> list[list[str]]:
-    """Return every run's overrides, as Hydra's basic sweeper does; a range of an optimiser's is left out."""
+    """Return every run's overrides, as Hydra's basic sweeper does, without optimisers' ranges."""
     parse(overrides)  # a one-line answer to what cannot be read
     parsed = OverridesParser.create(GlobalHydra.instance().config_loader()).parse_overrides(overrides)
     values: dict[str, list[str]] = {}

@@ -47,7 +47,7 @@ def runs_of(job_overrides: Sequence[Sequence[str]], group: str) -> list[Run]:
 
 
 def for_trackers(overrides: Sequence[str], group: str, name: str) -> list[str]:
-    """Return overrides with a run's group and name in trackers, unless it has them or they are ""."""
+    """Return overrides with a run's group and name in trackers, if it lacks them."""
     typed = [_key(text) for text in overrides]
     values = dict(zip(WATCHED, (group, name), strict=True))
     return [f"{key}={_literal(value)}" for key, value in values.items() if value and key not in typed]

@@ -19,7 +19,7 @@ from train.launch.one_run import LAUNCHED, Run, command
 def run_all(
     folder: Path, devices: Sequence[str | None], runs: Sequence[Run], config_dir: str | None = None
 ) -> list[str]:
-    """Run all of them, as many at once as there are ``devices``; return a line for each that failed.
+    """Run all, as many at once as there are ``devices``; return a line for each that failed.
 
     Args:
         folder: of the logs, one a run.

@@ -1,4 +1,4 @@
-"""A Ray cluster over the nodes of one job: the head on the first node, a Ray node on each of the others.
+"""A Ray cluster over the nodes of one job, with its head on the first node.
 
 The head's address and the cluster's token are in a file that only the job's owner can read.
 """
@@ -55,7 +55,7 @@ class Cluster:
 
     @contextmanager
     def head(self) -> Iterator[dict[str, str]]:
-        """Run the head on the first node; yield the environment variables of a driver, once all nodes have joined.
+        """Run the head on the first node; yield a driver's environment once all nodes have joined.
 
         Raises:
             RayClusterFailed: they have not within ten minutes.
@@ -78,7 +78,7 @@ class Cluster:
         """Run a Ray node on another node until the head's block ends.
 
         Raises:
-            RayClusterFailed: there is no head within ten minutes, or this node cannot join its cluster.
+            RayClusterFailed: there is no head within ten minutes, or this node cannot join it.
         """
         variables, end = self._meet(), time.monotonic() + MEETING_SECONDS
         while not self._over():
@@ -124,7 +124,7 @@ class Cluster:
         return json.loads((self.folder / HEAD).read_text(encoding="utf-8"))
 
     def _gather(self, variables: Mapping[str, str], node: subprocess.Popen[bytes]) -> None:
-        """Wait in a separate process until all nodes have joined: Ray changes its client's signal handlers."""
+        """Wait until all nodes have joined, in a process whose signal handlers Ray may change."""
         draft = self.folder / DRAFT
         draft.touch(mode=0o600)
         draft.write_text(json.dumps(dict(variables)), encoding="utf-8")
@@ -139,13 +139,13 @@ class Cluster:
 
 
 def temporary_folder() -> Path:
-    """Return a folder for one attempt's Ray, not made yet; Ray's default ``/tmp/ray`` may be another user's."""
+    """Return a folder for one attempt's Ray: the default ``/tmp/ray`` may be another user's."""
     root = tempfile.gettempdir()
     return Path(root if len(root) <= LONGEST_ROOT else "/tmp") / f"tg-{secrets.token_hex(4)}"
 
 
 def node_address() -> str:
-    """Return the address by which SLURM reaches this node; outside SLURM, what its name resolves to."""
+    """Return the address by which SLURM reaches this node, or that of its name."""
     name = os.environ.get("SLURMD_NODENAME")
     address = None
     if name and shutil.which("scontrol"):
@@ -156,7 +156,7 @@ def node_address() -> str:
 
 
 def gather(folder: Path, count: int, seconds: float = MEETING_SECONDS) -> bool:
-    """Publish the head's file once the head answers; return whether ``count`` nodes join in time."""
+    """Publish the head's file once it answers; return whether ``count`` nodes join in time."""
     import ray
 
     end = time.monotonic() + seconds

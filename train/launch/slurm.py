@@ -95,7 +95,7 @@ def script(slurm: DictConfig, folder: Path, runs: int) -> str:
 
 
 def _job_of(folder: Path, job_id: str) -> submitit.Job[int]:
-    """Return a job whose first task runs the command: on several nodes the others only serve Ray."""
+    """Return a job by its first task, which runs the command; tasks of other nodes serve Ray."""
     return submitit.SlurmJob(folder, job_id, tasks=[0])
 
 
@@ -112,7 +112,7 @@ def _executor(slurm: DictConfig, folder: Path) -> submitit.AutoExecutor:
 
 
 def _own_setup() -> list[str]:
-    """Return shell lines with which submitit finds our modules, and not those of the working folder."""
+    """Return shell lines with which submitit finds our modules before the working folder's."""
     root = shlex.quote(str(Path(__file__).resolve().parents[2]))
     return [
         f'export PYTHONPATH={root}"${{PYTHONPATH:+:$PYTHONPATH}}"',

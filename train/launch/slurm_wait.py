@@ -1,4 +1,4 @@
-"""The wait for SLURM jobs. It ends for each with submitit's result, or once SLURM has ended the job without one.
+"""The wait for SLURM jobs: for submitit's results, or until SLURM has ended a job without one.
 
 submitit asks ``sacct`` alone, so without accounting it would wait for a lost job forever.
 """
@@ -34,7 +34,7 @@ class State(NamedTuple):
 
 @dataclass
 class Waiting:
-    """A run and its job; ``shown`` is the state last shown, ``lost`` when SLURM first said that it is over."""
+    """A run and its job; ``shown``: the last shown state, ``lost``: when it was first over."""
 
     run: Run
     job: submitit.Job[int]
@@ -51,7 +51,7 @@ class Waiting:
 
 
 def queue() -> dict[str, State] | None:
-    """Return the states of this user's jobs by id, such as ``17_0``; None if SLURM does not answer."""
+    """Return states of this user's jobs by id (``17_0``); None if SLURM does not answer."""
     command = ["squeue", "--me", "--noheader", "--array", "--states=all", "--format=%i|%T|%R"]
     try:
         shown = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
@@ -110,7 +110,7 @@ def _outcome(item: Waiting) -> tuple[int, str] | None:
 
 
 def _lost(item: Waiting, states: dict[str, State] | None, now: float, lost_after_s: float) -> tuple[int, str] | None:
-    """Return how a job ended that SLURM has ended, or does not know, for so long without a result."""
+    """Return how a job ended that has been over, or unknown, for so long without a result."""
     if states is None:
         return None
     state = states.get(item.job_id)

@@ -1,4 +1,4 @@
-"""From one command line to the runs of a sweep (``-m sweep=NAME``) or a grid (``-m algo=ppo,grpo``)."""
+"""The runs of a sweep (``-m sweep=NAME``) or a grid (``-m algo=ppo,grpo``)."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def prepare_launch(overrides: Sequence[str], config_dir: str | None = None) -> L
     """Expand the sweep, compose each run and check it.
 
     Raises:
-        SweepError, ConfigError: no such sweep or scale, or an impossible run; nothing has been started.
+        SweepError, ConfigError: no such sweep or scale, or an impossible run; nothing has started.
     """
     rest, only = _split_only(overrides)
     words = parse([text for text in rest if not text.startswith("hydra")])
@@ -180,7 +180,7 @@ def _grid_run(overrides: Sequence[str], config: DictConfig, axes: Sequence[str])
 
 
 def _split_only(overrides: Sequence[str]) -> tuple[list[str], dict[str, str]]:
-    """Split off ``only.AXIS=TEXT``: names such as ``sft=0,rl=1000`` are no values of Hydra's grammar."""
+    """Split off ``only.AXIS=TEXT``: ``sft=0,rl=1000`` is no value of Hydra's grammar."""
     own = [text for text in overrides if text.startswith(ONLY)]
     named = [text.removeprefix(ONLY).partition("=") for text in own]
     return [text for text in overrides if text not in own], {axis: values for axis, _, values in named}

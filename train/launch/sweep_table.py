@@ -33,7 +33,7 @@ class Row:
 
 
 def dry_run_table(launch: Launch) -> str:
-    """Return the runs in launch order and totals; hours are of one machine, one run after the other."""
+    """Return runs in launch order and totals; hours are those of one run after the other."""
     rows = [
         Row(run.label, launch.output_dir / run.folder, config)
         for run, config in zip(launch.sweep.runs, launch.configs, strict=True)
@@ -80,7 +80,7 @@ def _episodes(config: DictConfig) -> int:
 
 
 def _hours(config: DictConfig) -> float | None:
-    """Return hours by this machine's records; None without one. A sweep's runs share games, which do not count."""
+    """Return hours by this machine's records, without the making of games; None without one."""
     profile = recorded(config)
     if profile is None:
         return None

@@ -1,4 +1,4 @@
-"""The game as it is shown in a terminal or a pipe, and who plays it; both plug into ``rollouts.loop``."""
+"""The shown game and its players, which plug into ``rollouts.loop``."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class ShownSession:
             self.screen.show(f"Goal: {goal}", "cyan")
 
     def followed(self) -> tuple[int, bool]:
-        """Return the steps of the expert plan that were played in order, and whether others were too."""
+        """Return the expert plan's steps played in order, and whether others were played too."""
         plan, done, others = self.spec.task.expert_plan, 0, False
         for action, result in self.turns:
             step = result.valid and done < len(plan) and action.lower() == plan[done].lower()
