@@ -118,13 +118,12 @@ def _start_grid(
 ) -> int:
     """Record the grid, start its runs and end with a table of all of them."""
     sweep = grid(args.overrides, runs, configs)
-    if sweep is None:
-        return _exit_code(start(one_run.runs_of(runs, one_run.STARTED)))
-    folder = record.write(sweep, Path(configs[0].output_dir).expanduser().absolute())
-    group = "" if configs[0].tracking.group else folder.name
+    folder = record.write(sweep, Path(configs[0].output_dir).expanduser().absolute()) if sweep else None
+    group = "" if configs[0].tracking.group else folder.name if folder else one_run.STARTED
     code = _exit_code(start(one_run.runs_of(runs, group)))
-    _report("--text", str(folder))
-    print(f"\nas a page, with curves: python -m experiments.report {folder}", flush=True)
+    if folder:
+        _report("--text", str(folder))
+        print(f"\nas a page, with curves: python -m experiments.report {folder}", flush=True)
     return code
 
 
