@@ -1,8 +1,8 @@
-"""What an update was told about each sampled token of a step's episodes: advantages, returns, values.
+"""Credit of each sampled token of a step's episodes: advantages, returns, values.
 
-``rl/credit/STEP.jsonl`` stands beside ``rl/episodes/STEP.jsonl`` and has the same lines: line i belongs to episode i, and
-is ``null`` where that episode was not trained on. Most estimators give many tokens in a row the same number, so a row of
-equal numbers is written once: ``[-0.8, 47]`` is 47 tokens of -0.8, a bare number is one token.
+Line i of ``rl/credit/STEP.jsonl`` belongs to line i of ``rl/episodes/STEP.jsonl``. It is ``null``
+if that episode was not trained on. Equal numbers in a row are packed: ``[-0.8, 47]`` is 47 tokens
+of -0.8, a bare number is one token.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from envs.utils.files import write_whole
 
 @dataclass(frozen=True)
 class Credit:
-    """Of one episode, one entry a sampled token, in order of the turns; ``layers`` have one entry a turn.
+    """Credit of one episode, an entry a sampled token, in the trained reward's unit.
 
-    ``advantages``: None where the token was taken out of the update (by a rollout correction). ``values`` is empty
-    without a critic. All in units of the trained reward, unless the algorithm normalises advantages.
-    ``layers``: with ``credit=``, the turn's advantage as the estimator made it and after each method, by their names in order; empty
-    without.
+    Attributes:
+        advantages: None for a token that a rollout correction took out of the update.
+        values: empty without a critic.
+        layers: an entry a turn, by name: the estimator's advantage, then that of each method.
     """
 
     advantages: Sequence[float | None]
@@ -34,28 +34,28 @@ class Credit:
 
 
 def write_credit(path: Path, credits: Iterable[Credit | None]) -> None:
-    """Write all or nothing, one line an episode."""
+    """Write one line an episode, atomically."""
     write_whole(path, "".join(json.dumps(_packed(credit), separators=(",", ":")) + "\n" for credit in credits))
 
 
 def read_credit(path: Path) -> list[Credit | None]:
-    """As many entries as the step has episodes."""
+    """Return one entry for each episode of the step."""
     return [_credit(json.loads(line)) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
 def _packed(credit: Credit | None) -> dict[str, Any] | None:
     if credit is None:
         return None
-    found = asdict(credit)
-    layers = found.pop("layers")
-    return {name: pack_runs(numbers) for name, numbers in found.items()} | ({"layers": layers} if layers else {})
+    fields = asdict(credit)
+    layers = fields.pop("layers")
+    return {name: pack_runs(numbers) for name, numbers in fields.items()} | ({"layers": layers} if layers else {})
 
 
-def _credit(found: dict[str, Any] | None) -> Credit | None:
-    if not found or not found["advantages"]:  # of an episode that a filter left out it was once written without numbers
+def _credit(fields: dict[str, Any] | None) -> Credit | None:
+    if not fields:
         return None
-    layers = found.pop("layers", {})
-    return Credit(**{name: unpack_runs(numbers) for name, numbers in found.items()}, layers=layers)
+    layers = fields.pop("layers", {})
+    return Credit(**{name: unpack_runs(numbers) for name, numbers in fields.items()}, layers=layers)
 
 
 def pack_runs(numbers: Sequence[float | None]) -> list[Any]:
@@ -68,7 +68,7 @@ def pack_runs(numbers: Sequence[float | None]) -> list[Any]:
 
 
 def unpack_runs(packed: Iterable[Any]) -> list[Any]:
-    """The other way round."""
+    """Undo ``pack_runs``."""
     numbers: list[Any] = []
     for entry in packed:
         number, count = entry if isinstance(entry, list) else (entry, 1)

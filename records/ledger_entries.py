@@ -1,4 +1,4 @@
-"""A line of the ledger, its file, and the sums over its lines."""
+"""The ledger: its lines, its file, and sums over its lines."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 from omegaconf import DictConfig
 
-from envs.utils.files import write_whole
+from records.files.json_lines import write_lines
 from rollouts.episode import Episode
 
 FILE = "ledger.jsonl"
@@ -22,16 +22,16 @@ class Entry:
     """One line.
 
     Attributes:
-        kind: what it was: ``demonstration``, ``rl_episode``, ``evaluation/rl``, ...
+        kind: ``demonstration``, ``rl_episode``, ``evaluation/rl``, ...
         step: training step; 0 outside RL.
         count: episodes.
         units: their charge in budget units.
         tokens: sampled or imitated.
-        episode_seconds: spent in policy and environment, summed over episodes that ran side by side.
-        games: distinct games among them that no earlier line of this kind had.
-        uncharged: units that it would have cost, had it been charged.
-        wall_seconds: by the clock; None where that is not known apart.
-        ended: when, in Unix seconds; None where that is not known.
+        episode_seconds: spent in policy and environment, summed over parallel episodes.
+        games: distinct games that no earlier line of this kind had.
+        uncharged: cost in units of what is not charged.
+        wall_seconds: by the clock; None if unknown.
+        ended: when, in Unix seconds; None if unknown.
         note: which run, which model.
     """
 
@@ -56,7 +56,7 @@ def of_episodes(kind: str, step: int, episodes: list[Episode], units: float, **m
 
 
 def write_ledger(path: Path, entries: Iterable[Entry]) -> None:
-    write_whole(path, "".join(json.dumps(asdict(entry)) + "\n" for entry in entries))
+    write_lines(path, map(asdict, entries))
 
 
 def read_ledger(path: Path) -> list[Entry]:
@@ -64,7 +64,7 @@ def read_ledger(path: Path) -> list[Entry]:
 
 
 def spent(config: DictConfig, entries: Sequence[Entry]) -> dict[str, Any]:
-    """The sums, in both ways of counting, whichever of them is charged."""
+    """Return the sums by both ways of counting, whichever is charged."""
     demonstrated = sum(entry.units for entry in entries if entry.kind in ("demonstration", "alternative"))
     rl = [entry for entry in entries if entry.kind == "rl_episode"]
     cost = float(config.budget.episode_cost)

@@ -1,6 +1,6 @@
-"""Under which name a number is logged: our families of metrics, and which of verl's names belong to which.
+"""Names of metrics: our families, and which of verl's names belong to which (docs/tracking.md).
 
-One table for ``metrics.jsonl``, tensorboard, Weights & Biases and trackio; docs/tracking.md explains it.
+One table for ``metrics.jsonl``, tensorboard, Weights & Biases and trackio.
 """
 
 from __future__ import annotations
@@ -11,32 +11,32 @@ from typing import Any
 FAMILIES: Mapping[str, str] = {
     "success": "share of episodes or games won, in [0, 1]",
     "reward": "reward of a turn or an episode, in the reward's own unit",
-    "shaping": "reward that transforms added to an episode, in units of the trained reward, and what else they tell",
+    "shaping": "reward that transforms added to an episode, in units of the trained reward, and what else they report",
     "credit": "advantages, returns and values of sampled tokens, in units of the trained reward",
-    "rollout": "what was played: turns, tokens, shares in [0, 1], counts",
+    "rollout": "the episodes: turns, tokens, shares in [0, 1], counts",
     "budget": "spent since the start of the run: budget units, episodes, games, tokens",
     "timing": "seconds of wall time, by part",
-    "filter": "what was not learned from: shares of episodes in [0, 1]; of dynamic sampling, and totals: groups, updates",
+    "filter": "what was not trained on: shares of episodes in [0, 1]; of dynamic sampling, and totals: groups, updates",
     "terms": "coefficients of the loss terms in this step",
     "buffer": "episodes that a buffer holds, and that were replayed",
     "replay": "the update on replayed episodes: loss, gradient norm, clipping",
     "actor": "the policy's update as verl reports it: loss, gradient norm, clipping, KL (nats)",
     "critic": "the critic's update as verl reports it: loss, gradient norm, clipping",
     "sft": "imitation: loss (nats a token), gradient norm, learning rate, tokens",
-    "curriculum": "where the curriculum stands",
+    "curriculum": "the curriculum's phase and turns",
     "verl": "everything else that verl reports, under verl's own name",
 }
 
 OTHERS = "verl/"
 
-# verl's name, or a prefix of it that ends in "/" -> ours. The first entry that fits decides.
+# verl's name, or a prefix that ends in "/" -> ours; the first match decides
 RENAMED: Mapping[str, str] = {
     "critic/advantages/": "credit/advantage/",
     "critic/returns/": "credit/return/",
     "critic/values/": "credit/value/",
     "critic/vf_explained_var": "credit/value/explained_variance",
-    "critic/score/": "reward/trained/",  # of an episode, as it reached verl; of those that the step played
-    "critic/rewards/": "reward/after_kl/",  # of those that were learned from, less the KL penalty of algorithm.use_kl_in_reward
+    "critic/score/": "reward/trained/",  # of an episode of the step, as it reached verl
+    "critic/rewards/": "reward/after_kl/",  # of trained rows, less the KL penalty of algorithm.use_kl_in_reward
     "actor/reward_kl_penalty": "reward/kl_penalty",
     "actor/reward_kl_penalty_coeff": "reward/kl_coefficient",
     "response_length/clip_ratio": "verl/response_length/clip_ratio",  # against the batch's longest row: never 0
@@ -56,7 +56,7 @@ RENAMED: Mapping[str, str] = {
 
 
 def family_name(name: str) -> str:
-    """Our name of one metric; a name of ours stays as it is."""
+    """Return our name of a metric; a name of ours stays."""
     if name in RENAMED:
         return RENAMED[name]
     for prefix, ours in RENAMED.items():
@@ -66,7 +66,7 @@ def family_name(name: str) -> str:
 
 
 def verl_name(name: str) -> str:
-    """What verl calls a metric of that name of ours; of one that is not verl's, our own."""
+    """Return verl's name of a metric; ours if it is not verl's."""
     for verls, ours in RENAMED.items():
         if name == ours or (ours.endswith("/") and name.startswith(ours)):
             return verls + name.removeprefix(ours)
@@ -74,5 +74,5 @@ def verl_name(name: str) -> str:
 
 
 def in_families(metrics: Mapping[str, Any]) -> dict[str, Any]:
-    """Metrics under our names; ``step`` is no metric and stays."""
+    """Return metrics under our names; ``step`` stays."""
     return {name if name == "step" else family_name(name): value for name, value in metrics.items()}

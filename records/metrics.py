@@ -1,15 +1,14 @@
-"""A run's metrics: append-only JSON lines, each step once, under the names of ``records.metric_names``."""
+"""A run's metrics: JSON lines, each step once, under the names of ``records.metric_names``."""
 
 from __future__ import annotations
 
 import json
 import math
-import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from records.files.json_lines import read_lines
+from records.files.json_lines import append_line, read_lines
 
 
 class MetricsLog:
@@ -20,34 +19,28 @@ class MetricsLog:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        path.parent.mkdir(parents=True, exist_ok=True)
 
     def append(self, step: int, metrics: Mapping[str, Any]) -> None:
-        line = json.dumps({"step": step, **plain(metrics)})
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(line + "\n")
-            file.flush()
-            os.fsync(file.fileno())
+        append_line(self.path, {"step": step, **plain(metrics)})
 
 
 def read_metrics(path: Path) -> Iterator[dict[str, Any]]:
-    """Whole lines only: the last one may have been cut by a kill, and ``records.mending.mend`` has named any other."""
-    for line in read_lines(path).whole.values():
-        yield json.loads(line)
+    """Yield the whole lines; a kill may have cut one short."""
+    return (json.loads(line) for line in read_lines(path))
 
 
 def plain(metrics: Mapping[str, Any]) -> dict[str, Any]:
-    """In order of name, as values of JSON."""
+    """Return the metrics in order of name, as values of JSON."""
     return {name: _plain(value) for name, value in sorted(metrics.items())}
 
 
 def numbers(metrics: Mapping[str, Any]) -> dict[str, float]:
-    """What trackers can draw: finite numbers alone."""
+    """Return the metrics that trackers can draw: finite numbers."""
     return {name: value for name, value in metrics.items() if isinstance(value, int | float) and name != "step"}
 
 
 def _plain(value: Any) -> Any:
-    """A JSON value; numbers that are not finite become None, since JSON has no word for them."""
+    """Return a JSON value; None for a number that is not finite."""
     item = value.item() if hasattr(value, "item") else value
     if isinstance(item, float) and not math.isfinite(item):
         return None

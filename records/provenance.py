@@ -1,4 +1,4 @@
-"""Which code and which packages a run was made with; one line for every time that it was started."""
+"""The code and packages of a run: one line for each start, in ``attempts.jsonl``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from records.files.json_lines import read_lines
+from records.files.json_lines import append_line, read_lines
 
 ROOT = Path(__file__).resolve().parent.parent
 ATTEMPTS = "attempts.jsonl"
@@ -25,7 +25,7 @@ class Attempt:
     Attributes:
         commit: None for an installed package.
         dirty: tracked files differ from the commit.
-        overrides: as they were typed; None: an earlier version did not record them.
+        overrides: as typed; None if they are not recorded.
     """
 
     commit: str | None
@@ -41,11 +41,9 @@ class Attempt:
         return cls(commit, dirty, _versions(), time.time(), None if overrides is None else [*overrides])
 
     def record(self, path: Path) -> tuple[str, ...]:
-        """Append this attempt to the run's record; returns what differs from the attempt before, as lines to show."""
+        """Append this attempt to the run's record; return lines of what changed since the last."""
         before = next(iter(reversed(read_attempts(path))), None)
-        cut = path.exists() and not path.read_bytes().endswith(b"\n")  # by a kill
-        with path.open("a", encoding="utf-8") as file:
-            file.write("\n" * cut + json.dumps(asdict(self)) + "\n")
+        append_line(path, asdict(self))
         return () if before is None else tuple(self._differences(before))
 
     def _differences(self, before: Attempt) -> list[str]:
@@ -61,19 +59,19 @@ class Attempt:
 
 
 def first_started(folder: Path) -> int:
-    """When the run in this folder was first started, in Unix seconds; 0 where nothing says so."""
+    """Return when the run was first started, in Unix seconds; 0 if that is not recorded."""
     attempts = read_attempts(folder / ATTEMPTS)
     return int(attempts[0].started) if attempts else 0
 
 
 def last_attempt(folder: Path) -> Attempt | None:
-    """What the run in this folder was last started with, if anything says so."""
+    """Return the newest recorded start; None if there is none."""
     return next(iter(reversed(read_attempts(folder / ATTEMPTS))), None)
 
 
 def read_attempts(path: Path) -> list[Attempt]:
-    """Every whole line: a kill may have cut one short."""
-    return [Attempt(**json.loads(line)) for line in read_lines(path, Attempt).whole.values()]
+    """Return every whole line; a kill may have cut one short."""
+    return [Attempt(**json.loads(line)) for line in read_lines(path)]
 
 
 def _short(commit: str | None) -> str:
@@ -92,10 +90,10 @@ def _git(*arguments: str) -> str | None:
 
 
 def _versions() -> dict[str, str]:
-    found = {"python": platform.python_version()}
+    versions = {"python": platform.python_version()}
     for name in PACKAGES:
         try:
-            found[name] = version(name)
+            versions[name] = version(name)
         except PackageNotFoundError:
             continue
-    return found
+    return versions

@@ -1,4 +1,4 @@
-"""Which earlier episodes an update learned from once more: ``rl/replayed/STEP.jsonl``, written where a buffer gave any back."""
+"""Earlier episodes that a buffer replayed in an update: ``rl/replayed/STEP.jsonl``."""
 
 from __future__ import annotations
 
@@ -8,15 +8,21 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from envs.utils.files import write_whole
+from records.files.json_lines import write_lines
 
 Ids = Sequence[tuple[Sequence[int], Sequence[int]]]
 
 
 @dataclass(frozen=True)
 class Replayed:
-    """``played``: the step in which it was; ``tokens``: ``tokens_of`` its rows. ``advantage``: of all its tokens, in an update of its own.
-    ``instead``: the line of the episode of this step in whose place it was learned from; its advantage is then what the step gave it."""
+    """A replayed episode.
+
+    Attributes:
+        played: the step that sampled it.
+        tokens: ``tokens_of`` its rows.
+        advantage: of all its tokens, if it has an update apart from the step's.
+        instead: line of the step's episode that it replaced; the step then gave it its advantage.
+    """
 
     played: int
     tokens: str
@@ -25,13 +31,13 @@ class Replayed:
 
 
 def tokens_of(rows: Ids) -> str:
-    """The same for the same tokens. ``rows``: prompt and response ids of each row."""
+    """Return a hash of rows, each of prompt and response ids."""
     text = json.dumps([[list(prompt), list(response)] for prompt, response in rows])
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
 
 def write_replayed(path: Path, replayed: Iterable[Replayed]) -> None:
-    write_whole(path, "".join(json.dumps(asdict(one)) + "\n" for one in replayed))
+    write_lines(path, map(asdict, replayed))
 
 
 def read_replayed(path: Path) -> list[Replayed]:

@@ -1,25 +1,23 @@
-"""What a killed RL stage leaves behind, brought back to its last checkpoint.
+"""The folder of an RL stage, and how a killed stage goes back to its last checkpoint.
 
-Everything beyond the last saved step (metrics, episodes, credit, validation) moves to ``discarded/`` and is charged to nobody. Groups of an
-asynchronous trainer are sorted by ``verl_plugin.training.rollout_groups``, once the trainer has read what its
-checkpoint knows of them.
+Everything after the last saved step moves to ``rl/discarded/`` and is not charged. Groups of an
+asynchronous trainer are sorted by ``verl_plugin.training.rollout_groups``, once the trainer has
+read its checkpoint.
 """
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 
-from envs.utils.files import write_whole
 from records import turns_played
 from records.files import checkpoints
-from records.files.damage import is_aside
+from records.files.json_lines import write_lines
 from records.metrics import read_metrics
 
 
 class RlFolder:
-    """Where the RL stage keeps its things, inside the run folder."""
+    """The files of the RL stage inside the run folder."""
 
     def __init__(self, run_folder: Path) -> None:
         self.root = run_folder / "rl"
@@ -35,7 +33,7 @@ class RlFolder:
         self.config = self.root / "config.yaml"
 
     def saved_step(self) -> int:
-        """The last step whose checkpoint is whole, by the sizes of its files; 0 before the first."""
+        """Return the newest checkpoint's step, whole by its files' sizes; 0 if there is none."""
         return checkpoints.newest(self.checkpoints).step
 
     def model(self, step: int) -> Path:
@@ -45,17 +43,18 @@ class RlFolder:
         return self.episodes / f"{step:06d}.jsonl"
 
     def new_attempt(self) -> Path:
-        """A folder for what is discarded now; not made yet."""
+        """Return a folder for what is discarded now; it is not made yet."""
         return self.discarded / f"{len(_entries(self.discarded)):03d}"
 
 
 def discard_beyond_checkpoint(rl: RlFolder) -> int:
-    """Move what is newer than the last checkpoint out of the way; returns that checkpoint's step."""
+    """Move what is newer than the last checkpoint to ``rl/discarded/``; return its step."""
     step = rl.saved_step()
+    checkpoints.go_on_from(rl.checkpoints, step)
     for begun in [path for path in [*_entries(rl.episodes), *_entries(rl.validation)] if path.is_dir()]:
         (begun / turns_played.FILE).unlink(missing_ok=True)
         if not _entries(begun):
-            begun.rmdir()  # a step of which nothing was recorded is nothing to discard
+            begun.rmdir()  # a step without an episode is nothing to discard
     late = {folder: _late(folder, step) for folder in (rl.episodes, rl.credit, rl.replayed, rl.validation)}
     lines = list(read_metrics(rl.metrics))
     if any(late.values()) or any(line["step"] > step for line in lines):
@@ -65,8 +64,8 @@ def discard_beyond_checkpoint(rl: RlFolder) -> int:
             for path in paths:
                 shutil.move(path, attempt / folder.name / path.name)
         if dropped := [line for line in lines if line["step"] > step]:
-            (attempt / "metrics.jsonl").write_text(_jsonl(dropped), encoding="utf-8")
-            write_whole(rl.metrics, _jsonl([line for line in lines if line["step"] <= step]))
+            write_lines(attempt / "metrics.jsonl", dropped)
+            write_lines(rl.metrics, [line for line in lines if line["step"] <= step])
     return step
 
 
@@ -75,10 +74,5 @@ def _entries(folder: Path) -> list[Path]:
 
 
 def _late(folder: Path, step: int) -> list[Path]:
-    """Of a later step, or the drafts of one. What was damaged stays beside what is left of it."""
-    entries = [path for path in _entries(folder) if not is_aside(Path(path.name))]
-    return [path for path in entries if not path.stem.isdigit() or int(path.stem) > step or path.is_dir()]
-
-
-def _jsonl(lines: list[dict]) -> str:
-    return "".join(json.dumps(line) + "\n" for line in lines)
+    """Return what is of a later step, and the drafts of an unfinished one."""
+    return [path for path in _entries(folder) if not path.stem.isdigit() or int(path.stem) > step or path.is_dir()]

@@ -1,7 +1,6 @@
-"""A run's folder: named by what was asked for, held by one process at a time, with a record of every attempt.
+"""A run's folder: named by its settings, held by one process, with a record of every attempt.
 
-The stages inside leave their own results, each written whole or not at all; ``result.json`` comes last and marks the
-run as finished.
+Each stage writes its results atomically; ``result.json`` comes last and marks the run as finished.
 """
 
 from __future__ import annotations
@@ -23,16 +22,16 @@ from omegaconf import DictConfig, OmegaConf
 from algorithms.registry import SLOTS
 from envs.utils.files import write_whole
 from envs.utils.names import file_name
+from records.damage import discard_damaged
 from records.extended import copy_run
-from records.files import inventory
-from records.mending.mend import LOADER, mend
 from records.process.exit_codes import Refusal
 from records.provenance import ATTEMPTS, Attempt
 from rollouts.prompt_forms.registry import non_default
 
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # forty times as fast, if PyYAML has libyaml
 CONF = Path(__file__).resolve().parent.parent / "conf"
-WHERE_AND_HOW = ("cluster", "tracking")  # groups that decide where a run computes and who watches, never what
-SERVERS = "rollout"  # the same tokens up to rounding and random numbers, whoever samples them
+WHERE_AND_HOW = ("cluster", "tracking")  # groups that decide where a run computes and who watches
+SERVERS = "rollout"  # all servers sample the same tokens, up to rounding and random numbers
 OUTPUT_KEYS = (
     "output_dir",
     "fresh",
@@ -51,12 +50,12 @@ Plain = dict[str, Any]
 
 
 class RunFolderBusy(Refusal):
-    """Another process is at work in the folder."""
+    """Another process holds the folder."""
 
 
 @dataclass(frozen=True)
 class RunFolder:
-    """A folder that this process holds. ``notes`` are lines for the user; ``finished`` when a result lies there."""
+    """A folder that this process holds; ``notes`` are lines for the user."""
 
     path: Path
     notes: tuple[str, ...] = ()
@@ -68,9 +67,8 @@ class RunFolder:
 
 @cache
 def outside_identity() -> tuple[str, ...]:
-    """Every key that a run may change and still be the same run, dotted and sorted.
-
-    Whatever any file of the groups ``cluster``, ``rollout`` and ``tracking`` sets, so that the list cannot fall behind them.
+    """Return the dotted keys that are no part of a run's identity: all that the groups ``cluster``,
+    ``rollout`` and ``tracking`` set, and ``OUTPUT_KEYS``.
     """
     keys = {*OUTPUT_KEYS, *WHERE_AND_HOW}
     for group in (*WHERE_AND_HOW, SERVERS):
@@ -80,7 +78,7 @@ def outside_identity() -> tuple[str, ...]:
 
 
 def flattened(node: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Leaves with their dotted keys; a list is a leaf."""
+    """Yield the leaves with their dotted keys; a list is a leaf."""
     if not isinstance(node, dict) or not node:
         yield prefix.removesuffix("."), node
         return
@@ -89,40 +87,39 @@ def flattened(node: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def identity(config: DictConfig) -> str:
-    """8 hex digits of what ``identifying`` returns."""
+    """Return 8 hex digits of what ``identifying`` returns."""
     return hashlib.sha256(json.dumps(identifying(config), sort_keys=True, default=str).encode()).hexdigest()[:8]
 
 
 def identifying(config: DictConfig) -> Plain:
-    """The resolved config without what is outside the identity, nor what follows from that.
+    """Return the resolved config without what is outside the identity, and what follows from that.
 
-    A key that is null counts as one that is not there. Methods act in the order of their slot's list, and one without
-    settings is a method all the same.
+    A null key counts as missing. Methods of a slot count in order, also those without settings.
     """
     whole: Any = OmegaConf.to_container(OmegaConf.create(_blanked(config)), resolve=True)
-    whole["prompt"] = non_default(whole.get("prompt"))  # a prompt form's usual settings are no part of a run's name
-    said = _without_nulls(whole)
+    whole["prompt"] = non_default(whole.get("prompt"))  # default settings of a prompt form are not in a run's name
+    settings = _without_nulls(whole)
     for slot in SLOTS:
-        chosen, known = list(whole.get(slot) or {}), said.get(slot, {})
+        chosen, known = list(whole.get(slot) or {}), settings.get(slot, {})
         if len(chosen) > 1 or [*known] != chosen:
-            said[slot] = [[name, known.get(name)] for name in chosen]
-    return said
+            settings[slot] = [[name, known.get(name)] for name in chosen]
+    return settings
 
 
 def _blanked(config: DictConfig) -> Plain:
-    """The config without what is outside the identity."""
+    """Return the config with null for every key outside the identity."""
     whole: Any = OmegaConf.to_container(config)
     for key in outside_identity():
         _put(whole, key, None)
     if _turned_off(config):
         _put(whole, CORRECTION, "none")
     if whole.get("extend"):
-        whole["extend"] = Path(whole["extend"]).name  # wherever the run lies
+        whole["extend"] = Path(whole["extend"]).name  # the folder may move
     return whole
 
 
 def _put(node: Plain, key: str, value: Any) -> None:
-    """Nodes that are not there are made."""
+    """Set a dotted key; missing nodes are made."""
     *above, last = key.split(".")
     for name in above:
         if not isinstance(node.get(name), dict):
@@ -132,7 +129,7 @@ def _put(node: Plain, key: str, value: Any) -> None:
 
 
 def _turned_off(config: DictConfig) -> bool:
-    """Importance weights that somebody set to null where GPUs have them by default: null alone would count as not said."""
+    """Return whether importance weights, GPUs' default, are null: that is not missing."""
     if (
         OmegaConf.select(config, "trainer.device") != "cuda"
         or OmegaConf.select(config, "trainer.v1.trainer_mode") != "sync"
@@ -144,7 +141,7 @@ def _turned_off(config: DictConfig) -> bool:
 
 
 def _without_nulls(node: Any) -> Any:
-    """Nor nodes in which nothing is left. What goes to somebody else's function as it is (``env.kwargs``) stays as it is."""
+    """Drop nulls and empty nodes, except in ``kwargs``, which is passed on verbatim."""
     if not isinstance(node, dict):
         return node
     kept = {key: value if key == "kwargs" else _without_nulls(value) for key, value in node.items()}
@@ -152,15 +149,15 @@ def _without_nulls(node: Any) -> Any:
 
 
 def run_name(config: DictConfig) -> str:
-    """``<env>-<task>-<algo>-<reward>-<budget>-<model>-s<seed>-<8 hex>``; a curriculum comes after the task.
+    """Return ``<env>-<task>-<algo>-<reward>-<budget>-<model>-s<seed>-<8 hex>``.
 
-    A run without RL has no algorithm in its name.
+    A curriculum comes after the task. A run without RL has no algorithm in its name.
     """
     return file_name("-".join([*name_parts(config).values(), f"s{config.seed}", identity(config)]), also="+")
 
 
 def name_parts(config: DictConfig) -> dict[str, str]:
-    """The words of a run's name by the keys that they come from, without the seed and the hash."""
+    """Return the words of a run's name by key, without seed and hash."""
     algorithm = ["algo.name"] if trains_rl(config) else []
     keys = ["env.name", "env.task", "curriculum.name", *algorithm, "turn_reward.name", "budget.name", "model.name"]
     parts = {key: str(OmegaConf.select(config, key, default="none")) for key in keys}
@@ -168,40 +165,39 @@ def name_parts(config: DictConfig) -> dict[str, str]:
 
 
 def trains_rl(config: DictConfig) -> bool:
-    """Whether the budget leaves anything to RL."""
+    """Return whether the budget leaves anything to RL."""
     return OmegaConf.select(config, "budget.sft_share", default=0) != 1
 
 
 @contextmanager
 def open_run(config: DictConfig, root: Path, overrides: Sequence[str] | None = None) -> Iterator[RunFolder]:
-    """Hold the run's folder, made if need be, until the block ends. A killed process holds nothing.
+    """Make and hold the run's folder until the block ends. A killed process holds nothing.
 
-    With ``config.fresh`` an earlier run of that name is moved whole to ``root/.old/``. With
-    ``config.extend`` a new folder begins as a copy of that run. Damaged files are mended first, and
-    the notes name them.
+    With ``config.fresh`` an earlier run of that name is moved to ``root/.old/``. With
+    ``config.extend`` a new folder begins as a copy of that run. The notes name damaged parts, which
+    are discarded.
 
     Args:
-        overrides: as they were typed, for the record.
+        overrides: as typed, for the record.
 
     Raises:
         RunFolderBusy: another process holds it, or the run that is extended.
-        Refusal: no folder can be made there.
+        Refusal: no folder can be made there, or it is damaged and cannot go on.
     """
     path = (root / run_name(config)).absolute()
     if config.fresh:
         put_aside(path)
     begun = _begin_extension(config, path) if config.get("extend") and not path.exists() else ()
     with held(path):
-        damage = mend(path, str(config.turn_reward.name))
+        damage = discard_damaged(path)
         notes = Attempt.now(overrides).record(path / ATTEMPTS)
         write_whole(path / "config.yaml", OmegaConf.to_yaml(config, resolve=True))
-        inventory.take(path)
         with _failure_recorded(path):
             yield RunFolder(path, (*begun, *damage, *notes))
 
 
 def _begin_extension(config: DictConfig, path: Path) -> tuple[str, ...]:
-    """Copy the run that is extended to ``path``; what to tell the user."""
+    """Copy the extended run to ``path`` and return notes for the user."""
     source = Path(config.extend).expanduser().absolute()
     with held(source):
         if path.exists():  # another process was first
@@ -213,7 +209,7 @@ def _begin_extension(config: DictConfig, path: Path) -> tuple[str, ...]:
 
 @contextmanager
 def _failure_recorded(path: Path) -> Iterator[None]:
-    """Whoever looks at the folder later, on whichever machine, finds out why the last attempt ended."""
+    """Record why the last attempt failed."""
     (path / FAILURE).unlink(missing_ok=True)
     try:
         yield
@@ -224,7 +220,7 @@ def _failure_recorded(path: Path) -> Iterator[None]:
 
 
 def read_failure(path: Path) -> dict[str, Any] | None:
-    """``message`` and ``ended`` (Unix seconds) of the last attempt, if it failed."""
+    """Return ``message`` and ``ended`` (Unix seconds) of a failed last attempt, else None."""
     file = path / FAILURE
     try:
         return json.loads(file.read_text(encoding="utf-8")) if file.exists() else None
@@ -234,14 +230,19 @@ def read_failure(path: Path) -> dict[str, Any] | None:
 
 @contextmanager
 def held(path: Path) -> Iterator[None]:
-    """Make a folder and hold it until the block ends. Raises: RunFolderBusy, Refusal: as ``open_run`` does."""
+    """Make a folder and hold it until the block ends.
+
+    Raises:
+        RunFolderBusy: another process holds it.
+        Refusal: no folder can be made there.
+    """
     lock = FileLock(path / ".lock", timeout=0)
     try:
         path.mkdir(parents=True, exist_ok=True)
         lock.acquire()
     except Timeout as error:
         raise RunFolderBusy(f"another process is at work in {path}") from error
-    except OSError as error:  # /proc, a full disk: nobody knows before it is tried
+    except OSError as error:  # such as a full disk
         raise Refusal(f"output_dir={path.parent}: no run folder can be made there ({error.strerror})") from error
     try:
         yield
@@ -250,7 +251,7 @@ def held(path: Path) -> Iterator[None]:
 
 
 def composed(run: Path) -> dict[str, Any]:
-    """The run's config as it was written; {} where there is none.
+    """Return the run's config as it was written; {} if there is none.
 
     Raises:
         ValueError: it cannot be read.
@@ -259,11 +260,11 @@ def composed(run: Path) -> dict[str, Any]:
     try:
         return (yaml.load(config.read_text(encoding="utf-8"), Loader=LOADER) if config.exists() else None) or {}
     except yaml.YAMLError as error:
-        raise ValueError(f"{config} is no YAML") from error
+        raise ValueError(f"{config} is not YAML") from error
 
 
 def put_aside(path: Path) -> None:
-    """Move a run that there is to ``.old/`` beside it, by one rename, so that a kill leaves either the old run or none.
+    """Move a run, if it exists, to ``.old/`` beside it in one rename.
 
     Raises:
         RunFolderBusy: another process holds it.
@@ -271,7 +272,7 @@ def put_aside(path: Path) -> None:
     if not path.exists():
         return
     with held(path):
-        place = path.parent / OLD
-        place.mkdir(exist_ok=True)
-        number = len(list(place.glob(f"{path.name}.*")))
-        path.rename(place / f"{path.name}.{number:03d}")
+        old = path.parent / OLD
+        old.mkdir(exist_ok=True)
+        number = len(list(old.glob(f"{path.name}.*")))
+        path.rename(old / f"{path.name}.{number:03d}")

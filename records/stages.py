@@ -1,4 +1,4 @@
-"""What stages are called where people read them, and how long each took, over all the attempts that it needed."""
+"""The stages of a run: their names for people, and the seconds that each took over all attempts."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from records.files import inventory
-from records.files.json_lines import read_lines
+from records.files.json_lines import append_line, read_lines
 
+FILE = "stages.jsonl"
 NAMES = {"base": "base model", "sft": "after SFT", "rl": "after RL"}
 
 
@@ -20,14 +20,9 @@ def stage_name(name: str) -> str:
     return NAMES.get(name, name)
 
 
-def _file(folder: Path) -> Path:
-    return folder / "stages.jsonl"
-
-
 @contextmanager
 def stage(folder: Path, name: str) -> Iterator[None]:
-    """Time a stage, also one that fails, and write down what it left; a killed one leaves no line, and its seconds are not
-    known."""
+    """Record a stage's seconds, also if it fails; a killed stage leaves no line."""
     start = time.perf_counter()
     outcome = "failed"
     try:
@@ -35,13 +30,11 @@ def stage(folder: Path, name: str) -> Iterator[None]:
         outcome = "done"
     finally:
         line = {"stage": name, "seconds": time.perf_counter() - start, "outcome": outcome, "ended": time.time()}
-        with _file(folder).open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line) + "\n")
-        inventory.take(folder)
+        append_line(folder / FILE, line)
 
 
 def stage_seconds(folder: Path) -> dict[str, float]:
-    """Wall seconds by stage."""
+    """Return wall seconds by stage."""
     seconds: dict[str, float] = defaultdict(float)
     for entry in _lines(folder):
         seconds[entry["stage"]] += entry["seconds"]
@@ -49,8 +42,10 @@ def stage_seconds(folder: Path) -> dict[str, float]:
 
 
 def stage_ended(folder: Path) -> dict[str, float]:
-    """When each stage did its work, in Unix seconds: the end of its longest attempt, since a stage that is done already is
-    passed in no time."""
+    """Return when each stage ended, in Unix seconds.
+
+    That is the end of its longest attempt: later attempts skip a finished stage.
+    """
     longest: dict[str, dict[str, Any]] = {}
     for entry in _lines(folder):
         if entry["seconds"] >= longest.get(entry["stage"], entry)["seconds"]:
@@ -59,4 +54,4 @@ def stage_ended(folder: Path) -> dict[str, float]:
 
 
 def _lines(folder: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in read_lines(_file(folder)).whole.values()]
+    return [json.loads(line) for line in read_lines(folder / FILE)]

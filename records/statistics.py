@@ -1,4 +1,4 @@
-"""How sure a success rate is: intervals for one run and for a few seeds, pass@k, and paired tests on the same games."""
+"""Statistics of success rates: intervals for one run and for a few seeds, pass@k, paired tests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ RESAMPLES = 10_000  # of a bootstrap
 
 
 def running_mean(values: Sequence[float]) -> list[float]:
-    """Over the last ``WINDOW`` values; over fewer at the start."""
+    """Return means over the last ``WINDOW`` values, fewer at the start."""
     windows = [values[max(0, end - WINDOW) : end] for end in range(1, len(values) + 1)]
     return [float(np.mean(window)) for window in windows]
 
@@ -33,10 +33,10 @@ class Interval:
 
 
 def wilson(successes: int, games: int, confidence: float = 0.95) -> Interval:
-    """The score interval of Wilson (1927) without continuity correction, for one sample of each game.
+    """Return Wilson's (1927) score interval without continuity correction, for one sample a game.
 
     Raises:
-        ValueError: no game was played, or more were won than played.
+        ValueError: no game, or more wins than games.
     """
     from scipy.stats import binomtest  # half a second to import, so not at start-up
 
@@ -47,12 +47,13 @@ def wilson(successes: int, games: int, confidence: float = 0.95) -> Interval:
 
 
 def success_interval(samples: Sequence[Sequence[float]]) -> Interval:
-    """Mean success of several samples of the same games; Wilson's interval where each game was played once.
+    """Return the mean success of several samples of the same games.
 
-    Episodes of one game are not independent, so several samples a game get a bootstrap over games (``share_interval``).
+    With one sample a game the interval is Wilson's. Episodes of one game are not independent, so
+    several samples get a bootstrap over games (``share_interval``).
 
     Args:
-        samples: one row a sample, one column a game, in the same order of games: 1 where won, else 0.
+        samples: one row a sample, one column a game, in the same order of games: 1 if won, else 0.
 
     Raises:
         ValueError: as ``bootstrap_over_games``.
@@ -64,32 +65,32 @@ def success_interval(samples: Sequence[Sequence[float]]) -> Interval:
 
 
 def share_interval(shares: Sequence[float]) -> Interval:
-    """Mean of one share a game, with a bootstrap over games, in [0, 1]."""
+    """Return the mean of one share a game in [0, 1], with a bootstrap over games."""
     return _with_doubt(bootstrap_over_games([shares]), len(shares), lowest=0.0)
 
 
 def bootstrap_over_games(wins: Sequence[Sequence[float]], confidence: float = 0.95, seed: int = 0) -> Interval:
-    """Percentile bootstrap of the mean over seeds and games that draws games, each with all of its seeds.
+    """Return a percentile bootstrap of the mean that draws games with all their seeds.
 
-    Seeds that play the same games are no independent samples of those games: hard games are hard for all of them. So
-    the interval says what other games would give with these seeds. It does not cover which seeds were drawn.
+    Seeds on the same games are not independent: hard games are hard for all of them. The interval
+    says what other games would give with these seeds. It does not cover which seeds were drawn.
 
     Args:
-        wins: one row a seed, one column a game, in the same order of games: 1 where won, else 0 (or a share).
+        wins: one row a seed, one column a game, in one order: 1 if won, else 0 (or a share).
         confidence: the interval's coverage.
         seed: of the drawing.
 
     Raises:
-        ValueError: seeds with different numbers of games, or no game at all.
+        ValueError: seeds with different numbers of games, or no game.
     """
     return _interval_of_mean(_per_game(wins), confidence, seed)
 
 
 def bootstrap_difference(after: Sequence[Sequence[float]], before: Sequence[Sequence[float]]) -> Interval:
-    """What a stage added: ``bootstrap_over_games`` of after minus before, paired by game, in [-1, 1].
+    """Return ``bootstrap_over_games`` of after minus before, paired by game, in [-1, 1].
 
     Raises:
-        ValueError: the two were not played on the same number of games.
+        ValueError: the numbers of games differ.
     """
     gains, base = _per_game(after), _per_game(before)
     if gains.shape != base.shape:
@@ -98,8 +99,10 @@ def bootstrap_difference(after: Sequence[Sequence[float]], before: Sequence[Sequ
 
 
 def _with_doubt(interval: Interval, games: int, lowest: float) -> Interval:
-    """Where all games are alike a bootstrap has nothing to draw from: the bounds then lie as far off as Wilson's bound on the
-    share of games that could still differ."""
+    """Widen an interval of equal games, from which a bootstrap draws nothing else.
+
+    Its bounds are then as far off as Wilson's bound on the share of games that could still differ.
+    """
     if interval.low < interval.high:
         return interval
     doubt = wilson(0, games).high
@@ -124,7 +127,7 @@ def _interval_of_mean(values: np.ndarray, confidence: float = 0.95, seed: int = 
 
 
 def pass_at_k(samples: int, wins: int, k: int) -> float:
-    """The chance that at least one of ``k`` samples of a game wins, estimated without bias from ``wins`` of ``samples``.
+    """Return the unbiased estimate of the chance that at least one of ``k`` samples of a game wins.
 
     1 - C(samples - wins, k) / C(samples, k): equation 1 of Chen et al. (2021), arXiv 2107.03374.
 
@@ -137,28 +140,27 @@ def pass_at_k(samples: int, wins: int, k: int) -> float:
 
 
 def mcnemar(gained: int, lost: int) -> float:
-    """Two-sided p-value of McNemar's exact conditional test on pairs of episodes of the same games.
+    """Return the two-sided p-value of McNemar's exact conditional test on pairs of episodes.
 
-    If two policies are equally good, a game that only one of them wins goes to either with even odds. Twice the smaller
-    binomial tail, at most 1; Fagerland et al. (2013), doi 10.1186/1471-2288-13-91.
+    If two policies are equally good, a game that only one of them wins goes to either with even
+    odds. Twice the smaller binomial tail, at most 1; Fagerland et al. (2013), doi
+    10.1186/1471-2288-13-91.
 
     Args:
         gained: games that only the second policy won.
         lost: games that only the first one won.
     """
-    discordant = gained + lost
-    tail = sum(comb(discordant, wins) for wins in range(min(gained, lost) + 1))
-    return min(1.0, 2 * tail / 2**discordant)
+    return sign_flip([1] * gained + [-1] * lost)
 
 
 def sign_flip(differences: Sequence[int]) -> float:
-    """Two-sided p-value of the exact sign-flip test; on differences of -1, 0 and 1 it is ``mcnemar``.
+    """Return the two-sided p-value of the exact sign-flip test; of -1, 0 and 1 it is ``mcnemar``.
 
-    Fisher's randomisation test for matched pairs: if two policies are equally good, each game's difference could as
-    well have had the other sign. All 2^n assignments are counted, by convolution.
+    Fisher's randomisation test for matched pairs: if two policies are equally good, each game's
+    difference could have had the other sign. All 2^n assignments are counted, by convolution.
 
     Args:
-        differences: one a game: wins of the second policy minus wins of the first, over the same number of samples.
+        differences: one a game: wins of the second policy minus wins of the first.
     """
     observed = abs(sum(differences))
     sums = Counter({0: 1})

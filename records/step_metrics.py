@@ -1,4 +1,4 @@
-"""What one RL step's episodes tell: success, rewards, signal, behaviour."""
+"""Metrics of one RL step's episodes: success, rewards, signal, behaviour."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from rollouts.episode import Episode, Outcome, Turn
 
 
 def step_metrics(groups: Sequence[Sequence[Episode]], trained: str, mended: Collection[int] = ()) -> dict[str, float]:
-    """Metrics of a step under the names of ``records.metric_names``.
+    """Return metrics of a step under the names of ``records.metric_names``.
 
     Args:
-        groups: the episodes that share a prompt, group by group.
+        groups: the episodes of each prompt.
         trained: the name of the chosen reward (``Turn.trained``).
-        mended: the numbers of groups in which an episode of an earlier step took the place of one of these.
+        mended: numbers of the groups in which an episode of an earlier step replaced one.
     """
     episodes = [episode for group in groups for episode in group]
     learned = [[episode for episode in group if episode.trained] for group in groups]
@@ -40,24 +40,27 @@ def step_metrics(groups: Sequence[Sequence[Episode]], trained: str, mended: Coll
 
 
 def validation_metrics(episodes: Sequence[Episode], samples: int) -> dict[str, float]:
-    """What was played between two steps, ``samples`` episodes a game: success with its 95 % bounds, in [0, 1], the mean
-    score where the games have a best one, turns."""
+    """Return success with 95 % bounds in [0, 1], turns, and the mean score if it is known.
+
+    Args:
+        samples: episodes a game.
+    """
     if not episodes:
         return {}
-    found = summarise(episodes, samples)
-    told = {
-        "success/validation": found["successes"] / len(episodes),
-        "success/validation/low": found["low"],
-        "success/validation/high": found["high"],
+    summary = summarise(episodes, samples)
+    metrics = {
+        "success/validation": summary["successes"] / len(episodes),
+        "success/validation/low": summary["low"],
+        "success/validation/high": summary["high"],
         "rollout/validation/turns": _mean(len(episode.played_turns) for episode in episodes),
         "rollout/validation/episodes": float(len(episodes)),
     }
-    return told if found["mean_score"] is None else {**told, "rollout/validation/score": found["mean_score"]}
+    score = summary["mean_score"]
+    return metrics if score is None else {**metrics, "rollout/validation/score": score}
 
 
 def _success(episodes: Sequence[Episode]) -> dict[str, float]:
-    """Of what the policy played alone from the start, and apart from it of each other kind; nothing of a kind that was not
-    played."""
+    """Return success of the episodes without help, and of each other kind there is."""
     kinds = {
         "train": [episode for episode in episodes if episode.whole],
         "train_after_prefix": [episode for episode in episodes if episode.prefix],
@@ -68,67 +71,70 @@ def _success(episodes: Sequence[Episode]) -> dict[str, float]:
 
 
 def success_by_type(episodes: Sequence[Episode], prefix: str) -> dict[str, float]:
-    """Share won, in [0, 1], of each type of task that the environment tells of; nothing where it tells of none."""
+    """Return the share won, in [0, 1], by task type."""
     types = sorted({episode.task_type for episode in episodes} - {""})
     return {f"{prefix}{kind}": _mean(e.won for e in episodes if e.task_type == kind) for kind in types}
 
 
 def _form(episodes: Sequence[Episode]) -> dict[str, float]:
-    """What a rollout form added: replayed turns and tokens, the share of episodes learned from that were guided, tokens that leaves
-    of a tree have in common with others, episodes that were only played."""
-    found: dict[str, float] = {}
+    """Return what a rollout form adds: replayed turns and tokens, tokens that leaves share,
+    episodes that are not trained on, and the guided share of the others.
+    """
+    metrics: dict[str, float] = {}
     if any(episode.prefix for episode in episodes):
-        found["rollout/replayed_turns"] = _mean(len(episode.prefix) for episode in episodes)
-        found["rollout/replayed_tokens"] = float(sum(episode.prefix_tokens for episode in episodes))
+        metrics["rollout/replayed_turns"] = _mean(len(episode.prefix) for episode in episodes)
+        metrics["rollout/replayed_tokens"] = float(sum(episode.prefix_tokens for episode in episodes))
     if any(episode.parent is not None for episode in episodes):
         shared = (turn for episode in episodes for turn in episode.turns if turn.shared)
-        found["rollout/shared_tokens"] = float(sum(len(turn.action_ids) for turn in shared))
+        metrics["rollout/shared_tokens"] = float(sum(len(turn.action_ids) for turn in shared))
     if not all(episode.trained for episode in episodes):
-        found["rollout/only_played"] = float(sum(not episode.trained for episode in episodes))
+        metrics["rollout/only_played"] = float(sum(not episode.trained for episode in episodes))
     if any(episode.guidance for episode in episodes):
-        found["rollout/guided"] = _mean(bool(episode.guidance) for episode in episodes if episode.trained)
-    return found
+        metrics["rollout/guided"] = _mean(bool(episode.guidance) for episode in episodes if episode.trained)
+    return metrics
 
 
 def _thoughts(turns: Sequence[Turn]) -> dict[str, float]:
-    """Tokens of a turn's thought, where answers hold one (``prompt=``)."""
+    """Return the tokens of a turn's thought, if answers have thoughts (``prompt=``)."""
     if not any(turn.thought_tokens for turn in turns):
         return {}
     return {"rollout/thought_tokens": _mean(turn.thought_tokens for turn in turns)}
 
 
 def _summaries(episodes: Sequence[Episode]) -> dict[str, float]:
-    """Where the policy sums up (``rollout_form=summary``): how often in an episode, and in how many tokens."""
-    said = [turn for episode in episodes for turn in episode.turns if turn.summary]
-    if not said:
+    """Return the summaries of an episode (``rollout_form=summary``) and their tokens."""
+    summaries = [turn for episode in episodes for turn in episode.turns if turn.summary]
+    if not summaries:
         return {}
     return {
-        "rollout/summaries": len(said) / len(episodes),
-        "rollout/summary_tokens": _mean(len(turn.action_ids) for turn in said),
+        "rollout/summaries": len(summaries) / len(episodes),
+        "rollout/summary_tokens": _mean(len(turn.action_ids) for turn in summaries),
     }
 
 
 def _rewards(episodes: Sequence[Episode]) -> dict[str, float]:
-    """Each named reward on average: of a turn, and summed over an episode's turns."""
+    """Return the mean of each named reward: of a turn, and summed over an episode's turns."""
     turns = [turn for episode in episodes for turn in episode.played_turns]
-    found: dict[str, float] = {}
+    metrics: dict[str, float] = {}
     for name in sorted({name for turn in turns for name in turn.rewards}):
-        found[f"reward/{name}/turn"] = _mean(turn.rewards.get(name, 0.0) for turn in turns)
-        found[f"reward/{name}/episode"] = _mean(
+        metrics[f"reward/{name}/turn"] = _mean(turn.rewards.get(name, 0.0) for turn in turns)
+        metrics[f"reward/{name}/episode"] = _mean(
             sum(t.rewards.get(name, 0.0) for t in episode.turns) for episode in episodes
         )
-    return found
+    return metrics
 
 
 def _shaping(episodes: Sequence[Episode]) -> dict[str, float]:
-    """What each reward transform added to an episode, and what else it tells, on average."""
+    """Return the mean of what each reward transform added to an episode or reports."""
     names = sorted({name for episode in episodes for name in episode.shaping})
     return {f"shaping/{name}/mean": _mean(episode.shaping.get(name, 0.0) for episode in episodes) for name in names}
 
 
 def _signal(groups: Sequence[Sequence[Episode]], trained: str, mended: Collection[int]) -> dict[str, float]:
-    """Share of groups, of those of two or more episodes, in which all earned the same: GRPO and RLOO learn nothing from
-    them. Nothing where there is no such group, as with one sample a prompt."""
+    """Return the share of groups in which all episodes earned the same.
+
+    GRPO and RLOO learn nothing from them. Groups of one episode do not count.
+    """
     compared = {number: group for number, group in enumerate(groups) if len(group) > 1}
     if not compared:
         return {}
@@ -137,7 +143,7 @@ def _signal(groups: Sequence[Sequence[Episode]], trained: str, mended: Collectio
 
 
 def _paid(groups: Sequence[Sequence[Episode]], trained: str) -> dict[str, float]:
-    """What the step's own episodes earned, in place of verl's figures, which are of the rows that were learned from."""
+    """Return what the step's own episodes earned; verl's figures are of the trained rows."""
     scores = [score for group in groups for score in _scores(group, trained)]
     return {f"reward/trained/{name}": float(of(scores)) for name, of in (("mean", _mean), ("min", min), ("max", max))}
 
@@ -147,7 +153,7 @@ def _scores(episodes: Sequence[Episode], trained: str) -> list[float]:
 
 
 def _play(episodes: Sequence[Episode], turns: Sequence[Turn]) -> dict[str, float]:
-    """``entropy`` (nats a token) is the mean surprisal of what was sampled, which estimates it without another pass."""
+    """Return counts and shares; ``entropy`` (nats) is the mean surprisal of sampled tokens."""
     played = [turn for turn in turns if not turn.summary]
     return {
         "rollout/episodes": float(len(episodes)),
@@ -162,11 +168,11 @@ def _play(episodes: Sequence[Episode], turns: Sequence[Turn]) -> dict[str, float
 
 
 def _refused(turns: Sequence[Turn]) -> dict[str, float]:
-    """How many edits, or repairs when they were graded, an environment did not allow, by its reason."""
+    """Return the number of edits and gradings that an environment refused, by reason."""
     reasons = Counter(str(turn.info["refused"]) for turn in turns if turn.info.get("refused"))
     return {f"rollout/refused/{reason}": float(number) for reason, number in sorted(reasons.items())}
 
 
 def _mean(values: Iterable[float]) -> float:
-    found = [float(value) for value in values]
-    return sum(found) / len(found) if found else 0.0
+    listed = [float(value) for value in values]
+    return sum(listed) / len(listed) if listed else 0.0

@@ -1,4 +1,4 @@
-"""What episodes decide: who won, with which interval, in how many turns, and how well."""
+"""Summaries of episodes: success with its interval, turns, scores."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from rollouts.episode import Episode, Outcome
 
 
 def summarise(episodes: Sequence[Episode], samples_per_game: int = 1) -> dict[str, Any]:
-    """What the episodes decide of an ``EvaluationResult``, from ``samples_per_game`` episodes a game, one after
-    the other.
+    """Return the measured fields of an ``EvaluationResult``.
+
+    Args:
+        episodes: those of a game follow each other.
 
     Raises:
         ValueError: no episode.
@@ -40,25 +42,25 @@ def summarise(episodes: Sequence[Episode], samples_per_game: int = 1) -> dict[st
 
 
 def share_of_best(outcome: str, score: float | None) -> float | None:
-    """An episode's share of the best score: 0 where the environment failed, None where nobody knows the best."""
+    """Return a share of the best score: 0 if the environment failed, None if unknown."""
     return 0.0 if score is None and outcome == Outcome.ERROR else score
 
 
 def mean_score(scores: Sequence[float | None]) -> float | None:
-    """None where one is."""
+    """Return the mean; None if a score is unknown."""
     known = [score for score in scores if score is not None]
     return fmean(known) if known and len(known) == len(scores) else None
 
 
 def wins_by_sample(episodes: Sequence[Episode], samples_per_game: int) -> list[list[int]]:
-    """One row a sample, one column a game."""
+    """Return one row a sample, one column a game."""
     return [[int(episode.won) for episode in episodes[sample::samples_per_game]] for sample in range(samples_per_game)]
 
 
 def _pass_at(rows: Sequence[Sequence[int]]) -> dict[str, list[float]]:
-    """pass@k for the powers of two up to the number of samples, and for all of them."""
+    """Return pass@k with its bounds for powers of two and for all samples."""
     samples_per_game = len(rows)
     wins = [sum(game) for game in zip(*rows, strict=True)]
     counts = [k for k in range(2, samples_per_game + 1) if k == samples_per_game or k.bit_count() == 1]
-    found = {str(k): share_interval([pass_at_k(samples_per_game, game, k) for game in wins]) for k in counts}
-    return {k: [interval.mean, interval.low, interval.high] for k, interval in found.items()}
+    intervals = {str(k): share_interval([pass_at_k(samples_per_game, game, k) for game in wins]) for k in counts}
+    return {k: [interval.mean, interval.low, interval.high] for k, interval in intervals.items()}

@@ -1,4 +1,4 @@
-"""How many turns of unfinished episodes were sampled: a byte each in a file of the folder that the episodes will be recorded in."""
+"""Counts sampled turns of unfinished episodes: a byte each in a file of the step's folder."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SECONDS = 1.0  # between two writes of a process: the folder may be on a slow di
 
 
 class TurnCounter:
-    """Adds this process's turns; other processes add to the same files."""
+    """Adds this process's turns to files that other processes share."""
 
     def __init__(self) -> None:
         self._waiting: Counter[Path] = Counter()
@@ -24,13 +24,13 @@ class TurnCounter:
 
     def _write(self) -> None:
         for folder, turns in self._waiting.items():
-            with suppress(OSError), (folder / FILE).open("ab") as file:  # such as no folder: the step has ended
+            with suppress(OSError), (folder / FILE).open("ab") as file:  # no folder if the step has ended
                 file.write(b"." * turns)
         self._waiting.clear()
 
 
 def turns_played(folder: Path) -> int:
-    """By all processes; 0 if there is no such folder."""
+    """Return the turns of all processes; 0 if there is no such folder."""
     with suppress(FileNotFoundError):
         return (folder / FILE).stat().st_size
     return 0

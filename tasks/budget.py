@@ -64,7 +64,7 @@ def allocate_budget(config: DictConfig) -> Allocation:
 
 
 def samples_played(config: DictConfig) -> int:
-    """Return the maximum number of episodes of a prompt; some rollout strategies run more than n."""
+    """Return the most episodes of a prompt; some rollout strategies run more than n."""
     samples = int(config.actor_rollout_ref.rollout.n)
     return max((form.episodes(samples) for form in rollout_forms(config).values()), default=samples)
 
@@ -130,7 +130,7 @@ def _rl(config: DictConfig, affordable: int, prompts: int, samples: int) -> tupl
 
 
 def steps_of_epochs(budget: DictConfig, prompts: int) -> int:
-    """Return the steps of ``rl_epochs`` passes over the games that the units buy; 0 without epochs."""
+    """Return the steps of ``rl_epochs`` passes over the bought games; 0 without epochs."""
     _, games = shares(budget)
     return int(-(-_exact(budget.rl_epochs or 0) * games // prompts))
 

@@ -99,7 +99,7 @@ def curriculum(node: Mapping[str, Any], tasks: Sequence[str]) -> Curriculum:
 
 
 def turns_at(horizon: Mapping[int, int] | None, step: int, otherwise: int) -> int:
-    """Return the turns of this step's episodes: the newest entry of ``horizon``, else ``otherwise``."""
+    """Return the turns of a step's episodes: the newest entry of ``horizon``, or ``otherwise``."""
     begun = [first for first in horizon or () if first <= step]
     return int(horizon[max(begun)]) if horizon and begun else int(otherwise)
 
@@ -114,7 +114,7 @@ def equal_phases(tasks: Sequence[str], steps: int) -> dict[int, list[str]]:
 
 
 def horizon_in_thirds(max_turns: int, steps: int) -> dict[int, int]:
-    """Return one, two and three thirds of the turns for a third of the steps each (ScalingInter-RL).
+    """Return one, two and three thirds of the turns, a third of the steps each (ScalingInter-RL).
 
     >>> horizon_in_thirds(12, 24)
     {1: 4, 9: 8, 17: 12}

@@ -61,7 +61,7 @@ def alternatives_file(folder: Path) -> Path:
 
 
 def rows_file(folder: Path) -> Path:
-    """Return the file of SFT rows besides the demonstrations; a row's last message is the target."""
+    """Return the file of other SFT rows than demonstrations; a row's last message is the target."""
     return folder / "episodes" / "experience.jsonl"
 
 

@@ -69,9 +69,10 @@ class StratifiedBatches:
     """Games of each task in each batch of ``size``.
 
     In every batch a task's count is its share rounded down or up; over a cycle of batches it is
-    exact. A cycle is one epoch if ``size`` divides the number of games, else the fewest batches that
-    make whole epochs. Whole shares are assigned first, remainders by systematic sampling: they lie
-    end to end on a circle of ``cycle`` positions, of which each batch takes every ``cycle``-th.
+    exact. A cycle is one epoch if ``size`` divides the number of games, else the fewest batches
+    that make whole epochs. Whole shares are assigned first, remainders by systematic sampling:
+    they lie end to end on a circle of ``cycle`` positions, of which each batch takes every
+    ``cycle``-th.
     """
 
     def __init__(self, games: Mapping[str, int], size: int, seed: int = 0) -> None:

@@ -77,7 +77,7 @@ def source(config: DictConfig) -> Path:
 
 
 def select(played: Iterable[Episode], wanted: int, rules: Standards) -> tuple[list[Episode], Counter[str]]:
-    """The best ``wanted`` episodes in the order of their games' turns, and how many were left out by reason."""
+    """Return the best ``wanted`` episodes, game after game, and rejections by reason."""
     left_out: Counter[str] = Counter()
     games: dict[str, dict[tuple[str, ...], Episode]] = defaultdict(dict)
     for episode in played:

@@ -201,12 +201,12 @@ def validates(config: DictConfig) -> bool:
 
 
 def validation_games(config: DictConfig, steps: int) -> int:
-    """Return the number of validation games; 0 without RL. They are neither trained on nor tested."""
+    """Return the number of validation games, neither trained on nor tested; 0 without RL."""
     return int(config.eval.validation_games) if steps and validates(config) else 0
 
 
 def validation_samples(config: DictConfig, steps: int) -> int:
-    """Return the episodes of all validations: before, every ``trainer.test_freq`` steps, at the end."""
+    """Return the episodes of all validations: first, every ``test_freq`` steps, at the end."""
     every = int(config.trainer.test_freq)
     times = (-(-steps // every) if every > 0 else 0) + bool(config.trainer.val_before_train)
     return times * validation_games(config, steps) * int(config.actor_rollout_ref.rollout.val_kwargs.n)

@@ -22,7 +22,7 @@ ROOMS = (
     "rewards",
     "envs",
 )
-OURS = {*ROOMS, "__future__", "assets", "benchmarks", "hydra_plugins"}
+OURS = {*ROOMS, "__future__", "assets", "benchmarks"}
 PUBLIC = {"os._exit"}  # documented by Python
 
 # file -> why it may, and when that ends

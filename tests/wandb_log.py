@@ -60,7 +60,7 @@ class WandbRun:
         if not logged:
             raise KeyError(name)
         places = [folder / "files" / logged[-1]["path"] for folder in self.folders]
-        (path,) = [place for place in places if place.exists()]
+        path, *_ = [place for place in places if place.exists()]  # attempts that log the same table write equal files
         return json.loads(path.read_text(encoding="utf-8"))
 
 

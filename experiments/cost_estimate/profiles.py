@@ -19,7 +19,7 @@ from omegaconf import DictConfig, OmegaConf
 from envs.games.catalogue import cache_root
 from envs.utils.files import write_whole
 from experiments.evaluation.result import FILE as RESULT
-from records.files.damage import DAMAGED
+from records.damage import DISCARDED
 from records.metrics import read_metrics
 from records.resume import RlFolder
 from records.stages import stage_ended, stage_seconds
@@ -90,7 +90,7 @@ def recorded(config: DictConfig) -> Profile | None:
 def record(config: DictConfig, folder: Path) -> None:
     """Keep the paces of a run that has just ended, if it was neither interrupted, damaged nor too short."""
     attempts = (folder / "attempts.jsonl").read_text(encoding="utf-8").splitlines()
-    whole = len(attempts) == 1 and (folder / RESULT).exists() and not any(folder.rglob(f"*.{DAMAGED}-*"))
+    whole = len(attempts) == 1 and (folder / RESULT).exists() and not (folder / DISCARDED).exists()
     if whole and config.eval.games >= GAMES and allocate_budget(config).steps >= STEPS:
         with suppress(OSError, ValueError, KeyError):  # a run that ended well must not fail for its clocks
             save(config, measure(folder))

@@ -12,7 +12,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from tqdm import tqdm
 
 from envs.utils.bar import ticking_bar
-from records.files.damage import OUTDATED, set_aside
+from records.damage import discard
 from records.process.exit_codes import say
 from records.process.variables import run_stage
 from records.tracking.stage_run import StageRun
@@ -66,9 +66,9 @@ def missing_episodes(folder: Path, name: str, item: EvaluationSetting) -> int:
 def set_evaluation_aside(folder: Path, name: str) -> None:
     """A model that is being made (again) was never evaluated: what another one under its name played is set aside."""
     for file in sorted((folder / "evaluation").rglob(f"{name}.jsonl")):
-        aside = set_aside(file, OUTDATED)
+        place = discard(folder, file).relative_to(folder)
         say(
-            f"note: {file.relative_to(folder)} is of a model that is made again, and so it is played again; kept as {aside.name}"
+            f"note: {file.relative_to(folder)} is of an earlier model; it is evaluated again, and the file moved to {place}"
         )
 
 

@@ -24,7 +24,7 @@ from experiments.evaluation.policies import PolicyError, PolicyRef
 from experiments.evaluation.stage import Checkpoint, episodes_file, evaluate, missing_episodes, played
 from experiments.evaluation.tables import comparisons_table, manner_table, plain_text, success_table
 from experiments.evaluation.text_rollouts import Pools, common_failure, episode_specs, roll_out_in_text
-from records.mending.mend import mend_evaluation
+from records.damage import discard_files
 from records.process.exit_codes import say
 from records.run_folder import OUTPUT_KEYS, held
 from rollouts.chat_policy import ChatPolicy
@@ -94,7 +94,7 @@ def _hold(config: DictConfig, folder: Path, asked: Sequence[PolicyRef], at_once:
         for file in (folder / "evaluation").rglob("*.jsonl"):
             file.unlink()
     print(f"turngrid: evaluation folder {folder}", file=sys.stderr, flush=True)
-    for damage in mend_evaluation(folder):
+    for damage in discard_files(folder):
         say(f"note: {damage}")
     prepare_evaluation_sets(config, folder, also_own=True)
     todo = evaluation_settings(config, folder)

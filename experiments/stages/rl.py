@@ -13,7 +13,6 @@ from envs.games.catalogue import cache_root
 from experiments.evaluation.stage import set_evaluation_aside
 from experiments.stages.no_signal import NoSignal
 from experiments.stages.rl_progress import Progress
-from records.files import inventory
 from records.models.locate import resolve_model
 from records.process.child import StageFailed
 from records.process.variables import ahead_of_stage, run_stage
@@ -51,7 +50,6 @@ def train(
     done = discard_beyond_checkpoint(rl)
     rl.root.mkdir(parents=True, exist_ok=True)
     OmegaConf.save(rl_config(config, allocation, folder, model), rl.config)
-    inventory.take(folder)
     if done < allocation.steps:
         set_evaluation_aside(folder, "rl")
         prompts, samples = int(config.data.train_batch_size), int(config.actor_rollout_ref.rollout.n)

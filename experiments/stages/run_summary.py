@@ -12,7 +12,6 @@ from experiments.evaluation.stage import Checkpoint, played
 from experiments.stages.ledger import ledger
 from experiments.stages.no_signal import NoSignal
 from experiments.stages.plots import learning_curve
-from records.files import inventory
 from records.ledger_entries import Entry, spent, write_ledger
 from records.metrics import read_metrics
 from records.resume import RlFolder
@@ -58,7 +57,6 @@ def write(config: DictConfig, allocation: Allocation, folder: Path, checkpoints:
     )
     learning_curve(result, metrics, folder / PLOT)
     result.write(folder)
-    inventory.take(folder)
     return result
 
 

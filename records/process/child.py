@@ -1,4 +1,4 @@
-"""Stages that need torch, verl or Ray run in a process of their own: memory comes back, and a kill takes all with it."""
+"""Stages that need torch, verl or Ray run in separate processes, which a kill ends too."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO
 
 from envs.types import EnvError
 from envs.utils.parent import die_with_parent
@@ -22,7 +21,7 @@ _REASON = "TURNGRID_REASON"  # names the file in which a stage leaves the error 
 
 
 class StageFailed(Failure):
-    """A stage's process ended badly; the message holds the end of its log and where the whole of it lies."""
+    """A stage's process ended badly; the message has the end of its log and the log's path."""
 
 
 def run_child(
@@ -35,17 +34,18 @@ def run_child(
     on_poll: Callable[[], None] = lambda: None,
     ahead: subprocess.Popen[bytes] | None = None,
 ) -> None:
-    """Run a ``child`` until it ends; ``on_poll`` is called a few times a second.
+    """Run a ``child`` until it ends.
 
     Args:
-        ahead: one of this module that was started without arguments and reads them from its standard input, a line each; where it
-            has ended, another is started.
+        on_poll: called a few times a second.
+        ahead: a process of this module, started without arguments, that reads them from its
+            standard input, a line each; if it has ended, another is started.
 
     Raises:
-        StageFailed: the process did not end with exit code 0.
+        StageFailed: the exit code is not 0.
     """
     usual = child(module, arguments, folder=folder, log=log, variables=variables)
-    with _told(ahead, arguments) if ahead and ahead.poll() is None else usual as process:
+    with _with_arguments(ahead, arguments) if ahead and ahead.poll() is None else usual as process:
         while process.poll() is None:
             on_poll()
             time.sleep(POLL_SECONDS)
@@ -53,13 +53,14 @@ def run_child(
     if process.returncode != 0:
         lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
         tail = "\n".join(f"  | {line}" for line in lines[-TAIL_LINES:])
-        raise StageFailed(f"{module} ended with exit code {process.returncode}; see {log}\n{_reason(log) or tail}")
+        reason = _reason_file(log).read_text(encoding="utf-8") if _reason_file(log).exists() else tail
+        raise StageFailed(f"{module} ended with exit code {process.returncode}; see {log}\n{reason}")
 
 
 def stage_exit_code(run: Callable[[], object]) -> int:
-    """Call ``run`` in a stage's own process and return its exit code.
+    """Call ``run`` in a stage's process and return the exit code.
 
-    A foreseen error reaches the parent's ``StageFailed`` in its own words, not as the end of a log that others write to.
+    The message of a foreseen error reaches the parent's ``StageFailed`` in place of the log's end.
     """
     try:
         run()
@@ -70,19 +71,14 @@ def stage_exit_code(run: Callable[[], object]) -> int:
     return 0
 
 
-def _reason(log: Path) -> str:
-    file = _reason_file(log)
-    return file.read_text(encoding="utf-8") if file.exists() else ""
-
-
 def _reason_file(log: Path) -> Path:
     return log.with_suffix(".reason")
 
 
 @contextmanager
-def _told(ahead: subprocess.Popen[bytes], arguments: Sequence[str]) -> Iterator[subprocess.Popen[bytes]]:
+def _with_arguments(ahead: subprocess.Popen[bytes], arguments: Sequence[str]) -> Iterator[subprocess.Popen[bytes]]:
     assert ahead.stdin
-    with suppress(BrokenPipeError), ahead.stdin as line:  # it has just ended: that is told as for any other
+    with suppress(BrokenPipeError), ahead.stdin as line:  # if it has just ended, its exit code is reported
         line.write("\n".join([*arguments, ""]).encode())
     yield ahead
 
@@ -97,16 +93,18 @@ def child(
     variables: Mapping[str, str] | None = None,
     stdin: int = subprocess.DEVNULL,
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """``python -P -m module`` in ``folder``, ended at the latest with the block.
+    """Run ``python -P -m module`` in ``folder``, at the longest until the block ends.
 
-    ``-P`` and our own root on ``PYTHONPATH`` keep modules of the user's folder from standing in for ours.
+    ``-P`` and our root on ``PYTHONPATH`` ignore the user's modules that are named as ours.
+    The reaper ends the stage's descendants when this process is gone, or the block has ended.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
     _reason_file(log).unlink(missing_ok=True)
-    command = [sys.executable, "-P", "-m", module, *arguments]
-    with log.open("ab") as output, _reaper() as guard:
+    guard = subprocess.Popen([sys.executable, "-I", reaper.__file__], stdin=subprocess.PIPE, start_new_session=True)
+    assert guard.stdin is not None
+    with log.open("ab") as output, guard.stdin as pipe:
         process = subprocess.Popen(
-            command,
+            [sys.executable, "-P", "-m", module, *arguments],
             cwd=folder,
             env=child_variables({**(variables or {}), _REASON: str(_reason_file(log))}),
             stdin=stdin,
@@ -114,40 +112,27 @@ def child(
             stderr=subprocess.STDOUT,
             preexec_fn=die_with_parent,  # noqa: PLW1509 - one prctl call, safe after a fork
         )
-        guard.write(f"{process.pid}\n".encode())
-        guard.flush()
+        pipe.write(f"{process.pid}\n".encode())
+        pipe.flush()
         try:
             yield process
         finally:
-            _stop(process)
-
-
-@contextmanager
-def _reaper() -> Iterator[IO[bytes]]:
-    """While this process lives, and until the block ends, the reaper waits; then it ends what the stage left.
-
-    It is told the stage's process id through the pipe.
-    """
-    command = [sys.executable, "-I", "-S", reaper.__file__]
-    guard = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
-    assert guard.stdin is not None
-    try:
-        yield guard.stdin
-    finally:
-        guard.stdin.close()
+            stop(process)
 
 
 def child_variables(extra: Mapping[str, str]) -> dict[str, str]:
+    """Return this process's environment with our root on ``PYTHONPATH``, and ``extra``."""
     root = str(Path(__file__).resolve().parents[2])
     path = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH", "")]))
     return {**os.environ, "PYTHONPATH": path, "PYTHONUNBUFFERED": "1", **extra}
 
 
-def _stop(process: subprocess.Popen[bytes]) -> None:
+def stop(process: subprocess.Popen[bytes], seconds: float = 10) -> None:
+    """End a process; kill it if it is not gone after so many seconds."""
     if process.poll() is None:
         process.terminate()
         try:
-            process.wait(timeout=10)
+            process.wait(timeout=seconds)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()

@@ -1,10 +1,10 @@
-"""How every command of ours begins and ends: its ``--help`` and its own keys, its exit code, and its words on stderr.
+"""How every command begins and ends: ``--help``, its own keys, exit code, lines on stderr.
 
     @command(__doc__)
     def main(given: list[str]) -> int:
         ...
 
-An error that a command foresees is a ``Refusal`` or a ``Failure``; any other is a mistake of ours and keeps its traceback.
+Foreseen errors are a ``Refusal`` or a ``Failure``; any other is a bug and keeps its traceback.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ RESUMES = "the same command goes on from here."
 
 
 class Refusal(ValueError):
-    """What was asked for cannot be. The message is one line, and names the nearest thing that can."""
+    """The request is impossible; the message is one line with the nearest possible request."""
 
 
 class Failure(RuntimeError):
-    """Something that could be was begun and ended badly. The message says where to read more."""
+    """Something was begun and ended badly; the message says where to read more."""
 
 
 class Main(Protocol):
@@ -39,8 +39,12 @@ class Main(Protocol):
 
 
 def command(doc: str | None, **how: Any) -> Callable[[Callable[[list[str]], int]], Main]:
-    """Makes of a function a command: called with a list of words, or with none for those of the command line, it gives its exit
-    code, and every foreseen error is one line on stderr. ``--help`` prints ``doc``. ``how``: as ``exit_code``."""
+    """Make a function a command with an exit code; a foreseen error is one line on stderr.
+
+    Args:
+        doc: what ``--help`` prints.
+        how: options of ``exit_code``.
+    """
 
     def main_of(run: Callable[[list[str]], int]) -> Main:
         @functools.wraps(run)
@@ -57,11 +61,14 @@ def command(doc: str | None, **how: Any) -> Callable[[Callable[[list[str]], int]
 
 
 def own_words(arguments: Sequence[str], options: Any, error: type[Refusal]) -> tuple[list[str], list[str]]:
-    """(words, KEY=VALUE that are none of ours); the keys of ``options``, a dataclass of texts, whole numbers and bools, are set in it.
+    """Set the command's own keys in ``options`` and return words and the KEY=VALUE that are left.
+
+    Args:
+        options: a dataclass of texts, whole numbers and bools.
+        error: the class to raise.
 
     Raises:
-        Refusal: of the kind ``error``: a flag, a number that is none or below 1, a bool that is neither true nor false, a key that is
-            nearly one of these.
+        Refusal: a flag, a number below 1, no bool, or a key that is nearly an own one.
     """
     words = [word for word in arguments if "=" not in word or Path(word).exists()]
     if flag := next((word for word in words if word.startswith("-")), None):
@@ -86,15 +93,15 @@ def own_words(arguments: Sequence[str], options: Any, error: type[Refusal]) -> t
 
 
 def exit_code(run: Callable[[], int], *, refused: tuple[type[Exception], ...] = (), resumes: bool = True) -> int:
-    """``run``; its own exit code, or that of the error that it ended with, once the error has been told.
+    """Call ``run`` and return its exit code; a foreseen error is printed and has its own.
 
     Args:
-        refused: errors from elsewhere that this command foresees too.
-        resumes: the same command again goes on where this one ended, and the user is told so.
+        refused: more errors that this command foresees.
+        resumes: say that the same command goes on where this one ended.
     """
     try:
         return run()
-    # TaskError: an environment that finds its games cannot be had
+    # TaskError: an environment cannot make its games
     except (Refusal, TaskError, *refused) as error:  # type: ignore[misc]
         say(str(error))
         return REFUSED
@@ -108,6 +115,5 @@ def exit_code(run: Callable[[], int], *, refused: tuple[type[Exception], ...] = 
 
 
 def say(text: str) -> None:
-    """To the user, apart from what a command prints as its result. An error may quote a log, an environment or a
-    server."""
+    """Print to stderr, apart from a command's result; control characters are escaped."""
     print(f"turngrid: {printable(text)}", file=sys.stderr, flush=True)

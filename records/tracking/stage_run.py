@@ -1,10 +1,12 @@
-"""What trackers are told about one stage of a run. It travels to the stage's process in that stage's config file, and
-never through environment variables, which would leak from one run into the next."""
+"""One stage of a run as trackers show it.
+
+It reaches the stage's process in the stage's config file. Environment variables would leak from one
+run into the next.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -14,24 +16,24 @@ from omegaconf import DictConfig, OmegaConf
 from records.provenance import first_started, last_attempt
 from records.run_folder import trains_rl
 
-TRACKERS = ("tensorboard", "wandb", "trackio")  # those of verl's loggers that we drive ourselves
+TRACKERS = ("tensorboard", "wandb", "trackio")  # verl's loggers that are opened here
 SHOWN_NODES = ("env", "algo", "turn_reward", "budget", "model")
-TAG_LETTERS, ID_LETTERS = 64, 80  # W&B refuses longer tags; ids stand in its addresses and folders
+TAG_LETTERS, ID_LETTERS = 64, 80  # W&B refuses longer tags; ids are in its URLs and folders
 
 
 @dataclass(frozen=True)
 class StageRun:
-    """One stage (sft, rl, evaluation) of one run, as trackers show it; W&B shows all stages as one run.
+    """A stage (sft, rl, evaluation) of a run, as trackers show it; in W&B all stages are one run.
 
     Attributes:
         folder: the run folder, which holds ``config.yaml``.
-        name: what the user calls the run; the same for each of its stages.
-        group: the sweep or multirun; else the run's stages are a group of their own.
+        name: the user's name of the run, the same for each of its stages.
+        group: the sweep or grid; else the folder's name.
         id: the same after a kill or a requeue; another after ``fresh=true``.
         tags: env, algorithm, reward, budget, model, curriculum, commit (10 hex), then the user's.
         trackers: which of ``TRACKERS``.
         offline: W&B without network.
-        verl_names: what verl reports, under its own names too.
+        verl_names: log verl's metrics under verl's names too.
     """
 
     folder: str
@@ -63,7 +65,7 @@ class StageRun:
 
     @classmethod
     def from_node(cls, node: Any) -> StageRun:
-        """From a config file, where it lies as a mapping."""
+        """Build it from the mapping in a config file."""
         fields: Any = OmegaConf.to_container(node) if OmegaConf.is_config(node) else node
         return cls(**fields)
 
@@ -71,20 +73,20 @@ class StageRun:
         return asdict(self)
 
     def config(self) -> dict[str, Any]:
-        """The run's whole resolved config, and with what it was started: commit, packages, folder."""
+        """Return the run's resolved config, its id and folder, commit and packages."""
         composed: Any = OmegaConf.to_container(OmegaConf.load(Path(self.folder) / "config.yaml"))
         attempt = last_attempt(Path(self.folder))
-        return _text_keys(composed) | {
+        return json.loads(json.dumps(composed)) | {  # JSON makes text of keys that are numbers
             "run": {"id": self.id, "folder": Path(self.folder).name},
             "provenance": asdict(attempt) if attempt else {},
         }
 
     def is_logged(self) -> bool:
-        """All of this stage is with its trackers. Only the evaluation asks: the other stages leave no model before."""
+        """Return whether trackers have the evaluation; other stages log before they save."""
         return not self.trackers or (self._marker.exists() and self._marker.read_bytes() == self._mark.encode())
 
     def mark_logged(self) -> None:
-        """After a kill before this, all is handed over again, which changes nothing."""
+        """Record that the trackers have everything; after an earlier kill it is logged again."""
         self._marker.write_text(self._mark, encoding="utf-8")
 
     @property
@@ -97,8 +99,11 @@ class StageRun:
 
 
 def _name(config: DictConfig) -> str:
-    """``textworld-ppo-dense-s0`` for what a sweep calls ``algo=ppo reward=dense seed=0``: environment and algorithm (if RL trains),
-    what varies beside them, the seed. A name of the user's own stays as it is; "" where there is none."""
+    """Return the run's name in trackers; "" if it has none.
+
+    A sweep's ``algo=ppo reward=dense seed=0`` becomes ``textworld-ppo-dense-s0``: environment,
+    algorithm (if RL trains), other varied values, seed. Another name stays as it is.
+    """
     given = str(config.tracking.get("run_name") or "")
     words = [word.partition("=") for word in given.split(" ")]
     if not all(equals and value for _, equals, value in words):
@@ -111,18 +116,11 @@ def _name(config: DictConfig) -> str:
 
 
 def _tags(config: DictConfig, folder: Path) -> list[str]:
-    """What a user filters by."""
+    """Return tags to filter by."""
     shown = [node for node in SHOWN_NODES if node != "algo" or trains_rl(config)]
     names = [OmegaConf.select(config, f"{node}.name") for node in shown]
     curriculum = OmegaConf.select(config, "curriculum.name", default="none")
     attempt = last_attempt(folder)
     commit = attempt.commit[:10] if attempt and attempt.commit else ""
-    found = [*names, curriculum if curriculum != "none" else "", commit, *config.tracking.get("tags", [])]
-    return list(dict.fromkeys(str(tag)[:TAG_LETTERS] for tag in found if tag))
-
-
-def _text_keys(node: Any) -> Any:
-    """JSON's keys are text: first step -> turns has numbers."""
-    if isinstance(node, Mapping):
-        return {str(key): _text_keys(value) for key, value in node.items()}
-    return [_text_keys(value) for value in node] if isinstance(node, list) else node
+    tags = [*names, curriculum if curriculum != "none" else "", commit, *config.tracking.get("tags", [])]
+    return list(dict.fromkeys(str(tag)[:TAG_LETTERS] for tag in tags if tag))

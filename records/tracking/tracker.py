@@ -1,18 +1,23 @@
-"""Trackers follow ``metrics.jsonl``: what it holds is shown once, whatever was killed in between."""
+"""Tensorboard, trackio and Weights & Biases show every line of ``metrics.jsonl`` once.
+
+verl's ``Tracking`` starts a new run at each attempt. These three are opened here, under ids that
+stay after a kill.
+"""
 
 from __future__ import annotations
 
 import abc
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from envs.extensions import load
 from records.metric_names import verl_name
-from records.metrics import plain
+from records.metrics import numbers, plain, read_metrics
 from records.tracking.stage_run import StageRun
 
 Line = Mapping[str, Any]
+STAGES = ("sft", "rl", "evaluation")  # in their order
 
 
 @dataclass(frozen=True)
@@ -24,25 +29,145 @@ class Table:
 
 
 class Tracker(abc.ABC):
-    """Made from a ``StageRun`` and the lines that were logged already, in earlier attempts at the stage."""
+    """Made from a ``StageRun`` and the lines that earlier attempts at the stage logged."""
 
     @abc.abstractmethod
     def log(self, step: int, metrics: Line, tables: Mapping[str, Table]) -> None:
-        """Steps rise; ``metrics`` are values of JSON."""
+        """Log JSON values of a step; steps rise."""
 
     def keep(self, step: int) -> None:
-        """No later attempt will log this step or an earlier one again."""
+        """Know that no later attempt logs this step or an earlier one again."""
 
     @abc.abstractmethod
     def finish(self, exit_code: int) -> None:
-        """Everything on record. 0: the stage has ended well, so that all its steps are kept."""
+        """Write everything; 0 means that the stage ended well, so that all its steps are kept."""
 
 
-CLASSES = {
-    "tensorboard": "records.tracking.on_tensorboard:Tensorboard",
-    "wandb": "records.tracking.on_wandb:Wandb",
-    "trackio": "records.tracking.on_trackio:Trackio",
-}
+class Tensorboard(Tracker):
+    """Event files in ``tensorboard/STAGE``; ``purge_step`` hides steps of killed attempts."""
+
+    def __init__(self, run: StageRun, logged: Sequence[Line]) -> None:
+        from torch.utils.tensorboard import SummaryWriter  # a second to import
+
+        first = max((line["step"] for line in logged), default=-1) + 1
+        self._writer = SummaryWriter(f"{run.folder}/tensorboard/{run.stage}", purge_step=first)
+
+    def log(self, step: int, metrics: Line, tables: Mapping[str, Table]) -> None:
+        for name, value in numbers(metrics).items():
+            self._writer.add_scalar(name, value, step)
+        self._writer.flush()
+
+    def finish(self, exit_code: int) -> None:
+        self._writer.close()
+
+
+class Trackio(Tracker):
+    """A dashboard on this machine, without an account (``trackio show``).
+
+    trackio would keep both versions of a repeated step, so an attempt replaces the stage's run.
+    trackio has no job type, so the stage is in the run's name.
+    """
+
+    def __init__(self, run: StageRun, logged: Sequence[Line]) -> None:
+        import trackio
+
+        self._trackio, name = trackio, f"{run.name} {run.stage}"
+        self._delete(run, name)
+        options: dict[str, Any] = {"embed": False, "auto_log_gpu": False, "auto_log_cpu": False}
+        config = {**run.config(), "tags": run.tags}
+        self._run = trackio.init(project=run.project, name=name, group=run.group, config=config, **options)
+        for line in logged:
+            self.log(line["step"], line, {})
+
+    def _delete(self, run: StageRun, name: str) -> None:
+        """Delete what an earlier attempt left; another run of that name stays."""
+        try:
+            runs = list(self._trackio.Api().runs(run.project))
+        except ValueError:  # no such project yet
+            return
+        for old in runs:
+            if old.name == name and (old.config or {}).get("run", {}).get("id") == run.id:
+                old.delete()
+
+    def log(self, step: int, metrics: Line, tables: Mapping[str, Table]) -> None:
+        shown = {
+            name: self._trackio.Table(list(table.columns), [list(row) for row in table.rows])
+            for name, table in tables.items()
+        }
+        self._run.log({**numbers(metrics), **shown}, step=step)
+
+    def finish(self, exit_code: int) -> None:
+        self._trackio.finish()
+
+
+class Wandb(Tracker):
+    """Weights & Biases, online and offline; all stages of a run are one W&B run.
+
+    W&B's server takes each step once. Online, steps are sent as they come. Offline, a step is
+    written once its checkpoint is whole, and each attempt writes all lines of ``metrics.jsonl``
+    again, so that ``wandb sync`` sends exactly these. A stage's W&B steps follow those of the
+    stages before it; its metrics are drawn over ``STAGE/step``.
+    """
+
+    def __init__(self, run: StageRun, logged: Sequence[Line]) -> None:
+        import wandb
+
+        self._table = wandb.Table
+        self._waiting: list[tuple[int, Line, Mapping[str, Table]]] = []
+        self._run = wandb.init(
+            project=run.project,
+            name=run.name,
+            group=run.group,
+            tags=run.tags,
+            id=run.id,
+            resume="allow",
+            dir=run.folder,
+            config=run.config(),
+            mode="offline" if run.offline else None,
+        )
+        self._axis, self._before = f"{run.stage}/step", steps_before(run)
+        self._drawn: set[str] = set()
+        self._offline = self._run.offline
+        self._sent = -1 if self._offline else self._run.starting_step - 1
+        for line in logged:
+            self._send(line["step"], line, {})
+
+    def log(self, step: int, metrics: Line, tables: Mapping[str, Table]) -> None:
+        if self._offline:
+            self._waiting.append((step, metrics, tables))
+        else:
+            self._send(step, metrics, tables)
+
+    def keep(self, step: int) -> None:
+        while self._waiting and self._waiting[0][0] <= step:
+            self._send(*self._waiting.pop(0))
+
+    def finish(self, exit_code: int) -> None:
+        if self._waiting and exit_code == 0:
+            self.keep(self._waiting[-1][0])
+        self._run.finish(exit_code)
+
+    def _send(self, step: int, metrics: Line, tables: Mapping[str, Table]) -> None:
+        wandb_step = self._before + step
+        if wandb_step <= self._sent:
+            return
+        values = {name: value for name, value in metrics.items() if value is not None and name != "step"}
+        shown = {name: self._table(list(table.columns), list(table.rows)) for name, table in tables.items()}
+        for name in sorted(values.keys() - self._drawn):  # over this stage's steps
+            self._run.define_metric(name, step_metric=self._axis)
+        self._drawn |= values.keys()
+        self._run.log({self._axis: step, **values, **shown}, step=wandb_step, commit=True)
+        self._sent = wandb_step
+
+
+def steps_before(run: StageRun) -> int:
+    """Return the number of W&B steps of the stages before; an evaluation's steps begin with 0."""
+    logs = [Path(run.folder) / stage / "metrics.jsonl" for stage in STAGES[: STAGES.index(run.stage)]]
+    last = [max((line["step"] for line in read_metrics(log)), default=0) for log in logs]
+    return sum(last) + (run.stage == "evaluation")
+
+
+CLASSES: Mapping[str, Any] = {"tensorboard": Tensorboard, "wandb": Wandb, "trackio": Trackio}
 
 
 class Trackers:
@@ -51,10 +176,10 @@ class Trackers:
     def __init__(self, run: StageRun, logged: Sequence[Line] = ()) -> None:
         self._verl_names = run.verl_names
         before = [self._named(line) for line in logged]
-        self._all: list[Tracker] = [load(CLASSES[name])(run, before) for name in run.trackers]
+        self._all: list[Tracker] = [CLASSES[name](run, before) for name in run.trackers]
 
     def _named(self, metrics: Line) -> Line:
-        """With verl's own names beside ours, if these are asked for."""
+        """Add verl's own names if they are asked for."""
         both = {verl_name(name): value for name, value in metrics.items()} if self._verl_names else {}
         return {**both, **metrics}
 

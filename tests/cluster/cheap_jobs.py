@@ -8,33 +8,32 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import finished_run
+from omegaconf import DictConfig
 
 from config.base import ROOT
 from config.compose import compose
-from train.launch import launching
-from train.launch.launching import Run
+from train.launch.one_run import Run
 from train.launch.slurm import start
 from train.launch.slurm_wait import Waiting
 
 TINY = ("budget=rl_only", "eval.games=2")
 
 
-def settings(folder: Path, *overrides: str) -> dict[str, Any]:
-    """What the launcher is made with for ``cluster=slurm`` and more overrides."""
+def settings(*overrides: str) -> DictConfig:
+    """``cluster.slurm`` of ``cluster=slurm`` and more overrides."""
     config = compose(["cluster=slurm", "cluster.slurm.cpus_per_task=1", "cluster.slurm.mem_gb=null", *overrides])
-    return {**launching.slurm_settings(config), "folder": str(folder), "config_dir": None}
+    return config.cluster.slurm
 
 
 def python(code: str, *arguments: object) -> list[str]:
     return [sys.executable, "-c", code, *map(str, arguments)]
 
 
-def launched(params: dict[str, Any], commands: dict[str, Sequence[str]]) -> list[Waiting]:
+def launched(folder: Path, slurm: DictConfig, commands: dict[str, Sequence[str]]) -> list[Waiting]:
     """One array job; the label of each run is its key."""
-    jobs = start(params, Path(params["folder"]), list(commands.values()))
+    jobs = start(slurm, folder, list(commands.values()))
     runs = [Run(number, (), label) for number, label in enumerate(commands, 1)]
     return [Waiting(run, job) for run, job in zip(runs, jobs, strict=True)]
 

@@ -11,8 +11,6 @@ from pathlib import Path
 import pytest
 from small_slurm import SmallSlurm, missing
 
-from train.launch import launching
-
 sys.path.append(str(Path(__file__).resolve().parents[1] / "experiments"))  # small.py, also where these tests run alone
 
 
@@ -32,11 +30,3 @@ def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SmallSlurm]:
         finally:
             small.stop()
             shutil.rmtree(place)
-
-
-@pytest.fixture(autouse=True)
-def own_failures() -> Iterator[None]:
-    """None from tests before, and none left to those after."""
-    launching.failures.clear()
-    yield
-    launching.failures.clear()

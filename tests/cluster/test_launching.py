@@ -18,7 +18,7 @@ from config.compose import compose, composer
 from config.schema import Slurm
 from records.run_folder import identity, outside_identity
 from train.app import main
-from train.launch import launching, parallel
+from train.launch import launching, one_run, parallel
 
 LAUNCHED = ("slurm", "slurm_gpu1", "slurm_gpu8", "slurm_multinode", "local_parallel")
 
@@ -126,22 +126,22 @@ def test_a_dry_run_shows_the_script_for_sbatch(
 def test_a_plan_is_made_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert not launching.elsewhere(compose(["cluster=slurm", "estimate=true"]))
     assert launching.elsewhere(compose(["cluster=slurm"]))
-    monkeypatch.setenv(launching.LAUNCHED, "1")
+    monkeypatch.setenv(one_run.LAUNCHED, "1")
     assert not launching.elsewhere(compose(["cluster=slurm"])), "a job computes where it is"
 
 
 def test_a_run_is_told_by_what_the_others_have_not() -> None:
-    several = launching.runs_of([["algo=ppo", "seed=1"], ["algo=grpo", "seed=1"]], 4, "now")
-    assert [(run.number, run.label) for run in several] == [(5, "algo=ppo"), (6, "algo=grpo")]
+    several = one_run.runs_of([["algo=ppo", "seed=1"], ["algo=grpo", "seed=1"]], "now")
+    assert [(run.number, run.label) for run in several] == [(1, "algo=ppo"), (2, "algo=grpo")]
     assert several[0].overrides == ("algo=ppo", "seed=1", "tracking.group='now'", "tracking.run_name='algo=ppo'")
-    (named,) = launching.runs_of([["algo=ppo", "tracking.group=mine", "tracking.run_name='algo=ppo seed=1'"]], 0, "now")
+    (named,) = one_run.runs_of([["algo=ppo", "tracking.group=mine", "tracking.run_name='algo=ppo seed=1'"]], "now")
     assert named.label == "algo=ppo seed=1"
-    assert named.what == ["algo=ppo"]
+    assert named.identity == ["algo=ppo"]
 
 
 def test_a_name_is_what_was_typed_whatever_signs_it_has() -> None:
     grid = [["credit=[gigpo]", "seed=1"], ["credit=[hgpo]", "seed=1"], [r"env.kwargs={a:'it\'s ${seed}'}", "seed=1"]]
-    named = [run.overrides[-1] for run in launching.runs_of(grid, 0, "now")]
+    named = [run.overrides[-1] for run in one_run.runs_of(grid, "now")]
     with composer() as composed:
         assert [composed([name]).tracking.run_name for name in named] == [first for first, _ in grid]
 
@@ -151,10 +151,13 @@ def test_each_run_has_gpus_of_its_own(configs: dict[str, DictConfig], monkeypatc
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     two_each = configs["slurm_gpu8"].copy()
     two_each.trainer.n_gpus_per_node = 2
-    assert launching._places(two_each, None) == ["0,1", "2,3"]
+    assert launching.devices(two_each) == ["0,1", "2,3"]
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "7,6,5,4,3")
-    assert launching._places(two_each, 1) == ["7,6"]
-    assert launching._places(configs["none"], 3) == [None, None, None]
+    two_each.cluster.runs_at_once = 1
+    assert launching.devices(two_each) == ["7,6"]
+    on_cpus = configs["local_parallel"].copy()
+    on_cpus.cluster.runs_at_once = 3
+    assert launching.devices(on_cpus) == [None, None, None]
 
 
 def test_several_runs_at_once_on_this_machine(tmp_path: Path) -> None:
@@ -192,7 +195,8 @@ def test_as_many_runs_go_at_once_as_there_are_places(tmp_path: Path, monkeypatch
     places = [str(tmp_path / "even"), str(tmp_path / "odd")]
     meeting = {1: python(MEETS, *places), 2: python(MEETS, *reversed(places))}
     monkeypatch.setattr(parallel, "command", lambda run, _: meeting[run.number])
-    assert parallel.Launch(tmp_path, [None, None]).run([["seed=0"], ["seed=1"]], 0) == [0, 0]
+    runs = one_run.runs_of([["seed=0"], ["seed=1"]], "now")
+    assert parallel.run_all(tmp_path, [None, None], runs) == []
 
 
 def test_ctrl_c_ends_the_runs_at_work_and_starts_no_more(tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ def test_the_transcript_is_what_happens(tmp_path: Path, game_cache: Path) -> Non
 def test_the_commands_compose(page: str) -> None:
     from config.checks.check import check
     from config.compose import compose
-    from train.play.settings import split_settings
+    from train.play.__main__ import split_settings
 
     for _, words in COMMAND.findall(page):
         if "my_package" not in words:

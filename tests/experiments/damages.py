@@ -12,7 +12,7 @@ from pathlib import Path
 from omegaconf import DictConfig
 
 from experiments.stages.ledger import ledger
-from records.files import inventory
+from records.damage import DISCARDED
 from records.resume import RlFolder, discard_beyond_checkpoint
 
 Way = Callable[[Path], None]
@@ -77,25 +77,15 @@ def sizes(folder: Path) -> dict[str, int]:
     return {path.relative_to(folder).as_posix(): path.stat().st_size for path in folder.rglob("*") if path.is_file()}
 
 
-def is_kept(folder: Path, name: str, content: bytes) -> bool:
-    return any(path.is_file() and path.read_bytes() == content for path in _asides(folder, name))
-
-
-def _asides(folder: Path, name: str) -> list[Path]:
-    """The file under a name of its own, or in a folder that was set aside whole."""
-    parts = Path(name).parts
-    places = [folder.joinpath(*parts[:end], f"{parts[end]}.damaged-1", *parts[end + 1 :]) for end in range(len(parts))]
-    return [place for place in places if place.exists()]
-
-
 def lost(run: Path, folder: Path, damaged: str) -> list[str]:
-    """Files of ``run`` that are in its copy no more, by their name or set aside."""
-    others = [name for name in sizes(run) if name != damaged]
-    return [name for name in others if not (folder / name).exists() and not _asides(folder, name)]
+    """Files of ``run`` that are in its copy no more, by their name or in ``discarded/``."""
+    aside = folder / DISCARDED / "000"
+    return [
+        name for name in sizes(run) if name != damaged and not ((folder / name).exists() or (aside / name).exists())
+    ]
 
 
 def go_on(config: DictConfig, folder: Path) -> None:
     """As the stages of a run that is taken up again: their first look at the folder, and the books that they keep."""
     discard_beyond_checkpoint(RlFolder(folder))
     ledger(config, folder)
-    inventory.take(folder)

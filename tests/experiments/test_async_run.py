@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from functools import cache
 from pathlib import Path
@@ -66,8 +65,8 @@ def _killed_and_resumed(output: Path, name: str) -> Path:
 
 def _damage_a_group(folder: Path) -> None:
     """One that the checkpoint still waited for, so that it has to be played again."""
-    held = json.loads((folder / "files.json").read_text())
-    waiting = [folder / name for name in held if name.startswith("rl/groups/")]
+    saved = (folder / "rl" / "checkpoints" / f"global_step_{SAVED}" / "manifest.json").stat().st_mtime
+    waiting = [file for file in (folder / "rl" / "groups").glob("*.jsonl") if file.stat().st_mtime < saved]
     assert waiting, "nothing waited at the checkpoint"
     waiting[0].write_bytes(waiting[0].read_bytes()[:-100])
 
@@ -178,7 +177,8 @@ def test_what_the_kill_spoilt_is_on_record_and_charged_to_nobody(run: Path) -> N
     assert sum(entry["count"] for entry in ledger if entry["kind"] == "discarded") == len(spoilt) > 0
     clocks = [_clock(episode) for episode in [*spoilt, *(e for episodes in steps(run) for e in episodes)]]
     assert len(set(clocks)) == len(clocks), "an episode is on record twice"
-    assert [file.suffix for file in (run / "rl" / "groups").iterdir()] == [".damaged-1"]
+    assert not list((run / "rl" / "groups").glob("*.jsonl"))
+    assert len(list((run / "discarded" / "000" / "rl" / "groups").iterdir())) == 1
     assert not (run / "rl" / "stale").exists()
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from omegaconf import DictConfig, OmegaConf
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from wandb_log import WandbRun, read_runs
 
 from config.base import ROOT
@@ -19,6 +20,7 @@ from records.process.variables import stage_variables
 from records.provenance import Attempt
 from records.run_folder import open_run
 from records.tracking.stage_run import StageRun
+from records.tracking.tracker import Tensorboard
 
 # Logs steps FIRST..LAST and keeps those up to KEPT, then dies as by kill -9 unless it may finish.
 LOG = """
@@ -248,3 +250,23 @@ def test_one_switch_says_who_watches(option: str, trackers: list[str], offline: 
 
     run = StageRun.of(compose([f"tracking={option}"]), tmp_path, "rl")
     assert (run.trackers, run.offline) == (trackers, offline)
+
+
+def test_tensorboard_shows_each_step_once(config: DictConfig, tmp_path: Path) -> None:
+    """The first attempt dies after step 4; what is left of its metrics ends with step 2."""
+    config.trainer.logger = ["tensorboard"]
+    with open_run(config, tmp_path) as run:
+        stage = StageRun.of(config, run.path, "rl")
+        for first, last in ((1, 4), (3, 5)):
+            tracker = Tensorboard(stage, [{"step": step} for step in range(1, first)])
+            for step in range(first, last + 1):
+                tracker.log(step, {"attempt": first}, {})
+        events = EventAccumulator(str(run.path / "tensorboard" / "rl"))
+    events.Reload()
+    assert [(event.step, event.value) for event in events.Scalars("attempt")] == [
+        (1, 1),
+        (2, 1),
+        (3, 3),
+        (4, 3),
+        (5, 3),
+    ]

@@ -1,4 +1,4 @@
-"""Sealed folders, lines that cannot be read, and what only a damaged file shows."""
+"""Sealed folders, checkpoints, broken lines, and what a run does about damage."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from omegaconf import OmegaConf
 from safetensors.torch import save_file
 
 from experiments.stages.ledger import ledger
-from records.files import checkpoints, inventory
-from records.files.json_lines import read_lines
+from records.damage import discard_damaged
+from records.files import checkpoints
+from records.files.json_lines import broken_line, read_lines
 from records.files.manifest import MANIFEST, flaw_in, seal
-from records.mending.mend import mend
 from records.models import locate
 from records.process.child import StageFailed
-from records.resume import RlFolder
+from records.process.exit_codes import Refusal
+from records.resume import RlFolder, discard_beyond_checkpoint
 from records.stages import stage, stage_seconds
 from rollouts.episode import Episode, Outcome, Turn
 from rollouts.store import write_episodes
@@ -46,12 +47,8 @@ def sealed(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("name", ["inner/optim.pt", "model.safetensors", "config.json"])
-@pytest.mark.parametrize("unsealed", [False, True], ids=["sealed", "without a manifest"])
-def test_a_folder_knows_what_it_held(sealed: Path, name: str, unsealed: bool) -> None:
-    if unsealed:
-        (sealed / MANIFEST).unlink()
-    before = flaw_in(sealed, content=True)
-    assert before is None or (before.unsealed and before.path.name == MANIFEST)
+def test_a_folder_knows_what_it_held(sealed: Path, name: str) -> None:
+    assert flaw_in(sealed, content=True) is None
     content = (sealed / name).read_bytes()
     for spoilt in (content[: len(content) // 2], b"", content[:-1], bytes(len(content))):
         (sealed / name).write_bytes(spoilt)
@@ -59,11 +56,20 @@ def test_a_folder_knows_what_it_held(sealed: Path, name: str, unsealed: bool) ->
         assert flaw is not None and (flaw.path, flaw.unsealed) == (sealed / name, False), spoilt[:20]
 
 
+@pytest.mark.parametrize("content", [None, "", "{"])
+def test_a_folder_without_a_whole_manifest_is_not_whole(sealed: Path, content: str | None) -> None:
+    (sealed / MANIFEST).unlink()
+    if content is not None:
+        (sealed / MANIFEST).write_text(content)
+    flaw = flaw_in(sealed, content=True)
+    assert flaw is not None and (flaw.path.name, flaw.unsealed) == (MANIFEST, content is None)
+
+
 def test_sizes_alone_do_not_show_rubbish_of_the_same_length(sealed: Path) -> None:
     (sealed / "config.json").write_text('{"layers": 3}')
     assert flaw_in(sealed, content=False) is None
     flaw = flaw_in(sealed, content=True)
-    assert flaw is not None and flaw.wrong == "has another content than was written (sha256)"
+    assert flaw is not None and "sha256" in flaw.wrong
 
 
 def checkpoint(root: Path, step: int, whole: bool = True) -> Path:
@@ -84,7 +90,6 @@ def checkpoint(root: Path, step: int, whole: bool = True) -> Path:
         ((5, 10), (), "1", 10),
         ((5,), (10,), "5", 5),  # killed while it was written
         ((5,), (10,), "10", 10),  # killed between verl's note and the manifest
-        ((), (10,), "10", 10),  # of an older version
         ((), (), "10", 0),
     ],
 )
@@ -93,7 +98,7 @@ def test_the_newest_whole_checkpoint_counts_and_no_note(
 ) -> None:
     for step in (*sealed_steps, *unsealed):
         checkpoint(tmp_path, step, whole=step in sealed_steps)
-    (tmp_path / checkpoints.TRACKER).write_text(said)
+    (tmp_path / checkpoints.NOTE).write_text(said)
     assert checkpoints.newest(tmp_path, content=True).step == expected
 
 
@@ -116,7 +121,7 @@ def test_a_model_of_a_damaged_checkpoint_is_refused(tmp_path: Path) -> None:
     (checkpoints.folder_of(rl.checkpoints, 5) / "data.pt").unlink()
     assert locate.checkpoint(tmp_path) == rl.model(5)
     (rl.model(5) / "config.json").write_text("")
-    with pytest.raises(locate.ModelError, match="huggingface/config.json is empty"):
+    with pytest.raises(locate.ModelError, match=r"huggingface/config.json has 0 bytes"):
         locate.checkpoint(tmp_path)
 
 
@@ -138,37 +143,33 @@ def test_a_converted_model_that_is_not_whole_is_converted_again(
 
 
 @pytest.mark.parametrize(
-    ("text", "whole", "broken", "torn"),
+    ("text", "whole", "broken"),
     [
-        ('{"a": 1}\n{"a": 2}\n', [1, 2], [], False),
-        ('{"a": 1}\n{"a": 2}', [1, 2], [], False),
-        ('{"a": 1}\n{"a": ', [1], [], True),
-        ('{"a": 1}\nrubbish\n{"a": NaN}\n', [1, 3], [2], False),
-        ('{"a": 1}\nrubbish\n{"a": ', [1], [2], True),
-        ('\x00\n"text"\n', [], [1, 2], False),
-        ("", [], [], False),
+        ('{"a": 1}\n{"a": 2}\n', 2, None),
+        ('{"a": 1}\n{"a": 2}', 2, None),
+        ('{"a": 1}\n{"a": ', 1, 2),
+        ('{"a": 1}\nrubbish\n{"a": NaN}\n', 2, 2),
+        ('\x00\n"text"\nnull\n', 1, 1),
+        ("", 0, None),
     ],
 )
-def test_a_torn_last_line_is_no_broken_one(
-    tmp_path: Path, text: str, whole: list[int], broken: list[int], torn: bool
-) -> None:
+def test_whole_lines_and_the_first_broken_one(tmp_path: Path, text: str, whole: int, broken: int | None) -> None:
     (tmp_path / "a.jsonl").write_text(text)
-    lines = read_lines(tmp_path / "a.jsonl")
-    assert (list(lines.whole), list(lines.broken), lines.torn) == (whole, broken, torn)
+    assert (len(read_lines(tmp_path / "a.jsonl")), broken_line(tmp_path / "a.jsonl")) == (whole, broken)
 
 
-def test_what_a_kill_tore_is_dropped_without_a_word(tmp_path: Path) -> None:
+def test_a_line_cut_by_a_kill_does_not_spoil_the_next_one(tmp_path: Path) -> None:
     with stage(tmp_path, "games"):
         pass
     with (tmp_path / "stages.jsonl").open("a") as file:
         file.write('{"stage": "sft", "sec')
-    assert mend(tmp_path, "sparse") == []
+    assert discard_damaged(tmp_path) == []
     with stage(tmp_path, "sft"):
         pass
     assert list(stage_seconds(tmp_path)) == ["games", "sft"]
 
 
-# ---- books
+# ---- records of a step
 
 
 def episode(game: int, sample: int, step: int) -> Episode:
@@ -178,7 +179,7 @@ def episode(game: int, sample: int, step: int) -> Episode:
 
 @pytest.fixture
 def trained(tmp_path: Path) -> Path:
-    """Two steps of two games with two samples each, and the checkpoint of the second."""
+    """Two steps of two games with two samples each, and a checkpoint of each step."""
     rl, total = RlFolder(tmp_path), RunningTotal(CONFIG, tmp_path)
     rl.root.mkdir()
     rl.metrics.write_text('{"step": 0, "success/validation": 0.5}\n')  # before the first step
@@ -189,41 +190,53 @@ def trained(tmp_path: Path) -> Path:
         line = {"step": step, "success/train": 1.0, "rollout/episodes": 4.0, "actor/loss": 0.5, **total.metrics()}
         with rl.metrics.open("a") as file:
             file.write(json.dumps(line) + "\n")
-    checkpoint(rl.checkpoints, 2)
-    (rl.checkpoints / checkpoints.TRACKER).write_text("2")
-    inventory.take(tmp_path)
+        checkpoint(rl.checkpoints, step)
     return tmp_path
 
 
-def charged(folder: Path) -> list[tuple[int, int, float, int, int]]:
-    entries = ledger(CONFIG, folder)
-    return [(entry.step, entry.count, entry.units, entry.tokens, entry.games) for entry in entries]
+def charged(folder: Path) -> list[int]:
+    return [entry.step for entry in ledger(CONFIG, folder) if entry.units]
 
 
-@pytest.mark.parametrize("count", ["rollouts", "games"])
 @pytest.mark.parametrize("left", [0, 1, 3], ids=lambda left: f"{left} episodes left")
-def test_episodes_that_are_lost_stay_charged(trained: Path, left: int, count: str) -> None:
-    CONFIG.budget.count = count  # the fixture's metrics count both
-    before, totals = charged(trained), RunningTotal(CONFIG, trained).metrics()
-    record = RlFolder(trained).step_episodes(2)
-    lines = record.read_bytes().splitlines(keepends=True)
-    record.write_bytes(b"".join([*lines[:left], b"rubbish\n"]))
-    (line,) = mend(trained, "sparse")
-    assert line.startswith("rl/episodes/000002.jsonl is ") and "charged by its metrics" in line
-    assert charged(trained) == before
-    assert RunningTotal(CONFIG, trained).metrics() == totals
+@pytest.mark.parametrize("end", [b"", b"rubbish\n"])
+def test_a_step_with_damaged_episodes_is_done_again(trained: Path, left: int, end: bytes) -> None:
+    rl = RlFolder(trained)
+    record = rl.step_episodes(2)
+    record.write_bytes(b"".join([*record.read_bytes().splitlines(keepends=True)[:left], end]))
+    line, *others = discard_damaged(trained)
+    assert f"{left} of 4" in line and "from step 1" in line and len(others) == bool(end)
+    assert (trained / "discarded/000/rl/checkpoints/global_step_2").is_dir()
+    assert discard_beyond_checkpoint(rl) == 1 and charged(trained) == [1]
+    assert discard_damaged(trained) == []
 
 
-@pytest.mark.parametrize("spoilt", [1, 2])
-def test_a_step_whose_metrics_are_lost_has_what_its_episodes_tell(trained: Path, spoilt: int) -> None:
+def test_a_step_whose_metrics_are_lost_is_done_again(trained: Path) -> None:
     metrics = RlFolder(trained).metrics
-    lines = metrics.read_text().splitlines()
-    lines[spoilt] = lines[spoilt][:-5]
-    metrics.write_text("\n".join(lines) + "\n")
-    (told,) = mend(trained, "sparse")
-    assert told.startswith("rl/metrics.jsonl is ") and f"of step {spoilt} only what its episodes tell is left" in told
-    found = {line["step"]: line for line in map(json.loads, metrics.read_text().splitlines())}
-    assert list(found) == [0, 1, 2] and "actor/loss" not in found[spoilt]
-    assert (found[spoilt]["success/train"], found[spoilt]["reward/sparse/episode"]) == (1.0, 0.5)
-    assert found[3 - spoilt]["actor/loss"] == 0.5
-    assert [(count, tokens, games) for _, count, _, tokens, games in charged(trained)] == [(4, 12, 2)] * 2
+    metrics.write_text("\n".join(metrics.read_text().splitlines()[:2]) + '\n{"step": 2, "succ')
+    (line,) = discard_damaged(trained)
+    assert "metrics.jsonl lacks step 2" in line and "from step 1" in line
+    assert discard_beyond_checkpoint(RlFolder(trained)) == 1
+
+
+def test_without_an_earlier_checkpoint_the_run_is_refused_and_nothing_moves(trained: Path) -> None:
+    RlFolder(trained).step_episodes(1).unlink()
+    with pytest.raises(Refusal, match="000001.jsonl.*fresh=true"):
+        discard_damaged(trained)
+    assert not (trained / "discarded").exists() and RlFolder(trained).saved_step() == 2
+
+
+def test_credit_that_is_damaged_is_set_aside_alone(trained: Path) -> None:
+    credit = RlFolder(trained).credit / "000002.jsonl"
+    credit.parent.mkdir()
+    credit.write_text("null\n[0.5")
+    (line,) = discard_damaged(trained)
+    assert line.startswith("rl/credit/000002.jsonl ") and not credit.exists()
+    assert (trained / "discarded/000/rl/credit/000002.jsonl").read_text() == "null\n[0.5"
+    assert RlFolder(trained).saved_step() == 2
+
+
+def test_a_finished_run_is_not_checked(trained: Path) -> None:
+    (trained / "result.json").write_text("{}")
+    RlFolder(trained).step_episodes(1).unlink()
+    assert discard_damaged(trained) == []

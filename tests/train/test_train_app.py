@@ -9,11 +9,13 @@ from pathlib import Path
 
 import pytest
 from finished_run import finished
+from omegaconf import DictConfig
 
 from config.base import ROOT
 from config.compose import compose
 from train.app import main
-from train.launch import multirun
+from train.arguments import parsed
+from train.launch import one_run
 
 TINY = ["budget=rl_only", "eval.games=2"]
 
@@ -87,6 +89,11 @@ def test_groups_of_ones_own(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -
     assert "reinforce_plus_plus" in capfd.readouterr().out
 
 
+def composed(words: list[str]) -> DictConfig:
+    args = parsed(words)
+    return compose(args.overrides, args.config_dir)
+
+
 @pytest.mark.parametrize("place", ["--config-dir={}", "hydra.searchpath=[file://{}]"])
 def test_runs_of_a_grid_find_them_too(
     place: str, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
@@ -99,13 +106,11 @@ def test_runs_of_a_grid_find_them_too(
     assert main([*words, "dry_run=true"]) == 0
     assert "2 runs: 2 not started" in capfd.readouterr().out
     started: list[list[str]] = []
-    monkeypatch.setattr(multirun, "_child", lambda arguments, variables: started.append(arguments) or 0)
-    monkeypatch.setattr(sys, "argv", ["train"])
-    monkeypatch.setattr(multirun, "_failed", [])
+    monkeypatch.setattr(one_run, "call", lambda arguments: started.append(arguments[3:]) or 0)
     assert main(words) == 0
     *started, report = [arguments[1:] for arguments in started]
     assert report[0] == "--text"
-    assert [(run.budget.sft_share, run.seed) for run in map(compose, started)] == [(0.25, 0), (0.25, 1)]
+    assert [(run.budget.sft_share, run.seed) for run in map(composed, started)] == [(0.25, 0), (0.25, 1)]
     assert [run[-1] for run in started] == ["tracking.run_name='seed=0'", "tracking.run_name='seed=1'"]
 
 

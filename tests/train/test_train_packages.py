@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from omegaconf import DictConfig
 
 from config import suggest
 from config.checks.check import check
@@ -16,8 +17,9 @@ from envs import extensions, registry
 from envs.extensions import UnknownName
 from rewards.registry import reward
 from train.app import main
+from train.arguments import parsed
 from train.help import help_text
-from train.launch import multirun
+from train.launch import one_run
 
 Offer = Callable[..., Path]
 
@@ -78,6 +80,11 @@ def test_options_are_found_and_nothing_is_imported(offer: Offer) -> None:
     assert "hill" not in sys.modules
 
 
+def composed(words: list[str]) -> DictConfig:
+    args = parsed(words)
+    return compose(args.overrides, args.config_dir)
+
+
 @pytest.mark.parametrize("place", ["--config-dir={}", "hydra.searchpath=[file://{}]"])
 def test_a_grid_finds_them_and_options_of_ones_own(
     place: str, offer: Offer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -87,12 +94,11 @@ def test_a_grid_finds_them_and_options_of_ones_own(
     mine.parent.mkdir(parents=True)
     mine.write_text("# @package _global_\nbudget: {name: mine, sft_share: 0.25, rl_steps: 1}\n")
     started: list[list[str]] = []
-    monkeypatch.setattr(multirun, "_child", lambda arguments, variables: started.append(arguments) or 0)
-    monkeypatch.setattr(sys, "argv", ["train"])
+    monkeypatch.setattr(one_run, "call", lambda arguments: started.append(arguments[3:]) or 0)
     words = [place.format(tmp_path / "own"), "budget=mine", "recipe=hilly", "seed=0,1", f"output_dir={tmp_path}"]
     assert main(["-m", *words]) == 0
     started = [arguments[1:] for arguments in started if arguments[0] == "train"]
-    assert [(run.budget.sft_share, run.seed) for run in map(compose, started)] == [(0.25, 0), (0.25, 1)]
+    assert [(run.budget.sft_share, run.seed) for run in map(composed, started)] == [(0.25, 0), (0.25, 1)]
     with pytest.raises(ConfigError, match=r"hydra.searchpath=a must be a list of strings"):
         compose(["hydra.searchpath=a"])
 

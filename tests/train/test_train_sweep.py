@@ -19,8 +19,8 @@ from experiments.report.terminal import text
 from experiments.sweep import record
 from records.process.exit_codes import Refusal
 from train.app import main
-from train.launch import grid, multirun
-from train.launch.sweep import prepare_launch, sweep_asked_for
+from train.launch import one_run
+from train.launch.sweep import grid, prepare_launch, sweep_asked_for
 
 MINE = """
 title: Mine
@@ -147,7 +147,8 @@ def test_a_grid_ends_with_its_own_table_and_is_one_group(
     """Runs are synthetic: grpo wins 4 of 20 games, gigpo 12. A second launch with another seed joins the first."""
     groups: set[str] = set()
 
-    def child(arguments: list[str], variables: dict[str, str]) -> int:
+    def child(command: list[str]) -> int:
+        arguments = command[3:]
         if arguments[0] == "train":
             groups.update(text for text in arguments if text.startswith("tracking.group="))
             return 0
@@ -159,15 +160,13 @@ def test_a_grid_ends_with_its_own_table_and_is_one_group(
         print(text(*subjects([Path(arguments[2])])))
         return 0
 
-    monkeypatch.setattr(multirun, "_child", child)
-    monkeypatch.setattr(sys, "argv", ["train"])
-    monkeypatch.setattr(multirun, "_failed", [])
+    monkeypatch.setattr(one_run, "call", child)
     shared = ["-m", "algo=grpo,gigpo", "budget=rl_only", f"output_dir={tmp_path}"]
     assert main([*shared, "seed=0,1"]) == 0
     out = capfd.readouterr().out
     (folder,) = (tmp_path / "multirun").iterdir()
     assert groups == {f"tracking.group='{folder.name}'"}
-    assert {path.name for path in folder.iterdir()} == {"sweep.json", "multirun.yaml"}
+    assert {path.name for path in folder.iterdir()} == {"sweep.json"}
     assert "20.0 [5.0, 40.0], 2 seeds" in out and "gigpo − grpo" in out and "+40.0 [" in out
     assert out.splitlines()[-1].endswith(f"python -m experiments.report {folder}")
     assert main([*shared, "seed=2"]) == 0
@@ -184,13 +183,10 @@ def test_a_grid_is_named_by_what_varies_and_not_by_its_seeds() -> None:
     names = [
         found.name
         for more in (["seed=0,1"], ["seed=2,3", "output_dir=runs"], ["env.max_turns=8"])
-        if (found := grid.grid([*words, *more], runs, configs))
+        if (found := grid([*words, *more], runs, configs))
     ]
     assert names[0] == names[1] != names[2] and names[0].startswith("algo-lr-")
-    assert grid.grid(words, runs[:1], configs[:1]) is None
-    assert not grid.is_listed([*words, "hydra/sweeper=optuna"]) and not grid.is_listed(
-        ["algorithm.gamma=interval(0,1)"]
-    )
+    assert grid(words, runs[:1], configs[:1]) is None
 
 
 def test_fresh_puts_aside_once_and_is_no_word_of_the_runs(mine: str, tmp_path: Path) -> None:

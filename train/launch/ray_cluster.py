@@ -1,6 +1,6 @@
-"""Ray over the nodes of one job: a head on the first, a node of Ray's on each of the others.
+"""A Ray cluster over the nodes of one job, with its head on the first node.
 
-The head's address and a token that is good for this cluster alone go through a file that only the job's owner can read.
+The head's address and the cluster's token are in a file that only the job's owner can read.
 """
 
 from __future__ import annotations
@@ -23,61 +23,62 @@ from pathlib import Path
 from types import ModuleType
 
 from envs.utils.parent import die_with_parent
-from records.process.child import child_variables
+from records.process.child import child_variables, stop
 from records.process.exit_codes import Failure
 
 MEETING_SECONDS = 600.0  # nodes of a job start together, but images may have to be fetched
 STOP_SECONDS, AGAIN_SECONDS = 20.0, 5.0
 HEAD, DRAFT, ENDED = "head.json", ".head", "ended"
-LONGEST_ROOT = 24  # characters: Ray puts sockets 71 below our 12, and Linux takes 107
+LONGEST_ROOT = 24  # characters: Ray adds 71 for its sockets to our 12, and Linux takes 107
 QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_worker_niceness": "0"}  # as in ``records.process.variables``
 
 
 class RayClusterFailed(Failure):
-    """A node of Ray's did not start, or the nodes did not find each other."""
+    """A Ray node did not start, or the nodes did not find each other."""
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """One attempt of one job.
+    """The cluster of one attempt of one job.
 
     Args:
-        place: a folder that all nodes see and no other attempt uses.
+        folder: a folder that all nodes see and no other attempt uses.
         nodes: of the job.
-        gpus, cpus: of each node; None: as many as SLURM says, or as Ray finds.
+        gpus: of each node; None: as many as Ray finds.
+        cpus: of each node; None: as many as SLURM says.
     """
 
-    place: Path
+    folder: Path
     nodes: int
     gpus: int | None = None
     cpus: int | None = None
 
     @contextmanager
     def head(self) -> Iterator[dict[str, str]]:
-        """On the first node: the environment variables of a driver, once all nodes have joined.
+        """Run the head on the first node; yield a driver's environment once all nodes have joined.
 
         Raises:
             RayClusterFailed: they have not within ten minutes.
         """
-        self.place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with socket.create_server(("", 0)) as server:  # a free port
             address, port = node_address(), int(server.getsockname()[1])
         token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
-        place = {"RAY_TMPDIR": str(temporary_folder())}  # of the same name on every node, as Ray wants it
-        variables = {**QUIET, **token, **place, "RAY_ADDRESS": f"{address}:{port}"}
+        temporary = {"RAY_TMPDIR": str(temporary_folder())}  # Ray needs the same path on every node
+        variables = {**QUIET, **token, **temporary, "RAY_ADDRESS": f"{address}:{port}"}
         with self._node(["--head", f"--port={port}", "--include-dashboard=false"], address, variables) as node:
             try:
                 self._gather(variables, node)
                 yield variables
             finally:
-                (self.place / ENDED).touch()
+                (self.folder / ENDED).touch()
         shutil.rmtree(variables["RAY_TMPDIR"], ignore_errors=True)
 
     def serve(self) -> None:
-        """On every other node: be one of Ray's nodes until the head's block ends.
+        """Run a Ray node on another node until the head's block ends.
 
         Raises:
-            RayClusterFailed: no head has shown itself within ten minutes, or this node cannot be part of its cluster.
+            RayClusterFailed: there is no head within ten minutes, or this node cannot join it.
         """
         variables, end = self._meet(), time.monotonic() + MEETING_SECONDS
         while not self._over():
@@ -85,23 +86,23 @@ class Cluster:
                 while not self._over() and node.poll() is None:
                     time.sleep(1)
             if not self._over() and time.monotonic() > end:
-                raise RayClusterFailed("this node of Ray's has ended and the others go on; see above")
+                raise RayClusterFailed("this Ray node has ended and the others go on; see above")
             time.sleep(AGAIN_SECONDS)  # one that could not join is started again
         shutil.rmtree(variables["RAY_TMPDIR"], ignore_errors=True)
 
     def _over(self) -> bool:
-        return (self.place / ENDED).exists()
+        return (self.folder / ENDED).exists()
 
     @contextmanager
     def _node(
         self, arguments: Sequence[str], address: str, variables: Mapping[str, str]
     ) -> Iterator[subprocess.Popen[bytes]]:
         Path(variables["RAY_TMPDIR"]).mkdir(mode=0o700, exist_ok=True)
-        told = os.environ.get("SLURM_CPUS_PER_TASK") or os.environ.get("SLURM_CPUS_ON_NODE")
-        cpus = self.cpus or int(told or len(os.sched_getaffinity(0)))
+        slurms = os.environ.get("SLURM_CPUS_PER_TASK") or os.environ.get("SLURM_CPUS_ON_NODE")
+        cpus = self.cpus or int(slurms or len(os.sched_getaffinity(0)))
         resources = [f"--num-cpus={cpus}", *([] if self.gpus is None else [f"--num-gpus={self.gpus}"])]
         words = ["start", *arguments, f"--node-ip-address={address}", *resources, "--block", "--disable-usage-stats"]
-        # The command `ray` lies where pip put it; the module is where this Python is.
+        # the module is this Python's; the command `ray` may be another's
         node = subprocess.Popen(
             [sys.executable, "-P", "-m", "ray.scripts.scripts", *words],
             env=child_variables(variables),
@@ -116,47 +117,46 @@ class Cluster:
 
     def _meet(self) -> dict[str, str]:
         end = time.monotonic() + MEETING_SECONDS
-        while not (self.place / HEAD).exists():
+        while not (self.folder / HEAD).exists():
             if time.monotonic() > end:
-                raise RayClusterFailed(f"no head of Ray's in {self.place} within {MEETING_SECONDS:g} s")
+                raise RayClusterFailed(f"no Ray head in {self.folder} within {MEETING_SECONDS:g} s")
             time.sleep(0.5)
-        found = json.loads((self.place / HEAD).read_text(encoding="utf-8"))
-        return {str(key): str(value) for key, value in found.items()}
+        return json.loads((self.folder / HEAD).read_text(encoding="utf-8"))
 
     def _gather(self, variables: Mapping[str, str], node: subprocess.Popen[bytes]) -> None:
-        """In a process of its own: Ray changes the signal handlers of whoever asks it."""
-        draft = self.place / DRAFT
+        """Wait until all nodes have joined, in a process whose signal handlers Ray may change."""
+        draft = self.folder / DRAFT
         draft.touch(mode=0o600)
         draft.write_text(json.dumps(dict(variables)), encoding="utf-8")
-        command = [sys.executable, "-P", "-m", "train.launch.ray_cluster", str(self.place), str(self.nodes)]
+        command = [sys.executable, "-P", "-m", "train.launch.ray_cluster", str(self.folder), str(self.nodes)]
         environment = child_variables(variables)
         asking = subprocess.Popen(command, env=environment, preexec_fn=die_with_parent)  # noqa: PLW1509
         while asking.poll() is None and node.poll() is None:
             time.sleep(0.5)
         if asking.poll() != 0:
             asking.kill()
-            raise RayClusterFailed(f"Ray did not start on {self.nodes} nodes; its words are in the job's log")
+            raise RayClusterFailed(f"Ray did not start on {self.nodes} nodes; see the job's log")
 
 
 def temporary_folder() -> Path:
-    """For the Ray of one attempt of one job, not made yet: ``/tmp/ray``, which Ray would take, may be another user's."""
+    """Return a folder for one attempt's Ray: the default ``/tmp/ray`` may be another user's."""
     root = tempfile.gettempdir()
     return Path(root if len(root) <= LONGEST_ROOT else "/tmp") / f"tg-{secrets.token_hex(4)}"
 
 
 def node_address() -> str:
-    """The address by which SLURM reaches this node; outside SLURM, what its name resolves to."""
+    """Return the address by which SLURM reaches this node, or that of its name."""
     name = os.environ.get("SLURMD_NODENAME")
-    told = None
+    address = None
     if name and shutil.which("scontrol"):
         command = ["scontrol", "--oneliner", "show", "node", name]
         shown = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60).stdout
-        told = re.search(r"\bNodeAddr=(\S+)", shown)
-    return socket.gethostbyname(told[1] if told else socket.gethostname())
+        address = re.search(r"\bNodeAddr=(\S+)", shown)
+    return socket.gethostbyname(address[1] if address else socket.gethostname())
 
 
-def gather(place: Path, count: int, seconds: float = MEETING_SECONDS) -> bool:
-    """Let the other nodes know of the head once it answers; whether ``count`` nodes are there in time."""
+def gather(folder: Path, count: int, seconds: float = MEETING_SECONDS) -> bool:
+    """Publish the head's file once it answers; return whether ``count`` nodes join in time."""
     import ray
 
     end = time.monotonic() + seconds
@@ -164,7 +164,7 @@ def gather(place: Path, count: int, seconds: float = MEETING_SECONDS) -> bool:
         if time.monotonic() > end:
             return False
         time.sleep(1)
-    (place / DRAFT).rename(place / HEAD)  # written whole before it has its name
+    (folder / DRAFT).rename(folder / HEAD)  # written whole before it has its name
     while sum(node["Alive"] for node in ray.nodes()) < count:
         if time.monotonic() > end:
             return False
@@ -173,21 +173,18 @@ def gather(place: Path, count: int, seconds: float = MEETING_SECONDS) -> bool:
 
 
 def _connected(ray: ModuleType) -> bool:
-    """A head that is still starting refuses in several ways."""
+    """Return whether the head answers; one that is still starting raises several errors."""
     try:
         ray.init(address="auto", log_to_driver=False)
     except (ConnectionError, RuntimeError, TimeoutError) as error:
-        print(f"the head of Ray's does not answer yet: {error}", flush=True)
+        print(f"Ray's head does not answer yet: {error}", flush=True)
         return False
     return True
 
 
 def _stop(node: subprocess.Popen[bytes]) -> None:
-    """Ends this node's processes and no others: ``ray stop`` would end those of every job on the machine."""
-    if node.poll() is None:
-        node.terminate()
-        with suppress(subprocess.TimeoutExpired):
-            node.wait(timeout=STOP_SECONDS)
+    """End this node's processes; ``ray stop`` would end those of every job on the machine."""
+    stop(node, STOP_SECONDS)
     with suppress(ProcessLookupError):
         os.killpg(node.pid, signal.SIGKILL)
 

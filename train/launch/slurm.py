@@ -1,66 +1,63 @@
-"""Runs as jobs of SLURM's: one array job a launch, through submitit, and a wait that ends whatever becomes of them."""
+"""Runs as SLURM jobs: one array job a launch, submitted through submitit."""
 
 from __future__ import annotations
 
 import json
 import os
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import submitit
-from hydra_plugins.hydra_submitit_launcher.config import BaseQueueConf, SlurmQueueConf
+from omegaconf import DictConfig, OmegaConf
 
 from records.process.child import child_variables
 from records.process.exit_codes import say
-from train.launch.launching import LAUNCHED, STARTED, Run, command, failures, runs_of
+from train.launch.one_run import LAUNCHED, Run, command
 from train.launch.slurm_job import Job
-from train.launch.slurm_queue import SlurmSilent, states
-from train.launch.slurm_wait import Waiting, wait
+from train.launch.slurm_wait import Waiting, is_alive, queue, wait
 
+NAME = "turngrid"
 RECORD = "runs.json"
 STAND_IN = "#!/bin/sh\necho Submitted batch job 1\n"
-NOT_SBATCH = ("submitit_folder", "max_num_timeout", "_target_", "launch")
+NOT_SBATCH = ("wait", "lost_after_s", "max_num_timeout")
+ANY_CLUSTER = ("nodes", "gpus_per_node", "cpus_per_task", "mem_gb", "timeout_min")  # not submitit's slurm_...
 
 
-def launch(params: Mapping[str, Any], job_overrides: Sequence[Sequence[str]], first: int) -> list[int]:
-    """Submit the runs and wait for them; those that fail are in ``failures``.
+def launch(slurm: DictConfig, folder: Path, runs: Sequence[Run], config_dir: str | None) -> list[str]:
+    """Submit the runs and wait for them; return a line for each that failed.
 
-    A run whose job of an earlier launch is still in the queue is not submitted again, but waited for.
+    A run whose job of an earlier launch is still in the queue is waited for, not submitted again.
 
     Args:
-        params: hydra-submitit-launcher's, those of ``config.schema.Slurm``, and ``folder``, which every node must see.
-
-    Returns:
-        exit codes; nothing where nobody waits.
+        slurm: the node ``cluster.slurm``.
+        folder: of logs and records; every node must see it.
     """
-    folder = Path(params["folder"])
-    runs = runs_of(job_overrides, first, STARTED)
     try:
         waiting = still_there(folder, runs)
-        waiting += submit(params, folder, [run for run in runs if run not in [known.run for known in waiting]])
-    except (submitit.core.utils.FailedJobError, SlurmSilent) as error:
-        failures.append(f"nothing was submitted: {' '.join(str(error).split())}")
-        return []
-    if not params["wait"]:
+        known = [item.run for item in waiting]
+        waiting += submit(slurm, folder, [run for run in runs if run not in known], config_dir)
+    except submitit.core.utils.FailedJobError as error:
+        return [f"nothing was submitted: {' '.join(str(error).split())}"]
+    if not slurm.wait:
         say("not waiting (cluster.slurm.wait=false); the same command looks for these jobs again")
         return []
-    return wait(waiting, float(params["lost_after_s"]))
+    return wait(waiting, float(slurm.lost_after_s))
 
 
-def submit(params: Mapping[str, Any], folder: Path, runs: Sequence[Run]) -> list[Waiting]:
-    """Raises: FailedJobError: sbatch has refused them."""
+def submit(slurm: DictConfig, folder: Path, runs: Sequence[Run], config_dir: str | None) -> list[Waiting]:
+    """Raises: FailedJobError: sbatch refuses them."""
     if not runs:
         return []
-    jobs = start(params, folder, [command(run, params["config_dir"]) for run in runs])
+    jobs = start(slurm, folder, [command(run, config_dir) for run in runs])
     waiting = [Waiting(run, job) for run, job in zip(runs, jobs, strict=True)]
     array = jobs[0].job_id.split("_")[0]
-    lines = {item.job_id: item.run.what for item in waiting}  # for a later launch of the same runs
-    (folder / f"{array}_{RECORD}").write_text(json.dumps(lines, indent=2) + "\n", encoding="utf-8")
-    limit = f", at most {params['array_parallelism']} at once" if params["array_parallelism"] < len(runs) else ""
-    say(f"submitted SLURM job {array}: {len(runs)} run{'s' * (len(runs) > 1)}{limit}, {params['timeout_min']} min each")
+    record = {item.job_id: item.run.identity for item in waiting}  # for a later launch of the same runs
+    (folder / f"{array}_{RECORD}").write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+    limit = f", at most {slurm.array_parallelism} at once" if slurm.array_parallelism < len(runs) else ""
+    say(f"submitted SLURM job {array}: {len(runs)} run{'s' * (len(runs) > 1)}{limit}, {slurm.timeout_min} min each")
     for item in waiting:
         say(f"  job {item.job_id}: {item.run.label}")
     say(f"logs: {folder}/{array}_*_log.out")
@@ -68,55 +65,54 @@ def submit(params: Mapping[str, Any], folder: Path, runs: Sequence[Run]) -> list
     return waiting
 
 
-def start(params: Mapping[str, Any], folder: Path, commands: Sequence[Sequence[str]]) -> list[submitit.Job[int]]:
-    """One array job with a task a command. Raises: FailedJobError: sbatch has refused it."""
-    # PYTHONPATH also for whatever the job starts; the marker makes the front door compute where it is
+def start(slurm: DictConfig, folder: Path, commands: Sequence[Sequence[str]]) -> list[submitit.Job[int]]:
+    """Submit one array job with a task a command. Raises: FailedJobError: sbatch refuses it."""
+    # PYTHONPATH also for whatever the job starts
     environment = {LAUNCHED: "1", "PYTHONPATH": child_variables({})["PYTHONPATH"]}
-    again = ["fresh=false"]  # what the first attempt has begun is not to be put aside
-    job = Job(folder, environment, again, params["nodes"], params["gpus_per_node"], params["cpus_per_task"])
-    jobs = _executor(params, folder).map_array(job, commands)
+    again = ["fresh=false"]  # a requeued job must not put aside what its first attempt has begun
+    job = Job(folder, environment, again, slurm.nodes, slurm.gpus_per_node, slurm.cpus_per_task)
+    jobs = _executor(slurm, folder).map_array(job, commands)
     return [_job_of(folder, job.job_id) for job in jobs]
 
 
-def script(params: Mapping[str, Any], runs: int) -> str:
-    """The script that ``sbatch`` would get for so many runs.
+def script(slurm: DictConfig, folder: Path, runs: int) -> str:
+    """Return the script that ``sbatch`` would get for so many runs.
 
-    submitit shows it only when it submits, so it submits to programs that stand in for SLURM's.
+    submitit writes it only when it submits, so programs in a temporary folder replace SLURM's.
     """
-    with TemporaryDirectory() as folder:
+    with TemporaryDirectory() as stand_ins:
         for name in ("sbatch", "srun"):
-            (Path(folder) / name).write_text(STAND_IN)
-            (Path(folder) / name).chmod(0o700)
+            (Path(stand_ins) / name).write_text(STAND_IN)
+            (Path(stand_ins) / name).chmod(0o700)
         path = os.environ["PATH"]
-        os.environ["PATH"] = f"{folder}:{path}"
+        os.environ["PATH"] = f"{stand_ins}:{path}"
         try:
-            job = start(params, Path(folder), [[]] * runs)[0]
+            job = start(slurm, Path(stand_ins), [[]] * runs)[0]
         finally:
             os.environ["PATH"] = path
         text = job.paths.submission_file.read_text(encoding="utf-8")
-    return text.strip().replace(folder, str(params["folder"]))
+    return text.strip().replace(stand_ins, str(folder))
 
 
 def _job_of(folder: Path, job_id: str) -> submitit.Job[int]:
-    """On several nodes the first task is the one with the run, and the only one to wait for."""
+    """Return a job by its first task, which runs the command; tasks of other nodes serve Ray."""
     return submitit.SlurmJob(folder, job_id, tasks=[0])
 
 
-def _executor(params: Mapping[str, Any], folder: Path) -> submitit.AutoExecutor:
-    executor = submitit.AutoExecutor(folder, cluster="slurm", slurm_max_num_timeout=params["max_num_timeout"])
-    shared = BaseQueueConf.__dataclass_fields__
-    known = {*SlurmQueueConf.__dataclass_fields__, "srun_args"} - {*NOT_SBATCH}
-    settings = {key: params[key] for key in known if params[key] is not None}
+def _executor(slurm: DictConfig, folder: Path) -> submitit.AutoExecutor:
+    executor = submitit.AutoExecutor(folder, cluster="slurm", slurm_max_num_timeout=slurm.max_num_timeout)
+    node: Any = OmegaConf.to_container(slurm, resolve=True)
+    settings = {key: value for key, value in node.items() if value is not None and key not in NOT_SBATCH}
     if settings.get("gres"):
         settings.pop("gpus_per_node", None)  # SLURM takes one of them
     settings["setup"] = [*settings["setup"], *_own_setup()]
-    settings["stderr_to_stdout"] = True
-    executor.update_parameters(**{key if key in shared else f"slurm_{key}": settings[key] for key in settings})
+    named = {key if key in ANY_CLUSTER else f"slurm_{key}": value for key, value in settings.items()}
+    executor.update_parameters(name=NAME, tasks_per_node=1, stderr_to_stdout=True, **named)
     return executor
 
 
 def _own_setup() -> list[str]:
-    """submitit unpickles our job: it must find our modules, and not those of the folder that the job starts in."""
+    """Return shell lines with which submitit finds our modules before the working folder's."""
     root = shlex.quote(str(Path(__file__).resolve().parents[2]))
     return [
         f'export PYTHONPATH={root}"${{PYTHONPATH:+:$PYTHONPATH}}"',
@@ -127,20 +123,18 @@ def _own_setup() -> list[str]:
 
 
 def still_there(folder: Path, runs: Sequence[Run]) -> list[Waiting]:
-    """Those of the runs that have a job from an earlier launch, waiting or running.
-
-    Raises:
-        SlurmSilent: SLURM cannot be asked.
-    """
-    earlier: dict[str, str] = {}  # what a run is -> its last job
+    """Return those of the runs that an earlier launch submitted and SLURM has not ended."""
+    earlier: dict[str, str] = {}  # a run's overrides -> its last job
     for file in sorted(folder.glob(f"*_{RECORD}"), key=lambda path: path.stat().st_mtime):
         recorded = json.loads(file.read_text(encoding="utf-8"))
-        earlier |= {json.dumps(what): job_id for job_id, what in recorded.items()}
-    jobs = {run: earlier[json.dumps(run.what)] for run in runs if json.dumps(run.what) in earlier}
-    known = [Waiting(run, _job_of(folder, job_id)) for run, job_id in jobs.items()]
-    open_ones = [item for item in known if not item.result.exists()]
-    there = states(item.job_id for item in open_ones) if open_ones else {}
-    found = [item for item in open_ones if item.job_id in there and there[item.job_id].alive]
-    for item in found:
-        say(f"job {item.job_id} of an earlier launch is {there[item.job_id].state.lower()}: {item.run.label}")
-    return found
+        earlier |= {json.dumps(overrides): job_id for job_id, overrides in recorded.items()}
+    jobs = {run: earlier[json.dumps(run.identity)] for run in runs if json.dumps(run.identity) in earlier}
+    if not jobs:
+        return []
+    states = queue()
+    if states is None:
+        raise submitit.core.utils.FailedJobError("squeue does not answer")
+    alive = {run: job_id for run, job_id in jobs.items() if is_alive(states.get(job_id))}
+    for run, job_id in alive.items():
+        say(f"job {job_id} of an earlier launch is {states[job_id].word.lower()}: {run.label}")
+    return [Waiting(run, _job_of(folder, job_id)) for run, job_id in alive.items()]

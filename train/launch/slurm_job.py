@@ -1,4 +1,4 @@
-"""What a job of SLURM's does: one run, as a process of its own; on several nodes, with a Ray over all of them."""
+"""A SLURM job: one run in a separate process; on several nodes, with a Ray cluster over them."""
 
 from __future__ import annotations
 
@@ -15,18 +15,20 @@ import submitit
 from envs.utils.parent import die_with_parent
 from train.launch import ray_cluster
 
-TOLD_TO_END = (-signal.SIGTERM, -signal.SIGUSR2)
-MERCY_SECONDS = 180.0  # more than any cluster's KillWait
+SIGNALLED = (-signal.SIGTERM, -signal.SIGUSR2)
+SIGNAL_SECONDS = 180.0  # more than any cluster's KillWait
 
 
 class Job(submitit.helpers.Checkpointable):  # type: ignore[misc]
-    """Runs a command; submitit puts the job back into the queue before its time is up, and then it runs again.
+    """Runs a command. Before its time is up submitit requeues the job, which then runs it again.
 
     Args:
-        nodes, gpus, cpus: of the job; ``gpus`` and ``cpus`` of each node, None: SLURM's own number.
-        environment: beside the job's own.
-        again: further arguments of the command where the job has come back into the queue.
         meeting: a folder that all nodes see, for jobs of several nodes.
+        environment: more variables.
+        again: more arguments of the command if the job was requeued.
+        nodes: of the job.
+        gpus: of each node; None: SLURM's number.
+        cpus: of each node; None: SLURM's number.
     """
 
     def __init__(
@@ -42,16 +44,16 @@ class Job(submitit.helpers.Checkpointable):  # type: ignore[misc]
         self.nodes, self.gpus, self.cpus = nodes, gpus, cpus
 
     def __call__(self, command: Sequence[str]) -> int:
-        """The exit code of the command; 0 on every node but the first."""
+        """Return the command's exit code; 0 on every node but the first."""
         os.environ.update(self.environment)
-        os.environ.pop("PYTHONSAFEPATH", None)  # for this process alone; its children say -P themselves
+        os.environ.pop("PYTHONSAFEPATH", None)  # for this process only; its children have -P
         restarts = int(os.environ.get("SLURM_RESTART_COUNT", "0"))
         command = [*command, *(self.again if restarts else ())]
         job = submitit.JobEnvironment()
         if self.nodes == 1:
             return _alone(command, ray_cluster.temporary_folder())
-        place = self.meeting / f"{job.job_id}.{restarts}.ray"
-        cluster = ray_cluster.Cluster(place, self.nodes, self.gpus, self.cpus)
+        folder = self.meeting / f"{job.job_id}.{restarts}.ray"
+        cluster = ray_cluster.Cluster(folder, self.nodes, self.gpus, self.cpus)
         if job.global_rank > 0:
             cluster.serve()
             return 0
@@ -60,7 +62,7 @@ class Job(submitit.helpers.Checkpointable):  # type: ignore[misc]
 
 
 def _alone(command: Sequence[str], folder: Path) -> int:
-    """Ray's logs stay where the run has failed, and not where its time was up."""
+    """Run with a temporary folder for Ray, which stays if the run failed."""
     folder.mkdir(mode=0o700)
     print(f"turngrid: Ray's temporary folder is {folder}", flush=True)
     code = 0
@@ -73,8 +75,11 @@ def _alone(command: Sequence[str], folder: Path) -> int:
 
 
 def _run(command: Sequence[str], variables: Mapping[str, str]) -> int:
-    """SLURM signals every process of a job. A run that was told to end says nothing of how it went: then this process
-    waits for its own signal, which puts the job back into the queue or kills it."""
+    """Run the command and return its exit code.
+
+    SLURM signals every process of a job. If the run ended by such a signal, this process waits for
+    its own, which requeues or kills the job.
+    """
     done = subprocess.run(
         list(command),
         check=False,
@@ -82,6 +87,6 @@ def _run(command: Sequence[str], variables: Mapping[str, str]) -> int:
         stdin=subprocess.DEVNULL,
         preexec_fn=die_with_parent,
     )
-    if done.returncode in TOLD_TO_END:
-        time.sleep(MERCY_SECONDS)
+    if done.returncode in SIGNALLED:
+        time.sleep(SIGNAL_SECONDS)
     return done.returncode

@@ -1,29 +1,38 @@
-"""``-m sweep=NAME``: from one command line to the runs of a sweep, composed and checked before the first one starts."""
+"""The runs of a sweep (``-m sweep=NAME``) or a grid (``-m algo=ppo,grpo``)."""
 
 from __future__ import annotations
 
+import hashlib
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from hydra.core.override_parser.types import ChoiceSweep, Override, RangeSweep
 from omegaconf import DictConfig
 from tqdm import tqdm
 
 from config.checks.check import check
 from config.compose import composer
 from config.errors import ConfigError
-from config.overrides import parse, search_paths
+from config.overrides import parse, search_paths, typed
 from envs.utils.bar import ticking_bar
+from envs.utils.names import file_name
 from experiments.sweep import record
-from experiments.sweep.definition import SweepError, load, scale_of
+from experiments.sweep.definition import Layout, SweepError, load, scale_of
 from experiments.sweep.expansion import Point, part, points
 from experiments.sweep.record import Sweep, SweepRun
-from records.run_folder import put_aside, run_name
-from train.launch.sweep_words import SweepWords, split_only
+from records.run_folder import outside_identity, put_aside, run_name
 
 DEFAULT_SCALE = "laptop"
+TAKEN = ("sweep", "scale", "seed", "dry_run", "fresh")  # words of the launch; everything else goes to its runs
+ONLY = "only."
+YES, NO = ("true", "yes", "y", "on", "1"), ("false", "no", "n", "off", "0")
+DIGITS = 8
+
+
+# ---- sweeps
 
 
 @dataclass(frozen=True)
@@ -32,10 +41,9 @@ class Launch:
 
     Attributes:
         sweep: with the runs that were asked for.
-        whole: the coordinates of all settings, also of those that were not.
+        whole: the coordinates of all settings, also of others.
         configs: of ``sweep.runs``, in the same order.
-        fresh: what lies in their folders is put aside first, once, since a job that goes back into the queue must go on
-            with its own.
+        fresh: put the runs' folders aside first, once: a requeued job must go on with its own.
     """
 
     sweep: Sweep
@@ -56,7 +64,7 @@ class Launch:
 
 
 def sweep_asked_for(overrides: Sequence[str]) -> bool:
-    rest, _ = split_only(overrides)
+    rest, _ = _split_only(overrides)
     return any(override.key_or_group == "sweep" for override in parse(rest))
 
 
@@ -64,54 +72,160 @@ def prepare_launch(overrides: Sequence[str], config_dir: str | None = None) -> L
     """Expand the sweep, compose each run and check it.
 
     Raises:
-        SweepError, ConfigError: no such sweep or scale; a run that could not be. Nothing has been started.
+        SweepError, ConfigError: no such sweep or scale, or an impossible run; nothing has started.
     """
-    rest, only = split_only(overrides)
-    words = SweepWords(parse([text for text in rest if not text.startswith("hydra")]))
-    ways = {"dry_run": words.yes("dry_run"), "fresh": words.yes("fresh")}  # composing takes seconds
-    name, scale = words.one("sweep", ""), words.one("scale", DEFAULT_SCALE)
+    rest, only = _split_only(overrides)
+    words = parse([text for text in rest if not text.startswith("hydra")])
+    flags = {"dry_run": is_true(words, "dry_run"), "fresh": is_true(words, "fresh")}  # composing takes seconds
+    name, scale = _one(words, "sweep", ""), _one(words, "scale", DEFAULT_SCALE)
     try:
         definition = load(name)
     except SweepError as error:
         raise ConfigError(str(error) if "sweep=" in str(error) else f"sweep={name}: {error}") from error
     chosen = scale_of(definition, scale)
-    whole = points(chosen, words.seeds(chosen), words.extra(), words.axes())
+    several, single = _others(words)
+    axes = {o.key_or_group: {text: [f"{o.get_key_element()}={text}"] for text in _values(o)} for o in several}
+    whole = points(chosen, _seeds(words, chosen.seeds), list(map(typed, single)), axes)
     chosen_points = part(whole, only)
-    stem = Path(name).stem
-    configs: list[DictConfig] = []
-    runs: list[SweepRun] = []
-    places = search_paths(overrides)
-    with composing_bar(len(chosen_points)) as bar:
-        for point, config in zip(chosen_points, _composed(chosen_points, config_dir, places), strict=True):
-            configs.append(config)
-            runs.append(_run(stem, point, config))
-            bar.update()
-    sweep = record.new(stem, definition, scale, chosen, words.changing(), runs)
+    configs = _composed(chosen_points, config_dir, search_paths(overrides))
+    runs = [_run(Path(name).stem, point, config) for point, config in zip(chosen_points, configs, strict=True)]
+    changing = [typed(o) for o in (*single, *several) if not _is_outside(o.key_or_group)]
+    sweep = record.new(Path(name).stem, definition, scale, chosen, changing, runs)
     output_dir = Path(configs[0].output_dir).expanduser().absolute()
-    settings = tuple(point.coordinates for point in whole)
-    return Launch(sweep, settings, tuple(configs), output_dir, **ways)
+    return Launch(sweep, tuple(point.coordinates for point in whole), tuple(configs), output_dir, **flags)
 
 
 @contextmanager
 def composing_bar(runs: int) -> Iterator[tqdm]:
-    """At a terminal: hundreds of runs take a while to compose."""
+    """Show progress at a terminal: hundreds of runs take a while to compose."""
     shown = {"total": runs, "desc": "composing", "unit": "run", "leave": False}
     with ticking_bar(**shown, disable=not sys.stderr.isatty()) as bar:
         yield bar
 
 
-def _composed(chosen_points: Sequence[Point], config_dir: str | None, places: Sequence[str]) -> Iterator[DictConfig]:
-    with composer(config_dir) as composed:
+def _composed(chosen_points: Sequence[Point], config_dir: str | None, places: Sequence[str]) -> list[DictConfig]:
+    configs = []
+    with composer(config_dir) as composed, composing_bar(len(chosen_points)) as bar:
         for point in chosen_points:
             try:
-                config = composed([*places, *point.overrides])
-                check(config)
+                configs.append(composed([*places, *point.overrides]))
+                check(configs[-1])
             except ConfigError as error:
                 raise ConfigError(f"{point.label}: {error}") from error
-            yield config
+            bar.update()
+    return configs
 
 
 def _run(name: str, point: Point, config: DictConfig) -> SweepRun:
-    """The group and the name are for the trackers."""
+    """Return a run's record; its overrides name it in trackers."""
     watched = [f"tracking.group='{config.tracking.group or name}'", f"tracking.run_name='{point.label}'"]
     return SweepRun(dict(point.coordinates), point.seed, [*point.overrides, *watched], run_name(config))
+
+
+# ---- grids
+
+
+def grid(overrides: Sequence[str], runs: Sequence[Sequence[str]], configs: Sequence[DictConfig]) -> Sweep | None:
+    """Return the record of a grid; its axes are the keys with several values, except the seed.
+
+    Args:
+        overrides: as typed.
+        runs: overrides of each run.
+        configs: of each run.
+
+    Returns:
+        None if there is one run, or if the runs write to several folders.
+    """
+    if len(runs) < 2 or len({config.output_dir for config in configs}) > 1:
+        return None
+    several = [o for o in parse(overrides) if o.is_sweep_override() and o.key_or_group != "seed"]
+    varied = {o.key_or_group: typed(o).partition("=")[2] for o in several}
+    return Sweep(
+        name=_grid_name(overrides, list(varied)),
+        scale="",
+        title=" ".join(f"{_short(axis)}={values}" for axis, values in varied.items()) or "Seeds",
+        question="",
+        published=None,
+        note="",
+        layout=Layout(rows={}, columns={}),  # the report fills it, once the stages are known
+        takeaways=(),
+        extra=[],
+        runs=[_grid_run(run, config, list(varied)) for run, config in zip(runs, configs, strict=True)],
+    )
+
+
+def _grid_name(overrides: Sequence[str], axes: Sequence[str]) -> str:
+    """Return a name such as ``algo-lr-3f2a9c1e``, the same for other seeds of the grid."""
+    ignored = ("seed", "fresh", "dry_run")
+    changing = sorted(
+        typed(o)
+        for o in parse(overrides)
+        if o.key_or_group not in ignored and not o.key_or_group.startswith("hydra") and not _is_outside(o.key_or_group)
+    )
+    digits = hashlib.sha256("\n".join(changing).encode()).hexdigest()[:DIGITS]
+    return file_name("-".join([*map(_short, axes), digits]))
+
+
+def _short(axis: str) -> str:
+    return axis.split(".")[-1]
+
+
+def _grid_run(overrides: Sequence[str], config: DictConfig, axes: Sequence[str]) -> SweepRun:
+    values = {override.key_or_group: typed(override).partition("=")[2] for override in parse(overrides)}
+    own = [text for text in overrides if not text.lstrip("+~").startswith("hydra")]
+    return SweepRun({axis: values[axis] for axis in axes}, int(config.seed), own, run_name(config))
+
+
+# ---- words of the command line
+
+
+def _split_only(overrides: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+    """Split off ``only.AXIS=TEXT``: ``sft=0,rl=1000`` is no value of Hydra's grammar."""
+    own = [text for text in overrides if text.startswith(ONLY)]
+    named = [text.removeprefix(ONLY).partition("=") for text in own]
+    return [text for text in overrides if text not in own], {axis: values for axis, _, values in named}
+
+
+def _one(words: Sequence[Override], key: str, default: str) -> str:
+    """Raises: ConfigError: several values."""
+    found = [override for override in words if override.key_or_group == key]
+    if found and found[-1].is_sweep_override():
+        raise ConfigError(f"{typed(found[-1])}: one {key} at a time")
+    return found[-1].get_value_element_as_str() if found else default
+
+
+def is_true(words: Sequence[Override], key: str) -> bool:
+    """Return a flag, read as a run reads it. Raises: ConfigError: it is neither true nor false."""
+    word = _one(words, key, "false").lower()
+    if word not in YES + NO:
+        raise ConfigError(f"{key}={word} must be true or false")
+    return word in YES
+
+
+def _seeds(words: Sequence[Override], usual: Sequence[int]) -> list[int]:
+    """Raises: ConfigError: a seed is not a number."""
+    found = [override for override in words if override.key_or_group == "seed"]
+    try:
+        return [int(text) for text in _values(found[-1])] if found else list(usual)
+    except ValueError as error:
+        raise ConfigError(f"{typed(found[-1])}: seeds are whole numbers, as in seed=0,1,2") from error
+
+
+def _others(words: Sequence[Override]) -> tuple[list[Override], list[Override]]:
+    """Return the overrides for the runs: with several values, and with one."""
+    rest = [override for override in words if override.key_or_group not in TAKEN]
+    return [o for o in rest if o.is_sweep_override()], [o for o in rest if not o.is_sweep_override()]
+
+
+def _is_outside(key: str) -> bool:
+    """Return whether a key is no part of a run's identity: where it computes and who watches."""
+    return key in outside_identity() or key.split(".")[0] in outside_identity()
+
+
+def _values(override: Override) -> list[str]:
+    """Raises: ConfigError: the values are not listed, as in ``algo=glob(*)``."""
+    if not override.is_sweep_override():
+        return [override.get_value_element_as_str()]
+    if not isinstance(override.value(), ChoiceSweep | RangeSweep):
+        raise ConfigError(f"{typed(override)}: write the values out, as in {override.key_or_group}=A,B")
+    return list(override.sweep_string_iterator())

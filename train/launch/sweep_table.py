@@ -1,4 +1,4 @@
-"""``dry_run=true``: the runs of a sweep or a grid, their folders and what they will take, before any of them starts."""
+"""``dry_run=true``: the runs of a sweep or a grid, their folders and their costs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NOT_RECORDED = "no run of this kind was recorded on this machine"
 
 @dataclass(frozen=True)
 class Row:
-    """A run, before it starts."""
+    """A run that has not started."""
 
     label: str
     folder: Path
@@ -33,7 +33,7 @@ class Row:
 
 
 def dry_run_table(launch: Launch) -> str:
-    """Runs in the order of their launch, then the totals. Hours are of one machine that does one run after the other."""
+    """Return runs in launch order and totals; hours are those of one run after the other."""
     rows = [
         Row(run.label, launch.output_dir / run.folder, config)
         for run, config in zip(launch.sweep.runs, launch.configs, strict=True)
@@ -42,7 +42,7 @@ def dry_run_table(launch: Launch) -> str:
 
 
 def grid_table(runs: Sequence[tuple[str, DictConfig]]) -> str:
-    """The same of what a command line asks for without a sweep's file: labels and configs."""
+    """Return the same table of a grid, given labels and configs."""
     rows = [
         Row(label, Path(config.output_dir).expanduser().absolute() / run_name(config), config) for label, config in runs
     ]
@@ -56,8 +56,8 @@ def _listed(title: str, rows: Sequence[Row], where: str) -> str:
     for column in ("run", "state", "episodes", "hours", "folder"):
         table.add_column(column, overflow="fold")
     for row, found, hour in zip(rows, states, hours, strict=True):
-        hours_told = "?" if hour is None else f"{hour:.2f}"
-        table.add_row(row.label, found, f"{_episodes(row.config):,}", hours_told, row.folder.name)
+        shown = "?" if hour is None else f"{hour:.2f}"
+        table.add_row(row.label, found, f"{_episodes(row.config):,}", shown, row.folder.name)
     return "\n".join([plain_text([table], WIDTH).rstrip(), *_totals(rows, states, hours, where)])
 
 
@@ -80,8 +80,7 @@ def _episodes(config: DictConfig) -> int:
 
 
 def _hours(config: DictConfig) -> float | None:
-    """By what a run recorded here; None without one. Games that must still be made are left out: the runs of a sweep
-    share them."""
+    """Return hours by this machine's records, without the making of games; None without one."""
     profile = recorded(config)
     if profile is None:
         return None

@@ -1,7 +1,6 @@
-"""``python -m train.play`` and ``turngrid-play``: play an environment by hand in the terminal, or watch its expert.
+"""``python -m train.play`` and ``turngrid-play``: play an environment by hand, or watch its expert.
 
-The worker pool, the loop and the rewards are those of training, so what is seen and earned here is what a model sees and
-earns there.
+Workers, loop and rewards are those of training: the player sees and earns what a model would.
 """
 
 from __future__ import annotations
@@ -10,25 +9,25 @@ import asyncio
 import signal
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from omegaconf import DictConfig
 
 from config.checks.check import check
 from config.compose import compose
 from config.errors import ConfigError
-from envs.games.catalogue import Catalogue
+from envs.games.catalogue import SPLITS, Catalogue
 from envs.hosting.pool import EnvPool, Session
 from envs.registry import make_environment
 from envs.types import TaskError, TaskRef
-from records.process.exit_codes import exit_code, say
+from envs.utils.names import meant
+from records.process.exit_codes import exit_code, own_words, say
 from rewards.registry import reward
+from rollouts.episode import Episode
 from rollouts.loop import EpisodeSpec, run_episode
 from tasks.splits import cache_dir
 from train.arguments import parsed
-from train.play.screen import COMMANDS, Screen
-from train.play.settings import PlaySettings, split_settings
-from train.play.table import Human, Leave, ShownExpert, ShownSession
+from train.play.table import LEAVING, Human, Leave, Screen, ShownExpert, ShownSession, commands
 
 HELP = """turngrid: play an environment by hand, or watch its expert
 
@@ -43,10 +42,49 @@ Keys of its own, beside all that `python -m train` takes (env=, env.task=, rewar
 
 While playing, everything goes to the game except:
 {commands}"""
+PREFIX = "play."
+LONGEST_S = 3600.0
+COLOURS = {"won": "bold green", "lost": "bold red"}
+
+
+@dataclass
+class PlaySettings:
+    """Keys of ``train.play`` alone, as ``game=3`` or ``play.game=3``.
+
+    Attributes:
+        game: counts from 1 in the order of the split's seeds.
+        watch: the expert plays.
+        delay: seconds between its steps; "" or null: a key press at a terminal, nothing in a pipe.
+    """
+
+    split: str = "test"
+    game: int = 1
+    watch: bool = False
+    delay: str = ""
+
+
+def split_settings(arguments: Sequence[str]) -> tuple[PlaySettings, list[str]]:
+    """Return the settings, and the overrides that are left for the run's config.
+
+    Raises:
+        ConfigError: an impossible value, or a key that is nearly one of these.
+    """
+    settings = PlaySettings()
+    words, overrides = own_words([text.removeprefix(PREFIX) for text in arguments], settings, ConfigError)
+    if (split := settings.split) not in SPLITS:
+        raise ConfigError(f"unknown split {split!r}{meant(split, SPLITS)} (choices: {', '.join(SPLITS)})")
+    settings.delay = "" if settings.delay == "null" else settings.delay
+    try:
+        possible = 0 <= float(settings.delay or 0) <= LONGEST_S
+    except ValueError:
+        possible = False
+    if not possible:
+        raise ConfigError(f"delay={settings.delay} must be a number of seconds from 0 to {LONGEST_S:.0f}, or null")
+    return settings, [*words, *overrides]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The exit code; every foreseen error is one line on stderr."""
+    """Return the exit code; every foreseen error is one line on stderr."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     return exit_code(lambda: _dispatch(given), resumes=False)
 
@@ -57,20 +95,21 @@ def _dispatch(arguments: list[str]) -> int:
         raise ConfigError("python -m train.play takes KEY=VALUE, --config-dir and --help")
     args = parsed(arguments)
     if args.help:
-        width = max(map(len, COMMANDS))
-        print(HELP.format(commands="\n".join(f"  {name:<{width}}  {what}" for name, what in COMMANDS.items())))
+        print(HELP.format(commands=commands()))
         return 0
     settings, overrides = split_settings(args.overrides)
     config = compose(overrides, args.config_dir)
     for warning in check(config, with_model=False):
         say(f"note: {warning}")
     _choose_task(config)
+    # asyncio's own handler waits for the loop, which stands still while the player is asked
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     asyncio.run(_play(config, settings))
     return 0
 
 
 def _choose_task(config: DictConfig) -> None:
-    """Of a mixture, the first task; its episodes have the turns that they have in training."""
+    """Choose a mixture's first task; its episodes have training's number of turns."""
     if config.env.tasks:
         first, *others = map(str, config.env.tasks)
         config.env.tasks, config.env.task = None, first
@@ -78,85 +117,62 @@ def _choose_task(config: DictConfig) -> None:
             say(f"note: of env.tasks, {first} is played; env.task={others[0]} plays another")
 
 
-@dataclass
-class Games:
-    """The games of one split, made when they are asked for."""
-
-    config: DictConfig
-    split: str
-    _listed: list[TaskRef] = field(default_factory=list)
-
-    def game(self, number: int) -> TaskRef:
-        """Game ``number``, counted from 1.
-
-        Raises:
-            TaskError: the split does not have that many.
-        """
-        if number > len(self._listed):
-            config = self.config
-            catalogue = Catalogue(make_environment(config.env.name, config.env), cache_dir(config))
-            progress, earned = sys.stderr.isatty(), config.turn_reward.name
-            self._listed = catalogue.tasks(config.env.task, self.split, number, earned, progress=progress)
-        return self._listed[number - 1]
-
-
 async def _play(config: DictConfig, settings: PlaySettings) -> None:
-    # asyncio's own handler waits for the loop, which stands still while the policy is asked
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    games, screen, number = Games(config, settings.split), Screen(), settings.game
-    task = games.game(number)
-    env = config.env
+    env, screen, number = config.env, Screen(), settings.game
+    task = _game(config, settings.split, number)
     async with EnvPool(env.name, 1, env.step_deadline_s, settings=env, legal=True) as pool:
-        session = await pool.open()
-        while True:
-            screen.game(task, number, config.turn_reward.name)
-            wish = await _one_game(config, settings, session, task, screen)
-            if wish == "quit":
-                return
-            if wish == "next":
-                task, number = games.game(number + 1), number + 1
+        session, to = await pool.open(), ""
+        while to != "quit":
+            if to == "next":
+                number += 1
+                task = _game(config, settings.split, number)
+            title = f"{task.env} {task.task}, game {number} of {task.split} (seed {task.seed})"
+            screen.show(f"--- {title}, reward={config.turn_reward.name}")
+            to = await _one_game(config, settings, session, task, screen)
+
+
+def _game(config: DictConfig, split: str, number: int) -> TaskRef:
+    """Make or find game ``number``, from 1. Raises: TaskError: the split has fewer games."""
+    catalogue = Catalogue(make_environment(config.env.name, config.env), cache_dir(config))
+    name, progress = config.turn_reward.name, sys.stderr.isatty()
+    return catalogue.tasks(config.env.task, split, number, name, progress=progress)[number - 1]
 
 
 async def _one_game(config: DictConfig, settings: PlaySettings, session: Session, task: TaskRef, screen: Screen) -> str:
-    """Play it to its end, or until the policy leaves; what is wished for next: restart, next or quit."""
-    plan = _plan(config, task, settings.watch)
-    table = ShownSession(session, plan, screen)
-    policy = (
-        ShownExpert(screen, float(settings.delay) if settings.delay else None)
-        if settings.watch
-        else Human(screen, table)
-    )
+    """Play until the end, or until the player leaves; return restart, next or quit."""
+    spec = _spec(config, task, settings.watch)
+    table = ShownSession(session, spec, screen)
+    expert = ShownExpert(screen, float(settings.delay) if settings.delay else None)
     try:
-        episode = await run_episode(policy, table, plan, None)
+        episode = await run_episode(expert if settings.watch else Human(screen, table), table, spec, None)
+        _show_end(screen, episode, spec.max_turns, config.turn_reward.name)
+        if settings.watch and not screen.interactive:
+            return "quit"
+        while (words := screen.ask("restart, next or quit? ").strip()) not in LEAVING:
+            pass
+        return words
     except Leave as leave:
         return leave.to
-    screen.ending(episode, plan.max_turns, config.turn_reward.name)
-    return _wish(screen, settings.watch)
 
 
-def _plan(config: DictConfig, task: TaskRef, watch: bool) -> EpisodeSpec:
+def _spec(config: DictConfig, task: TaskRef, watch: bool) -> EpisodeSpec:
     if watch and not task.expert_plan:
-        raise TaskError(f"{task.key} has no expert to watch: nobody knows a plan for it")
-    place, turns = make_environment(config.env.name, config.env), config.env.max_turns
+        raise TaskError(f"{task.key} has no expert plan to watch; drop watch=true or choose another game")
+    environment, turns = make_environment(config.env.name, config.env), config.env.max_turns
     return EpisodeSpec(
         task,
-        place.prompt,
+        environment.prompt,
         max(turns, len(task.expert_plan)) if watch else turns,
         reward(config.turn_reward.name, config.turn_reward),
-        grade_unfinished=place.grades_unfinished,
+        grade_unfinished=environment.grades_unfinished,
     )
 
 
-def _wish(screen: Screen, watch: bool) -> str:
-    if watch and not screen.interactive:
-        return "quit"
-    while True:
-        try:
-            words = screen.ask("restart, next or quit? ").strip()
-        except EOFError:
-            return "quit"
-        if words in ("restart", "next", "quit"):
-            return words
+def _show_end(screen: Screen, episode: Episode, max_turns: int, reward: str) -> None:
+    outcome = str(episode.outcome).replace("_", " ")
+    earned = [turn.rewards.get(reward, 0.0) for turn in episode.turns]
+    screen.show(f"{outcome} after {len(episode.turns)} of {max_turns} turns", COLOURS.get(outcome, "bold yellow"))
+    screen.show(f"{reward}: {' '.join(f'{value:.3g}' for value in earned)}; sum {sum(earned):.3g}")
 
 
 if __name__ == "__main__":

@@ -1,89 +1,147 @@
-"""At the table: the game as it is shown, and who plays it. Both plug into ``rollouts.loop``, which plays for training."""
+"""The shown game and its players, which plug into ``rollouts.loop``."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from rich.console import Console
+from rich.text import Text
+
 from envs.types import Observation, StepResult, TaskRef
+from envs.utils.printable import printable
 from rollouts.loop import EpisodeSpec, Session
 from rollouts.policy import Action, TurnContext
-from train.play.screen import STRAYED, Screen
 
 QUOTES = '"""'
+COMMANDS = {
+    "?": "these commands, and what the game would accept now",
+    "goal": "the goal again",
+    "plan": "the expert's plan",
+    "expert": "play the plan's next step",
+    "restart": "this game from its start",
+    "next": "the next game of the split",
+    "quit": "the end (Ctrl-D too)",
+    "!WORDS": "send these words to the game even if they are one of the above",
+    QUOTES: "start, and in a second line end, an action of several lines",
+}
+LEAVING = ("restart", "next", "quit")
+STRAYED = "You did other things too: the plan may no longer fit. restart to follow it."
 
 
 class Leave(Exception):
-    """The policy leaves the game: ``to`` restart, next or quit."""
+    """The player leaves the game, to restart, next or quit."""
 
     def __init__(self, to: str) -> None:
         super().__init__(to)
         self.to = to
 
 
+class Screen:
+    """Shows text and asks for lines; in a pipe (not ``interactive``) the lines are shown too."""
+
+    def __init__(self) -> None:
+        self._console = Console(highlight=False)
+        self.interactive = sys.stdin.isatty()
+        if self.interactive:
+            with contextlib.suppress(ImportError):
+                import readline  # noqa: F401 - input() gets a history and line editing
+
+    def show(self, text: str, style: str = "") -> None:
+        """Show a block of text; rich would take the brackets of a game for markup."""
+        self._console.print(Text(printable(text), style=style), soft_wrap=not self._console.is_terminal)
+
+    def ask(self, prompt: str = "> ") -> str:
+        """Return the next line. Raises: Leave: there is none."""
+        try:
+            if self.interactive:
+                return input(prompt)
+        except EOFError:
+            raise Leave("quit") from None
+        if not (line := sys.stdin.readline()):
+            raise Leave("quit")
+        self.show(f"{prompt}{line.rstrip()}", "bold")
+        return line.rstrip()
+
+    def leave_if_asked(self, words: str) -> None:
+        if words in LEAVING:
+            raise Leave(words)
+
+
 @dataclass
 class ShownSession:
-    """A session that shows what happens in it: what is seen, and what each turn scored and would earn."""
+    """A session that shows what is seen, and what each turn scored and would earn."""
 
     session: Session
     spec: EpisodeSpec
     screen: Screen
-    results: list[StepResult] = field(default_factory=list)
-    actions: list[str] = field(default_factory=list)
+    turns: list[tuple[str, StepResult]] = field(default_factory=list)  # actions and their results
 
     async def reset(self, task: TaskRef, seed: int) -> Observation:
         seen = await self.session.reset(task, seed)
-        self.screen.goal(seen.goal or task.goal)
-        self.screen.state(seen, self._status())
+        self.show_goal(seen)
+        self._show(seen)
         return seen
 
     async def step(self, action: str) -> StepResult:
         result = await self.session.step(action)
-        self.results.append(result)
-        self.actions.append(action)
-        self.screen.state(result.observation, self._status())
+        self.turns.append((action, result))
+        self._show(result.observation)
         return result
 
     async def finish(self) -> StepResult:
         self.screen.show("Cut off, and graded as it stands.", "dim")
         return await self.session.finish()
 
+    def show_goal(self, seen: Observation) -> None:
+        if goal := seen.goal or self.spec.task.goal:
+            self.screen.show(f"Goal: {goal}", "cyan")
+
     def followed(self) -> tuple[int, bool]:
-        """Steps of the expert plan that were played in its order, and whether anything else was done in between."""
+        """Return the expert plan's steps played in order, and whether others were played too."""
         plan, done, others = self.spec.task.expert_plan, 0, False
-        for action, result in zip(self.actions, self.results, strict=True):
+        for action, result in self.turns:
             step = result.valid and done < len(plan) and action.lower() == plan[done].lower()
             done, others = done + step, others or (result.valid and not step)
         return done, others
 
-    def _status(self) -> str:
-        played, most, best = len(self.results), self.spec.max_turns, self.spec.task.max_score
-        score = sum(result.score_delta for result in self.results)
-        over = played == most or (played and (self.results[-1].terminated or self.results[-1].truncated))
-        words = [f"{played} of {most} turns played" if over else f"turn {played + 1} of {most}"]
-        words.append(f"score {score:.3g}" + (f" of {best:g}" if best > 0 else ""))
-        return ", ".join([*words, *self._last_turn()])
+    def show_plan(self) -> None:
+        plan, (done, others) = self.spec.task.expert_plan, self.followed()
+        if not plan:
+            return self.screen.show("This game has no expert plan.")
+        steps = [f"  {n}. {step}{' (done)' if n <= done else ''}" for n, step in enumerate(plan, 1)]
+        self.screen.show("\n".join([*steps, *([STRAYED] if others else [])]))
 
-    def _last_turn(self) -> list[str]:
-        if not self.results:
+    def _show(self, seen: Observation) -> None:
+        results = [result for _, result in self.turns]
+        self.screen.show(f"[{', '.join([*self._progress(results), *self._last_turn(results)])}]", "dim")
+        self.screen.show(seen.text)
+
+    def _progress(self, results: Sequence[StepResult]) -> list[str]:
+        played, most, best = len(results), self.spec.max_turns, self.spec.task.max_score
+        score = sum(result.score_delta for result in results)
+        over = played == most or (played and (results[-1].terminated or results[-1].truncated))
+        turns = f"{played} of {most} turns played" if over else f"turn {played + 1} of {most}"
+        return [turns, f"score {score:.3g}" + (f" of {best:g}" if best > 0 else "")]
+
+    def _last_turn(self, results: Sequence[StepResult]) -> list[str]:
+        if not results:
             return []
         reward: Any = self.spec.reward
-        understood = [] if self.results[-1].valid else ["not a valid action"]
-        if getattr(reward, "blocking", False):  # it asks somebody over the network: once, at the end
+        understood = [] if results[-1].valid else ["not a valid action"]
+        if getattr(reward, "blocking", False):  # it asks a server, once, at the end
             return [*understood, f"{reward.name} reward at the end"]
-        values = reward.turn_rewards(self.results, self.results[-1].won, self.spec.task.max_score)
+        values = reward.turn_rewards(results, results[-1].won, self.spec.task.max_score)
         return [*understood, f"{reward.name} reward {values[-1]:+.3g}"]
 
 
 @dataclass
 class Human:
-    """Asks for an action until one is meant for the game.
-
-    Raises:
-        Leave: the policy does.
-    """
+    """Asks for lines until one is an action; commands cost no turn."""
 
     screen: Screen
     table: ShownSession
@@ -91,33 +149,28 @@ class Human:
 
     async def act(self, context: TurnContext) -> Action:
         while True:
-            words = self._ask()
-            action = self._meant_for_us(words, context)
-            if action:
+            if action := self._action(self._ask(), context):
                 return Action(text=action)
 
     def _ask(self) -> str:
-        try:
-            words = self.screen.ask().strip()
-            if words != QUOTES:
-                return words
-            lines = []
-            while (line := self.screen.ask("")).strip() != QUOTES:
-                lines.append(line)
-            return "!" + "\n".join(lines)
-        except EOFError:
-            raise Leave("quit") from None
+        words = self.screen.ask().strip()
+        if words != QUOTES:
+            return words
+        lines = []
+        while (line := self.screen.ask("")).strip() != QUOTES:
+            lines.append(line)
+        return "!" + "\n".join(lines)
 
-    def _meant_for_us(self, words: str, context: TurnContext) -> str | None:
-        """Do what is asked of us; what is left is the action for the game."""
-        if words in ("restart", "next", "quit"):
-            raise Leave(words)
+    def _action(self, words: str, context: TurnContext) -> str | None:
+        """Return the action for the game; None if ``words`` are a command, which is carried out."""
+        self.screen.leave_if_asked(words)
         if words == "?":
-            self.screen.commands(context.observation.legal)
+            legal = "; ".join(context.observation.legal) or "it does not say"
+            self.screen.show(f"{commands()}\nThe game accepts: {legal}")
         elif words == "goal":
-            self.screen.goal(context.observation.goal or context.task.goal)
+            self.table.show_goal(context.observation)
         elif words == "plan":
-            self.screen.plan(context.task.expert_plan, *self.table.followed())
+            self.table.show_plan()
         elif words == "expert":
             return self._next_step(context.task.expert_plan)
         else:
@@ -127,7 +180,7 @@ class Human:
     def _next_step(self, expert_plan: Sequence[str]) -> str | None:
         done, others = self.table.followed()
         if done == len(expert_plan):
-            self.screen.plan(expert_plan, done, others)
+            self.table.show_plan()
             return None
         if others:
             self.screen.show(STRAYED, "dim")
@@ -137,25 +190,23 @@ class Human:
 
 @dataclass
 class ShownExpert:
-    """The expert plan, step by step: after a key press, or after ``delay`` seconds."""
+    """Plays the expert plan, a step a key press, or every ``delay`` seconds."""
 
     screen: Screen
     delay: float | None
     name: str = "expert"
 
     async def act(self, context: TurnContext) -> Action:
-        action = context.task.expert_plan[context.turn]
-        await self._wait()
-        self.screen.show(f"> {action}", "bold")
-        return Action(text=action)
-
-    async def _wait(self) -> None:
         if self.delay is not None:
             await asyncio.sleep(self.delay)
         elif self.screen.interactive:
-            try:
-                words = self.screen.ask("(Enter: the next step; restart, next, quit) ").strip()
-            except EOFError:
-                raise Leave("quit") from None
-            if words in ("restart", "next", "quit"):
-                raise Leave(words)
+            self.screen.leave_if_asked(self.screen.ask("(Enter: the next step; restart, next, quit) ").strip())
+        action = context.task.expert_plan[context.turn]
+        self.screen.show(f"> {action}", "bold")
+        return Action(text=action)
+
+
+def commands() -> str:
+    """Return the table of commands."""
+    width = max(map(len, COMMANDS))
+    return "\n".join(f"  {name:<{width}}  {what}" for name, what in COMMANDS.items())

@@ -25,7 +25,6 @@ from verl.trainer.ppo.v1.trainer_base import TRAINER_REGISTRY
 from verl.trainer.ppo.v1.trainer_colocate_async import PPOTrainerColocateAsync
 from verl.trainer.ppo.v1.trainer_separate_async import PPOTrainerSeparateAsync
 
-from records.files import inventory
 from records.resume import RlFolder
 from rollouts.episode import Episode
 from verl_plugin.rollout.llm_client import client_class
@@ -114,7 +113,6 @@ class AsyncRecords(StepRecords):
         lost = self._groups.restore(self.global_steps, prompts_in_queue())
         if lost:
             set_evaluation_aside(lost, self.global_steps)
-        inventory.take(Path(self.config.run.folder))
 
 
 def set_evaluation_aside(groups: Sequence[str], step: int) -> None:

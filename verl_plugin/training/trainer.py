@@ -23,7 +23,7 @@ from verl.trainer.ppo.v1 import trainer_base
 from verl.trainer.ppo.v1.trainer_base import TRAINER_REGISTRY
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 
-from records.files import checkpoints, inventory
+from records.files import checkpoints
 from records.metric_names import in_families
 from records.metrics import MetricsLog
 from records.process.exit_codes import Failure
@@ -136,7 +136,6 @@ class StepRecords(CreditLog, Methods, Base):
 
     def checkpoint_is_whole(self) -> None:
         self.logger.keep(self.global_steps)
-        inventory.take(Path(self.config.run.folder))
 
     def clocks(self) -> dict[str, float]:
         """Seconds since the process began; and of the checkpoint that was written since the step before was logged, for which
