@@ -25,6 +25,7 @@ from typing import Any, ClassVar
 from unittest.mock import patch
 
 import benchmarks.ray_on_cpu  # noqa: F401 - before all that read it
+from tasks.run import Run
 
 # isort: split
 import ray
@@ -130,7 +131,7 @@ def composed(choices: Sequence[str], steps: int, more: Sequence[str], folder: Pa
     prepare_tasks(config, allocation, folder)
     os.environ |= stage_variables(config, folder)
     model = resolve_model(config.model.path, cache_root())
-    return {choice: rl_config(config, allocation, folder, model) for choice, (config, _) in found.items()}
+    return {choice: rl_config(Run(config, folder), allocation, model) for choice, (config, _) in found.items()}
 
 
 def measured(choices: Sequence[str], count: int, more: Sequence[str], folder: Path) -> list[dict[str, float]]:

@@ -124,8 +124,9 @@ def _finish(config: DictConfig, folder: Path) -> str:
         return summary_table(result)
     from experiments.cost_estimate import throughput
     from experiments.stages import pipeline
+    from tasks.run import Run
 
     say(f"run folder {folder}")
-    result = pipeline.run(config, folder)
+    result = pipeline.execute(Run(config, folder))
     throughput.record(config, folder)
     return summary_table(result)

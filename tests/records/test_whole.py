@@ -22,6 +22,7 @@ from records.resume import RlFolder
 from records.stages import stage, stage_seconds
 from rollouts.episode import Episode, Outcome, Turn
 from rollouts.store import write_episodes
+from tasks.run import Run
 from verl_plugin.training.running_total import RunningTotal
 
 CONFIG = OmegaConf.create(
@@ -196,7 +197,7 @@ def trained(tmp_path: Path) -> Path:
 
 
 def charged(folder: Path) -> list[tuple[int, int, float, int, int]]:
-    entries = ledger(CONFIG, folder)
+    entries = ledger(Run(CONFIG, folder))
     return [(entry.step, entry.count, entry.units, entry.tokens, entry.games) for entry in entries]
 
 
