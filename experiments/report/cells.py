@@ -102,18 +102,13 @@ def estimate(runs: Sequence[Run], choice: Choice) -> Estimate:
 def _combined(samples: Sequence[Sample], problems: Sequence[str]) -> Estimate:
     notes = [f"mean of {len(samples)} settings"] if len(samples) > 1 else []
     notes += [f"{len(problems)} settings left out: {'; '.join(dict.fromkeys(problems))}"] if problems else []
-    if any(item.shares is None and (item.scored or len(item.means) * item.samples_per_game > 1) for item in samples):
-        notes.append("episodes are missing, so the interval is Wilson's over games, as if one model had played")
-    seeds = set.intersection(*(set(item.seeds) for item in samples))
-    first = samples[0]
+    seeds = sorted(set.intersection(*(set(item.seeds) for item in samples)))
     return Estimate(
         interval=interval_of(samples),
-        by_seed={
-            seed: float(np.mean([item.means[item.seeds.index(seed)] for item in samples])) for seed in sorted(seeds)
-        },
+        by_seed={seed: float(np.mean([item.of_seeds([seed]).mean() for item in samples])) for seed in seeds},
         expected=max(item.expected for item in samples),
         games=sum({item.evaluation_set: item.games for item in samples}.values()),
-        samples_per_game=first.samples_per_game,
+        samples_per_game=samples[0].samples_per_game,
         settings=len(samples),
         notes=tuple(notes),
     )
@@ -124,11 +119,6 @@ def interval_of(samples: Sequence[Sample]) -> Interval:
 
     Samples of one evaluation set are paired by game; evaluation sets are drawn apart.
     """
-    if any(item.shares is None for item in samples):
-        mean = float(np.mean([item.means.mean() for item in samples]))
-        games = min(item.games for item in samples)
-        bounds = wilson(round(mean * games), games)
-        return Interval(mean, min(bounds.low, mean), max(bounds.high, mean))
     if len(samples) > 1:
         return _stratified(per_game(samples))
     (vector,) = per_game(samples)
@@ -141,7 +131,6 @@ def per_game(samples: Sequence[Sample]) -> list[np.ndarray]:
     """One vector per evaluation set, scaled so that the sum of their means is the mean of the samples' means."""
     vectors: dict[str, np.ndarray] = {}
     for item in samples:
-        assert item.shares is not None
         part = item.shares.mean(axis=0) / len(samples)
         vectors[item.evaluation_set] = vectors.get(item.evaluation_set, 0) + part
     return list(vectors.values())

@@ -173,7 +173,7 @@ def _contrast(rows: Sequence[Sequence[Weighted]], left_out: tuple[str, ...]) -> 
     if len(seeds) < MIN_SEEDS:
         plural = "s" * (len(seeds) != 1)
         raise TooFewSeeds(f"{len(seeds)} seed{plural} in common, and an interval needs {MIN_SEEDS} or more")
-    by_seed = [sum(weight * float(item.means[_row(item, seed)]) for weight, item in flat) for seed in seeds]
+    by_seed = [sum(weight * float(item.of_seeds([seed]).mean()) for weight, item in flat) for seed in seeds]
     games = min(item.games for _, item in flat)
     over_games = game_variance(flat, seeds)
     bounds = interval(by_seed, over_games, games, limit=sum(abs(weight) for weight, _ in flat) / 2)
@@ -181,22 +181,13 @@ def _contrast(rows: Sequence[Sequence[Weighted]], left_out: tuple[str, ...]) -> 
     return Contrast(bounds, p, dict(zip(seeds, by_seed, strict=True)), games, len(rows), left_out)
 
 
-def _row(item: Sample, seed: int) -> int:
-    return item.seeds.index(seed) if item.seeds else 0
-
-
 def game_variance(parts: Sequence[Weighted], seeds: Sequence[int]) -> float:
-    """Return the contrast's variance over games, paired on each evaluation set; unpaired if episodes are missing."""
-    total = 0.0
+    """Return the contrast's variance over games, paired on each evaluation set."""
     by_set: dict[str, np.ndarray] = {}
     for weight, item in parts:
-        if item.shares is None:
-            mean = float(item.means.mean())
-            total += weight**2 * mean * (1 - mean) / item.games
-            continue
-        own = weight * item.shares[[_row(item, seed) for seed in seeds]].mean(axis=0)
+        own = weight * item.of_seeds(seeds).mean(axis=0)
         by_set[item.evaluation_set] = by_set.get(item.evaluation_set, 0) + own
-    return total + sum(float(vector.var(ddof=1)) / vector.size for vector in by_set.values())
+    return sum(float(vector.var(ddof=1)) / vector.size for vector in by_set.values())
 
 
 def interval(by_seed: Sequence[float], over_games: float, games: int, limit: float = 1.0) -> Interval:

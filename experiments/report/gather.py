@@ -182,14 +182,11 @@ def _settings(run: Run) -> str:
 
 
 def _names(runs: Sequence[Run]) -> list[str]:
-    """Return the shortest names that differ, given one finished run of each group: ``textworld-w2-o3-q4``."""
-    parts = [_parts(run) for run in runs]
-    shown = next(n for n in range(2, len(parts[0]) + 1) if len({part[:n] for part in parts}) == len(parts))
-    return [file_name("-".join(part[:shown]), also="+") for part in parts]
-
-
-def _parts(run: Run) -> tuple[str, ...]:
-    first = run.evaluations[0]
-    tasks = "+".join(dict.fromkeys(task for _, task in run.evaluation_sets))
-    digits = hashlib.sha256(repr(sorted(_games(run), key=repr)).encode()).hexdigest()[:8]
-    return (first.env, tasks, f"{first.max_turns}_turns", f"{first.games}_games", f"t{first.temperature:g}", digits)
+    """Return names that differ, given one finished run of each group: ``textworld-w2-o3-q4``, with digits if needed."""
+    names = [
+        "-".join((run.evaluations[0].env, "+".join(dict.fromkeys(task for _, task in run.evaluation_sets))))
+        for run in runs
+    ]
+    digits = [hashlib.sha256(repr(sorted(_games(run), key=repr)).encode()).hexdigest()[:8] for run in runs]
+    full = [f"{name}-{own}" if names.count(name) > 1 else name for name, own in zip(names, digits, strict=True)]
+    return [file_name(name, also="+") for name in full]

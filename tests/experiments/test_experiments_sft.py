@@ -89,6 +89,7 @@ def config(seed: int = 0) -> DictConfig:
     return OmegaConf.create(
         {
             "seed": seed,
+            "env": {},
             "model": {
                 "sft": {"lr": 1e-2, "epochs": 2, "batch_size": 4, "weight_decay": 0.0, "tokens_per_pass": 8192},
             },
@@ -157,10 +158,10 @@ def test_a_second_call_does_nothing(trained: Path, model: Path, demonstrations: 
 DRIVER = """
 import sys
 from pathlib import Path
-from omegaconf import OmegaConf
 from experiments.stages import sft
+from tasks.run import Run
 folder, episodes, model = sys.argv[1:]
-sft.run(OmegaConf.load(Path(folder) / "config.yaml"), Path(folder), Path(episodes), model)
+sft.train(Run.read(Path(folder)), Path(episodes), model)
 """
 
 

@@ -17,8 +17,7 @@ from config.errors import ConfigError
 from config.overrides import parse, search_paths
 from envs.utils.bar import ticking_bar
 from experiments.sweep import record
-from experiments.sweep.definition import SweepError, load, scale_of
-from experiments.sweep.expansion import Point, part, points
+from experiments.sweep.definition import Point, SweepError, load, part, points, scale_of
 from experiments.sweep.record import Sweep, SweepRun
 from records.run_folder import put_aside, run_name
 from train.launch.sweep_words import SweepWords, split_only
