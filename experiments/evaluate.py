@@ -1,18 +1,21 @@
-"""Evaluate policies on held-out games without training: checkpoints, the base model, expert, random, endpoints.
+"""Evaluate policies on held-out games without training.
 
     python -m experiments.evaluate POLICY... [KEY=VALUE ...]
     python -m experiments.evaluate runs/NAME base expert random eval.tasks=[w2-o3-q4,w4-o6-q8]
-    python -m experiments.evaluate endpoint=http://localhost:8000/v1 endpoint_model=NAME key_env=MY_KEY env=alfworld
+    python -m experiments.evaluate endpoint=http://localhost:8000/v1 endpoint_model=NAME
 
 POLICY      a run folder (its last checkpoint), a model folder, base (of model=), expert, random
-KEY=VALUE   as for `python -m train`: env=, env.task=, eval.tasks=[...], eval.games=, eval.temperatures=[...],
-            eval.samples_per_game=, eval.max_turns=, model=, cluster=, output_dir=, fresh=true
-endpoint=   address of an OpenAI-compatible server, up to and with /v1; endpoint_model= names its model, key_env= the
-            environment variable with the key (none: no key), at_once= how many games it plays at a time (16);
+KEY=VALUE   as for `python -m train`: env=, env.task=, eval.tasks=[...], eval.games=,
+            eval.temperatures=[...], eval.samples_per_game=, eval.max_turns=, model=, cluster=,
+            output_dir=, fresh=true
+endpoint=   address of an OpenAI-compatible server, up to and with /v1
+            endpoint_model= names its model
+            key_env= names the environment variable with the key; without it no key is sent
+            at_once=16 is the number of games at a time
             endpoint_tools=true, with prompt=tool_call, offers functions by the API's own field
 
-Prints success with 95 % intervals, and writes episodes and result.json to output_dir/evaluations/. Episodes that
-exist are kept. docs/evaluation.md explains the tables."""
+Prints success with 95 % intervals, and writes episodes and result.json to output_dir/evaluations/.
+Episodes that exist are kept. docs/evaluation.md explains the tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run will need, counted without running anything: games, demonstrations, steps, episodes."""
+"""What a run will need, counted without running anything: games, steps, episodes."""
 
 from __future__ import annotations
 

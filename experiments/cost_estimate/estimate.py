@@ -63,10 +63,12 @@ def does_not_fit(found: Sequence[str]) -> ConfigError:
 
 
 def make(config: DictConfig) -> tuple[str, list[str]]:
-    """Return the text to print for this machine or for ``estimate_gpu``, and the reasons why the run cannot fit.
+    """Return the text to print for this machine or for ``estimate_gpu``, and the reasons why the
+    run cannot fit.
 
     Raises:
-        Refusal, TaskError: no such GPU, or a model of unknown size on it; a split with too few games.
+        Refusal, TaskError: no such GPU, or a model of unknown size on it; a split with too few
+            games.
     """
     if not config.estimate_gpu:
         check_gpus(config)

@@ -1,4 +1,5 @@
-"""Seconds of RL and evaluation on GPUs of known speed, by arithmetic; no measurement has been fitted to it."""
+"""Seconds of RL and evaluation on GPUs of known speed, by arithmetic; no measurement has been
+fitted to it."""
 
 from __future__ import annotations
 
@@ -35,8 +36,8 @@ def _thoughts(config: DictConfig) -> float:
 def step_seconds(config: DictConfig, episodes: int, shape: Shape, flops: float) -> float:
     """Return the seconds of an RL step on GPUs with ``flops`` operations a second, all together.
 
-    An episode is sampled, read for old log-probabilities and by a reference, and trained on. A critic
-    reads it and is trained on it too.
+    An episode is sampled, read for old log-probabilities and by a reference, and trained on. A
+    critic reads it and is trained on it too.
     """
     actor = config.actor_rollout_ref.actor
     reference = bool(actor.use_kl_loss or config.algorithm.use_kl_in_reward)

@@ -1,4 +1,5 @@
-"""Memory that a run needs on GPUs, or on this machine if it computes on CPUs, and settings that would fit.
+"""Memory that a run needs on GPUs, or on this machine if it computes on CPUs, and settings that
+would fit.
 
 ``estimate=true`` and a start make the same check.
 """
@@ -39,7 +40,8 @@ class Bytes:
 
     Attributes:
         server: a parameter of the rollout server's weights.
-        kept: of activations a token, layer and hidden unit; ``inputs``: the same with gradient checkpointing.
+        kept: of activations a token, layer and hidden unit; ``inputs``: the same with gradient
+            checkpointing.
         logit: a logit with its gradient.
         rest: what a process takes besides.
     """
@@ -115,7 +117,8 @@ class Demand:
         return all(self.keys[f"{node}.{key}"] for node in nodes)
 
     def models(self, critic: int) -> tuple[int, int]:
-        """Return the parameters of the policy and ``critic`` models beside it, and how many of them are trained."""
+        """Return the parameters of the policy and ``critic`` models beside it, and how many of them
+        are trained."""
         others = critic * self.shape.parameters
         return self.shape.parameters + self.adapter + others, (self.adapter or self.shape.parameters) + others
 
@@ -185,7 +188,8 @@ def demand(config: DictConfig, shape: Shape, where: Devices) -> Demand:
 
 
 def problems(config: DictConfig, shape: Shape, where: Devices) -> list[str]:
-    """Return what does not fit; the last line ends with settings that were checked to fit, if there are any."""
+    """Return what does not fit; the last line ends with settings that were checked to fit, if there
+    are any."""
     asked = demand(config, shape, where)
     found = list(asked.lacking())
     there, needed = psutil.virtual_memory().total * int(config.trainer.nnodes), asked.states(asked.critic)
@@ -196,7 +200,8 @@ def problems(config: DictConfig, shape: Shape, where: Devices) -> list[str]:
 
 
 def _advice(config: DictConfig, asked: Demand) -> str:
-    """Return the first sizes that fit; if none does, the first with LoRA and with each kind of offloading."""
+    """Return the first sizes that fit; if none does, the first with LoRA and with each kind of
+    offloading."""
     own, *others = (_fitting(config, asked, settings) for settings in _means(config, asked))
     if fitting := [own] if own else [change for change in others if change]:
         return f"what fits: {'; or '.join(fitting)}"
@@ -230,7 +235,8 @@ def _fitting(config: DictConfig, asked: Demand, settings: Mapping[str, Any]) -> 
 
 
 def _sizes(config: DictConfig, asked: Demand) -> Iterator[dict[str, Any]]:
-    """Return sizes to try: smaller passes first, then SFT's passes, vLLM's share and the GPUs of a server."""
+    """Return sizes to try: smaller passes first, then SFT's passes, vLLM's share and the GPUs of a
+    server."""
     keys, served = asked.keys, bool(asked.share)
     options: list[list[dict[str, Any]]] = [
         [{PARALLEL: n} for n in (2, 4, 8) if served and n > keys[PARALLEL] and asked.where.number % n == 0],

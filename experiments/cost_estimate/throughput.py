@@ -1,4 +1,4 @@
-"""Throughput that runs recorded on this machine, kept in the cache: seconds a unit of each stage."""
+"""Throughput that runs recorded on this machine: seconds a unit of each stage."""
 
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ class Profile:
     episode: Mapping[str, float]
 
     def forecast(self, wanted: Amounts) -> dict[str, float | None]:
-        """Return the seconds of each stage that a run has; None for a stage that was never recorded."""
+        """Return the seconds of each stage that a run has; None for a stage that was never
+        recorded."""
         return {
             stage: count * self.seconds[stage] if stage in self.seconds else None
             for stage, (count, _) in wanted.units.items()

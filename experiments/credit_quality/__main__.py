@@ -1,23 +1,27 @@
-"""How well each method's credit agrees with the true advantages of turns, for one policy on one task.
+"""Rate how well each method's credit agrees with the true advantages of turns.
 
     python -m experiments.credit_quality RUN_OR_MODEL [KEY=VALUE ...]
     python -m experiments.credit_quality tiny env.task=w2-o3-q4
-    python -m experiments.credit_quality runs/NAME methods=[grpo,gigpo:weight=0.5,graft:backup=mean] k=32
+    python -m experiments.credit_quality runs/NAME methods=[grpo,gigpo:weight=0.5,graft] k=32
     python -m experiments.credit_quality expert noise=0.3 env=alfworld tasks=10
 
 RUN_OR_MODEL  a run folder (its last checkpoint), a model folder, a name of model=, expert, random
-methods=      what is rated: an algo=, a credit method on algo=grpo, or ALGO+CREDIT; settings follow as :KEY=VALUE.
-              state= is algo.state, a key with a dot is one of the config's. The others are compared with the first
-tasks=20      games: the first of which a tenth to nine tenths of screen=8 other episodes were won; screen=0: any game
+methods=      what is rated: an algo=, a credit method on algo=grpo, or ALGO+CREDIT
+              settings follow as :KEY=VALUE; state= is algo.state, a key with a dot is the config's
+              all others are compared with the first
+tasks=20      games: the first of which a tenth to nine tenths of screen=8 other episodes were won
+              screen=0: the first games
 samples=8     episodes of a game, as in a group of a training step
 k=16          continuations of every prefix
 noise=0.0     share of random actions of expert
 processes=2   processes that run games
-gradients=true  false: no cosines of policy gradients, which take half of the time if all games are measured
-KEY=VALUE     as for `python -m train`: env=, env.task=, reward=, model=, eval.games= (games to choose from), seed=, output_dir=
+gradients=true  false: no cosines of policy gradients, which take half of the time if all games are
+              measured
+KEY=VALUE     as for `python -m train`: env=, env.task=, reward=, model=, eval.games= (games to
+              choose from), seed=, output_dir=
 
-Results, table and page go to output_dir/credit_quality/. Measured games are kept, so more methods, samples or
-continuations cost only what is new. docs/credit_quality.md explains the measures and their limits."""
+Results, table and page go to output_dir/credit_quality/. Measured games are kept, so more methods,
+samples or continuations cost only what is new. docs/credit_quality.md explains the measures."""
 
 from __future__ import annotations
 
@@ -69,7 +73,11 @@ def main(arguments: list[str]) -> int:
 
 
 def _chosen(options: Options, overrides: list[str], policy: PolicyRef) -> list[Method]:
-    """Return the methods to rate. Raises: Refusal: one that was named needs what the policy does not have."""
+    """Return the methods to rate.
+
+    Raises:
+        Refusal: a method that was named needs what the policy does not have.
+    """
     from experiments.credit_quality.methods import STANDARD, methods
 
     named = _listed(options.methods)

@@ -1,6 +1,8 @@
-"""Values for methods that need a critic: the run's own, from the policy's checkpoint, or one that is trained here.
+"""Values for methods that need a critic: the run's own, from the policy's checkpoint, or one that
+is trained here.
 
-The latter is a small value head on the policy's hidden states. Each game's values come from a head that never saw it.
+The latter is a small value head on the policy's hidden states. Each game's values come from a head
+that never saw it.
 """
 
 from __future__ import annotations
@@ -31,7 +33,8 @@ class Values:
 
     Attributes:
         values: (tokens,) by group and episode.
-        explained: share of the variance of the continuations' returns; at most 1, and 0 for a constant.
+        explained: share of the variance of the continuations' returns; at most 1, and 0 for a
+            constant.
     """
 
     values: Sequence[Sequence[np.ndarray]]
@@ -71,9 +74,11 @@ def values_of(critic: RunCritic, games: Sequence[MeasuredGame], groups: Groups, 
 
 
 def trained_values(model: PolicyModel, games: Measured, groups: Groups, reward: str, k: int) -> Values:
-    """Train value heads by regression to returns, of all games' screening episodes and of the rated games' continuations.
+    """Train value heads by regression to returns, of all games' screening episodes and of the rated
+    games' continuations.
 
-    The goal at a turn's first token is the value before the turn, at its other tokens the value after it.
+    The goal at a turn's first token is the value before the turn, at its other tokens the value
+    after it.
     """
     taken = games.taken
     hidden = [[model.hidden(episode) for episode in group] for group in groups]

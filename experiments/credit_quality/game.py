@@ -1,4 +1,7 @@
-"""One game: its states, its group of episodes, and the value of each of their prefixes. Kept in a file that grows."""
+"""One game: its states, its group of episodes, and the value of each of their prefixes.
+
+Kept in a file that grows.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,8 @@ from rollouts.loop import EpisodeSpec
 
 REASON = "the value of a state is measured by going back to it, so the environment must replay exactly"
 EPISODES = ("screened", "episodes")  # fields of MeasuredGame that hold episodes
-# names of groups, so that their episodes draw other random numbers than the samples: continuations, and screening
+# names of groups, so that their episodes draw other random numbers than the samples: continuations,
+# and screening
 CONTINUED, SCREENED = "continued", "screened"
 
 
@@ -30,7 +34,10 @@ class NotReplayed(Refusal):
 
 @dataclass(eq=False)
 class Node:
-    """The state after ``actions``; ``result`` is None at the start. ``saved``: the environment's copy of it."""
+    """The state after ``actions``; ``result`` is None at the start.
+
+    ``saved``: the environment's copy of it.
+    """
 
     actions: tuple[str, ...]
     observation: Observation
@@ -41,7 +48,10 @@ class Node:
 
 
 class GameTree:
-    """A game whose results are remembered, so that no step is taken twice. ``make``: makes an environment."""
+    """A game whose results are remembered, so that no step is taken twice.
+
+    ``make``: makes an environment.
+    """
 
     def __init__(self, make: Callable[[], TextEnv], task: TaskRef) -> None:
         self._make, self.task, self._env = make, task, make()
@@ -152,7 +162,8 @@ class Prefix:
     def spec(self, base: EpisodeSpec, number: int) -> EpisodeSpec:
         """Return continuation ``number``, which has the turns that are left.
 
-        Its random numbers are those of every prefix's continuation ``number``, so two that act alike also end alike.
+        Its random numbers are those of every prefix's continuation ``number``, so two that act
+        alike also end alike.
         """
         spec = replace(base, sample=number, prompt=f"{base.task.key} {CONTINUED}")
         return branched(spec, self.episode, self.turns) if self.turns else spec
@@ -212,7 +223,8 @@ class MeasuredGame:
         write_whole(file, json.dumps(data, sort_keys=True) + "\n")
 
     def known(self, samples: int, k: int) -> bool:
-        """Return whether the first ``samples`` episodes have ``k`` continuations of all their prefixes."""
+        """Return whether the first ``samples`` episodes have ``k`` continuations of all their
+        prefixes."""
         there = self.episodes[:samples]
         return len(there) == samples and not wanted(prefixes(there), self.values, k)
 
@@ -221,12 +233,19 @@ class Rollouts(Protocol):
     """A policy that runs episodes of one game."""
 
     async def roll_out(self, specs: Sequence[EpisodeSpec], tree: GameTree) -> list[Episode]:
-        """Return the episodes in the order of the specs. Raises: EnvError: the environment failed."""
+        """Return the episodes in the order of the specs.
+
+        Raises:
+            EnvError: the environment failed.
+        """
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """How a game is measured. ``spec``: of its episodes, without their numbers; ``reward``: the trained one's name."""
+    """How a game is measured.
+
+    ``spec``: of its episodes, without their numbers; ``reward``: the trained one's name.
+    """
 
     rollouts: Rollouts
     make: Callable[[], TextEnv]

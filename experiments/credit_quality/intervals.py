@@ -1,8 +1,8 @@
 """Intervals over tasks, of measures and of paired differences, and cosines of policy gradients.
 
-A gradient is a sum over games, and its product with another one a sum over pairs of games. The truth's noise is
-independent from game to game, so only the product of a game with itself has it. There, different parts of the
-continuations are multiplied.
+A gradient is a sum over games, and its product with another one a sum over pairs of games. The
+truth's noise is independent from game to game, so only the product of a game with itself has it.
+There, different parts of the continuations are multiplied.
 """
 
 from __future__ import annotations
@@ -50,8 +50,9 @@ def weights(tasks: int, draws: int = DRAWS, seed: int = 0) -> np.ndarray:
 def spread(tasks: int) -> float:
     """Return half an interval in standard deviations of the draws.
 
-    That is Student's t times what a bootstrap of few tasks lacks, sqrt(T / (T - 1)) (Hesterberg, What Teachers
-    Should Know about the Bootstrap, 2015, section 4.1). Percentiles covered less here.
+    That is Student's t times what a bootstrap of few tasks lacks, sqrt(T / (T - 1)) (Hesterberg,
+    What Teachers Should Know about the Bootstrap, 2015, section 4.1). Percentiles covered less
+    here.
     """
     from scipy.stats import t  # a second to import
 
@@ -70,9 +71,11 @@ def interval(estimate: float, draws: np.ndarray, tasks: int, share: bool = False
 
 
 def share_interval(share: float, deviation: float, tasks: int) -> Interval:
-    """Return Wilson's interval with as many independent trials as have the draws' standard deviation.
+    """Return Wilson's interval with as many independent trials as have the draws' standard
+    deviation.
 
-    Franco et al. (2019), PMC6690503, recommend it for clustered samples. Without deviation each task is one trial.
+    Franco et al. (2019), PMC6690503, recommend it for clustered samples. Without deviation each
+    task is one trial.
     """
     variance, wide = share * (1 - share), spread(tasks) ** 2
     trials = variance / deviation**2 if deviation and variance else tasks
@@ -87,7 +90,8 @@ def estimated(statistic: Statistic, tasks: int, draws: int, share: bool = False)
 
 
 def less(statistics: Mapping[str, Statistic], against: str, tasks: int, draws: int) -> dict[str, Interval]:
-    """Return the paired difference of each statistic to one of them: both on the same draws of tasks."""
+    """Return the paired difference of each statistic to one of them: both on the same draws of
+    tasks."""
     other = statistics[against]
     paired = {name: (lambda several, own=own: own(several) - other(several)) for name, own in statistics.items()}
     return {name: estimated(difference, tasks, draws) for name, difference in paired.items()}
@@ -146,7 +150,8 @@ class Products:
     truth: np.ndarray
 
     def cosine(self, several: np.ndarray) -> np.ndarray:
-        """Return (draws,) for (draws, T) how often each game is drawn; NaN if the truth's gradient is only noise."""
+        """Return (draws,) for (draws, T) how often each game is drawn; NaN if the truth's gradient
+        is only noise."""
         cross, own, truth = (_summed(product, several) for product in (self.cross, self.own, self.truth))
         known = (truth > 0) & (own >= 0)
         size = np.sqrt(np.where(known, own * truth, 0))
@@ -156,7 +161,8 @@ class Products:
 def _summed(product: np.ndarray, several: np.ndarray) -> np.ndarray:
     """Sum over all pairs of a draw's games.
 
-    A copy of a game moves along with it, which shifts the draws; only their spread makes the interval.
+    A copy of a game moves along with it, which shifts the draws; only their spread makes the
+    interval.
     """
     return ((several @ product) * several).sum(axis=1)
 
@@ -171,13 +177,17 @@ def products(method: np.ndarray, truth: np.ndarray) -> Products:
 
 
 def adam_scale(truth: np.ndarray) -> np.ndarray:
-    """Return (P,): one over the root mean square over games of each parameter's gradient under the true advantages."""
+    """Return (P,): one over the root mean square over games of each parameter's gradient under the
+    true advantages."""
     root = np.sqrt((truth.mean(axis=1, dtype=float) ** 2).mean(axis=0))
     return 1 / (root + EPSILON * root.mean() + 1e-30)
 
 
 def cosines(methods: Mapping[str, np.ndarray], truth: np.ndarray, against: str) -> tuple[Table, Table]:
-    """Return {measure: {method: interval}}, and the same of paired differences. ``methods``: (T, P) each."""
+    """Return {measure: {method: interval}}, and the same of paired differences.
+
+    ``methods``: (T, P) each.
+    """
     scale = adam_scale(truth).astype(truth.dtype)
     tables: tuple[Table, Table] = {}, {}
     for measure, factor in zip(LABELS, (truth.dtype.type(1), scale), strict=True):

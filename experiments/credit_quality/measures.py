@@ -1,13 +1,13 @@
 """The true advantage of a turn, estimated, and what is measured of a method's credit against it.
 
-The true advantage is the value of what a turn led to, less the value of where it was taken. The value of a prefix
-is the mean return of k episodes that begin with it and are continued by the same policy. Continuation j of every
-prefix of a task draws the same random numbers, so column j is one noisy table of advantages. Columns are
-independent of each other; turns of a column are not.
+The true advantage is the value of what a turn led to, less the value of where it was taken. The
+value of a prefix is the mean return of k episodes that begin with it and are continued by the same
+policy. Continuation j of every prefix of a task draws the same random numbers, so column j is one
+noisy table of advantages. Columns are independent of each other; turns of a column are not.
 
-Each measure is made of sums over tasks, so a bootstrap over tasks is a matrix product. The truth's noise is taken
-out of a correlation's denominator. None is in the numerator, since the truth is estimated from other episodes than
-those that a method sees.
+Each measure is made of sums over tasks, so a bootstrap over tasks is a matrix product. The truth's
+noise is taken out of a correlation's denominator. None is in the numerator, since the truth is
+estimated from other episodes than those that a method sees.
 """
 
 from __future__ import annotations
@@ -30,12 +30,13 @@ class Truth:
 
     Attributes:
         task, episode: (N,) int64, numbered from 0 in order of appearance.
-        before, after: (N, k) returns of the continuations of the prefix before and after each turn. After an episode's
-            last turn it is the episode's own return, k times.
+        before, after: (N, k) returns of the continuations of the prefix before and after each turn.
+            After an episode's last turn it is the episode's own return, k times.
         score: (E,) the episodes' returns.
 
     Raises:
-        ValueError: advantages do not add up to R - V(s0), there are fewer than two continuations, or a return is not finite.
+        ValueError: advantages do not add up to R - V(s0), there are fewer than two continuations,
+            or a return is not finite.
     """
 
     task: np.ndarray
@@ -85,7 +86,8 @@ class Truth:
 
 
 def truth(episodes: Sequence[tuple[int, Sequence[np.ndarray], float]]) -> Truth:
-    """Build the truth from (task, returns of the k continuations of each turn's prefix, return) of each episode."""
+    """Build the truth from (task, returns of the k continuations of each turn's prefix, return) of
+    each episode."""
     counts = [len(values) for _, values, _ in episodes]
     last = [np.full(len(values[0]), score) for _, values, score in episodes]
     return Truth(
@@ -110,7 +112,8 @@ def demeaned(numbers: np.ndarray, cluster: np.ndarray) -> np.ndarray:
 def without_noise(replicas: np.ndarray) -> np.ndarray:
     """Return (N,) unbiased squares of what (N, k) independent columns have in common.
 
-    That is the mean product of two different columns, which is the mean over all ways to split the columns in halves.
+    That is the mean product of two different columns, which is the mean over all ways to split the
+    columns in halves.
     """
     k = replicas.shape[1]
     return (replicas.sum(axis=1) ** 2 - (replicas**2).sum(axis=1)) / (k * (k - 1))
@@ -121,7 +124,8 @@ def without_noise(replicas: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Measure:
-    """``of`` takes sums over tasks of any shape; ``noise`` and ``best`` are the values of random numbers and of the truth."""
+    """``of`` takes sums over tasks of any shape; ``noise`` and ``best`` are the values of random
+    numbers and of the truth."""
 
     label: str
     of: Callable[[Sums], np.ndarray]
@@ -134,7 +138,8 @@ def task_sums(truth: Truth, credit: np.ndarray, without: np.ndarray | None = Non
 
     Args:
         credit: (N,)
-        without: (n, N), the same credit without one sample of every group; NaN on that sample's own turns.
+        without: (n, N), the same credit without one sample of every group; NaN on that sample's own
+            turns.
     """
     inside, own = demeaned(credit, truth.episode), truth.replicas - truth.advantage.mean()
     within, size = demeaned(truth.replicas, truth.episode), np.abs(credit)
@@ -161,7 +166,8 @@ def task_sums(truth: Truth, credit: np.ndarray, without: np.ndarray | None = Non
 
 
 def _of_companions(credit: np.ndarray, without: np.ndarray) -> np.ndarray:
-    """Return (N,) the jackknife's variance of a turn's credit over the choice of the other samples of its group."""
+    """Return (N,) the jackknife's variance of a turn's credit over the choice of the other samples
+    of its group."""
     there = np.isfinite(without)
     count = there.sum(axis=0).clip(min=1)
     mean = np.where(there, without, 0).sum(axis=0) / count

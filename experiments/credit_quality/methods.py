@@ -1,4 +1,5 @@
-"""Methods by the names under which a run chooses them, and the credit that each gives to the same episodes."""
+"""Methods by the names under which a run chooses them, and the credit that each gives to the same
+episodes."""
 
 from __future__ import annotations
 
@@ -47,7 +48,8 @@ Groups = Sequence[Sequence[Episode]]
 
 @dataclass(frozen=True)
 class Batch:
-    """What methods see: groups of episodes, and ``values`` and ``entropy`` of their action tokens if they are ``known``."""
+    """What methods see: groups of episodes, and ``values`` and ``entropy`` of their action tokens
+    if they are ``known``."""
 
     groups: Groups
     known: Mapping[str, Sequence[Sequence[np.ndarray]]] = field(default_factory=dict)
@@ -83,9 +85,11 @@ class Method:
 
 
 def method(word: str, overrides: Sequence[str]) -> Method:
-    """Parse ``ALGO``, ``CREDIT`` (on ``algo=grpo``) or ``ALGO+CREDIT+...``, each with ``:KEY=VALUE``s.
+    """Parse ``ALGO``, ``CREDIT`` (on ``algo=grpo``) or ``ALGO+CREDIT+...``, each with
+    ``:KEY=VALUE``s.
 
-    A key with a dot is one of the config's, ``state`` is ``algo.state``, others are the method's own.
+    A key with a dot is one of the config's, ``state`` is ``algo.state``, others are the method's
+    own.
 
     Raises:
         ConfigError: no such method or setting, or what is refused in training too.

@@ -1,4 +1,5 @@
-"""Two pages that need no network: the results with forest plots, and the episodes in the viewer with each method's credit."""
+"""Two pages that need no network: the results with forest plots, and the episodes in the viewer
+with each method's credit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The policy as a differentiable model: gradients, entropies and hidden states at each action token."""
+"""The policy as a differentiable model: gradients, entropies and hidden states at each action
+token."""
 
 from __future__ import annotations
 
@@ -32,7 +33,10 @@ class PolicyModel:
         return sum(parameter.numel() for parameter in self.model.parameters())
 
     def gradients(self, episodes: Sequence[Episode], credit: np.ndarray) -> np.ndarray:
-        """Return (C, P) gradients of the sum over tokens of credit times log-probability. ``credit``: (C, tokens)."""
+        """Return (C, P) gradients of the sum over tokens of credit times log-probability.
+
+        ``credit``: (C, tokens).
+        """
         total, first = torch.zeros(len(credit), self.size), 0
         for row in rows(episodes):
             logprobs = self.logprobs(row)
@@ -67,7 +71,8 @@ class PolicyModel:
 
     @torch.no_grad()
     def hidden(self, episode: Episode) -> np.ndarray:
-        """Return (tokens, H): the hidden states of all layers, side by side, before each action token."""
+        """Return (tokens, H): the hidden states of all layers, side by side, before each action
+        token."""
         found = []
         for row in rows([episode]):
             ids, at = positions(row, self.device)
@@ -79,7 +84,8 @@ class PolicyModel:
 def factors(credit: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Factor (C, tokens) credit into (C, n) and (n, tokens) with the smallest n.
 
-    Gradients are linear in credit, and most methods credit a turn's tokens alike. Without credit the share is exactly 0.
+    Gradients are linear in credit, and most methods credit a turn's tokens alike. Without credit
+    the share is exactly 0.
     """
     shares, sizes, parts = np.linalg.svd(credit, full_matrices=False)
     known = sizes > SAME * sizes.max(initial=0)
@@ -99,7 +105,8 @@ def positions(row: Row, device: str = "cpu") -> tuple[Tensor, Tensor]:
 def of_games(
     model: PolicyModel, groups: Groups, credits: Mapping[str, np.ndarray], truth: Truth
 ) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """Return gradients over every game: (T, P) of each method, and (T, F, P) of the truth by parts of its continuations.
+    """Return gradients over every game: (T, P) of each method, and (T, F, P) of the truth by parts
+    of its continuations.
 
     Args:
         credits: (tokens,) over all episodes, by method.

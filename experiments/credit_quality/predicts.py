@@ -1,15 +1,17 @@
 """Does a method's rating predict what it gains in training?
 
     python -m experiments.credit_quality.predicts RESULTS RUN [RUN ...] [keep=FILE]
-    python -m experiments.credit_quality.predicts docs/credit_quality.json runs/*-rl_only-* keep=gains.json
+    python -m experiments.credit_quality.predicts docs/credit_quality.json runs/*-rl_only-*
     python -m experiments.credit_quality.predicts docs/credit_quality.json gains.json
 
 RESULTS  results.json of python -m experiments.credit_quality
-RUN      folders of finished runs with budget=rl_only that differ in algo= (and algo.state) alone: several seeds of every
-         method, on the model and task that were rated; or one file that keep= wrote
+RUN      folders of finished runs with budget=rl_only that differ in algo= (and algo.state) alone:
+         several seeds of every method, on the model and task that were rated
+         or one file that keep= wrote
 
-Prints two outcomes of each method, the gain in success on the test games and the mean success of the training steps, in
-points. For every measure it prints the rank correlation of each outcome with how near a method is to the truth."""
+Prints two outcomes of each method in points: the gain in success on the test games, and the mean
+success of the training steps. For every measure it prints the rank correlation of each outcome with
+how near a method is to the truth."""
 
 from __future__ import annotations
 
@@ -92,7 +94,11 @@ def _gains(paths: Sequence[Path], rated: tuple[str, str, str]) -> Outcomes:
 
 
 def read_gains(file: Path) -> tuple[tuple[str, ...], Outcomes]:
-    """Read (environment, task, policy) and the outcomes from a file of ``keep=``. Raises: Refusal: it is another file."""
+    """Read (environment, task, policy) and the outcomes from a file of ``keep=``.
+
+    Raises:
+        Refusal: it is another file.
+    """
     try:
         data = json.loads(file.read_text(encoding="utf-8"))
         return tuple(data[ABOUT]), {
@@ -109,11 +115,12 @@ def _refuse_others(what: Path, own: tuple[str, ...], rated: tuple[str, str, str]
 
 
 def gains_of(runs: Sequence[Path], rated: tuple[str, str, str]) -> Outcomes:
-    """Return the gain in success on the test games by RL, and the mean success of the training steps.
+    """Return the gain in success on the test games by RL, and the mean success of the training
+    steps.
 
     Raises:
-        Refusal: a run has another (environment, task, policy) than ``rated``, has SFT or no finished RL, or repeats a
-            method's seed.
+        Refusal: a run has another (environment, task, policy) than ``rated``, has SFT or no
+            finished RL, or repeats a method's seed.
     """
     found: dict[str, dict[str, dict[int, float]]] = {outcome: defaultdict(dict) for outcome in (GAIN, MEAN)}
     for run in runs:
@@ -151,10 +158,11 @@ def of_mean(values: Sequence[float]) -> Interval:
 
 
 def rank_correlation(ratings: Sequence[float], gains: Sequence[float]) -> Interval:
-    """Return Spearman's rank correlation with the 95 % interval of Bonett and Wright (2000), doi 10.1007/BF02294183.
+    """Return Spearman's rank correlation with the 95 % interval of Bonett and Wright (2000), doi
+    10.1007/BF02294183.
 
-    That is Fisher's z with the standard error sqrt((1 + r^2 / 2) / (n - 3)). It covers the choice of methods, as a
-    sample of such methods. NaN if all ratings are alike.
+    That is Fisher's z with the standard error sqrt((1 + r^2 / 2) / (n - 3)). It covers the choice
+    of methods, as a sample of such methods. NaN if all ratings are alike.
     """
     from scipy.stats import norm, rankdata
 
@@ -168,7 +176,7 @@ def rank_correlation(ratings: Sequence[float], gains: Sequence[float]) -> Interv
 
 
 def predicted(ratings: Results, gains: Gains) -> dict[str, Interval]:
-    """Return the rank correlation of each measure's nearness to the truth with the mean over seeds."""
+    """Return the rank correlation of nearness to the truth with the mean over seeds, by measure."""
     mean = {name: float(np.mean(list(seeds.values()))) for name, seeds in gains.items()}
     found = {}
     for measure, row in ratings.methods.items():

@@ -1,4 +1,4 @@
-"""From measured games to figures: the truth, each method's rating, and differences between methods."""
+"""From measured games to figures: the truth, the methods' ratings and their differences."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ class Results:
     Attributes:
         about: what was measured, in words and numbers.
         truth: what is known of the truth, by name.
-        methods: {measure: {method: interval}}; ``differences``: the same, each method less ``against``.
+        methods: {measure: {method: interval}}; ``differences``: the same, each method less
+            ``against``.
     """
 
     about: Mapping[str, Any]
@@ -122,7 +123,8 @@ class Insight:
     def gradients(
         self, groups: Groups, credits: Mapping[str, np.ndarray], truth: Truth
     ) -> tuple[dict[str, np.ndarray], np.ndarray] | None:
-        """Return gradients as ``policy_model.of_games``; None without a model, or if it is too large."""
+        """Return gradients as ``policy_model.of_games``; None without a model, or if it is too
+        large."""
         if self.model is None or not self.wanted or len(groups) * (len(credits) + PARTS) * self.model.size > MOST:
             return None
         from experiments.credit_quality.policy_model import of_games
@@ -185,7 +187,8 @@ def true_advantages(games: Sequence[MeasuredGame], groups: Sequence[Sequence[Epi
 
 
 def without_one(method: Method, batch: Batch, samples: int) -> np.ndarray | None:
-    """Return (samples, N): the credit without sample i of every group, NaN on its own turns; None for too small groups."""
+    """Return (samples, N): the credit without sample i of every group, NaN on its own turns; None
+    for too small groups."""
     groups = batch.groups
     if min(map(len, groups)) < 3:
         return None
@@ -212,7 +215,8 @@ def by_rating(found: Results) -> list[str]:
 
 
 def markdown(found: Results, only: Sequence[str] = ()) -> str:
-    """Return the table of measures, or of some ``only``, by rating, and the paired differences of r."""
+    """Return the table of measures, or of some ``only``, by rating, and the paired differences of
+    r."""
     measures = [name for name in found.methods if not only or name in only]
     head = ["method", *measures, f"r less that of {found.against}"]
     rows = [

@@ -38,7 +38,8 @@ class Size:
         tasks: games.
         samples: episodes of each game.
         k: continuations of every prefix.
-        screen: a game is taken if of so many other episodes a share from ``low`` to ``high`` is won; 0: any game.
+        screen: a game is taken if of so many other episodes a share from ``low`` to ``high`` is
+            won; 0: any game.
     """
 
     tasks: int
@@ -54,7 +55,10 @@ class Size:
 
 
 def job_of(config: DictConfig, policy: PolicyRef, noise: float) -> Job:
-    """Return the job. The same policy with the same games and settings has the same folder, whatever the size."""
+    """Return the job.
+
+    The same policy with the same games and settings has the same folder, whatever the size.
+    """
     node: Any = OmegaConf.to_container(config, resolve=True)
     outside = {key.removeprefix("env.") for key in OUTPUT_KEYS}
     rollout = {key: node["actor_rollout_ref"]["rollout"][key] for key in ("temperature", "top_p", "top_k")}
@@ -83,7 +87,8 @@ def games_of(config: DictConfig, folder: Path) -> Sequence[TaskRef]:
 
 @dataclass(frozen=True)
 class Measured:
-    """``taken``: the games that are rated, in an order that depends on no clock; ``seen``: all that were screened."""
+    """``taken``: the games that are rated, in an order that depends on no clock; ``seen``: all that
+    were screened."""
 
     taken: list[MeasuredGame]
     seen: list[MeasuredGame]
@@ -93,7 +98,8 @@ def measured(job: Job, games: Sequence[TaskRef], size: Size, processes: int) -> 
     """Measure what is missing.
 
     Raises:
-        Refusal: too few games are neither too hard nor too easy; the environment does not replay exactly.
+        Refusal: too few games are neither too hard nor too easy; the environment does not replay
+            exactly.
     """
     with _Workers(job, processes) as workers:
         tasks, seen = _screened(job, games, size, workers)
@@ -127,7 +133,8 @@ def _screened(
 
 
 class _Workers:
-    """Processes that start when they are needed and end with this one; a single one is this process itself."""
+    """Processes that start when they are needed and end with this one; a single one is this process
+    itself."""
 
     def __init__(self, job: Job, processes: int) -> None:
         self._job, self._processes = job, processes

@@ -1,4 +1,7 @@
-"""The policies that can be measured, and a process that measures games. They are prompted and sampled as in training."""
+"""The policies that can be measured, and a process that measures games.
+
+They are prompted and sampled as in training.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,7 @@ class TextRollouts:
 
 
 def _one_token_a_turn(episode: Episode) -> Episode:
-    """Give each turn a token, since methods place advantages on tokens, and one between two turns."""
+    """Give each turn a token, where methods place its advantage, and one between two turns."""
     episode.turns = [replace(turn, action_ids=[0], context_ids=[0]) for turn in episode.turns]
     return episode
 
@@ -69,7 +72,8 @@ class NoisyExpert:
 class ModelRollouts:
     """A model that runs all continuations of a game at once; equal answers share a row.
 
-    A request's seed depends on what it is for, and a batch on the game alone, so every process gives the same numbers.
+    A request's seed depends on what it is for, and a batch on the game alone, so every process
+    gives the same numbers.
     """
 
     def __init__(self, model: LoadedModel, rules: Rules) -> None:

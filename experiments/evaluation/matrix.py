@@ -1,4 +1,5 @@
-"""Results of an evaluation: one for each policy and setting, and a paired comparison of every two policies of a setting."""
+"""Results of an evaluation: one for each policy and setting, and a paired comparison of every two
+policies of a setting."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ class Measures:
     Attributes:
         successes: episodes won; an episode that ended is not won by that.
         games: games of the evaluation set.
-        low, high: 95 % bounds of the success rate, in [0, 1]; Wilson's, with several samples a game a bootstrap over games.
+        low, high: 95 % bounds of the success rate, in [0, 1]; Wilson's, with several samples a game
+            a bootstrap over games.
         mean_turns_to_success: over the episodes won; None without wins.
         invalid_share: share of actions that the environment did not understand.
         unparsed_share: share of answers in which no action was found.
@@ -67,7 +69,8 @@ class EvaluationResult(Measures):
     """One policy on one evaluation set at one temperature.
 
     Attributes:
-        policy: the run's stage, or the name of a checkpoint, ``expert``, ``random``, an endpoint's model.
+        policy: the run's stage, or the name of a checkpoint, ``expert``, ``random``, an endpoint's
+            model.
         env, task: of the games.
         out_of_reach: games whose expert plan is longer than ``max_turns``.
     """
@@ -91,7 +94,8 @@ class PairedComparison:
         gain: success of ``after`` minus that of ``before``, in [-1, 1].
         low, high: its 95 % bounds, from a bootstrap over games.
         gained, lost: games that ``after`` won more often than ``before``, and less often.
-        p: two-sided; McNemar's exact test with one sample a game, else the exact sign-flip test over games.
+        p: two-sided; McNemar's exact test with one sample a game, else the exact sign-flip test
+            over games.
     """
 
     before: str
@@ -122,7 +126,7 @@ def results_of(
 
 
 def evaluations_of(item: EvaluationSetting, played: Mapping[str, Sequence[Episode]]) -> list[EvaluationResult]:
-    """Return the result of each policy in a setting; a mixture also has one for each of its tasks."""
+    """Return each policy's result in a setting; a mixture also has one for each of its tasks."""
     evaluations = [evaluation(policy, item, episodes) for policy, episodes in played.items()]
     for part, places in by_task(item):
         chosen = [item.samples_per_game * place + sample for place in places for sample in range(item.samples_per_game)]

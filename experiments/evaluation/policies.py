@@ -1,6 +1,7 @@
 """The policies that can be evaluated.
 
-They are a run's last checkpoint, any model folder, the base model, the expert, a random policy, and an endpoint.
+They are a run's last checkpoint, any model folder, the base model, the expert, a random policy, and
+an endpoint.
 """
 
 from __future__ import annotations
@@ -118,7 +119,7 @@ def _typed_prompt(trained: DictConfig) -> str:
 
 
 def _summaries(config: DictConfig) -> str:
-    """Return the rollout form by which the policy writes summaries, as it is typed; "" without one."""
+    """Return the rollout form with which the policy writes summaries, as typed; "" without one."""
     forms: Any = OmegaConf.to_container(config.get(FORM) or OmegaConf.create(), resolve=True)
     name = summed_up(forms)
     settings = forms[name] if name else {}
@@ -135,7 +136,8 @@ def _label(word: str) -> str:
 
 
 def _contents(path: str) -> str:
-    """Return the model's path and the state of its files: a checkpoint that was written anew is another policy."""
+    """Return the model's path and the state of its files: a checkpoint that was written anew is
+    another policy."""
     files = sorted(Path(path).glob("*")) if Path(path).is_dir() else []
     return "\n".join([path, *(f"{file.name} {file.stat().st_size} {file.stat().st_mtime_ns}" for file in files)])
 

@@ -1,9 +1,10 @@
-"""The evaluation's process: checkpoints run the games of the evaluation sets, and trackers get the results.
+"""The evaluation's process: checkpoints run the games of the evaluation sets, and trackers get the
+results.
 
     python -P -m experiments.evaluation.process CONFIG.yaml
 
-``CONFIG.yaml`` is the run's config with ``run.folder``, ``run.policies`` (a list of {name, path, chat}) and
-``run.tracked``. Episodes that are on disk are kept.
+``CONFIG.yaml`` is the run's config with ``run.folder``, ``run.policies`` (a list of {name, path,
+chat}) and ``run.tracked``. Episodes that are on disk are kept.
 """
 
 from __future__ import annotations
@@ -99,7 +100,10 @@ async def evaluate(run: Run, policies: Sequence[Mapping[str, Any]], tracked: boo
 
 
 def _rules(run: Run, item: EvaluationSetting, context: int) -> Rules:
-    """Return how a model samples. ``context``: tokens that it can attend to, perhaps fewer than the config's model."""
+    """Return how a model samples.
+
+    ``context``: tokens that it can attend to, perhaps fewer than the config's model.
+    """
     config, prompt = run.config, int(run.config.data.max_prompt_length)
     response = min(item.evaluation_set.max_response_length, context - prompt)
     params = SamplingParams(item.temperature, max_action_tokens=int(config.env.max_action_tokens))
@@ -125,7 +129,8 @@ async def _model(run: Run, path: str, chat: ChatSettings) -> AsyncIterator[Loade
 
 
 def log_evaluation(run: Run, policies: Sequence[str]) -> None:
-    """Log all episodes to the run's trackers: a step for each checkpoint, in the order in which they were made."""
+    """Log all episodes to the run's trackers: a step for each checkpoint, in the order in which
+    they were made."""
     from experiments.evaluation.matrix import evaluations_of  # scipy: not before it is needed
     from records.step_metrics import success_by_type
 
@@ -150,7 +155,8 @@ def log_evaluation(run: Run, policies: Sequence[str]) -> None:
 
 
 def set_names(settings: Sequence[EvaluationSetting]) -> dict[str, str]:
-    """Return a setting's label -> its name in metrics: the task, with environment and temperature if they vary."""
+    """Return a setting's label -> its name in metrics: the task, with environment and temperature
+    if they vary."""
     environments = {item.evaluation_set.env for item in settings}
     temperatures = {item.temperature for item in settings}
     return {
@@ -162,7 +168,8 @@ def set_names(settings: Sequence[EvaluationSetting]) -> dict[str, str]:
 
 
 def policy_metrics(evaluations: Mapping[str, EvaluationResult]) -> dict[str, float | None]:
-    """Return success in [0, 1] with its 95 % bounds, the mean score in shares of the best, and more, by evaluation set."""
+    """Return success in [0, 1] with its 95 % bounds, the mean score in shares of the best, and
+    more, by evaluation set."""
     metrics: dict[str, float | None] = {}
     for name, one in evaluations.items():
         success, rollout = f"success/test/{name}", f"rollout/test/{name}"

@@ -22,7 +22,8 @@ from tasks.splits import read_tasks
 
 
 def episode_specs(run: Run, item: EvaluationSetting) -> list[EpisodeSpec]:
-    """Return every episode of the setting: the games in order, the samples of a game one after the other."""
+    """Return every episode of the setting: the games in order, the samples of a game one after the
+    other."""
     run, turns = run.of_environment(item.evaluation_set.env), item.evaluation_set.max_turns
     games = read_tasks(Path(item.evaluation_set.file))
     return [run.spec(game, turns, sample) for game in games for sample in range(item.samples_per_game)]
@@ -33,8 +34,8 @@ async def roll_out_in_text(
 ) -> list[Episode]:
     """Run all ``specs``, ``at_once`` at a time, and return the episodes in their order.
 
-    An episode that fails in the environment is recorded as an error. The random policy needs a pool that lists
-    legal commands.
+    An episode that fails in the environment is recorded as an error. The random policy needs a pool
+    that lists legal commands.
 
     Args:
         done: called after each episode.
@@ -54,14 +55,15 @@ async def roll_out_in_text(
 
 
 def common_failure(episodes: Sequence[Episode]) -> str:
-    """Return the first error, in one line, if every episode failed: then the games are not to blame."""
+    """Return the first error, in one line, if every episode failed: then the games are not to
+    blame."""
     if any(episode.outcome is not Outcome.ERROR for episode in episodes):
         return ""
     return " ".join(episodes[0].error.split())
 
 
 class Pools:
-    """An asynchronous context with one pool an environment, which starts when it is first needed."""
+    """An asynchronous context with one pool an environment, which starts when it is needed."""
 
     def __init__(self, *, legal: bool = False) -> None:
         self._legal = legal

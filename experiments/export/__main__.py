@@ -1,10 +1,11 @@
-"""A run's model as a folder that plain transformers and vLLM load, with a card of what it is and how often it wins.
+"""Export a run's model as a folder that transformers and vLLM load, with a model card.
 
     python -m experiments.export RUN --to FOLDER
     python -m experiments.export runs/NAME --to my-model
     python -m experiments.export runs/NAME/sft/model --to before-rl
 
-RUN         a run folder (its last checkpoint), or one checkpoint in it (rl/checkpoints/global_step_N, sft/model)
+RUN         a run folder (its last checkpoint), or one checkpoint in it
+            (rl/checkpoints/global_step_N, sft/model)
 --to FOLDER where it goes; a folder that is not there yet
 
 docs/export.md says what is in it, how to serve it, and how to put it on a hub."""
@@ -64,7 +65,10 @@ def export(asked: str, target: Path) -> str:
 
 
 def _drop_sampling(file: Path) -> None:
-    """Keep special tokens only: servers would sample with the base model's top_p or repetition_penalty, as no run does."""
+    """Keep special tokens only.
+
+    Servers would sample with the base model's top_p or repetition_penalty, and no run does.
+    """
     if file.exists():
         kept = {key: value for key, value in json.loads(file.read_text()).items() if key.endswith("_token_id")}
         file.write_text(json.dumps(kept, indent=2) + "\n")

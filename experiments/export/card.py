@@ -1,4 +1,5 @@
-"""The model that is exported, and its card: what it is, how often it wins, how it is prompted and served."""
+"""The model that is exported, and its card: what it is, how often it wins, how it is prompted and
+served."""
 
 from __future__ import annotations
 
@@ -72,7 +73,8 @@ class Exported:
     Attributes:
         model: the checkpoint's Hugging Face folder.
         stage: ``sft`` or ``rl``; "" for a checkpoint that the run did not evaluate.
-        first_messages: prompt, answer and next observation of the first test game; [] without a game.
+        first_messages: prompt, answer and next observation of the first test game; [] without a
+            game.
     """
 
     run: Run
@@ -115,7 +117,11 @@ def find(asked: str) -> Exported:
 
 
 def _check(model: Path) -> None:
-    """Check files and weights. Raises: ExportError: a file is damaged, or the weights are not merged."""
+    """Check files and weights.
+
+    Raises:
+        ExportError: a file is damaged, or the weights are not merged.
+    """
     sealed = model.parents[1] if model.as_posix().endswith(MODEL) else model
     flaw = flaw_in(sealed, content=True, inside=MODEL if sealed != model else "")
     if flaw and not flaw.unsealed:

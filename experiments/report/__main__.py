@@ -1,12 +1,13 @@
-"""One page from run folders: what was measured beside what was published, what held, and what it cost.
+"""Make one page from run folders: results beside published ones, comparisons, charts and costs.
 
     python -m experiments.report RUN_OR_SWEEP... [--out FOLDER | --text]
     python -m experiments.report runs/sweeps/table10_algorithms-laptop
     python -m experiments.report runs/NAME runs/OTHER --out /tmp/two
 
-RUN_OR_SWEEP  folder of a sweep, a grid or a run; or a folder of runs, which gets a report for each group of runs with
-              the same test games. Runs may be unfinished
---out FOLDER  where report.html and report.md go; several reports get a folder each there. Without it: beside the runs
+RUN_OR_SWEEP  folder of a sweep, a grid or a run; or a folder of runs, which gets a report for each
+              group of runs with the same test games. Runs may be unfinished
+--out FOLDER  where report.html and report.md go, by default beside the runs; several reports get a
+              folder each there
 --text        print the table and the comparisons here instead
 
 docs/report.md explains the tables, intervals and verdicts."""

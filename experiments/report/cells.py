@@ -20,8 +20,9 @@ class Estimate:
     """A success rate, or a mean score, over seeds and games.
 
     Attributes:
-        interval: mean over seeds, in [0, 1]. The bounds are Wilson's for the success of one model, else those of a
-            bootstrap over games, each with all of its seeds: what other games would give with these seeds.
+        interval: mean over seeds, in [0, 1]. The bounds are Wilson's for the success of one model,
+            else those of a bootstrap over games, each with all of its seeds: what other games would
+            give with these seeds.
         by_seed: seed -> success or score; empty for a base model.
         games: of the evaluation sets together.
         settings: number of settings in the mean.
@@ -47,7 +48,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class TableCell:
-    """A cell; ``measure`` is ``success`` or ``score``, ``why`` the reason for a missing estimate."""
+    """A cell; ``measure``: ``success`` or ``score``, ``why``: reason for a missing estimate."""
 
     row: str
     column: str
@@ -80,7 +81,8 @@ def _cell(runs: Sequence[Run], row: tuple[str, Selector], column: tuple[str, Sel
 
 
 def estimate(runs: Sequence[Run], choice: Choice) -> Estimate:
-    """Estimate success or score of ``choice``, averaged over the settings of axes that it leaves open.
+    """Estimate success or score of ``choice``, averaged over the settings of axes that it leaves
+    open.
 
     Raises:
         Unfilled: no setting has data.
@@ -128,7 +130,8 @@ def interval_of(samples: Sequence[Sample]) -> Interval:
 
 
 def per_game(samples: Sequence[Sample]) -> list[np.ndarray]:
-    """One vector per evaluation set, scaled so that the sum of their means is the mean of the samples' means."""
+    """One vector per evaluation set, scaled so that the sum of their means is the mean of the
+    samples' means."""
     vectors: dict[str, np.ndarray] = {}
     for item in samples:
         part = item.shares.mean(axis=0) / len(samples)
@@ -137,8 +140,8 @@ def per_game(samples: Sequence[Sample]) -> list[np.ndarray]:
 
 
 def _stratified(vectors: Sequence[np.ndarray], resamples: int = 10_000) -> Interval:
-    """Percentile bootstrap that draws the games of each evaluation set apart (Davison and Hinkley, 1997, section
-    3.2)."""
+    """Percentile bootstrap that draws the games of each evaluation set apart (Davison and Hinkley,
+    1997, section 3.2)."""
     generator = np.random.default_rng(0)
     mean = float(sum(vector.mean() for vector in vectors))
     drawn = np.zeros(resamples)

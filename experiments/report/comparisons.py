@@ -1,13 +1,16 @@
-"""Differences between settings, each with one interval over games and seeds, and verdicts on a sweep's claims.
+"""Differences between settings, each with one interval over games and seeds, and verdicts on a
+sweep's claims.
 
-A claim about a method is one about other games and other seeds. Success y = mean + game + seed + rest is a two-way
-layout. The variance of a contrast of means is estimated by a + b:
+A claim about a method is one about other games and other seeds. Success y = mean + game + seed +
+rest is a two-way layout. The variance of a contrast of means is estimated by a + b:
 
-    a = sum over evaluation sets of var(d_g) / games        d_g: the contrast on game g, averaged over seeds
-    b = var(c_s) / seeds                           c_s: the contrast of seed s, averaged over games
+    a = sum over evaluation sets of var(d_g) / games
+    b = var(c_s) / seeds
 
-The sum counts the rest twice, so the interval is too wide rather than too narrow. The bounds are Student's with
-Satterthwaite's degrees of freedom (1946, Biometrics Bulletin 2, p. 110):
+Here d_g is the contrast on game g, averaged over seeds, and c_s that of seed s, over games.
+
+The sum counts the rest twice, so the interval is too wide rather than too narrow. The bounds are
+Student's with Satterthwaite's degrees of freedom (1946, Biometrics Bulletin 2, p. 110):
 (a + b)^2 / (a^2 / (games - 1) + b^2 / (seeds - 1)).
 """
 
@@ -71,7 +74,8 @@ class Comparison:
 
     Attributes:
         name: the claim, or ``gigpo − grpo``.
-        detail: the claim's two sides; or the evaluation set of a difference, "" if every run has one only.
+        detail: the claim's two sides; or the evaluation set of a difference, "" if every run has
+            one only.
         why: a sentence on the verdict, or why there is no contrast.
     """
 
@@ -119,7 +123,8 @@ def _side(side: dict[str, str | Selector]) -> str:
 
 
 def differences(runs: Sequence[Run]) -> list[Comparison]:
-    """For each axis and evaluation set, compare later values with earlier ones where all other axes are equal."""
+    """For each axis and evaluation set, compare later values with earlier ones where all other axes
+    are equal."""
     several = any(len(run.evaluation_sets) > 1 for run in runs)
     sets = list(dict.fromkeys("/".join(one) for run in runs for one in run.evaluation_sets)) if several else [""]
     found = []
@@ -193,7 +198,8 @@ def game_variance(parts: Sequence[Weighted], seeds: Sequence[int]) -> float:
 def interval(by_seed: Sequence[float], over_games: float, games: int, limit: float = 1.0) -> Interval:
     """Apply the module's formula; ``over_games`` is a.
 
-    If nothing varied, the bounds are as far off as Wilson's bound on the share of games that could still differ.
+    If nothing varied, the bounds are as far off as Wilson's bound on the share of games that could
+    still differ.
     """
     from scipy.stats import t
 
@@ -204,7 +210,8 @@ def interval(by_seed: Sequence[float], over_games: float, games: int, limit: flo
 
 
 def p_value(by_seed: Sequence[float], over_games: float, games: int) -> float:
-    """Two-sided p by the same standard error; if nothing varied, that of the exact sign-flip test over games."""
+    """Two-sided p by the same standard error; if nothing varied, that of the exact sign-flip test
+    over games."""
     from scipy.stats import t
 
     mean = float(np.mean(by_seed))

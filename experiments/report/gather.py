@@ -50,7 +50,8 @@ class Subject:
 
 
 def subjects(paths: Sequence[Path]) -> list[Subject]:
-    """Return a report for each sweep or grid, for all named runs together, and for each group of runs in folders.
+    """Return a report for each sweep or grid, for all named runs together, and for each group of
+    runs in folders.
 
     Raises:
         ReportError: a path is neither a sweep, a run nor a folder of runs.
@@ -151,10 +152,11 @@ def _columns(runs: Sequence[Run]) -> dict[str, Selector]:
 
 
 def comparable(runs: Sequence[Run]) -> tuple[dict[str, list[Run]], tuple[str, ...]]:
-    """Group runs that ran on the same test games in the same way, by name, and list the runs that are left out.
+    """Group runs that ran on the same test games in the same way, by name, and list the runs that
+    are left out.
 
-    A run without a result joins the group of a finished run with the same environment and evaluation. A run that is
-    alone is left out, unless all runs are.
+    A run without a result joins the group of a finished run with the same environment and
+    evaluation. A run that is alone is left out, unless all runs are.
     """
     keys = {_settings(run): _games(run) for run in runs if run.result}
     if not keys:
@@ -182,7 +184,8 @@ def _settings(run: Run) -> str:
 
 
 def _names(runs: Sequence[Run]) -> list[str]:
-    """Return names that differ, given one finished run of each group: ``textworld-w2-o3-q4``, with digits if needed."""
+    """Return names that differ, given one finished run of each group: ``textworld-w2-o3-q4``, with
+    digits if needed."""
     names = [
         "-".join((run.evaluations[0].env, "+".join(dict.fromkeys(task for _, task in run.evaluation_sets))))
         for run in runs

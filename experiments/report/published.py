@@ -1,6 +1,7 @@
 """Published figures of the study (arXiv 2510.01132v2), from ``arxiv_2510_01132.yaml``.
 
-A sweep file names a table. A dot names a table inside another: ``table4_exploration_budget.swegym``.
+A sweep file names a table. A dot names a table inside another:
+``table4_exploration_budget.swegym``.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ class PublishedError(Refusal):
 
 
 def figure(table: str, row: str | None, column: str | None) -> float | None:
-    """Return a success rate in [0, 1]; None if the paper reports none, or if row or column is None or ``none``.
+    """Return a success rate in [0, 1]; None if the paper reports none, or if row or column is None
+    or ``none``.
 
     Raises:
         PublishedError: no such table, row or column.
@@ -56,22 +58,38 @@ def rows(table: str) -> Rows:
 
 
 def columns(table: str) -> list[str]:
-    """Return the columns that hold figures, in the paper's order. Raises: PublishedError: no such table."""
+    """Return the columns that hold figures, in the paper's order.
+
+    Raises:
+        PublishedError: no such table.
+    """
     return [str(name) for name in _table(table)["columns"]]
 
 
 def protocol(table: str) -> Mapping[str, Any]:
-    """Return how the paper measured it, as far as it says. Raises: PublishedError: no such table."""
+    """Return how the paper measured it, as far as it says.
+
+    Raises:
+        PublishedError: no such table.
+    """
     return _table(table).get("protocol", {})
 
 
 def note(table: str) -> str:
-    """Return what to know before comparing with it, or "". Raises: PublishedError: no such table."""
+    """Return what to know before comparing with it, or "".
+
+    Raises:
+        PublishedError: no such table.
+    """
     return _table(table).get("note", "")
 
 
 def table_name(table: str) -> str:
-    """Return ``table 10`` for ``table10_algorithms``, ``released recipes``. Raises: PublishedError: no such table."""
+    """Return ``table 10`` for ``table10_algorithms``, ``released recipes``.
+
+    Raises:
+        PublishedError: no such table.
+    """
     _table(table)
     number = re.match(r"table(\d+)_", table)
     return f"table {number[1]}" if number else table.replace("_", " ")

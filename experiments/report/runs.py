@@ -21,7 +21,8 @@ from records.run_folder import composed, flattened, read_failure
 
 SUCCESS, EPISODES = "success/train", "rollout/episodes"
 
-# Further metrics that are drawn -> title, unit. A name that ends in "/" stands for all names that begin with it.
+# Further metrics that are drawn -> title, unit. A name that ends in "/" stands for all names that
+# begin with it.
 SHOWN: Mapping[str, tuple[str, str]] = {
     "success/by_task/": ("success in", "share"),
     "success/by_type/": ("success in", "share"),
@@ -87,7 +88,8 @@ class Run:
         return list(dict.fromkeys((evaluation.env, evaluation.task) for evaluation in self.evaluations))
 
     def stage(self, asked: str) -> str | None:
-        """Return the stage's name, where ``last`` is the run's last stage; None if it has no such stage."""
+        """Return the stage's name, where ``last`` is the run's last stage; None if it has no such
+        stage."""
         names = [stage.name for stage in self.result.stages] if self.result else []
         if asked == LAST:
             return names[-1] if names else None
@@ -113,7 +115,8 @@ class Run:
 
 
 def setting_names(runs: Sequence[Run], without: Sequence[str] = ()) -> list[str]:
-    """Name each run's setting by its values on the axes that vary, except ``without``; "" if none varies."""
+    """Name each run's setting by its values on the axes that vary, except ``without``; "" if none
+    varies."""
     values: dict[str, set[str]] = {}
     for run in runs:
         for axis, value in run.coordinates.items():
@@ -125,7 +128,8 @@ def setting_names(runs: Sequence[Run], without: Sequence[str] = ()) -> list[str]
 
 
 def value_name(axis: str, value: str) -> str:
-    """Return a name as it is; prefix a number or truth value with the last part of its key, as in ``lr=0.0001``."""
+    """Return a name as it is; prefix a number or truth value with the last part of its key, as in
+    ``lr=0.0001``."""
     plain = {"true", "false", "null", "-"}
     try:
         float(value)
@@ -159,7 +163,8 @@ def task_axes(runs: Sequence[Run]) -> list[str]:
 
 
 def read_run(folder: Path, coordinates: Mapping[str, str] | None = None, seed: int | None = None) -> Run:
-    """Read a run folder; without a sweep's ``coordinates`` and ``seed``, use none and the config's seed.
+    """Read a run folder; without a sweep's ``coordinates`` and ``seed``, use none and the config's
+    seed.
 
     Raises:
         ValueError: ``config.yaml`` cannot be read.
@@ -220,7 +225,8 @@ def read_curve(path: Path) -> pd.DataFrame:
 
 
 def curve_of(lines: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
-    """Return the drawn metrics, indexed by step, with ``EPISODES`` summed up; empty if no step has training episodes."""
+    """Return the drawn metrics, indexed by step, with ``EPISODES`` summed up; empty if no step has
+    training episodes."""
     names = {"step", SUCCESS, EPISODES}
     rows = {  # by step: the last line of a repeated step counts
         line["step"]: {name: value for name, value in line.items() if name in names or family(name)}

@@ -106,7 +106,8 @@ def sample(runs: Sequence[Run], choice: Choice) -> Sample:
     """Join the runs that ``choice`` takes.
 
     Raises:
-        Unfilled: no run is finished, the runs have several settings, ran on different games, or lack episodes.
+        Unfilled: no run is finished, the runs have several settings, ran on different games, or
+            lack episodes.
     """
     taken = [run for run in runs if choice.takes(run)]
     rows = _measured(taken, choice)

@@ -51,7 +51,8 @@ MISSING = "-"
 
 
 def shared_and_varied(runs: Sequence[Run]) -> tuple[dict[str, str], dict[str, list[str]]]:
-    """Return key -> value of the shown settings that all runs share, and key -> values of all settings that vary."""
+    """Return key -> value of the shown settings that all runs share, and key -> values of all
+    settings that vary."""
     known = [run for run in runs if run.settings]
     varied = {key: _values(known, key) for key in varying(known)}
     values = {key: _values(known, key) for key in SHOWN if key not in varied}
@@ -87,7 +88,8 @@ def _text(value: Any) -> str:
 
 
 def coordinates(runs: Sequence[Run]) -> list[Mapping[str, str]]:
-    """Return axes for runs of no sweep: the named keys that vary, and as many others as tell all configs apart."""
+    """Return axes for runs of no sweep: the named keys that vary, and as many others as tell all
+    configs apart."""
     keys, table = varying(runs), _table(runs)
     axes = [key for key in keys if key in NAMED]
     for key in (key for key in keys if key not in NAMED):

@@ -1,10 +1,12 @@
-"""Early experience: the model draws alternatives to the expert's actions, and SFT rows are made of them.
+"""Early experience: the model draws alternatives to the expert's actions, and SFT rows are made of
+them.
 
 The model draws in a process of its own:
 
     python -P -m experiments.stages.experience CONFIG.yaml
 
-``CONFIG.yaml`` is the run's config with ``run.folder`` and ``run.model``. The process writes ``episodes/alternatives.jsonl``.
+``CONFIG.yaml`` is the run's config with ``run.folder`` and ``run.model``. The process writes
+``episodes/alternatives.jsonl``.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """What a run has spent, read from its folder. An episode that was not recorded is not charged.
 
-Charged: demonstrations, and RL episodes of steps that count (up to the last checkpoint after a kill).
-Listed and not charged: replayed turns, the prior (another run whose model this one starts from), the run that
-demonstrations were taken from, SFT passes, retries, dropped groups, groups that were too old to be trained on,
-discarded steps, validation, evaluation.
+Charged: demonstrations, and RL episodes of steps that count (up to the last checkpoint after a
+kill). Listed and not charged: replayed turns, the prior (another run whose model this one starts
+from), the run that demonstrations were taken from, SFT passes, retries, dropped groups, groups that
+were too old to be trained on, discarded steps, validation, evaluation.
 """
 
 from __future__ import annotations
@@ -137,7 +137,8 @@ def _training(run: Run) -> Iterator[Entry]:
 
 
 def _replayed(step: int, episodes: Sequence[Episode]) -> Iterator[Entry]:
-    """Count turns that a rollout form put before the policy's own: their tokens were read, not sampled."""
+    """Count turns that a rollout form put before the policy's own: their tokens were read, not
+    sampled."""
     begun = [episode for episode in episodes if episode.prefix]
     if begun:
         tokens = sum(episode.prefix_tokens for episode in begun)
@@ -165,8 +166,9 @@ def _lost(step: int, retries: int, line: dict[str, Any], config: DictConfig) -> 
 
 
 def _never_charged(run: Run) -> Iterator[Entry]:
-    """Return a line for each checkpoint before which an asynchronous trainer dropped groups, for each attempt
-    that was killed beyond its last checkpoint, for each validation, and for each evaluation file."""
+    """Return a line for each checkpoint before which an asynchronous trainer dropped groups, for
+    each attempt that was killed beyond its last checkpoint, for each validation, and for each
+    evaluation file."""
     config, rl, root = run.config, run.rl, run.folder / "evaluation"
     for step in sorted({file.parent for file in rl.stale.glob("*/*.jsonl")}):
         files = sorted(step.glob("*.jsonl"))

@@ -1,4 +1,5 @@
-"""RL steps without signal: all episodes that are compared had the same reward, so there is little to learn.
+"""RL steps without signal: all episodes that are compared had the same reward, so there is little
+to learn.
 
 They are read from a run's metrics, so a resumed run counts those before it too.
 """
@@ -23,7 +24,8 @@ class NoSignal:
     """How steps without signal are found and reported.
 
     Attributes:
-        of_groups: the algorithm compares the samples of a prompt; if not, all episodes of a step are compared.
+        of_groups: the algorithm compares the samples of a prompt; if not, all episodes of a step
+            are compared.
         advice: what to try.
     """
 
@@ -40,7 +42,7 @@ class NoSignal:
         return f"all {self._compared} alike for {len(last)} steps" if len(last) >= IN_A_ROW else ""
 
     def note(self, lines: Iterable[Line]) -> str:
-        """Report the longest streak of such steps and what to try; "" if no streak is long enough."""
+        """Report the longest streak of such steps and what to try; "" without a long one."""
         longest = max(self._streaks(lines), key=len)
         if len(longest) < IN_A_ROW:
             return ""
@@ -54,9 +56,11 @@ class NoSignal:
         return "samples of each prompt" if self.of_groups else "episodes of a step"
 
     def _streaks(self, lines: Iterable[Line]) -> list[list[int]]:
-        """Return the streaks of steps without signal; the last one is empty if the last step had signal.
+        """Return the streaks of steps without signal; the last one is empty if the last step had
+        signal.
 
-        A line without these metrics, such as that of a validation before the first step, is skipped.
+        A line without these metrics, such as that of a validation before the first step, is
+        skipped.
         """
         streaks: list[list[int]] = [[]]
         named = (SHARE,) if self.of_groups else (LOW, HIGH)

@@ -1,7 +1,7 @@
 """A run from top to bottom: games, demonstrations, SFT, RL, evaluation, run summary.
 
-Each stage writes its result whole or not at all, and is skipped if the result exists. So the same command
-goes on where the last one stopped.
+Each stage writes its result whole or not at all, and is skipped if the result exists. So the same
+command goes on where the last one stopped.
 """
 
 from __future__ import annotations

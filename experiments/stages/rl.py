@@ -1,4 +1,4 @@
-"""The RL stage: verl's trainer in a process of its own, and a progress bar that follows its files."""
+"""The RL stage: verl's trainer in a separate process, and a bar that follows its files."""
 
 from __future__ import annotations
 
@@ -33,14 +33,15 @@ TERMINAL_SECONDS, LOG_SECONDS = 1.0, 20.0  # between two states of the bar: each
 
 
 def ahead(run: Run) -> AbstractContextManager[subprocess.Popen[bytes] | None]:
-    """Start RL's process on CPUs, so that it imports while SFT trains; do nothing if SFT is done."""
+    """Start RL's process on CPUs, so that it imports while SFT trains, unless SFT is done."""
     if (run.folder / "sft" / "model").exists() or run.config.trainer.device != "cpu":
         return nullcontext()
     return ahead_of_stage(run.config, run.folder, "rl", PROCESS)
 
 
 def train(run: Run, allocation: Allocation, model: str, process: subprocess.Popen[bytes] | None = None) -> Path:
-    """Train from ``model``, or from the last checkpoint if there is one; return the last checkpoint's model.
+    """Train from ``model``, or from the last checkpoint if there is one; return the last
+    checkpoint's model.
 
     Args:
         process: a process that ``ahead`` has started.
@@ -65,7 +66,8 @@ def train(run: Run, allocation: Allocation, model: str, process: subprocess.Pope
 
 
 def rl_config(run: Run, allocation: Allocation, model: str) -> DictConfig:
-    """Return a copy of the config with this run's paths, seeds and length, as verl's trainer takes it."""
+    """Return a copy of the config with this run's paths, seeds and length, as verl's trainer takes
+    it."""
     config, rl = run.config, run.rl
     paths = {name: str(getattr(rl, name)) for name in ("episodes", "metrics", "groups", "validation")}
     result = run.for_process(**paths, tracking=run.tracked("rl").node())
@@ -90,7 +92,8 @@ def rl_config(run: Run, allocation: Allocation, model: str) -> DictConfig:
 
 
 def _epochs(allocation: Allocation, config: DictConfig) -> int:
-    """Return more passes over the games than the steps need: verl stops at whichever limit comes first.
+    """Return more passes over the games than the steps need: verl stops at whichever limit comes
+    first.
 
     A pass has whole batches only, in an order of its own, so other passes have what one leaves out.
     """
@@ -102,7 +105,8 @@ def _epochs(allocation: Allocation, config: DictConfig) -> int:
 
 
 def doing(rl: RlFolder, step: int, first: bool, prompts: int, samples: int) -> str:
-    """Describe what the trainer is doing in a step. A prompt's samples reach the disk together, once all have ended.
+    """Describe what the trainer is doing in a step. A prompt's samples reach the disk together,
+    once all have ended.
 
     Args:
         step: counted from 1.

@@ -1,4 +1,5 @@
-"""The end of a run: what each stage reached on the test games, what it cost, and the learning curve as a PNG."""
+"""The end of a run: what each stage reached on the test games, what it cost, and the learning curve
+as a PNG."""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ TIMED = {"base": (), "sft": ("demonstrations", "experience", "sft"), "rl": ("rl"
 
 
 def write(run: Run, allocation: Allocation, checkpoints: list[Checkpoint]) -> RunResult:
-    """Write ``ledger.jsonl``, the plot and, last, ``result.json``, which marks the run as finished."""
+    """Write ``ledger.jsonl``, the plot and, last, ``result.json``: then the run is finished."""
     config, folder = run.config, run.folder
     entries, seconds = ledger(run), stage_seconds(folder)
     metrics = list(read_metrics(run.rl.metrics))
@@ -102,12 +103,13 @@ def _notes(allocation: Allocation, entries: list[Entry], seconds: dict[str, floa
 
 
 def learning_curve(result: RunResult, metrics: Sequence[Mapping[str, Any]], path: Path) -> Path:
-    """Draw success while training and, beside it, each stage on the test games with its 95 % interval.
+    """Draw success while training and, beside it, each stage on the test games with its 95 %
+    interval.
 
     Args:
         result: the finished run.
-        metrics: one mapping per RL step with ``step`` and ``success/train`` (share of the step's episodes), some with
-            ``success/validation`` and its bounds; empty without RL.
+        metrics: one mapping per RL step with ``step`` and ``success/train`` (share of the step's
+            episodes), some with ``success/validation`` and its bounds; empty without RL.
         path: the PNG to write; its folder exists.
 
     Returns:

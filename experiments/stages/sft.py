@@ -1,7 +1,8 @@
 """The SFT stage: verl's SFT trainer on the demonstration episodes, in a process of its own.
 
-A killed SFT stage starts from the beginning, which gives the same weights without any resume code. On one core
-the tiny model takes seconds; the paper's one epoch over a hundred demonstrations takes minutes on a GPU.
+A killed SFT stage starts from the beginning, which gives the same weights without any resume code.
+On one core the tiny model takes seconds; the paper's one epoch over a hundred demonstrations takes
+minutes on a GPU.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ ALONE = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.
 def train(run: Run, episodes_file: Path, model: str) -> Path:
     """Fine-tune ``model`` on the episodes and return the Hugging Face folder of the result.
 
-    Do nothing if that folder exists: it appears in one rename. Other files go to ``sft/`` and ``logs/sft.log``.
+    Do nothing if that folder exists: it appears in one rename. Other files go to ``sft/`` and
+    ``logs/sft.log``.
 
     Args:
         episodes_file: the demonstrations, one Episode a line, with or without token ids.
@@ -58,7 +60,8 @@ def train(run: Run, episodes_file: Path, model: str) -> Path:
 
 
 def _complete(run: Run, settings: DictConfig) -> None:
-    """Write what damage has removed: the stage's config, and the ids of demonstrations that ran again."""
+    """Write what damage has removed: the stage's config, and the ids of demonstrations that ran
+    again."""
     file = run.folder / "sft" / "config.yaml"
     without_ids = not next(read_episodes(Path(settings.run.episodes))).prompt_ids
     if without_ids or not file.exists():
@@ -68,7 +71,8 @@ def _complete(run: Run, settings: DictConfig) -> None:
 
 
 def sft_config(run: Run, episodes_file: Path, model: str) -> DictConfig:
-    """Return the config of the stage's process: ``run`` for our parts, ``verl`` over verl's own SFT defaults.
+    """Return the config of the stage's process: ``run`` for our parts, ``verl`` over verl's own SFT
+    defaults.
 
     Model and engine settings are those of the RL actor, so one model option serves both stages.
     """

@@ -1,4 +1,5 @@
-"""A sweep file: sets of overrides times seeds, in several scales, and the runs that it makes (``docs/sweeps.md``)."""
+"""A sweep file: sets of overrides times seeds, in several scales, and the runs that it makes
+(``docs/sweeps.md``)."""
 
 from __future__ import annotations
 
@@ -29,14 +30,15 @@ class SweepError(Refusal):
 
 
 class Layout(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """The report's table: a cell has the runs that match both its row's and its column's selector."""
+    """The report's table: a cell has the runs that match its row's and column's selectors."""
 
     rows: dict[str, Selector]
     columns: dict[str, Selector]
 
 
 class Takeaway(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """A claim that ``higher`` succeeds more often (or scores more) than ``lower``; ``minus`` in either is subtracted."""
+    """A claim that ``higher`` succeeds more often (or scores more) than ``lower``; ``minus`` in
+    either is subtracted."""
 
     claim: str
     higher: dict[str, str | Selector]
@@ -44,7 +46,8 @@ class Takeaway(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class Scale(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """The runs of one scale: the product of the ``axes``, each value a set of overrides, times ``seeds``.
+    """The runs of one scale: the product of the ``axes``, each value a set of overrides, times
+    ``seeds``.
 
     ``measure``: of selectors that name none; ``success`` or the mean ``score``.
     """
@@ -122,7 +125,11 @@ def scale_of(definition: Definition, scale: str) -> Scale:
 
 
 def _check(where: str, scale: Scale) -> None:
-    """Check all selectors. Raises: SweepError: one names an axis, value or stage that does not exist."""
+    """Check all selectors.
+
+    Raises:
+        SweepError: one names an axis, value or stage that does not exist.
+    """
     if scale.measure not in MEASURES:
         raise SweepError(f"{where}: measure: {scale.measure} is none of {', '.join(MEASURES)}")
     for axis in scale.axes:

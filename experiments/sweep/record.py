@@ -1,4 +1,5 @@
-"""The record of a launched sweep, ``sweep.json`` in its folder; the report reads it, a later launch adds to it."""
+"""The record of a launched sweep, ``sweep.json`` in its folder; the report reads it, a later launch
+adds to it."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ FOLDER, GRIDS = "sweeps", "multirun"  # under the folder of the runs
 
 
 class SweepRun(msgspec.Struct, frozen=True):
-    """A run of the sweep; ``folder`` is relative to the folder of the runs, ``coordinates`` are without the seed."""
+    """A run of the sweep; ``folder`` is relative to the folder of the runs, ``coordinates`` are
+    without the seed."""
 
     coordinates: dict[str, str]
     seed: int
@@ -29,7 +31,10 @@ class SweepRun(msgspec.Struct, frozen=True):
 
 
 class Sweep(msgspec.Struct, frozen=True):
-    """A sweep; ``extra``: overrides of the command line that change the runs. A grid without a file has no ``scale``."""
+    """A sweep; ``extra``: overrides of the command line that change the runs.
+
+    A grid without a file has no ``scale``.
+    """
 
     name: str
     scale: str
@@ -44,7 +49,8 @@ class Sweep(msgspec.Struct, frozen=True):
 
     @property
     def folder_name(self) -> str:
-        """Return ``NAME-SCALE``, and 8 hex digits of ``extra`` if there is any; for a grid its name."""
+        """Return ``NAME-SCALE``, and 8 hex digits of ``extra`` if there is any; for a grid its
+        name."""
         digits = hashlib.sha256("\n".join(sorted(self.extra)).encode()).hexdigest()[:8]
         return "-".join([self.name, *([self.scale] if self.scale else []), *([digits] if self.extra else [])])
 
@@ -73,7 +79,8 @@ def folder_of(sweep: Sweep, output_dir: Path) -> Path:
 def write(sweep: Sweep, output_dir: Path, whole: Sequence[Mapping[str, str]] = ()) -> Path:
     """Write the record and return the sweep's folder.
 
-    Runs of earlier launches that are still part of the sweep are kept, such as those of other seeds.
+    Runs of earlier launches that are still part of the sweep are kept, such as those of other
+    seeds.
 
     Args:
         whole: the coordinates of every setting of the sweep, if ``sweep.runs`` are a part of it.

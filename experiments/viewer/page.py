@@ -1,10 +1,11 @@
 """The viewer as HTML: ``fragment`` inside another page, ``page`` as a separate page.
 
-Both contain styles, program and compressed episodes: an index of all, read at once, and blocks that are read when an
-episode is opened. The index is stored by column (``step: [..]``), a block is a list of episodes, so thousands of
-episodes fit into a few megabytes. ``assets/store.js`` reads both.
+Both contain styles, program and compressed episodes: an index of all, read at once, and blocks that
+are read when an episode is opened. The index is stored by column (``step: [..]``), a block is a
+list of episodes, so thousands of episodes fit into a few megabytes. ``assets/store.js`` reads both.
 
-Text of models and environments reaches the page as data, made printable, and is written as text, never as HTML.
+Text of models and environments reaches the page as data, made printable, and is written as text,
+never as HTML.
 """
 
 from __future__ import annotations
@@ -33,10 +34,12 @@ NATS = 1000  # log-probabilities are kept in thousandths of a nat
 
 
 def fragment(episodes: Iterable[Shown], *, limit: int = LIMIT, note: str = "") -> str:
-    """Return the viewer of the first ``limit`` episodes for the body of an HTML page, which may hold several.
+    """Return the viewer of the first ``limit`` episodes for the body of an HTML page, which may
+    hold several.
 
-    Its styles and those of the page do not affect each other; it follows the page's ``color-scheme``. Its height is
-    85 % of the window's, or ``--viewer-height``. ``#<Shown.address>`` in the page's address opens that episode.
+    Its styles and those of the page do not affect each other; it follows the page's
+    ``color-scheme``. Its height is 85 % of the window's, or ``--viewer-height``.
+    ``#<Shown.address>`` in the page's address opens that episode.
 
     Args:
         episodes: in the order of the list.
@@ -112,7 +115,8 @@ class Packer:
 
 
 def squeeze(data: Any) -> str:
-    """Return base64 of gzip of JSON, which is safe inside HTML and which browsers unpack themselves."""
+    """Return base64 of gzip of JSON, which is safe inside HTML and which browsers unpack
+    themselves."""
     return base64.b64encode(gzip.compress(msgspec.json.encode(data), compresslevel=6, mtime=0)).decode("ascii")
 
 
@@ -141,7 +145,8 @@ def _row(shown: Shown) -> dict[str, Any]:
 
 
 def _trained(shown: Shown) -> float:
-    """Return the episode's trained reward, or the sum of all rewards if the trained one is not known."""
+    """Return the episode's trained reward, or the sum of all rewards if the trained one is not
+    known."""
     turns = shown.episode.turns
     return _short(sum(turn.trained(shown.reward) if shown.reward else sum(turn.rewards.values()) for turn in turns))
 
@@ -155,7 +160,8 @@ def _totals(episode: Episode) -> dict[str, float]:
 
 
 def _peaks(shown: Shown) -> list[float]:
-    """Return the greatest absolute advantage, return and value, for a scale that all episodes share."""
+    """Return the greatest absolute advantage, return and value, for a scale that all episodes
+    share."""
     credit = shown.credit
     series = (credit.advantages, credit.returns, credit.values) if credit else ((), (), ())
     return [_short(max((abs(number) for number in numbers if number is not None), default=0.0)) for numbers in series]
