@@ -1,5 +1,4 @@
-"""Seconds of RL and evaluation on GPUs of known speed, by arithmetic; no measurement has been
-fitted to it."""
+"""Seconds of RL and evaluation on GPUs, by arithmetic to which no measurement was fitted."""
 
 from __future__ import annotations
 

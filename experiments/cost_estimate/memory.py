@@ -117,8 +117,7 @@ class Demand:
         return all(self.keys[f"{node}.{key}"] for node in nodes)
 
     def models(self, critic: int) -> tuple[int, int]:
-        """Return the parameters of the policy and ``critic`` models beside it, and how many of them
-        are trained."""
+        """Return all parameters with ``critic`` models, and how many of them are trained."""
         others = critic * self.shape.parameters
         return self.shape.parameters + self.adapter + others, (self.adapter or self.shape.parameters) + others
 
@@ -188,8 +187,7 @@ def demand(config: DictConfig, shape: Shape, where: Devices) -> Demand:
 
 
 def problems(config: DictConfig, shape: Shape, where: Devices) -> list[str]:
-    """Return what does not fit; the last line ends with settings that were checked to fit, if there
-    are any."""
+    """Return what does not fit; the last line ends with settings that were checked to fit."""
     asked = demand(config, shape, where)
     found = list(asked.lacking())
     there, needed = psutil.virtual_memory().total * int(config.trainer.nnodes), asked.states(asked.critic)
@@ -200,8 +198,7 @@ def problems(config: DictConfig, shape: Shape, where: Devices) -> list[str]:
 
 
 def _advice(config: DictConfig, asked: Demand) -> str:
-    """Return the first sizes that fit; if none does, the first with LoRA and with each kind of
-    offloading."""
+    """Return the first sizes that fit, if needed with LoRA or offloading."""
     own, *others = (_fitting(config, asked, settings) for settings in _means(config, asked))
     if fitting := [own] if own else [change for change in others if change]:
         return f"what fits: {'; or '.join(fitting)}"
@@ -235,8 +232,7 @@ def _fitting(config: DictConfig, asked: Demand, settings: Mapping[str, Any]) -> 
 
 
 def _sizes(config: DictConfig, asked: Demand) -> Iterator[dict[str, Any]]:
-    """Return sizes to try: smaller passes first, then SFT's passes, vLLM's share and the GPUs of a
-    server."""
+    """Return sizes to try: smaller passes, then SFT's passes, vLLM's share, GPUs of a server."""
     keys, served = asked.keys, bool(asked.share)
     options: list[list[dict[str, Any]]] = [
         [{PARALLEL: n} for n in (2, 4, 8) if served and n > keys[PARALLEL] and asked.where.number % n == 0],

@@ -48,8 +48,7 @@ class Profile:
     episode: Mapping[str, float]
 
     def forecast(self, wanted: Amounts) -> dict[str, float | None]:
-        """Return the seconds of each stage that a run has; None for a stage that was never
-        recorded."""
+        """Return the seconds of each stage of a run; None if the stage was never recorded."""
         return {
             stage: count * self.seconds[stage] if stage in self.seconds else None
             for stage, (count, _) in wanted.units.items()

@@ -1,7 +1,4 @@
-"""One game: its states, its group of episodes, and the value of each of their prefixes.
-
-Kept in a file that grows.
-"""
+"""One game: its states, its group of episodes, and the value of each of their prefixes."""
 
 from __future__ import annotations
 
@@ -34,10 +31,7 @@ class NotReplayed(Refusal):
 
 @dataclass(eq=False)
 class Node:
-    """The state after ``actions``; ``result`` is None at the start.
-
-    ``saved``: the environment's copy of it.
-    """
+    """The state after ``actions``; ``saved`` is the environment's copy of it."""
 
     actions: tuple[str, ...]
     observation: Observation
@@ -48,10 +42,7 @@ class Node:
 
 
 class GameTree:
-    """A game whose results are remembered, so that no step is taken twice.
-
-    ``make``: makes an environment.
-    """
+    """A game whose results are remembered, so that no step is taken twice."""
 
     def __init__(self, make: Callable[[], TextEnv], task: TaskRef) -> None:
         self._make, self.task, self._env = make, task, make()
@@ -223,8 +214,7 @@ class MeasuredGame:
         write_whole(file, json.dumps(data, sort_keys=True) + "\n")
 
     def known(self, samples: int, k: int) -> bool:
-        """Return whether the first ``samples`` episodes have ``k`` continuations of all their
-        prefixes."""
+        """Return whether all prefixes of ``samples`` episodes have ``k`` continuations."""
         there = self.episodes[:samples]
         return len(there) == samples and not wanted(prefixes(there), self.values, k)
 
@@ -242,10 +232,7 @@ class Rollouts(Protocol):
 
 @dataclass(frozen=True)
 class Measurement:
-    """How a game is measured.
-
-    ``spec``: of its episodes, without their numbers; ``reward``: the trained one's name.
-    """
+    """How a game is measured; ``reward`` is the trained reward's name."""
 
     rollouts: Rollouts
     make: Callable[[], TextEnv]

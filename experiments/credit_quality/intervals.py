@@ -90,8 +90,7 @@ def estimated(statistic: Statistic, tasks: int, draws: int, share: bool = False)
 
 
 def less(statistics: Mapping[str, Statistic], against: str, tasks: int, draws: int) -> dict[str, Interval]:
-    """Return the paired difference of each statistic to one of them: both on the same draws of
-    tasks."""
+    """Return each statistic less one of them, on the same draws of tasks."""
     other = statistics[against]
     paired = {name: (lambda several, own=own: own(several) - other(several)) for name, own in statistics.items()}
     return {name: estimated(difference, tasks, draws) for name, difference in paired.items()}
@@ -150,8 +149,7 @@ class Products:
     truth: np.ndarray
 
     def cosine(self, several: np.ndarray) -> np.ndarray:
-        """Return (draws,) for (draws, T) how often each game is drawn; NaN if the truth's gradient
-        is only noise."""
+        """Return (draws,) for (draws, T) counts of games; NaN if the true gradient is noise."""
         cross, own, truth = (_summed(product, several) for product in (self.cross, self.own, self.truth))
         known = (truth > 0) & (own >= 0)
         size = np.sqrt(np.where(known, own * truth, 0))
@@ -177,17 +175,13 @@ def products(method: np.ndarray, truth: np.ndarray) -> Products:
 
 
 def adam_scale(truth: np.ndarray) -> np.ndarray:
-    """Return (P,): one over the root mean square over games of each parameter's gradient under the
-    true advantages."""
+    """Return (P,): one over the root mean square of each true gradient over games."""
     root = np.sqrt((truth.mean(axis=1, dtype=float) ** 2).mean(axis=0))
     return 1 / (root + EPSILON * root.mean() + 1e-30)
 
 
 def cosines(methods: Mapping[str, np.ndarray], truth: np.ndarray, against: str) -> tuple[Table, Table]:
-    """Return {measure: {method: interval}}, and the same of paired differences.
-
-    ``methods``: (T, P) each.
-    """
+    """Return {measure: {method: interval}} of (T, P) gradients, and of paired differences."""
     scale = adam_scale(truth).astype(truth.dtype)
     tables: tuple[Table, Table] = {}, {}
     for measure, factor in zip(LABELS, (truth.dtype.type(1), scale), strict=True):

@@ -86,8 +86,7 @@ class Truth:
 
 
 def truth(episodes: Sequence[tuple[int, Sequence[np.ndarray], float]]) -> Truth:
-    """Build the truth from (task, returns of the k continuations of each turn's prefix, return) of
-    each episode."""
+    """Build the truth from each episode's (task, k returns before each turn, return)."""
     counts = [len(values) for _, values, _ in episodes]
     last = [np.full(len(values[0]), score) for _, values, score in episodes]
     return Truth(
@@ -124,8 +123,7 @@ def without_noise(replicas: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Measure:
-    """``of`` takes sums over tasks of any shape; ``noise`` and ``best`` are the values of random
-    numbers and of the truth."""
+    """``noise`` and ``best`` are the values of random numbers and of the truth."""
 
     label: str
     of: Callable[[Sums], np.ndarray]
@@ -166,8 +164,7 @@ def task_sums(truth: Truth, credit: np.ndarray, without: np.ndarray | None = Non
 
 
 def _of_companions(credit: np.ndarray, without: np.ndarray) -> np.ndarray:
-    """Return (N,) the jackknife's variance of a turn's credit over the choice of the other samples
-    of its group."""
+    """Return (N,) jackknife variances of a turn's credit over the other samples of its group."""
     there = np.isfinite(without)
     count = there.sum(axis=0).clip(min=1)
     mean = np.where(there, without, 0).sum(axis=0) / count

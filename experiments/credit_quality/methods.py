@@ -1,5 +1,4 @@
-"""Methods by the names under which a run chooses them, and the credit that each gives to the same
-episodes."""
+"""Methods by the names in a run's config, and the credit that each gives to episodes."""
 
 from __future__ import annotations
 
@@ -48,8 +47,7 @@ Groups = Sequence[Sequence[Episode]]
 
 @dataclass(frozen=True)
 class Batch:
-    """What methods see: groups of episodes, and ``values`` and ``entropy`` of their action tokens
-    if they are ``known``."""
+    """What methods see: groups of episodes, and ``known`` values and entropies of tokens."""
 
     groups: Groups
     known: Mapping[str, Sequence[Sequence[np.ndarray]]] = field(default_factory=dict)

@@ -1,5 +1,4 @@
-"""Two pages that need no network: the results with forest plots, and the episodes in the viewer
-with each method's credit."""
+"""The page of the results with forest plots, and the episodes with each method's credit."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The policy as a differentiable model: gradients, entropies and hidden states at each action
-token."""
+"""The policy as a model: gradients, entropies and hidden states at each action token."""
 
 from __future__ import annotations
 
@@ -33,10 +32,7 @@ class PolicyModel:
         return sum(parameter.numel() for parameter in self.model.parameters())
 
     def gradients(self, episodes: Sequence[Episode], credit: np.ndarray) -> np.ndarray:
-        """Return (C, P) gradients of the sum over tokens of credit times log-probability.
-
-        ``credit``: (C, tokens).
-        """
+        """Return (C, P) gradients of the sum over tokens of (C, tokens) credit times log-prob."""
         total, first = torch.zeros(len(credit), self.size), 0
         for row in rows(episodes):
             logprobs = self.logprobs(row)
@@ -71,8 +67,7 @@ class PolicyModel:
 
     @torch.no_grad()
     def hidden(self, episode: Episode) -> np.ndarray:
-        """Return (tokens, H): the hidden states of all layers, side by side, before each action
-        token."""
+        """Return (tokens, H): the hidden states of all layers before each action token."""
         found = []
         for row in rows([episode]):
             ids, at = positions(row, self.device)

@@ -123,8 +123,7 @@ class Insight:
     def gradients(
         self, groups: Groups, credits: Mapping[str, np.ndarray], truth: Truth
     ) -> tuple[dict[str, np.ndarray], np.ndarray] | None:
-        """Return gradients as ``policy_model.of_games``; None without a model, or if it is too
-        large."""
+        """Return gradients; None without a model, or if it is too large."""
         if self.model is None or not self.wanted or len(groups) * (len(credits) + PARTS) * self.model.size > MOST:
             return None
         from experiments.credit_quality.policy_model import of_games
@@ -156,19 +155,21 @@ def results(
     if gradients := policy.gradients(groups, tokens, known):
         of_gradients = cosines(*gradients, against)
         ratings, less = ratings | of_gradients[0], less | of_gradients[1]
-    counts = {
-        **notes,
-        "games": [game.key for game in games.taken],
-        "episodes": sum(map(len, groups)),
-        "turns": len(known.advantage),
-        "prefixes": len(
-            {(number, key) for number, group in enumerate(groups) for episode in group for key in keys(episode)}
-        ),
-        "won": float(np.mean([episode.won for group in groups for episode in group])),
-        "cpu_seconds": round(sum(game.seconds for game in games.taken)),
-    }
-    made = Results({**about, **counts}, of_truth(sums[against]), ratings, against, less)
+    counts = {**about, **notes, **_counts(games.taken, groups, known)}
+    made = Results(counts, of_truth(sums[against]), ratings, against, less)
     return Rated(made, known, {name: credit.turns for name, credit in credits.items()}, groups)
+
+
+def _counts(games: Sequence[MeasuredGame], groups: Groups, known: Truth) -> dict[str, Any]:
+    episodes = [(number, episode) for number, group in enumerate(groups) for episode in group]
+    return {
+        "games": [game.key for game in games],
+        "episodes": len(episodes),
+        "turns": len(known.advantage),
+        "prefixes": len({(number, key) for number, episode in episodes for key in keys(episode)}),
+        "won": float(np.mean([episode.won for _, episode in episodes])),
+        "cpu_seconds": round(sum(game.seconds for game in games)),
+    }
 
 
 def true_advantages(games: Sequence[MeasuredGame], groups: Sequence[Sequence[Episode]], reward: str, k: int) -> Truth:
@@ -187,8 +188,7 @@ def true_advantages(games: Sequence[MeasuredGame], groups: Sequence[Sequence[Epi
 
 
 def without_one(method: Method, batch: Batch, samples: int) -> np.ndarray | None:
-    """Return (samples, N): the credit without sample i of every group, NaN on its own turns; None
-    for too small groups."""
+    """Return (samples, N): credit without sample i of each group, NaN on its own turns."""
     groups = batch.groups
     if min(map(len, groups)) < 3:
         return None
@@ -215,8 +215,7 @@ def by_rating(found: Results) -> list[str]:
 
 
 def markdown(found: Results, only: Sequence[str] = ()) -> str:
-    """Return the table of measures, or of some ``only``, by rating, and the paired differences of
-    r."""
+    """Return the table of measures, or of some ``only``, and the paired differences of r."""
     measures = [name for name in found.methods if not only or name in only]
     head = ["method", *measures, f"r less that of {found.against}"]
     rows = [

@@ -55,10 +55,7 @@ class Size:
 
 
 def job_of(config: DictConfig, policy: PolicyRef, noise: float) -> Job:
-    """Return the job.
-
-    The same policy with the same games and settings has the same folder, whatever the size.
-    """
+    """Return the job; equal policies, games and settings have the same folder."""
     node: Any = OmegaConf.to_container(config, resolve=True)
     outside = {key.removeprefix("env.") for key in OUTPUT_KEYS}
     rollout = {key: node["actor_rollout_ref"]["rollout"][key] for key in ("temperature", "top_p", "top_k")}
@@ -87,8 +84,7 @@ def games_of(config: DictConfig, folder: Path) -> Sequence[TaskRef]:
 
 @dataclass(frozen=True)
 class Measured:
-    """``taken``: the games that are rated, in an order that depends on no clock; ``seen``: all that
-    were screened."""
+    """The games that are rated (``taken``) and all that were screened (``seen``)."""
 
     taken: list[MeasuredGame]
     seen: list[MeasuredGame]
@@ -133,8 +129,7 @@ def _screened(
 
 
 class _Workers:
-    """Processes that start when they are needed and end with this one; a single one is this process
-    itself."""
+    """Processes that start when they are needed; a single one is this process."""
 
     def __init__(self, job: Job, processes: int) -> None:
         self._job, self._processes = job, processes

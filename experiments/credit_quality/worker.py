@@ -1,7 +1,4 @@
-"""The policies that can be measured, and a process that measures games.
-
-They are prompted and sampled as in training.
-"""
+"""The policies that can be measured, and a process that measures games."""
 
 from __future__ import annotations
 

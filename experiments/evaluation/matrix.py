@@ -1,5 +1,4 @@
-"""Results of an evaluation: one for each policy and setting, and a paired comparison of every two
-policies of a setting."""
+"""Results of each policy in each setting, and paired comparisons of every two policies."""
 
 from __future__ import annotations
 

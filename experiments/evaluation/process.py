@@ -41,27 +41,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = 3  # wins, and as many other episodes, of each checkpoint on each evaluation set
 MATRIX, TRAJECTORIES = "evaluation/matrix", "evaluation/trajectories"
-MATRIX_COLUMNS = (
-    "policy",
-    "env",
-    "task",
-    "temperature",
-    "success",
-    "low",
-    "high",
-    "mean_score",
-    "successes",
-    "games",
-    "samples_per_game",
-    "mean_turns_to_success",
-    "invalid_share",
-    "unparsed_share",
-    "tokens_per_turn",
-    "max_turns",
-    "optimal_turns",
-    "out_of_reach",
-    "games_hash",
-)
+FIRST_COLUMNS = ("policy", "env", "task", "temperature", "success", "low", "high")  # of the matrix
 TURN_COLUMNS = ("policy", "evaluation_set", "game", "outcome", "turn", "observation", "action", "valid", "rewards")
 
 Played = Mapping[str, Sequence[Episode]]  # by policy
@@ -100,10 +80,7 @@ async def evaluate(run: Run, policies: Sequence[Mapping[str, Any]], tracked: boo
 
 
 def _rules(run: Run, item: EvaluationSetting, context: int) -> Rules:
-    """Return how a model samples.
-
-    ``context``: tokens that it can attend to, perhaps fewer than the config's model.
-    """
+    """Return how a model samples that can attend to ``context`` tokens."""
     config, prompt = run.config, int(run.config.data.max_prompt_length)
     response = min(item.evaluation_set.max_response_length, context - prompt)
     params = SamplingParams(item.temperature, max_action_tokens=int(config.env.max_action_tokens))
@@ -129,8 +106,7 @@ async def _model(run: Run, path: str, chat: ChatSettings) -> AsyncIterator[Loade
 
 
 def log_evaluation(run: Run, policies: Sequence[str]) -> None:
-    """Log all episodes to the run's trackers: a step for each checkpoint, in the order in which
-    they were made."""
+    """Log all episodes to the run's trackers, a step for each checkpoint in order."""
     from experiments.evaluation.matrix import evaluations_of  # scipy: not before it is needed
     from records.step_metrics import success_by_type
 
@@ -155,8 +131,7 @@ def log_evaluation(run: Run, policies: Sequence[str]) -> None:
 
 
 def set_names(settings: Sequence[EvaluationSetting]) -> dict[str, str]:
-    """Return a setting's label -> its name in metrics: the task, with environment and temperature
-    if they vary."""
+    """Return label -> name in metrics: the task, with what else varies."""
     environments = {item.evaluation_set.env for item in settings}
     temperatures = {item.temperature for item in settings}
     return {
@@ -168,8 +143,7 @@ def set_names(settings: Sequence[EvaluationSetting]) -> dict[str, str]:
 
 
 def policy_metrics(evaluations: Mapping[str, EvaluationResult]) -> dict[str, float | None]:
-    """Return success in [0, 1] with its 95 % bounds, the mean score in shares of the best, and
-    more, by evaluation set."""
+    """Return success with its 95 % bounds, mean score and more, by evaluation set."""
     metrics: dict[str, float | None] = {}
     for name, one in evaluations.items():
         success, rollout = f"success/test/{name}", f"rollout/test/{name}"
@@ -187,7 +161,9 @@ def policy_metrics(evaluations: Mapping[str, EvaluationResult]) -> dict[str, flo
 def matrix_table(evaluation_sets: Iterable[Sequence[EvaluationResult]]) -> Table:
     evaluations = [evaluation for evaluation_set in evaluation_sets for evaluation in evaluation_set]
     rows = [{**asdict(evaluation), "success": evaluation.interval.mean} for evaluation in evaluations]
-    return Table(MATRIX_COLUMNS, [[row[name] for name in MATRIX_COLUMNS] for row in rows])
+    figures = [name for name, value in rows[0].items() if not isinstance(value, Mapping)]
+    columns = tuple(dict.fromkeys((*FIRST_COLUMNS, *figures)))
+    return Table(columns, [[row[name] for name in columns] for row in rows])
 
 
 def trajectories(found: Sequence[tuple[EvaluationSetting, Played]], names: Mapping[str, str]) -> Table:

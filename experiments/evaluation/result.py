@@ -37,10 +37,7 @@ def state(folder: Path) -> State:
 
 
 def is_there(folder: Path) -> bool:
-    """Return whether the run in ``folder`` is finished.
-
-    A result that cannot be read is made again.
-    """
+    """Return whether the run in ``folder`` has a result that can be read."""
     try:
         return RunResult.read(folder) is not None
     except DamagedResult:

@@ -38,8 +38,7 @@ class Checkpoint:
 
 
 def episodes_file(folder: Path, name: str, label: str = "") -> Path:
-    """Return ``evaluation/NAME.jsonl`` for the first setting, ``evaluation/LABEL/NAME.jsonl`` for
-    the others."""
+    """Return ``evaluation/LABEL/NAME.jsonl``; the first setting has no label."""
     return folder / "evaluation" / label / f"{name}.jsonl"
 
 
@@ -94,8 +93,7 @@ def _show(bar: tqdm, folder: Path) -> None:
 
 
 def through_servers(config: DictConfig) -> bool:
-    """Return whether checkpoints are evaluated through rollout servers; by default with vLLM on
-    GPUs."""
+    """Return whether rollout servers run the evaluation; by default with vLLM on GPUs."""
     if config.eval.servers is not None:
         return bool(config.eval.servers)
     return bool(config.trainer.device == "cuda" and config.actor_rollout_ref.rollout.name == "vllm")

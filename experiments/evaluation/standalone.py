@@ -1,5 +1,4 @@
-"""An evaluation without a run: a folder of its own, named by its games and settings, to which
-policies can be added."""
+"""An evaluation without a run, whose folder is named by its games and settings."""
 
 from __future__ import annotations
 
@@ -60,8 +59,7 @@ def hold(config: DictConfig, asked: Sequence[PolicyRef], at_once: int) -> str:
 
 
 def evaluation_folder(config: DictConfig) -> Path:
-    """Return ``output_dir/evaluations/<env>-<task>-<8 hex>``: equal games and settings have the
-    same folder."""
+    """Return ``output_dir/evaluations/<env>-<task>-<8 hex>``, the same for equal settings."""
     node = OmegaConf.to_container(config, resolve=True)
     assert isinstance(node, dict)
     named = tested(config)

@@ -1,5 +1,4 @@
-"""The tables that end a run: stages, policies by evaluation sets, how episodes went, and paired
-comparisons."""
+"""The tables that end a run: stages, evaluation sets, episodes, and paired comparisons."""
 
 from __future__ import annotations
 
@@ -22,8 +21,7 @@ MANY_POLICIES = 5  # if there are more, only neighbours are compared; result.jso
 
 
 def summary_table(result: RunResult) -> str:
-    """Return all tables of a run as plain text, then the paths of its files, and a note on steps
-    without signal."""
+    """Return a run's tables as plain text, its paths, and a note on steps without signal."""
     table = Table(title=result.name, caption=_caption(result), title_justify="left", caption_justify="left")
     table.add_column("stage")
     for heading in ("success %", "95 % interval", "games", "turns to win", "units", "tokens", "seconds"):
@@ -89,8 +87,7 @@ def _columns(evaluations: Sequence[EvaluationResult]) -> list[tuple[str, str, fl
 
 
 def success_table(evaluations: Sequence[EvaluationResult]) -> Table:
-    """Return success in percent with its 95 % interval: a row for each policy, a column for each
-    evaluation set."""
+    """Return success with its 95 % interval, by policy and evaluation set."""
     columns = _columns(evaluations)
     table = Table(title="success %, 95 % interval", title_justify="left", show_footer=True)
     table.add_column("model", footer="evaluation set\ngames x samples\nturns / plan", overflow="fold")

@@ -22,8 +22,7 @@ from tasks.splits import read_tasks
 
 
 def episode_specs(run: Run, item: EvaluationSetting) -> list[EpisodeSpec]:
-    """Return every episode of the setting: the games in order, the samples of a game one after the
-    other."""
+    """Return every episode of the setting: games in order, a game's samples together."""
     run, turns = run.of_environment(item.evaluation_set.env), item.evaluation_set.max_turns
     games = read_tasks(Path(item.evaluation_set.file))
     return [run.spec(game, turns, sample) for game in games for sample in range(item.samples_per_game)]
@@ -55,8 +54,7 @@ async def roll_out_in_text(
 
 
 def common_failure(episodes: Sequence[Episode]) -> str:
-    """Return the first error, in one line, if every episode failed: then the games are not to
-    blame."""
+    """Return the first error in one line if every episode failed, or ""."""
     if any(episode.outcome is not Outcome.ERROR for episode in episodes):
         return ""
     return " ".join(episodes[0].error.split())

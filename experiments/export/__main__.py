@@ -65,10 +65,7 @@ def export(asked: str, target: Path) -> str:
 
 
 def _drop_sampling(file: Path) -> None:
-    """Keep special tokens only.
-
-    Servers would sample with the base model's top_p or repetition_penalty, and no run does.
-    """
+    """Keep special tokens only: servers would sample with the base model's top_p."""
     if file.exists():
         kept = {key: value for key, value in json.loads(file.read_text()).items() if key.endswith("_token_id")}
         file.write_text(json.dumps(kept, indent=2) + "\n")

@@ -1,5 +1,4 @@
-"""The model that is exported, and its card: what it is, how often it wins, how it is prompted and
-served."""
+"""The model that is exported, and its model card."""
 
 from __future__ import annotations
 

@@ -130,8 +130,7 @@ def interval_of(samples: Sequence[Sample]) -> Interval:
 
 
 def per_game(samples: Sequence[Sample]) -> list[np.ndarray]:
-    """One vector per evaluation set, scaled so that the sum of their means is the mean of the
-    samples' means."""
+    """Return a vector per evaluation set; their means add up to the mean of the samples."""
     vectors: dict[str, np.ndarray] = {}
     for item in samples:
         part = item.shares.mean(axis=0) / len(samples)
@@ -140,8 +139,7 @@ def per_game(samples: Sequence[Sample]) -> list[np.ndarray]:
 
 
 def _stratified(vectors: Sequence[np.ndarray], resamples: int = 10_000) -> Interval:
-    """Percentile bootstrap that draws the games of each evaluation set apart (Davison and Hinkley,
-    1997, section 3.2)."""
+    """Stratified percentile bootstrap (Davison and Hinkley, 1997, section 3.2)."""
     generator = np.random.default_rng(0)
     mean = float(sum(vector.mean() for vector in vectors))
     drawn = np.zeros(resamples)

@@ -123,8 +123,7 @@ def _side(side: dict[str, str | Selector]) -> str:
 
 
 def differences(runs: Sequence[Run]) -> list[Comparison]:
-    """For each axis and evaluation set, compare later values with earlier ones where all other axes
-    are equal."""
+    """Compare every two values of each axis if all other axes are equal."""
     several = any(len(run.evaluation_sets) > 1 for run in runs)
     sets = list(dict.fromkeys("/".join(one) for run in runs for one in run.evaluation_sets)) if several else [""]
     found = []
@@ -210,8 +209,7 @@ def interval(by_seed: Sequence[float], over_games: float, games: int, limit: flo
 
 
 def p_value(by_seed: Sequence[float], over_games: float, games: int) -> float:
-    """Two-sided p by the same standard error; if nothing varied, that of the exact sign-flip test
-    over games."""
+    """Return the two-sided p of the same test; if nothing varied, of the sign-flip test."""
     from scipy.stats import t
 
     mean = float(np.mean(by_seed))

@@ -158,8 +158,7 @@ def contents(subject: Subject) -> Contents:
 
 
 def costs(runs: Sequence[Run]) -> pd.DataFrame:
-    """Return a row of means over its finished runs for each setting, then a row of sums over all
-    runs."""
+    """Return means over the finished runs of each setting, then sums over all runs."""
     known = [run for run in runs if run.result and run.result.notes.get("spent")]
     names = {run.name: name for name, group in grouped(known, nameless="each run").items() for run in group}
     frame = pd.DataFrame([_cost(run) for run in known], index=[names[run.name] for run in known])

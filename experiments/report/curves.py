@@ -1,5 +1,4 @@
-"""Learning curves as data frames: the mean and the range over the seeds of a setting, and which
-lines share a panel."""
+"""Learning curves as data frames, and which lines share a panel."""
 
 from __future__ import annotations
 
@@ -39,10 +38,7 @@ class Panel:
 
 
 def over_seeds(runs: Sequence[Run], metric: str = SUCCESS) -> Line:
-    """Summarise a metric that all ``runs`` have.
-
-    If any run is finished, use the finished runs only.
-    """
+    """Summarise a metric of ``runs``; use the finished ones only, if there are any."""
     chosen = [run for run in runs if run.result] or list(runs)
     values = pd.concat([run.curve[metric].dropna() for run in chosen], axis=1, join="inner").sort_index()
     summary = {"mean": values.mean(axis=1), "low": values.min(axis=1), "high": values.max(axis=1)}
@@ -50,8 +46,7 @@ def over_seeds(runs: Sequence[Run], metric: str = SUCCESS) -> Line:
 
 
 def success_panels(runs: Sequence[Run]) -> list[Panel]:
-    """Split success by task if there are several tasks, else by the axis that leaves the fewest
-    lines in a panel."""
+    """Split success by task, or by the axis that leaves the fewest lines in a panel."""
     trained = [run for run in runs if len(run.curve)]
     axes = _split(trained)
     groups = apart(trained, lambda run: " ".join(value for axis, value in run.coordinates.items() if axis in axes))
@@ -95,8 +90,7 @@ def metric_panels(runs: Sequence[Run]) -> list[Panel]:
 
 
 def equal_lines(panels: Sequence[Panel]) -> list[str]:
-    """Return ``grpo, gigpo`` for settings whose means are equal in every step, so that one line
-    covers the others."""
+    """Return ``grpo, gigpo`` for settings whose means are equal in every step."""
     found: dict[tuple[object, ...], list[str]] = {}
     for panel in panels:
         for name, line in panel.lines.items():

@@ -184,8 +184,7 @@ def _settings(run: Run) -> str:
 
 
 def _names(runs: Sequence[Run]) -> list[str]:
-    """Return names that differ, given one finished run of each group: ``textworld-w2-o3-q4``, with
-    digits if needed."""
+    """Return names that differ, of one run of each group: ``textworld-w2-o3-q4``."""
     names = [
         "-".join((run.evaluations[0].env, "+".join(dict.fromkeys(task for _, task in run.evaluation_sets))))
         for run in runs

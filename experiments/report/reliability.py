@@ -87,8 +87,7 @@ def scores_of(runs: Sequence[Run]) -> dict[str, pd.DataFrame]:
 
 
 def iqm(scores: Any) -> list[Interval]:
-    """Interquartile mean over runs and tasks: a quarter of the scores is dropped at either end
-    (rounded down)."""
+    """Return the interquartile mean; a quarter of the scores is dropped at either end."""
     return _estimated(lambda *tasks: trim_mean(np.concatenate(tasks, axis=-1), 0.25, axis=-1), scores)
 
 
@@ -103,8 +102,7 @@ def profile(scores: Any, thresholds: np.ndarray) -> list[Interval]:
 
 
 def improvement(first: Any, second: Any) -> list[Interval]:
-    """Probability that a run of the first method beats one of the second on a task; a tie counts
-    half; mean over tasks."""
+    """Return the mean probability over tasks that a run of the first beats one of the second."""
     tasks = np.asarray(first).shape[1]
 
     def beats(*columns: np.ndarray) -> np.ndarray:
@@ -120,8 +118,7 @@ def _beats(first: np.ndarray, second: np.ndarray) -> np.ndarray:
 
 
 def _estimated(statistic: Callable[..., Any], *scores: Any) -> list[Interval]:
-    """Return the statistic with its 95 % percentile interval; runs are drawn on each task and of
-    each method apart."""
+    """Return a statistic with its 95 % interval; runs are drawn by task and method."""
     columns = [column for table in scores for column in np.asarray(table, dtype=float).T]
     drawn = bootstrap(
         columns, lambda *tasks, axis: statistic(*tasks), n_resamples=RESAMPLES, method="percentile", rng=0

@@ -88,8 +88,7 @@ class Run:
         return list(dict.fromkeys((evaluation.env, evaluation.task) for evaluation in self.evaluations))
 
     def stage(self, asked: str) -> str | None:
-        """Return the stage's name, where ``last`` is the run's last stage; None if it has no such
-        stage."""
+        """Return the stage's name (``last`` is the last stage); None if there is none."""
         names = [stage.name for stage in self.result.stages] if self.result else []
         if asked == LAST:
             return names[-1] if names else None
@@ -115,8 +114,7 @@ class Run:
 
 
 def setting_names(runs: Sequence[Run], without: Sequence[str] = ()) -> list[str]:
-    """Name each run's setting by its values on the axes that vary, except ``without``; "" if none
-    varies."""
+    """Name each run's setting by its values on the axes that vary, except ``without``."""
     values: dict[str, set[str]] = {}
     for run in runs:
         for axis, value in run.coordinates.items():
@@ -128,8 +126,7 @@ def setting_names(runs: Sequence[Run], without: Sequence[str] = ()) -> list[str]
 
 
 def value_name(axis: str, value: str) -> str:
-    """Return a name as it is; prefix a number or truth value with the last part of its key, as in
-    ``lr=0.0001``."""
+    """Return a value; a number or truth value has its key, as in ``lr=0.0001``."""
     plain = {"true", "false", "null", "-"}
     try:
         float(value)
@@ -225,8 +222,7 @@ def read_curve(path: Path) -> pd.DataFrame:
 
 
 def curve_of(lines: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
-    """Return the drawn metrics, indexed by step, with ``EPISODES`` summed up; empty if no step has
-    training episodes."""
+    """Return the drawn metrics by step, with ``EPISODES`` summed up."""
     names = {"step", SUCCESS, EPISODES}
     rows = {  # by step: the last line of a repeated step counts
         line["step"]: {name: value for name, value in line.items() if name in names or family(name)}

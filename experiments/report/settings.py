@@ -51,8 +51,7 @@ MISSING = "-"
 
 
 def shared_and_varied(runs: Sequence[Run]) -> tuple[dict[str, str], dict[str, list[str]]]:
-    """Return key -> value of the shown settings that all runs share, and key -> values of all
-    settings that vary."""
+    """Return the shown settings that all runs share, and all settings that vary, by key."""
     known = [run for run in runs if run.settings]
     varied = {key: _values(known, key) for key in varying(known)}
     values = {key: _values(known, key) for key in SHOWN if key not in varied}
@@ -60,10 +59,7 @@ def shared_and_varied(runs: Sequence[Run]) -> tuple[dict[str, str], dict[str, li
 
 
 def varying(runs: Sequence[Run]) -> list[str]:
-    """Return the keys whose values differ between runs, shown ones first.
-
-    Seeds, trackers, the machine and extended runs do not count.
-    """
+    """Return the keys that differ between runs, without seeds, trackers and machine."""
     moving = [str(key) for key, count in _table(runs).nunique().items() if count > 1]
     seeds = {key for key in moving if all(run.settings.get(key) == run.seed for run in runs)}
     outside = tuple(f"{key}." for key in (*outside_identity(), "extend"))  # each seed extends a separate run
@@ -88,8 +84,7 @@ def _text(value: Any) -> str:
 
 
 def coordinates(runs: Sequence[Run]) -> list[Mapping[str, str]]:
-    """Return axes for runs of no sweep: the named keys that vary, and as many others as tell all
-    configs apart."""
+    """Return axes: the named keys that vary, and as many others as tell all configs apart."""
     keys, table = varying(runs), _table(runs)
     axes = [key for key in keys if key in NAMED]
     for key in (key for key in keys if key not in NAMED):

@@ -137,8 +137,7 @@ def _training(run: Run) -> Iterator[Entry]:
 
 
 def _replayed(step: int, episodes: Sequence[Episode]) -> Iterator[Entry]:
-    """Count turns that a rollout form put before the policy's own: their tokens were read, not
-    sampled."""
+    """Count turns that a rollout form put before the policy's own."""
     begun = [episode for episode in episodes if episode.prefix]
     if begun:
         tokens = sum(episode.prefix_tokens for episode in begun)

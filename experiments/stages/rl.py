@@ -66,8 +66,7 @@ def train(run: Run, allocation: Allocation, model: str, process: subprocess.Pope
 
 
 def rl_config(run: Run, allocation: Allocation, model: str) -> DictConfig:
-    """Return a copy of the config with this run's paths, seeds and length, as verl's trainer takes
-    it."""
+    """Return the config for verl's trainer, with this run's paths, seeds and length."""
     config, rl = run.config, run.rl
     paths = {name: str(getattr(rl, name)) for name in ("episodes", "metrics", "groups", "validation")}
     result = run.for_process(**paths, tracking=run.tracked("rl").node())

@@ -1,5 +1,4 @@
-"""The end of a run: what each stage reached on the test games, what it cost, and the learning curve
-as a PNG."""
+"""The end of a run: results and costs of each stage, and the learning curve."""
 
 from __future__ import annotations
 

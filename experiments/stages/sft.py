@@ -60,8 +60,7 @@ def train(run: Run, episodes_file: Path, model: str) -> Path:
 
 
 def _complete(run: Run, settings: DictConfig) -> None:
-    """Write what damage has removed: the stage's config, and the ids of demonstrations that ran
-    again."""
+    """Write what damage has removed: the stage's config, and ids of demonstrations."""
     file = run.folder / "sft" / "config.yaml"
     without_ids = not next(read_episodes(Path(settings.run.episodes))).prompt_ids
     if without_ids or not file.exists():

@@ -1,5 +1,4 @@
-"""A sweep file: sets of overrides times seeds, in several scales, and the runs that it makes
-(``docs/sweeps.md``)."""
+"""A sweep file, and the runs that it makes (``docs/sweeps.md``)."""
 
 from __future__ import annotations
 
@@ -37,8 +36,7 @@ class Layout(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class Takeaway(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """A claim that ``higher`` succeeds more often (or scores more) than ``lower``; ``minus`` in
-    either is subtracted."""
+    """A claim that ``higher`` does better than ``lower``; ``minus`` in either is subtracted."""
 
     claim: str
     higher: dict[str, str | Selector]

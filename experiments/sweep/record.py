@@ -1,5 +1,4 @@
-"""The record of a launched sweep, ``sweep.json`` in its folder; the report reads it, a later launch
-adds to it."""
+"""The record of a launched sweep, ``sweep.json`` in its folder."""
 
 from __future__ import annotations
 
@@ -17,8 +16,7 @@ FOLDER, GRIDS = "sweeps", "multirun"  # under the folder of the runs
 
 
 class SweepRun(msgspec.Struct, frozen=True):
-    """A run of the sweep; ``folder`` is relative to the folder of the runs, ``coordinates`` are
-    without the seed."""
+    """A run of the sweep; ``folder`` is relative to the folder of the runs."""
 
     coordinates: dict[str, str]
     seed: int
@@ -31,10 +29,7 @@ class SweepRun(msgspec.Struct, frozen=True):
 
 
 class Sweep(msgspec.Struct, frozen=True):
-    """A sweep; ``extra``: overrides of the command line that change the runs.
-
-    A grid without a file has no ``scale``.
-    """
+    """A sweep; ``extra``: overrides of the command line. A grid has no ``scale``."""
 
     name: str
     scale: str
@@ -49,8 +44,7 @@ class Sweep(msgspec.Struct, frozen=True):
 
     @property
     def folder_name(self) -> str:
-        """Return ``NAME-SCALE``, and 8 hex digits of ``extra`` if there is any; for a grid its
-        name."""
+        """Return ``NAME-SCALE``, with 8 hex digits if there is ``extra``; of a grid its name."""
         digits = hashlib.sha256("\n".join(sorted(self.extra)).encode()).hexdigest()[:8]
         return "-".join([self.name, *([self.scale] if self.scale else []), *([digits] if self.extra else [])])
 

@@ -115,8 +115,7 @@ class Packer:
 
 
 def squeeze(data: Any) -> str:
-    """Return base64 of gzip of JSON, which is safe inside HTML and which browsers unpack
-    themselves."""
+    """Return base64 of gzip of JSON, which is safe in HTML and which browsers unpack."""
     return base64.b64encode(gzip.compress(msgspec.json.encode(data), compresslevel=6, mtime=0)).decode("ascii")
 
 
@@ -145,8 +144,7 @@ def _row(shown: Shown) -> dict[str, Any]:
 
 
 def _trained(shown: Shown) -> float:
-    """Return the episode's trained reward, or the sum of all rewards if the trained one is not
-    known."""
+    """Return the episode's trained reward; if it is not known, the sum of all rewards."""
     turns = shown.episode.turns
     return _short(sum(turn.trained(shown.reward) if shown.reward else sum(turn.rewards.values()) for turn in turns))
 
@@ -160,8 +158,7 @@ def _totals(episode: Episode) -> dict[str, float]:
 
 
 def _peaks(shown: Shown) -> list[float]:
-    """Return the greatest absolute advantage, return and value, for a scale that all episodes
-    share."""
+    """Return the greatest absolute advantage, return and value, for a common scale."""
     credit = shown.credit
     series = (credit.advantages, credit.returns, credit.values) if credit else ((), (), ())
     return [_short(max((abs(number) for number in numbers if number is not None), default=0.0)) for numbers in series]
