@@ -25,6 +25,7 @@ from typing import Any, ClassVar
 from unittest.mock import patch
 
 import benchmarks.ray_on_cpu  # noqa: F401 - before all that read it
+from tasks.run import Run
 
 # isort: split
 import ray
@@ -61,14 +62,14 @@ def loss(config: Any, **given: Any) -> Any:
 
 def same_seeds(_: Any) -> None:
     """In an agent loop's process: what is sampled does not depend on the step."""
-    from rollouts import model_policy
+    from rollouts import policy
 
-    usual = model_policy.request_seed
+    usual = policy.request_seed
 
     def seed(run: int, step: int, prompt: str, sample: int, turn: int) -> int:
         return usual(run, 1, prompt.partition("-")[2], sample, turn)
 
-    model_policy.request_seed = seed
+    policy.request_seed = seed
 
 
 class InTurns(trainer.TurngridTrainer):
@@ -130,7 +131,7 @@ def composed(choices: Sequence[str], steps: int, more: Sequence[str], folder: Pa
     prepare_tasks(config, allocation, folder)
     os.environ |= stage_variables(config, folder)
     model = resolve_model(config.model.path, cache_root())
-    return {choice: rl_config(config, allocation, folder, model) for choice, (config, _) in found.items()}
+    return {choice: rl_config(Run(config, folder), allocation, model) for choice, (config, _) in found.items()}
 
 
 def measured(choices: Sequence[str], count: int, more: Sequence[str], folder: Path) -> list[dict[str, float]]:

@@ -1,18 +1,21 @@
-"""Play held-out games without training: any checkpoint, the base model, the expert, a random policy, an endpoint.
+"""Evaluate policies on held-out games without training.
 
     python -m experiments.evaluate POLICY... [KEY=VALUE ...]
     python -m experiments.evaluate runs/NAME base expert random eval.tasks=[w2-o3-q4,w4-o6-q8]
-    python -m experiments.evaluate endpoint=http://localhost:8000/v1 endpoint_model=NAME key_env=MY_KEY env=alfworld
+    python -m experiments.evaluate endpoint=http://localhost:8000/v1 endpoint_model=NAME
 
 POLICY      a run folder (its last checkpoint), a model folder, base (of model=), expert, random
-KEY=VALUE   as for `python -m train`: env=, env.task=, eval.tasks=[...], eval.games=, eval.temperatures=[...],
-            eval.samples_per_game=, eval.max_turns=, model=, cluster=, output_dir=, fresh=true
-endpoint=   address of an OpenAI-compatible server, up to and with /v1; endpoint_model= names its model, key_env= the
-            environment variable with the key (none: no key), at_once= how many games it plays at a time (16);
+KEY=VALUE   as for `python -m train`: env=, env.task=, eval.tasks=[...], eval.games=,
+            eval.temperatures=[...], eval.samples_per_game=, eval.max_turns=, model=, cluster=,
+            output_dir=, fresh=true
+endpoint=   address of an OpenAI-compatible server, up to and with /v1
+            endpoint_model= names its model
+            key_env= names the environment variable with the key; without it no key is sent
+            at_once=16 is the number of games at a time
             endpoint_tools=true, with prompt=tool_call, offers functions by the API's own field
 
-Prints success with 95 % intervals, writes episodes and result.json to output_dir/evaluations/. What was played is not
-played again. docs/evaluation.md explains the tables."""
+Prints success with 95 % intervals, and writes episodes and result.json to output_dir/evaluations/.
+Episodes that exist are kept. docs/evaluation.md explains the tables."""
 
 from __future__ import annotations
 
@@ -26,13 +29,13 @@ from experiments.evaluation.policies import PolicyError, policies, trained_on
 from records.process.exit_codes import command, own_words, say
 from rollouts.chat_policy import Endpoint, EndpointError
 
-RULES = ("task", "reward", "evaluation")  # those of config/checks/check.py that concern what is not trained
+RULES = ("task", "reward", "evaluation")  # checks of config/checks/check.py that hold without training
 NOTES = ("too_few_turns", "useless_samples")
 
 
 @dataclass
 class Options:
-    """What only this command takes."""
+    """The options of this command."""
 
     endpoint: str = ""
     endpoint_model: str = ""
@@ -66,7 +69,7 @@ def _endpoint(options: Options) -> Endpoint | None:
 
 
 def composed(words: Sequence[str], overrides: list[str]) -> DictConfig:
-    """The config, checked for what an evaluation uses.
+    """Return the config, checked for what an evaluation uses.
 
     Raises:
         ConfigError, PolicyError: it is refused.
@@ -78,7 +81,7 @@ def composed(words: Sequence[str], overrides: list[str]) -> DictConfig:
 
     config = compose(overrides)
     if config.env.get("tasks") and not config.eval.tasks:
-        config.eval.tasks = list(config.env.tasks)  # a mixture is for training: each task is an evaluation set here
+        config.eval.tasks = list(config.env.tasks)  # each task of a mixture is an evaluation set
     refusals = (rule.applies(config) for rule in CHECKS if rule.name in RULES)
     if problem := next(filter(None, refusals), None) or not_where_evaluated(config):
         raise ConfigError(problem)
@@ -90,13 +93,11 @@ def composed(words: Sequence[str], overrides: list[str]) -> DictConfig:
 
 
 def _refuse_another_environment(words: Sequence[str], overrides: Sequence[str], config: DictConfig) -> None:
-    """A run of one environment plays another only where somebody said so."""
+    """Refuse to evaluate a run on another environment than its own, unless it was typed."""
     chosen = any(item.split("=")[0] in ("env", "env.name", "eval.tasks") for item in overrides)
     other = next((word for word in words if (trained_on(word) or config.env.name) != config.env.name), None)
     if other and not chosen:
-        raise PolicyError(
-            f"{other} was trained on env={trained_on(other)}: say that, or env={config.env.name} to try it"
-        )
+        raise PolicyError(f"{other} was trained on env={trained_on(other)}; type that, or env={config.env.name}")
 
 
 if __name__ == "__main__":

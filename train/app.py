@@ -122,10 +122,11 @@ def _finish(config: DictConfig, folder: Path) -> str:
     if result is not None:
         say("this run is finished; fresh=true starts it anew")
         return summary_table(result)
-    from experiments.cost_estimate import profiles
+    from experiments.cost_estimate import throughput
     from experiments.stages import pipeline
+    from tasks.run import Run
 
     say(f"run folder {folder}")
-    result = pipeline.run(config, folder)
-    profiles.record(config, folder)
+    result = pipeline.execute(Run(config, folder))
+    throughput.record(config, folder)
     return summary_table(result)

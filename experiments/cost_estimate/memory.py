@@ -1,6 +1,7 @@
-"""What a run needs of the memory of GPUs, or of this machine if it computes on CPUs, and settings that would fit.
+"""Memory that a run needs on GPUs, or on this machine if it computes on CPUs, and settings that
+would fit.
 
-One check for ``estimate=true`` and for a start.
+``estimate=true`` and a start make the same check.
 """
 
 from __future__ import annotations
@@ -27,16 +28,23 @@ KV_BYTES = 2  # of a number in vLLM's cache
 SERVER_BYTES = 1 * GB  # of vLLM's share that neither weights nor cache get: activations, CUDA graphs
 GATHERED = 8  # bytes a number of embedding and head, which a pass gathers whole if the rest is offloaded
 USABLE = 0.95  # of a machine's memory
-RANK = 16  # of the LoRA that is suggested
+LORA, RANK = "model.lora_rank", 16  # what is suggested
 MODEL, ACTOR, ROLLOUT = (f"actor_rollout_ref.{part}" for part in ("model", "actor", "rollout"))
 TOKENS, MICRO, SFT = f"{ACTOR}.ppo_max_token_len_per_gpu", "ppo_micro_batch_size_per_gpu", "model.sft.tokens_per_pass"
 SHARE, PARALLEL = f"{ROLLOUT}.gpu_memory_utilization", f"{ROLLOUT}.tensor_model_parallel_size"
 
 
 @dataclass(frozen=True)
-class Device:
-    """Bytes on a kind of device: ``server`` a parameter of the rollout server's weights; ``kept`` of activations a
-    token, layer and hidden unit, ``inputs`` with gradient checkpointing; ``logit`` with its gradient; ``rest``."""
+class Bytes:
+    """Bytes on a kind of device.
+
+    Attributes:
+        server: a parameter of the rollout server's weights.
+        kept: of activations a token, layer and hidden unit; ``inputs``: the same with gradient
+            checkpointing.
+        logit: a logit with its gradient.
+        rest: what a process takes besides.
+    """
 
     server: int
     kept: int
@@ -45,12 +53,12 @@ class Device:
     rest: float
 
 
-GPU = Device(server=2, kept=34, inputs=2, logit=8, rest=2 * GB)  # bf16; CUDA and NCCL
-CPU = Device(server=4, kept=92, inputs=4, logit=12, rest=3 * 2**30)  # fp32; seven processes import torch
+GPU = Bytes(server=2, kept=34, inputs=2, logit=8, rest=2 * GB)  # bf16; CUDA and NCCL
+CPU = Bytes(server=4, kept=92, inputs=4, logit=12, rest=3 * 2**30)  # fp32; seven processes import torch
 
 
 @dataclass(frozen=True)
-class Place:
+class Devices:
     """Where a run would compute: ``number`` devices of ``memory`` usable bytes each."""
 
     name: str
@@ -58,20 +66,20 @@ class Place:
     memory: float
 
 
-def place(config: DictConfig) -> Place | None:
-    """None if nothing says how much memory the GPUs have."""
+def devices(config: DictConfig) -> Devices | None:
+    """Return the run's devices; None if the memory of its GPUs is not known."""
     if config.estimate_gpu:
         name, number = gpus.parse(config.estimate_gpu)
-        return Place(name, number, gpus.gpu(name).memory)
+        return Devices(name, number, gpus.gpu(name).memory)
     if config.trainer.device == "cpu":
-        return Place("this machine", 1, USABLE * psutil.virtual_memory().total)
+        return Devices("this machine", 1, USABLE * psutil.virtual_memory().total)
     name, number = cards.name_of(config), int(config.trainer.n_gpus_per_node) * int(config.trainer.nnodes)
-    return Place(name, number, gpus.gpu(name).memory) if cards.is_known(config) else None
+    return Devices(name, number, gpus.gpu(name).memory) if cards.is_known(config) else None
 
 
 @dataclass(frozen=True)
 class Demand:
-    """What a run asks of each device of a place.
+    """What a run needs of each device.
 
     Attributes:
         keys: the config's values by their full names.
@@ -81,7 +89,7 @@ class Demand:
 
     keys: Mapping[str, Any]
     shape: Shape
-    where: Place
+    where: Devices
     critic: int
     adapter: int
 
@@ -90,36 +98,36 @@ class Demand:
         return bool(self.keys["trainer.device"] == "cpu")
 
     @property
-    def device(self) -> Device:
+    def device(self) -> Bytes:
         return CPU if self.on_cpu else GPU
 
     @property
     def row(self) -> int:
-        """Tokens of the longest row."""
+        """Return the tokens of the longest row."""
         return int(self.keys["data.max_prompt_length"] + self.keys["data.max_response_length"])
 
     @property
     def share(self) -> float:
-        """vLLM's, of a GPU; 0 with ``rollout=transformers``."""
+        """Return vLLM's share of a GPU; 0 with ``rollout=transformers``."""
         return 0.0 if self.keys[f"{ROLLOUT}.name"] == "transformers" else float(self.keys[SHARE])
 
     def engines(self, key: str) -> bool:
-        """Whether a setting is on in the engines of all models that are trained."""
+        """Return whether a setting is on in the engines of all trained models."""
         nodes = [f"{ACTOR}.fsdp_config", "critic.fsdp"][: 1 + self.critic]
         return all(self.keys[f"{node}.{key}"] for node in nodes)
 
     def models(self, critic: int) -> tuple[int, int]:
-        """Parameters of the policy and ``critic`` models beside it, and those of them that are trained."""
+        """Return all parameters with ``critic`` models, and how many of them are trained."""
         others = critic * self.shape.parameters
         return self.shape.parameters + self.adapter + others, (self.adapter or self.shape.parameters) + others
 
     def states(self, critic: int) -> float:
-        """Bytes of weights, gradients and Adam on all devices together."""
+        """Return the bytes of weights, gradients and Adam on all devices together."""
         weights, trained = self.models(critic)
         return float(WEIGHTS * weights + (GRADIENTS + ADAM) * trained)
 
     def peak(self) -> float:
-        """Bytes that one device needs: the most of SFT, sampling and training."""
+        """Return the bytes that one device needs: the most of SFT, sampling and training."""
         keys, share, played = self.keys, self.keys["budget.sft_share"], 1.0
         tokens = keys[TOKENS] if keys[f"{ACTOR}.use_dynamic_bsz"] else self.row * (keys[f"{ACTOR}.{MICRO}"] or 1)
         if self.on_cpu:  # the RL stage computes logits of action tokens alone
@@ -137,20 +145,26 @@ class Demand:
         return states + tokens * (kept * shape.layers * shape.hidden + with_logits * device.logit * shape.vocabulary)
 
     def _sampling(self) -> float:
-        """The server beside what is not offloaded. verl 0.9.1 sets gradients to None after each update."""
+        """Return the bytes of the server and of what is not offloaded.
+
+        verl 0.9.1 sets gradients to None after each update.
+        """
         weights, trained = self.models(self.critic)
         kept = WEIGHTS * (not self.engines("param_offload")) * weights
         kept += ADAM * (not self.engines("optimizer_offload")) * trained
         return kept * (not self.engines("offload_policy")) / self.where.number + self.share * self.where.memory
 
     def _frozen(self) -> float:
-        """A server without vLLM, and on CPUs the reference; verl's FSDP2 engine keeps it off the GPUs."""
+        """Return the bytes of a server without vLLM, and on CPUs of the reference.
+
+        verl's FSDP2 engine keeps the reference off the GPUs.
+        """
         wanted = self.keys[f"{ACTOR}.use_kl_loss"] or self.keys["algorithm.use_kl_in_reward"]
         reference = bool(self.on_cpu and wanted and not self.adapter)
         return float((self.device.server * (not self.share) + WEIGHTS * reference) * self.shape.parameters)
 
     def lacking(self) -> Iterator[str]:
-        """What does not fit."""
+        """Return what does not fit, in a line each."""
         memory = self.where.memory
         if (need := self.peak()) > memory:
             each = "" if self.on_cpu else "a GPU "
@@ -167,13 +181,13 @@ class Demand:
             )
 
 
-def demand(config: DictConfig, shape: Shape, where: Place) -> Demand:
+def demand(config: DictConfig, shape: Shape, where: Devices) -> Demand:
     keys = dict(flattened(OmegaConf.to_container(config, resolve=True)))
     return Demand(keys, shape, where, int(has_critic(config)), adapter_parameters(config, shape))
 
 
-def problems(config: DictConfig, shape: Shape, where: Place) -> list[str]:
-    """What does not fit; the last one ends with settings that were checked to fit, if there are any."""
+def problems(config: DictConfig, shape: Shape, where: Devices) -> list[str]:
+    """Return what does not fit; the last line ends with settings that were checked to fit."""
     asked = demand(config, shape, where)
     found = list(asked.lacking())
     there, needed = psutil.virtual_memory().total * int(config.trainer.nnodes), asked.states(asked.critic)
@@ -184,50 +198,54 @@ def problems(config: DictConfig, shape: Shape, where: Place) -> list[str]:
 
 
 def _advice(config: DictConfig, asked: Demand) -> str:
-    """The first sizes that fit as it is; else with each means that makes it fit."""
-    own, *others = (_first(config, asked, means) for means in _means(config, asked))
+    """Return the first sizes that fit, if needed with LoRA or offloading."""
+    own, *others = (_fitting(config, asked, settings) for settings in _means(config, asked))
     if fitting := [own] if own else [change for change in others if change]:
         return f"what fits: {'; or '.join(fitting)}"
     return "no batch size, LoRA or offloading makes it fit: take more or larger devices, or a smaller model"
 
 
-def _means(config: DictConfig, asked: Demand) -> Iterator[tuple[dict[str, Any], int, str]]:
-    """Settings, parameters of LoRA's adapters, and a remark: first none, then LoRA, then offloading."""
-    yield {}, asked.adapter, ""
-    layers = linears(config.model.path)
-    if layers and not asked.adapter and not has_experts(settings_of(config.model.path) or {}):
-        yield {"model.lora_rank": RANK}, RANK * sum(layers.values()), ""
+def _means(config: DictConfig, asked: Demand) -> Iterator[dict[str, Any]]:
+    """Return settings besides sizes: none, then LoRA, then offloading."""
+    yield {}
+    if _adapter(config) and not asked.adapter:
+        yield {LORA: RANK}
     nodes = [f"{ACTOR}.fsdp_config", "critic.fsdp"][: 1 + asked.critic]
-    host = f" (slow, and {asked.states(asked.critic) / GB:.0f} GB of the machine's memory)"
-    for key, cost in (("optimizer_offload", ""), ("offload_policy", host)):
-        if not asked.on_cpu:
-            yield {f"{node}.{key}": True for node in nodes}, asked.adapter, cost
+    for key in () if asked.on_cpu else ("optimizer_offload", "offload_policy"):
+        yield {f"{node}.{key}": True for node in nodes}
 
 
-def _first(config: DictConfig, asked: Demand, means: tuple[dict[str, Any], int, str]) -> str | None:
-    """What to type for the first sizes with which these means fit."""
-    settings, adapter, cost = means
+def _adapter(config: DictConfig) -> int:
+    """Return the parameters of adapters of rank ``RANK``; 0 if the model's layers are not known."""
+    path = config.model.path
+    return 0 if has_experts(settings_of(path) or {}) else RANK * sum((linears(path) or {}).values())
+
+
+def _fitting(config: DictConfig, asked: Demand, settings: Mapping[str, Any]) -> str:
+    """Return what to type for the first sizes with which the settings fit, or ""."""
+    adapter = _adapter(config) if LORA in settings else asked.adapter
     for sizes in _sizes(config, asked):
         change = {**settings, **sizes}
         if change and not any(replace(asked, keys={**asked.keys, **change}, adapter=adapter).lacking()):
-            typed = (f"{key}={str(value).lower()}" for key, value in change.items())
-            return " ".join(typed) + cost
-    return None
+            return " ".join(f"{key}={str(value).lower()}" for key, value in change.items())
+    return ""
 
 
 def _sizes(config: DictConfig, asked: Demand) -> Iterator[dict[str, Any]]:
-    """Tokens of a pass change least and vary fastest; then SFT's, vLLM's share and the GPUs of a server."""
-    keys = asked.keys
-    shares = [share for share in (0.6, 0.5, 0.4, 0.3, 0.7, 0.8) if asked.share and share != asked.share]
-    parallel = [n for n in (2, 4, 8) if n > keys[PARALLEL] and asked.where.number % n == 0 and asked.share]
-    sft = [asked.row] if keys["budget.sft_share"] > 0 and keys[SFT] > asked.row else []
-    plain = [{PARALLEL: n} for n in parallel], [{SHARE: share} for share in shares], [{SFT: n} for n in sft]
-    for chosen in itertools.product(*([{}, *values] for values in (*plain, [*_passes(config, asked)]))):
+    """Return sizes to try: smaller passes, then SFT's passes, vLLM's share, GPUs of a server."""
+    keys, served = asked.keys, bool(asked.share)
+    options: list[list[dict[str, Any]]] = [
+        [{PARALLEL: n} for n in (2, 4, 8) if served and n > keys[PARALLEL] and asked.where.number % n == 0],
+        [{SHARE: share} for share in (0.6, 0.5, 0.4, 0.3, 0.7, 0.8) if served and share != asked.share],
+        [{SFT: asked.row}] if keys["budget.sft_share"] > 0 and keys[SFT] > asked.row else [],
+        list(_passes(config, asked)),
+    ]
+    for chosen in itertools.product(*([{}, *own] for own in options)):
         yield {key: value for part in chosen for key, value in part.items()}
 
 
 def _passes(config: DictConfig, asked: Demand) -> Iterator[dict[str, int]]:
-    """Smaller passes, by tokens or by rows."""
+    """Return smaller passes, by tokens or by rows."""
     if asked.keys[f"{ACTOR}.use_dynamic_bsz"]:
         for size in (24576, 16384, 12288, 8192, 6144, 4096, 2048):
             if asked.row <= size < asked.keys[TOKENS]:

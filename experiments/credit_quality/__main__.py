@@ -1,23 +1,27 @@
-"""How well each method's credit agrees with the true advantages of turns, for one policy on one task.
+"""Rate how well each method's credit agrees with the true advantages of turns.
 
     python -m experiments.credit_quality RUN_OR_MODEL [KEY=VALUE ...]
     python -m experiments.credit_quality tiny env.task=w2-o3-q4
-    python -m experiments.credit_quality runs/NAME methods=[grpo,gigpo:weight=0.5,graft:backup=mean] k=32
+    python -m experiments.credit_quality runs/NAME methods=[grpo,gigpo:weight=0.5,graft] k=32
     python -m experiments.credit_quality expert noise=0.3 env=alfworld tasks=10
 
 RUN_OR_MODEL  a run folder (its last checkpoint), a model folder, a name of model=, expert, random
-methods=      what is rated: an algo=, a credit method on algo=grpo, or ALGO+CREDIT; settings follow as :KEY=VALUE, state= is
-              algo.state, a key with a dot is one of the config's. The others are compared with the first.
-tasks=20      games that are taken: of screen=8 other episodes, a tenth to nine tenths were won; screen=0 takes the first games
-samples=8     episodes a game, as a group of a step has them
+methods=      what is rated: an algo=, a credit method on algo=grpo, or ALGO+CREDIT
+              settings follow as :KEY=VALUE; state= is algo.state, a key with a dot is the config's
+              all others are compared with the first
+tasks=20      games: the first of which a tenth to nine tenths of screen=8 other episodes were won
+              screen=0: the first games
+samples=8     episodes of a game, as in a group of a training step
 k=16          continuations of every prefix
 noise=0.0     share of random actions of expert
-processes=2   processes that play
-gradients=true  false: no cosines of policy gradients, which take half of the time of a table whose games are known
-KEY=VALUE     as for `python -m train`: env=, env.task=, reward=, model=, eval.games= (games to choose from), seed=, output_dir=
+processes=2   processes that run games
+gradients=true  false: no cosines of policy gradients, which take half of the time if all games are
+              measured
+KEY=VALUE     as for `python -m train`: env=, env.task=, reward=, model=, eval.games= (games to
+              choose from), seed=, output_dir=
 
-Results, table and page go to output_dir/credit_quality/. What was measured is not measured again, so that more methods, samples or
-continuations cost only what is new. docs/credit_quality.md says what is measured, and what it does not say."""
+Results, table and page go to output_dir/credit_quality/. Measured games are kept, so more methods,
+samples or continuations cost only what is new. docs/credit_quality.md explains the measures."""
 
 from __future__ import annotations
 
@@ -37,15 +41,15 @@ from experiments.evaluation.policies import PolicyError, PolicyRef, policies
 from records.process.exit_codes import Refusal, command, own_words, say
 
 if TYPE_CHECKING:
-    from experiments.credit_quality.insight import Insight
     from experiments.credit_quality.methods import Method
+    from experiments.credit_quality.results import Insight
 
 PAGE, EPISODES, TABLE = "credit_quality.html", "episodes.html", "table.md"
 
 
 @dataclass
 class Options:
-    """What only this command takes."""
+    """The options of this command."""
 
     methods: str = ""
     tasks: int = 20
@@ -69,39 +73,38 @@ def main(arguments: list[str]) -> int:
 
 
 def _chosen(options: Options, overrides: list[str], policy: PolicyRef) -> list[Method]:
-    """Before any game is played."""
+    """Return the methods to rate.
+
+    Raises:
+        Refusal: a method that was named needs what the policy does not have.
+    """
     from experiments.credit_quality.methods import STANDARD, methods
 
     named = _listed(options.methods)
     found = methods(named or list(STANDARD), overrides)
-    if policy.kind == "checkpoint":
-        return _with_other_games(found, options, policy, bool(named))
-    if bad := next((method for method in found if method.needs and named), None):
-        needs = " and ".join(sorted(bad.needs))
-        raise Refusal(f"methods: {bad.label} needs {needs}, and {policy.label} is no model that has any")
-    return [method for method in found if not method.needs]
+    missing = _missing(options, policy)
+    for method in found if named else []:
+        if lacking := sorted(method.needs & missing.keys()):
+            raise Refusal(f"methods: {method.label} needs {' and '.join(lacking)}, {missing[lacking[0]]}")
+    return [method for method in found if not method.needs & missing.keys()]
 
 
-def _with_other_games(found: list[Method], options: Options, policy: PolicyRef, named: bool) -> list[Method]:
-    """A critic is trained here on other games, so of one game none is rated that needs its values."""
-    from experiments.credit_quality.critic import critic_file
+def _missing(options: Options, policy: PolicyRef) -> dict[str, str]:
+    """Return what methods cannot have here, with the reason."""
+    if policy.kind != "checkpoint":
+        return dict.fromkeys(("values", "entropy"), f"and {policy.label} is no model that has any")
+    from experiments.credit_quality.critic import critic_file  # torch: not before it is needed
 
     if options.tasks > 1 or options.screen != "0" or critic_file(policy.path):
-        return found
-    bad = [method for method in found if "values" in method.needs]
-    if bad and named:
-        raise Refusal(
-            f"methods: {bad[0].label} needs values, which are learned from other games: tasks=2 or more, or screen=8"
-        )
-    return [method for method in found if method not in bad]
+        return {}
+    return {"values": "and a game's critic is trained on other games: use tasks=2 or more, or screen=8"}
 
 
 def asked(words: Sequence[str], overrides: list[str]) -> tuple[PolicyRef, list[str], DictConfig]:
-    """The policy, with a name of ``model=`` as that model."""
+    """Return the policy, the overrides and the config; a name of ``model=`` is that model."""
     if len(words) != 1:
-        raise Refusal(
-            f"one policy, not {len(words)}: name a run folder, a model folder, a name of model=, expert or random"
-        )
+        choices = "a run folder, a model folder, a name of model=, expert or random"
+        raise Refusal(f"one policy, not {len(words)}: name {choices}")
     models = sorted(file.stem for file in (CONF / "model").glob("*.yaml"))
     if words[0] in models:
         words, overrides = ["base"], [*overrides, f"model={words[0]}"]
@@ -140,7 +143,7 @@ def _refuse_policy(options: Options, config: DictConfig, policy: PolicyRef) -> N
 
 def _measured(options: Options, config: DictConfig, policy: PolicyRef, chosen: Sequence[Method]) -> str:
     from experiments.credit_quality.page import episodes_page, html, summary
-    from experiments.credit_quality.results import FILE, Results, markdown, progress, results
+    from experiments.credit_quality.results import FILE, Results, markdown, results
     from experiments.credit_quality.study import Size, games_of, job_of, measured
     from records.run_folder import held
 
@@ -149,9 +152,7 @@ def _measured(options: Options, config: DictConfig, policy: PolicyRef, chosen: S
     folder = Path(job.folder)
     with held(folder):
         say(f"credit quality folder {folder}")
-        games = games_of(config, folder)
-        told = lambda done: progress(done, reward, size.samples, size.k)
-        taken = measured(job, games, size, options.processes, told)
+        taken = measured(job, games_of(config, folder), size, options.processes)
         about = {"env": str(config.env.name), "task": str(config.env.task), "policy": policy.label, "reward": reward}
         about |= {name: getattr(size, name) for name in ("tasks", "samples", "k", "screen")}
         insight = _insight(config, policy, options.gradients)
@@ -161,12 +162,11 @@ def _measured(options: Options, config: DictConfig, policy: PolicyRef, chosen: S
         write_whole(folder / TABLE, markdown(found))
         write_whole(folder / PAGE, html(found))
         write_whole(folder / EPISODES, episodes_page(rated, reward, policy.path))
-    plan = "".join(f"{line}\n" for line in found.plan)
-    return f"{summary(found)}\n\n{markdown(found)}\n{plan}page: {folder / PAGE}\nepisodes: {folder / EPISODES}"
+    return f"{summary(found)}\n\n{markdown(found)}\npage: {folder / PAGE}\nepisodes: {folder / EPISODES}"
 
 
 def _insight(config: DictConfig, policy: PolicyRef, gradients: bool) -> Insight:
-    from experiments.credit_quality.insight import Insight
+    from experiments.credit_quality.results import Insight
 
     if policy.kind != "checkpoint":
         say(f"no gradients: {policy.label} is no model")

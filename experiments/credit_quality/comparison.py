@@ -1,4 +1,4 @@
-"""Results of several settings side by side, as Markdown, and the whole table of each.
+"""Results of several settings side by side as Markdown, and the whole table of each.
 
     python -m experiments.credit_quality.comparison docs/credit_quality/*.json
 
@@ -20,14 +20,14 @@ Settings = Mapping[str, Results]
 
 
 def text(found: Settings) -> str:
-    """Settings, the two correlations, and all tables."""
+    """Return settings, both correlations, and all tables."""
     whole = "".join(f"## {name}\n\n{summary(one)}\n\n{markdown(one)}\n" for name, one in found.items())
     parts = (settings(found), "r", compared(found, "r"), "r_inside", compared(found, "r_inside"), whole)
     return "\n".join(part.rstrip("\n") + "\n" for part in parts)
 
 
 def settings(found: Settings) -> str:
-    """What was measured of each."""
+    """Return what was measured of each setting."""
     return table(
         ["setting", "won", "games", "samples", "k", "turns", "reliability", "ceiling of a constant"],
         [
@@ -43,7 +43,7 @@ def settings(found: Settings) -> str:
 
 
 def compared(found: Settings, measure: str) -> str:
-    """A row a setting, a column a method, and of ``r`` paired differences."""
+    """Return a row for each setting, a column for each method, and for ``r`` paired differences."""
     better = BETTER if measure == "r" else ()  # GRPO's ``r_inside`` is 0
     (against,) = {one.against for one in found.values()}
     return table(
@@ -60,7 +60,7 @@ def compared(found: Settings, measure: str) -> str:
 
 
 def _short(interval: Interval | None) -> str:
-    """Half of the interval beside the estimate."""
+    """Return the estimate with half of its interval."""
     if interval is None:
         return "-"
     return f"{interval.estimate:.2f} ± {interval.half:.2f}".replace("-0.00 ", "0.00 ")

@@ -1,7 +1,8 @@
-"""Values for methods that need a critic: the run's own, from the same checkpoint as its policy, or one that is trained here.
+"""Values for methods that need a critic: the run's own, from the policy's checkpoint, or one that
+is trained here.
 
-The latter is a small value head on the policy's own hidden states, trained on other games. It is what a critic could say of a new
-game: each game's values come from a head that never saw it. The policy is not trained on.
+The latter is a small value head on the policy's hidden states. Each game's values come from a head
+that never saw it.
 """
 
 from __future__ import annotations
@@ -15,35 +16,42 @@ import torch
 from torch.distributed.tensor import DTensor
 from transformers import AutoConfig, AutoModelForTokenClassification
 
-from experiments.credit_quality.measured_game import MeasuredGame, keys
+from experiments.credit_quality.game import MeasuredGame, keys
 from experiments.credit_quality.methods import Groups
-from experiments.credit_quality.policy_model import PolicyModel, places, rows
+from experiments.credit_quality.policy_model import PolicyModel, positions, rows
 from experiments.credit_quality.study import Measured
 from rollouts.episode import Episode
 
-FOLDS = 5  # games are dealt to so many parts; a part's values come from the head of the others
+FOLDS = 5  # parts of the games; a part's values come from the head of the others
 WEIGHTS = "model_world_size_1_rank_0.pt"  # verl's name of them
 WIDTH, STEPS, BATCH, RATE, DECAY = 64, 400, 1024, 3e-3, 0.1
 
 
 @dataclass(frozen=True)
 class Values:
-    """``values``: (tokens,) by group and episode. ``explained``: the share of the variance of what was played on from turns, on games that
-    the head had not seen; at most 1, and 0 for one number everywhere."""
+    """Values of a critic.
+
+    Attributes:
+        values: (tokens,) by group and episode.
+        explained: share of the variance of the continuations' returns; at most 1, and 0 for a
+            constant.
+    """
 
     values: Sequence[Sequence[np.ndarray]]
     explained: float
 
 
 def critic_file(policy: str) -> Path | None:
-    """The weights of the critic of the checkpoint whose policy lies in ``policy`` (``global_step_N/actor/huggingface``). None: the run
-    has none, or one that is spread over several devices."""
+    """Return the weights of the critic beside ``policy`` (``global_step_N/actor/huggingface``).
+
+    None if the run has no critic, or one that is spread over several devices.
+    """
     file = Path(policy).parents[1] / "critic" / WEIGHTS
     return file if file.exists() else None
 
 
 class RunCritic:
-    """Of several heads it is the first."""
+    """A run's critic; of several heads the first."""
 
     def __init__(self, file: Path) -> None:
         """Raises: RuntimeError: the weights are not those of its config."""
@@ -55,19 +63,23 @@ class RunCritic:
 
     @torch.no_grad()
     def values(self, episode: Episode) -> np.ndarray:
-        """(tokens,) before each action token."""
-        placed = [places(row) for row in rows([episode])]
+        """Return (tokens,) before each action token."""
+        placed = [positions(row) for row in rows([episode])]
         return np.concatenate([self.model(input_ids=ids).logits[0, at, 0].numpy() for ids, at in placed])
 
 
 def values_of(critic: RunCritic, games: Sequence[MeasuredGame], groups: Groups, reward: str, k: int) -> Values:
-    """What the run's critic says."""
+    """Return the values of the run's critic."""
     return _explained([[critic.values(episode) for episode in group] for group in groups], games, groups, reward, k)
 
 
 def trained_values(model: PolicyModel, games: Measured, groups: Groups, reward: str, k: int) -> Values:
-    """Regression to returns: of the screening episodes of all games, and of the continuations of those that are rated; at a turn's
-    first token of those from before it, at its others, which know what is being said, of those from after it."""
+    """Train value heads by regression to returns, of all games' screening episodes and of the rated
+    games' continuations.
+
+    The goal at a turn's first token is the value before the turn, at its other tokens the value
+    after it.
+    """
     taken = games.taken
     hidden = [[model.hidden(episode) for episode in group] for group in groups]
     goals = _goals(taken, groups, reward, k)
@@ -79,9 +91,10 @@ def trained_values(model: PolicyModel, games: Measured, groups: Groups, reward: 
     folds = min(FOLDS, len(taken))
     for fold in range(folds):
         part = {game.key: number for number, game in enumerate(taken) if number % folds == fold}
-        head = _trained(*_joined([one[1:] for one in known if one[0] not in part]), fold)
+        states, returns = _joined([one[1:] for one in known if one[0] not in part])
+        head = _trained(states, returns, fold)
         for number in part.values():
-            values[number] = [head(states) for states in hidden[number]]
+            values[number] = [head(one) for one in hidden[number]]
     return _explained(values, taken, groups, reward, k)
 
 
@@ -89,8 +102,8 @@ def _explained(
     values: Sequence[Sequence[np.ndarray]], games: Sequence[MeasuredGame], groups: Groups, reward: str, k: int
 ) -> Values:
     goals = _goals(games, groups, reward, k)
-    said, true = _joined([one for own in zip(values, goals, strict=True) for one in zip(*own, strict=True)])
-    return Values(values, float(1 - np.mean((said - true) ** 2) / max(true.var(), 1e-12)))
+    given, true = _joined([one for own in zip(values, goals, strict=True) for one in zip(*own, strict=True)])
+    return Values(values, float(1 - np.mean((given - true) ** 2) / max(true.var(), 1e-12)))
 
 
 def _joined(pairs: Sequence[Sequence[np.ndarray]]) -> list[np.ndarray]:
@@ -105,7 +118,7 @@ def _screened(model: PolicyModel, game: MeasuredGame, reward: str) -> Iterator[t
 
 
 def _goals(games: Sequence[MeasuredGame], groups: Groups, reward: str, k: int) -> list[list[np.ndarray]]:
-    """(tokens,) of every episode."""
+    """Return (tokens,) of every episode."""
     return [[_goal(game, one, reward, k) for one in group] for game, group in zip(games, groups, strict=True)]
 
 
@@ -147,5 +160,5 @@ class _Head:
 
     @torch.no_grad()
     def __call__(self, hidden: np.ndarray) -> np.ndarray:
-        """(tokens, H) to (tokens,) values."""
+        """Return (tokens,) values of (tokens, H) states."""
         return self.net(self.scaled(hidden)).squeeze(1).numpy()

@@ -1,21 +1,35 @@
-"""Intervals over tasks, of measures and of differences between two methods on the same draws."""
+"""Intervals over tasks, of measures and of paired differences, and cosines of policy gradients.
+
+A gradient is a sum over games, and its product with another one a sum over pairs of games. The
+truth's noise is independent from game to game, so only the product of a game with itself has it.
+There, different parts of the continuations are multiplied.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
 
-from experiments.credit_quality.measures import MEASURES, OF_TRUTH, SHARES, SHARES_OF_TRUTH, Sums
+from experiments.credit_quality.measures import MEASURES, OF_TRUTH, SHARES, SHARES_OF_TRUTH, Sums, without_noise
 
 DRAWS, LEVEL = 2000, 0.95
+LABELS = {"gradient": "cosine with the true policy gradient", "adam": "the same, with Adam's scaling"}
+ALL = {name: measure.label for name, measure in MEASURES.items()} | LABELS
+NOISE = {name: measure.noise for name, measure in MEASURES.items()} | dict.fromkeys(LABELS, 0.0)
+BEST = {name: measure.best for name, measure in MEASURES.items()} | dict.fromkeys(LABELS, 1.0)
+PARTS = 4  # of the continuations
+EPSILON = 1e-4  # of the mean scale: coordinates that the truth hardly moves do not decide
+
+Table = dict[str, dict[str, "Interval"]]
+Statistic = Callable[[np.ndarray], np.ndarray]  # of (draws, tasks), how often each task is drawn: (draws,)
 
 
 @dataclass(frozen=True)
 class Interval:
-    """``estimate`` and the bounds of its 95 % interval; NaN where a measure is not defined."""
+    """An estimate with its 95 % interval; NaN if the measure is not defined."""
 
     estimate: float
     low: float
@@ -28,21 +42,25 @@ class Interval:
 
 @cache
 def weights(tasks: int, draws: int = DRAWS, seed: int = 0) -> np.ndarray:
-    """(draws, tasks): how often each task is drawn."""
+    """Return (draws, tasks): how often each task is drawn."""
     return np.random.default_rng(seed).multinomial(tasks, np.full(tasks, 1 / tasks), size=draws).astype(float)
 
 
 @cache
 def spread(tasks: int) -> float:
-    """Half an interval in the standard deviations of the draws: Student's t, and what a bootstrap of few tasks lacks, sqrt(T / (T - 1))
-    (Hesterberg, What Teachers Should Know about the Bootstrap, 2015, section 4.1). Percentiles covered less here."""
+    """Return half an interval in standard deviations of the draws.
+
+    That is Student's t times what a bootstrap of few tasks lacks, sqrt(T / (T - 1)) (Hesterberg,
+    What Teachers Should Know about the Bootstrap, 2015, section 4.1). Percentiles covered less
+    here.
+    """
     from scipy.stats import t  # a second to import
 
     return float(t.ppf((1 + LEVEL) / 2, tasks - 1) * np.sqrt(tasks / (tasks - 1)))
 
 
 def interval(estimate: float, draws: np.ndarray, tasks: int, share: bool = False) -> Interval:
-    """Draws in which the measure is not defined are left out. ``share``: the bounds stay in [0, 1]."""
+    """Leave out draws without a value. ``share``: the bounds stay in [0, 1]."""
     known = draws[np.isfinite(draws)]
     if tasks < 2 or not len(known) or not np.isfinite(estimate):
         return Interval(float(estimate), float("nan"), float("nan"))
@@ -53,9 +71,11 @@ def interval(estimate: float, draws: np.ndarray, tasks: int, share: bool = False
 
 
 def share_interval(share: float, deviation: float, tasks: int) -> Interval:
-    """Wilson's interval with an effective sample size: as many independent trials as have the draws' standard deviation.
+    """Return Wilson's interval with as many independent trials as have the draws' standard
+    deviation.
 
-    Franco et al. (2019), PMC6690503, recommend it for clustered samples. Without any deviation each task counts as one trial.
+    Franco et al. (2019), PMC6690503, recommend it for clustered samples. Without deviation each
+    task is one trial.
     """
     variance, wide = share * (1 - share), spread(tasks) ** 2
     trials = variance / deviation**2 if deviation and variance else tasks
@@ -64,60 +84,119 @@ def share_interval(share: float, deviation: float, tasks: int) -> Interval:
     return Interval(share, max(0.0, float(center - half)), min(1.0, float(center + half)))
 
 
-def drawn(sums: Sums, draws: int) -> tuple[Sums, Sums]:
-    """Sums over all tasks, and over every draw of tasks."""
-    several = weights(_tasks(sums), draws)
-    return {name: column.sum() for name, column in sums.items()}, {name: several @ sums[name] for name in sums}
+def estimated(statistic: Statistic, tasks: int, draws: int, share: bool = False) -> Interval:
+    """Return a statistic with its interval; ``share``: its bounds stay in [0, 1]."""
+    return interval(float(statistic(np.ones((1, tasks)))[0]), statistic(weights(tasks, draws)), tasks, share)
 
 
-def rated(methods: Mapping[str, Sums], draws: int = DRAWS) -> dict[str, dict[str, Interval]]:
-    """{measure: {method: interval}}; ``methods``: sums of every task, of each method."""
-    found: dict[str, dict[str, Interval]] = {name: {} for name in MEASURES}
-    for method, sums in methods.items():
-        whole, several = drawn(sums, draws)
-        for name, measure in MEASURES.items():
-            found[name][method] = interval(float(measure.of(whole)), measure.of(several), _tasks(sums), name in SHARES)
-    return found
+def less(statistics: Mapping[str, Statistic], against: str, tasks: int, draws: int) -> dict[str, Interval]:
+    """Return each statistic less one of them, on the same draws of tasks."""
+    other = statistics[against]
+    paired = {name: (lambda several, own=own: own(several) - other(several)) for name, own in statistics.items()}
+    return {name: estimated(difference, tasks, draws) for name, difference in paired.items()}
 
 
-def differences(methods: Mapping[str, Sums], against: str, draws: int = DRAWS) -> dict[str, dict[str, Interval]]:
-    """{measure: {method: interval of method - against}}, paired: both on the same draws of tasks."""
-    found: dict[str, dict[str, Interval]] = {name: {} for name in MEASURES}
-    theirs = drawn(methods[against], draws)
-    for method, sums in methods.items():
-        own = drawn(sums, draws)
-        for name, measure in MEASURES.items():
-            whole, several = (measure.of(mine) - measure.of(other) for mine, other in zip(own, theirs, strict=True))
-            found[name][method] = interval(float(whole), several, _tasks(sums))
+def _over(sums: Sums, of: Callable[[Sums], np.ndarray]) -> Statistic:
+    """Return a measure of the sums as a statistic."""
+    return lambda several: of({name: several @ column for name, column in sums.items()})
+
+
+def rated(methods: Mapping[str, Sums], draws: int = DRAWS) -> Table:
+    """Return {measure: {method: interval}} from each method's sums of every task."""
+    return {
+        name: {
+            method: estimated(_over(sums, measure.of), _tasks(sums), draws, name in SHARES)
+            for method, sums in methods.items()
+        }
+        for name, measure in MEASURES.items()
+    }
+
+
+def differences(methods: Mapping[str, Sums], against: str, draws: int = DRAWS) -> Table:
+    """Return {measure: {method: interval of method - against}}."""
+    tasks, found = _tasks(methods[against]), {}
+    for name, measure in MEASURES.items():
+        statistics = {method: _over(sums, measure.of) for method, sums in methods.items()}
+        found[name] = less(statistics, against, tasks, draws)
     return found
 
 
 def of_truth(sums: Sums, draws: int = DRAWS) -> dict[str, Interval]:
-    """What is known of the truth itself; ``sums`` are those of any credit."""
-    whole, several = drawn(sums, draws)
+    """Return what is known of the truth itself; ``sums`` are those of any credit."""
     tasks = _tasks(sums)
-    return {
-        name: interval(float(of(whole)), of(several), tasks, name in SHARES_OF_TRUTH) for name, of in OF_TRUTH.items()
-    }
+    return {name: estimated(_over(sums, of), tasks, draws, name in SHARES_OF_TRUTH) for name, of in OF_TRUTH.items()}
 
 
 def _tasks(sums: Sums) -> int:
     return len(next(iter(sums.values())))
 
 
-def wanted_k(reliability: float, k: int, wanted: float) -> int:
-    """Continuations a prefix for a reliability of ``wanted``, by Spearman's and Brown's formula.
+# ---- cosines of policy gradients
 
-    Raises:
-        ValueError: nothing reliable was seen, so that no number is enough.
+
+@dataclass(frozen=True)
+class Products:
+    """Inner products between games, (T, T) each.
+
+    Attributes:
+        cross: of a method's gradients with the truth's.
+        own: of the method's with each other.
+        truth: of the truth's with each other, without noise.
     """
-    if not 0 < reliability < 1 or not 0 < wanted < 1:
-        raise ValueError(
-            f"a reliability of {wanted}: no k is known to give it, where k = {k} shows no advantages but noise"
-        )
-    return max(2, int(np.ceil(k * wanted * (1 - reliability) / ((1 - wanted) * reliability) - 1e-9)))
+
+    cross: np.ndarray
+    own: np.ndarray
+    truth: np.ndarray
+
+    def cosine(self, several: np.ndarray) -> np.ndarray:
+        """Return (draws,) for (draws, T) counts of games; NaN if the true gradient is noise."""
+        cross, own, truth = (_summed(product, several) for product in (self.cross, self.own, self.truth))
+        known = (truth > 0) & (own >= 0)
+        size = np.sqrt(np.where(known, own * truth, 0))
+        return np.where(known, np.where(size > 0, cross / np.where(size > 0, size, 1), 0.0), np.nan)
 
 
-def wanted_tasks(half: float, tasks: int, wanted: float) -> int:
-    """Tasks for an interval of +- ``wanted`` where ``tasks`` of them give +- ``half``."""
-    return max(2, int(np.ceil(tasks * (half / wanted) ** 2 - 1e-9)))
+def _summed(product: np.ndarray, several: np.ndarray) -> np.ndarray:
+    """Sum over all pairs of a draw's games.
+
+    A copy of a game moves along with it, which shifts the draws; only their spread makes the
+    interval.
+    """
+    return ((several @ product) * several).sum(axis=1)
+
+
+def products(method: np.ndarray, truth: np.ndarray) -> Products:
+    """Multiply (T, P) gradients, and (T, F, P) of the truth by parts of its continuations."""
+    method, mean = method.astype(float), truth.mean(axis=1, dtype=float)
+    own = mean @ mean.T
+    for task, parts in enumerate(truth):
+        own[task, task] = without_noise(parts.T.astype(float)).sum()
+    return Products(method @ mean.T, method @ method.T, own)
+
+
+def adam_scale(truth: np.ndarray) -> np.ndarray:
+    """Return (P,): one over the root mean square of each true gradient over games."""
+    root = np.sqrt((truth.mean(axis=1, dtype=float) ** 2).mean(axis=0))
+    return 1 / (root + EPSILON * root.mean() + 1e-30)
+
+
+def cosines(methods: Mapping[str, np.ndarray], truth: np.ndarray, against: str) -> tuple[Table, Table]:
+    """Return {measure: {method: interval}} of (T, P) gradients, and of paired differences."""
+    scale = adam_scale(truth).astype(truth.dtype)
+    tables: tuple[Table, Table] = {}, {}
+    for measure, factor in zip(LABELS, (truth.dtype.type(1), scale), strict=True):
+        scaled = truth * factor
+        found = {name: products(gradient * factor, scaled) for name, gradient in methods.items()}
+        for table, rated in zip(tables, rated_cosines(found, against), strict=True):
+            table[measure] = rated
+    return tables
+
+
+def rated_cosines(
+    found: Mapping[str, Products], against: str, draws: int = DRAWS
+) -> tuple[dict[str, Interval], dict[str, Interval]]:
+    """Return intervals of each method, and of each less ``against``."""
+    tasks = len(found[against].own)
+    statistics: dict[str, Statistic] = {name: product.cosine for name, product in found.items()}
+    own = {name: estimated(cosine, tasks, draws) for name, cosine in statistics.items()}
+    return own, less(statistics, against, tasks, draws)

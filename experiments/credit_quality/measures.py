@@ -1,25 +1,129 @@
-"""What is measured of a method's credit, each from sums over tasks, so that a bootstrap over tasks is a matrix product.
+"""The true advantage of a turn, estimated, and what is measured of a method's credit against it.
 
-Correlations are with the true advantage: its noise is taken out of the denominator, and none is in the numerator, since the
-episodes that a method sees are not those that the truth is estimated from.
+The true advantage is the value of what a turn led to, less the value of where it was taken. The
+value of a prefix is the mean return of k episodes that begin with it and are continued by the same
+policy. Continuation j of every prefix of a task draws the same random numbers, so column j is one
+noisy table of advantages. Columns are independent of each other; turns of a column are not.
+
+Each measure is made of sums over tasks, so a bootstrap over tasks is a matrix product. The truth's
+noise is taken out of a correlation's denominator. None is in the numerator, since the truth is
+estimated from other episodes than those that a method sees.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
-from experiments.credit_quality.truth import Truth, demeaned, without_noise
-
 Sums = Mapping[str, np.ndarray]
 SAME = 1e-9  # credit that differs by less is equal
+SIGNIFICANT = 2.0  # standard errors
+NEUTRAL, NEUTRAL_ERROR = 0.05, 0.08  # advantage and its standard error, where a win pays 1
+
+
+@dataclass(frozen=True)
+class Truth:
+    """N turns of E episodes in their order, with k continuations.
+
+    Attributes:
+        task, episode: (N,) int64, numbered from 0 in order of appearance.
+        before, after: (N, k) returns of the continuations of the prefix before and after each turn.
+            After an episode's last turn it is the episode's own return, k times.
+        score: (E,) the episodes' returns.
+
+    Raises:
+        ValueError: advantages do not add up to R - V(s0), there are fewer than two continuations,
+            or a return is not finite.
+    """
+
+    task: np.ndarray
+    episode: np.ndarray
+    before: np.ndarray
+    after: np.ndarray
+    score: np.ndarray
+
+    def __post_init__(self) -> None:
+        if self.k < 2:
+            raise ValueError(f"k={self.k}: the noise of the truth is known from 2 continuations on")
+        if not (np.isfinite(self.before).all() and np.isfinite(self.after).all()):
+            raise ValueError("a return is not finite")
+        first = np.unique(self.episode, return_index=True)[1]
+        total = np.bincount(self.episode, self.advantage)
+        if not np.allclose(total, self.score - self.before[first].mean(axis=1), atol=1e-9):
+            raise ValueError("an episode's advantages do not add up to R - V(s0): its turns are not in order")
+
+    @property
+    def k(self) -> int:
+        return self.before.shape[1]
+
+    @cached_property
+    def replicas(self) -> np.ndarray:
+        """(N, k): column j has the advantages of continuation j alone."""
+        return self.after - self.before
+
+    @cached_property
+    def advantage(self) -> np.ndarray:
+        """(N,)"""
+        return self.replicas.mean(axis=1)
+
+    @cached_property
+    def error(self) -> np.ndarray:
+        """(N,) standard errors."""
+        return self.replicas.std(axis=1, ddof=1) / np.sqrt(self.k)
+
+    @cached_property
+    def significant(self) -> np.ndarray:
+        """(N,) bool: turns whose sign is known."""
+        return np.abs(self.advantage) > np.maximum(SIGNIFICANT * self.error, 1e-9)
+
+    @cached_property
+    def neutral(self) -> np.ndarray:
+        """(N,) bool: turns that are known to change almost nothing."""
+        return (np.abs(self.advantage) <= NEUTRAL) & (self.error <= NEUTRAL_ERROR)
+
+
+def truth(episodes: Sequence[tuple[int, Sequence[np.ndarray], float]]) -> Truth:
+    """Build the truth from each episode's (task, k returns before each turn, return)."""
+    counts = [len(values) for _, values, _ in episodes]
+    last = [np.full(len(values[0]), score) for _, values, score in episodes]
+    return Truth(
+        task=np.repeat([task for task, _, _ in episodes], counts),
+        episode=np.repeat(np.arange(len(episodes)), counts),
+        before=np.concatenate([np.stack(values) for _, values, _ in episodes]).astype(float),
+        after=np.concatenate(
+            [np.stack([*values[1:], end]) for (_, values, _), end in zip(episodes, last, strict=True)]
+        ),
+        score=np.array([score for _, _, score in episodes], dtype=float),
+    )
+
+
+def demeaned(numbers: np.ndarray, cluster: np.ndarray) -> np.ndarray:
+    """Return (N,) or (N, k) numbers, each column less its cluster's mean."""
+    size = np.bincount(cluster).clip(min=1)
+    columns = numbers.reshape(len(numbers), -1)
+    means = np.stack([np.bincount(cluster, column) / size for column in columns.T], axis=1)
+    return (columns - means[cluster]).reshape(numbers.shape)
+
+
+def without_noise(replicas: np.ndarray) -> np.ndarray:
+    """Return (N,) unbiased squares of what (N, k) independent columns have in common.
+
+    That is the mean product of two different columns, which is the mean over all ways to split the
+    columns in halves.
+    """
+    k = replicas.shape[1]
+    return (replicas.sum(axis=1) ** 2 - (replicas**2).sum(axis=1)) / (k * (k - 1))
+
+
+# ---- measures
 
 
 @dataclass(frozen=True)
 class Measure:
-    """``of`` takes sums over tasks, of any shape. ``noise`` is what random numbers are rated, ``best`` what the truth is."""
+    """``noise`` and ``best`` are the values of random numbers and of the truth."""
 
     label: str
     of: Callable[[Sums], np.ndarray]
@@ -28,11 +132,12 @@ class Measure:
 
 
 def task_sums(truth: Truth, credit: np.ndarray, without: np.ndarray | None = None) -> dict[str, np.ndarray]:
-    """Sums of every task, (T,) each.
+    """Return the sums of every task, (T,) each.
 
     Args:
         credit: (N,)
-        without: (n, N), the same credit where one sample of every group was left out; NaN on that sample's own turns.
+        without: (n, N), the same credit without one sample of every group; NaN on that sample's own
+            turns.
     """
     inside, own = demeaned(credit, truth.episode), truth.replicas - truth.advantage.mean()
     within, size = demeaned(truth.replicas, truth.episode), np.abs(credit)
@@ -59,7 +164,7 @@ def task_sums(truth: Truth, credit: np.ndarray, without: np.ndarray | None = Non
 
 
 def _of_companions(credit: np.ndarray, without: np.ndarray) -> np.ndarray:
-    """(N,) the jackknife's variance of a turn's credit over the choice of the other samples of its group."""
+    """Return (N,) jackknife variances of a turn's credit over the other samples of its group."""
     there = np.isfinite(without)
     count = there.sum(axis=0).clip(min=1)
     mean = np.where(there, without, 0).sum(axis=0) / count
@@ -68,7 +173,7 @@ def _of_companions(credit: np.ndarray, without: np.ndarray) -> np.ndarray:
 
 
 def _divided(top: np.ndarray, bottom: np.ndarray) -> np.ndarray:
-    """NaN where there is nothing to divide by: no turn of the kind, or no variance that noise does not explain."""
+    """Return NaN if there is no turn of the kind, or no variance that noise does not explain."""
     possible = bottom > 0
     return np.where(possible, top / np.where(possible, bottom, 1), np.nan)
 
@@ -85,18 +190,18 @@ def correlation(s: Sums) -> np.ndarray:
 
 
 def correlation_inside(s: Sums) -> np.ndarray:
-    """0 for credit that is constant in every episode."""
+    """Return 0 for credit that is constant in every episode."""
     found = _divided(s["xa_inside"], np.sqrt(np.clip(s["xx_inside"] * s["aa_inside"], 0, None)))
     return np.where(s["xx_inside"] > SAME * s["xx"], found, 0.0)
 
 
 def reliability(s: Sums) -> np.ndarray:
-    """The share of the estimated advantages' variance that is no noise; the correlation of two such estimates."""
+    """Return the share of the estimated advantages' variance that is not noise."""
     return _divided(_variance(s, "aa", "a"), _variance(s, "AA", "a"))
 
 
 def ceiling(s: Sums) -> np.ndarray:
-    """The largest correlation that credit can reach which is constant in every episode."""
+    """Return the largest correlation of credit that is constant in every episode."""
     return np.sqrt(np.clip(1 - _divided(s["aa_inside"] / s["turns"], _variance(s, "aa", "a")), 0, 1))
 
 

@@ -1,4 +1,4 @@
-"""Methods by the names under which a run chooses them, and what each would have made of the same episodes."""
+"""Methods by the names in a run's config, and the credit that each gives to episodes."""
 
 from __future__ import annotations
 
@@ -47,14 +47,13 @@ Groups = Sequence[Sequence[Episode]]
 
 @dataclass(frozen=True)
 class Batch:
-    """What methods see: groups of episodes, and of each episode's action tokens, (tokens,), what else is ``known`` by name: ``values`` of
-    a critic, ``entropy`` (nats)."""
+    """What methods see: groups of episodes, and ``known`` values and entropies of tokens."""
 
     groups: Groups
     known: Mapping[str, Sequence[Sequence[np.ndarray]]] = field(default_factory=dict)
 
     def without(self, sample: int) -> Batch:
-        """Each group without that one."""
+        """Return the batch without one sample of each group."""
         return Batch(_without(self.groups, sample), {name: _without(own, sample) for name, own in self.known.items()})
 
 
@@ -64,19 +63,19 @@ def _without(groups: Sequence[Sequence[Any]], sample: int) -> list[list[Any]]:
 
 @dataclass(frozen=True)
 class Method:
-    """``label`` is what was typed."""
+    """A method; ``label`` is what was typed."""
 
     label: str
     config: DictConfig
 
     @property
     def needs(self) -> frozenset[str]:
-        """Of ``values`` and ``entropy``."""
+        """Return which of ``values`` and ``entropy`` it needs."""
         chosen = _chosen(self.config).needs()
         return chosen | {"values"} if algorithm(self.config.algo.name).needs_critic else chosen
 
     def credit(self, batch: Batch) -> Credited:
-        """Raises: KeyError: the batch lacks what it needs."""
+        """Return its credit. Raises: KeyError: the batch lacks what it needs."""
         from verl_plugin.training.offline import credited_episodes  # verl: seconds
 
         known = {name: [tokens for group in batch.known[name] for tokens in group] for name in self.needs}
@@ -84,12 +83,15 @@ class Method:
 
 
 def method(word: str, overrides: Sequence[str]) -> Method:
-    """``ALGO``, ``CREDIT``, or ``ALGO+CREDIT+...``, each with ``:KEY=VALUE``s. Credit alone acts on ``algo=grpo``. A key with a dot is one
-    of the config's, ``state`` is ``algo.state``; any other is the credit method's, or the estimator's.
+    """Parse ``ALGO``, ``CREDIT`` (on ``algo=grpo``) or ``ALGO+CREDIT+...``, each with
+    ``:KEY=VALUE``s.
+
+    A key with a dot is one of the config's, ``state`` is ``algo.state``, others are the method's
+    own.
 
     Raises:
         ConfigError: no such method or setting, or what is refused in training too.
-        Refusal: one that needs more than the episodes, or changes more than their credit.
+        Refusal: it needs more than the episodes, or changes more than their credit.
     """
     parts, (algos, known) = [part.split(":") for part in _parts(word)], _known()
     names = [part[0] for part in parts]

@@ -1,5 +1,4 @@
-"""Pages that need no network: the results with a forest plot of every measure and the table; and the measured episodes in the viewer,
-the true advantage of each turn beside every method's credit."""
+"""The page of the results with forest plots, and the episodes with each method's credit."""
 
 from __future__ import annotations
 
@@ -14,8 +13,7 @@ import numpy as np
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from experiments.credit_quality.gradients import ALL, NOISE
-from experiments.credit_quality.intervals import Interval
+from experiments.credit_quality.intervals import ALL, NOISE, Interval
 from experiments.credit_quality.results import Rated, Results, by_rating, shown
 from experiments.report.charts import COLOURS, GREY, render
 from experiments.viewer.page import page
@@ -34,7 +32,7 @@ NOTE = (
 
 
 def html(found: Results) -> str:
-    """Whatever was typed is escaped."""
+    """Return the page of the results."""
     loader = FileSystemLoader(str(files("experiments.credit_quality") / "templates"))
     template = Environment(loader=loader, autoescape=True, undefined=StrictUndefined).get_template("page.html.j2")
     names = by_rating(found)
@@ -81,7 +79,7 @@ def _measure(axes: Axes, measure: str, intervals: Sequence[Interval]) -> None:
 
 
 def episodes_page(rated: Rated, reward: str, model: str) -> str:
-    """``model``: the folder of the policy, "" where it is none."""
+    """Return the viewer's page. ``model``: the folder of the policy, "" if it is no model."""
     about = rated.results.about
     return page(
         _measured(rated, reward, model), f"{about['env']} {about['task']}, {about['policy']}: credit", note=NOTE

@@ -1,4 +1,4 @@
-"""The policy as a differentiable model: gradients of its log-probabilities, and what it knows before each action token."""
+"""The policy as a model: gradients, entropies and hidden states at each action token."""
 
 from __future__ import annotations
 
@@ -11,19 +11,16 @@ from torch import Tensor
 from transformers import AutoModelForCausalLM
 
 from envs.utils.bar import ticking_bar
-from experiments.credit_quality.gradients import PARTS
-from experiments.credit_quality.measures import SAME
+from experiments.credit_quality.intervals import PARTS
+from experiments.credit_quality.measures import SAME, Truth
 from experiments.credit_quality.methods import Groups
-from experiments.credit_quality.truth import Truth
 from records.models.loading import load_whole
 from rollouts.episode import Episode
 from rollouts.row import Row, to_rows
 
 
 class PolicyModel:
-    """Args:
-    path: a model folder of transformers; ``temperature``: at which it was sampled.
-    """
+    """A model folder of transformers, sampled at ``temperature``."""
 
     def __init__(self, path: str, temperature: float, device: str = "cpu") -> None:
         self.model = load_whole(AutoModelForCausalLM, path, dtype=torch.float32).to(device).eval()
@@ -31,11 +28,11 @@ class PolicyModel:
 
     @property
     def size(self) -> int:
-        """Numbers of a gradient."""
+        """Return the numbers of a gradient."""
         return sum(parameter.numel() for parameter in self.model.parameters())
 
     def gradients(self, episodes: Sequence[Episode], credit: np.ndarray) -> np.ndarray:
-        """(C, P): the gradients of the sum over action tokens of credit times log-probability; ``credit``: (C, tokens)."""
+        """Return (C, P) gradients of the sum over tokens of (C, tokens) credit times log-prob."""
         total, first = torch.zeros(len(credit), self.size), 0
         for row in rows(episodes):
             logprobs = self.logprobs(row)
@@ -53,35 +50,38 @@ class PolicyModel:
         return torch.cat([gradient.flatten() for gradient in found]).cpu()
 
     def logprobs(self, row: Row) -> Tensor:
-        """(tokens,) of a row's action tokens, as training computes them."""
-        ids, at = places(row, self.device)
+        """Return (tokens,) of a row's action tokens, as training computes them."""
+        ids, at = positions(row, self.device)
         return self._distributions(ids, at).gather(1, ids[0, at + 1].unsqueeze(1)).squeeze(1)
 
     def _distributions(self, ids: Tensor, at: Tensor) -> Tensor:
-        """(tokens, vocabulary) log-probabilities at the sampling temperature."""
+        """Return (tokens, vocabulary) log-probabilities at the sampling temperature."""
         hidden = self.model.base_model(input_ids=ids).last_hidden_state[0, at]
         return torch.log_softmax(self.model.get_output_embeddings()(hidden) / self.temperature, dim=-1)
 
     @torch.no_grad()
     def entropy(self, episode: Episode) -> np.ndarray:
-        """(tokens,) nats, of what each action token was drawn from."""
-        found = [self._distributions(*places(row, self.device)) for row in rows([episode])]
+        """Return (tokens,) nats of the distribution of each action token."""
+        found = [self._distributions(*positions(row, self.device)) for row in rows([episode])]
         return torch.cat([-(one.exp() * one).sum(dim=1) for one in found]).cpu().numpy()
 
     @torch.no_grad()
     def hidden(self, episode: Episode) -> np.ndarray:
-        """(tokens, H): the hidden states of all layers, side by side, that an action token was sampled from."""
+        """Return (tokens, H): the hidden states of all layers before each action token."""
         found = []
         for row in rows([episode]):
-            ids, at = places(row, self.device)
+            ids, at = positions(row, self.device)
             states = self.model.base_model(input_ids=ids, output_hidden_states=True).hidden_states
             found.append(torch.cat([layer[0, at] for layer in states], dim=1).cpu().numpy())
         return np.concatenate(found)
 
 
 def factors(credit: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(C, n) and (n, tokens) whose product is (C, tokens) ``credit``, with the smallest n: gradients are linear in credit, and most
-    methods credit a turn's tokens alike. Where there is no credit, the share is 0 and not a rounding error."""
+    """Factor (C, tokens) credit into (C, n) and (n, tokens) with the smallest n.
+
+    Gradients are linear in credit, and most methods credit a turn's tokens alike. Without credit
+    the share is exactly 0.
+    """
     shares, sizes, parts = np.linalg.svd(credit, full_matrices=False)
     known = sizes > SAME * sizes.max(initial=0)
     return np.where(credit.any(axis=1, keepdims=True), shares[:, known] * sizes[known], 0), parts[known]
@@ -91,8 +91,8 @@ def rows(episodes: Sequence[Episode]) -> list[Row]:
     return [row for episode in episodes for row in to_rows(episode, "")]
 
 
-def places(row: Row, device: str = "cpu") -> tuple[Tensor, Tensor]:
-    """A row's ids, (1, length), and the places before its action tokens."""
+def positions(row: Row, device: str = "cpu") -> tuple[Tensor, Tensor]:
+    """Return a row's ids, (1, length), and the positions before its action tokens."""
     ids = torch.tensor([row.prompt_ids + row.response_ids], device=device)
     return ids, torch.tensor(row.mask, device=device).nonzero().squeeze(1) + len(row.prompt_ids) - 1
 
@@ -100,16 +100,18 @@ def places(row: Row, device: str = "cpu") -> tuple[Tensor, Tensor]:
 def of_games(
     model: PolicyModel, groups: Groups, credits: Mapping[str, np.ndarray], truth: Truth
 ) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """Gradients of every game's episodes: of each method (T, P), and of the truth by parts of its continuations (T, F, P).
+    """Return gradients over every game: (T, P) of each method, and (T, F, P) of the truth by parts
+    of its continuations.
 
     Args:
-        credits: (tokens,) over all episodes.
+        credits: (tokens,) over all episodes, by method.
     """
     tokens = [[len(t.action_ids) - episode.muted(t) for t in episode.turns] for group in groups for episode in group]
     lengths = np.concatenate(tokens)
     parts = [part.mean(axis=1) for part in np.array_split(truth.replicas, min(PARTS, truth.k), axis=1)]
     columns = np.stack([*credits.values(), *(np.repeat(part, lengths) for part in parts)])
-    ends = np.cumsum([sum(map(sum, tokens[start:end])) for start, end in _places(groups)])
+    firsts = pairwise([0, *np.cumsum([len(group) for group in groups]).tolist()])
+    ends = np.cumsum([sum(map(sum, tokens[start:end])) for start, end in firsts])
     found = []
     with ticking_bar(total=len(groups), desc="gradients", unit="game") as bar:
         for group, own in zip(groups, np.split(columns, ends[:-1], axis=1), strict=True):
@@ -117,9 +119,3 @@ def of_games(
             bar.update()
     whole = np.stack(found)
     return {name: whole[:, place] for place, name in enumerate(credits)}, whole[:, len(credits) :]
-
-
-def _places(groups: Groups) -> list[tuple[int, int]]:
-    """The first episode of every group, and the one after its last."""
-    ends = np.cumsum([len(group) for group in groups]).tolist()
-    return list(pairwise([0, *ends]))

@@ -1,15 +1,17 @@
-"""Does a method's rating tell what it gains in training?
+"""Does a method's rating predict what it gains in training?
 
     python -m experiments.credit_quality.predicts RESULTS RUN [RUN ...] [keep=FILE]
-    python -m experiments.credit_quality.predicts docs/credit_quality.json runs/*-rl_only-* keep=gains.json
+    python -m experiments.credit_quality.predicts docs/credit_quality.json runs/*-rl_only-*
     python -m experiments.credit_quality.predicts docs/credit_quality.json gains.json
 
 RESULTS  results.json of python -m experiments.credit_quality
-RUN      folders of finished runs with budget=rl_only, methods chosen by algo= (and algo.state) alone: several seeds of every method, on
-         the model and task that were rated; or one file, in which keep= has put what they gained
+RUN      folders of finished runs with budget=rl_only that differ in algo= (and algo.state) alone:
+         several seeds of every method, on the model and task that were rated
+         or one file that keep= wrote
 
-Prints two outcomes of each method, the gain in success on the test games and the mean success of the training steps, in points, and for
-every measure the rank correlation of each with how near a method is to what the truth is rated."""
+Prints two outcomes of each method in points: the gain in success on the test games, and the mean
+success of the training steps. For every measure it prints the rank correlation of each outcome with
+how near a method is to the truth."""
 
 from __future__ import annotations
 
@@ -24,8 +26,7 @@ import numpy as np
 from omegaconf import OmegaConf
 
 from envs.utils.files import write_whole
-from experiments.credit_quality.gradients import BEST
-from experiments.credit_quality.intervals import LEVEL, Interval
+from experiments.credit_quality.intervals import BEST, LEVEL, Interval
 from experiments.credit_quality.results import Results, shown, table
 from experiments.evaluation.result import RunResult
 from records.metrics import read_metrics
@@ -41,7 +42,7 @@ Outcomes = Mapping[str, Gains]
 
 @dataclass
 class Options:
-    """``keep``: a file for what the runs gained."""
+    """``keep``: a file for the outcomes of the runs."""
 
     keep: str = ""
 
@@ -52,7 +53,7 @@ def main(arguments: list[str]) -> int:
     words, unknown = own_words(arguments, options, Refusal)
     if len(words) < 2 or unknown:
         raise Refusal(
-            "name the results of a rating, then run folders, or one file of what they gained; keep=FILE is all else"
+            "name the results of a rating, then run folders or one file that keep= wrote; keep=FILE is optional"
         )
     ratings = _results(Path(words[0]))
     found = _gains([Path(word) for word in words[1:]], _rated(ratings))
@@ -86,14 +87,18 @@ def _gains(paths: Sequence[Path], rated: tuple[str, str, str]) -> Outcomes:
     if not paths[0].is_file():
         return gains_of(paths, rated)
     if len(paths) > 1:
-        raise Refusal(f"{paths[1]}: beside {paths[0]}, a file of what runs gained, nothing more is read")
+        raise Refusal(f"{paths[1]}: {paths[0]} has the outcomes of all runs; name it alone")
     about, found = read_gains(paths[0])
     _refuse_others(paths[0], about, rated)
     return found
 
 
 def read_gains(file: Path) -> tuple[tuple[str, ...], Outcomes]:
-    """(environment, task, policy) and what ``gains_of`` found, from the file that ``keep=`` made. Raises: Refusal: it made none."""
+    """Read (environment, task, policy) and the outcomes from a file of ``keep=``.
+
+    Raises:
+        Refusal: it is another file.
+    """
     try:
         data = json.loads(file.read_text(encoding="utf-8"))
         return tuple(data[ABOUT]), {
@@ -110,11 +115,12 @@ def _refuse_others(what: Path, own: tuple[str, ...], rated: tuple[str, str, str]
 
 
 def gains_of(runs: Sequence[Path], rated: tuple[str, str, str]) -> Outcomes:
-    """By outcome: success on the test games after RL less that before it, and the mean success of the training steps.
+    """Return the gain in success on the test games by RL, and the mean success of the training
+    steps.
 
     Raises:
-        Refusal: a run is not of the (environment, task, policy) that was ``rated``, has an SFT stage or no finished RL stage, or its
-            method has another with that seed.
+        Refusal: a run has another (environment, task, policy) than ``rated``, has SFT or no
+            finished RL, or repeats a method's seed.
     """
     found: dict[str, dict[str, dict[int, float]]] = {outcome: defaultdict(dict) for outcome in (GAIN, MEAN)}
     for run in runs:
@@ -143,7 +149,7 @@ def _gain(run: Path, rated: tuple[str, str, str]) -> tuple[str, int, float]:
 
 
 def of_mean(values: Sequence[float]) -> Interval:
-    """The mean with Student's 95 % interval; without bounds for one value."""
+    """Return the mean with Student's 95 % interval; one value has no bounds."""
     from scipy.stats import sem, t
 
     mean = float(np.mean(values))
@@ -152,8 +158,12 @@ def of_mean(values: Sequence[float]) -> Interval:
 
 
 def rank_correlation(ratings: Sequence[float], gains: Sequence[float]) -> Interval:
-    """Spearman's, with the 95 % interval of Bonett and Wright (2000), doi 10.1007/BF02294183: Fisher's z with the standard error
-    sqrt((1 + r^2 / 2) / (n - 3)). It covers which methods were taken, as a sample of such methods. NaN where all ratings are alike."""
+    """Return Spearman's rank correlation with the 95 % interval of Bonett and Wright (2000), doi
+    10.1007/BF02294183.
+
+    That is Fisher's z with the standard error sqrt((1 + r^2 / 2) / (n - 3)). It covers the choice
+    of methods, as a sample of such methods. NaN if all ratings are alike.
+    """
     from scipy.stats import norm, rankdata
 
     ranks = [rankdata(column) for column in (ratings, gains)]
@@ -166,8 +176,7 @@ def rank_correlation(ratings: Sequence[float], gains: Sequence[float]) -> Interv
 
 
 def predicted(ratings: Results, gains: Gains) -> dict[str, Interval]:
-    """{measure: the rank correlation of how near a method is to the truth with the mean over seeds}, over the methods that the measure
-    is defined for."""
+    """Return the rank correlation of nearness to the truth with the mean over seeds, by measure."""
     mean = {name: float(np.mean(list(seeds.values()))) for name, seeds in gains.items()}
     found = {}
     for measure, row in ratings.methods.items():
@@ -179,11 +188,11 @@ def predicted(ratings: Results, gains: Gains) -> dict[str, Interval]:
 
 
 def markdown(ratings: Results, found: Outcomes) -> str:
-    """Methods by gain, and measures."""
+    """Return a table of the methods by gain, and one of the measures."""
     against, rows = ratings.against, []
     for name, seeds in sorted(found[GAIN].items(), key=lambda item: -np.mean(list(item[1].values()))):
-        told = [cell for gains in found.values() for cell in _cells(gains, name, against)]
-        rows.append([f"`{name}`", str(len(seeds)), *told, shown(ratings.methods["r"][name])])
+        cells = [cell for gains in found.values() for cell in _cells(gains, name, against)]
+        rows.append([f"`{name}`", str(len(seeds)), *cells, shown(ratings.methods["r"][name])])
     correlations = {outcome: predicted(ratings, gains) for outcome, gains in found.items()}
     measures = [[f"`{name}`", *(shown(own[name]) for own in correlations.values())] for name in correlations[GAIN]]
     head = [cell for outcome in found for cell in (f"{outcome}, points", f"less that of {against}, same seeds")]
@@ -201,7 +210,7 @@ def _cells(gains: Gains, name: str, against: str) -> tuple[str, str]:
 
 
 def points(shares: Sequence[float]) -> str:
-    """``12.0 (8.1 to 15.9)``."""
+    """Return ``12.0 (8.1 to 15.9)``."""
     if not shares:
         return "-"
     found = of_mean(shares)

@@ -1,4 +1,4 @@
-"""From measured games to figures: the truth, each method's rating, and differences between methods."""
+"""From measured games to figures: the truth, the methods' ratings and their differences."""
 
 from __future__ import annotations
 
@@ -7,37 +7,43 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from envs.utils.files import write_whole
-from experiments.credit_quality.gradients import cosines
-from experiments.credit_quality.insight import Insight
-from experiments.credit_quality.intervals import Interval, differences, of_truth, rated, wanted_k, wanted_tasks
-from experiments.credit_quality.measured_game import MeasuredGame, keys
-from experiments.credit_quality.measures import task_sums
+from experiments.credit_quality.game import MeasuredGame, keys
+from experiments.credit_quality.intervals import PARTS, Interval, cosines, differences, of_truth, rated
+from experiments.credit_quality.measures import Truth, task_sums, truth
 from experiments.credit_quality.methods import Batch, Groups, Method
 from experiments.credit_quality.study import Measured
-from experiments.credit_quality.truth import Truth, truth
 from rollouts.episode import Episode
 
+if TYPE_CHECKING:
+    from experiments.credit_quality.critic import RunCritic
+    from experiments.credit_quality.policy_model import PolicyModel
+
 FILE = "results.json"
-WANTED_RELIABILITY, WANTED_HALF = 0.6, 0.05
+MOST = 10**9  # numbers of all gradients together, 4 GB
 Table = Mapping[str, Mapping[str, Interval]]
 
 
 @dataclass(frozen=True)
 class Results:
-    """``about``: what was measured, in words and numbers. ``truth``: by name. ``methods``: {measure: {method: interval}}; ``differences``: the
-    same, each method less ``against``. ``plan``: lines that say how much more precision would cost."""
+    """Figures of a study.
+
+    Attributes:
+        about: what was measured, in words and numbers.
+        truth: what is known of the truth, by name.
+        methods: {measure: {method: interval}}; ``differences``: the same, each method less
+            ``against``.
+    """
 
     about: Mapping[str, Any]
     truth: Mapping[str, Interval]
     methods: Table
     against: str
     differences: Table
-    plan: Sequence[str]
 
     def write(self, folder: Path) -> None:
         text = json.dumps(_rounded(asdict(self)), indent=1, sort_keys=False)
@@ -51,7 +57,7 @@ class Results:
 
 
 def _rounded(value: Any) -> Any:
-    """Four digits; null where a figure is not defined."""
+    """Round to four digits; a figure that is not defined becomes null."""
     if isinstance(value, dict):
         return {key: _rounded(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -72,12 +78,57 @@ def _table(table: Mapping[str, Any]) -> dict[str, dict[str, Interval]]:
 
 @dataclass(frozen=True)
 class Rated:
-    """``credits``: (N,) of each method over all turns, by its label; ``groups``: the episodes, in the same order."""
+    """Results with each method's credit, (N,) over all turns of ``groups``, by its label."""
 
     results: Results
     truth: Truth
     credits: Mapping[str, np.ndarray]
     groups: Groups
+
+
+@dataclass(frozen=True)
+class Insight:
+    """What the policy itself tells if it is a model: entropies, values, gradients.
+
+    Attributes:
+        model: None for other policies.
+        critic: the run's; None without one.
+        wanted: gradients are wanted.
+    """
+
+    model: PolicyModel | None = None
+    critic: RunCritic | None = None
+    wanted: bool = True
+
+    def batch(
+        self, methods: Sequence[Method], games: Measured, groups: Groups, reward: str, k: int
+    ) -> tuple[Batch, dict[str, Any]]:
+        """Return what the methods see, and notes on the critic."""
+        needs = frozenset(need for method in methods for need in method.needs)
+        known: dict[str, Sequence[Sequence[np.ndarray]]] = {}
+        if "entropy" in needs and self.model:
+            known["entropy"] = [[self.model.entropy(episode) for episode in group] for group in groups]
+        if "values" not in needs or not self.model:
+            return Batch(groups, known), {}
+        from experiments.credit_quality.critic import trained_values, values_of
+
+        if self.critic:
+            found = values_of(self.critic, games.taken, groups, reward, k)
+        else:
+            found = trained_values(self.model, games, groups, reward, k)
+        known["values"] = found.values
+        critic = "the run's" if self.critic else "trained here"
+        return Batch(groups, known), {"critic": critic, "critic_explains": found.explained}
+
+    def gradients(
+        self, groups: Groups, credits: Mapping[str, np.ndarray], truth: Truth
+    ) -> tuple[dict[str, np.ndarray], np.ndarray] | None:
+        """Return gradients; None without a model, or if it is too large."""
+        if self.model is None or not self.wanted or len(groups) * (len(credits) + PARTS) * self.model.size > MOST:
+            return None
+        from experiments.credit_quality.policy_model import of_games
+
+        return of_games(self.model, groups, credits, truth)
 
 
 def results(
@@ -89,40 +140,40 @@ def results(
     about: Mapping[str, Any],
     policy: Insight,
 ) -> Rated:
-    """Raises: ValueError: an episode's advantages do not add up to R - V(s0)."""
+    """Rate the methods. Raises: ValueError: an episode's advantages do not add up to R - V(s0)."""
     groups = [[episode for episode in game.episodes[:samples] if episode.turns] for game in games.taken]
     known = true_advantages(games.taken, groups, reward, k)
-    batch, told = policy.batch(methods, games, groups, reward, k)
+    batch, notes = policy.batch(methods, games, groups, reward, k)
     credits = {method.label: method.credit(batch) for method in methods}
     sums = {
         method.label: task_sums(known, credits[method.label].turns, without_one(method, batch, samples))
         for method in methods
     }
     against = next(iter(sums))
-    found = of_truth(sums[against])
     ratings, less = rated(sums), differences(sums, against)
     tokens = {name: credit.tokens for name, credit in credits.items()}
     if gradients := policy.gradients(groups, tokens, known):
         of_gradients = cosines(*gradients, against)
         ratings, less = ratings | of_gradients[0], less | of_gradients[1]
-    counts = {
-        **told,
-        "games": [game.key for game in games.taken],
-        "episodes": sum(map(len, groups)),
-        "turns": len(known.advantage),
-        "prefixes": len(
-            {(number, key) for number, group in enumerate(groups) for episode in group for key in keys(episode)}
-        ),
-        "won": float(np.mean([episode.won for group in groups for episode in group])),
-        "cpu_seconds": round(sum(game.seconds for game in games.taken)),
-    }
-    lines = plan(found["reliability"], ratings["r"][against], k, len(groups), counts["cpu_seconds"])
-    made = Results({**about, **counts}, found, ratings, against, less, lines)
+    counts = {**about, **notes, **_counts(games.taken, groups, known)}
+    made = Results(counts, of_truth(sums[against]), ratings, against, less)
     return Rated(made, known, {name: credit.turns for name, credit in credits.items()}, groups)
 
 
+def _counts(games: Sequence[MeasuredGame], groups: Groups, known: Truth) -> dict[str, Any]:
+    episodes = [(number, episode) for number, group in enumerate(groups) for episode in group]
+    return {
+        "games": [game.key for game in games],
+        "episodes": len(episodes),
+        "turns": len(known.advantage),
+        "prefixes": len({(number, key) for number, episode in episodes for key in keys(episode)}),
+        "won": float(np.mean([episode.won for _, episode in episodes])),
+        "cpu_seconds": round(sum(game.seconds for game in games)),
+    }
+
+
 def true_advantages(games: Sequence[MeasuredGame], groups: Sequence[Sequence[Episode]], reward: str, k: int) -> Truth:
-    """From the first ``k`` continuations of every prefix."""
+    """Build the truth from the first ``k`` continuations of every prefix."""
     return truth(
         [
             (
@@ -137,7 +188,7 @@ def true_advantages(games: Sequence[MeasuredGame], groups: Sequence[Sequence[Epi
 
 
 def without_one(method: Method, batch: Batch, samples: int) -> np.ndarray | None:
-    """(samples, N): the credit where sample i of every group was left out, NaN on its own turns; None for groups too small for it."""
+    """Return (samples, N): credit without sample i of each group, NaN on its own turns."""
     groups = batch.groups
     if min(map(len, groups)) < 3:
         return None
@@ -151,41 +202,6 @@ def without_one(method: Method, batch: Batch, samples: int) -> np.ndarray | None
     return np.stack(found)
 
 
-def plan(reliability: Interval, r: Interval, k: int, tasks: int, cpu_seconds: float) -> list[str]:
-    """What a reliability of .6, and intervals of +- .05, would take."""
-    lines = []
-    each = cpu_seconds / max(tasks, 1)
-    try:
-        enough = wanted_k(reliability.estimate, k, WANTED_RELIABILITY)
-        lines.append(
-            f"a reliability of {WANTED_RELIABILITY} takes k = {enough}: {_minutes(each * enough / k)} of CPU a game"
-        )
-    except ValueError as error:
-        lines.append(str(error))
-    if math.isfinite(r.half) and r.half > 0:
-        many = wanted_tasks(r.half, tasks, WANTED_HALF)
-        lines.append(f"an interval of +- {WANTED_HALF} for r takes {many} tasks: {_minutes(each * many)} of CPU in all")
-    return lines
-
-
-def _minutes(seconds: float) -> str:
-    return f"{seconds / 60:.0f} minutes" if seconds >= 90 else f"{seconds:.0f} s"
-
-
-def progress(games: Sequence[MeasuredGame], reward: str, samples: int, k: int) -> str:
-    """The precision so far, with the score less its group's mean as an example of a method."""
-    if len(games) < 2:
-        return ""
-    groups = [[episode for episode in game.episodes[:samples] if episode.turns] for game in games]
-    known = true_advantages(games, groups, reward, k)
-    counts = np.bincount(known.episode)
-    task = known.task[np.cumsum(counts) - 1]
-    credit = known.score - (np.bincount(task, known.score) / np.bincount(task))[task]
-    sums = task_sums(known, np.repeat(credit, counts))
-    found, example = of_truth(sums, draws=200)["reliability"], rated({"": sums}, draws=200)["r"][""]
-    return f"reliability {found.estimate:.2f}, r +- {example.half:.2f}" if math.isfinite(found.estimate) else ""
-
-
 def shown(interval: Interval) -> str:
     if not math.isfinite(interval.estimate):
         return "-"
@@ -194,12 +210,12 @@ def shown(interval: Interval) -> str:
 
 
 def by_rating(found: Results) -> list[str]:
-    """The methods, best correlation first."""
+    """Return the methods, best correlation first."""
     return sorted(found.methods["r"], key=lambda name: -np.nan_to_num(found.methods["r"][name].estimate, nan=-9))
 
 
 def markdown(found: Results, only: Sequence[str] = ()) -> str:
-    """The table of measures, or of some only, by rating, and the paired differences of r."""
+    """Return the table of measures, or of some ``only``, and the paired differences of r."""
     measures = [name for name in found.methods if not only or name in only]
     head = ["method", *measures, f"r less that of {found.against}"]
     rows = [
@@ -214,5 +230,5 @@ def markdown(found: Results, only: Sequence[str] = ()) -> str:
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """In Markdown."""
+    """Return a table in Markdown."""
     return "".join(f"| {' | '.join(row)} |\n" for row in (head, ["---"] * len(head), *rows))

@@ -1,13 +1,12 @@
-"""All games of a study: which they are, and what is left to be measured of them."""
+"""All games of a study: which they are, and what is still to be measured of them."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import multiprocessing
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +18,7 @@ from envs.registry import make_environment
 from envs.types import TaskRef
 from envs.utils.bar import ticking_bar
 from envs.utils.names import file_name
-from experiments.credit_quality.measured_game import MeasuredGame
+from experiments.credit_quality.game import MeasuredGame
 from experiments.credit_quality.worker import Job, Worker, do, start
 from experiments.evaluation.policies import PolicyRef
 from records.process.exit_codes import Failure, Refusal, say
@@ -28,15 +27,19 @@ from rollouts.prompt_forms.registry import non_default
 from tasks.evaluation_sets import evaluation_settings, prepare_evaluation_sets
 from tasks.splits import read_tasks
 
-PLACE = "credit_quality"
-CALIBRATION = 2  # games that say what the others will take
+FOLDER = "credit_quality"
 
 
 @dataclass(frozen=True)
 class Size:
-    """How much is measured: ``tasks`` games with ``samples`` episodes each, and ``k`` continuations of every prefix.
+    """How much is measured.
 
-    A game is taken if of ``screen`` other episodes a share within ``low`` and ``high`` is won; ``screen=0`` takes the first games.
+    Attributes:
+        tasks: games.
+        samples: episodes of each game.
+        k: continuations of every prefix.
+        screen: a game is taken if of so many other episodes a share from ``low`` to ``high`` is
+            won; 0: any game.
     """
 
     tasks: int
@@ -52,7 +55,7 @@ class Size:
 
 
 def job_of(config: DictConfig, policy: PolicyRef, noise: float) -> Job:
-    """The same policy, playing the same games in the same way, has the same folder; how much of it is no part of its name."""
+    """Return the job; equal policies, games and settings have the same folder."""
     node: Any = OmegaConf.to_container(config, resolve=True)
     outside = {key.removeprefix("env.") for key in OUTPUT_KEYS}
     rollout = {key: node["actor_rollout_ref"]["rollout"][key] for key in ("temperature", "top_p", "top_k")}
@@ -68,97 +71,65 @@ def job_of(config: DictConfig, policy: PolicyRef, noise: float) -> Job:
     }
     digest = hashlib.sha256(json.dumps(what, sort_keys=True, default=str).encode()).hexdigest()[:8]
     name = file_name(f"{config.env.name}-{config.env.task}-{policy.name}-{digest}")
-    folder = (Path(config.output_dir).expanduser() / PLACE / name).absolute()
+    folder = (Path(config.output_dir).expanduser() / FOLDER / name).absolute()
     yaml = OmegaConf.to_yaml(config, resolve=True)
     return Job(yaml, policy.kind, policy.path, policy.chat, noise, str(folder))
 
 
 def games_of(config: DictConfig, folder: Path) -> Sequence[TaskRef]:
-    """The test games, in their order."""
+    """Return the test games, in their order."""
     prepare_evaluation_sets(config, folder, also_own=True)
     return read_tasks(Path(evaluation_settings(config, folder)[0].evaluation_set.file))
 
 
 @dataclass(frozen=True)
 class Measured:
-    """``taken``: the games that are rated, in their order, so that which they are depends on no clock; ``seen``: all that were screened."""
+    """The games that are rated (``taken``) and all that were screened (``seen``)."""
 
     taken: list[MeasuredGame]
     seen: list[MeasuredGame]
 
 
-def measured(
-    job: Job,
-    games: Sequence[TaskRef],
-    size: Size,
-    processes: int,
-    told: Callable[[Sequence[MeasuredGame]], str],
-) -> Measured:
-    """Args:
-        told: what the progress bar says of the games that are done.
+def measured(job: Job, games: Sequence[TaskRef], size: Size, processes: int) -> Measured:
+    """Measure what is missing.
 
     Raises:
-        Refusal: too few games are neither too hard nor too easy; the environment does not replay exactly.
+        Refusal: too few games are neither too hard nor too easy; the environment does not replay
+            exactly.
     """
-    with _Pool(job, processes) as pool:
-        tasks, seen = _screened(job, games, size, pool)
+    with _Workers(job, processes) as workers:
+        tasks, seen = _screened(job, games, size, workers)
         left = [task for task in tasks if not job.read(task).known(size.samples, size.k)]
-        done = [job.read(task) for task in tasks if task not in left]
         if left:
-            say(expected([job.read(task) for task in seen], len(left), size))
-        with ticking_bar(total=len(tasks), initial=len(done), desc="games", unit="game") as bar:
-            bar.set_postfix_str(told(done))
-            for number, task in enumerate(pool.each("measure", left, size.samples, size.k), 1):
-                done.append(job.read(task))
+            say(f"{len(left)} games x {size.samples} samples, {size.k} continuations of each prefix")
+        with ticking_bar(total=len(tasks), initial=len(tasks) - len(left), desc="games", unit="game") as bar:
+            for _ in workers.each("measure", left, size.samples, size.k):
                 bar.update()
-                bar.set_postfix_str(told(done))
-                if number == CALIBRATION < len(left):
-                    bar.write(
-                        calibrated(done[-CALIBRATION:], len(left) - CALIBRATION, size, processes), file=sys.stderr
-                    )
     return Measured([job.read(task) for task in tasks], [job.read(task) for task in seen])
 
 
-def _screened(job: Job, games: Sequence[TaskRef], size: Size, pool: _Pool) -> tuple[list[TaskRef], Sequence[TaskRef]]:
-    """The first games that the size takes, and those that were looked at for it."""
+def _screened(
+    job: Job, games: Sequence[TaskRef], size: Size, workers: _Workers
+) -> tuple[list[TaskRef], Sequence[TaskRef]]:
+    """Return the first games that the size takes, and the games that were screened for it."""
     step, taken = 2 * size.tasks if size.screen else size.tasks, []
     for first in range(0, len(games), step):
         part = games[first : first + step]
         left = [task for task in part if len(job.read(task).screened) < size.screen]
         with ticking_bar(total=len(left), desc="screening", unit="game", disable=not left) as bar:
-            for _ in pool.each("screen", left, size.screen):
+            for _ in workers.each("screen", left, size.screen):
                 bar.update()
         taken += [task for task in part if size.takes(job.read(task))]
         if len(taken) >= size.tasks:
             return taken[: size.tasks], games[: first + step]
     raise Refusal(
         f"tasks={size.tasks}: of {len(games)} games only {len(taken)} were won in {size.low:.0%} to {size.high:.0%} of "
-        f"{size.screen} other episodes; ask for fewer, for more games with eval.games=, or take any with screen=0"
+        f"{size.screen} other episodes; use a smaller tasks=, a larger eval.games=, or screen=0"
     )
 
 
-def expected(seen: Sequence[MeasuredGame], left: int, size: Size) -> str:
-    """The plan before anything is measured, from the screening episodes."""
-    turns = [len(episode.turns) for game in seen for episode in game.screened]
-    asked = f"plan: {left} games x {size.samples} samples, {size.k} continuations of each prefix"
-    if not turns:
-        return asked
-    most = round(left * size.samples * sum(turns) / len(turns))
-    return f"{asked}: at most {most:,} prefixes and {most * size.k:,} continuations (what samples share counts once)"
-
-
-def calibrated(done: Sequence[MeasuredGame], left: int, size: Size, processes: int) -> str:
-    """The plan once some games are done."""
-    prefixes = left * sum(len(game.values) for game in done) / len(done)
-    seconds = left * sum(game.seconds for game in done) / len(done)
-    return (
-        f"plan: {left} games more, about {prefixes:,.0f} prefixes and {prefixes * size.k:,.0f} continuations: "
-        f"{seconds:,.0f} s of CPU, {seconds / processes / 60:.1f} minutes of {processes} processes"
-    )
-
-
-class _Pool:
-    """Processes that are started when there is something to do, and end with this one; a single one is this process itself."""
+class _Workers:
+    """Processes that start when they are needed; a single one is this process."""
 
     def __init__(self, job: Job, processes: int) -> None:
         self._job, self._processes = job, processes
@@ -169,34 +140,23 @@ class _Pool:
 
     def __exit__(self, kind: object, *_: object) -> None:
         if self._pool:
-            running = list(self._pool._processes.values()) if kind else []
             self._pool.shutdown(wait=not kind, cancel_futures=True)
-            for process in running:
-                process.terminate()
+            for process in multiprocessing.active_children() if kind else []:
+                process.terminate()  # a game takes minutes
 
-    def each(self, what: str, tasks: Sequence[TaskRef], *numbers: int) -> Iterator[TaskRef]:
-        """The tasks as they are done."""
-        if tasks:
-            yield from (self._one_by_one if self._processes == 1 else self._together)(what, tasks, *numbers)
-
-    def _one_by_one(self, what: str, tasks: Sequence[TaskRef], *numbers: int) -> Iterator[TaskRef]:
-        worker = Worker(self._job)
-        for task in tasks:
-            worker.do(what, task, *numbers)
-            yield task
-
-    def _together(self, what: str, tasks: Sequence[TaskRef], *numbers: int) -> Iterator[TaskRef]:
-        if self._pool is None:
+    def each(self, what: str, tasks: Sequence[TaskRef], *numbers: int) -> Iterator[None]:
+        """Do something with each task; yield when one is done."""
+        if tasks and self._processes == 1:
+            worker = Worker(self._job)
+            for task in tasks:
+                worker.do(what, task, *numbers)
+                yield
+        elif tasks:
             spawn = multiprocessing.get_context("spawn")
-            self._pool = ProcessPoolExecutor(self._processes, spawn, initializer=start, initargs=(self._job,))
-        left: dict[Future[None], TaskRef] = {
-            self._pool.submit(do, what, task.to_dict(), *numbers): task for task in tasks
-        }
-        while left:
-            done, _ = wait(left, return_when=FIRST_COMPLETED)
-            for future in done:
+            self._pool = self._pool or ProcessPoolExecutor(self._processes, spawn, start, (self._job,))
+            for future in as_completed([self._pool.submit(do, what, task.to_dict(), *numbers) for task in tasks]):
                 try:
                     future.result()
                 except BrokenProcessPool as error:
-                    raise Failure("a process that played games was killed, for want of memory perhaps") from error
-                yield left.pop(future)
+                    raise Failure("a process that played games was killed, perhaps for want of memory") from error
+                yield

@@ -1,36 +1,115 @@
-"""A process that measures games, one after the other. What is said and sampled is as in training."""
+"""The policies that can be measured, and a process that measures games."""
 
 from __future__ import annotations
 
 import asyncio
 import signal
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from envs.registry import make_environment
 from envs.text_env import TextEnv
-from envs.types import TaskRef
+from envs.types import EnvError, TaskRef
 from envs.utils.parent import die_with_parent
-from experiments.credit_quality.measured_game import MeasuredGame, Measurement
-from experiments.credit_quality.rollouts import NoisyExpert, Rollouts, TextRollouts
-from rewards.registry import reward
+from experiments.credit_quality.game import GameTree, MeasuredGame, Measurement, Rollouts
 from rollouts.chat_settings import ChatSettings
-from rollouts.loop import EpisodeSpec
-from rollouts.policy import ContextLimit, RandomPolicy
-from rollouts.prompt_forms.registry import prompt_form
-from rollouts.sampling import SamplingParams
-from rollouts.window import window_of
+from rollouts.episode import Episode, Outcome
+from rollouts.lockstep import LockstepBatch, Slot
+from rollouts.loop import EpisodeSpec, run_episode
+from rollouts.policy import Action, ContextLimit, Policy, RandomPolicy, TurnContext, any_legal, dice
+from rollouts.sampling import Sample, SampleRequest, SamplingParams
+from tasks.run import Run
+
+if TYPE_CHECKING:
+    from verl_plugin.rollout.local_rollouts import LoadedModel, Rules
 
 CHECKPOINT = "checkpoint"
 
 
+@dataclass
+class TextRollouts:
+    """A policy that answers in text."""
+
+    policy: Policy
+
+    async def roll_out(self, specs: Sequence[EpisodeSpec], tree: GameTree) -> list[Episode]:
+        return [_one_token_a_turn(await run_episode(self.policy, await tree.open(), spec, None)) for spec in specs]
+
+
+def _one_token_a_turn(episode: Episode) -> Episode:
+    """Give each turn a token, where methods place its advantage, and one between two turns."""
+    episode.turns = [replace(turn, action_ids=[0], context_ids=[0]) for turn in episode.turns]
+    return episode
+
+
+@dataclass(frozen=True)
+class NoisyExpert:
+    """Follows the environment's expert plan from here, else the game's own at this turn.
+
+    With a chance of ``noise``, or without a plan, it draws from the legal commands.
+    """
+
+    noise: float
+    run_seed: int
+    name: str = "expert"
+
+    async def act(self, context: TurnContext) -> Action:
+        plan = context.observation.expert or context.task.expert_plan[context.turn :]
+        draw = dice(self.run_seed, context)
+        if draw.random() >= self.noise and plan:
+            return Action(text=plan[0], plan=plan)
+        return any_legal(context, draw)
+
+
+class ModelRollouts:
+    """A model that runs all continuations of a game at once; equal answers share a row.
+
+    A request's seed depends on what it is for, and a batch on the game alone, so every process
+    gives the same numbers.
+    """
+
+    def __init__(self, model: LoadedModel, rules: Rules) -> None:
+        from verl_plugin.servers.transformers_server.shared_rows import SharedRows
+
+        self.model, self.rules = model, rules
+        self.rows = SharedRows(model.generator)
+
+    async def roll_out(self, specs: Sequence[EpisodeSpec], tree: GameTree) -> list[Episode]:
+        self.rows.forget()
+        lockstep = LockstepBatch(len(specs), self._answer)
+        slots = [lockstep.slot(place) for place in range(len(specs))]
+        episodes = await asyncio.gather(*(self._one(spec, slot, tree) for spec, slot in zip(specs, slots, strict=True)))
+        if failed := next((episode for episode in episodes if episode.outcome is Outcome.ERROR), None):
+            raise EnvError(f"{failed.task}: {failed.error}")
+        return list(episodes)
+
+    async def _one(self, spec: EpisodeSpec, slot: Slot, tree: GameTree) -> Episode:
+        from verl_plugin.rollout.local_rollouts import play_one
+
+        sessions: Any = tree  # opens sessions, as a pool does
+        async with slot:
+            return await play_one(self.model.codec, spec, slot, self.rules, sessions, lambda: None)
+
+    async def _answer(self, requests: list[SampleRequest]) -> list[Sample | Exception]:
+        return self.rows.generate(requests)
+
+
+# ---- the process
+
+
 @dataclass(frozen=True)
 class Job:
-    """What all games have in common. ``config``: the run's, as YAML; ``kind``, ``path``, ``chat``: of the policy; ``noise``: of the expert.
-    ``folder``: where games are kept."""
+    """What all games have in common.
+
+    Attributes:
+        config: the run's, as YAML.
+        kind, path, chat: of the policy.
+        noise: of the expert.
+        folder: where games are kept.
+    """
 
     config: str
     kind: str
@@ -47,54 +126,45 @@ class Job:
 
 
 class Worker:
+    """Measures games one after the other."""
+
     def __init__(self, job: Job) -> None:
         config = OmegaConf.create(job.config)
         assert isinstance(config, DictConfig)
-        self.job, self.config = job, config
-        self.environment, self.form = make_environment(config.env.name, config.env), prompt_form(config.get("prompt"))
-        self.reward = reward(config.turn_reward.name, config.turn_reward)
+        self.job, self.run = job, Run(config, Path(job.folder))
         self.rollouts = self._rollouts()
 
     def _rollouts(self) -> Rollouts:
         if self.job.kind == CHECKPOINT:
             return self._model()
-        seed = int(self.config.seed)
+        seed = int(self.run.config.seed)
         return TextRollouts(NoisyExpert(self.job.noise, seed) if self.job.kind == "expert" else RandomPolicy(seed))
 
     def _model(self) -> Rollouts:
         import torch  # it and what follows take seconds to import
         from transformers.utils.logging import disable_progress_bar
 
-        from experiments.credit_quality.model_rollouts import ModelRollouts
         from verl_plugin.rollout.local_rollouts import LoadedModel, Rules
 
         torch.set_num_threads(1)
-        disable_progress_bar()  # "Loading weights": ours says more
-        model = LoadedModel(self.job.path, self.config.trainer.device, self.job.chat, self.form.marks)
-        rollout, prompt = self.config.actor_rollout_ref.rollout, int(self.config.data.max_prompt_length)
-        params = SamplingParams(rollout.temperature, rollout.top_p, rollout.top_k, self.config.env.max_action_tokens)
-        response = min(int(self.config.data.max_response_length), model.context - prompt)
-        return ModelRollouts(model, Rules(params, ContextLimit(prompt, response), int(self.config.seed)))
+        disable_progress_bar()
+        config = self.run.config
+        model = LoadedModel(self.job.path, config.trainer.device, self.job.chat, self.run.prompt.marks)
+        rollout, prompt = config.actor_rollout_ref.rollout, int(config.data.max_prompt_length)
+        params = SamplingParams(rollout.temperature, rollout.top_p, rollout.top_k, config.env.max_action_tokens)
+        response = min(int(config.data.max_response_length), model.context - prompt)
+        return ModelRollouts(model, Rules(params, ContextLimit(prompt, response), int(config.seed)))
 
     def measurement(self, task: TaskRef) -> Measurement:
-        env = self.config.env
-        spec = EpisodeSpec(
-            task,
-            self.environment.prompt,
-            int(env.max_turns),
-            self.reward,
-            grade_unfinished=self.environment.grades_unfinished,
-            window=window_of(env, self.form),
-            form=self.form,
-        )
-        return Measurement(self.rollouts, self._make, spec, self.reward.name)
+        spec = self.run.spec(task, int(self.run.config.env.max_turns))
+        return Measurement(self.rollouts, self._make, spec, self.run.reward.name)
 
     def _make(self) -> TextEnv:
-        text = self.job.kind != CHECKPOINT
-        return self.environment.env(legal=text or self.form.admissible, expert=self.job.kind == "expert")
+        legal = self.job.kind != CHECKPOINT or self.run.prompt.admissible
+        return self.run.environment.env(legal=legal, expert=self.job.kind == "expert")
 
     def do(self, what: str, task: TaskRef, *numbers: int) -> None:
-        """``screen`` or ``measure`` of ``Measurement``; what it finds is kept."""
+        """Call ``screen`` or ``measure`` of a game's ``Measurement``, and keep the result."""
         game = self.job.read(task)
         asyncio.run(getattr(self.measurement(task), what)(game, *numbers))
         game.write(self.job.file(task))
@@ -104,7 +174,7 @@ _worker: list[Worker] = []  # of a process that another one started
 
 
 def start(job: Job) -> None:
-    """An interrupt is the parent's affair."""
+    """Prepare this process; the parent handles interrupts."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     die_with_parent()
     _worker.append(Worker(job))

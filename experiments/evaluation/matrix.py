@@ -1,5 +1,4 @@
-"""Who wins how much of which evaluation set: one ``EvaluationResult`` a policy and setting, one ``PairedComparison`` for
-every two policies of a setting."""
+"""Results of each policy in each setting, and paired comparisons of every two policies."""
 
 from __future__ import annotations
 
@@ -16,24 +15,25 @@ from tasks.evaluation_sets import EvaluationSetting, by_task
 
 @dataclass(frozen=True, kw_only=True)
 class Measures:
-    """How one model, or another policy, did on one evaluation set.
+    """The result of one policy on one evaluation set.
 
     Attributes:
-        successes: games won; ``won``, never ``done``.
+        successes: episodes won; an episode that ended is not won by that.
         games: games of the evaluation set.
-        low, high: 95 % bounds of the success rate, in [0, 1]: Wilson's, over several samples a game a bootstrap over games.
-        mean_turns_to_success: over the episodes won; None where none was.
-        invalid_share: actions that the environment did not understand, of all actions; in [0, 1].
-        unparsed_share: those of them that could not be read from the answer at all; None in results of an older version.
+        low, high: 95 % bounds of the success rate, in [0, 1]; Wilson's, with several samples a game
+            a bootstrap over games.
+        mean_turns_to_success: over the episodes won; None without wins.
+        invalid_share: share of actions that the environment did not understand.
+        unparsed_share: share of answers in which no action was found.
         outcomes: episodes by how they ended.
-        temperature, max_turns: how the games were played.
+        temperature, max_turns: of the episodes.
         games_hash: which games these were.
-        samples_per_game: times that each game was played; ``successes`` counts all of them.
-        pass_at: k -> (mean, low, high) of pass@k, where games were played more than once.
-        tokens_per_turn: sampled tokens of a turn, on average; None for policies that answer in text.
-        optimal_turns: mean length of the games' expert plans; None where the environment knows none.
-        turns_over_optimal: max_turns / optimal_turns: how much room there was to explore.
-        mean_score: mean final score as a share of the game's best, over all episodes; None where the best is not known.
+        samples_per_game: episodes of each game; ``successes`` counts all of them.
+        pass_at: k -> (mean, low, high) of pass@k, with several samples a game.
+        tokens_per_turn: mean sampled tokens of a turn; None for policies that answer in text.
+        optimal_turns: mean length of the games' expert plans; None without plans.
+        turns_over_optimal: max_turns / optimal_turns.
+        mean_score: mean final score as a share of the game's best; None if the best is not known.
     """
 
     successes: int
@@ -59,7 +59,7 @@ class Measures:
         return Interval(self.successes / (self.games * self.samples_per_game), self.low, self.high)
 
     def measures(self) -> dict[str, Any]:
-        """Its fields of this class alone, by name."""
+        """Return the fields of this class by name."""
         return {item.name: getattr(self, item.name) for item in fields(Measures)}
 
 
@@ -68,8 +68,9 @@ class EvaluationResult(Measures):
     """One policy on one evaluation set at one temperature.
 
     Attributes:
-        policy: the run's stage, or the name of a checkpoint, ``expert``, ``random``, an endpoint's model.
-        env, task: whose games.
+        policy: the run's stage, or the name of a checkpoint, ``expert``, ``random``, an endpoint's
+            model.
+        env, task: of the games.
         out_of_reach: games whose expert plan is longer than ``max_turns``.
     """
 
@@ -80,7 +81,7 @@ class EvaluationResult(Measures):
 
     @property
     def column(self) -> tuple[str, str, float]:
-        """Its place among the columns."""
+        """Return the table's column that it belongs to."""
         return self.env, self.task, self.temperature
 
 
@@ -89,10 +90,11 @@ class PairedComparison:
     """Two policies on the same games.
 
     Attributes:
-        gain: success of ``after`` minus that of ``before``, in [-1, 1]; ``low``, ``high``: its 95 % bounds, from a bootstrap
-            over games.
+        gain: success of ``after`` minus that of ``before``, in [-1, 1].
+        low, high: its 95 % bounds, from a bootstrap over games.
         gained, lost: games that ``after`` won more often than ``before``, and less often.
-        p: two-sided; McNemar's exact test where each game was played once, else the exact sign-flip test over games.
+        p: two-sided; McNemar's exact test with one sample a game, else the exact sign-flip test
+            over games.
     """
 
     before: str
@@ -112,7 +114,7 @@ class PairedComparison:
 def results_of(
     settings: Sequence[EvaluationSetting], played: Callable[[EvaluationSetting], Mapping[str, Sequence[Episode]]]
 ) -> tuple[list[EvaluationResult], list[PairedComparison]]:
-    """Setting by setting, so that the first results are those of the first setting. ``played``: a setting's episodes by policy."""
+    """Return the results setting by setting. ``played``: returns a setting's episodes by policy."""
     evaluations: list[EvaluationResult] = []
     paired: list[PairedComparison] = []
     for item in settings:
@@ -123,7 +125,7 @@ def results_of(
 
 
 def evaluations_of(item: EvaluationSetting, played: Mapping[str, Sequence[Episode]]) -> list[EvaluationResult]:
-    """The result of each policy in a setting; on a mixture's evaluation set also one for each of its tasks."""
+    """Return each policy's result in a setting; a mixture also has one for each of its tasks."""
     evaluations = [evaluation(policy, item, episodes) for policy, episodes in played.items()]
     for part, places in by_task(item):
         chosen = [item.samples_per_game * place + sample for place in places for sample in range(item.samples_per_game)]
@@ -132,7 +134,7 @@ def evaluations_of(item: EvaluationSetting, played: Mapping[str, Sequence[Episod
 
 
 def evaluation(policy: str, item: EvaluationSetting, episodes: Sequence[Episode]) -> EvaluationResult:
-    """``episodes``: a policy's, of a setting, in the order of ``episode_specs``."""
+    """Return a policy's result in a setting. ``episodes``: in the order of ``episode_specs``."""
     evaluation_set = item.evaluation_set
     optimal = evaluation_set.optimal_turns
     return EvaluationResult(
@@ -150,7 +152,7 @@ def evaluation(policy: str, item: EvaluationSetting, episodes: Sequence[Episode]
 
 
 def paired_comparisons(item: EvaluationSetting, played: Mapping[str, Sequence[Episode]]) -> list[PairedComparison]:
-    """Every two policies of a setting, the later one compared with the earlier one."""
+    """Compare every two policies of a setting, the later one with the earlier one."""
     return [_compared(item, before, after, played) for before, after in itertools.combinations(played, 2)]
 
 

@@ -1,5 +1,8 @@
-"""Who can be evaluated: a run's last checkpoint, any model folder, the base model, the expert, a random policy, an
-endpoint."""
+"""The policies that can be evaluated.
+
+They are a run's last checkpoint, any model folder, the base model, the expert, a random policy, and
+an endpoint.
+"""
 
 from __future__ import annotations
 
@@ -27,15 +30,19 @@ WORDS = ("base", *SCRIPTED)
 
 
 class PolicyError(Refusal):
-    """No policy has this name; the message is one line."""
+    """The policy does not exist or cannot be evaluated; the message is one line."""
 
 
 @dataclass(frozen=True)
 class PolicyRef:
-    """``label`` is what tables show; ``identity`` tells two policies of one label apart.
+    """A policy that was asked for.
 
-    ``kind``: ``expert``, ``random``, ``endpoint`` or ``checkpoint``; ``path``: a checkpoint's model; ``chat``: how messages
-    are rendered for it.
+    Attributes:
+        label: its name in tables.
+        kind: ``expert``, ``random``, ``endpoint`` or ``checkpoint``.
+        identity: differs between two policies of one label.
+        path: a checkpoint's model.
+        chat: how messages are rendered for it.
     """
 
     label: str
@@ -47,7 +54,7 @@ class PolicyRef:
 
     @property
     def name(self) -> str:
-        """For files: the same policy keeps its games from one evaluation to the next, another one never gets them."""
+        """Return the name of its files, which differs for every policy."""
         if self.kind in SCRIPTED:
             return self.kind
         identity = self.identity if self.chat == ChatSettings() else f"{self.identity} {self.chat}"
@@ -55,10 +62,10 @@ class PolicyRef:
 
 
 def policies(words: Sequence[str], endpoint: Endpoint | None, config: DictConfig) -> list[PolicyRef]:
-    """The policies that were asked for, in that order, an endpoint last.
+    """Return the policies that were asked for, in that order, an endpoint last.
 
     Raises:
-        PolicyError: a word that is no policy, one that comes twice, or none at all.
+        PolicyError: a word is no policy, or comes twice, or there is no policy.
         ModelError: a folder without a model.
     """
     found = [_policy(word, config) for word in words]
@@ -73,7 +80,7 @@ def policies(words: Sequence[str], endpoint: Endpoint | None, config: DictConfig
     names = [candidate.name for candidate in found]
     if twice := next((candidate.label for candidate in found if names.count(candidate.name) > 1), None):
         raise PolicyError(f"{twice} is named twice")
-    labels = [candidate.label for candidate in found]  # rows of the matrix: equal ones get the end of their name
+    labels = [candidate.label for candidate in found]  # rows of a table: equal ones get the digits of their names
     again = [candidate.name if labels.count(candidate.label) > 1 else candidate.label for candidate in found]
     return [replace(candidate, label=label) for label, candidate in zip(again, found, strict=True)]
 
@@ -90,7 +97,7 @@ def _policy(word: str, config: DictConfig) -> PolicyRef:
             f"no policy {word}{meant(word, WORDS)} (choices: a run folder, a model folder, {', '.join(WORDS)})"
         )
     if Path(word).parts[0] == str(config.output_dir):
-        word = f"./{word}"  # a run that is not there is no name on the hub
+        word = f"./{word}"  # a missing run folder is no name on the hub
     try:
         path = resolve_model(word, cache_root())
         check_hub(path)
@@ -98,30 +105,30 @@ def _policy(word: str, config: DictConfig) -> PolicyRef:
         raise PolicyError(str(error).replace("model.path=", "")) from error
     trained = _config_of(word)
     if trained and changed_text(trained.get("prompt")) != changed_text(config.prompt):
-        raise PolicyError(f"{word} was trained with {_said(trained)}: evaluate it with the same")
-    if trained and (sight := _summaries(trained)) != _summaries(config):
-        raise PolicyError(f"{word} was trained with {sight or 'rollout_form=linear'}: evaluate it with the same")
+        raise PolicyError(f"{word} was trained with {_typed_prompt(trained)}: evaluate it with the same")
+    if trained and (form := _summaries(trained)) != _summaries(config):
+        raise PolicyError(f"{word} was trained with {form or 'rollout_form=linear'}: evaluate it with the same")
     chat = chat_settings(config).over(chat_settings(trained) if trained else ChatSettings())
     return PolicyRef(_label(word), "checkpoint", _contents(path), path, chat=chat)
 
 
-def _said(trained: DictConfig) -> str:
-    """Its prompt settings as they are typed."""
+def _typed_prompt(trained: DictConfig) -> str:
+    """Return its prompt settings as they are typed."""
     settings = {"name": PLAIN} | changed_text(trained.get("prompt"))
     return " ".join([f"prompt={settings.pop('name')}", *(f"prompt.{key}={value}" for key, value in settings.items())])
 
 
 def _summaries(config: DictConfig) -> str:
-    """How the policy sums up what it did, as it is typed; "" where it does not."""
+    """Return the rollout form with which the policy writes summaries, as typed; "" without one."""
     forms: Any = OmegaConf.to_container(config.get(FORM) or OmegaConf.create(), resolve=True)
     name = summed_up(forms)
     settings = forms[name] if name else {}
-    said = [f"{FORM}.{name}.{key}={'null' if value is None else value}" for key, value in settings.items()]
-    return " ".join([f"{FORM}={name}", *said]) if name else ""
+    typed = [f"{FORM}.{name}.{key}={'null' if value is None else value}" for key, value in settings.items()]
+    return " ".join([f"{FORM}={name}", *typed]) if name else ""
 
 
 def _label(word: str) -> str:
-    """A run's name; inside a run, with the way from there."""
+    """Return a run's name, followed by the path inside the run."""
     folder, run = local_folder(word), run_of(word)
     if folder is None:
         return word
@@ -129,13 +136,13 @@ def _label(word: str) -> str:
 
 
 def _contents(path: str) -> str:
-    """The model's place and the state of its files: a checkpoint that was written anew is another policy."""
+    """Return path and state of the model's files: a rewritten checkpoint is another policy."""
     files = sorted(Path(path).glob("*")) if Path(path).is_dir() else []
     return "\n".join([path, *(f"{file.name} {file.stat().st_size} {file.stat().st_mtime_ns}" for file in files)])
 
 
 def trained_on(word: str) -> str | None:
-    """The environment of the run that a policy comes from; None where it comes from no run."""
+    """Return the environment of the policy's run; None without a run."""
     config = _config_of(word)
     return str(config.env.name) if config else None
 

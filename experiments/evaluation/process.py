@@ -1,119 +1,196 @@
-"""The evaluation's process: checkpoints play evaluation sets of games.
+"""The evaluation's process: checkpoints run the games of the evaluation sets, and trackers get the
+results.
 
     python -P -m experiments.evaluation.process CONFIG.yaml
 
-``CONFIG.yaml`` holds the run's config, ``run.policies``: a list of {name, path, chat}, and ``run.settings``: what each
-of them plays (``tasks.evaluation_sets.EvaluationSetting``, and the ``env`` node of its environment). What is on disk
-is not played again.
+``CONFIG.yaml`` is the run's config with ``run.folder``, ``run.policies`` (a list of {name, path,
+chat}) and ``run.tracked``. Episodes that are on disk are kept.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import OmegaConf
 
-from experiments.evaluation.stage import episodes_file, progress_file
+from envs.utils.printable import printable
+from experiments.evaluation.stage import episodes_file, played, progress_file, through_servers
 from experiments.evaluation.text_rollouts import Pools, common_failure, episode_specs
 from records.process.child import stage_exit_code
 from records.process.exit_codes import Failure
-from records.tracking.stage_run import StageRun
+from records.tracking.tracker import Table, Trackers
 from rollouts.chat_settings import ChatSettings
+from rollouts.episode import Episode
 from rollouts.policy import ContextLimit
-from rollouts.prompt_forms.registry import prompt_form
 from rollouts.sampling import SamplingParams
 from rollouts.store import write_episodes
-from tasks.evaluation_sets import EvaluationSetting, from_dict
+from tasks.evaluation_sets import EvaluationSetting
+from tasks.run import Run
 from verl_plugin.rollout.local_rollouts import LoadedModel, Rules
 
 if TYPE_CHECKING:
+    from experiments.evaluation.matrix import EvaluationResult
     from verl_plugin.rollout.served_rollouts import ServedModel
 
+EXAMPLES = 3  # wins, and as many other episodes, of each checkpoint on each evaluation set
+MATRIX, TRAJECTORIES = "evaluation/matrix", "evaluation/trajectories"
+FIRST_COLUMNS = ("policy", "env", "task", "temperature", "success", "low", "high")  # of the matrix
+TURN_COLUMNS = ("policy", "evaluation_set", "game", "outcome", "turn", "observation", "action", "valid", "rewards")
 
-def _rules(config: DictConfig, item: EvaluationSetting, env: Mapping[str, Any], context: int) -> Rules:
-    """``context``: what the model itself can attend to, which may be less than the config's model can."""
-    prompt = int(config.data.max_prompt_length)
+Played = Mapping[str, Sequence[Episode]]  # by policy
+
+
+async def evaluate(run: Run, policies: Sequence[Mapping[str, Any]], tracked: bool = False) -> None:
+    """Evaluate all policies, one after the other, in the settings that they lack."""
+    done = 0
+
+    def count() -> None:
+        """Update the progress bar of the process that started this one."""
+        nonlocal done
+        done += 1
+        progress_file(run.folder).write_text(str(done))
+
+    async with Pools(legal=run.prompt.admissible) as pools:
+        for policy in policies:
+            todo = [
+                (item, file)
+                for item in run.evaluation_settings
+                if not (file := episodes_file(run.folder, policy["name"], item.label)).exists()
+            ]
+            if not todo:
+                continue
+            async with _model(run, policy["path"], ChatSettings(**policy["chat"])) as model:
+                for item, file in todo:
+                    pool = await pools.of(run, item.evaluation_set.env)
+                    rules = _rules(run, item, model.context)
+                    episodes = await model.roll_out(episode_specs(run, item), rules, pool, count)
+                    if cause := common_failure(episodes):
+                        task = item.evaluation_set.task
+                        raise Failure(f"{policy['name']}: every game of {task} failed: {cause}")
+                    write_episodes(file, episodes)
+    if tracked:
+        log_evaluation(run, [policy["name"] for policy in policies])
+
+
+def _rules(run: Run, item: EvaluationSetting, context: int) -> Rules:
+    """Return how a model samples that can attend to ``context`` tokens."""
+    config, prompt = run.config, int(run.config.data.max_prompt_length)
     response = min(item.evaluation_set.max_response_length, context - prompt)
-    params = SamplingParams(item.temperature, max_action_tokens=int(env["max_action_tokens"]))
+    params = SamplingParams(item.temperature, max_action_tokens=int(config.env.max_action_tokens))
     return Rules(params, ContextLimit(prompt, response), config.eval.seed)
 
 
 @asynccontextmanager
-async def _model(
-    config: DictConfig, path: str, chat: ChatSettings, marks: Sequence[str]
-) -> AsyncIterator[LoadedModel | ServedModel]:
-    """A checkpoint that is ready to play, in this process or behind rollout servers on all GPUs of the run."""
-    if not config.run.servers:
-        yield LoadedModel(path, config.run.device, chat, marks)
-        return
-    from verl_plugin.rollout.served_rollouts import served  # verl's imports: not for those who play here
+async def _model(run: Run, path: str, chat: ChatSettings) -> AsyncIterator[LoadedModel | ServedModel]:
+    """Load a checkpoint in this process, or behind rollout servers on all GPUs of the run."""
+    if not through_servers(run.config):
+        from transformers.utils.logging import disable_progress_bar
 
-    async with served(config, path, chat, marks) as model:
+        disable_progress_bar()
+        yield LoadedModel(path, run.config.trainer.device, chat, run.prompt.marks)
+        return
+    from verl_plugin.rollout.served_rollouts import served  # verl: seconds
+
+    async with served(run.config, path, chat, run.prompt.marks) as model:
         yield model
 
 
-class Evaluation:
-    """All policies, one after the other; the environments' pools are shared between them."""
-
-    def __init__(self, config: DictConfig, pools: Pools) -> None:
-        self.config, self.folder = config, Path(config.run.folder)
-        self._pools, self._form = pools, prompt_form(config.get("prompt"))
-        self._done = 0
-
-    async def roll_out(self, entry: DictConfig) -> None:
-        """Load a policy and let it play the settings that it has not played yet."""
-        todo = [item for item in self.config.run.settings if not self._file(entry, item).exists()]
-        chat: Any = OmegaConf.to_container(entry.chat)
-        if not todo:
-            return
-        async with _model(self.config, entry.path, ChatSettings(**chat), self._form.marks) as model:
-            for node in todo:
-                fields: Any = OmegaConf.to_container(node, resolve=True)
-                env = fields.pop("env")
-                item = from_dict(fields)
-                specs, rules = episode_specs(item, self.config, env), _rules(self.config, item, env, model.context)
-                episodes = await model.roll_out(specs, rules, await self._pools.of(env), self._count)
-                if cause := common_failure(episodes):
-                    raise Failure(f"{entry.name} could not play any game of {item.evaluation_set.task}: {cause}")
-                write_episodes(self._file(entry, node), episodes)
-
-    def _file(self, entry: DictConfig, item: DictConfig) -> Path:
-        return episodes_file(self.folder, entry.name, item.label)
-
-    def _count(self) -> None:
-        """For the progress bar of the process that started this one."""
-        self._done += 1
-        progress_file(self.folder).write_text(str(self._done))
+# ---- trackers
 
 
-async def evaluate(config: DictConfig) -> None:
-    from transformers.utils.logging import disable_progress_bar  # after verl_plugin, which makes its import quicker
+def log_evaluation(run: Run, policies: Sequence[str]) -> None:
+    """Log all episodes to the run's trackers, a step for each checkpoint in order."""
+    from experiments.evaluation.matrix import evaluations_of  # scipy: not before it is needed
+    from records.step_metrics import success_by_type
 
-    disable_progress_bar()  # "Loading weights": ours says more
-    async with Pools(legal=prompt_form(config.get("prompt")).admissible) as pools:
-        evaluation = Evaluation(config, pools)
-        for entry in config.run.policies:
-            await evaluation.roll_out(entry)
-    if config.run.get("tracking"):
-        _tell_trackers(config)
+    stage, settings = run.tracked("evaluation"), run.evaluation_settings
+    if not stage.trackers:
+        return
+    found = [(item, {policy: played(run.folder, policy, item.label) for policy in policies}) for item in settings]
+    names = set_names(settings)
+    evaluations = {item.label: evaluations_of(item, episodes) for item, episodes in found}
+    tables = {MATRIX: matrix_table(evaluations.values()), TRAJECTORIES: trajectories(found, names)}
+    trackers = Trackers(stage)
+    for step, policy in enumerate(policies):
+        whole = {
+            names[label]: of_set[step] for label, of_set in evaluations.items()
+        }  # those of a mixture's tasks follow
+        metrics: dict[str, Any] = {"policy": policy, **policy_metrics(whole)}
+        for item, episodes in found:
+            metrics |= success_by_type(episodes[policy], f"success/test/{names[item.label]}/by_type/")
+        trackers.log(step, metrics, tables if step == len(policies) - 1 else {})
+    trackers.finish()
+    stage.mark_logged()
 
 
-def _tell_trackers(config: DictConfig) -> None:
-    from experiments.evaluation.tracked import log_evaluation  # scipy: not before it is needed
+def set_names(settings: Sequence[EvaluationSetting]) -> dict[str, str]:
+    """Return label -> name in metrics: the task, with what else varies."""
+    environments = {item.evaluation_set.env for item in settings}
+    temperatures = {item.temperature for item in settings}
+    return {
+        item.label: (f"{item.evaluation_set.env}:" if len(environments) > 1 else "")
+        + item.evaluation_set.task
+        + (f"@{item.temperature:g}" if len(temperatures) > 1 else "")
+        for item in settings
+    }
 
-    run = StageRun.from_node(config.run.tracking)
-    nodes: Any = OmegaConf.to_container(config.run.settings, resolve=True)
-    settings = [from_dict({name: value for name, value in node.items() if name != "env"}) for node in nodes]
-    log_evaluation(run, [entry.name for entry in config.run.policies], settings)
-    run.mark_logged()
+
+def policy_metrics(evaluations: Mapping[str, EvaluationResult]) -> dict[str, float | None]:
+    """Return success with its 95 % bounds, mean score and more, by evaluation set."""
+    metrics: dict[str, float | None] = {}
+    for name, one in evaluations.items():
+        success, rollout = f"success/test/{name}", f"rollout/test/{name}"
+        metrics |= {success: one.interval.mean, f"{success}/low": one.low, f"{success}/high": one.high}
+        metrics |= {
+            f"{rollout}/score": one.mean_score,
+            f"{rollout}/turns_to_success": one.mean_turns_to_success,
+            f"{rollout}/invalid_actions": one.invalid_share,
+            f"{rollout}/unparsed_actions": one.unparsed_share,
+            f"{rollout}/tokens_per_turn": one.tokens_per_turn,
+        }
+    return metrics
+
+
+def matrix_table(evaluation_sets: Iterable[Sequence[EvaluationResult]]) -> Table:
+    evaluations = [evaluation for evaluation_set in evaluation_sets for evaluation in evaluation_set]
+    rows = [{**asdict(evaluation), "success": evaluation.interval.mean} for evaluation in evaluations]
+    figures = [name for name, value in rows[0].items() if not isinstance(value, Mapping)]
+    columns = tuple(dict.fromkeys((*FIRST_COLUMNS, *figures)))
+    return Table(columns, [[row[name] for name in columns] for row in rows])
+
+
+def trajectories(found: Sequence[tuple[EvaluationSetting, Played]], names: Mapping[str, str]) -> Table:
+    """Return a row for each turn of the first wins and the first other episodes."""
+    rows: list[list[object]] = []
+    for item, by_policy in found:
+        for policy, episodes in by_policy.items():
+            wins = [episode for episode in episodes if episode.won][:EXAMPLES]
+            others = [episode for episode in episodes if not episode.won][:EXAMPLES]
+            rows += [row for episode in wins + others for row in _turns(policy, names[item.label], episode)]
+    return Table(TURN_COLUMNS, rows)
+
+
+def _turns(policy: str, evaluation_set: str, episode: Episode) -> list[list[object]]:
+    head = [policy, evaluation_set, episode.task, str(episode.outcome)]
+    rows: list[list[object]] = []
+    for number, turn in enumerate(episode.turns, start=1):
+        rewards = json.dumps(turn.rewards, sort_keys=True)
+        rows.append([*head, number, printable(turn.observation), printable(turn.action), turn.valid, rewards])
+    return rows
+
+
+def main() -> None:
+    config: Any = OmegaConf.load(sys.argv[1])
+    policies: Any = OmegaConf.to_container(config.run.policies)
+    asyncio.run(evaluate(Run(config, Path(config.run.folder)), policies, config.run.tracked))
 
 
 if __name__ == "__main__":
-    loaded = OmegaConf.load(sys.argv[1])
-    assert isinstance(loaded, DictConfig)
-    sys.exit(stage_exit_code(lambda: asyncio.run(evaluate(loaded))))
+    sys.exit(stage_exit_code(main))

@@ -1,4 +1,4 @@
-"""What a run found: one ``StageResult`` a model that was evaluated, kept as ``result.json`` in the run folder."""
+"""A run's result, ``result.json`` in its folder: one ``StageResult`` for each evaluated model."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FILE = "result.json"
 
 
 class State(StrEnum):
-    """``UNFINISHED``: at work right now, or killed; its folder cannot tell."""
+    """A run's state; an unfinished run is at work or was killed, which its folder cannot tell."""
 
     FINISHED = "finished"
     FAILED = "failed"
@@ -28,7 +28,7 @@ class State(StrEnum):
 
 
 def state(folder: Path) -> State:
-    """From the run's folder alone: a job on another machine leaves no other trace."""
+    """Return the state by the run's folder: a job on another machine leaves no other trace."""
     if is_there(folder):
         return State.FINISHED
     if read_failure(folder):
@@ -37,7 +37,7 @@ def state(folder: Path) -> State:
 
 
 def is_there(folder: Path) -> bool:
-    """Whether the run in ``folder`` is finished. A result that cannot be read is made again."""
+    """Return whether the run in ``folder`` has a result that can be read."""
     try:
         return RunResult.read(folder) is not None
     except DamagedResult:
@@ -45,19 +45,19 @@ def is_there(folder: Path) -> bool:
 
 
 class DamagedResult(Refusal):
-    """There is a result, and it cannot be read."""
+    """A result cannot be read."""
 
 
 @dataclass(frozen=True)
 class StageResult(Measures):
-    """One model on the test evaluation set, and what making that model cost.
+    """The result of one model on the first evaluation set, and what making that model cost.
 
     Attributes:
         name: the stage that made it: ``base``, ``sft`` or ``rl``.
         checkpoint: the folder or name of the model.
         units: budget units that the stage spent.
-        tokens: tokens that the model sampled while it was trained.
-        seconds: wall seconds of the stage over all attempts, evaluation not counted.
+        tokens: sampled in training.
+        seconds: wall seconds of the stage over all attempts, without evaluation.
     """
 
     name: str
@@ -69,10 +69,14 @@ class StageResult(Measures):
 
 @dataclass(frozen=True)
 class RunResult:
-    """A finished run. ``plot`` is relative to the run folder; ``units_left`` is what the budget still held.
+    """A finished run.
 
-    ``stages`` are on the first evaluation set at the first temperature; ``matrix`` has every evaluation set,
-    ``comparisons`` every two checkpoints.
+    Attributes:
+        stages: results on the first evaluation set at the first temperature.
+        units, units_left: of the budget.
+        plot: relative to the run folder.
+        matrix: results on every evaluation set.
+        comparisons: of every two checkpoints.
     """
 
     name: str
@@ -111,7 +115,7 @@ class RunResult:
 
     @classmethod
     def read(cls, folder: Path) -> RunResult | None:
-        """The result of a finished run, None where there is none yet.
+        """Return the result of a run; None if it is not finished.
 
         Raises:
             DamagedResult: it cannot be read.

@@ -1,4 +1,4 @@
-"""The evaluation stage: every checkpoint plays the same held-out games."""
+"""The evaluation stage: every checkpoint runs the same held-out games, in a process of its own."""
 
 from __future__ import annotations
 
@@ -8,24 +8,29 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
-from omegaconf import DictConfig, OmegaConf, open_dict
+from omegaconf import DictConfig, OmegaConf
 from tqdm import tqdm
 
 from envs.utils.bar import ticking_bar
 from records.damage import discard
 from records.process.exit_codes import say
 from records.process.variables import run_stage
-from records.tracking.stage_run import StageRun
-from rollouts.chat_settings import ChatSettings, chat_settings
+from rollouts.chat_settings import ChatSettings
 from rollouts.episode import Episode
 from rollouts.store import read_episodes
-from tasks.evaluation_sets import EvaluationSetting, env_node, evaluation_settings
+from tasks.evaluation_sets import EvaluationSetting
+from tasks.run import Run
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A model to be evaluated: the stage that made it, where it lies (a folder or a Hugging Face name), and how messages are
-    rendered for it; None: as the config says."""
+    """A model to be evaluated.
+
+    Attributes:
+        name: the stage that made it.
+        path: a folder or a Hugging Face name.
+        chat: how messages are rendered for it; None: as the config says.
+    """
 
     name: str
     path: str
@@ -33,38 +38,46 @@ class Checkpoint:
 
 
 def episodes_file(folder: Path, name: str, label: str = "") -> Path:
-    """``evaluation/NAME.jsonl`` for the first setting, ``evaluation/LABEL/NAME.jsonl`` for the others."""
+    """Return ``evaluation/LABEL/NAME.jsonl``; the first setting has no label."""
     return folder / "evaluation" / label / f"{name}.jsonl"
 
 
-def evaluate(config: DictConfig, folder: Path, checkpoints: Sequence[Checkpoint], tracked: bool = False) -> None:
-    """Play each setting with each checkpoint that has not played it yet; ``tracked``: and tell the run's trackers.
+def evaluate(run: Run, checkpoints: Sequence[Checkpoint], tracked: bool = False) -> None:
+    """Evaluate each checkpoint in each setting whose episodes are missing.
+
+    Args:
+        tracked: log the evaluation to the run's trackers too.
 
     Raises:
-        StageFailed: the evaluation's process ended badly.
+        StageFailed: the evaluation's process failed.
     """
-    todo = evaluation_settings(config, folder)
-    left = sum(missing_episodes(folder, checkpoint.name, item) for checkpoint in checkpoints for item in todo)
-    run = StageRun.of(config, folder, "evaluation") if tracked else None
-    if not left and (run is None or run.is_logged()):
+    folder, settings = run.folder, run.evaluation_settings
+    left = sum(missing_episodes(folder, checkpoint.name, item) for checkpoint in checkpoints for item in settings)
+    if not left and not (tracked and not run.tracked("evaluation").is_logged()):
         return
     path = folder / "evaluation" / "config.yaml"
     path.parent.mkdir(parents=True, exist_ok=True)
-    OmegaConf.save(_config(config, folder, checkpoints, todo, run), path)
+    OmegaConf.save(process_config(run, checkpoints, tracked), path)
     progress_file(folder).unlink(missing_ok=True)  # a killed evaluation's
     with ticking_bar(total=left, desc="evaluation", unit="game") as bar:
         update = partial(_show, bar, folder)
-        run_stage(config, folder, "evaluation", "experiments.evaluation.process", [str(path)], update)
+        run_stage(run.config, folder, "evaluation", "experiments.evaluation.process", [str(path)], update)
     progress_file(folder).unlink(missing_ok=True)
 
 
+def process_config(run: Run, checkpoints: Sequence[Checkpoint], tracked: bool) -> DictConfig:
+    """Return the config of the evaluation's process."""
+    rows = [{**asdict(one), "chat": asdict(one.chat or run.chat)} for one in checkpoints]
+    return run.for_process(policies=rows, tracked=tracked)
+
+
 def missing_episodes(folder: Path, name: str, item: EvaluationSetting) -> int:
-    """Games, each counted as often as it is played, that a policy still has to play in a setting."""
+    """Return the number of episodes that a policy lacks in a setting."""
     return 0 if episodes_file(folder, name, item.label).exists() else item.evaluation_set.games * item.samples_per_game
 
 
 def set_evaluation_aside(folder: Path, name: str) -> None:
-    """A model that is being made (again) was never evaluated: what another one under its name played is set aside."""
+    """Set aside the episodes of an earlier model of this name, before the model is made again."""
     for file in sorted((folder / "evaluation").rglob(f"{name}.jsonl")):
         place = discard(folder, file).relative_to(folder)
         say(
@@ -81,32 +94,8 @@ def _show(bar: tqdm, folder: Path) -> None:
         bar.update(max(0, int(progress_file(folder).read_text()) - bar.n))
 
 
-def _config(
-    config: DictConfig,
-    folder: Path,
-    checkpoints: Sequence[Checkpoint],
-    todo: Sequence[EvaluationSetting],
-    run: StageRun | None,
-) -> DictConfig:
-    result = OmegaConf.create(OmegaConf.to_container(config, resolve=True))
-    assert isinstance(result, DictConfig)
-    with open_dict(result):
-        result.run = {
-            "folder": str(folder),
-            "policies": [
-                {**asdict(checkpoint), "chat": asdict(checkpoint.chat or chat_settings(config))}
-                for checkpoint in checkpoints
-            ],
-            "settings": [{**asdict(item), "env": env_node(config, item.evaluation_set.env)} for item in todo],
-            "device": config.trainer.device,
-            "servers": through_servers(config),
-            "tracking": run.node() if run and run.trackers else None,
-        }
-    return result
-
-
 def through_servers(config: DictConfig) -> bool:
-    """Whether checkpoints play through rollout servers: unless said, where the run's are vLLM's on GPUs."""
+    """Return whether rollout servers run the evaluation; by default with vLLM on GPUs."""
     if config.eval.servers is not None:
         return bool(config.eval.servers)
     return bool(config.trainer.device == "cuda" and config.actor_rollout_ref.rollout.name == "vllm")

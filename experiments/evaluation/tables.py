@@ -1,4 +1,4 @@
-"""The tables that end a run: its stages, the matrix of policies and evaluation sets, how they played, and how they compare."""
+"""The tables that end a run: stages, evaluation sets, episodes, and paired comparisons."""
 
 from __future__ import annotations
 
@@ -17,12 +17,11 @@ from records.statistics import Interval
 
 WIDTH = 110
 SHOWN_HEX = 8  # of the hash over an evaluation set's games
-MANY_POLICIES = 5  # beyond, only pairs of neighbours are shown; result.json has all of them
+MANY_POLICIES = 5  # if there are more, only neighbours are compared; result.json has all pairs
 
 
 def summary_table(result: RunResult) -> str:
-    """Success of each stage with its interval and cost, the matrix where several evaluation sets were played, each
-    stage compared with the ones before, then where everything lies, and whether RL steps had no signal; plain text."""
+    """Return a run's tables as plain text, its paths, and a note on steps without signal."""
     table = Table(title=result.name, caption=_caption(result), title_justify="left", caption_justify="left")
     table.add_column("stage")
     for heading in ("success %", "95 % interval", "games", "turns to win", "units", "tokens", "seconds"):
@@ -69,7 +68,7 @@ def _caption(result: RunResult) -> str:
 
 
 def _spent(result: RunResult) -> str:
-    """What was charged, then both ways of counting where they are known apart."""
+    """Return the charged units, then both ways of counting."""
     words = f"{result.units:g} units spent, {result.units_left:g} left"
     sums = result.notes.get("spent")
     if not sums:
@@ -78,7 +77,7 @@ def _spent(result: RunResult) -> str:
 
 
 def matrix_tables(evaluations: Sequence[EvaluationResult]) -> list[Table]:
-    """Success of each policy on each evaluation set, where there are several, and how the games went."""
+    """Return success by evaluation set, if there are several, and how the episodes went."""
     matrix = [success_table(evaluations)] if len(_columns(evaluations)) > 1 else []
     return [*matrix, manner_table(evaluations)] if evaluations else []
 
@@ -88,7 +87,7 @@ def _columns(evaluations: Sequence[EvaluationResult]) -> list[tuple[str, str, fl
 
 
 def success_table(evaluations: Sequence[EvaluationResult]) -> Table:
-    """Policies down, evaluation sets across: success in percent with its 95 % interval."""
+    """Return success with its 95 % interval, by policy and evaluation set."""
     columns = _columns(evaluations)
     table = Table(title="success %, 95 % interval", title_justify="left", show_footer=True)
     table.add_column("model", footer="evaluation set\ngames x samples\nturns / plan", overflow="fold")
@@ -106,15 +105,17 @@ def success_table(evaluations: Sequence[EvaluationResult]) -> Table:
 
 
 def heading(evaluation: EvaluationResult, evaluations: Sequence[EvaluationResult]) -> str:
-    """The task; its environment and the temperature where the cells differ in them."""
+    """Return the task, with environment and temperature if they vary."""
     env = f"{evaluation.env}/" if len({other.env for other in evaluations}) > 1 else ""
     temperature = f" t={evaluation.temperature:g}" if len({other.temperature for other in evaluations}) > 1 else ""
     return f"{env}{evaluation.task}{temperature}"
 
 
 def manner_table(evaluations: Sequence[EvaluationResult]) -> Table:
-    """One row per policy and evaluation set: how long winning took, and what became of the episodes that were not won;
-    answers without an action where there were some, the mean score where it says more than success does."""
+    """Return how the episodes went, a row for each policy and evaluation set.
+
+    Unparsed answers are shown if there were some, the mean score if it differs from success.
+    """
     several = [evaluation for evaluation in evaluations if evaluation.pass_at]
     scored = any(evaluation.mean_score not in (None, evaluation.interval.mean) for evaluation in evaluations)
     unparsed = any(evaluation.unparsed_share for evaluation in evaluations)
@@ -154,17 +155,17 @@ def _number(value: float | None) -> str:
 
 
 def _share(share: float | None) -> str:
-    """In percent."""
+    """Return a share in percent."""
     return "-" if share is None else f"{100 * share:.1f}"
 
 
 def _pass_at(evaluation: EvaluationResult) -> str:
-    """Of as many samples as there were; ``result.json`` has the smaller numbers too."""
+    """Return pass@k of all samples; ``result.json`` has it for fewer samples too."""
     return Interval(*evaluation.pass_at[str(evaluation.samples_per_game)]).percent() if evaluation.pass_at else "-"
 
 
 def comparisons_table(comparisons: Sequence[PairedComparison]) -> list[Table]:
-    """Each policy against each before it, game by game; nothing for one policy."""
+    """Compare each policy with each before it, game by game; return nothing for one policy."""
     shown = _shown(comparisons)
     if not shown:
         return []
@@ -191,5 +192,5 @@ def _shown(comparisons: Sequence[PairedComparison]) -> list[PairedComparison]:
 
 
 def p_value(p: float) -> str:
-    """Three digits, and no more zeros than anybody reads."""
+    """Return p with three or four digits, or ``< 0.0001``."""
     return "< 0.0001" if p < 0.0001 else f"{p:.4f}" if p < 0.01 else f"{p:.3f}"

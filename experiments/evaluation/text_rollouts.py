@@ -1,58 +1,43 @@
-"""An evaluation setting: which episodes it has, and policies that answer in text. Models play in
-``experiments.evaluation.process``."""
+"""The episodes of an evaluation setting, and rollouts of policies that answer in text.
+
+Models run in ``experiments.evaluation.process``.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
-from omegaconf import DictConfig
-
-from algorithms.registry import FORM
 from envs.hosting.pool import EnvPool, pool_of
-from envs.registry import make_environment
-from rewards.registry import reward
 from rollouts.episode import Episode, Outcome
 from rollouts.failed_episodes import EpisodeFailed, failed_episode, run_with_retries
 from rollouts.loop import EpisodeSpec, run_episode
 from rollouts.policy import Policy
-from rollouts.prompt_forms.registry import prompt_form
-from rollouts.window import window_of
-from tasks.evaluation_sets import EvaluationSetting, reward_on
+from tasks.evaluation_sets import EvaluationSetting
+from tasks.run import Run
 from tasks.splits import read_tasks
 
 
-def episode_specs(item: EvaluationSetting, config: DictConfig, env: Mapping[str, Any]) -> list[EpisodeSpec]:
-    """Every episode of the setting: the evaluation set's games in order, the samples of a game one after the other."""
-    environment = make_environment(item.evaluation_set.env, env)
-    name, form = reward_on(environment, config), prompt_form(config.get("prompt"))
-    earned = reward(name, config.turn_reward if name == config.turn_reward.name else None)
-    return [
-        EpisodeSpec(
-            task,
-            environment.prompt,
-            item.evaluation_set.max_turns,
-            earned,
-            sample=sample,
-            grade_unfinished=environment.grades_unfinished,
-            window=window_of(env, form, config.get(FORM)),
-            form=form,
-        )
-        for task in read_tasks(Path(item.evaluation_set.file))
-        for sample in range(item.samples_per_game)
-    ]
+def episode_specs(run: Run, item: EvaluationSetting) -> list[EpisodeSpec]:
+    """Return every episode of the setting: games in order, a game's samples together."""
+    run, turns = run.of_environment(item.evaluation_set.env), item.evaluation_set.max_turns
+    games = read_tasks(Path(item.evaluation_set.file))
+    return [run.spec(game, turns, sample) for game in games for sample in range(item.samples_per_game)]
 
 
 async def roll_out_in_text(
     policy: Policy, specs: Sequence[EpisodeSpec], pool: EnvPool, at_once: int, done: Callable[[], object]
 ) -> list[Episode]:
-    """Play all ``specs``, ``at_once`` at a time; episodes in the order of the plans.
+    """Run all ``specs``, ``at_once`` at a time, and return the episodes in their order.
 
-    The random policy needs a pool that lists legal commands. ``done`` is called after each episode. An episode that
-    fails in the environment is recorded as an error.
+    An episode that fails in the environment is recorded as an error. The random policy needs a pool
+    that lists legal commands.
+
+    Args:
+        done: called after each episode.
     """
     gate = asyncio.Semaphore(at_once)
 
@@ -69,14 +54,14 @@ async def roll_out_in_text(
 
 
 def common_failure(episodes: Sequence[Episode]) -> str:
-    """Return the first error, in one line, if every episode failed: then the games are not to blame."""
+    """Return the first error in one line if every episode failed, or ""."""
     if any(episode.outcome is not Outcome.ERROR for episode in episodes):
         return ""
     return " ".join(episodes[0].error.split())
 
 
 class Pools:
-    """One pool per environment, started when first needed and shared by all who play there; an asynchronous context."""
+    """An asynchronous context with one pool an environment, which starts when it is needed."""
 
     def __init__(self, *, legal: bool = False) -> None:
         self._legal = legal
@@ -89,9 +74,9 @@ class Pools:
     async def __aexit__(self, *error: object) -> None:
         await self._stack.aclose()
 
-    async def of(self, env: Mapping[str, Any]) -> EnvPool:
-        """The pool of an ``env`` node."""
-        name = env["name"]
+    async def of(self, run: Run, name: str) -> EnvPool:
+        """Return the pool of an environment."""
         if name not in self._pools:
+            env = run.of_environment(name).config.env
             self._pools[name] = await self._stack.enter_async_context(pool_of(env, legal=self._legal))
         return self._pools[name]

@@ -1,10 +1,11 @@
-"""A run's model as a folder that plain transformers and vLLM load, with a card of what it is and how often it wins.
+"""Export a run's model as a folder that transformers and vLLM load, with a model card.
 
     python -m experiments.export RUN --to FOLDER
     python -m experiments.export runs/NAME --to my-model
     python -m experiments.export runs/NAME/sft/model --to before-rl
 
-RUN         a run folder (its last checkpoint), or one checkpoint in it (rl/checkpoints/global_step_N, sft/model)
+RUN         a run folder (its last checkpoint), or one checkpoint in it
+            (rl/checkpoints/global_step_N, sft/model)
 --to FOLDER where it goes; a folder that is not there yet
 
 docs/export.md says what is in it, how to serve it, and how to put it on a hub."""
@@ -20,8 +21,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from envs.utils.files import write_whole
-from experiments.export.card import card
-from experiments.export.found import ExportError, find
+from experiments.export.card import ExportError, card, find
 from records.files.manifest import MANIFEST
 from records.process.exit_codes import command
 
@@ -54,18 +54,18 @@ def export(asked: str, target: Path) -> str:
         raise ExportError(f"--to {target}: it is there already; name a new folder")
     draft = target.with_name(f".{target.name}.{os.getpid()}")
     shutil.copytree(found.model, draft, ignore=shutil.ignore_patterns(MANIFEST), copy_function=shutil.copyfile)
-    if found.chat.template:
-        (draft / TEMPLATE).write_text(found.chat.template, encoding="utf-8")
+    if found.run.chat.template:
+        (draft / TEMPLATE).write_text(found.run.chat.template, encoding="utf-8")
     _drop_sampling(draft / "generation_config.json")
     write_whole(draft / PROMPT_FORM, json.dumps(found.prompt_form, indent=2) + "\n")
     write_whole(draft / CARD, card(found, target.name))
     draft.rename(target)
     size = sum(file.stat().st_size for file in target.iterdir())
-    return f"{target}: {found.stage or found.model.parents[1].name} of {found.run.name}, {size / 1e6:,.1f} MB"
+    return f"{target}: {found.stage or found.model.parents[1].name} of {found.run.folder.name}, {size / 1e6:,.1f} MB"
 
 
 def _drop_sampling(file: Path) -> None:
-    """Special tokens stay. Servers would take the base model's top_p or repetition_penalty from here, which no run samples with."""
+    """Keep special tokens only: servers would sample with the base model's top_p."""
     if file.exists():
         kept = {key: value for key, value in json.loads(file.read_text()).items() if key.endswith("_token_id")}
         file.write_text(json.dumps(kept, indent=2) + "\n")

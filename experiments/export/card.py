@@ -1,14 +1,28 @@
-"""The model card: what the model is, how often it wins, how to ask it, how to serve it."""
+"""The model that is exported, and its model card."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from omegaconf import OmegaConf
 
 from experiments.evaluation.matrix import EvaluationResult
-from experiments.export.found import Exported
-from records.models.locate import ASSET, PACKAGED, RUN, local_folder
+from experiments.evaluation.result import RunResult
+from experiments.evaluation.stage import episodes_file
+from records.files.checkpoints import MODEL
+from records.files.manifest import flaw_in
+from records.models.locate import ASSET, PACKAGED, RUN, ModelError, checkpoint, local_folder, run_of
+from records.models.shape import tensors_in
+from records.process.exit_codes import Refusal
+from records.provenance import Attempt, last_attempt
 from records.stages import stage_name
+from rollouts.store import read_episodes
+from tasks.run import Run
 
+UNMERGED = (".lora_", ".base_layer.")  # PEFT's names, which nobody loads without an adapter's config
 CARD = """\
 ---
 library_name: transformers
@@ -47,9 +61,89 @@ vllm serve {name} --served-model-name {name}
 """
 
 
+class ExportError(Refusal):
+    """The model cannot be exported; the message is one line."""
+
+
+@dataclass(frozen=True)
+class Exported:
+    """A model and its run.
+
+    Attributes:
+        model: the checkpoint's Hugging Face folder.
+        stage: ``sft`` or ``rl``; "" for a checkpoint that the run did not evaluate.
+        first_messages: prompt, answer and next observation of the first test game; [] without a
+            game.
+    """
+
+    run: Run
+    model: Path
+    stage: str
+    result: RunResult | None
+    attempt: Attempt | None
+    first_messages: list[dict[str, str]]
+
+    @property
+    def prompt_form(self) -> dict[str, Any]:
+        """Return the settings with which the run prompts and samples the model."""
+        config = self.run.config
+        form = OmegaConf.select(config, "prompt")
+        return {
+            "env": config.env.name,
+            "task": config.env.get("task"),
+            "prompt": OmegaConf.to_container(form) if OmegaConf.is_config(form) else form,
+            "chat_template_kwargs": dict(self.run.chat.kwargs),
+            "temperature": config.eval.temperatures[0],
+            "max_action_tokens": config.env.max_action_tokens,
+            "first_messages": self.first_messages,
+        }
+
+
+def find(asked: str) -> Exported:
+    """Find the model of a run. Raises: ExportError: there is none, or it is not whole."""
+    folder = Path(asked.removeprefix("run://")).expanduser().absolute()
+    try:
+        model = checkpoint(folder)
+    except ModelError as error:
+        raise ExportError(str(error).replace("model.path=", "")) from error
+    home = run_of(str(model))
+    if home is None or local_folder(str(model)) is None:
+        raise ExportError(f"{folder} lies in no run folder: it is a plain model already")
+    _check(model)
+    run = Run.read(home)
+    stage = {home / "sft" / "model": "sft", run.rl.model(run.rl.saved_step()): "rl"}.get(model, "")
+    return Exported(run, model, stage, RunResult.read(home), last_attempt(home), _first_messages(home, stage))
+
+
+def _check(model: Path) -> None:
+    """Check files and weights.
+
+    Raises:
+        ExportError: a file is damaged, or the weights are not merged.
+    """
+    sealed = model.parents[1] if model.as_posix().endswith(MODEL) else model
+    flaw = flaw_in(sealed, content=True, inside=MODEL if sealed != model else "")
+    if flaw and not flaw.unsealed:
+        raise ExportError(f"{flaw.path} {flaw.wrong}; name another checkpoint of the run")
+    names = [name for name, _ in tensors_in(model)]
+    if not names:
+        raise ExportError(f"{model} has no weights (*.safetensors)")
+    if adapter := next((name for name in names if any(part in name for part in UNMERGED)), None):
+        raise ExportError(f"{model}: the weights are not merged (there is {adapter})")
+
+
+def _first_messages(run: Path, stage: str) -> list[dict[str, str]]:
+    file = episodes_file(run, stage)
+    return next((episode.messages[:3] for episode in read_episodes(file)), []) if stage and file.exists() else []
+
+
+# ---- the card
+
+
 def card(found: Exported, name: str) -> str:
-    """Markdown with the front matter that hubs read."""
-    config, base = found.config, str(found.config.model.path)
+    """Return Markdown with the front matter that hubs read."""
+    config = found.run.config
+    base = str(config.model.path)
     on_hub = local_folder(base) is None and not base.startswith((ASSET, PACKAGED, RUN))
     first = json.dumps(found.first_messages, indent=2, ensure_ascii=False)
     begins = f" Its first game began with\n\n```json\n{first}\n```"
@@ -65,9 +159,9 @@ def card(found: Exported, name: str) -> str:
 
 
 def _what(found: Exported, base: str) -> str:
-    config = found.config
+    config = found.run.config
     reward = f"reinforcement learning ({config.algo.name}, reward {config.turn_reward.name})"
-    imitated = found.stage == "sft" or (found.run / "sft" / "model").exists()
+    imitated = found.stage == "sft" or (found.run.folder / "sft" / "model").exists()
     learned = [*["imitation (SFT)"] * imitated, *[reward] * (found.stage != "sft")]
     task = "several tasks" if config.env.get("tasks") else f"task `{config.env.task}`"
     return f"`{base}` after {' and '.join(learned)} in the text environment `{config.env.name}`, {task}."
@@ -78,26 +172,25 @@ def _figures(found: Exported) -> str:
     if not matrix:
         return "Not measured: the run evaluated its last checkpoint only."
     head = "| model | environment | task | temperature | success, % [95 % interval] | games | seeds |\n|---|---|---|---|---|---|---|"
-    told = [_row(item, found) for item in matrix if item.policy in ("base", found.stage)]
-    return "\n".join(
-        [head, *told, "", "Held-out games, which no training saw; intervals cover other games, not other seeds."]
-    )
+    rows = [_row(item, found) for item in matrix if item.policy in ("base", found.stage)]
+    note = "Held-out games, which no training saw; intervals cover other games, not other seeds."
+    return "\n".join([head, *rows, "", note])
 
 
 def _row(item: EvaluationResult, found: Exported) -> str:
     who = f"**{stage_name(item.policy)}**" if item.policy == found.stage else stage_name(item.policy)
     games = f"{item.games}" + (f" × {item.samples_per_game}" if item.samples_per_game > 1 else "")
-    seeds = "none" if item.policy == "base" else f"1 (seed {found.config.seed})"
+    seeds = "none" if item.policy == "base" else f"1 (seed {found.run.config.seed})"
     cells = [who, item.env, f"`{item.task}`", f"{item.temperature:g}", item.interval.percent(), games, seeds]
     return f"| {' | '.join(cells)} |"
 
 
 def _training(found: Exported) -> list[str]:
-    config, attempt = found.config, found.attempt
+    config, attempt = found.run.config, found.attempt
     versions = attempt.versions if attempt else {}
     packages = ", ".join(f"{name} {versions[name]}" for name in ("turngrid", "verl", "torch") if versions.get(name))
     return [
         f"budget `{config.budget.name}`, {config.budget.units:,.0f} units; seed {config.seed}",
-        f"run `{found.run.name}`",
+        f"run `{found.run.folder.name}`",
         f"{packages or 'packages not recorded'}{f'; commit `{attempt.commit[:10]}`' if attempt and attempt.commit else ''}",
     ]

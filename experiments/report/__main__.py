@@ -1,12 +1,13 @@
-"""One page from run folders: what was measured beside what was published, what held, and what it cost.
+"""Make one page from run folders: results beside published ones, comparisons, charts and costs.
 
     python -m experiments.report RUN_OR_SWEEP... [--out FOLDER | --text]
     python -m experiments.report runs/sweeps/table10_algorithms-laptop
     python -m experiments.report runs/NAME runs/OTHER --out /tmp/two
 
-RUN_OR_SWEEP  folder of a sweep, a grid or a run; or a folder of runs, which gets a report for each group of runs with
-              the same test games. Runs may be unfinished
---out FOLDER  where report.html and report.md go; several reports get a folder each there. Without it: beside the runs
+RUN_OR_SWEEP  folder of a sweep, a grid or a run; or a folder of runs, which gets a report for each
+              group of runs with the same test games. Runs may be unfinished
+--out FOLDER  where report.html and report.md go, by default beside the runs; several reports get a
+              folder each there
 --text        print the table and the comparisons here instead
 
 docs/report.md explains the tables, intervals and verdicts."""
@@ -15,63 +16,47 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
+from argparse import ArgumentParser
 from pathlib import Path
+from typing import NoReturn
 
 from envs.utils.files import write_whole
-from envs.utils.names import nearest
 from experiments.report.gather import ReportError, Subject, subjects
 from records.process.exit_codes import command, say
 
 HTML, MARKDOWN = "report.html", "report.md"
-TEXT = "--text"
+
+
+class _Parser(ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise ReportError(f"{message}; use python -m experiments.report RUN_OR_SWEEP... [--out FOLDER | --text]")
 
 
 @command(__doc__, refused=(OSError,), resumes=False)
 def main(given: list[str]) -> int:
-    paths, out = _split([word for word in given if word != TEXT])
-    chosen = subjects(paths)
+    parser = _Parser(add_help=False, allow_abbrev=False)
+    parser.add_argument("paths", metavar="RUN_OR_SWEEP", nargs="+", type=Path)
+    parser.add_argument("--out", metavar="FOLDER", type=Path)
+    parser.add_argument("--text", action="store_true")
+    asked = parser.parse_intermixed_args(given)
+    chosen = subjects(asked.paths)
     for line in dict.fromkeys(line for subject in chosen for line in subject.left_out):
         say(f"note: left out: {line}")
     for subject in chosen:
-        print(_text(subject) if TEXT in given else write(subject, _place(subject, out, len(chosen))), flush=True)
+        print(_text(subject) if asked.text else write(subject, _place(subject, asked.out, len(chosen))), flush=True)
     return 0
 
 
 def _place(subject: Subject, out: Path | None, reports: int) -> Path:
     if out is None:
         return subject.folder
-    return out / subject.folder.name if reports > 1 else out
+    return out.expanduser() / subject.folder.name if reports > 1 else out.expanduser()
 
 
 def _text(subject: Subject) -> str:
     from experiments.report.terminal import text  # scipy: not before it is needed
 
     return text(subject)
-
-
-def _split(given: Sequence[str]) -> tuple[list[Path], Path | None]:
-    """Return the paths and the output folder.
-
-    Raises:
-        ReportError: no path, or an unknown flag.
-    """
-    words, out = [], None
-    rest = iter(given)
-    for word in rest:
-        if word == "--out" or word.startswith("--out="):
-            out = Path(word.removeprefix("--out=") if "=" in word else next(rest, "")).expanduser()
-            if out == Path():
-                raise ReportError("--out needs a folder: --out FOLDER")
-        elif word.startswith("-"):
-            near = nearest(word, ("--out", TEXT, "--help"), cutoff=0.5)
-            known = f"did you mean {near}?" if near else f"there are --out FOLDER and {TEXT}"
-            raise ReportError(f"unknown flag {word}; {known}")
-        else:
-            words.append(Path(word))
-    if not words:
-        raise ReportError("no run or sweep is named; use python -m experiments.report runs/sweeps/NAME")
-    return words, out
 
 
 def write(subject: Subject, folder: Path) -> str:

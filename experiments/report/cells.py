@@ -20,8 +20,9 @@ class Estimate:
     """A success rate, or a mean score, over seeds and games.
 
     Attributes:
-        interval: mean over seeds, in [0, 1]. The bounds are Wilson's for the success of one model, else those of a
-            bootstrap over games, each with all of its seeds: what other games would give with these seeds.
+        interval: mean over seeds, in [0, 1]. The bounds are Wilson's for the success of one model,
+            else those of a bootstrap over games, each with all of its seeds: what other games would
+            give with these seeds.
         by_seed: seed -> success or score; empty for a base model.
         games: of the evaluation sets together.
         settings: number of settings in the mean.
@@ -47,7 +48,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class TableCell:
-    """A cell; ``measure`` is ``success`` or ``score``, ``why`` the reason for a missing estimate."""
+    """A cell; ``measure``: ``success`` or ``score``, ``why``: reason for a missing estimate."""
 
     row: str
     column: str
@@ -80,7 +81,8 @@ def _cell(runs: Sequence[Run], row: tuple[str, Selector], column: tuple[str, Sel
 
 
 def estimate(runs: Sequence[Run], choice: Choice) -> Estimate:
-    """Estimate success or score of ``choice``, averaged over the settings of axes that it leaves open.
+    """Estimate success or score of ``choice``, averaged over the settings of axes that it leaves
+    open.
 
     Raises:
         Unfilled: no setting has data.
@@ -102,18 +104,13 @@ def estimate(runs: Sequence[Run], choice: Choice) -> Estimate:
 def _combined(samples: Sequence[Sample], problems: Sequence[str]) -> Estimate:
     notes = [f"mean of {len(samples)} settings"] if len(samples) > 1 else []
     notes += [f"{len(problems)} settings left out: {'; '.join(dict.fromkeys(problems))}"] if problems else []
-    if any(item.shares is None and (item.scored or len(item.means) * item.samples_per_game > 1) for item in samples):
-        notes.append("episodes are missing, so the interval is Wilson's over games, as if one model had played")
-    seeds = set.intersection(*(set(item.seeds) for item in samples))
-    first = samples[0]
+    seeds = sorted(set.intersection(*(set(item.seeds) for item in samples)))
     return Estimate(
         interval=interval_of(samples),
-        by_seed={
-            seed: float(np.mean([item.means[item.seeds.index(seed)] for item in samples])) for seed in sorted(seeds)
-        },
+        by_seed={seed: float(np.mean([item.of_seeds([seed]).mean() for item in samples])) for seed in seeds},
         expected=max(item.expected for item in samples),
         games=sum({item.evaluation_set: item.games for item in samples}.values()),
-        samples_per_game=first.samples_per_game,
+        samples_per_game=samples[0].samples_per_game,
         settings=len(samples),
         notes=tuple(notes),
     )
@@ -124,11 +121,6 @@ def interval_of(samples: Sequence[Sample]) -> Interval:
 
     Samples of one evaluation set are paired by game; evaluation sets are drawn apart.
     """
-    if any(item.shares is None for item in samples):
-        mean = float(np.mean([item.means.mean() for item in samples]))
-        games = min(item.games for item in samples)
-        bounds = wilson(round(mean * games), games)
-        return Interval(mean, min(bounds.low, mean), max(bounds.high, mean))
     if len(samples) > 1:
         return _stratified(per_game(samples))
     (vector,) = per_game(samples)
@@ -138,18 +130,16 @@ def interval_of(samples: Sequence[Sample]) -> Interval:
 
 
 def per_game(samples: Sequence[Sample]) -> list[np.ndarray]:
-    """One vector per evaluation set, scaled so that the sum of their means is the mean of the samples' means."""
+    """Return a vector per evaluation set; their means add up to the mean of the samples."""
     vectors: dict[str, np.ndarray] = {}
     for item in samples:
-        assert item.shares is not None
         part = item.shares.mean(axis=0) / len(samples)
         vectors[item.evaluation_set] = vectors.get(item.evaluation_set, 0) + part
     return list(vectors.values())
 
 
 def _stratified(vectors: Sequence[np.ndarray], resamples: int = 10_000) -> Interval:
-    """Percentile bootstrap that draws the games of each evaluation set apart (Davison and Hinkley, 1997, section
-    3.2)."""
+    """Stratified percentile bootstrap (Davison and Hinkley, 1997, section 3.2)."""
     generator = np.random.default_rng(0)
     mean = float(sum(vector.mean() for vector in vectors))
     drawn = np.zeros(resamples)

@@ -1,6 +1,7 @@
 """The report's charts: SVG of matplotlib inside the page.
 
-Black letters get no colour in matplotlib's SVG, so the page's style sheet colours them, in light and in dark.
+Black letters get no colour in matplotlib's SVG, so the page's style sheet colours them, in light
+and in dark.
 """
 
 from __future__ import annotations
@@ -95,7 +96,7 @@ def render(name: str, title: str, size: tuple[float, float], draw: Callable[[Fig
 
 
 def draw_panels(name: str, title: str, panels: Sequence[Panel], by: str = "RL step") -> str:
-    """Draw small charts side by side. ``by``: ``RL step`` or ``episodes`` on the horizontal axis."""
+    """Draw small charts side by side, by ``RL step`` or ``episodes``."""
     names = list(dict.fromkeys(line for panel in panels for line in panel.lines))
     across = min(ACROSS, len(panels))
     down = -(-len(panels) // across)
@@ -207,7 +208,7 @@ def _heat(runs: Sequence[Run]) -> list[Chart]:
 
 
 def heat_map(table: pd.DataFrame) -> str:
-    """Draw success in [0, 1] by setting and evaluation set; NaN stays empty, and 0 has the page's own colour."""
+    """Draw success in [0, 1] by setting and evaluation set; NaN stays empty."""
     from matplotlib.colors import LinearSegmentedColormap
 
     shades = LinearSegmentedColormap.from_list("from paper", [(COLOURS[0], 0.0), (COLOURS[0], 0.75)])
@@ -247,7 +248,7 @@ def _reliability(found: Reliability) -> list[Chart]:
 
 
 def whiskers(name: str, intervals: Mapping[str, Interval], label: str, middle: float | None = None) -> str:
-    """Draw points with intervals, one below the other; ``middle`` (in percent) marks "no difference"."""
+    """Draw points with intervals; ``middle`` (in percent) marks "no difference"."""
     mean, low, high = (100 * np.array([getattr(one, part) for one in intervals.values()]) for part in PARTS)
 
     def draw(figure: Figure) -> None:

@@ -1,13 +1,16 @@
-"""Differences between settings, each with one interval over games and seeds, and verdicts on a sweep's claims.
+"""Differences between settings, each with one interval over games and seeds, and verdicts on a
+sweep's claims.
 
-A claim about a method is one about other games and other seeds. Success y = mean + game + seed + rest is a two-way
-layout. The variance of a contrast of means is estimated by a + b:
+A claim about a method is one about other games and other seeds. Success y = mean + game + seed +
+rest is a two-way layout. The variance of a contrast of means is estimated by a + b:
 
-    a = sum over evaluation sets of var(d_g) / games        d_g: the contrast on game g, averaged over seeds
-    b = var(c_s) / seeds                           c_s: the contrast of seed s, averaged over games
+    a = sum over evaluation sets of var(d_g) / games
+    b = var(c_s) / seeds
 
-The sum counts the rest twice, so the interval is too wide rather than too narrow. The bounds are Student's with
-Satterthwaite's degrees of freedom (1946, Biometrics Bulletin 2, p. 110):
+Here d_g is the contrast on game g, averaged over seeds, and c_s that of seed s, over games.
+
+The sum counts the rest twice, so the interval is too wide rather than too narrow. The bounds are
+Student's with Satterthwaite's degrees of freedom (1946, Biometrics Bulletin 2, p. 110):
 (a + b)^2 / (a^2 / (games - 1) + b^2 / (seeds - 1)).
 """
 
@@ -71,7 +74,8 @@ class Comparison:
 
     Attributes:
         name: the claim, or ``gigpo − grpo``.
-        detail: the claim's two sides; or the evaluation set of a difference, "" if every run has one only.
+        detail: the claim's two sides; or the evaluation set of a difference, "" if every run has
+            one only.
         why: a sentence on the verdict, or why there is no contrast.
     """
 
@@ -119,7 +123,7 @@ def _side(side: dict[str, str | Selector]) -> str:
 
 
 def differences(runs: Sequence[Run]) -> list[Comparison]:
-    """For each axis and evaluation set, compare later values with earlier ones where all other axes are equal."""
+    """Compare every two values of each axis if all other axes are equal."""
     several = any(len(run.evaluation_sets) > 1 for run in runs)
     sets = list(dict.fromkeys("/".join(one) for run in runs for one in run.evaluation_sets)) if several else [""]
     found = []
@@ -173,7 +177,7 @@ def _contrast(rows: Sequence[Sequence[Weighted]], left_out: tuple[str, ...]) -> 
     if len(seeds) < MIN_SEEDS:
         plural = "s" * (len(seeds) != 1)
         raise TooFewSeeds(f"{len(seeds)} seed{plural} in common, and an interval needs {MIN_SEEDS} or more")
-    by_seed = [sum(weight * float(item.means[_row(item, seed)]) for weight, item in flat) for seed in seeds]
+    by_seed = [sum(weight * float(item.of_seeds([seed]).mean()) for weight, item in flat) for seed in seeds]
     games = min(item.games for _, item in flat)
     over_games = game_variance(flat, seeds)
     bounds = interval(by_seed, over_games, games, limit=sum(abs(weight) for weight, _ in flat) / 2)
@@ -181,28 +185,20 @@ def _contrast(rows: Sequence[Sequence[Weighted]], left_out: tuple[str, ...]) -> 
     return Contrast(bounds, p, dict(zip(seeds, by_seed, strict=True)), games, len(rows), left_out)
 
 
-def _row(item: Sample, seed: int) -> int:
-    return item.seeds.index(seed) if item.seeds else 0
-
-
 def game_variance(parts: Sequence[Weighted], seeds: Sequence[int]) -> float:
-    """Return the contrast's variance over games, paired on each evaluation set; unpaired if episodes are missing."""
-    total = 0.0
+    """Return the contrast's variance over games, paired on each evaluation set."""
     by_set: dict[str, np.ndarray] = {}
     for weight, item in parts:
-        if item.shares is None:
-            mean = float(item.means.mean())
-            total += weight**2 * mean * (1 - mean) / item.games
-            continue
-        own = weight * item.shares[[_row(item, seed) for seed in seeds]].mean(axis=0)
+        own = weight * item.of_seeds(seeds).mean(axis=0)
         by_set[item.evaluation_set] = by_set.get(item.evaluation_set, 0) + own
-    return total + sum(float(vector.var(ddof=1)) / vector.size for vector in by_set.values())
+    return sum(float(vector.var(ddof=1)) / vector.size for vector in by_set.values())
 
 
 def interval(by_seed: Sequence[float], over_games: float, games: int, limit: float = 1.0) -> Interval:
     """Apply the module's formula; ``over_games`` is a.
 
-    If nothing varied, the bounds are as far off as Wilson's bound on the share of games that could still differ.
+    If nothing varied, the bounds are as far off as Wilson's bound on the share of games that could
+    still differ.
     """
     from scipy.stats import t
 
@@ -213,7 +209,7 @@ def interval(by_seed: Sequence[float], over_games: float, games: int, limit: flo
 
 
 def p_value(by_seed: Sequence[float], over_games: float, games: int) -> float:
-    """Two-sided p by the same standard error; if nothing varied, that of the exact sign-flip test over games."""
+    """Return the two-sided p of the same test; if nothing varied, of the sign-flip test."""
     from scipy.stats import t
 
     mean = float(np.mean(by_seed))

@@ -36,7 +36,8 @@ class Contents:
     """A report's words, figures and charts.
 
     Attributes:
-        table: row by row; ``table_name``: the published table beside it, "" for none, with its ``table_note``.
+        table: row by row; ``table_name``: the published table beside it, "" for none, with its
+            ``table_note``.
         pairs: differences between all values of what varied, if the sweep declares no takeaways.
         charts: by section of the page.
         left_out: runs of the folder that are in no report, and why.
@@ -157,7 +158,7 @@ def contents(subject: Subject) -> Contents:
 
 
 def costs(runs: Sequence[Run]) -> pd.DataFrame:
-    """Return a row of means over its finished runs for each setting, then a row of sums over all runs."""
+    """Return means over the finished runs of each setting, then sums over all runs."""
     known = [run for run in runs if run.result and run.result.notes.get("spent")]
     names = {run.name: name for name, group in grouped(known, nameless="each run").items() for run in group}
     frame = pd.DataFrame([_cost(run) for run in known], index=[names[run.name] for run in known])

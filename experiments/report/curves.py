@@ -1,4 +1,4 @@
-"""Learning curves as data frames: the mean and the range over the seeds of a setting, and which lines share a panel."""
+"""Learning curves as data frames, and which lines share a panel."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from experiments.report.metrics import EPISODES, SHOWN, SUCCESS, family, title_of
-from experiments.report.runs import Run, apart, grouped, task_axes
+from experiments.report.runs import EPISODES, SHOWN, SUCCESS, Run, apart, family, grouped, task_axes, title_of
 
 MOST_LINES = 8  # in one panel
 MOST_PANELS = 9
@@ -21,7 +20,8 @@ class Line:
 
     Attributes:
         seeds: number of runs behind each point.
-        data: one row per step that all of these runs have, with ``mean``, ``low``, ``high`` and ``episodes`` so far.
+        data: one row per step that all of these runs have, with ``mean``, ``low``, ``high`` and
+            ``episodes`` so far.
     """
 
     seeds: int
@@ -38,7 +38,7 @@ class Panel:
 
 
 def over_seeds(runs: Sequence[Run], metric: str = SUCCESS) -> Line:
-    """Summarise a metric that all ``runs`` have. If any run is finished, use the finished runs only."""
+    """Summarise a metric of ``runs``; use the finished ones only, if there are any."""
     chosen = [run for run in runs if run.result] or list(runs)
     values = pd.concat([run.curve[metric].dropna() for run in chosen], axis=1, join="inner").sort_index()
     summary = {"mean": values.mean(axis=1), "low": values.min(axis=1), "high": values.max(axis=1)}
@@ -46,7 +46,7 @@ def over_seeds(runs: Sequence[Run], metric: str = SUCCESS) -> Line:
 
 
 def success_panels(runs: Sequence[Run]) -> list[Panel]:
-    """Split success by task if there are several tasks, else by the axis that leaves the fewest lines in a panel."""
+    """Split success by task, or by the axis that leaves the fewest lines in a panel."""
     trained = [run for run in runs if len(run.curve)]
     axes = _split(trained)
     groups = apart(trained, lambda run: " ".join(value for axis, value in run.coordinates.items() if axis in axes))
@@ -73,7 +73,8 @@ def _count(runs: Sequence[Run], axes: Sequence[str]) -> int:
 
 
 def metric_panels(runs: Sequence[Run]) -> list[Panel]:
-    """Return one panel per further metric, in the order of ``SHOWN``; leave out metrics that are 0 throughout.
+    """Return one panel per further metric, in the order of ``SHOWN``; leave out metrics that are 0
+    throughout.
 
     Return nothing if there are more settings than colours.
     """
@@ -89,7 +90,7 @@ def metric_panels(runs: Sequence[Run]) -> list[Panel]:
 
 
 def equal_lines(panels: Sequence[Panel]) -> list[str]:
-    """Return ``grpo, gigpo`` for settings whose means are equal in every step, so that one line covers the others."""
+    """Return ``grpo, gigpo`` for settings whose means are equal in every step."""
     found: dict[tuple[object, ...], list[str]] = {}
     for panel in panels:
         for name, line in panel.lines.items():

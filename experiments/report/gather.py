@@ -50,7 +50,8 @@ class Subject:
 
 
 def subjects(paths: Sequence[Path]) -> list[Subject]:
-    """Return a report for each sweep or grid, for all named runs together, and for each group of runs in folders.
+    """Return a report for each sweep or grid, for all named runs together, and for each group of
+    runs in folders.
 
     Raises:
         ReportError: a path is neither a sweep, a run nor a folder of runs.
@@ -151,10 +152,11 @@ def _columns(runs: Sequence[Run]) -> dict[str, Selector]:
 
 
 def comparable(runs: Sequence[Run]) -> tuple[dict[str, list[Run]], tuple[str, ...]]:
-    """Group runs that ran on the same test games in the same way, by name, and list the runs that are left out.
+    """Group runs that ran on the same test games in the same way, by name, and list the runs that
+    are left out.
 
-    A run without a result joins the group of a finished run with the same environment and evaluation. A run that is
-    alone is left out, unless all runs are.
+    A run without a result joins the group of a finished run with the same environment and
+    evaluation. A run that is alone is left out, unless all runs are.
     """
     keys = {_settings(run): _games(run) for run in runs if run.result}
     if not keys:
@@ -182,14 +184,11 @@ def _settings(run: Run) -> str:
 
 
 def _names(runs: Sequence[Run]) -> list[str]:
-    """Return the shortest names that differ, given one finished run of each group: ``textworld-w2-o3-q4``."""
-    parts = [_parts(run) for run in runs]
-    shown = next(n for n in range(2, len(parts[0]) + 1) if len({part[:n] for part in parts}) == len(parts))
-    return [file_name("-".join(part[:shown]), also="+") for part in parts]
-
-
-def _parts(run: Run) -> tuple[str, ...]:
-    first = run.evaluations[0]
-    tasks = "+".join(dict.fromkeys(task for _, task in run.evaluation_sets))
-    digits = hashlib.sha256(repr(sorted(_games(run), key=repr)).encode()).hexdigest()[:8]
-    return (first.env, tasks, f"{first.max_turns}_turns", f"{first.games}_games", f"t{first.temperature:g}", digits)
+    """Return names that differ, of one run of each group: ``textworld-w2-o3-q4``."""
+    names = [
+        "-".join((run.evaluations[0].env, "+".join(dict.fromkeys(task for _, task in run.evaluation_sets))))
+        for run in runs
+    ]
+    digits = [hashlib.sha256(repr(sorted(_games(run), key=repr)).encode()).hexdigest()[:8] for run in runs]
+    full = [f"{name}-{own}" if names.count(name) > 1 else name for name, own in zip(names, digits, strict=True)]
+    return [file_name(name, also="+") for name in full]

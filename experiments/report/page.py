@@ -19,7 +19,7 @@ from experiments.evaluation.tables import p_value
 from experiments.report.comparisons import Word
 from experiments.report.contents import Contents
 from experiments.report.runs import LAST, Run
-from experiments.report.samples import BASE, outcomes
+from experiments.report.samples import BASE, read
 from experiments.viewer.page import fragment
 from experiments.viewer.sources import Shown
 from experiments.viewer.tokenizer import tokenizer_of
@@ -126,7 +126,7 @@ def sampled(runs: Sequence[Run]) -> list[Shown]:
 
 
 def _of(run: Run, path: Path, tokenizer: Path | None) -> Iterator[Shown]:
-    won = [outcome == "won" for outcome in outcomes(path)]
+    won = [line.outcome == "won" for line in read(path)]
     places = [[place for place, outcome in enumerate(won) if outcome is asked][:EACH] for asked in (True, False)]
     lines = path.read_bytes().splitlines()
     for place in sorted(itertools.chain(*places)):

@@ -1,6 +1,8 @@
 """Published figures of the study (arXiv 2510.01132v2), from ``arxiv_2510_01132.yaml``.
 
-A sweep file names a table. A dot names a table inside another: ``table4_exploration_budget.swegym``.
+A sweep file names a table. A dot names a table inside another, as in
+``table4_exploration_budget.swegym``.
+Every function raises ``PublishedError`` for an unknown table, row or column.
 """
 
 from __future__ import annotations
@@ -28,11 +30,7 @@ class PublishedError(Refusal):
 
 
 def figure(table: str, row: str | None, column: str | None) -> float | None:
-    """Return a success rate in [0, 1]; None if the paper reports none, or if row or column is None or ``none``.
-
-    Raises:
-        PublishedError: no such table, row or column.
-    """
+    """Return a success rate in [0, 1]; None if there is none, or row or column is ``none``."""
     cells = rows(table)
     if row in (None, NONE) or column in (None, NONE):
         return None
@@ -46,32 +44,28 @@ def figure(table: str, row: str | None, column: str | None) -> float | None:
 
 @cache
 def rows(table: str) -> Rows:
-    """Return row -> column -> figure, in the paper's order. Table 13 names rows by their settings.
-
-    Raises:
-        PublishedError: no such table.
-    """
+    """Return row -> column -> figure; table 13 names rows by their settings."""
     names = columns(table)
     return {name: dict(zip(names, row, strict=True)) for name, row in _table(table)["rows"].items()}
 
 
 def columns(table: str) -> list[str]:
-    """Return the columns that hold figures, in the paper's order. Raises: PublishedError: no such table."""
+    """Return the columns that hold figures, in the paper's order."""
     return [str(name) for name in _table(table)["columns"]]
 
 
 def protocol(table: str) -> Mapping[str, Any]:
-    """Return how the paper measured it, as far as it says. Raises: PublishedError: no such table."""
+    """Return how the paper measured it, as far as it says."""
     return _table(table).get("protocol", {})
 
 
 def note(table: str) -> str:
-    """Return what to know before comparing with it, or "". Raises: PublishedError: no such table."""
+    """Return what to know before comparing with a table; may be empty."""
     return _table(table).get("note", "")
 
 
 def table_name(table: str) -> str:
-    """Return ``table 10`` for ``table10_algorithms``, ``released recipes``. Raises: PublishedError: no such table."""
+    """Return ``table 10`` for ``table10_algorithms``, ``released recipes``."""
     _table(table)
     number = re.match(r"table(\d+)_", table)
     return f"table {number[1]}" if number else table.replace("_", " ")

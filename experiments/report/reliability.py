@@ -1,8 +1,9 @@
 """Statistics over whole runs after Agarwal et al. (2021, arXiv 2108.13264).
 
-They are the interquartile mean, the performance profile and the probability of improvement. Each has a bootstrap that
-draws runs anew, task by task. rliable 1.2.0 cannot be used: it needs arch < 8, and arch 7 does not import beside pandas 3.
-Scores are success rates in [0, 1], with one row per seed and one column per task.
+They are the interquartile mean, the performance profile and the probability of improvement. Each
+has a bootstrap that draws runs anew, task by task. rliable 1.2.0 cannot be used: it needs arch < 8,
+and arch 7 does not import beside pandas 3. Scores are success rates in [0, 1], with one row per
+seed and one column per task.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ class Reliability:
         scores: method -> success of each run's last model, seeds by tasks.
         iqm: method -> interquartile mean.
         profiles: method -> low, mean and high share of runs above each of ``THRESHOLDS``.
-        improvements: (first, second) -> probability that a run of the first beats one of the second on a task.
+        improvements: (first, second) -> probability that a run of the first beats one of the second
+            on a task.
     """
 
     scores: Mapping[str, pd.DataFrame]
@@ -63,7 +65,8 @@ def reliability(runs: Sequence[Run]) -> Reliability | None:
 
 
 def scores_of(runs: Sequence[Run]) -> dict[str, pd.DataFrame]:
-    """Return method -> scores on the tasks that all methods have, of the seeds that have all of them.
+    """Return method -> scores on the tasks that all methods have, of the seeds that have all of
+    them.
 
     A method is a setting without the axes that only change the task.
     """
@@ -84,7 +87,7 @@ def scores_of(runs: Sequence[Run]) -> dict[str, pd.DataFrame]:
 
 
 def iqm(scores: Any) -> list[Interval]:
-    """Interquartile mean over runs and tasks: a quarter of the scores is dropped at either end (rounded down)."""
+    """Return the interquartile mean; a quarter of the scores is dropped at either end."""
     return _estimated(lambda *tasks: trim_mean(np.concatenate(tasks, axis=-1), 0.25, axis=-1), scores)
 
 
@@ -99,7 +102,7 @@ def profile(scores: Any, thresholds: np.ndarray) -> list[Interval]:
 
 
 def improvement(first: Any, second: Any) -> list[Interval]:
-    """Probability that a run of the first method beats one of the second on a task; a tie counts half; mean over tasks."""
+    """Return the mean probability over tasks that a run of the first beats one of the second."""
     tasks = np.asarray(first).shape[1]
 
     def beats(*columns: np.ndarray) -> np.ndarray:
@@ -115,7 +118,7 @@ def _beats(first: np.ndarray, second: np.ndarray) -> np.ndarray:
 
 
 def _estimated(statistic: Callable[..., Any], *scores: Any) -> list[Interval]:
-    """Return the statistic with its 95 % percentile interval; runs are drawn on each task and of each method apart."""
+    """Return a statistic with its 95 % interval; runs are drawn by task and method."""
     columns = [column for table in scores for column in np.asarray(table, dtype=float).T]
     drawn = bootstrap(
         columns, lambda *tasks, axis: statistic(*tasks), n_resamples=RESAMPLES, method="percentile", rng=0

@@ -1,23 +1,50 @@
-"""A run as a report reads it: its state, settings, results and training metrics."""
+"""A run as a report reads it: its state, settings, results and training metrics by RL step."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
+import msgspec
 import pandas as pd
 
 from experiments.evaluation.matrix import EvaluationResult
 from experiments.evaluation.result import FILE as RESULT
 from experiments.evaluation.result import RunResult, State, state
-from experiments.report.metrics import read_curve
+from records.files.json_lines import read_lines
 from records.provenance import ATTEMPTS, Attempt, read_attempts
 from records.run_folder import composed, flattened, read_failure
 
+SUCCESS, EPISODES = "success/train", "rollout/episodes"
+
+# Further metrics that are drawn -> title, unit. A name that ends in "/" stands for all names that
+# begin with it.
+SHOWN: Mapping[str, tuple[str, str]] = {
+    "success/by_task/": ("success in", "share"),
+    "success/by_type/": ("success in", "share"),
+    "rollout/entropy": ("entropy", "nats a token"),
+    "actor/ppo_kl": ("KL of the update", "nats a token"),
+    "actor/kl_loss": ("KL to the first model", "nats a token"),
+    "reward/kl_penalty": ("KL to the first model", "nats a token"),
+    "rollout/turns": ("turns", "an episode"),
+    "rollout/tokens_per_turn": ("action tokens", "a turn"),
+    "rollout/thought_tokens": ("thought tokens", "a turn"),
+    "rollout/response_tokens/mean": ("row length", "tokens"),
+    "rollout/invalid_actions": ("not understood", "share of actions"),
+    "rollout/unparsed_actions": ("without an action", "share of answers"),
+    "credit/groups_without_signal": ("groups without signal", "share"),
+    "credit/repeated_states": ("repeated states", "share of turns"),
+    "filter/": ("filter", ""),
+    "terms/": ("term", ""),
+    "buffer/": ("buffer", ""),
+    "replay/loss": ("replay: loss", ""),
+}
+
+_decoder = msgspec.json.Decoder(dict[str, Any])
 LAST = "last"
 Key = TypeVar("Key", bound=Hashable)
 SHOWN_LINES = 40  # of a failure's message
@@ -33,7 +60,6 @@ class Run:
         settings: its config, flat: ``algo.name`` -> ``ppo``; empty if it has none yet.
         reason: why it is not finished, or "".
         curve: the drawn metrics of its training, by step.
-        read_once: cache of what was read from its folder.
     """
 
     folder: Path
@@ -45,7 +71,6 @@ class Run:
     result: RunResult | None = None
     attempts: Sequence[Attempt] = ()
     curve: pd.DataFrame = field(default_factory=pd.DataFrame, compare=False)
-    read_once: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def name(self) -> str:
@@ -63,7 +88,7 @@ class Run:
         return list(dict.fromkeys((evaluation.env, evaluation.task) for evaluation in self.evaluations))
 
     def stage(self, asked: str) -> str | None:
-        """Return the stage's name, where ``last`` is the run's last stage; None if it has no such stage."""
+        """Return the stage's name (``last`` is the last stage); None if there is none."""
         names = [stage.name for stage in self.result.stages] if self.result else []
         if asked == LAST:
             return names[-1] if names else None
@@ -89,7 +114,7 @@ class Run:
 
 
 def setting_names(runs: Sequence[Run], without: Sequence[str] = ()) -> list[str]:
-    """Name each run's setting by its values on the axes that vary, except ``without``; "" if none varies."""
+    """Name each run's setting by its values on the axes that vary, except ``without``."""
     values: dict[str, set[str]] = {}
     for run in runs:
         for axis, value in run.coordinates.items():
@@ -101,7 +126,7 @@ def setting_names(runs: Sequence[Run], without: Sequence[str] = ()) -> list[str]
 
 
 def value_name(axis: str, value: str) -> str:
-    """Return a name as it is; prefix a number or truth value with the last part of its key, as in ``lr=0.0001``."""
+    """Return a value; a number or truth value has its key, as in ``lr=0.0001``."""
     plain = {"true", "false", "null", "-"}
     try:
         float(value)
@@ -135,7 +160,8 @@ def task_axes(runs: Sequence[Run]) -> list[str]:
 
 
 def read_run(folder: Path, coordinates: Mapping[str, str] | None = None, seed: int | None = None) -> Run:
-    """Read a run folder; without a sweep's ``coordinates`` and ``seed``, use none and the config's seed.
+    """Read a run folder; without a sweep's ``coordinates`` and ``seed``, use none and the config's
+    seed.
 
     Raises:
         ValueError: ``config.yaml`` cannot be read.
@@ -170,3 +196,41 @@ def _reason(folder: Path, current: State, curve: pd.DataFrame) -> str:
         when = time.strftime("%Y-%m-%d %H:%M", time.localtime(newest))
         return f"still at work, or killed, {reached}; last written {when}"
     return "no folder yet" if current is State.NOT_STARTED else ""
+
+
+# ---- its metrics
+
+
+@cache
+def family(name: str) -> str | None:
+    """Return the entry of ``SHOWN`` that a metric belongs to; None if the metric is not drawn."""
+    return next((key for key in SHOWN if name == key or (key.endswith("/") and name.startswith(key))), None)
+
+
+def title_of(name: str) -> tuple[str, str]:
+    """Return title and unit of a drawn metric."""
+    key = family(name)
+    if key is None or key == name:
+        return SHOWN.get(name, (name, ""))
+    title, unit = SHOWN[key]
+    return f"{title} {name.removeprefix(key).replace('/', ' ').replace('_', ' ')}", unit
+
+
+def read_curve(path: Path) -> pd.DataFrame:
+    """Read the drawn metrics of ``metrics.jsonl``; skip a last line that a kill cut short."""
+    return curve_of(_decoder.decode(line) for line in read_lines(path).whole.values())
+
+
+def curve_of(lines: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
+    """Return the drawn metrics by step, with ``EPISODES`` summed up."""
+    names = {"step", SUCCESS, EPISODES}
+    rows = {  # by step: the last line of a repeated step counts
+        line["step"]: {name: value for name, value in line.items() if name in names or family(name)}
+        for line in lines
+        if line.get(SUCCESS) is not None
+    }
+    if not rows:
+        return pd.DataFrame()
+    found = pd.DataFrame(list(rows.values())).set_index("step").apply(pd.to_numeric, errors="coerce")
+    found[EPISODES] = found.get(EPISODES, pd.Series(0.0, found.index)).fillna(0).round().cumsum()
+    return found.dropna(axis="columns", how="all")

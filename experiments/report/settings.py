@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from experiments.report.runs import Run, apart
+import pandas as pd
+
+from experiments.report.runs import Run
 from records.run_folder import outside_identity
 
 NAMED = {  # config key -> name of the axis if the runs belong to no sweep
@@ -49,7 +51,7 @@ MISSING = "-"
 
 
 def shared_and_varied(runs: Sequence[Run]) -> tuple[dict[str, str], dict[str, list[str]]]:
-    """Return key -> value of the shown settings that all runs share, and key -> values of all settings that vary."""
+    """Return the shown settings that all runs share, and all settings that vary, by key."""
     known = [run for run in runs if run.settings]
     varied = {key: _values(known, key) for key in varying(known)}
     values = {key: _values(known, key) for key in SHOWN if key not in varied}
@@ -57,16 +59,18 @@ def shared_and_varied(runs: Sequence[Run]) -> tuple[dict[str, str], dict[str, li
 
 
 def varying(runs: Sequence[Run]) -> list[str]:
-    """Return the keys whose values differ between runs, shown ones first.
-
-    Seeds, trackers, the machine and extended runs do not count.
-    """
-    keys = {key for run in runs for key in run.settings}
-    moving = {key for key in keys if len({repr(run.settings.get(key)) for run in runs}) > 1}
+    """Return the keys that differ between runs, without seeds, trackers and machine."""
+    moving = [str(key) for key, count in _table(runs).nunique().items() if count > 1]
     seeds = {key for key in moving if all(run.settings.get(key) == run.seed for run in runs)}
     outside = tuple(f"{key}." for key in (*outside_identity(), "extend"))  # each seed extends a separate run
-    found = sorted(key for key in moving - seeds if not f"{key}.".startswith(outside))
-    return [key for key in SHOWN if key in found] + [key for key in found if key not in SHOWN]
+    found = sorted(key for key in moving if key not in seeds and not f"{key}.".startswith(outside))
+    return sorted(found, key=lambda key: SHOWN.index(key) if key in SHOWN else len(SHOWN))
+
+
+def _table(runs: Sequence[Run]) -> pd.DataFrame:
+    """Return one row per run and one column per key; values as text, since some are lists."""
+    rows = [{key: repr(value) for key, value in run.settings.items()} for run in runs]
+    return pd.DataFrame(rows).fillna("None")
 
 
 def _values(runs: Sequence[Run], key: str) -> list[str]:
@@ -80,18 +84,15 @@ def _text(value: Any) -> str:
 
 
 def coordinates(runs: Sequence[Run]) -> list[Mapping[str, str]]:
-    """Return axes for runs of no sweep: the named keys that vary, and as many others as tell all configs apart."""
-    keys = varying(runs)
+    """Return axes: the named keys that vary, and as many others as tell all configs apart."""
+    keys, table = varying(runs), _table(runs)
     axes = [key for key in keys if key in NAMED]
     for key in (key for key in keys if key not in NAMED):
-        if not any(_splits(runs, axes, other) for other in keys):
-            break
-        if _splits(runs, axes, key):
+        if _different(table, [*axes, key]) > _different(table, axes):
             axes.append(key)
     return [{NAMED.get(key, key): _text(run.settings.get(key)) for key in axes} for run in runs]
 
 
-def _splits(runs: Sequence[Run], axes: Sequence[str], key: str) -> bool:
-    """Return whether the key differs between runs that agree on all axes."""
-    groups = apart(runs, lambda run: repr([run.settings.get(axis) for axis in axes]))
-    return any(len({repr(run.settings.get(key)) for run in group}) > 1 for group in groups.values())
+def _different(table: pd.DataFrame, keys: Sequence[str]) -> int:
+    """Count the different values of these keys together."""
+    return len(table[list(keys)].drop_duplicates()) if keys else 1

@@ -21,7 +21,7 @@ PAIRED = (
 
 
 def text(subject: Subject) -> str:
-    """Return success of each setting, then verdicts, or without claims the differences between all values."""
+    """Return success of each setting, then verdicts or all differences."""
     sweep, runs = subject.sweep, subject.runs
     counts = Counter(run.state for run in runs)
     title = f"{sweep.title}: {len(runs)} runs, {', '.join(f'{count} {state}' for state, count in counts.items())}"

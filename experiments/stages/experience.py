@@ -1,36 +1,55 @@
-"""Early experience: the model draws alternatives to the expert's actions, and rows for SFT are made of them."""
+"""Early experience: the model draws alternatives to the expert's actions, and SFT rows are made of
+them.
+
+The model draws in a process of its own:
+
+    python -P -m experiments.stages.experience CONFIG.yaml
+
+``CONFIG.yaml`` is the run's config with ``run.folder`` and ``run.model``. The process writes
+``episodes/alternatives.jsonl``.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import OmegaConf
 from tqdm import tqdm
 
 from config.experience import writer
-from envs.registry import make_environment
+from envs.hosting.pool import pool_of
 from envs.types import Observation, TaskRef
 from envs.utils.bar import ticking_bar
+from records.process.child import stage_exit_code
 from records.process.exit_codes import Failure, say
 from records.process.variables import run_stage
 from rollouts.chat_policy import ChatPolicy, EndpointError
 from rollouts.episode import Episode
-from rollouts.policy import TurnContext
-from rollouts.prompt_forms.registry import prompt_form
+from rollouts.loop import EpisodeSpec
+from rollouts.policy import ContextLimit, TurnContext
+from rollouts.sampling import SamplingParams
 from rollouts.store import read_episodes, write_episodes
 from rollouts.stream import user
 from tasks.demonstrations import episodes_file
 from tasks.early_experience import (
     REFLECTION,
+    TEMPERATURE,
     alternatives_file,
+    distinct,
     kind_of,
     question,
     reflection_row,
     rows_file,
+    specs,
     world_model_row,
 )
+from tasks.run import Run
 from tasks.splits import read_tasks, task_file
 
 AT_ONCE = 16  # questions to the writer
@@ -39,68 +58,120 @@ THOUGHT_TOKENS = 256
 Pair = tuple[Episode, Episode]  # a demonstration and an alternative to one of its actions
 
 
-def make_rows(config: DictConfig, folder: Path, model: str) -> None:
-    """Write what SFT learns from besides the demonstrations. What was drawn already is not drawn again.
+def make_rows(run: Run, model: str) -> None:
+    """Write the SFT rows besides the demonstrations. Alternatives that were drawn already are kept.
 
     Args:
-        model: what SFT begins with, a folder or a Hugging Face name.
+        model: SFT's initial model, a folder or a Hugging Face name.
 
     Raises:
-        StageFailed: the process that draws ended badly.
+        StageFailed: the process that draws failed.
         Failure: the writer does not answer.
     """
-    if not alternatives_file(folder).exists():
-        _draw(config, folder, model)
-    demonstrations = {episode.task: episode for episode in read_episodes(episodes_file(folder))}
-    pairs = [(demonstrations[episode.task], episode) for episode in read_episodes(alternatives_file(folder))]
-    if kind_of(config) == REFLECTION:
-        rows = _reflected(config, folder, pairs)
+    if not alternatives_file(run.folder).exists():
+        _draw(run, model)
+    demonstrations = {episode.task: episode for episode in read_episodes(episodes_file(run.folder))}
+    pairs = [(demonstrations[episode.task], episode) for episode in read_episodes(alternatives_file(run.folder))]
+    if kind_of(run.config) == REFLECTION:
+        rows = _reflected(run, pairs)
     else:
         rows = [world_model_row(alternative) for _, alternative in pairs if alternative.final_observation.strip()]
-    write_episodes(rows_file(folder), rows)
+    write_episodes(rows_file(run.folder), rows)
 
 
-def _draw(config: DictConfig, folder: Path, model: str) -> None:
-    settings = OmegaConf.create(OmegaConf.to_container(config, resolve=True))
-    OmegaConf.update(settings, "run", {"folder": str(folder), "model": model}, force_add=True)
-    file = folder / "episodes" / "alternatives.yaml"
-    OmegaConf.save(settings, file)
+def _draw(run: Run, model: str) -> None:
+    file = run.folder / "episodes" / "alternatives.yaml"
+    OmegaConf.save(run.for_process(model=model), file)
     with ticking_bar(desc="alternatives", bar_format="{desc}: {elapsed}"):
-        run_stage(config, folder, "alternatives", "experiments.stages.alternatives", [str(file)])
+        run_stage(run.config, run.folder, "alternatives", "experiments.stages.experience", [str(file)])
     file.unlink()
 
 
-def _reflected(config: DictConfig, folder: Path, pairs: Sequence[Pair]) -> list[Episode]:
-    form, functions = prompt_form(config.prompt), make_environment(config.env.name, config.env).prompt.functions
-    tasks = {task.key: task for task in read_tasks(task_file(folder, "demonstrations"))}
+def _reflected(run: Run, pairs: Sequence[Pair]) -> list[Episode]:
+    tasks = {task.key: task for task in read_tasks(task_file(run.folder, "demonstrations"))}
     with ticking_bar(total=len(pairs), desc="reflections", unit="thought") as bar:
         try:
-            reasons = asyncio.run(_ask(config, pairs, tasks, bar))
+            thoughts = asyncio.run(_ask(run, pairs, tasks, bar))
         except EndpointError as error:
             raise Failure(f"demos.writer: {error}") from error
-    told = zip(pairs, reasons, strict=True)
+    functions = run.environment.prompt.functions
     rows = [
-        reflection_row(other, shown.turns[len(other.prefix)].action, why, form, functions)
-        for (shown, other), why in told
+        reflection_row(other, shown.turns[len(other.prefix)].action, thought, run.prompt, functions)
+        for (shown, other), thought in zip(pairs, thoughts, strict=True)
     ]
     if left_out := rows.count(None):
-        say(f"note: {left_out} of {len(rows)} reflections are left out: prompt={form} cannot say them")
+        say(f"note: {left_out} of {len(rows)} reflections are left out: prompt={run.prompt} cannot express them")
     return [row for row in rows if row is not None]
 
 
-async def _ask(config: DictConfig, pairs: Sequence[Pair], tasks: dict[str, TaskRef], bar: tqdm) -> list[str]:
-    """A thought for each pair, in their order."""
-    endpoint, gate = writer(config), asyncio.Semaphore(AT_ONCE)
+async def _ask(run: Run, pairs: Sequence[Pair], tasks: dict[str, TaskRef], bar: tqdm) -> list[str]:
+    """Return a thought for each pair, in their order."""
+    endpoint, gate = writer(run.config), asyncio.Semaphore(AT_ONCE)
     async with endpoint.client() as client:
-        policy = ChatPolicy(endpoint, client, temperature=1.0, max_tokens=THOUGHT_TOKENS, run_seed=config.seed)
+        policy = ChatPolicy(endpoint, client, temperature=1.0, max_tokens=THOUGHT_TOKENS, run_seed=run.config.seed)
 
         async def think(pair: Pair) -> str:
+            other = pair[1]
+            task = tasks[other.task]
+            where = (task, Observation(""), len(other.prefix), other.sample, 0, f"reflect {task.key}")
             async with gate:
-                told = [user(question(*pair))]
-                task, other = tasks[pair[1].task], pair[1]
-                place = (task, Observation(""), len(other.prefix), other.sample, 0, f"reflect {task.key}")
-                answer = await policy.act(TurnContext(told, [], *place))
+                answer = await policy.act(TurnContext([user(question(*pair))], [], *where))
             bar.update()
             return answer.text
 
         return list(await asyncio.gather(*map(think, pairs)))
+
+
+# ---- the process that draws
+
+
+async def draw(run: Run, path: str) -> list[Episode]:
+    """Return the alternatives to each demonstration's actions, in the demonstrations' order.
+
+    Args:
+        path: the model, a folder or a Hugging Face name.
+
+    Raises:
+        NotAgain: a game does not answer as it did.
+    """
+    from transformers.utils.logging import disable_progress_bar
+
+    from verl_plugin.rollout.local_rollouts import LoadedModel, Rules  # torch and transformers: in this process only
+
+    disable_progress_bar()
+    config, prompt = run.config, int(run.config.data.max_prompt_length)
+    demonstrations = list(read_episodes(episodes_file(run.folder)))
+    games = read_tasks(task_file(run.folder, "demonstrations"))
+    bases = [EpisodeSpec(game, run.environment.prompt, 1, run.reward, form=run.prompt) for game in games]
+    wanted = [specs(shown, base, config.demos.alternatives) for shown, base in zip(demonstrations, bases, strict=True)]
+    model = LoadedModel(path, config.trainer.device, run.chat, run.prompt.marks)
+    limit = ContextLimit(prompt, min(int(config.data.max_response_length), model.context - prompt))
+    params = SamplingParams(TEMPERATURE, max_action_tokens=int(config.env.max_action_tokens))
+    async with pool_of(config.env, legal=run.prompt.admissible) as pool:
+        every = [spec for of_one in wanted for spec in of_one]
+        drawn = iter(await model.roll_out(every, Rules(params, limit, int(config.seed)), pool, lambda: None))
+    return [
+        replace(alternative, policy=f"model {_weights(path)}")
+        for shown, of_one in zip(demonstrations, wanted, strict=True)
+        for alternative in distinct(shown, [next(drawn) for _ in of_one])
+    ]
+
+
+def _weights(model: str) -> str:
+    """Return 8 hex digits of the weights' files, or the name on the hub."""
+    files = sorted(Path(model).glob("*.safetensors"))
+    digest = hashlib.sha256()
+    for file in files:
+        with file.open("rb") as opened:
+            digest.update(hashlib.file_digest(opened, "sha256").digest())
+    return digest.hexdigest()[:8] if files else model
+
+
+def main() -> None:
+    config: Any = OmegaConf.load(sys.argv[1])
+    run = Run(config, Path(config.run.folder))
+    write_episodes(alternatives_file(run.folder), asyncio.run(draw(run, config.run.model)))
+
+
+if __name__ == "__main__":
+    sys.exit(stage_exit_code(main))

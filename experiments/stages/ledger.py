@@ -1,8 +1,9 @@
-"""What a run has spent, read off what lies in its folder: nothing is charged that left no episode behind.
+"""What a run has spent, read from its folder. An episode that was not recorded is not charged.
 
-Charged: demonstrations and RL episodes of steps that count (design: up to the last checkpoint after a kill). Listed and
-never charged: replayed turns, the prior (another run's model that this one starts from), the run that demonstrations were taken from,
-SFT passes, retries, dropped groups, groups that were too old to be trained on, discarded steps, validation, evaluation.
+Charged: demonstrations, and RL episodes of steps that count (up to the last checkpoint after a
+kill). Listed and not charged: replayed turns, the prior (another run whose model this one starts
+from), the run that demonstrations were taken from, SFT passes, retries, dropped groups, groups that
+were too old to be trained on, discarded steps, validation, evaluation.
 """
 
 from __future__ import annotations
@@ -18,36 +19,36 @@ from omegaconf import DictConfig, OmegaConf
 from records.ledger_entries import FILE, Entry, of_episodes, read_ledger
 from records.metrics import read_metrics
 from records.models.locate import local_folder, run_of
-from records.resume import RlFolder
 from records.stages import stage_ended, stage_seconds
 from rollouts.episode import Episode
 from rollouts.store import read_episodes
 from tasks import demonstrations, early_experience, rejection
+from tasks.run import Run
 
-TOLD = ("games", "tokens")  # running totals in the metrics
+TOTALS = ("games", "tokens")  # running totals in the metrics
 
 
-def ledger(config: DictConfig, folder: Path) -> list[Entry]:
-    """Every entry in the order in which it was spent."""
-    made = [_priors(config), _demonstrations(config, folder), _alternatives(config, folder), _sft(config, folder)]
-    played = [_training(config, RlFolder(folder)), _never_charged(config, folder)]
-    return [entry for entries in (*made, *played) for entry in entries]
+def ledger(run: Run) -> list[Entry]:
+    """Return every entry in the order in which it was spent."""
+    parts = (_priors, _demonstrations, _alternatives, _sft, _training, _never_charged)
+    return [entry for part in parts for entry in part(run)]
 
 
 # ---- other runs
 
 
-def _priors(config: DictConfig) -> Iterator[Entry]:
-    """What the runs that this one builds on have spent, each with its own priors."""
-    if run := run_of(str(config.model.path)):
-        yield _other("prior", run, _reached(run, str(config.model.path)))
-    if OmegaConf.select(config, "demos.source") == "episodes":
-        run = rejection.source(config)
-        yield _other("demonstration_source", run, _own(run))
+def _priors(run: Run) -> Iterator[Entry]:
+    """Return what the runs that this one builds on have spent, each with its own priors."""
+    model = str(run.config.model.path)
+    if folder := run_of(model):
+        yield _other("prior", folder, _reached(folder, model))
+    if OmegaConf.select(run.config, "demos.source") == "episodes":
+        folder = rejection.source(run.config)
+        yield _other("demonstration_source", folder, _own(folder))
 
 
 def _other(kind: str, run: Path, entries: list[Entry]) -> Entry:
-    """One line for another run: its charge is not ours."""
+    """Return one line for another run, which is not charged here."""
     kept = [entry for entry in entries if entry.units or entry.kind in ("prior", "demonstration_source")]
     return Entry(
         kind,
@@ -62,17 +63,15 @@ def _other(kind: str, run: Path, entries: list[Entry]) -> Entry:
     )
 
 
-def _own(run: Path) -> list[Entry]:
-    if (run / FILE).exists():
-        with suppress(ValueError, TypeError):  # a damaged one is made anew, here alone: that run is not ours
-            return read_ledger(run / FILE)
-    config = OmegaConf.load(run / "config.yaml")
-    assert isinstance(config, DictConfig)
-    return ledger(config, run)
+def _own(folder: Path) -> list[Entry]:
+    if (folder / FILE).exists():
+        with suppress(ValueError, TypeError):  # a damaged one is computed again and not written: it is another run's
+            return read_ledger(folder / FILE)
+    return ledger(Run.read(folder))
 
 
 def _reached(run: Path, path: str) -> list[Entry]:
-    """What the run had spent when it made this model: all of it, or what came before an earlier checkpoint."""
+    """Return what the run had spent when it made this model."""
     folder = local_folder(path)
     assert folder is not None
     inside = folder.relative_to(run).parts
@@ -84,24 +83,25 @@ def _reached(run: Path, path: str) -> list[Entry]:
 # ---- this run
 
 
-def _demonstrations(config: DictConfig, folder: Path) -> Iterator[Entry]:
-    path = demonstrations.episodes_file(folder)
+def _demonstrations(run: Run) -> Iterator[Entry]:
+    path = demonstrations.episodes_file(run.folder)
     if path.exists():
         episodes = list(read_episodes(path))
-        units = len(episodes) * config.budget.demo_cost
-        yield of_episodes("demonstration", 0, episodes, units, **_clocks(folder, "demonstrations"))
+        units = len(episodes) * run.config.budget.demo_cost
+        yield of_episodes("demonstration", 0, episodes, units, **_clocks(run, "demonstrations"))
 
 
-def _alternatives(config: DictConfig, folder: Path) -> Iterator[Entry]:
-    """What the model did at the demonstrations' states: a fixed price a demonstration, however many of its actions differed."""
-    path = early_experience.alternatives_file(folder)
+def _alternatives(run: Run) -> Iterator[Entry]:
+    """Charge a fixed price a demonstration, however many alternatives it has."""
+    path = early_experience.alternatives_file(run.folder)
     if path.exists():
-        units = len(list(read_episodes(demonstrations.episodes_file(folder)))) * config.budget.experience_cost
-        yield of_episodes("alternative", 0, list(read_episodes(path)), units, **_clocks(folder, "experience"))
+        units = len(list(read_episodes(demonstrations.episodes_file(run.folder)))) * run.config.budget.experience_cost
+        yield of_episodes("alternative", 0, list(read_episodes(path)), units, **_clocks(run, "experience"))
 
 
-def _sft(config: DictConfig, folder: Path) -> Iterator[Entry]:
-    """SFT reads each of its rows once an epoch; what it costs is the demonstrations, so it is charged nothing."""
+def _sft(run: Run) -> Iterator[Entry]:
+    """Count the rows that SFT reads. Its demonstrations are charged already."""
+    config, folder = run.config, run.folder
     path, more = demonstrations.episodes_file(folder), early_experience.rows_file(folder)
     if (folder / "sft" / "model").exists() and path.exists():
         epochs = int(config.model.sft.epochs)
@@ -110,14 +110,15 @@ def _sft(config: DictConfig, folder: Path) -> Iterator[Entry]:
         rows = [(episode, times) for file, times in files if file.exists() for episode in read_episodes(file)]
         tokens = sum(times * len(turn.action_ids) for episode, times in rows for turn in episode.turns)
         count = sum(times for _, times in rows)
-        yield Entry("sft", 0, count, 0.0, tokens, 0.0, **_clocks(folder, "sft"), note=f"{epochs} epochs")
+        yield Entry("sft", 0, count, 0.0, tokens, 0.0, **_clocks(run, "sft"), note=f"{epochs} epochs")
 
 
-def _clocks(folder: Path, stage: str) -> dict[str, Any]:
-    return {"wall_seconds": stage_seconds(folder).get(stage), "ended": stage_ended(folder).get(stage)}
+def _clocks(run: Run, stage: str) -> dict[str, Any]:
+    return {"wall_seconds": stage_seconds(run.folder).get(stage), "ended": stage_ended(run.folder).get(stage)}
 
 
-def _training(config: DictConfig, rl: RlFolder) -> Iterator[Entry]:
+def _training(run: Run) -> Iterator[Entry]:
+    config, rl = run.config, run.rl
     known: set[str] = set()
     lines = {line["step"]: line for line in read_metrics(rl.metrics)}
     files = {int(path.stem): path for path in rl.episodes.glob("*.jsonl")}
@@ -128,7 +129,7 @@ def _training(config: DictConfig, rl: RlFolder) -> Iterator[Entry]:
         new = {episode.task for episode in episodes} - known
         known |= new
         entry = of_episodes("rl_episode", step, episodes, 0.0, games=len(new), wall_seconds=line.get("timing/step"))
-        entry = replace(_as_told(entry, lines), ended=path.stat().st_mtime if path else None)
+        entry = replace(_as_counted(entry, lines), ended=path.stat().st_mtime if path else None)
         charged = entry.games if config.budget.count == "games" else entry.count
         yield replace(entry, units=float(charged * cost))
         yield from _replayed(step, episodes)
@@ -136,38 +137,41 @@ def _training(config: DictConfig, rl: RlFolder) -> Iterator[Entry]:
 
 
 def _replayed(step: int, episodes: Sequence[Episode]) -> Iterator[Entry]:
-    """Turns that a rollout form put before the policy's own: tokens that were read, not sampled."""
+    """Count turns that a rollout form put before the policy's own."""
     begun = [episode for episode in episodes if episode.prefix]
     if begun:
         tokens = sum(episode.prefix_tokens for episode in begun)
         yield Entry("replayed_prefix", step, len(begun), 0.0, tokens, 0.0, note="not charged: part of the prompt")
 
 
-def _as_told(entry: Entry, lines: Mapping[int, Mapping[str, Any]]) -> Entry:
-    """A step whose record has lost episodes is charged by what its metrics counted when it had them all."""
+def _as_counted(entry: Entry, lines: Mapping[int, Mapping[str, Any]]) -> Entry:
+    """Charge a step whose record has lost episodes by its metrics, which counted all of them."""
     now, before = lines.get(entry.step, {}), lines.get(entry.step - 1, {})
     if entry.count >= int(now.get("rollout/episodes") or 0):
         return entry
-    told = {name: int((now.get(f"budget/{name}") or 0) - (before.get(f"budget/{name}") or 0)) for name in TOLD}
-    counted = {"count": int(now["rollout/episodes"]), **{name: max(told[name], getattr(entry, name)) for name in TOLD}}
-    return replace(entry, **counted, note="part of its record is lost: as the metrics count it")
+    counted = {name: int((now.get(f"budget/{name}") or 0) - (before.get(f"budget/{name}") or 0)) for name in TOTALS}
+    more = {name: max(value, getattr(entry, name)) for name, value in counted.items()}
+    return replace(
+        entry, count=int(now["rollout/episodes"]), **more, note="part of its record is lost: as the metrics count it"
+    )
 
 
 def _lost(step: int, retries: int, line: dict[str, Any], config: DictConfig) -> Iterator[Entry]:
-    """Play that the environment spoilt."""
+    """Count episodes that the environment's errors have cost."""
     dropped = int(line.get("rollout/failed_groups") or 0) * int(config.actor_rollout_ref.rollout.n)
     for kind, count in (("retry", retries), ("dropped_group", dropped)):
         if count:
             yield Entry(kind, step, count, 0.0, 0, 0.0, uncharged=count * float(config.budget.episode_cost))
 
 
-def _never_charged(config: DictConfig, folder: Path) -> Iterator[Entry]:
-    """One line a checkpoint for what an asynchronous trainer dropped before it, an attempt for what was killed beyond its last
-    checkpoint, a validation, an evaluation's file."""
-    rl, root = RlFolder(folder), folder / "evaluation"
-    for place in sorted({file.parent for file in rl.stale.glob("*/*.jsonl")}):
-        files = sorted(place.glob("*.jsonl"))
-        yield from _uncharged(config, "stale", files, int(place.name), note="too old to be trained on")
+def _never_charged(run: Run) -> Iterator[Entry]:
+    """Return a line for each checkpoint before which an asynchronous trainer dropped groups, for
+    each attempt that was killed beyond its last checkpoint, for each validation, and for each
+    evaluation file."""
+    config, rl, root = run.config, run.rl, run.folder / "evaluation"
+    for step in sorted({file.parent for file in rl.stale.glob("*/*.jsonl")}):
+        files = sorted(step.glob("*.jsonl"))
+        yield from _uncharged(config, "stale", files, int(step.name), note="too old to be trained on")
     for attempt in sorted(rl.discarded.glob("*")):
         files = sorted(file for kind in ("episodes", "validation") for file in (attempt / kind).rglob("*.jsonl"))
         yield from _uncharged(config, "discarded", files, note="beyond the last checkpoint")
@@ -180,7 +184,10 @@ def _never_charged(config: DictConfig, folder: Path) -> Iterator[Entry]:
 def _uncharged(
     config: DictConfig, kind: str, files: Sequence[Path], step: int | None = None, note: str = ""
 ) -> Iterator[Entry]:
-    """A line for the episodes in ``files``; ``step``: None is the first of theirs, and then no episode has no line."""
+    """Return a line for the episodes in ``files``.
+
+    If ``step`` is None, use the first episode's; return nothing if there are no episodes.
+    """
     episodes = [episode for file in files for episode in read_episodes(file)]
     if episodes or step is not None:
         first = min(episode.step for episode in episodes) if step is None else step

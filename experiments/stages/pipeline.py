@@ -1,15 +1,14 @@
-"""A run from top to bottom: games, demonstrations, SFT, RL, evaluation, report.
+"""A run from top to bottom: games, demonstrations, SFT, RL, evaluation, run summary.
 
-Each stage leaves its result on disk, written whole or not at all, and is skipped where that is there already: the same
-command again goes on where the last one stopped.
+Each stage writes its result whole or not at all, and is skipped if the result exists. So the same
+command goes on where the last one stopped.
 """
 
 from __future__ import annotations
 
 from contextlib import nullcontext
-from pathlib import Path
 
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import OmegaConf
 
 from envs.games.catalogue import cache_root
 from experiments.evaluation.result import RunResult
@@ -19,51 +18,53 @@ from records.models.hub import check_hub
 from records.models.locate import resolve_model
 from records.stages import stage
 from tasks import demonstrations, early_experience
-from tasks.budget import Allocation, allocate_budget
+from tasks.budget import Allocation
 from tasks.evaluation_sets import prepare_evaluation_sets
+from tasks.run import Run
 from tasks.splits import prepare_tasks
 
 
-def run(config: DictConfig, folder: Path) -> RunResult:
-    """Run every stage that ``config`` asks for and that ``folder`` does not hold yet.
+def execute(run: Run) -> RunResult:
+    """Run every stage that the config asks for and that the folder does not hold yet.
 
     Raises:
         ModelError: the model cannot be had; no game has been made then.
-        StageFailed: a stage's process ended badly; its log says why.
+        StageFailed: a stage's process failed; its log says why.
     """
-    allocation = allocate_budget(config)
+    config, folder = run.config, run.folder
     base = resolve_model(config.model.path, cache_root())
     check_hub(base)
     if teacher := OmegaConf.select(config, "algo.teacher"):
         check_hub(resolve_model(str(teacher), cache_root()))
     with stage(folder, "games"):
-        allocation = prepare_tasks(config, allocation, folder, avoid=prepare_evaluation_sets(config, folder))
-    checkpoints = _train(config, allocation, folder, base)
+        allocation = prepare_tasks(config, run.allocation, folder, avoid=prepare_evaluation_sets(config, folder))
+    checkpoints = _train(run, allocation, base)
     with stage(folder, "evaluation"):
-        evaluate(config, folder, checkpoints, tracked=True)
-    return run_summary.write(config, allocation, folder, checkpoints)
+        evaluate(run, checkpoints, tracked=True)
+    return run_summary.write(run, allocation, checkpoints)
 
 
-def _train(config: DictConfig, allocation: Allocation, folder: Path, base: str) -> list[Checkpoint]:
+def _train(run: Run, allocation: Allocation, base: str) -> list[Checkpoint]:
     checkpoints = [Checkpoint("base", base)]
-    with rl.ahead(config, folder) if allocation.demonstrations and allocation.steps else nullcontext() as process:
+    with rl.ahead(run) if allocation.demonstrations and allocation.steps else nullcontext() as process:
         if allocation.demonstrations:
-            checkpoints.append(Checkpoint("sft", _imitate(config, folder, base)))
+            checkpoints.append(Checkpoint("sft", _imitate(run, base)))
         if allocation.steps:
-            with stage(folder, "rl"):
-                model = rl.train(config, allocation, folder, checkpoints[-1].path, process)
+            with stage(run.folder, "rl"):
+                model = rl.train(run, allocation, checkpoints[-1].path, process)
                 checkpoints.append(Checkpoint("rl", str(model)))
     return checkpoints
 
 
-def _imitate(config: DictConfig, folder: Path, base: str) -> str:
-    """The model that SFT makes of ``base``."""
+def _imitate(run: Run, base: str) -> str:
+    """Return the model that SFT makes of ``base``."""
+    config, folder = run.config, run.folder
     shown = demonstrations.episodes_file(folder)
     if not shown.exists():
         with stage(folder, "demonstrations"):
             demonstrations.make_demonstrations(config, folder, base)
     if early_experience.kind_of(config) and not early_experience.rows_file(folder).exists():
         with stage(folder, "experience"):
-            experience.make_rows(config, folder, base)
+            experience.make_rows(run, base)
     with stage(folder, "sft"):
-        return str(sft.run(config, folder, shown, base))
+        return str(sft.train(run, shown, base))

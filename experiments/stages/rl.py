@@ -1,86 +1,86 @@
-"""The RL stage: the composed config plus what only a run knows, handed to verl's trainer in a process of its own."""
+"""The RL stage: verl's trainer in a separate process, and a bar that follows its files."""
 
 from __future__ import annotations
 
 import subprocess
+import sys
+import time
 from contextlib import AbstractContextManager, closing, nullcontext
 from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf, open_dict
+from tqdm import tqdm
 
 from config import lora
 from envs.games.catalogue import cache_root
 from experiments.evaluation.stage import set_evaluation_aside
 from experiments.stages.no_signal import NoSignal
-from experiments.stages.rl_progress import Progress
+from records.metrics import read_metrics
 from records.models.locate import resolve_model
 from records.process.child import StageFailed
+from records.process.exit_codes import say
 from records.process.variables import ahead_of_stage, run_stage
 from records.resume import RlFolder, discard_beyond_checkpoint
-from records.tracking.stage_run import StageRun
+from records.turns_played import turns_played
 from tasks.budget import Allocation
+from tasks.run import Run
 from tasks.splits import task_file, validates
 
 PROCESS = "verl_plugin.rl"
+STARTING = "starting Ray, models and games"
+TERMINAL_SECONDS, LOG_SECONDS = 1.0, 20.0  # between two states of the bar: each is a line of a log
 
 
-def ahead(config: DictConfig, folder: Path) -> AbstractContextManager[subprocess.Popen[bytes] | None]:
-    """Start RL's process on CPUs, so that it imports while SFT trains; do nothing if SFT is done."""
-    if (folder / "sft" / "model").exists() or config.trainer.device != "cpu":
+def ahead(run: Run) -> AbstractContextManager[subprocess.Popen[bytes] | None]:
+    """Start RL's process on CPUs, so that it imports while SFT trains, unless SFT is done."""
+    if (run.folder / "sft" / "model").exists() or run.config.trainer.device != "cpu":
         return nullcontext()
-    return ahead_of_stage(config, folder, "rl", PROCESS)
+    return ahead_of_stage(run.config, run.folder, "rl", PROCESS)
 
 
-def train(
-    config: DictConfig,
-    allocation: Allocation,
-    folder: Path,
-    model: str,
-    process: subprocess.Popen[bytes] | None = None,
-) -> Path:
-    """Train from ``model``, going on from the last checkpoint if there is one; returns the last checkpoint's model.
+def train(run: Run, allocation: Allocation, model: str, process: subprocess.Popen[bytes] | None = None) -> Path:
+    """Train from ``model``, or from the last checkpoint if there is one; return the last
+    checkpoint's model.
 
     Args:
-        process: one that ``ahead`` has started.
+        process: a process that ``ahead`` has started.
 
     Raises:
-        StageFailed: the trainer's process ended badly, or too early.
+        StageFailed: the trainer's process failed, or ended too early.
     """
-    rl = RlFolder(folder)
+    rl, config, steps = run.rl, run.config, allocation.steps
     done = discard_beyond_checkpoint(rl)
     rl.root.mkdir(parents=True, exist_ok=True)
-    OmegaConf.save(rl_config(config, allocation, folder, model), rl.config)
-    if done < allocation.steps:
-        set_evaluation_aside(folder, "rl")
+    OmegaConf.save(rl_config(run, allocation, model), rl.config)
+    if done < steps:
+        set_evaluation_aside(run.folder, "rl")
         prompts, samples = int(config.data.train_batch_size), int(config.actor_rollout_ref.rollout.n)
-        with closing(Progress(rl, allocation.steps, done, prompts, samples, NoSignal.of(config))) as bar:
-            run_stage(config, folder, "rl", PROCESS, [str(rl.config)], bar.update, process)
-    if rl.saved_step() < allocation.steps:
-        raise StageFailed(
-            f"the trainer stopped after step {rl.saved_step()} of {allocation.steps}; see {folder / 'logs' / 'rl.log'}"
-        )
-    return rl.model(allocation.steps)
+        with closing(Progress(rl, steps, done, prompts, samples, NoSignal.of(run))) as bar:
+            run_stage(config, run.folder, "rl", PROCESS, [str(rl.config)], bar.update, process)
+    if rl.saved_step() < steps:
+        log = run.folder / "logs" / "rl.log"
+        raise StageFailed(f"the trainer stopped after step {rl.saved_step()} of {steps}; see {log}")
+    return rl.model(steps)
 
 
-def rl_config(config: DictConfig, allocation: Allocation, folder: Path, model: str) -> DictConfig:
-    """verl's config with this run's paths, seeds and length; a copy."""
-    rl = RlFolder(folder)
-    result = OmegaConf.create(OmegaConf.to_container(config, resolve=True))
+def rl_config(run: Run, allocation: Allocation, model: str) -> DictConfig:
+    """Return the config for verl's trainer, with this run's paths, seeds and length."""
+    config, rl = run.config, run.rl
+    paths = {name: str(getattr(rl, name)) for name in ("episodes", "metrics", "groups", "validation")}
+    result = run.for_process(**paths, tracking=run.tracked("rl").node())
     with open_dict(result):
-        result.run = {"episodes": str(rl.episodes), "metrics": str(rl.metrics), "folder": str(folder)}
-        result.run.groups, result.run.validation = str(rl.groups), str(rl.validation)
-        result.run.tracking = StageRun.of(config, folder, "rl").node()
         result.actor_rollout_ref.model.path = model
         result.critic.model.path = model
         if teacher := OmegaConf.select(config, "algo.teacher"):
             result.actor_rollout_ref.teacher = resolve_model(str(teacher), cache_root())
         result.actor_rollout_ref.model.lora.merge = bool(config.model.lora_rank) and lora.merges(config)
-        result.data.train_files = str(task_file(folder, "train"))
-        result.data.val_files = str(task_file(folder, "validation" if validates(config) else "train"))  # verl wants one
+        validation = "validation" if validates(config) else "train"  # verl wants a file
+        result.data.train_files = str(task_file(run.folder, "train"))
+        result.data.val_files = str(task_file(run.folder, validation))
         result.trainer.total_training_steps = allocation.steps
         result.trainer.total_epochs = _epochs(allocation, config)
         result.trainer.default_local_dir = str(rl.checkpoints)
-        result.trainer.experiment_name = folder.name
+        result.trainer.experiment_name = run.folder.name
         for node in (result.data, result.actor_rollout_ref.rollout):
             node.seed = config.seed
         for node in (result.actor_rollout_ref.actor, result.critic):
@@ -89,7 +89,92 @@ def rl_config(config: DictConfig, allocation: Allocation, folder: Path, model: s
 
 
 def _epochs(allocation: Allocation, config: DictConfig) -> int:
-    """More passes over the games than the steps need: verl stops at whichever limit comes first. A pass has whole batches
-    only, in an order of its own, so that what one leaves out others have."""
+    """Return more passes over the games than the steps need: verl stops at whichever limit comes
+    first.
+
+    A pass has whole batches only, in an order of its own, so other passes have what one leaves out.
+    """
     batches = max(1, allocation.games // int(config.data.train_batch_size))
     return -(-allocation.steps // batches) + 1
+
+
+# ---- progress
+
+
+def doing(rl: RlFolder, step: int, first: bool, prompts: int, samples: int) -> str:
+    """Describe what the trainer is doing in a step. A prompt's samples reach the disk together,
+    once all have ended.
+
+    Args:
+        step: counted from 1.
+        first: it is the first step of this process.
+        prompts, samples: prompts of a step, and samples of each.
+    """
+    folder = rl.episodes / f"{step:06d}"
+    if (validated := rl.validation / folder.name).exists():
+        return f"validating: {len(list(validated.glob('*.jsonl')))} games{_turns(validated)} played"
+    if not folder.exists():
+        return STARTING if first and not rl.step_episodes(step).exists() else "between two steps"
+    if rl.groups.exists():
+        return f"playing and learning{_turns(rl.groups)}"
+    played = samples * len(list(folder.glob("*.jsonl")))
+    if played < prompts * samples:
+        return f"playing: {played} of {prompts * samples} episodes{_turns(folder)}"
+    return f"learning from {played} episodes"
+
+
+def _turns(folder: Path) -> str:
+    """Return the turns so far, including those of episodes that have not ended."""
+    turns = turns_played(folder)
+    return f", {turns:,} turns" if turns else ""
+
+
+class Progress:
+    """A bar of RL steps that shows what the trainer is doing.
+
+    If several steps in a row had no signal, the bar shows that, and a note says once what to try.
+    """
+
+    def __init__(self, rl: RlFolder, steps: int, done: int, prompts: int, samples: int, no_signal: NoSignal) -> None:
+        self._rl, self._prompts, self._samples, self._no_signal = rl, prompts, samples, no_signal
+        self._done = done
+        self._size, self._won, self._shown_at = -1, "", 0.0
+        self._flat, self._advised = "", False
+        self._pause = TERMINAL_SECONDS if sys.stderr.isatty() else LOG_SECONDS
+        self._bar = tqdm(total=steps, initial=done, desc="RL", unit="step")
+
+    def update(self) -> None:
+        """Read the files again; called a few times a second."""
+        self._count_steps()
+        if time.monotonic() - self._shown_at < self._pause:
+            return
+        ended, whole = int(self._bar.n), self._bar.total
+        first = ended == self._done
+        phase = doing(self._rl, ended + 1, first, self._prompts, self._samples) if ended < whole else ""
+        self._shown_at = time.monotonic()
+        self._bar.set_postfix_str(", ".join(filter(None, [phase, self._won, self._flat])))
+
+    def _count_steps(self) -> None:
+        metrics = self._rl.metrics
+        size = metrics.stat().st_size if metrics.exists() else 0
+        if size == self._size:
+            return
+        self._size = size
+        lines = list(read_metrics(metrics))
+        named = (
+            (line, next((name for name in sorted(line) if name.startswith("success/train")), "")) for line in lines
+        )
+        shares = [(line["step"], line[name]) for line, name in named if name]
+        if shares:
+            step, share = shares[-1]
+            self._won = f"won {share:.0%} in step {step}"
+            self._bar.update(step - self._bar.n)
+        self._flat = self._no_signal.now(lines)
+        if self._flat and not self._advised:
+            self._advised = True
+            with tqdm.external_write_mode(file=sys.stderr):
+                say(f"note: {self._no_signal.note(lines)}")
+
+    def close(self) -> None:
+        self._bar.set_postfix_str(", ".join(filter(None, [self._won, self._flat])))
+        self._bar.close()

@@ -1,38 +1,46 @@
-"""The end of a run: what each stage reached on the test games, what it cost, and the learning curve."""
+"""The end of a run: results and costs of each stage, and the learning curve."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-
-from omegaconf import DictConfig
+from textwrap import fill
+from typing import TYPE_CHECKING, Any
 
 from experiments.evaluation.matrix import EvaluationResult, results_of
 from experiments.evaluation.result import RunResult, StageResult
 from experiments.evaluation.stage import Checkpoint, played
 from experiments.stages.ledger import ledger
 from experiments.stages.no_signal import NoSignal
-from experiments.stages.plots import learning_curve
 from records.ledger_entries import Entry, spent, write_ledger
 from records.metrics import read_metrics
-from records.resume import RlFolder
 from records.stages import stage_seconds
+from records.statistics import WINDOW, running_mean
 from tasks.budget import Allocation
-from tasks.evaluation_sets import evaluation_settings
+from tasks.run import Run
 from tasks.splits import skipped_games
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 PLOT = "learning_curve.png"
-# Which ledger entries made which model.
+TRAIN, VALIDATION = "success/train", "success/validation"
+COLOURS = {"base": "#7f7f7f", "sft": "#ff7f0e", "rl": "#2ca02c"}  # grey, orange, green: apart also when printed grey
+OTHER, VALIDATED = "#1f77b4", "#9467bd"
+LABELS = {"base": "base", "sft": "SFT", "rl": "RL"}
+# Ledger entries and timed stages by the model that they made
 CHARGED = {"base": (), "sft": ("demonstration", "alternative"), "rl": ("rl_episode",)}
 TIMED = {"base": (), "sft": ("demonstrations", "experience", "sft"), "rl": ("rl",)}
 
 
-def write(config: DictConfig, allocation: Allocation, folder: Path, checkpoints: list[Checkpoint]) -> RunResult:
-    """Write ``ledger.jsonl``, the plot and, last, ``result.json``, which marks the run as finished."""
-    entries, seconds = ledger(config, folder), stage_seconds(folder)
-    metrics = list(read_metrics(RlFolder(folder).metrics))
+def write(run: Run, allocation: Allocation, checkpoints: list[Checkpoint]) -> RunResult:
+    """Write ``ledger.jsonl``, the plot and, last, ``result.json``: then the run is finished."""
+    config, folder = run.config, run.folder
+    entries, seconds = ledger(run), stage_seconds(folder)
+    metrics = list(read_metrics(run.rl.metrics))
     write_ledger(folder / "ledger.jsonl", entries)
     matrix, paired = results_of(
-        evaluation_settings(config, folder),
+        run.evaluation_settings,
         lambda item: {made.name: played(folder, made.name, item.label) for made in checkpoints},
     )
     stages = [_stage(*made, entries, seconds) for made in zip(checkpoints, matrix, strict=False)]
@@ -50,7 +58,7 @@ def write(config: DictConfig, allocation: Allocation, folder: Path, checkpoints:
             **_notes(allocation, entries, seconds),
             "spent": spent(config, entries),
             "skipped": skipped_games(folder),
-            "no_signal": NoSignal.of(config).note(metrics),
+            "no_signal": NoSignal.of(run).note(metrics),
         },
         matrix=matrix,
         comparisons=paired,
@@ -63,7 +71,7 @@ def write(config: DictConfig, allocation: Allocation, folder: Path, checkpoints:
 def _stage(
     checkpoint: Checkpoint, first: EvaluationResult, entries: list[Entry], seconds: dict[str, float]
 ) -> StageResult:
-    """``first``: the checkpoint's result in the first setting."""
+    """Return a checkpoint's result in the ``first`` evaluation setting, and what making it cost."""
     mine = [entry for entry in entries if entry.kind in CHARGED[checkpoint.name]]
     return StageResult(
         name=checkpoint.name,
@@ -76,7 +84,7 @@ def _stage(
 
 
 def _notes(allocation: Allocation, entries: list[Entry], seconds: dict[str, float]) -> dict[str, object]:
-    """What the ledger counts in both ways, whichever of them is charged."""
+    """Return what the ledger counts in both ways, whichever of them is charged."""
     rl = [entry for entry in entries if entry.kind == "rl_episode"]
     return {
         "demonstrations": allocation.demonstrations,
@@ -86,3 +94,92 @@ def _notes(allocation: Allocation, entries: list[Entry], seconds: dict[str, floa
         "retries": sum(entry.count for entry in entries if entry.kind == "retry"),
         "stage_seconds": {name: round(value, 2) for name, value in seconds.items()},
     }
+
+
+# ---- the learning curve
+
+
+def learning_curve(result: RunResult, metrics: Sequence[Mapping[str, Any]], path: Path) -> Path:
+    """Draw success while training and, beside it, each stage on the test games with its 95 %
+    interval.
+
+    Args:
+        result: the finished run.
+        metrics: one mapping per RL step with ``step`` and ``success/train`` (share of the step's
+            episodes), some with ``success/validation`` and its bounds; empty without RL.
+        path: the PNG to write; its folder exists.
+
+    Returns:
+        ``path``.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg  # a second to import
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9, 4.5), layout="constrained")
+    FigureCanvasAgg(figure)
+    figure.suptitle(fill(result.name, 90), fontsize=10)
+    if metrics:
+        curve, panel = figure.subplots(1, 2, sharey=True, width_ratios=[3, 1])
+        _draw_training(curve, metrics)
+        for stage in result.stages:
+            colour = COLOURS.get(stage.name, OTHER)
+            curve.axhline(100 * stage.interval.mean, color=colour, linestyle="--", linewidth=1)
+        curve.legend(loc="upper left", fontsize=8)
+    else:
+        panel = figure.subplots()
+        panel.set_ylabel("success (% of games)")
+    _draw_axes(panel, result.stages)
+    panel.set_ylim(0, _top(result.stages, metrics))
+    draft = path.with_name(f".{path.name}")
+    figure.savefig(draft, dpi=150, format="png")
+    return draft.replace(path)
+
+
+def _draw_training(axes: Axes, metrics: Sequence[Mapping[str, Any]]) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    steps, shares = _series(metrics, TRAIN)
+    point = "o" if len(steps) == 1 else None  # a line of one point is not seen
+    axes.plot(steps, shares, color=OTHER, alpha=0.35, linewidth=1, marker=point, label="training games, each step")
+    axes.plot(steps, running_mean(shares), color=OTHER, linewidth=2, label=f"the same, mean of {WINDOW} steps")
+    _draw_validation(axes, metrics)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.set_xlabel("RL step")
+    axes.set_ylabel("success (% of games)")
+    axes.grid(alpha=0.25)
+
+
+def _draw_validation(axes: Axes, metrics: Sequence[Mapping[str, Any]]) -> None:
+    steps, shares = _series(metrics, VALIDATION)
+    if not steps:
+        return
+    bounds = [_series(metrics, f"{VALIDATION}/{end}")[1] for end in ("low", "high")]
+    bars = [[abs(share - bound) for share, bound in zip(shares, row, strict=True)] for row in bounds]
+    axes.errorbar(
+        steps, shares, bars, fmt="s", color=VALIDATED, markersize=4, capsize=3, label="validation games, 95 %"
+    )
+
+
+def _draw_axes(axes: Axes, stages: Sequence[StageResult]) -> None:
+    for place, stage in enumerate(stages):
+        share, low, high = (100 * value for value in (stage.interval.mean, stage.low, stage.high))
+        colour = COLOURS.get(stage.name, OTHER)
+        axes.errorbar(place, share, [[share - low], [high - share]], fmt="_", color=colour, capsize=5, markersize=18)
+        axes.annotate(f"{share:.1f}", (place, high), (0, 4), textcoords="offset points", ha="center", fontsize=8)
+    axes.set_xticks(range(len(stages)), [LABELS.get(stage.name, stage.name) for stage in stages])
+    axes.set_xlim(-0.6, len(stages) - 0.4)
+    axes.grid(axis="y", alpha=0.25)
+    axes.set_title(f"{stages[0].games} test games, 95 % intervals", fontsize=9)
+
+
+def _top(stages: Sequence[StageResult], metrics: Sequence[Mapping[str, Any]]) -> float:
+    """Return the upper end of the shared axis, with room for the numbers above the bars."""
+    shown = [100 * stage.high for stage in stages]
+    shown += _series(metrics, TRAIN)[1] + _series(metrics, f"{VALIDATION}/high")[1]
+    return 1.12 * max(shown)
+
+
+def _series(metrics: Sequence[Mapping[str, Any]], key: str) -> tuple[list[int], list[float]]:
+    """Return steps and percentages of the lines that have the key."""
+    lines = [line for line in metrics if line.get(key) is not None]
+    return [line["step"] for line in lines], [100 * line[key] for line in lines]

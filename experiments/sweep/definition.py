@@ -1,8 +1,10 @@
-"""A sweep file: one question of the study as sets of overrides times seeds, in two scales (``docs/sweeps.md``)."""
+"""A sweep file, and the runs that it makes (``docs/sweeps.md``)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 
 import msgspec
@@ -14,28 +16,27 @@ from records.process.exit_codes import Refusal
 SWEEPS = Path(__file__).resolve().parents[2] / "sweeps"
 SUCCESS, SCORE = "success", "score"
 MEASURES = (SUCCESS, SCORE)
-LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the quick one, where PyYAML has libyaml
 RESERVED = ("stage", "evaluation_set", "measure", "published", "minus")
 STAGES = ("base", "sft", "rl", "last")
+NO_QUOTES = str.maketrans("", "", "'\"[]")
 
 Selector = dict[str, str]
 Axis = dict[str, list[str]]
 
 
 class SweepError(Refusal):
-    """The sweep does not exist, or its file says something that cannot be meant."""
+    """The sweep does not exist, or its file breaks the rules."""
 
 
 class Layout(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """The report's table: a cell takes the runs that its row's and its column's selectors name together."""
+    """The report's table: a cell has the runs that match its row's and column's selectors."""
 
     rows: dict[str, Selector]
     columns: dict[str, Selector]
 
 
 class Takeaway(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """A claim that holds where ``higher`` succeeds more often (or scores more) than ``lower``. ``minus`` inside either is
-    subtracted first."""
+    """A claim that ``higher`` does better than ``lower``; ``minus`` in either is subtracted."""
 
     claim: str
     higher: dict[str, str | Selector]
@@ -43,9 +44,10 @@ class Takeaway(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class Scale(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """What runs at one scale: the product of the ``axes``, each value a set of overrides, times ``seeds``.
+    """The runs of one scale: the product of the ``axes``, each value a set of overrides, times
+    ``seeds``.
 
-    ``measure`` is what cells and takeaways compare where their selectors name none: ``success``, or the mean ``score``.
+    ``measure``: of selectors that name none; ``success`` or the mean ``score``.
     """
 
     axes: dict[str, Axis]
@@ -58,7 +60,7 @@ class Scale(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class Definition(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """A whole file. ``published`` is a key of ``experiments.report.published``; None where the study has no such table."""
+    """A whole file. ``published``: a table of ``experiments.report.published``, or None."""
 
     title: str
     question: str
@@ -67,12 +69,12 @@ class Definition(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 def names() -> list[str]:
-    """Every sweep that can be asked for by name."""
+    """Return the names of all sweeps of this repository."""
     return sorted(path.stem for path in SWEEPS.glob("*.yaml"))
 
 
 def load(name: str, folder: Path = SWEEPS) -> Definition:
-    """The sweep ``NAME``, or the file that ends in ``.yaml``.
+    """Read the sweep ``NAME``, or the file ``NAME.yaml``.
 
     Raises:
         SweepError: no such sweep, or the file breaks the rules; the message names the place.
@@ -81,7 +83,7 @@ def load(name: str, folder: Path = SWEEPS) -> Definition:
     if not path.exists():
         raise SweepError(f"unknown sweep={name}{_meant(name)}")
     try:
-        definition = msgspec.convert(yaml.load(path.read_text(encoding="utf-8"), LOADER), Definition)
+        definition = msgspec.convert(yaml.safe_load(path.read_text(encoding="utf-8")), Definition)
     except (msgspec.ValidationError, yaml.YAMLError) as error:
         raise SweepError(f"{path.name}: {' '.join(str(error).split())}") from error
     for scale_name, scale in definition.scales.items():
@@ -92,7 +94,7 @@ def load(name: str, folder: Path = SWEEPS) -> Definition:
 
 
 def _measured(scale: Scale) -> Scale:
-    """The scale's measure in each selector that has none of its own."""
+    """Put the scale's measure into each selector that has none."""
     if scale.measure == SUCCESS:
         return scale
 
@@ -114,14 +116,18 @@ def _meant(name: str) -> str:
 
 
 def scale_of(definition: Definition, scale: str) -> Scale:
-    """Raises: SweepError: the sweep has no such scale."""
+    """Return a scale by name. Raises: SweepError: there is none."""
     if scale not in definition.scales:
         raise SweepError(f"this sweep has no scale={scale} (choices: {', '.join(definition.scales)})")
     return definition.scales[scale]
 
 
 def _check(where: str, scale: Scale) -> None:
-    """Raises: SweepError: a selector names an axis, a value or a stage that is not there."""
+    """Check all selectors.
+
+    Raises:
+        SweepError: one names an axis, value or stage that does not exist.
+    """
     if scale.measure not in MEASURES:
         raise SweepError(f"{where}: measure: {scale.measure} is none of {', '.join(MEASURES)}")
     for axis in scale.axes:
@@ -143,7 +149,7 @@ def _selectors(scale: Scale) -> list[tuple[str, Selector]]:
 
 
 def flattened(side: dict[str, str | Selector]) -> list[Selector]:
-    """A takeaway's selector and, where it has one, the selector that it subtracts."""
+    """Return a takeaway's selector and, if it has one, the selector that it subtracts."""
     own = {key: value for key, value in side.items() if isinstance(value, str)}
     return [own, *(value for value in side.values() if not isinstance(value, str))]
 
@@ -158,3 +164,73 @@ def _problem(scale: Scale, key: str, value: str) -> str:
     if key not in scale.axes:
         return f"no axis {key}" + (meant(key, [*scale.axes, *RESERVED]) or f" (axes: {', '.join(scale.axes)})")
     return "" if value in scale.axes[key] else f"axis {key} has no {value} (values: {', '.join(scale.axes[key])})"
+
+
+# ---- its runs
+
+
+@dataclass(frozen=True)
+class Point:
+    """A run of a sweep: its value on each axis, its seed and its overrides."""
+
+    coordinates: Mapping[str, str]
+    seed: int
+    overrides: tuple[str, ...]
+
+    @property
+    def label(self) -> str:
+        return label(self.coordinates, self.seed)
+
+
+def label(coordinates: Mapping[str, str], seed: int) -> str:
+    """Return ``algo=ppo seed=1``."""
+    return " ".join([*(f"{axis}={value}" for axis, value in coordinates.items()), f"seed={seed}"])
+
+
+def points(scale: Scale, seeds: Sequence[int], extra: Sequence[str], more: Mapping[str, Axis]) -> list[Point]:
+    """Return every run, seed by seed.
+
+    Args:
+        seeds: replace the file's.
+        extra: overrides of every run, after the file's.
+        more: further axes, from the command line.
+    """
+    axes = {**scale.axes, **more}
+    found = []
+    for seed, labels in product(seeds, product(*axes.values())):
+        coordinates = dict(zip(axes, labels, strict=True))
+        chosen = [text for axis, label in coordinates.items() for text in axes[axis][label]]
+        found.append(Point(coordinates, seed, (*scale.overrides, *chosen, *extra, f"seed={seed}")))
+    return found
+
+
+def part(points: Sequence[Point], only: Mapping[str, str]) -> list[Point]:
+    """Return the points with the values that ``only`` names, as in ``{"algo": "ppo,rloo"}``.
+
+    Raises:
+        SweepError: there is no such axis or value; the message names the nearest.
+    """
+    axes = dict.fromkeys(name for point in points for name in point.coordinates)
+    if unknown := [axis for axis in only if axis not in axes]:
+        raise _unknown(unknown[0], "axis", unknown[0], list(axes))
+    chosen = {axis: _named(axis, text, points) for axis, text in only.items()}
+    return [point for point in points if all(point.coordinates[axis] in values for axis, values in chosen.items())]
+
+
+def _named(axis: str, text: str, points: Sequence[Point]) -> list[str]:
+    """Return the values in a comma-separated list; a value may have commas."""
+    choices = list(dict.fromkeys(point.coordinates[axis] for point in points))
+    found: list[str] = []
+    rest = text.translate(NO_QUOTES).strip()
+    while rest or not found:
+        fitting = [value for value in choices if rest == value or rest.startswith(f"{value},")]
+        if not fitting:
+            raise _unknown(axis, f"value of {axis}", rest.split(",")[0], choices)
+        found.append(max(fitting, key=len))
+        rest = rest.removeprefix(found[-1]).lstrip(", ")
+    return found
+
+
+def _unknown(axis: str, what: str, name: str, choices: Sequence[str]) -> SweepError:
+    hint = f"{meant(name, choices)} (choices: {', '.join(choices)})"
+    return SweepError(f"only.{axis}: this sweep has no {what} {name}{hint}")

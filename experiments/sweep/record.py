@@ -1,4 +1,4 @@
-"""What was launched, kept as ``sweep.json`` in the sweep's own folder: the report reads it, and a later launch adds to it."""
+"""The record of a launched sweep, ``sweep.json`` in its folder."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ from pathlib import Path
 import msgspec
 
 from envs.utils.files import write_whole
-from experiments.sweep.definition import Definition, Layout, Scale, Takeaway
-from experiments.sweep.expansion import label
+from experiments.sweep.definition import Definition, Layout, Scale, Takeaway, label
 
 FILE = "sweep.json"
 FOLDER, GRIDS = "sweeps", "multirun"  # under the folder of the runs
 
 
 class SweepRun(msgspec.Struct, frozen=True):
-    """A run of the sweep; ``folder`` is relative to the folder of the runs. ``coordinates``: axis -> value, less the seed."""
+    """A run of the sweep; ``folder`` is relative to the folder of the runs."""
 
     coordinates: dict[str, str]
     seed: int
@@ -30,7 +29,7 @@ class SweepRun(msgspec.Struct, frozen=True):
 
 
 class Sweep(msgspec.Struct, frozen=True):
-    """``extra``: overrides given on the command line that change what the runs are. A grid without a sweep file has no ``scale``."""
+    """A sweep; ``extra``: overrides of the command line. A grid has no ``scale``."""
 
     name: str
     scale: str
@@ -45,7 +44,7 @@ class Sweep(msgspec.Struct, frozen=True):
 
     @property
     def folder_name(self) -> str:
-        """``NAME-SCALE``, and 8 hex digits of ``extra`` where there is any; a grid's name alone."""
+        """Return ``NAME-SCALE``, with 8 hex digits if there is ``extra``; of a grid its name."""
         digits = hashlib.sha256("\n".join(sorted(self.extra)).encode()).hexdigest()[:8]
         return "-".join([self.name, *([self.scale] if self.scale else []), *([digits] if self.extra else [])])
 
@@ -72,10 +71,13 @@ def folder_of(sweep: Sweep, output_dir: Path) -> Path:
 
 
 def write(sweep: Sweep, output_dir: Path, whole: Sequence[Mapping[str, str]] = ()) -> Path:
-    """Write the record whole or not at all, with the runs of earlier launches that are still part of the sweep, such as
-    those of other seeds; returns the sweep's folder.
+    """Write the record and return the sweep's folder.
 
-    ``whole``: the coordinates of every setting that the sweep has, where ``sweep.runs`` are a part of it.
+    Runs of earlier launches that are still part of the sweep are kept, such as those of other
+    seeds.
+
+    Args:
+        whole: the coordinates of every setting of the sweep, if ``sweep.runs`` are a part of it.
     """
     folder = folder_of(sweep, output_dir)
     merged = msgspec.structs.replace(sweep, runs=_with_earlier(sweep, read(folder), whole))
@@ -84,17 +86,17 @@ def write(sweep: Sweep, output_dir: Path, whole: Sequence[Mapping[str, str]] = (
 
 
 def _with_earlier(sweep: Sweep, earlier: Sweep | None, whole: Sequence[Mapping[str, str]]) -> list[SweepRun]:
-    """Seed by seed, in the order of the settings."""
+    """Return the runs seed by seed, in the order of the settings."""
     settings = list(whole) or [run.coordinates for run in sweep.runs]
     launched = [(run.coordinates, run.seed) for run in sweep.runs]
     old = earlier.runs if earlier else []
     kept = [run for run in old if (run.coordinates, run.seed) not in launched and run.coordinates in settings]
-    said = {run.folder: run.overrides for run in sweep.runs}  # two settings may be one run
-    kept = [msgspec.structs.replace(run, overrides=said.get(run.folder, run.overrides)) for run in kept]
+    overrides = {run.folder: run.overrides for run in sweep.runs}  # two settings may be one run
+    kept = [msgspec.structs.replace(run, overrides=overrides.get(run.folder, run.overrides)) for run in kept]
     return sorted([*kept, *sweep.runs], key=lambda run: (run.seed, settings.index(run.coordinates)))
 
 
 def read(folder: Path) -> Sweep | None:
-    """The record of a sweep's folder; None where there is none."""
+    """Return the record of a sweep's folder; None without one."""
     path = folder / FILE
     return msgspec.json.decode(path.read_bytes(), type=Sweep) if path.exists() else None

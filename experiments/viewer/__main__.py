@@ -2,11 +2,12 @@
 
     python -m experiments.viewer FILE_OR_RUN... [output=PAGE.html] [limit=5000] [title=TEXT]
     python -m experiments.viewer runs/NAME
-    python -m experiments.viewer runs/NAME/evaluation/rl.jsonl runs/NAME/rl/episodes/00002*.jsonl output=late.html
+    python -m experiments.viewer runs/NAME/rl/episodes/00002*.jsonl output=late.html
 
 FILE_OR_RUN a run folder, a sweep's folder (runs/sweeps/NAME-SCALE), or a folder or file of episodes
             (rl/episodes/STEP.jsonl, evaluation/**/NAME.jsonl)
-output=     the page; by default trajectories.html, in the run folder if one run is named, else in the current folder
+output=     the page; by default trajectories.html, in the run folder if one run is named, else in
+            the current folder
 limit=      episodes in the page; if a run has more, training steps are left out evenly
 title=      title of the page; by default the runs' names
 
@@ -78,8 +79,9 @@ def _write(paths: Sequence[Path], options: Options) -> str:
 def thin(files: Sequence[EpisodeFile], limit: int) -> tuple[list[EpisodeFile], str]:
     """Choose at most ``limit`` episodes, and return a line on what was left out, or "".
 
-    Training steps are kept whole and evenly spread, since an advantage is read beside the other samples of its group.
-    All other files get at least half of the page if they need it, and the first episodes of each are kept.
+    Training steps are kept whole and evenly spread, since an advantage is read beside the other
+    samples of its group. All other files get at least half of the page if they need it, and the
+    first episodes of each are kept.
     """
     steps = [file for file in files if file.stage == TRAINING]
     others = [file for file in files if file.stage != TRAINING]

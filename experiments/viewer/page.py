@@ -1,29 +1,45 @@
 """The viewer as HTML: ``fragment`` inside another page, ``page`` as a separate page.
 
-Both contain styles, program and compressed episodes. Text of models and environments reaches the page as data and is
-written as text, never as HTML.
+Both contain styles, program and compressed episodes: an index of all, read at once, and blocks that
+are read when an episode is opened. The index is stored by column (``step: [..]``), a block is a
+list of episodes, so thousands of episodes fit into a few megabytes. ``assets/store.js`` reads both.
+
+Text of models and environments reaches the page as data, made printable, and is written as text,
+never as HTML.
 """
 
 from __future__ import annotations
 
+import base64
+import gzip
 import html
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib.resources import files
 from itertools import islice
+from typing import Any
 
-from experiments.viewer.pack import Packer
+import msgspec
+
+from envs.utils.printable import printable
 from experiments.viewer.sources import Shown
+from experiments.viewer.tokenizer import Vocabularies
+from records.credit import pack_runs
+from rollouts.episode import Episode, Turn
 
 LIMIT = 5000  # episodes
 SCRIPTS = ("store", "colour", "filters", "list", "tokens", "strip", "graph", "episode", "viewer")
+BLOCK = 32  # episodes, which a browser unpacks in some milliseconds
+NATS = 1000  # log-probabilities are kept in thousandths of a nat
 
 
 def fragment(episodes: Iterable[Shown], *, limit: int = LIMIT, note: str = "") -> str:
-    """Return the viewer of the first ``limit`` episodes for the body of an HTML page, which may hold several.
+    """Return the viewer of the first ``limit`` episodes for the body of an HTML page, which may
+    hold several.
 
-    Its styles and those of the page do not affect each other; it follows the page's ``color-scheme``. Its height is
-    85 % of the window's, or ``--viewer-height``. ``#<Shown.address>`` in the page's address opens that episode.
+    Its styles and those of the page do not affect each other; it follows the page's
+    ``color-scheme``. Its height is 85 % of the window's, or ``--viewer-height``.
+    ``#<Shown.address>`` in the page's address opens that episode.
 
     Args:
         episodes: in the order of the list.
@@ -61,3 +77,170 @@ def page(episodes: Iterable[Shown], title: str, *, limit: int = LIMIT, note: str
 @cache
 def asset(name: str) -> str:
     return (files("experiments.viewer") / "assets" / name).read_text(encoding="utf-8")
+
+
+# ---- packed episodes
+
+
+class Packer:
+    """Pack episodes one by one; ``index()`` and ``blocks`` are base64 of gzip of JSON."""
+
+    def __init__(self, shown: Iterable[Shown] = ()) -> None:
+        self.blocks: list[str] = []
+        self._rows: list[dict[str, Any]] = []
+        self._waiting: list[dict[str, Any]] = []
+        self._vocabularies = Vocabularies()
+        for item in shown:
+            self._add(item)
+        self._close_block()
+
+    @property
+    def count(self) -> int:
+        return len(self._rows)
+
+    def index(self) -> str:
+        columns = {name: [row[name] for row in self._rows] for name in (self._rows[0] if self._rows else ())}
+        return squeeze({"block": BLOCK, "nats": NATS, "columns": columns, "words": self._vocabularies.words()})
+
+    def _add(self, shown: Shown) -> None:
+        self._rows.append(_row(shown) | {"words": self._vocabularies.use(shown.tokenizer, shown.episode)})
+        self._waiting.append(_episode(shown))
+        if len(self._waiting) == BLOCK:
+            self._close_block()
+
+    def _close_block(self) -> None:
+        if self._waiting:
+            self.blocks.append(squeeze(self._waiting))
+        self._waiting = []
+
+
+def squeeze(data: Any) -> str:
+    """Return base64 of gzip of JSON, which is safe in HTML and which browsers unpack."""
+    return base64.b64encode(gzip.compress(msgspec.json.encode(data), compresslevel=6, mtime=0)).decode("ascii")
+
+
+def _row(shown: Shown) -> dict[str, Any]:
+    episode = shown.episode
+    task, _, game = episode.task.rpartition("/")
+    return {
+        "address": shown.address,
+        "run": shown.run,
+        "stage": shown.stage,
+        "task": printable(task),
+        "game": printable(game),
+        "step": episode.step,
+        "sample": episode.sample,
+        "outcome": episode.outcome.value,
+        "turns": len(episode.played_turns),
+        "tokens": sum(len(turn.action_ids) for turn in episode.turns),
+        "invalid": sum(not turn.valid for turn in episode.turns),
+        "unparsed": sum(not turn.parsed for turn in episode.turns),
+        "rewards": _totals(episode),
+        "trained": _trained(shown) if episode.trained else None,
+        "parent": episode.parent,
+        "replaced": shown.replaced,
+        "peaks": _peaks(shown),
+    }
+
+
+def _trained(shown: Shown) -> float:
+    """Return the episode's trained reward; if it is not known, the sum of all rewards."""
+    turns = shown.episode.turns
+    return _short(sum(turn.trained(shown.reward) if shown.reward else sum(turn.rewards.values()) for turn in turns))
+
+
+def _totals(episode: Episode) -> dict[str, float]:
+    totals: dict[str, float] = {}
+    for turn in episode.turns:
+        for name, reward in turn.rewards.items():
+            totals[name] = totals.get(name, 0.0) + reward
+    return {name: _short(total) for name, total in totals.items()}
+
+
+def _peaks(shown: Shown) -> list[float]:
+    """Return the greatest absolute advantage, return and value, for a common scale."""
+    credit = shown.credit
+    series = (credit.advantages, credit.returns, credit.values) if credit else ((), (), ())
+    return [_short(max((abs(number) for number in numbers if number is not None), default=0.0)) for numbers in series]
+
+
+def _short(number: float) -> float:
+    return float(f"{number:.5g}")
+
+
+def _episode(shown: Shown) -> dict[str, Any]:
+    episode = shown.episode
+    return {
+        "seed": episode.seed,
+        "split": episode.split,
+        "goal": printable(episode.goal),
+        "messages": _prompt_messages(episode),
+        "ids": episode.prompt_ids,
+        "turns": [_turn(turn, credit) for turn, credit in zip(episode.turns, _by_turn(shown), strict=True)],
+        "final": printable(episode.final_observation),
+        "policy": printable(episode.policy),
+        "version": episode.policy_version,
+        "error": printable(episode.error),
+        "retries": episode.retries,
+        "prefix": [{"seen": printable(turn.observation), "action": printable(turn.action)} for turn in episode.prefix],
+        "guidance": printable(episode.guidance),
+        "learned": episode.trained,
+        "again": [[step, None if number is None else _short(number)] for step, number in shown.again],
+        "shaping": {printable(name): _short(number) for name, number in episode.shaping.items()},
+    }
+
+
+def _prompt_messages(episode: Episode) -> list[dict[str, str]]:
+    """Return the messages before the first action; later messages only repeat the turns."""
+    answers = [place for place, message in enumerate(episode.messages) if message["role"] == "assistant"]
+    return _words(episode.messages[: [*answers, None][len(episode.prefix)]])
+
+
+def _words(value: Any) -> Any:
+    """Return plain JSON values with all text made printable."""
+    if isinstance(value, str):
+        return printable(value)
+    if isinstance(value, dict):
+        return {printable(str(key)): _words(item) for key, item in value.items()}
+    return [_words(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def _turn(turn: Turn, credit: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "seen": printable(turn.observation),
+        "action": printable(turn.action),
+        **({"thought": printable(turn.thought)} if turn.thought else {}),
+        **({"admissible": _words(turn.admissible)} if turn.admissible else {}),
+        "ids": turn.action_ids,
+        "logprobs": [round(number * NATS) for number in turn.logprobs],
+        "context": turn.context_ids,
+        "window": turn.prompt_ids,
+        "sampled": turn.sampled,
+        "valid": turn.valid,
+        "parsed": turn.parsed,
+        "shared": turn.shared,
+        **({"summary": True} if turn.summary else {}),
+        "score": turn.score_delta,
+        "rewards": turn.rewards,
+        "info": _words(turn.info),
+        "seconds": [round(turn.act_seconds, 3), round(turn.env_seconds, 3)],
+        **credit,
+    }
+
+
+def _by_turn(shown: Shown) -> Iterator[dict[str, Any]]:
+    """Yield each turn's part of the episode's credit; empty if there is none."""
+    turns, credit = shown.episode.turns, shown.credit
+    series = {name: getattr(credit, name) for name in ("advantages", "returns", "values")} if credit else {}
+    layers = credit.layers if credit and all(len(layer) == len(turns) for layer in credit.layers.values()) else {}
+    start = 0
+    for place, turn in enumerate(turns):
+        muted = shown.episode.muted(turn)
+        end = start + len(turn.action_ids) - muted
+        credits: dict[str, Any] = {
+            name: pack_runs([None] * muted + list(line[start:end])) for name, line in series.items() if line
+        }
+        for name, rows in (("layers", layers), ("compared", shown.compared)):
+            credits |= {name: {key: _short(row[place]) for key, row in rows.items()}} if rows else {}
+        yield credits
+        start = end

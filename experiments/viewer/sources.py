@@ -172,7 +172,11 @@ def _check(episode: Episode, credit: Credit | None, where: str) -> None:
 
 
 def episode_files(paths: Iterable[Path]) -> list[EpisodeFile]:
-    """Return the files under ``paths``. Raises: SourceError: a path does not exist or has no episodes."""
+    """Return the files under ``paths``.
+
+    Raises:
+        SourceError: a path does not exist or has no episodes.
+    """
     return [file for path in paths for file in _files(path.expanduser().absolute())]
 
 

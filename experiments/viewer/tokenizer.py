@@ -22,7 +22,8 @@ WORD_START = "\u2581"  # how SentencePiece writes the space before a word
 
 
 def tokenizer_of(run: Path, policy: str = "") -> Path | None:
-    """Return a folder with ``tokenizer.json``, of a checkpoint or of the first model; None if there is none.
+    """Return a folder with ``tokenizer.json``, of a checkpoint or of the first model; None if there
+    is none.
 
     Args:
         run: a run folder, or the folder of an evaluation without a run.
@@ -71,7 +72,7 @@ class Vocabularies:
         self._used: dict[str, set[int]] = {}  # text of tokenizer.json -> ids
 
     def use(self, folder: Path | None, episode: Episode) -> int:
-        """Collect the episode's tokens; return its vocabulary's index in ``words()``, or -1 without a tokenizer."""
+        """Collect the episode's tokens; return its vocabulary's index in ``words()``, or -1."""
         if folder is None:
             return -1
         text = _text(folder / FILE)
@@ -91,7 +92,7 @@ def _text(file: Path) -> str:
 
 
 def words(tokenizer: Tokenizer, ids: Iterable[int]) -> dict[int, str]:
-    """Return the texts of tokens by id; half a character or a control character is written as bytes."""
+    """Return the texts of tokens by id; half a character is written as bytes."""
     return {token: _word(tokenizer, token) for token in sorted(ids)}
 
 

@@ -22,6 +22,7 @@ from records.models.locate import resolve_model
 from records.models.shape import PUBLISHED, from_config, linears
 from records.run_folder import run_name
 from tasks.budget import allocate_budget
+from tasks.run import Run
 
 ACTOR = "actor_rollout_ref"
 ALL = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
@@ -41,7 +42,7 @@ def rates(config: DictConfig) -> tuple[float, float]:
 
 
 def of_rl(config: DictConfig) -> DictConfig:
-    return rl_config(config, allocate_budget(config), Path("/runs/name"), resolve_model("asset://tiny", Path()))
+    return rl_config(Run(config, Path("/runs/name")), allocate_budget(config), resolve_model("asset://tiny", Path()))
 
 
 @pytest.mark.parametrize(
@@ -89,7 +90,7 @@ def test_a_learning_rate_far_from_ours_is_noted(composed: Composer, words: str, 
 def test_both_stages_are_told(composed: Composer) -> None:
     """RL's actor and SFT the same; a critic nothing."""
     config = composed(["algo=ppo", "model.lora_rank=8", "model.lora_target_modules=[v_proj,q_proj]"])
-    sft = sft_config(config, Path("/runs/name"), Path("/demos.jsonl"), "/base").verl.model
+    sft = sft_config(Run(config, Path("/runs/name")), Path("/demos.jsonl"), "/base").verl.model
     for told in (of_rl(config).actor_rollout_ref.model, sft):
         assert (told.lora_rank, told.lora_alpha, told.target_modules) == (8, 32, ["v_proj", "q_proj"])
     assert of_rl(config).critic.model.lora_rank == 0

@@ -9,7 +9,7 @@ import pytest
 
 from experiments.credit_quality.__main__ import Options, _listed
 from experiments.credit_quality.comparison import compared, settings, text
-from experiments.credit_quality.gradients import ALL
+from experiments.credit_quality.intervals import ALL
 from experiments.credit_quality.methods import STANDARD
 from experiments.credit_quality.page import html
 from experiments.credit_quality.predicts import FEWEST, GAIN, main, read_gains

@@ -12,8 +12,7 @@ from config.checks.check import check
 from config.compose import Composer, composer
 from config.overrides import parse
 from config.schema import Curriculum
-from experiments.sweep.definition import load
-from experiments.sweep.expansion import points
+from experiments.sweep.definition import load, points
 from tasks.budget import allocate_budget
 from tasks.mixture import shares
 

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments.sweep.definition import Definition, load, names
-from experiments.sweep.expansion import points
+from experiments.sweep.definition import Definition, load, names, points
 from train.app import main
 
 PAGE = (Path(__file__).parents[2] / "docs" / "sweeps.md").read_text(encoding="utf-8")

@@ -11,12 +11,12 @@ import pytest
 
 from config.base import ROOT
 
-Run = Callable[..., tuple[int, str, str]]
+Command = Callable[..., tuple[int, str, str]]
 
 
 def command(
     main: Callable[[Sequence[str]], int], folder: Path, patch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> Run:
+) -> Command:
     """What runs ``main`` with its results in ``folder``/out, whose workers find ``counting_environment``: exit code, stdout, stderr."""
     patch.setenv("PYTHONPATH", f"{Path(counting_environment.__file__).parent}{os.pathsep}{ROOT}")
 

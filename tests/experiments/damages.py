@@ -14,6 +14,7 @@ from omegaconf import DictConfig
 from experiments.stages.ledger import ledger
 from records.damage import DISCARDED
 from records.resume import RlFolder, discard_beyond_checkpoint
+from tasks.run import Run
 
 Way = Callable[[Path], None]
 # No run goes on from these: logs, the lock, what shows the run elsewhere, and drafts
@@ -88,4 +89,4 @@ def lost(run: Path, folder: Path, damaged: str) -> list[str]:
 def go_on(config: DictConfig, folder: Path) -> None:
     """As the stages of a run that is taken up again: their first look at the folder, and the books that they keep."""
     discard_beyond_checkpoint(RlFolder(folder))
-    ledger(config, folder)
+    ledger(Run(config, folder))

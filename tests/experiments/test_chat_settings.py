@@ -28,7 +28,7 @@ from experiments.evaluation.policies import PolicyError, policies
 from experiments.evaluation.process import evaluate
 from experiments.evaluation.result import RunResult
 from experiments.evaluation.stage import Checkpoint
-from experiments.evaluation.standalone import _policy, evaluation_folder
+from experiments.evaluation.standalone import acting, evaluation_folder
 from experiments.evaluation.text_rollouts import Pools, episode_specs, roll_out_in_text
 from experiments.stages.sft import sft_config
 from rollouts.chat_policy import Endpoint
@@ -36,8 +36,9 @@ from rollouts.chat_settings import ChatSettings, chat_settings
 from rollouts.episode import Episode
 from rollouts.sampling import Sample, SampleRequest
 from rollouts.store import read_episodes, write_episodes
-from tasks.evaluation_sets import EvaluationSetting, env_node, evaluation_settings, prepare_evaluation_sets
+from tasks.evaluation_sets import EvaluationSetting, evaluation_settings, prepare_evaluation_sets
 from tasks.rejection import without_ids
+from tasks.run import Run
 from tasks.splits import read_tasks
 from verl_plugin.rollout.agent_loop import TurngridAgentLoop
 from verl_plugin.sft import EpisodeSFTTrainer
@@ -75,7 +76,9 @@ def composed(model: Path, folder: Path, *overrides: str) -> tuple[DictConfig, Ev
 def evaluated(config: DictConfig, item: EvaluationSetting, model: Path, folder: Path) -> Episode:
     """As the evaluation's process plays."""
     (folder / "evaluation").mkdir()
-    asyncio.run(evaluate(evaluation._config(config, folder, [Checkpoint("model", str(model))], [item], None)))
+    run = Run(config, folder)
+    policies = evaluation.process_config(run, [Checkpoint("model", str(model))], False).run.policies
+    asyncio.run(evaluate(run, OmegaConf.to_container(policies)))
     (episode,) = evaluation.played(folder, "model")
     return episode
 
@@ -114,7 +117,7 @@ def imitated(config: DictConfig, model: Path, folder: Path, episode: Episode) ->
     """As the SFT stage fills ids in."""
     file = folder / "demonstrations.jsonl"
     write_episodes(file, [without_ids(episode)])
-    stage = sft_config(config, folder, file, str(model))
+    stage = sft_config(Run(config, folder), file, str(model))
     trainer = object.__new__(EpisodeSFTTrainer)
     trainer.run, trainer.model_config = stage.run, HFModelConfig(**stage.verl.model)
     trainer._build_dataset()
@@ -131,9 +134,10 @@ def asked(config: DictConfig, item: EvaluationSetting, model: Path, like: Episod
         (candidate,) = policies([], Endpoint(stub.url, "thinker"), config)
 
         async def play() -> None:
-            env = env_node(config, item.evaluation_set.env)
-            async with Pools() as pools, _policy(config, candidate, item, 16) as policy:
-                await roll_out_in_text(policy, episode_specs(item, config, env), await pools.of(env), 1, lambda: None)
+            run = Run(config, Path())
+            async with Pools() as pools, acting(run, candidate, item) as policy:
+                pool = await pools.of(run, item.evaluation_set.env)
+                await roll_out_in_text(policy, episode_specs(run, item), pool, 1, lambda: None)
 
         asyncio.run(play())
     tokenizer: Any = AutoTokenizer.from_pretrained(model)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -17,19 +16,10 @@ from envs.games.catalogue import Catalogue
 from envs.registry import make_environment
 from envs.types import TaskError
 from experiments.cost_estimate import estimate
-from experiments.cost_estimate.duration import clock, forecast, total
-from experiments.cost_estimate.memory import GB, Place, demand, problems
-from experiments.cost_estimate.needs import Games, needs
-from experiments.cost_estimate.profiles import (
-    Pace,
-    Profile,
-    machine,
-    measure,
-    profile_file,
-    record,
-    recorded,
-    save,
-)
+from experiments.cost_estimate.amounts import Games, amounts
+from experiments.cost_estimate.estimate import clock
+from experiments.cost_estimate.memory import GB, Devices, demand, problems
+from experiments.cost_estimate.throughput import Profile, measure, profile_file, record, recorded, save, total
 from records.models.shape import PUBLISHED, Shape, from_config, shape_of
 from records.run_folder import run_name
 from rollouts.episode import Episode, Outcome, Turn
@@ -55,28 +45,28 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_games_that_are_there_are_counted(composed: Composer, cache: Path) -> None:
     small = ["env.task=w1-o1-q1", f"env.cache_dir={cache}", "budget.units=40", "eval.games=4", "budget.rl_steps=1"]
-    wanted = needs(composed(small))
+    wanted = amounts(composed(small))
     train, test = wanted.games[1:]
-    assert wanted.games[0] == Games("demonstrations", "w1-o1-q1", 2, 0, 2)
+    assert wanted.games[0] == Games("demonstrations", "w1-o1-q1", 2, 0)
     assert (train.split, train.wanted, train.cached) == ("train", 16, 3)
-    assert train.to_try >= 13  # more where some of the seeds that were tried are no games
+    assert wanted.to_make == 2 + 13 + 3
     assert (test.split, test.wanted, test.cached) == ("test", 4, 1)
     assert (wanted.models, wanted.samples) == (3, 4)
 
 
 def test_nothing_is_made_for_counting(composed: Composer, cache: Path) -> None:
     before = sorted(cache.rglob("*"))
-    needs(composed(["env.task=w1-o1-q1", f"env.cache_dir={cache}"]))
+    amounts(composed(["env.task=w1-o1-q1", f"env.cache_dir={cache}"]))
     assert sorted(cache.rglob("*")) == before
 
 
 def test_a_split_that_is_too_small_is_refused(composed: Composer) -> None:
     with pytest.raises(TaskError, match="split test has at most"):
-        needs(composed(["eval.games=40000"]))
+        amounts(composed(["eval.games=40000"]))
 
 
 def test_what_is_evaluated(composed: Composer) -> None:
-    several = needs(composed(["eval.temperatures=[0.4,0.7]", "eval.samples_per_game=3", "budget=rl_only"]))
+    several = amounts(composed(["eval.temperatures=[0.4,0.7]", "eval.samples_per_game=3", "budget=rl_only"]))
     assert (several.models, several.samples) == (2, 2 * 3 * 200)
     assert [games.split for games in several.games] == ["train", "test"]
 
@@ -86,38 +76,29 @@ def test_what_is_evaluated(composed: Composer) -> None:
 
 def test_the_default_by_hand(composed: Composer) -> None:
     """60 demonstrations in batches of 4 are 15 steps; three models play 200 games each."""
-    config = composed([])
-    wanted = replace(needs(config), games=(Games("train", "w2-o3-q4", 400, 350, 60),))
-    stages = forecast(config, wanted, PROFILE)
-    by_hand = {
-        "games": 60 * 0.6 / machine()["cores"],
-        "demonstrations": 60 * 0.05,
-        "sft": 8 + 15 * 0.2,
-        "rl": 20 + 25 * 7.5,
-        "evaluation": 600 * 0.1,
-    }
-    assert {stage.stage: stage.seconds for stage in stages} == pytest.approx(by_hand)
-    assert total(stages) == pytest.approx(sum(by_hand.values()))
+    seconds = PROFILE.forecast(amounts(composed([])))
+    by_hand = {"demonstrations": 60 * 0.05, "sft": 15 * 0.2, "rl": 25 * 7.5, "evaluation": 600 * 0.1}
+    assert seconds == pytest.approx(by_hand)
+    assert total(seconds) == pytest.approx(sum(by_hand.values()))
 
 
 def test_a_stage_that_was_never_recorded_has_no_time(composed: Composer) -> None:
-    config = composed([])
-    without = replace(PROFILE, paces={name: pace for name, pace in PROFILE.paces.items() if name != "sft"})
-    stages = forecast(config, needs(config), without)
-    assert [stage.stage for stage in stages if clock(stage.seconds) == "not recorded"] == ["sft"]
-    assert total(stages) is None
+    without = replace(PROFILE, seconds={name: each for name, each in PROFILE.seconds.items() if name != "sft"})
+    seconds = without.forecast(amounts(composed([])))
+    assert [stage for stage, value in seconds.items() if clock(value) == "not recorded"] == ["sft"]
+    assert total(seconds) is None
 
 
 def test_validation_is_counted(composed: Composer, cache: Path) -> None:
     """After steps 10, 20 and 25 of the default run's 25, two plays of 30 games each."""
     words = ["trainer.test_freq=10", "eval.validation_games=30", "actor_rollout_ref.rollout.val_kwargs.n=2"]
     config, without = composed([*words, f"env.cache_dir={cache}"]), composed([f"env.cache_dir={cache}"])
-    wanted = needs(config)
+    wanted = amounts(config)
     assert wanted.validation == 3 * 30 * 2
     assert [games.wanted for games in wanted.games if games.split == "validation"] == [30]
     before = composed([*words, "trainer.val_before_train=true"])
-    assert needs(before).validation == 4 * 30 * 2
-    assert needs(without).validation == 0 and "validation" not in {games.split for games in needs(without).games}
+    assert amounts(before).validation == 4 * 30 * 2
+    assert amounts(without).validation == 0 and "validation" not in {games.split for games in amounts(without).games}
 
 
 def test_what_dynamic_sampling_may_play_is_said(composed: Composer, cache: Path) -> None:
@@ -127,70 +108,34 @@ def test_what_dynamic_sampling_may_play_is_said(composed: Composer, cache: Path)
 
 
 def test_stages_that_the_plan_does_not_have_take_no_time(composed: Composer) -> None:
-    config = composed(["budget=sft_only"])
-    assert "rl" not in [item.stage for item in forecast(config, needs(config), PROFILE)]
+    assert "rl" not in PROFILE.forecast(amounts(composed(["budget=sft_only"])))
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A run of three steps, one game and clocks set by hand."""
-    games = tmp_path / "game"
-    games.mkdir()
-    (games / "game.z8").write_bytes(b"x" * 3000)
-    task = {
-        "env": "textworld",
-        "task": "t",
-        "params": {},
-        "seed": 1,
-        "split": "train",
-        "game_file": str(games / "game.z8"),
-    }
-    task |= {"sha256": "", "goal": "", "expert_plan": [], "fingerprint": "", "max_score": 1.0}
+    """A run with clocks set by hand."""
     run = tmp_path / "run"
-    (run / "tasks").mkdir(parents=True)
-    (run / "tasks" / "train.jsonl").write_text(json.dumps(task) + "\n")
-    made = (games / "game.z8").stat().st_mtime
     seconds = {"games": 2.0, "demonstrations": 3.0, "sft": 12.0, "rl": 60.0, "evaluation": 30.0}
-    lines = [{"stage": name, "seconds": value, "ended": made + 1} for name, value in seconds.items()]
+    run.mkdir()
+    lines = [{"stage": name, "seconds": value, "ended": 1.0} for name, value in seconds.items()]
     (run / "stages.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     turns = [Turn("a door.", "go", [1, 2, 3], context_ids=[4], act_seconds=0.0, env_seconds=0.25)] * 2
     played = [Episode("t", 1, "train", "", [], [5] * 10, turns, Outcome.WON)] * 4
-    write_episodes(run / "episodes" / "demonstrations.jsonl", played)
-    sft = [{"step": step, "timing/since_start": 10 + 0.5 * step} for step in (1, 2, 3)]
-    (run / "sft").mkdir()
-    (run / "sft" / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in sft))
-    checkpoint = run / "rl" / "checkpoints" / "global_step_3" / "actor" / "huggingface"
-    checkpoint.mkdir(parents=True)
-    (checkpoint / "config.json").write_bytes(b"x" * 100)
-    (checkpoint.parent / "optim.pt").write_bytes(b"x" * 900)
-    (run / "rl" / "checkpoints" / "latest_checkpointed_iteration.txt").write_text("3")
-    (run / "rl" / "config.yaml").write_text("trainer: {save_freq: 1}\n")
-    clock = [(1, 8.0, 20.0), (2, 7.0, 28.0), (3, 6.0, 36.0)]  # between the logs: 7 + 1 of saving, 6 + 2 of saving
-    metrics = [{"step": step, "timing/step": took, "timing/since_start": at} for step, took, at in clock]
-    (run / "rl" / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in metrics))
     write_episodes(run / "rl" / "episodes" / "000001.jsonl", played)
-    for index, name in enumerate(("base", "sft", "rl")):
-        write_episodes(run / "evaluation" / f"{name}.jsonl", played)
-        os.utime(run / "evaluation" / f"{name}.jsonl", (0, 1000 + 8 * index))
     return run
 
 
-def test_profiles_are_read_off_a_run(folder: Path) -> None:
-    profile = measure(folder)
-    assert profile.paces == {
-        "games": Pace(0.0, 2.0),
-        "demonstrations": Pace(0.0, 3 / 4),
-        "sft": Pace(10.5, 0.5),  # 12 s, of which three steps of 0.5
-        "rl": Pace(60 - 3 * 8.0, 8.0),  # with the checkpoints between the steps
-        "evaluation": Pace(0.0, 30 / 12),
-    }
+def test_profiles_are_read_off_a_run(composed: Composer, folder: Path) -> None:
+    """60 demonstrations, 15 SFT steps, 25 RL steps, 600 evaluation episodes."""
+    profile = measure(folder, amounts(composed([])))
+    assert profile.seconds == {"demonstrations": 3 / 60, "sft": 12 / 15, "rl": 60 / 25, "evaluation": 30 / 600}
     assert profile.episode == {"bytes": (folder / "rl/episodes/000001.jsonl").stat().st_size / 4} | {
         "tokens": 18,
         "sampled": 6,
     }
 
 
-def test_which_runs_share_a_pace(composed: Composer) -> None:
+def test_which_runs_share_a_profile(composed: Composer) -> None:
     default = profile_file(composed([]))
     same = ["seed=4", "budget=sft80_rl200", "eval.games=100", "estimate=true", "budget.rl_steps=7", "output_dir=/x"]
     assert profile_file(composed(same)) == default
@@ -214,11 +159,10 @@ def test_which_runs_are_recorded(
         record(composed([short]), folder)
     assert recorded(config) is None
     save(config, PROFILE)
-    (folder / "sft" / "metrics.jsonl").unlink()
-    record(config, folder)
+    record(composed(["budget=rl_only"]), folder)
     found = recorded(config)
     assert found is not None and found.source == "run"
-    assert found.paces["sft"] == PROFILE.paces["sft"] and found.paces["rl"] == Pace(36.0, 8.0)
+    assert found.seconds["sft"] == PROFILE.seconds["sft"] and found.seconds["rl"] == 60 / 25
     profile_file(config).write_text('{"source": "of another version"}')
     assert recorded(config) is None
 
@@ -237,8 +181,8 @@ def test_shapes_have_the_published_sizes() -> None:
 
 
 def disk(config: DictConfig, shape: Shape | None, profile: Profile | None) -> dict[str, float]:
-    wanted = replace(needs(config), games=(Games("train", "w2-o3-q4", 400, 350, 60),))
-    return {key: needed for key, _, needed in estimate._disk(config, wanted, shape, profile)}
+    wanted = replace(amounts(config), games=(Games("train", "w2-o3-q4", 400, 340),))
+    return {key: needed for key, _, needed in estimate.disk(config, wanted, shape, profile)}
 
 
 def test_disk_by_hand(composed: Composer) -> None:
@@ -268,7 +212,7 @@ def test_memory_of_this_machine_by_hand(composed: Composer) -> None:
     """fp32: 16 bytes a trained parameter and 4 of the server; 92 a token, layer and hidden unit; 12 a logit."""
 
     def needed(size: int, *words: str) -> float:
-        where = Place("this machine", 1, 20 * GB)
+        where = Devices("this machine", 1, 20 * GB)
         return demand(composed([*words]), Shape(size, 4, 64, 1600, 16), where).peak() - 3 * 2**30
 
     rl = ("budget=rl_only", "env.max_turns=5", "data.max_prompt_length=100", "data.max_response_length=300")
@@ -285,7 +229,7 @@ def test_memory_of_this_machine_by_hand(composed: Composer) -> None:
 def test_what_is_suggested_for_this_machine_fits(composed: Composer, words: str) -> None:
     """SmolLM2 computes with four rows of up to 3,584 tokens at once; fewer rows fit."""
     asked = ["model=smollm2_135m", *words.split()]
-    config, where = composed(asked), Place("this machine", 1, 13.1 * GB)
+    config, where = composed(asked), Devices("this machine", 1, 13.1 * GB)
     shape = shape_of(config.model.path)
     assert shape is not None
     (problem,) = problems(config, shape, where)

@@ -12,7 +12,7 @@ from config import cards
 from config.checks.check import check
 from config.compose import Composer, composer
 from config.errors import ConfigError
-from experiments.cost_estimate import duration, estimate, memory
+from experiments.cost_estimate import estimate, gpu_time, memory
 from experiments.cost_estimate.memory import demand
 from records.models import gpus
 from records.models.gpus import GpuError
@@ -21,8 +21,8 @@ from records.models.shape import Shape, shape_of
 BILLION = Shape(parameters=10**9, layers=20, hidden=2048, vocabulary=32_000, head_size=128)
 
 
-def place(name: str, number: int) -> memory.Place:
-    return memory.Place(name, number, gpus.gpu(name).memory)
+def place(name: str, number: int) -> memory.Devices:
+    return memory.Devices(name, number, gpus.gpu(name).memory)
 
 
 def memory_bytes(config: DictConfig, card: tuple[str, int], shape: Shape) -> float:
@@ -113,15 +113,15 @@ def test_the_review_by_hand(composed: Composer) -> None:
 def test_one_step_by_hand(composed: Composer) -> None:
     """14 operations a parameter and token (played, read twice, updated), of which 30 % are reached, and 7 s."""
     config = composed([*HALF, "estimate_gpu=RTX4090"])
-    seconds = duration.step_seconds(config, 128, BILLION, 100e12)
+    seconds = gpu_time.step_seconds(config, 128, BILLION, 100e12)
     assert seconds == pytest.approx(14e9 * 128 * 610 / 30e12 + 7)
     critic = composed([*HALF, "algo=ppo", "estimate_gpu=RTX4090"])
-    assert duration.step_seconds(critic, 128, BILLION, 100e12) == pytest.approx(24e9 * 128 * 610 / 30e12 + 7)
+    assert gpu_time.step_seconds(critic, 128, BILLION, 100e12) == pytest.approx(24e9 * 128 * 610 / 30e12 + 7)
     thinking = composed(["model=qwen2.5_1.5b", "cluster=gpu1", "prompt=think_action", "env.max_turns=10"])
     thought = 10 * 512 / 4  # tokens of an episode, each a hundredth of a second
     work = 14e9 * 128 * (610 + thought) / 30e12
-    assert duration.step_seconds(thinking, 128, BILLION, 100e12) == pytest.approx(work + thought / 100 + 7)
-    assert duration.tokens(thinking) == {"tokens": 610 + thought, "sampled": 43 + thought}
+    assert gpu_time.step_seconds(thinking, 128, BILLION, 100e12) == pytest.approx(work + thought / 100 + 7)
+    assert gpu_time.tokens(thinking) == {"tokens": 610 + thought, "sampled": 43 + thought}
 
 
 def test_all_that_is_offloaded_lies_elsewhere(composed: Composer) -> None:

@@ -35,7 +35,7 @@ def results(folder: Path) -> Path:
     row = {name: Interval(value, value - 0.1, value + 0.1) for name, value in RATED.items()}
     alike = dict.fromkeys(RATED, Interval(math.nan, math.nan, math.nan))
     about = {"env": "textworld", "task": "w2-o3-q4", "policy": "base tiny"}
-    Results(about, {}, {"r": row, "adam": alike}, "grpo", {"r": row}, ()).write(folder)
+    Results(about, {}, {"r": row, "adam": alike}, "grpo", {"r": row}).write(folder)
     return folder / "results.json"
 
 
@@ -116,7 +116,7 @@ def test_a_measure_whose_truth_is_0_predicts_by_its_distance_from_it(tmp_path: P
         ("no rating", "config.yaml is no results.json of a rating"),
         ("no gains", "config.yaml is no file that keep= has made"),
         ("other gains", "is of textworld, w2-o3-q4, base small, and rated was textworld, w2-o3-q4, base tiny"),
-        ("more", "nothing more is read"),
+        ("more", "name it alone"),
     ],
 )
 def test_what_cannot_be_compared_is_refused(

@@ -18,13 +18,11 @@ from envs.text_env import RawStep
 from envs.textworld.env import TextWorldEnv
 from envs.types import Observation, TaskRef
 from experiments.credit_quality.critic import WEIGHTS, RunCritic, critic_file, trained_values
-from experiments.credit_quality.game_tree import GameTree, NotReplayed
-from experiments.credit_quality.insight import Insight
-from experiments.credit_quality.measured_game import MeasuredGame, Measurement, Prefix, keys, prefixes
-from experiments.credit_quality.model_rollouts import ModelRollouts
+from experiments.credit_quality.game import GameTree, MeasuredGame, Measurement, NotReplayed, Prefix, keys, prefixes
 from experiments.credit_quality.policy_model import PolicyModel, factors, rows
-from experiments.credit_quality.results import true_advantages
+from experiments.credit_quality.results import Insight, true_advantages
 from experiments.credit_quality.study import Measured
+from experiments.credit_quality.worker import ModelRollouts
 from rewards.registry import reward
 from rollouts.chat_settings import ChatSettings
 from rollouts.episode import Episode

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import counting_environment
 import pytest
-from counting_command import Run, command
+from counting_command import Command, command
 
 from config.base import ROOT
 from config.checks.check import check
@@ -23,13 +23,14 @@ from experiments.evaluation.result import RunResult
 from experiments.evaluation.text_rollouts import Pools, episode_specs, roll_out_in_text
 from records.process.exit_codes import own_words
 from rollouts.policy import Action, TurnContext
-from tasks.evaluation_sets import EvaluationSetting, env_node, evaluation_settings, prepare_evaluation_sets
+from tasks.evaluation_sets import EvaluationSetting, evaluation_settings, prepare_evaluation_sets
+from tasks.run import Run
 
 COUNTING = ["env.name=counting_environment:Counting", "env.task=count-2", "eval.games=5", "env.workers=1"]
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Command:
     return command(main, tmp_path, monkeypatch, capfd)
 
 
@@ -48,7 +49,7 @@ def won(result: dict, policy: str) -> list[tuple[str, int, int]]:
 # ---- on games that cost nothing
 
 
-def test_expert_and_random_on_two_tasks(run: Run, tmp_path: Path) -> None:
+def test_expert_and_random_on_two_tasks(run: Command, tmp_path: Path) -> None:
     code, out, _ = run("expert", "random", *COUNTING, "eval.tasks=[count-2,count-9]", "eval.samples_per_game=2")
     assert code == 0
     (result,) = results(tmp_path)
@@ -59,7 +60,7 @@ def test_expert_and_random_on_two_tasks(run: Run, tmp_path: Path) -> None:
     assert result["matrix"][0]["turns_over_optimal"] == 3
 
 
-def test_another_policy_is_added_and_nothing_is_played_again(run: Run, tmp_path: Path) -> None:
+def test_another_policy_is_added_and_nothing_is_played_again(run: Command, tmp_path: Path) -> None:
     run("expert", *COUNTING)
     (file,) = tmp_path.glob("out/evaluations/*/evaluation/expert.jsonl")
     before = file.stat().st_mtime_ns
@@ -72,7 +73,7 @@ def test_another_policy_is_added_and_nothing_is_played_again(run: Run, tmp_path:
     assert file.stat().st_mtime_ns > before
 
 
-def test_damaged_episodes_are_named_and_played_again(run: Run, tmp_path: Path) -> None:
+def test_damaged_episodes_are_named_and_played_again(run: Command, tmp_path: Path) -> None:
     run("expert", *COUNTING)
     (file,) = tmp_path.glob("out/evaluations/*/evaluation/expert.jsonl")
     (before,) = results(tmp_path)
@@ -83,7 +84,7 @@ def test_damaged_episodes_are_named_and_played_again(run: Run, tmp_path: Path) -
     assert (file.parents[1] / "discarded/000/evaluation/expert.jsonl").exists()
 
 
-def test_other_games_or_other_rules_have_another_folder(run: Run, tmp_path: Path) -> None:
+def test_other_games_or_other_rules_have_another_folder(run: Command, tmp_path: Path) -> None:
     for change in ([], ["eval.games=4"], ["eval.max_turns=2"], ["eval.seed=1"], ["env.task=count-3"]):
         assert run("expert", *COUNTING, *change)[0] == 0
     assert run("expert", *COUNTING, "env.workers=2", "seed=5")[0] == 0  # where, and what is trained: no matter
@@ -104,7 +105,7 @@ def test_done_but_lost_is_no_success(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert evaluation_of(Dropper(), config, item).outcomes == {"lost": 5}
 
 
-def test_an_evaluation_set_of_another_environment(run: Run, tmp_path: Path) -> None:
+def test_an_evaluation_set_of_another_environment(run: Command, tmp_path: Path) -> None:
     code, out, _ = run("expert", *COUNTING, "eval.tasks=[count-2,gym/FrozenLake-v1]")
     assert code == 0
     (result,) = results(tmp_path)
@@ -115,7 +116,7 @@ def test_an_evaluation_set_of_another_environment(run: Run, tmp_path: Path) -> N
     assert "gym/FrozenLake-v1" in out
 
 
-def test_each_task_of_a_mixture_is_an_evaluation_set(run: Run, tmp_path: Path) -> None:
+def test_each_task_of_a_mixture_is_an_evaluation_set(run: Command, tmp_path: Path) -> None:
     mixture = [word for word in COUNTING if not word.startswith("env.task")]
     assert run("expert", *mixture, "env.tasks=[count-2,count-4]")[0] == 0
     assert won(results(tmp_path)[0], "expert") == [("count-2", 5, 5), ("count-4", 5, 5)]
@@ -158,13 +159,12 @@ def set_of(config, folder: Path) -> EvaluationSetting:
 
 
 def evaluation_of(policy, config, item: EvaluationSetting):
-    env = env_node(config, item.evaluation_set.env)
+    run = Run(config, Path())
 
     async def play():
         async with Pools() as pools:
-            return await roll_out_in_text(
-                policy, episode_specs(item, config, env), await pools.of(env), 4, lambda: None
-            )
+            pool = await pools.of(run, item.evaluation_set.env)
+            return await roll_out_in_text(policy, episode_specs(run, item), pool, 4, lambda: None)
 
     episodes = asyncio.run(play())
     (evaluation,) = evaluations_of(item, {policy.name: episodes})
@@ -223,7 +223,7 @@ def without_clocks(path: Path) -> list[dict]:
         (["expert", "at_once=none"], "must be a number"),
     ],
 )
-def test_refused_in_one_line(run: Run, tmp_path: Path, arguments: list[str], words: str) -> None:
+def test_refused_in_one_line(run: Command, tmp_path: Path, arguments: list[str], words: str) -> None:
     code, out, err = run(*arguments)
     assert (code, out) == (2, "")
     (line,) = err.splitlines()
@@ -254,14 +254,14 @@ def test_a_run_that_is_not_there_is_no_name_on_the_hub(tmp_path: Path, monkeypat
         policies(["runs/gone"], None, compose([]))
 
 
-def test_an_expert_needs_plans(run: Run) -> None:
+def test_an_expert_needs_plans(run: Command) -> None:
     """A slippery lake has no plan that surely wins."""
     code, _, err = run("expert", "env=gym", "env.kwargs={is_slippery: true}", "eval.games=2", "env.workers=1")
     assert code == 2
     assert "expert: 2 of 2 games have no expert plan" in err.splitlines()[-1]
 
 
-def test_a_run_of_another_environment_plays_only_where_that_is_said(run: Run, tmp_path: Path) -> None:
+def test_a_run_of_another_environment_plays_only_where_that_is_said(run: Command, tmp_path: Path) -> None:
     folder = tmp_path / "a-run"
     (folder / "sft" / "model").mkdir(parents=True)
     (folder / "sft" / "model" / "config.json").write_text("{}")
@@ -270,7 +270,7 @@ def test_a_run_of_another_environment_plays_only_where_that_is_said(run: Run, tm
     RunResult("a-run", str(folder), 0, [], units=0).write(folder)
     code, _, err = run(str(folder))
     assert code == 2
-    assert "was trained on env=alfworld: say that, or env=textworld to try it" in err
+    assert "was trained on env=alfworld" in err and "env=textworld" in err
 
 
 def test_policies_options_and_overrides_are_told_apart() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from experiments.evaluation.result import RunResult, StageResult
 from experiments.evaluation.tables import summary_table
-from experiments.stages.plots import _top, learning_curve
+from experiments.stages.run_summary import _top, learning_curve
 from records.statistics import running_mean
 from records.success import summarise
 from rollouts.episode import Episode, Outcome, Turn

@@ -18,6 +18,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenize
 from experiments.stages import sft
 from rollouts.episode import Episode, Outcome, Turn
 from rollouts.store import write_episodes
+from tasks.run import Run
 from verl_plugin.rollout.token_stream import TokenCodec
 from verl_plugin.sft_rows import EpisodeRows
 
@@ -88,6 +89,7 @@ def config(seed: int = 0) -> DictConfig:
     return OmegaConf.create(
         {
             "seed": seed,
+            "env": {},
             "model": {
                 "sft": {"lr": 1e-2, "epochs": 2, "batch_size": 4, "weight_decay": 0.0, "tokens_per_pass": 8192},
             },
@@ -102,7 +104,7 @@ def config(seed: int = 0) -> DictConfig:
 @pytest.fixture(scope="module")
 def trained(model: Path, demonstrations: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("run with a space")
-    sft.run(config(), folder, demonstrations, str(model))
+    sft.train(Run(config(), folder), demonstrations, str(model))
     return folder
 
 
@@ -149,17 +151,17 @@ def test_the_result_loads_as_a_model_in_full_precision(trained: Path, model: Pat
 
 def test_a_second_call_does_nothing(trained: Path, model: Path, demonstrations: Path) -> None:
     stamp = (trained / "sft" / "model").stat().st_mtime_ns
-    assert sft.run(config(), trained, demonstrations, str(model)) == trained / "sft" / "model"
+    assert sft.train(Run(config(), trained), demonstrations, str(model)) == trained / "sft" / "model"
     assert (trained / "sft" / "model").stat().st_mtime_ns == stamp
 
 
 DRIVER = """
 import sys
 from pathlib import Path
-from omegaconf import OmegaConf
 from experiments.stages import sft
+from tasks.run import Run
 folder, episodes, model = sys.argv[1:]
-sft.run(OmegaConf.load(Path(folder) / "config.yaml"), Path(folder), Path(episodes), model)
+sft.train(Run.read(Path(folder)), Path(episodes), model)
 """
 
 
@@ -178,7 +180,7 @@ def test_killed_in_the_middle_then_run_again_gives_the_same_weights(
     driver.wait()
     assert all(gone(int(child)) for child in children)
     assert not (tmp_path / "sft" / "model").exists()
-    sft.run(config(), tmp_path, demonstrations, str(model))
+    sft.train(Run(config(), tmp_path), demonstrations, str(model))
     assert weights(tmp_path) == weights(trained)
     assert losses(tmp_path) == losses(trained)
 
@@ -195,5 +197,5 @@ def gone(pid: int, seconds: float = 100) -> bool:
 
 @pytest.mark.slow
 def test_another_seed_gives_another_order(model: Path, demonstrations: Path, trained: Path, tmp_path: Path) -> None:
-    sft.run(config(seed=1), tmp_path, demonstrations, str(model))
+    sft.train(Run(config(seed=1), tmp_path), demonstrations, str(model))
     assert losses(tmp_path) != losses(trained)

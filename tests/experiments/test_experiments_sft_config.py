@@ -6,6 +6,7 @@ import pytest
 
 from config.compose import compose
 from experiments.stages.sft import _launch, sft_config
+from tasks.run import Run
 
 
 @pytest.mark.parametrize(
@@ -21,7 +22,7 @@ from experiments.stages.sft import _launch, sft_config
 )
 def test_one_engine_serves_sft_and_rl(overrides: list[str], launched: tuple[str, list[str]]) -> None:
     config = compose([*overrides, "seed=3"])
-    stage = sft_config(config, Path("/runs/name"), Path("/demos.jsonl"), "/base")
+    stage = sft_config(Run(config, Path("/runs/name")), Path("/demos.jsonl"), "/base")
     actor = config.actor_rollout_ref.actor
     assert (stage.verl.engine.strategy, stage.verl.engine.seed) == (actor.fsdp_config.strategy, 3)
     assert stage.verl.model.path == "/base"

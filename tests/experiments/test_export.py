@@ -118,7 +118,7 @@ def test_what_cannot_be_exported_is_refused_in_one_line(
 
     assert "required: --to" in refused(str(run))
     assert "did you mean" in refused(f"{run}s", "--to", str(out))
-    assert "no run tells of it" in refused(str(TINY), "--to", str(out))
+    assert "lies in no run folder" in refused(str(TINY), "--to", str(out))
     assert "name a new folder" in refused(str(run), "--to", str(run))
     weights = run / STEP / MODEL / "model.safetensors"
     save_file({"model.q_proj.base_layer.weight": torch.zeros(1)}, weights)

@@ -32,6 +32,7 @@ from rollouts.episode import Episode
 from rollouts.store import read_episodes
 from tasks.demonstrations import make_demonstrations
 from tasks.evaluation_sets import prepare_evaluation_sets
+from tasks.run import Run
 from tasks.splits import task_file, write_tasks
 
 
@@ -98,7 +99,7 @@ def demonstrate(config: DictConfig, folder: Path) -> None:
 
 def evaluate_tiny(config: DictConfig, folder: Path) -> None:
     prepare_evaluation_sets(config, folder, also_own=True)
-    evaluate(config, folder, [Checkpoint("base", str(small.ROOT / "assets" / "tiny"))])
+    evaluate(Run(config, folder), [Checkpoint("base", str(small.ROOT / "assets" / "tiny"))])
 
 
 @pytest.mark.parametrize("stage", [demonstrate, evaluate_tiny])

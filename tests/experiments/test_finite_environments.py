@@ -11,7 +11,7 @@ from omegaconf import DictConfig
 
 from config.compose import compose
 from envs.types import TaskError
-from experiments.cost_estimate.needs import needs
+from experiments.cost_estimate.amounts import amounts
 from tasks.budget import allocate_budget
 from tasks.evaluation_sets import prepare_evaluation_sets
 from tasks.splits import look_for_plans, prepare_tasks, read_tasks, task_file
@@ -97,5 +97,5 @@ def test_a_few_games_without_a_plan_are_told(cache: Path, tmp_path: Path, capfd:
 def test_the_plan_knows_too(cache: Path, tmp_path: Path) -> None:
     """A split that is listed short is known beforehand; what is drawn is known once it was made."""
     config = composed(cache, POND, "eval.games=1")
-    wanted = needs(config)
+    wanted = amounts(config)
     assert wanted.allocation.games == sum(part.wanted for part in wanted.games if part.split == "train") <= 400

@@ -13,6 +13,7 @@ from experiments.stages.ledger import ledger
 from records.ledger_entries import Entry, read_ledger, spent, write_ledger
 from rollouts.episode import Episode, Outcome, Turn
 from rollouts.store import write_episodes
+from tasks.run import Run
 from verl_plugin.training.running_total import RunningTotal
 
 
@@ -65,7 +66,7 @@ def row(entry: Entry) -> tuple[str, int, int, int, float, float]:
 
 @pytest.mark.parametrize(("count", "charged"), [("games", [2, 1]), ("rollouts", [4, 4])])
 def test_every_line_by_hand(folder: Path, count: str, charged: list[int]) -> None:
-    assert [row(entry) for entry in ledger(config(count), folder)] == [
+    assert [row(entry) for entry in ledger(Run(config(count), folder))] == [
         ("demonstration", 0, 2, 2, 20, 0),
         ("sft", 0, 4, 0, 0, 0),
         ("rl_episode", 1, 4, 2, charged[0], 0),
@@ -86,7 +87,7 @@ def test_own_turns_alone_are_paid_for(folder: Path) -> None:
     branched.parent, branched.turns = 0, [replace(plain.turns[0], shared=True), plain.turns[1]]
     spare.trained = False
     write_episodes(folder / "rl" / "episodes" / "000001.jsonl", [plain, begun, branched, spare])
-    entries = [entry for entry in ledger(config("rollouts"), folder) if entry.step == 1]
+    entries = [entry for entry in ledger(Run(config("rollouts"), folder)) if entry.step == 1]
     assert [(entry.kind, entry.count, entry.units, entry.tokens) for entry in entries] == [
         ("rl_episode", 4, 4.0, 6 + 6 + 3 + 6),
         ("replayed_prefix", 1, 0.0, 4),
@@ -96,7 +97,7 @@ def test_own_turns_alone_are_paid_for(folder: Path) -> None:
 
 
 def test_when_and_how_long(folder: Path) -> None:
-    demonstration, sft, first, *_ = ledger(config("games"), folder)
+    demonstration, sft, first, *_ = ledger(Run(config("games"), folder))
     assert (demonstration.tokens, demonstration.episode_seconds) == (12, 4.0)
     assert (demonstration.wall_seconds, demonstration.ended) == (4.0, 100.0)
     assert (sft.tokens, sft.wall_seconds, sft.ended) == (24, 7.0, 110.0)
@@ -106,14 +107,14 @@ def test_when_and_how_long(folder: Path) -> None:
 
 @pytest.mark.parametrize(("count", "units"), [("games", 23), ("rollouts", 28)])
 def test_both_totals_whichever_is_charged(folder: Path, count: str, units: float) -> None:
-    sums = spent(config(count), ledger(config(count), folder))
+    sums = spent(config(count), ledger(Run(config(count), folder)))
     assert (sums["units"], sums["units_by_games"], sums["units_by_rollouts"]) == (units, 23, 28)
     assert sums["kinds"]["rl_episode"]["count"] == 8
     assert sums["kinds"]["rl_episode"]["wall_seconds"] == 6.0
 
 
 def test_it_survives_the_disk(folder: Path) -> None:
-    entries = ledger(config("games"), folder)
+    entries = ledger(Run(config("games"), folder))
     write_ledger(folder / "ledger.jsonl", entries)
     assert read_ledger(folder / "ledger.jsonl") == entries
 
@@ -132,7 +133,7 @@ def test_a_prior_is_listed_with_what_it_cost_and_not_charged(
     OmegaConf.save(config("games"), folder / "config.yaml")
     (folder / model).mkdir(parents=True, exist_ok=True)
     mine = config("games", model=str(folder / model))
-    (prior,) = ledger(mine, folder.parent / "mine")
+    (prior,) = ledger(Run(mine, folder.parent / "mine"))
     assert row(prior) == ("prior", 0, count, prior.games, 0, units)
     assert prior.note == f"not charged: {folder}"
 
@@ -143,5 +144,5 @@ def test_priors_add_up_over_generations(folder: Path) -> None:
     write_episodes(second / "episodes" / "demonstrations.jsonl", episodes(8))
     (second / "attempts.jsonl").write_text("")
     OmegaConf.save(config("games", model=str(folder)), second / "config.yaml")
-    (prior,) = ledger(config("games", model=str(second)), folder.parent / "third")
+    (prior,) = ledger(Run(config("games", model=str(second)), folder.parent / "third"))
     assert prior.uncharged == 23 + 10

@@ -185,9 +185,9 @@ def test_links_go_to_run_folders_and_their_own_viewer_pages(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "no run or sweep is named; use python -m experiments.report"),
-        (["--ouT", "x"], "unknown flag --ouT; did you mean --out?"),
-        (["--out"], "--out needs a folder"),
+        ([], "the following arguments are required: RUN_OR_SWEEP; use python -m experiments.report"),
+        (["x", "--ouT"], "unrecognized arguments: --ouT; use python -m experiments.report"),
+        (["x", "--out"], "argument --out: expected one argument"),
         (["/nowhere/at/all"], "/nowhere/at/all does not exist"),
     ],
 )

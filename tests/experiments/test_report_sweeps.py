@@ -12,8 +12,7 @@ from experiments.report.contents import contents
 from experiments.report.gather import Subject, subjects
 from experiments.report.page import html, markdown
 from experiments.sweep import record
-from experiments.sweep.definition import load, names
-from experiments.sweep.expansion import points
+from experiments.sweep.definition import load, names, points
 from experiments.sweep.record import SweepRun
 
 

@@ -10,8 +10,7 @@ import pytest
 from experiments.evaluation.result import State
 from experiments.report.charts import COLOURS, draw_panels, heat_map
 from experiments.report.curves import Panel, metric_panels, over_seeds
-from experiments.report.metrics import SHOWN, curve_of, family, title_of
-from experiments.report.runs import Run
+from experiments.report.runs import SHOWN, Run, curve_of, family, title_of
 from records.metric_names import FAMILIES, family_name
 
 

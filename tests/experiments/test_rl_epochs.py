@@ -9,6 +9,7 @@ import pytest
 from config.compose import compose
 from experiments.stages.rl import rl_config
 from tasks.budget import Allocation
+from tasks.run import Run
 
 
 @pytest.mark.parametrize(
@@ -18,5 +19,5 @@ def test_passes_suffice_for_the_steps(games: int, batch: int, steps: int, tmp_pa
     config = compose([f"data.train_batch_size={batch}"])
     allocation = Allocation(demonstrations=0, games=games, steps=steps, episodes_per_step=batch, units=games, unspent=0)
     batches = max(1, games // batch)  # of a pass; where there are fewer games than a batch has, they come several times
-    passes = rl_config(config, allocation, tmp_path, "model").trainer.total_epochs
+    passes = rl_config(Run(config, tmp_path), allocation, "model").trainer.total_epochs
     assert steps <= passes * batches < steps + 2 * batches + 1

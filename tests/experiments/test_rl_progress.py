@@ -15,13 +15,14 @@ from experiments.evaluation.result import RunResult
 from experiments.evaluation.stage import Checkpoint
 from experiments.stages import run_summary
 from experiments.stages.no_signal import HIGH, LOW, SHARE, NoSignal
-from experiments.stages.rl_progress import LOG_SECONDS, STARTING, Progress, doing
+from experiments.stages.rl import LOG_SECONDS, STARTING, Progress, doing
 from records.metrics import MetricsLog
 from records.resume import RlFolder, discard_beyond_checkpoint
 from records.turns_played import FILE, TurnCounter, turns_played
 from rollouts.episode import Episode, Outcome, Turn
 from rollouts.store import write_episodes
 from tasks.budget import allocate_budget
+from tasks.run import Run
 
 
 def groups(rl: RlFolder, step: int, count: int) -> None:
@@ -115,7 +116,7 @@ def test_a_validation_beyond_the_checkpoint_is_discarded(tmp_path: Path) -> None
 @pytest.mark.parametrize("what", ["success/train", "success/train_after_prefix"])
 def test_the_bar_follows_it(what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shown = io.StringIO()
-    monkeypatch.setattr("experiments.stages.rl_progress.LOG_SECONDS", 0.0)
+    monkeypatch.setattr("experiments.stages.rl.LOG_SECONDS", 0.0)
     monkeypatch.setattr("sys.stderr", shown)
     rl = RlFolder(tmp_path)
     bar = Progress(rl, 3, 0, 4, 2, NoSignal(True, "another reward"))
@@ -137,7 +138,7 @@ def test_the_bar_follows_it(what: str, tmp_path: Path, monkeypatch: pytest.Monke
 def test_the_clock_runs_while_nothing_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In a log too, where each state of the bar is a line."""
     shown, clock = io.StringIO(), [100.0]
-    monkeypatch.setattr("experiments.stages.rl_progress.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("experiments.stages.rl.time.monotonic", lambda: clock[0])
     monkeypatch.setattr("sys.stderr", shown)
     bar = Progress(RlFolder(tmp_path), 3, 0, 4, 2, NoSignal(True, "another reward"))
     bar.update()
@@ -180,7 +181,7 @@ def test_three_steps_in_a_row_without_signal(
     algo: str, steps: list[dict[str, float]], now: str, note: str, compose: Composer
 ) -> None:
     lines = [{"step": 0, "success/validation": 0.0}, *({"step": i, **step} for i, step in enumerate(steps, 1))]
-    no_signal = NoSignal.of(compose([f"algo={algo}"]))
+    no_signal = NoSignal.of(Run(compose([f"algo={algo}"]), Path()))
     assert no_signal.now(lines) == now
     assert no_signal.note(lines).startswith(note) and bool(no_signal.note(lines)) == bool(note)
 
@@ -188,10 +189,10 @@ def test_three_steps_in_a_row_without_signal(
 def test_dynamic_sampling_is_suggested_where_it_may_be_added(compose: Composer) -> None:
     suggested = "filter=[dynamic_sampling]"
     config = compose([])
-    assert suggested in NoSignal.of(config).advice
+    assert suggested in NoSignal.of(Run(config, Path())).advice
     OmegaConf.update(config, "filter", {"dynamic_sampling": {}}, force_add=True)
     for other in (config, compose(["budget.count=rollouts"]), compose(["algo=ppo"])):
-        advice = NoSignal.of(other).advice
+        advice = NoSignal.of(Run(other, Path())).advice
         assert suggested not in advice and "budget.sft_share" in advice
 
 
@@ -222,7 +223,7 @@ def test_the_run_summary_reads_it_off_the_metrics(tmp_path: Path, compose: Compo
     (tmp_path / "tasks").mkdir()
     (tmp_path / "tasks" / "test.jsonl").touch()
     (tmp_path / "tasks" / "skipped.json").write_text("{}")
-    run_summary.write(config, allocate_budget(config), tmp_path, [Checkpoint("base", "asset://tiny")])
+    run_summary.write(Run(config, tmp_path), allocate_budget(config), [Checkpoint("base", "asset://tiny")])
     result = RunResult.read(tmp_path)
     assert result is not None and str(result.notes["no_signal"]).startswith(
         "in steps 1 to 3 all samples of each prompt"

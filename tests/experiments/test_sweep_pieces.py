@@ -8,8 +8,7 @@ import pytest
 
 from experiments.evaluation.result import RunResult, State, state
 from experiments.sweep import record
-from experiments.sweep.definition import Layout, Scale, SweepError, load, names
-from experiments.sweep.expansion import points
+from experiments.sweep.definition import Layout, Scale, SweepError, load, names, points
 from experiments.sweep.record import Sweep, SweepRun
 
 GOOD = """

@@ -28,6 +28,7 @@ from rollouts.episode import Episode
 from rollouts.row import to_rows
 from rollouts.store import read_episodes
 from tasks.budget import allocate_budget
+from tasks.run import Run
 from tasks.splits import prepare_tasks, read_tasks, task_file, write_tasks
 from verl_plugin.rollout.token_stream import TokenCodec
 
@@ -316,7 +317,7 @@ def test_an_extension_begins_as_a_copy_and_leaves_the_run_as_it_is(run: Path, tm
         assert discard_beyond_checkpoint(rl) == STEPS and not rl.discarded.exists()
         assert rl.metrics.read_text() == (run / "rl" / "metrics.jsonl").read_text()
         assert sorted(path.stem for path in (longer.path / "evaluation").glob("*.jsonl")) == ["base", "sft"]
-        assert [entry.units for entry in ledger(config, longer.path) if entry.units] == [8, 4, 4]  # spent once
+        assert [entry.units for entry in ledger(Run(config, longer.path)) if entry.units] == [8, 4, 4]  # spent once
         weights = f"rl/checkpoints/global_step_{STEPS}/actor/huggingface/model.safetensors"
         assert (longer.path / weights).samefile(run / weights)
     with open_run(config, tmp_path) as longer:

@@ -23,6 +23,7 @@ from records.resume import RlFolder, discard_beyond_checkpoint
 from records.stages import stage, stage_seconds
 from rollouts.episode import Episode, Outcome, Turn
 from rollouts.store import write_episodes
+from tasks.run import Run
 from verl_plugin.training.running_total import RunningTotal
 
 CONFIG = OmegaConf.create(
@@ -195,7 +196,7 @@ def trained(tmp_path: Path) -> Path:
 
 
 def charged(folder: Path) -> list[int]:
-    return [entry.step for entry in ledger(CONFIG, folder) if entry.units]
+    return [entry.step for entry in ledger(Run(CONFIG, folder)) if entry.units]
 
 
 @pytest.mark.parametrize("left", [0, 1, 3], ids=lambda left: f"{left} episodes left")

@@ -37,6 +37,7 @@ from tasks.early_experience import (
     specs,
     world_model_row,
 )
+from tasks.run import Run
 from tasks.splits import task_file
 
 PLAN = ("take key", "open door", "go north")
@@ -179,7 +180,7 @@ def test_the_ledger_charges_the_draws_and_counts_passes(composed: Composer, tmp_
     write_episodes(rows_file(tmp_path), told)
     (tmp_path / "sft" / "model").mkdir(parents=True)
     config = composed(["budget=sft_only", "demos.experience=world_model", "model.sft.epochs=3"])
-    lines = {entry.kind: entry for entry in ledger(config, tmp_path)}
+    lines = {entry.kind: entry for entry in ledger(Run(config, tmp_path))}
     assert lines["demonstration"].units == 10
     assert (lines["alternative"].count, lines["alternative"].units, lines["alternative"].tokens) == (2, 8, 4)
     assert (lines["sft"].count, lines["sft"].tokens) == (2 * 1 + 2, 2 * 9 + 2 * 5)
@@ -191,7 +192,7 @@ def reflecting(composed: Composer, folder: Path, url: str) -> list[Episode]:
     task_file(folder, "demonstrations").write_text(json.dumps(TASK.to_dict()) + "\n")
     write_episodes(episodes_file(folder), [DEMONSTRATION])
     write_episodes(alternatives_file(folder), [draw(0, "b"), draw(2, "c")])
-    experience.make_rows(composed(more), folder, "no model is asked")
+    experience.make_rows(Run(composed(more), folder), "no model is asked")
     return list(read_episodes(rows_file(folder)))
 
 

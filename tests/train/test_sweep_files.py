@@ -12,8 +12,7 @@ from config.checks.check import check
 from config.compose import composer
 from config.errors import ConfigError
 from experiments.report import published
-from experiments.sweep.definition import Definition, Scale, Selector, flattened, load, names
-from experiments.sweep.expansion import Point, points
+from experiments.sweep.definition import Definition, Point, Scale, Selector, flattened, load, names, points
 from tasks.budget import allocate_budget
 
 SCALES = ("laptop", "paper")

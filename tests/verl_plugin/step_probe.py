@@ -28,6 +28,7 @@ from verl.workers.utils.losses import value_loss
 from config.compose import composer
 from experiments.stages.rl import rl_config
 from tasks.budget import allocate_budget
+from tasks.run import Run
 from verl_plugin.training import async_trainer, trainer, window_rows
 
 TINY = Path(__file__).parents[2] / "assets" / "tiny"
@@ -128,7 +129,7 @@ def turns_of(sample: int) -> dict[str, Any]:
 def composed(folder: Path, *overrides: str) -> DictConfig:
     with composer() as compose:
         config = compose([*SMALL, *overrides])
-    return rl_config(config, allocate_budget(config), folder, str(TINY))
+    return rl_config(Run(config, folder), allocate_budget(config), str(TINY))
 
 
 def made(config: DictConfig, model: str, windows: int) -> Any:

@@ -20,8 +20,7 @@ from config.overrides import parse, search_paths, typed
 from envs.utils.bar import ticking_bar
 from envs.utils.names import file_name
 from experiments.sweep import record
-from experiments.sweep.definition import Layout, SweepError, load, scale_of
-from experiments.sweep.expansion import Point, part, points
+from experiments.sweep.definition import Layout, Point, SweepError, load, part, points, scale_of
 from experiments.sweep.record import Sweep, SweepRun
 from records.run_folder import outside_identity, put_aside, run_name
 

@@ -10,9 +10,8 @@ from pathlib import Path
 from omegaconf import DictConfig
 from rich.table import Table
 
-from experiments.cost_estimate import duration
-from experiments.cost_estimate.needs import needs
-from experiments.cost_estimate.profiles import recorded
+from experiments.cost_estimate.amounts import amounts
+from experiments.cost_estimate.throughput import recorded, total
 from experiments.evaluation.result import State, state
 from experiments.evaluation.tables import plain_text
 from records.run_folder import run_name
@@ -80,10 +79,7 @@ def _episodes(config: DictConfig) -> int:
 
 
 def _hours(config: DictConfig) -> float | None:
-    """Return hours by this machine's records, without the making of games; None without one."""
+    """Return what a run recorded here predicts; None without one. Making games is not counted."""
     profile = recorded(config)
-    if profile is None:
-        return None
-    stages = duration.forecast(config, needs(config), profile)
-    seconds = duration.total([stage for stage in stages if stage.stage != "games"])
-    return None if seconds is None else seconds / duration.HOUR
+    seconds = total(profile.forecast(amounts(config))) if profile else None
+    return None if seconds is None else seconds / 3600

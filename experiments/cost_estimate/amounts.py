@@ -1,4 +1,4 @@
-"""What a run will need, counted without running anything: games, demonstrations, episodes."""
+"""What a run will need, counted without running anything: games, steps, episodes."""
 
 from __future__ import annotations
 
@@ -18,42 +18,68 @@ from tasks.splits import cache_dir, games_wanted, validation_samples, what_to_se
 
 @dataclass(frozen=True)
 class Games:
-    """Games of one split of one task: how many are wanted, how many of them the cache holds, how many seeds must still be
-    tried for the others (more than they are, where some are rejected)."""
+    """Games of one split of one task: how many are wanted, and how many of them the cache holds."""
 
     split: str
     task: str
     wanted: int
     cached: int
-    to_try: int
 
 
 @dataclass(frozen=True)
-class Needs:
-    """``models`` are evaluated (base, after SFT, after RL) on ``samples`` episodes each; ``validation`` episodes come
-    between the steps of RL."""
+class Amounts:
+    """What a run will need.
+
+    Attributes:
+        sft_steps: steps of SFT on the demonstrations.
+        models: evaluated models: base, after SFT, after RL.
+        samples: episodes of each evaluated model.
+        validation: episodes between the steps of RL.
+    """
 
     allocation: Allocation
     games: tuple[Games, ...]
+    sft_steps: int
     models: int
     samples: int
     validation: int = 0
 
     @property
     def to_make(self) -> int:
-        return sum(games.to_try for games in self.games)
+        """Return the number of games that are not in the cache."""
+        return sum(games.wanted - games.cached for games in self.games)
+
+    @property
+    def units(self) -> dict[str, tuple[int, str]]:
+        """Return the stages that the run has, in their order: how many of what."""
+        found = {
+            "demonstrations": (self.allocation.demonstrations, "episodes"),
+            "sft": (self.sft_steps, "steps"),
+            "rl": (self.allocation.steps, "steps"),
+            "evaluation": (self.models * self.samples, "episodes"),
+        }
+        return {stage: (count, unit) for stage, (count, unit) in found.items() if count}
 
 
-def needs(config: DictConfig) -> Needs:
-    """Raises: TaskError: a task's split has fewer games than are wanted; the message names the key to set."""
+def amounts(config: DictConfig) -> Amounts:
+    """Count what a run will need.
+
+    Raises:
+        TaskError: a task's split has too few games; the message names the key to set.
+    """
     allocation = allocate_budget(config)
     with what_to_set():
         games = tuple(_games(config, allocation))
     allocation = with_games(allocation, config.budget, sum(part.wanted for part in games if part.split == "train"))
-    models = 1 + bool(allocation.demonstrations) + bool(allocation.steps)
     evaluation_sets = len(tested(config)) * len(config.eval.temperatures)
-    evaluated = evaluation_sets * int(config.eval.games) * int(config.eval.samples_per_game)
-    return Needs(allocation, games, models, evaluated, validation_samples(config, allocation.steps))
+    return Amounts(
+        allocation,
+        games,
+        sft_steps=int(config.model.sft.epochs) * -(-allocation.demonstrations // int(config.model.sft.batch_size)),
+        models=1 + bool(allocation.demonstrations) + bool(allocation.steps),
+        samples=evaluation_sets * int(config.eval.games) * int(config.eval.samples_per_game),
+        validation=validation_samples(config, allocation.steps),
+    )
 
 
 def _games(config: DictConfig, allocation: Allocation) -> Iterator[Games]:
@@ -69,12 +95,11 @@ def _games(config: DictConfig, allocation: Allocation) -> Iterator[Games]:
 
 def _split(config: DictConfig, environment: Environment, task: str, split: str, wanted: int) -> Games:
     catalogue = Catalogue(environment, cache_dir(config))
-    there, missing, rejected = catalogue.outlook(task, split, wanted, reward_on(environment, config))
-    most = there + missing
+    cached, missing, _ = catalogue.outlook(task, split, wanted, reward_on(environment, config))
+    most = cached + missing
     if 0 < most < wanted and split == "train" and not config.env.tasks:
         wanted = most  # they are revisited
     if most < wanted:
         message = f"{task}: split {split} has at most {most} games of the {wanted} asked for"
         raise TooFewGames(message, split, most, environment.more_games)
-    tries = missing if not there else round(missing * (there + rejected) / there)
-    return Games(split, task, wanted, there, tries)
+    return Games(split, task, wanted, cached)

@@ -1,0 +1,62 @@
+"""Seconds of RL and evaluation on GPUs, by arithmetic to which no measurement was fitted."""
+
+from __future__ import annotations
+
+from omegaconf import DictConfig
+
+from config.lora import adapter_parameters
+from config.method_settings import has_critic
+from config.prompts import form_of
+from records.models import checkpoint_cost
+from records.models.shape import Shape
+from tasks.budget import Allocation
+
+TOKENS, SAMPLED = 610.0, 43.0  # of an episode, if no run recorded it: TextWorld's w2-o3-q4, prompt=plain
+THOUGHT = 0.25  # of env.max_action_tokens: what a prompt form that thinks adds to each turn of an episode
+DECODE = 0.01  # seconds a token of a thought: one after the other, other episodes at the same time
+USE = 0.3  # of a GPU's bf16 operations
+READ, UPDATE = 2, 8  # operations a parameter and token: a pass forward; forward, again (checkpointing) and backward
+OTHER = 7.0  # seconds a step: sampling token by token, games, weights to the server and back
+START, EVALUATION = 300.0, 60.0  # seconds: of the RL stage with its kernels, of a model in an evaluation
+
+
+def tokens(config: DictConfig) -> dict[str, float]:
+    """Return tokens of an episode, if no run recorded them: all, and those that are sampled."""
+    return {"tokens": TOKENS + _thoughts(config), "sampled": SAMPLED + _thoughts(config)}
+
+
+def _thoughts(config: DictConfig) -> float:
+    """Return the tokens of all thoughts of an episode."""
+    form = form_of(config)
+    thinks = bool(form.thinks or form.parts)
+    return float(THOUGHT * config.env.max_action_tokens * config.env.max_turns * thinks)
+
+
+def step_seconds(config: DictConfig, episodes: int, shape: Shape, flops: float) -> float:
+    """Return the seconds of an RL step on GPUs with ``flops`` operations a second, all together.
+
+    An episode is sampled, read for old log-probabilities and by a reference, and trained on. A
+    critic reads it and is trained on it too.
+    """
+    actor = config.actor_rollout_ref.actor
+    reference = bool(actor.use_kl_loss or config.algorithm.use_kl_in_reward)
+    work = READ + READ + READ * reference + UPDATE + (READ + UPDATE) * has_critic(config)
+    computed = work * shape.parameters * episodes * tokens(config)["tokens"] / (USE * flops)
+    return computed + DECODE * _thoughts(config) + OTHER
+
+
+def checkpoint_bytes(config: DictConfig, shape: Shape) -> float:
+    """Return the size of a checkpoint."""
+    return checkpoint_cost.size(shape.parameters, has_critic(config), adapter_parameters(config, shape))
+
+
+def gpu_seconds(config: DictConfig, allocation: Allocation, shape: Shape, flops: float) -> dict[str, float | None]:
+    """Return the seconds of each stage on GPUs with ``flops`` operations a second, all together."""
+    models = 1 + bool(allocation.demonstrations) + bool(allocation.steps)
+    evaluation = {"evaluation": EVALUATION * models}
+    if not allocation.steps:
+        return {**evaluation}
+    step = step_seconds(config, allocation.episodes_per_step, shape, flops)
+    saves = -(-allocation.steps // int(config.trainer.save_freq))
+    saving = saves * checkpoint_cost.seconds(checkpoint_bytes(config, shape))
+    return {"rl": START + allocation.steps * step, "checkpoints": saving, **evaluation}

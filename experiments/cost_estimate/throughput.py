@@ -1,0 +1,114 @@
+"""Throughput that runs recorded on this machine: seconds a unit of each stage."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+
+from envs.games.catalogue import cache_root
+from envs.utils.files import write_whole
+from experiments.cost_estimate.amounts import Amounts, amounts
+from experiments.evaluation.result import FILE as RESULT
+from records.damage import DISCARDED
+from records.resume import RlFolder
+from records.stages import stage_seconds
+from rollouts.store import read_episodes
+
+STEPS, GAMES = 3, 64  # RL steps and test games of the shortest run that is recorded
+# Keys that may differ between runs of the same throughput
+FREE = (
+    *("seed", "budget", "demos", "curriculum", "recipe", "output_dir", "fresh", "estimate", "estimate_gpu", "dry_run"),
+    *("tracking", "cluster.slurm", "trainer.logger", "env.cache_dir"),
+    *("eval.games", "eval.samples_per_game", "eval.seed", "eval.temperatures"),
+)
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What the last run of one kind recorded; a stage that no such run had is missing.
+
+    Attributes:
+        source: the run's name.
+        seconds: of one unit of a stage: a demonstration, an SFT or RL step, an evaluation episode.
+        episode: bytes of an RL episode, its ``tokens``, and those of them that are ``sampled``.
+    """
+
+    source: str
+    seconds: Mapping[str, float]
+    episode: Mapping[str, float]
+
+    def forecast(self, wanted: Amounts) -> dict[str, float | None]:
+        """Return the seconds of each stage of a run; None if the stage was never recorded."""
+        return {
+            stage: count * self.seconds[stage] if stage in self.seconds else None
+            for stage, (count, _) in wanted.units.items()
+        }
+
+
+def total(seconds: Mapping[str, float | None]) -> float | None:
+    """Return the sum, or None if one of them is not known."""
+    known = [value for value in seconds.values() if value is not None]
+    return sum(known) if len(known) == len(seconds) else None
+
+
+def machine() -> str:
+    """Return the processor and the number of cores."""
+    cpus = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
+    names = (line.partition(":")[2].strip() for line in cpus if line.startswith("model name"))
+    return f"{len(os.sched_getaffinity(0))} cores of {next(names, platform.processor())}"
+
+
+def profile_file(config: DictConfig) -> Path:
+    """Return the same file for all runs of the same throughput on this machine."""
+    settings: Any = OmegaConf.to_container(config, resolve=True)
+    for key in FREE:
+        *above, last = key.split(".")
+        (settings[above[0]] if above else settings).pop(last, None)
+    text = json.dumps([machine(), settings], sort_keys=True, default=str)
+    return cache_root() / "throughput" / f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.json"
+
+
+def recorded(config: DictConfig) -> Profile | None:
+    """Return what runs of this kind recorded on this machine; None without one."""
+    try:
+        return Profile(**json.loads(profile_file(config).read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):  # no file, or a file of another version
+        return None
+
+
+def record(config: DictConfig, folder: Path) -> None:
+    """Record a run that has just ended, unless it was interrupted, damaged or too short."""
+    attempts = (folder / "attempts.jsonl").read_text(encoding="utf-8").splitlines()
+    whole = len(attempts) == 1 and (folder / RESULT).exists() and not (folder / DISCARDED).exists()
+    wanted = amounts(config)
+    if whole and config.eval.games >= GAMES and wanted.allocation.steps >= STEPS:
+        with suppress(OSError, ValueError):  # the run ended well: its clocks must not fail it
+            save(config, measure(folder, wanted))
+
+
+def save(config: DictConfig, profile: Profile) -> None:
+    """Write a profile. Stages that this run did not have stay as an earlier run recorded them."""
+    earlier = recorded(config) or profile
+    merged = Profile(profile.source, {**earlier.seconds, **profile.seconds}, profile.episode)
+    write_whole(profile_file(config), json.dumps(asdict(merged), indent=2) + "\n")
+
+
+def measure(folder: Path, wanted: Amounts) -> Profile:
+    """Return the throughput of a run that ended and was never interrupted."""
+    took, files = stage_seconds(folder), sorted(RlFolder(folder).episodes.glob("*.jsonl"))
+    each = {stage: took[stage] / count for stage, (count, _) in wanted.units.items() if stage in took}
+    episodes = [episode for file in files for episode in read_episodes(file)]
+    sampled = fmean(sum(len(turn.action_ids) for turn in episode.turns) for episode in episodes)
+    read = fmean(len(episode.prompt_ids) + sum(len(turn.context_ids) for turn in episode.turns) for episode in episodes)
+    size = sum(file.stat().st_size for file in files) / len(episodes)
+    return Profile(folder.name, each, {"bytes": size, "tokens": sampled + read, "sampled": sampled})

@@ -1,0 +1,277 @@
+"""One game: its states, its group of episodes, and the value of each of their prefixes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+from envs.text_env import TextEnv
+from envs.types import EnvError, Observation, StepResult, TaskRef
+from envs.utils.files import write_whole
+from records.process.exit_codes import Refusal
+from rollouts.episode import Episode
+from rollouts.forms.tree import branched
+from rollouts.loop import EpisodeSpec
+
+REASON = "the value of a state is measured by going back to it, so the environment must replay exactly"
+EPISODES = ("screened", "episodes")  # fields of MeasuredGame that hold episodes
+# names of groups, so that their episodes draw other random numbers than the samples: continuations,
+# and screening
+CONTINUED, SCREENED = "continued", "screened"
+
+
+class NotReplayed(Refusal):
+    """The same actions led to another state."""
+
+
+@dataclass(eq=False)
+class Node:
+    """The state after ``actions``; ``saved`` is the environment's copy of it."""
+
+    actions: tuple[str, ...]
+    observation: Observation
+    result: StepResult | None = None
+    saved: Any = None
+    children: dict[str, Node] = field(default_factory=dict)
+    graded: StepResult | None = None
+
+
+class GameTree:
+    """A game whose results are remembered, so that no step is taken twice."""
+
+    def __init__(self, make: Callable[[], TextEnv], task: TaskRef) -> None:
+        self._make, self.task, self._env = make, task, make()
+        self.steps = 0  # that the environment took
+        self.root = Node((), self._env.reset(task, task.seed))
+        self._at: Node | None = None  # where the environment is; None: the episode is over
+        self._arrive(self.root)
+
+    async def open(self) -> ReplaySession:
+        return ReplaySession(self)
+
+    def close(self) -> None:
+        self._env.close()
+
+    def child(self, node: Node, action: str) -> Node:
+        """Take an action. Raises: EnvError: the environment failed; NotReplayed."""
+        if action not in node.children:
+            self._go_to(node)
+            self.steps += 1
+            result = self._env.step(action)
+            node.children[action] = child = Node((*node.actions, action), result.observation, result)
+            self._arrive(child)
+        return node.children[action]
+
+    def graded(self, node: Node) -> StepResult:
+        """Return the environment's result if an episode is cut off here."""
+        if node.graded is None:
+            self._go_to(node)
+            node.graded, self._at = self._env.finish(), None
+        return node.graded
+
+    def _arrive(self, node: Node) -> None:
+        result = node.result
+        over = result and (result.won or result.lost or result.terminated or result.truncated)
+        self._at = None if over else node
+        node.saved = None if over else self._env.saved()
+
+    def _go_to(self, node: Node) -> None:
+        if self._at is node:
+            return
+        if node.saved is not None:
+            self._env.restore(node.saved)
+        else:
+            self._repeat(self._env, node)
+        self._at = node
+
+    def check(self, actions: Sequence[str]) -> None:
+        """Repeat the actions on a fresh environment and compare. Raises: NotReplayed."""
+        node = self.root
+        for action in actions:
+            node = self.child(node, action)
+        env = self._make()
+        try:
+            self._repeat(env, node)
+        finally:
+            env.close()
+
+    def _repeat(self, env: TextEnv, node: Node) -> None:
+        at = self.root
+        if env.reset(self.task, self.task.seed) != at.observation:
+            raise NotReplayed(f"{self.task.key} begins otherwise when it is reset again: {REASON}")
+        for number, action in enumerate(node.actions, 1):
+            at = at.children[action]
+            self.steps += 1
+            if env.step(action) != at.result:
+                again = f"{action!r}, action {number}, is answered otherwise when the same actions are repeated"
+                raise NotReplayed(f"{self.task.key}: {again}: {REASON}")
+
+
+@dataclass
+class ReplaySession:
+    """``rollouts.begin.Session`` over a tree."""
+
+    tree: GameTree
+    node: Node = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.node = self.tree.root
+
+    async def reset(self, task: TaskRef, seed: int) -> Observation:
+        if (task, seed) != (self.tree.task, self.tree.task.seed):
+            raise EnvError(f"this is the game {self.tree.task.key}, not {task.key}")
+        self.node = self.tree.root
+        return self.node.observation
+
+    async def step(self, action: str) -> StepResult:
+        self.node = self.tree.child(self.node, action)
+        assert self.node.result is not None
+        return replace(self.node.result, info=dict(self.node.result.info))
+
+    async def finish(self) -> StepResult:
+        return self.tree.graded(self.node)
+
+    async def close(self) -> None: ...
+
+
+# ---- what is measured
+
+
+@dataclass(frozen=True)
+class Prefix:
+    """An episode's first turns; prefixes of the same tokens have the same ``key``."""
+
+    key: str
+    episode: Episode
+    turns: int
+
+    def spec(self, base: EpisodeSpec, number: int) -> EpisodeSpec:
+        """Return continuation ``number``, which has the turns that are left.
+
+        Its random numbers are those of every prefix's continuation ``number``, so two that act
+        alike also end alike.
+        """
+        spec = replace(base, sample=number, prompt=f"{base.task.key} {CONTINUED}")
+        return branched(spec, self.episode, self.turns) if self.turns else spec
+
+
+def prefixes(episodes: Iterable[Episode]) -> dict[str, Prefix]:
+    """Return the distinct prefixes before every turn of the episodes, by key."""
+    found: dict[str, Prefix] = {}
+    for episode in episodes:
+        for turns, key in enumerate(keys(episode)):
+            found.setdefault(key, Prefix(key, episode, turns))
+    return found
+
+
+def keys(episode: Episode) -> list[str]:
+    """Return the key of the prefix before each turn."""
+    digest = hashlib.blake2b(digest_size=12)
+    found = []
+    for turn in episode.turns:
+        found.append(digest.hexdigest())
+        digest.update(json.dumps([turn.action, *turn.action_ids]).encode())
+    return found
+
+
+def wanted(known: Mapping[str, Prefix], values: Mapping[str, Sequence[float]], k: int) -> list[tuple[Prefix, int]]:
+    """Return the missing continuations: (prefix, number)."""
+    return [(prefix, number) for key, prefix in known.items() for number in range(len(values.get(key, ())), k)]
+
+
+@dataclass
+class MeasuredGame:
+    """What is known of a game.
+
+    Attributes:
+        screened: episodes that tell how hard it is.
+        values: returns of the continuations, by prefix.
+        seconds, steps: CPU seconds, and steps of the environment, that the truth took.
+    """
+
+    key: str
+    screened: list[Episode] = field(default_factory=list)
+    episodes: list[Episode] = field(default_factory=list)
+    values: dict[str, list[float]] = field(default_factory=dict)
+    seconds: float = 0.0
+    steps: int = 0
+
+    @classmethod
+    def read(cls, file: Path, key: str) -> MeasuredGame:
+        if not file.exists():
+            return cls(key)
+        data: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        return cls(**{**data, **{name: [Episode.from_dict(one) for one in data[name]] for name in EPISODES}})
+
+    def write(self, file: Path) -> None:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        data = {**vars(self), **{name: [episode.to_dict() for episode in getattr(self, name)] for name in EPISODES}}
+        write_whole(file, json.dumps(data, sort_keys=True) + "\n")
+
+    def known(self, samples: int, k: int) -> bool:
+        """Return whether all prefixes of ``samples`` episodes have ``k`` continuations."""
+        there = self.episodes[:samples]
+        return len(there) == samples and not wanted(prefixes(there), self.values, k)
+
+
+class Rollouts(Protocol):
+    """A policy that runs episodes of one game."""
+
+    async def roll_out(self, specs: Sequence[EpisodeSpec], tree: GameTree) -> list[Episode]:
+        """Return the episodes in the order of the specs.
+
+        Raises:
+            EnvError: the environment failed.
+        """
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """How a game is measured; ``reward`` is the trained reward's name."""
+
+    rollouts: Rollouts
+    make: Callable[[], TextEnv]
+    spec: EpisodeSpec
+    reward: str
+
+    async def screen(self, game: MeasuredGame, samples: int) -> None:
+        """Run the episodes that tell how hard the game is."""
+        left = range(len(game.screened), samples)
+        tree = GameTree(self.make, self.spec.task)
+        try:
+            played = await self.rollouts.roll_out([self._spec(SCREENED, number) for number in left], tree)
+        finally:
+            tree.close()
+        game.screened += played
+
+    async def measure(self, game: MeasuredGame, samples: int, k: int) -> None:
+        """Raises: NotReplayed: the environment is not the same twice. EnvError: it failed."""
+        start, tree = time.process_time(), GameTree(self.make, self.spec.task)
+        try:
+            left = range(len(game.episodes), samples)
+            game.episodes += await self.rollouts.roll_out([replace(self.spec, sample=number) for number in left], tree)
+            for actions in {tuple(turn.action for turn in game.episodes[number].turns) for number in left}:
+                tree.check(actions)
+            await self._value(game, tree, samples, k)
+        finally:
+            tree.close()
+        game.seconds += time.process_time() - start
+        game.steps += tree.steps
+
+    async def _value(self, game: MeasuredGame, tree: GameTree, samples: int, k: int) -> None:
+        left = wanted(prefixes(game.episodes[:samples]), game.values, k)
+        played = await self.rollouts.roll_out([prefix.spec(self.spec, number) for prefix, number in left], tree)
+        for (prefix, number), episode in zip(left, played, strict=True):
+            if keys(episode)[: prefix.turns + 1] != keys(prefix.episode)[: prefix.turns + 1]:
+                raise RuntimeError(f"{game.key}: a continuation does not begin with its prefix")
+            values = game.values.setdefault(prefix.key, [])
+            assert len(values) == number
+            values.append(sum(turn.trained(self.reward) for turn in episode.turns))
+
+    def _spec(self, group: str, number: int) -> EpisodeSpec:
+        return replace(self.spec, sample=number, prompt=f"{self.spec.task.key} {group}")

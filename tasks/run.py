@@ -1,0 +1,111 @@
+"""A run: its composed config, its folder, and what both stand for, each built once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+
+from algorithms.chosen import algorithm
+from algorithms.registry import FORM, Algorithm
+from envs.environment import Environment
+from envs.registry import make_environment
+from envs.types import TaskRef
+from records.resume import RlFolder
+from records.tracking.stage_run import StageRun
+from rewards.registry import reward
+from rewards.reward import Reward
+from rollouts.chat_settings import ChatSettings, chat_settings
+from rollouts.prompt_forms.form import PromptForm
+from rollouts.prompt_forms.registry import prompt_form
+from rollouts.spec import EpisodeSpec
+from rollouts.window import Summaries, Window, window_of
+from tasks.budget import Allocation, allocate_budget
+from tasks.evaluation_sets import EvaluationSetting, env_node, evaluation_settings, reward_on
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """A run, or an evaluation with a folder of its own.
+
+    Attributes:
+        config: composed and checked.
+        folder: where the run's files lie.
+    """
+
+    config: DictConfig
+    folder: Path
+
+    @classmethod
+    def read(cls, folder: Path) -> Run:
+        """Read the config that the run in ``folder`` was started with."""
+        config = OmegaConf.load(folder / "config.yaml")
+        assert isinstance(config, DictConfig)
+        return cls(config, folder)
+
+    @cached_property
+    def environment(self) -> Environment:
+        return make_environment(self.config.env.name, self.config.env)
+
+    @cached_property
+    def prompt(self) -> PromptForm:
+        return prompt_form(self.config.get("prompt"))
+
+    @cached_property
+    def reward(self) -> Reward:
+        """The run's reward if the environment offers it, else the environment's first."""
+        name, settings = reward_on(self.environment, self.config), self.config.turn_reward
+        return reward(name, settings if name == settings.name else None)
+
+    @cached_property
+    def window(self) -> Window | Summaries | None:
+        return window_of(self.config.env, self.prompt, self.config.get(FORM))
+
+    @cached_property
+    def chat(self) -> ChatSettings:
+        return chat_settings(self.config)
+
+    @cached_property
+    def allocation(self) -> Allocation:
+        """What the budget buys; the environment may have fewer training games."""
+        return allocate_budget(self.config)
+
+    @cached_property
+    def algorithm(self) -> Algorithm:
+        return algorithm(self.config.algo.name)
+
+    @cached_property
+    def rl(self) -> RlFolder:
+        return RlFolder(self.folder)
+
+    @property
+    def evaluation_settings(self) -> list[EvaluationSetting]:
+        """Every evaluation set at every temperature; their games must have been listed."""
+        return evaluation_settings(self.config, self.folder)
+
+    def tracked(self, stage: str) -> StageRun:
+        """What trackers show of a stage."""
+        return StageRun.of(self.config, self.folder, stage)
+
+    def spec(self, task: TaskRef, max_turns: int, sample: int = 0) -> EpisodeSpec:
+        """An episode of a game, as the run samples them."""
+        style, unfinished = self.environment.prompt, self.environment.grades_unfinished
+        more: dict[str, Any] = {"grade_unfinished": unfinished, "window": self.window, "form": self.prompt}
+        return EpisodeSpec(task, style, max_turns, self.reward, sample=sample, **more)
+
+    def of_environment(self, name: str) -> Run:
+        """The same run with another environment's ``env`` node."""
+        if name == self.config.env.name:
+            return self
+        return Run(self._with(env=env_node(self.config, name)), self.folder)
+
+    def for_process(self, **node: Any) -> DictConfig:
+        """A resolved copy of the config for another process, with the node ``run``."""
+        return self._with(run={"folder": str(self.folder), **node})
+
+    def _with(self, **nodes: Any) -> DictConfig:
+        settings: Any = OmegaConf.to_container(self.config, resolve=True)
+        return OmegaConf.create({**settings, **nodes})
