@@ -14,7 +14,7 @@ in ``tests/algorithms/test_algorithms_against_verl.py``):
   here.
 
 One line here is all that an algorithm of one's own needs besides its module and its YAML: ``function`` is registered
-with verl under ``estimator`` in every process by ``verl_plugin.training.estimators``. An estimator that asks for turns, values or
+with verl under ``estimator`` by ``verl_plugin.training.estimators``. An estimator that asks for turns, values or
 entropy is a line of ``ESTIMATORS`` (``algorithms.slots.Estimator``).
 """
 

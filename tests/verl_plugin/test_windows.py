@@ -402,18 +402,17 @@ def test_padded_rows_divide_into_updates_devices_and_passes(
     batch: int, mini: int, n: int, devices: int, shares: int
 ) -> None:
     """``shares`` of a step's prompts are taken at a time by an asynchronous trainer."""
-    made = object.__new__(WindowRows)
-    made.parameter_sync_step = shares
     actor = {"use_dynamic_bsz": False, "ppo_mini_batch_size": mini, "ppo_micro_batch_size_per_gpu": 4}
     nodes = {"actor": actor, "ref": {"log_prob_micro_batch_size_per_gpu": 2}, "rollout": {"n": n}}
     nodes["rollout"]["log_prob_micro_batch_size_per_gpu"] = 3
     critic = {"ppo_mini_batch_size": 2 * mini, "ppo_micro_batch_size_per_gpu": None}
-    made.config = OmegaConf.create({"data": {"train_batch_size": batch}, "actor_rollout_ref": nodes, "critic": critic})
-    rows = made._get_required_batch_multiple(devices)
-    for node in (made.config.actor_rollout_ref.actor, made.config.critic):
+    config = OmegaConf.create({"data": {"train_batch_size": batch}, "actor_rollout_ref": nodes, "critic": critic})
+    made = WindowRows(config, shares)
+    rows = made.multiple(devices)
+    for node in (config.actor_rollout_ref.actor, config.critic):
         usual, updates = node.ppo_mini_batch_size, max(1, batch // shares // node.ppo_mini_batch_size)
         padded = KVBatchMeta(keys=[str(row) for row in range(rows)], tags=[{}] * rows, extra_info={})
-        with made._dealt(node, padded):
+        with made.mini_batches(node, padded):
             assert padded.extra_info[EPISODES] * updates == batch // shares * n, "a constant, and not rows"
             of_an_update = node.ppo_mini_batch_size * n  # as verl counts
             assert of_an_update * updates == rows

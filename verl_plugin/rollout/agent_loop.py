@@ -88,11 +88,7 @@ class TurngridAgentLoop(AgentLoopBase):
     async def run(self, sampling_params: dict[str, Any], **row: Any) -> list[RowOutput]:
         """Play one sample of one task from its start; its rows (``to_outputs``)."""
         spec = replace(self.spec(row), sample=int(row["session_id"]))
-        sampler = ServerSampler(self.server_manager)
-        try:
-            episode = await self.play(spec, sampling_params, sampler)
-        finally:
-            sampler.leave(spec.request_id)
+        episode = await self.play(spec, sampling_params, ServerSampler(self.server_manager))
         return to_outputs(episode, self.reward.name, self.state, self.sent, form=self.prompt_form)
 
     def spec(self, row: Mapping[str, Any]) -> EpisodeSpec:

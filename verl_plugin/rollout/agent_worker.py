@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -173,12 +174,7 @@ class AgentLoopWorker(VerlWorker):
         count: Callable[[], None],
     ) -> Episode:
         loop, sampler = self._agent_loop(), Counted(slot or self._one_by_one, count)
-        if slot is None:
-            try:
-                return playable(await loop.play(spec, sampling, sampler, entropies))
-            finally:
-                self._one_by_one.leave(spec.request_id)
-        async with slot:
+        async with slot or nullcontext():
             return playable(await loop.play(spec, sampling, sampler, entropies))
 
     async def _publish(self, prompt: dict[str, Any], episodes: list[Episode], partition: str) -> None:

@@ -13,7 +13,6 @@ import ray
 from ray.exceptions import RayActorError
 
 from rollouts.sampling import RequestTooLong, Sample, SampleLost, Sampler, SampleRequest
-from verl_plugin.rollout.llm_client import KeptRoutes
 from verl_plugin.servers.transformers_server.launch import server_name
 from verl_plugin.servers.transformers_server.results import GenResult
 from verl_plugin.servers.transformers_server.server import TOO_LONG
@@ -71,11 +70,6 @@ class ServerSampler:
         oldest = output.extra_fields.get("min_global_steps")
         ids = tuple(map(self._ids.setdefault, output.token_ids, output.token_ids))
         return Sample(ids, tuple(output.log_probs), version, oldest)
-
-    def leave(self, request_id: str) -> None:
-        """The episode asks no more."""
-        if isinstance(self.client, KeptRoutes):
-            self.client.leave(request_id)
 
     async def _generate(self, request: SampleRequest) -> Any:
         return await self.client.generate(
