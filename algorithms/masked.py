@@ -11,8 +11,9 @@ def live_rows(response_mask: Tensor) -> Tensor:
 
 
 def whiten(values: Tensor, response_mask: Tensor, epsilon: float = 1e-8) -> Tensor:
-    """Zero mean and unit variance over the masked tokens of the whole batch, 0 elsewhere.
+    """Zero mean and unit variance over the masked tokens of the whole batch, in float64; 0 elsewhere.
 
+    Until verl whitens in float64.
     ``(x - mean) / sqrt(var + epsilon)`` with the unbiased variance, as ``masked_whiten`` of verl and of TRL do; in float64,
     so that equal values give exactly 0 and not their mean's last bit times 1e4.
 

@@ -14,8 +14,9 @@ from pathlib import Path
 from textwrap import dedent, wrap
 from typing import Any
 
-from verl_plugin.changes import AFTER_IMPORT, BY_US, Change
-from verl_plugin.overrides import Override, overrides
+from verl_plugin.changes import IN_PROCESS, ON_CPUS, REPLACED, WRAPPED, Table
+from verl_plugin.hooks import ours
+from verl_plugin.overrides import Override, overrides, reason, until
 
 DOCS = Path(__file__).parent
 ROOT = DOCS.parent
@@ -89,8 +90,8 @@ def picture() -> str:
 
 PAGE = """# What is changed in verl
 
-verl is a dependency, never a copy. `python docs/draw.py` writes this page from [`verl_plugin/changes.py`](../verl_plugin/changes.py)
-and from our classes. `tests/verl_plugin/test_verl_changes.py` names the entries that a new version of verl breaks.
+verl is a dependency, never a copy. `python docs/draw.py` writes this page from [`verl_plugin/changes.py`](../verl_plugin/changes.py),
+from our classes, and from the docstrings of what is ours. `tests/verl_plugin/test_verl_changes.py` names the entries that a new version of verl breaks.
 What verl offers for others to fill in (registries, abstract methods, class names in its config) is no change and is not listed.
 Changed too: vLLM's CPU build keeps a layer's weights (`verl_plugin/servers/vllm_cpu.py`).
 
@@ -103,24 +104,25 @@ that fails says that verl has mended the bug and that what is ours can go.
 """
 
 
-def section(title: str, changes: Iterable[Change]) -> str:
+def section(title: str, *tables: Table) -> str:
     """A list for each module of verl: what is replaced, why, and until when."""
+    entries = [(module, name, by) for table in tables for module, names in table.items() for name, by in names.items()]
     return f"## {title}\n\n" + "".join(
-        part(f"`{module}`", [(f"`{name(change)}`", reason(change)) for change in changes])
-        for module, changes in grouped(changes, lambda change: change.module)
+        part(f"`{module}`", [(f"`{name}`", why(by)) for _, name, by in own])
+        for module, own in grouped(entries, lambda entry: entry[0])
     )
 
 
-def reason(change: Change) -> str:
-    """Why an entry is there, and when it goes."""
-    return f"{change.why}{' (a bug)' if change.bug else ''}. *Until* {change.until}"
+def why(by: str) -> str:
+    """The reason of an entry, and when it goes."""
+    return ". ".join(filter(None, (reason(ours(by)), until(ours(by)).replace("Until", "*Until*"))))
 
 
 def overridden(found: Iterable[Override]) -> str:
     """A list for each class of ours."""
     return "## Overridden in a class of ours\n\n" + "".join(
-        part(f"`{ours.removeprefix('verl_plugin.')}`", [(method(one), one.why) for one in methods])
-        for ours, methods in grouped(found, lambda one: one.ours)
+        part(f"`{cls.removeprefix('verl_plugin.')}`", [(method(one), one.why) for one in methods])
+        for cls, methods in grouped(found, lambda one: one.ours)
     )
 
 
@@ -158,15 +160,12 @@ def part(title: str, entries: Iterable[tuple[str, str]]) -> str:
     return "\n".join([f"{title}:", "", *(f"- {', '.join(shared)}: {why}" for why, shared in names.items()), "", ""])
 
 
-def name(change: Change) -> str:
-    return change.name.split("(")[0]
-
-
 def page() -> str:
     return (
         PAGE
-        + section("In every process, right after verl imports the module", AFTER_IMPORT)
-        + section("By our own code, in the process that needs it", BY_US)
+        + section("Replaced in every process, right after verl imports the module", WRAPPED, REPLACED)
+        + section("Replaced by our own code, in the process that needs it", IN_PROCESS)
+        + section("Replaced on CPUs, until verl runs on them", ON_CPUS)
         + overridden(overrides())
         + bugs()
     ).rstrip() + "\n"

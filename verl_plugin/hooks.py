@@ -1,4 +1,4 @@
-"""Carries out ``changes.AFTER_IMPORT`` in every process of verl's, right after it imports a module that the table names.
+"""Carries out the tables of ``changes`` in every process of verl's, right after it imports a module that they name.
 
 Doing so when this package is imported would make ``import verl`` slow: verl's engines alone take two seconds.
 """
@@ -13,28 +13,35 @@ from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from types import ModuleType
+from typing import Any
 
-from verl_plugin.changes import AFTER_IMPORT, REGISTERING, Change
+from verl_plugin.changes import REGISTERING, REPLACED, WRAPPED
 
-WAITED_FOR = {*(change.module for change in AFTER_IMPORT), *REGISTERING}
+WAITED_FOR = {*WRAPPED, *REPLACED, *REGISTERING}
 
 
 def run(module: ModuleType) -> None:
     """Make the changes of one of verl's modules, then import what registers with it."""
-    for change in AFTER_IMPORT:
-        if change.module == module.__name__:
-            replace(module, change)
+    for name, by in WRAPPED.get(module.__name__, {}).items():
+        place, own = _find(module, name)
+        setattr(place, own, ours(by)(getattr(place, own)))
+    for name, by in REPLACED.get(module.__name__, {}).items():
+        place, own = _find(module, name)
+        setattr(place, own, ours(by))
     if registering := REGISTERING.get(module.__name__):
         importlib.import_module(registering)
 
 
-def replace(module: ModuleType, change: Change) -> None:
-    """Put ours in the place of a name in ``module``."""
-    ours, function = change.by.split(":")
-    by = getattr(importlib.import_module(ours), function)
-    *inside, name = change.name.split("(")[0].split(".")
-    place = reduce(getattr, inside, module)
-    setattr(place, name, by(getattr(place, name)) if change.wraps else by)
+def ours(by: str) -> Any:
+    """Import ``module:name``."""
+    module, name = by.split(":")
+    return reduce(getattr, name.split("."), importlib.import_module(module))
+
+
+def _find(module: ModuleType, name: str) -> tuple[Any, str]:
+    """Return the module or class that has the last part of a dotted name, and that part."""
+    *inside, own = name.split(".")
+    return reduce(getattr, inside, module), own
 
 
 class AfterImport(MetaPathFinder):

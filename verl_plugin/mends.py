@@ -1,4 +1,4 @@
-"""Small changes of ``changes.AFTER_IMPORT``. Nothing heavy is imported here."""
+"""Small changes of verl. Nothing heavy is imported here."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ WEIGHT_SYNC = "verl_plugin.servers.transformers_server.replica.WeightSync"
 
 
 def with_our_server(registry: dict[tuple[str, str], str]) -> dict[tuple[str, str], str]:
-    """Add the trainer's side of our rollout server to verl's registry of class names."""
+    """Add the trainer's side of our rollout server to verl's registry of class names.
+
+    Until verl offers a decorator, as it does for engines.
+    """
     return {**registry, ("transformers", "async"): WEIGHT_SYNC}
 
 
@@ -20,12 +23,18 @@ class _WithoutFlush(logging.LoggerAdapter):
 
 
 def without_flush(logger: logging.Logger) -> logging.LoggerAdapter:
-    """Return a logger that takes ``flush``, an argument of ``print``, and ignores it."""
+    """Ignore ``flush``, an argument of ``print`` that verl hands its logger without rollouts on the trainer's devices (a bug).
+
+    Until verl has mended it.
+    """
     return _WithoutFlush(logger)
 
 
 def save_copies(save: Callable[[object], tuple[dict[str, tuple], object]]) -> Callable[[object], Any]:
-    """Copy the weights that verl sets aside "on the CPU": if they are there already, verl's copy is the weights themselves."""
+    """Copy the weights that verl sets aside on the CPU: if they are there already, verl's copy is the weights (a bug).
+
+    Until verl has mended it.
+    """
 
     def save_copies(model: object) -> tuple[dict[str, tuple], object]:
         state, spec = save(model)

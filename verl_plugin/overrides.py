@@ -1,4 +1,4 @@
-"""Methods of verl's that classes of ours override, found from the classes; docs/verl.md lists them."""
+"""Methods of verl's that our classes override, found from the classes, and the reasons of all changes: for docs/verl.md."""
 
 from __future__ import annotations
 
@@ -50,14 +50,20 @@ def _of(cls: type) -> Iterator[Override]:
                 continue
             if not getattr(theirs[0], "__isabstractmethod__", False):
                 base = next(base for base in reversed(bases) if name in vars(base))
-                yield Override(_named(ours), _named(base), name, _sentence(value) or _sentence(ours))
+                yield Override(_named(ours), _named(base), name, reason(value) or reason(ours))
 
 
 def _named(cls: type) -> str:
     return f"{cls.__module__}.{cls.__qualname__.removeprefix('_modify_class.<locals>.')}"
 
 
-def _sentence(thing: object) -> str:
+def reason(thing: object) -> str:
     """Return the first sentence of a docstring."""
-    text = inspect.cleandoc(thing.__doc__ or "").split("\n\n")[0].replace("\n", " ")
+    text = inspect.cleandoc(thing.__doc__ or "").split("\n\n")[0].replace("\n", " ").replace("``", "`")
     return text.split(". ")[0].rstrip(".")
+
+
+def until(thing: object) -> str:
+    """Return the line of a docstring that says when the change goes; "" if there is none."""
+    lines = (line.strip() for line in (thing.__doc__ or "").splitlines())
+    return next((line.rstrip(".") for line in lines if line.startswith("Until ")), "")

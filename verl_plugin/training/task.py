@@ -43,7 +43,12 @@ class _Runner:
 
 
 def train(config: DictConfig) -> None:
-    """Train to the end. Raises what verl raises, before anything heavy for a config that verl refuses."""
+    """Train with our trainers under verl's names of modes, by which verl chooses the replay buffer.
+
+    Raises what verl raises, before anything heavy for a config that verl refuses.
+
+    Until verl lets a config name the class.
+    """
     validate_config(config, use_reference_policy=need_reference_policy(config), use_critic=need_critic(config))
     TRAINER_REGISTRY.update(TRAINERS)
     ray.cloudpickle.register_pickle_by_value(router)  # its process need not import verl: 5 CPU s and 300 MiB

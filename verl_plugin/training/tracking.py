@@ -18,7 +18,12 @@ MOMENTS = {"advantages": "credit/advantage", "returns": "credit/return", "values
 
 
 class RunTracking:
-    """Has the methods of verl's ``Tracking``; ``config["run"]`` has the path of ``metrics.jsonl`` and the trackers."""
+    """Drives trackers that go on after a restart, with each step once.
+
+    ``config["run"]`` has the path of ``metrics.jsonl`` and the trackers.
+
+    Until verl lets a config name the class.
+    """
 
     def __init__(
         self,
@@ -61,7 +66,10 @@ def moments(batch: DataProto) -> dict[str, float]:
 
 
 def with_moments(verls: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
-    """Add ``moments`` to verl's ``compute_data_metrics``."""
+    """Log the spread of advantages, returns and values too.
+
+    Until verl logs it.
+    """
 
     def data_metrics(batch: DataProto, use_critic: bool = True) -> dict[str, Any]:
         return {**verls(batch=batch, use_critic=use_critic), **moments(batch)}
