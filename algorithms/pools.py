@@ -15,8 +15,9 @@ def live_rows(response_mask: Tensor) -> Tensor:
 
 
 def whiten(values: Tensor, response_mask: Tensor, epsilon: float = 1e-8) -> Tensor:
-    """Give the masked tokens of the whole batch zero mean and unit variance.
+    """Give the masked tokens of the whole batch zero mean and unit variance, in float64.
 
+    Until verl whitens in float64.
     ``(x - mean) / sqrt(var + epsilon)`` with the unbiased variance, as ``masked_whiten`` of verl
     and of TRL; in float64, so that equal values give exactly 0 and not their mean's last bit times
     1e4.

@@ -52,7 +52,6 @@ from rollouts.prompt_forms.form import PLAIN_FORM
 from rollouts.sampling import SampleRequest
 from verl_plugin.dataset import TaskDataset
 from verl_plugin.rollout.agent_worker import AgentLoopWorker, VerlWorker
-from verl_plugin.rollout.llm_client import KeptRoutes
 from verl_plugin.servers.transformers_server import launch
 from verl_plugin.servers.transformers_server.results import GenResult
 from verl_plugin.servers.transformers_server.server import TransformersServer
@@ -171,7 +170,7 @@ class Bench:
         self.tool = EnvironmentTool(pool)
         verls = VerlWorker(_tool_config(config), client)
         verls.tools = [self.tool]
-        alone = Alone(config, KeptRoutes(config, balancer))
+        alone = Alone(config, LLMServerClient(config, balancer))
         self.workers = {"verl": verls, "ours": AgentLoopWorker(config, client), "alone": alone}
         self.workers["ours"].pool = self.workers["alone"].pool = pool
         self._batches = 0

@@ -39,6 +39,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from transformers import AutoTokenizer
 from verl.utils import tensordict_utils as tu
 from verl.utils.dataset.rl_dataset import collate_fn
+from verl.workers.rollout.llm_server import LLMServerClient
 from verl.workers.rollout.router import get_router_handle
 
 from benchmarks.memory import family
@@ -50,7 +51,6 @@ from envs.utils.bar import ticking_bar
 from records.models.locate import resolve_model
 from verl_plugin.dataset import TaskDataset
 from verl_plugin.rollout.agent_shell import AgentShell
-from verl_plugin.rollout.llm_client import KeptRoutes
 
 SAMPLES, GAMES, TASK = 8, 8, "w2-o3-q4"
 SEEN_TOKENS = 64  # of a turn's observation, about
@@ -165,7 +165,7 @@ class Bench:
         at_once = load.episodes + 100
         server: Any = ray.remote(StubServer).options(num_cpus=0, max_concurrency=at_once)
         self.server = server.remote(answers(config, load))
-        self.client = KeptRoutes(config, get_router_handle(servers={"stub": self.server}))
+        self.client = LLMServerClient(config, get_router_handle(servers={"stub": self.server}))
         worker: Any = ray.remote(Worker).options(num_cpus=0, max_concurrency=at_once)
         self.workers = [worker.remote() for _ in range(load.workers)]
         env = OmegaConf.to_container(config.env, resolve=True)

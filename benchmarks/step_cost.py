@@ -34,8 +34,6 @@ from tensordict import NonTensorData, NonTensorStack
 from verl.utils.config import omega_conf_to_dataclass
 
 import verl_plugin  # noqa: F401 - registers ours
-from algorithms.chosen import ALGO, Chosen, slots_of
-from algorithms.registry import ON_BATCH
 from benchmarks.against import Watched
 from config.compose import composer
 from envs.games.catalogue import cache_root
@@ -46,7 +44,7 @@ from records.resume import RlFolder
 from tasks.budget import allocate_budget
 from tasks.splits import prepare_tasks
 from verl_plugin import rl
-from verl_plugin.training import trainer, zero_advantages
+from verl_plugin.training import task, trainer, zero_advantages
 
 NO_LEARNING = 1e-12  # x Adam's step of about 1: nothing in float32
 EVERY_ROW = "every_row"  # in a choice
@@ -95,8 +93,8 @@ class InTurns(trainer.TurngridTrainer):
 
     def _take(self, config: DictConfig) -> None:
         config.data = self.config.data  # in which verl has written something
-        self.config, self._slots = config, slots_of(config, (*ON_BATCH, ALGO))
-        self._methods = Chosen(self._slots)
+        self.config = config
+        self.make_parts()
         self.actor_rollout_wg.set_loss_fn(partial(loss, config=omega_conf_to_dataclass(config.actor_rollout_ref.actor)))
         loops = self.agent_loop_manager
         more = (loops.llm_client, loops.teacher_client, loops.reward_loop_worker_handles)
@@ -142,7 +140,7 @@ def measured(choices: Sequence[str], count: int, more: Sequence[str], folder: Pa
     file = RlFolder(folder).config
     file.parent.mkdir(parents=True)
     OmegaConf.save(InTurns.configs[choices[0]], file)
-    with patch.object(trainer, "TurngridTrainer", InTurns):
+    with patch.dict(task.TRAINERS, sync=InTurns):
         rl.main(file)
     spent = iter(InTurns.spent[1:])
     taken = [[(name, next(spent)) for name in one] for one in dealt]

@@ -1,5 +1,5 @@
-"""Draws what the docs show of the code: ``architecture.svg`` from the contract of rooms in pyproject.toml, and the table of
-``verl.md`` from ``verl_plugin.changes``. Run it after changing either:
+"""Draws what the docs show of the code: ``architecture.svg`` from the contract of rooms in pyproject.toml, and ``verl.md`` from
+``verl_plugin`` and the reproductions of verl's bugs. Run it after changing either:
 
     python docs/draw.py
 """
@@ -11,10 +11,12 @@ import tomllib
 from collections.abc import Callable, Iterable, Iterator
 from html import escape
 from pathlib import Path
-from textwrap import wrap
+from textwrap import dedent, wrap
 from typing import Any
 
-from verl_plugin.changes import AFTER_IMPORT, OVERRIDDEN, REPLACED, Change
+from verl_plugin.changes import IN_PROCESS, ON_CPUS, REPLACED, WRAPPED, Table
+from verl_plugin.hooks import ours
+from verl_plugin.overrides import Override, overrides, reason, until
 
 DOCS = Path(__file__).parent
 ROOT = DOCS.parent
@@ -84,42 +86,70 @@ def picture() -> str:
     return "\n".join([head, f"<style>{STYLE}</style>", f"<defs>{TIP}</defs>", WHITE, *parts, "</svg>", ""])
 
 
-# ---- the table of changes in verl
+# ---- the page of changes in verl
 
 PAGE = """# What is changed in verl
 
-verl is a dependency, never a copy. This page lists what is changed in it when it runs, beyond what it offers for others to fill in.
-`python docs/draw.py` writes it from [`verl_plugin/changes.py`](../verl_plugin/changes.py), which has what takes its place and every reason;
-`tests/verl_plugin/test_verl_changes.py` names the entries that a new version of verl breaks. Changed too: vLLM's CPU build keeps a
-layer's weights (`verl_plugin/servers/vllm_cpu.py`).
+verl is a dependency, never a copy. `python docs/draw.py` writes this page from [`verl_plugin/changes.py`](../verl_plugin/changes.py),
+from our classes, and from the docstrings of what is ours. `tests/verl_plugin/test_verl_changes.py` names the entries that a new version of verl breaks.
+What verl offers for others to fill in (registries, abstract methods, class names in its config) is no change and is not listed.
+Changed too: vLLM's CPU build keeps a layer's weights (`verl_plugin/servers/vllm_cpu.py`).
+
+"""
+BUGS = """## Bugs of verl 0.9.1
+
+Each can be sent upstream as it is: it imports verl and nothing of ours. `tests/verl_plugin/test_verl_bugs.py` runs them; a test
+that fails says that verl has mended the bug and that what is ours can go.
 
 """
 
 
-def section(title: str, changes: Iterable[Change]) -> str:
-    """A list for each module of verl: what is changed, and why."""
+def section(title: str, *tables: Table) -> str:
+    """A list for each module of verl: what is replaced, why, and until when."""
+    entries = [(module, name, by) for table in tables for module, names in table.items() for name, by in names.items()]
     return f"## {title}\n\n" + "".join(
-        part(f"`{module}`", [(f"`{name(change)}`", change.why) for change in found])
-        for module, found in grouped(changes, lambda change: change.module)
+        part(f"`{module}`", [(f"`{name}`", why(by)) for _, name, by in own])
+        for module, own in grouped(entries, lambda entry: entry[0])
     )
 
 
-def overridden(changes: Iterable[Change]) -> str:
-    """A line for each class of ours."""
-    lines = (
-        f"- `{place(found[0])}` over `{found[0].module}.{name(found[0]).split('.')[0]}`: "
-        + ", ".join(f"`{name(change).split('.')[1]}`" for change in found)
-        for _, found in grouped(changes, lambda change: (change.by, change.module))
+def why(by: str) -> str:
+    """The reason of an entry, and when it goes."""
+    return ". ".join(filter(None, (reason(ours(by)), until(ours(by)).replace("Until", "*Until*"))))
+
+
+def overridden(found: Iterable[Override]) -> str:
+    """A list for each class of ours."""
+    return "## Overridden in a class of ours\n\n" + "".join(
+        part(f"`{cls.removeprefix('verl_plugin.')}`", [(method(one), one.why) for one in methods])
+        for cls, methods in grouped(found, lambda one: one.ours)
     )
-    return "\n".join(["## Overridden in a class of ours", "", *lines, "", ""])
 
 
-def grouped(changes: Iterable[Change], key: Callable[[Change], Any]) -> Iterable[tuple[Any, list[Change]]]:
+def method(override: Override) -> str:
+    return f"`{override.theirs.rpartition('.')[2]}.{override.method}`"
+
+
+def bugs() -> str:
+    """The reproductions, with their docstrings as text."""
+    source = (ROOT / "tests" / "verl_plugin" / "test_verl_bugs.py").read_text(encoding="utf-8")
+    functions = [node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)]
+    return BUGS + "".join(bug(one, source) for one in functions if one.name.startswith("bug_"))
+
+
+def bug(function: ast.FunctionDef, source: str) -> str:
+    """A reproduction: its docstring as text, then its lines."""
+    code = dedent("\n".join(source.splitlines()[function.body[1].lineno - 1 : function.end_lineno]))
+    text = " ".join((ast.get_docstring(function) or "").split())
+    return f"{text}\n\n```python\n{code}\n```\n\n"
+
+
+def grouped(changes: Iterable[Any], key: Callable[[Any], Any]) -> Iterable[tuple[Any, list[Any]]]:
     """By ``key``, in the order in which each is first seen."""
-    found: dict[Any, list[Change]] = {}
+    groups: dict[Any, list[Any]] = {}
     for change in changes:
-        found.setdefault(key(change), []).append(change)
-    return found.items()
+        groups.setdefault(key(change), []).append(change)
+    return groups.items()
 
 
 def part(title: str, entries: Iterable[tuple[str, str]]) -> str:
@@ -130,21 +160,14 @@ def part(title: str, entries: Iterable[tuple[str, str]]) -> str:
     return "\n".join([f"{title}:", "", *(f"- {', '.join(shared)}: {why}" for why, shared in names.items()), "", ""])
 
 
-def name(change: Change) -> str:
-    return change.name.split("(")[0]
-
-
-def place(change: Change) -> str:
-    module, name = change.by.split(":")
-    return f"{module.removeprefix('verl_plugin.')}.{name}"
-
-
 def page() -> str:
     return (
         PAGE
-        + section("In every process, right after verl imports the module", AFTER_IMPORT)
-        + section("By assignment, in the process that needs it", REPLACED)
-        + overridden(OVERRIDDEN)
+        + section("Replaced in every process, right after verl imports the module", WRAPPED, REPLACED)
+        + section("Replaced by our own code, in the process that needs it", IN_PROCESS)
+        + section("Replaced on CPUs, until verl runs on them", ON_CPUS)
+        + overridden(overrides())
+        + bugs()
     ).rstrip() + "\n"
 
 

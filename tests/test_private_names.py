@@ -35,7 +35,6 @@ ALLOWED = {
     "verl_plugin/hooks.py": "carries out the table of docs/verl.md",
     "verl_plugin/replaced.py": "for the table of docs/verl.md",
     "verl_plugin/sft.py": "the name in which torch keeps a process with its parent",
-    "verl_plugin/training/async_trainer.py": "verl 0.9.1 hands its logger an argument of print",
     "verl_plugin/whole_models.py": "a checkpoint that lacks weights is refused (docs/verl.md)",
 }
 

@@ -1,73 +1,80 @@
-"""Applies ``changes.AFTER_IMPORT`` in every process of verl, right after it imports a module that the table names.
+"""Carries out the tables of ``changes`` in every process of verl's, right after it imports a module that they name.
 
-Doing it then, and not when this package is imported, keeps ``import verl`` light: its engines alone take two seconds.
+Doing so when this package is imported would make ``import verl`` slow: verl's engines alone take two seconds.
 """
 
 from __future__ import annotations
 
 import importlib
 import sys
-from collections import defaultdict
 from collections.abc import Sequence
 from functools import reduce
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from types import ModuleType
+from typing import Any
 
-from verl_plugin.changes import AFTER_IMPORT, Around, Change, Instead
+from verl_plugin.changes import REGISTERING, REPLACED, WRAPPED
 
-
-def _by_module() -> dict[str, list[Change]]:
-    found: dict[str, list[Change]] = defaultdict(list)
-    for change in AFTER_IMPORT:
-        found[change.module].append(change)
-    return dict(found)
+WAITED_FOR = {*WRAPPED, *REPLACED, *REGISTERING}
 
 
-HOOKS = _by_module()  # in the order of the table, by verl's module
+def run(module: ModuleType) -> None:
+    """Make the changes of one of verl's modules, then import what registers with it."""
+    for name, by in WRAPPED.get(module.__name__, {}).items():
+        place, own = _find(module, name)
+        setattr(place, own, ours(by)(getattr(place, own)))
+    for name, by in REPLACED.get(module.__name__, {}).items():
+        place, own = _find(module, name)
+        setattr(place, own, ours(by))
+    if registering := REGISTERING.get(module.__name__):
+        importlib.import_module(registering)
 
 
-def run(changes: Sequence[Change], module: ModuleType) -> None:
-    for change in changes:
-        ours, function = change.by.split(":")
-        by = getattr(importlib.import_module(ours), function)
-        *inside, name = change.name.split("(")[0].split(".")
-        if isinstance(change, Instead | Around):
-            place = reduce(getattr, inside, module)
-            setattr(place, name, by(getattr(place, name)) if isinstance(change, Around) else by)
-        else:
-            by(module)
+def ours(by: str) -> Any:
+    """Import ``module:name``."""
+    module, name = by.split(":")
+    return reduce(getattr, name.split("."), importlib.import_module(module))
 
 
-class _AfterImport(MetaPathFinder):
+def _find(module: ModuleType, name: str) -> tuple[Any, str]:
+    """Return the module or class that has the last part of a dotted name, and that part."""
+    *inside, own = name.split(".")
+    return reduce(getattr, inside, module), own
+
+
+class AfterImport(MetaPathFinder):
     """Finds verl's modules as Python would, and changes them once they have run."""
 
     def __init__(self) -> None:
-        self.waiting = dict(HOOKS)
+        self.waiting = set(WAITED_FOR)
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
-        changes = self.waiting.pop(name, None)
-        spec = find_spec(name) if changes else None  # comes back here, and goes on to the other finders
-        if changes is None or spec is None or spec.loader is None:
+        if name not in self.waiting:
+            return None
+        self.waiting.remove(name)
+        spec = find_spec(name)  # comes back here, and goes on to the other finders
+        if spec is None or spec.loader is None:
             return None
         execute = spec.loader.exec_module
 
         def execute_and_change(module: ModuleType) -> None:
             execute(module)
-            run(changes, module)
+            run(module)
 
         spec.loader.exec_module = execute_and_change  # type: ignore[method-assign]
         return spec
 
 
 def install() -> None:
-    """Wait for verl's modules; those that are there already are changed now."""
-    if any(isinstance(finder, _AfterImport) for finder in sys.meta_path):
+    """Wait for verl's modules; change those that are imported already."""
+    if any(isinstance(finder, AfterImport) for finder in sys.meta_path):
         return
-    finder = _AfterImport()
+    finder = AfterImport()
     sys.meta_path.insert(0, finder)
     for name in list(finder.waiting):
         module = sys.modules.get(name)
         if module is not None and not getattr(getattr(module, "__spec__", None), "_initializing", False):
-            run(finder.waiting.pop(name), module)
+            finder.waiting.remove(name)
+            run(module)

@@ -1,7 +1,6 @@
-"""LoRA in verl's FSDP2 engines: adapters drawn from the run's seed, and merged weights under the model's own names wherever
-weights leave an engine.
+"""LoRA in verl's FSDP2 engines: seeded adapters, and merged weights under the model's own names if weights leave an engine.
 
-verl merges in place, sends bfloat16 whatever the trainer computes in, and saves weights under PEFT's names, which no loader takes.
+verl merges in place, sends bfloat16 whatever the trainer computes in, and saves under PEFT's names, which no loader takes.
 """
 
 from __future__ import annotations
@@ -29,9 +28,9 @@ FOLDER = "lora_adapter"  # in a checkpoint
 
 
 def seeded(build: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """``FSDPEngine._build_lora_module``, whose adapters start anew in every process.
+    """Seed the adapters, and refuse layers that cannot be merged.
 
-    Raises: ModelError: a layer that cannot be merged.
+    Until verl does both.
     """
 
     def build_lora_module(engine: Any, module: Any) -> Any:
@@ -55,7 +54,10 @@ def _not_mergeable(model: Any) -> str | None:
 
 
 def streamed(engine: Any) -> Iterator[tuple[str, Tensor]]:
-    """``FSDPEngine._merged_lora_per_tensor_param``: one merged weight after the other, the engine's own left alone."""
+    """Send weights in the trainer's precision, merged in a copy, one after the other.
+
+    Until verl does both.
+    """
     try:
         yield from merged(engine.module.state_dict(), scaling(engine.module), get_device_id())
     finally:
@@ -86,7 +88,7 @@ def _whole(tensor: Tensor, device: Any = None) -> Tensor:
 
 
 def plain(name: str) -> str:
-    """The model's own name of what PEFT wraps."""
+    """Return the model's own name of a parameter that PEFT wraps."""
     return name.removeprefix(WRAPPER).replace(".base_layer.", ".")
 
 
@@ -95,13 +97,16 @@ def is_adapted(model: Any) -> bool:
 
 
 def scaling(model: Any) -> float:
-    """What an adapter's product is multiplied with."""
+    """Return the factor of an adapter's product."""
     config = model.peft_config[ADAPTER]
     return config.lora_alpha / config.r
 
 
 def merged_state(state_of: Callable[..., dict[str, Tensor]]) -> Callable[..., dict[str, Tensor]]:
-    """``get_fsdp_full_state_dict`` of a checkpoint's ``huggingface/``."""
+    """Save a checkpoint's ``huggingface/`` merged, under the model's names, so that every loader takes it.
+
+    Until verl merges LoRA there.
+    """
 
     def full_state(model: Any, *args: Any, **kwargs: Any) -> dict[str, Tensor]:
         state = state_of(model, *args, **kwargs)
@@ -111,7 +116,10 @@ def merged_state(state_of: Callable[..., dict[str, Tensor]]) -> Callable[..., di
 
 
 def with_adapter(save: Callable[..., None]) -> Callable[..., None]:
-    """``FSDPCheckpointManager.save_checkpoint`` that leaves the adapter too."""
+    """Save the adapter too, in PEFT's format.
+
+    Until verl saves it with FSDP2.
+    """
 
     def save_checkpoint(manager: Any, local_path: str | None, *args: Any, **kwargs: Any) -> None:
         save(manager, local_path, *args, **kwargs)
@@ -122,7 +130,7 @@ def with_adapter(save: Callable[..., None]) -> Callable[..., None]:
 
 
 def save_adapter(model: Any, folder: Path, leads: bool) -> None:
-    """As PEFT would, the same bytes for the same weights. All processes gather the shards, and the one that leads writes."""
+    """Write the adapter as PEFT would. All processes gather the shards, and the one that leads writes."""
     tensors = {name: _whole(tensor) for name, tensor in model.state_dict().items() if ".lora_" in name}
     if not leads:
         return

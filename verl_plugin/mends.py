@@ -1,56 +1,40 @@
-"""What ``changes.AFTER_IMPORT`` does to verl's modules, one function an entry, called with the module, or for ``Around`` with verl's own."""
+"""Small changes of verl. Nothing heavy is imported here."""
 
 from __future__ import annotations
 
-import importlib
+import logging
 from collections.abc import Callable
-from types import ModuleType
 from typing import Any
 
-POLL_SECONDS = 0.05
+WEIGHT_SYNC = "verl_plugin.servers.transformers_server.replica.WeightSync"
 
 
-def estimators(module: ModuleType) -> None:
-    importlib.import_module("verl_plugin.training.estimators")
+def with_our_server(registry: dict[tuple[str, str], str]) -> dict[tuple[str, str], str]:
+    """Add the trainer's side of our rollout server to verl's registry of class names.
+
+    Until verl offers a decorator, as it does for engines.
+    """
+    return {**registry, ("transformers", "async"): WEIGHT_SYNC}
 
 
-def agent_loop(module: ModuleType) -> None:
-    importlib.import_module("verl_plugin.rollout.agent_loop")
+class _WithoutFlush(logging.LoggerAdapter):
+    def process(self, msg: Any, kwargs: Any) -> tuple[Any, Any]:
+        return msg, {name: value for name, value in kwargs.items() if name != "flush"}
 
 
-def rollout_adapter(module: ModuleType) -> None:
-    module._ROLLOUT_REGISTRY["transformers", "async"] = "verl_plugin.servers.transformers_server.replica.WeightSync"
+def without_flush(logger: logging.Logger) -> logging.LoggerAdapter:
+    """Ignore ``flush``, an argument of ``print`` that verl hands its logger without rollouts on the trainer's devices (a bug).
 
-
-def rollout_replica(module: ModuleType) -> None:
-    def load() -> type:
-        return importlib.import_module("verl_plugin.servers.transformers_server.replica").TransformersReplica
-
-    module.RolloutReplicaRegistry.register("transformers", load)
-
-
-def cpu_engines(module: ModuleType) -> None:
-    importlib.import_module("verl_plugin.cpu.engines")
-
-
-def platform(module: ModuleType) -> None:
-    """verl finds CUDA and NPU by itself; the CPU only where it is asked for, since it never outranks them."""
-    importlib.import_module("verl_plugin.cpu.platform")
-
-
-def often(usual: Callable[..., None]) -> Callable[..., None]:
-    """verl's replay buffer looks for finished episodes every 2 s, a floor under every step of a small model."""
-
-    def init(self: object, *args: object, **kwargs: object) -> None:
-        kwargs.setdefault("poll_interval", POLL_SECONDS)
-        usual(self, *args, **kwargs)
-
-    return init
+    Until verl has mended it.
+    """
+    return _WithoutFlush(logger)
 
 
 def save_copies(save: Callable[[object], tuple[dict[str, tuple], object]]) -> Callable[[object], Any]:
-    """verl keeps a step's weights "on the CPU" while it updates them; where they are there already, its copy is the weights
-    themselves."""
+    """Copy the weights that verl sets aside on the CPU: if they are there already, verl's copy is the weights (a bug).
+
+    Until verl has mended it.
+    """
 
     def save_copies(model: object) -> tuple[dict[str, tuple], object]:
         state, spec = save(model)

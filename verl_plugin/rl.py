@@ -19,6 +19,7 @@ from verl_plugin.training import start_watchdog
 
 
 def main(config_file: Path) -> None:
+    """Train with the config in a file."""
     config = OmegaConf.load(config_file)
     assert isinstance(config, DictConfig)
     vllm_cpu.settle(config)

@@ -66,7 +66,10 @@ class EpisodeSFTTrainer(sft_trainer.SFTTrainer):
 
 
 class Tracking(RunTracking):
-    """Our append-only metrics first, then the trackers."""
+    """Writes our append-only metrics, then the trackers'.
+
+    Until verl lets a config name the class.
+    """
 
     run: DictConfig  # that of the config file: verl hands on no more than its own part
     opened: Tracking | None = None  # on the rank that logs; verl's SFT trainer leaves it open

@@ -1,8 +1,8 @@
-"""A critic with several value heads (``algorithms.slots.Estimator.heads``), where verl's has one.
+"""A critic with several value heads (``algorithms.slots.Estimator.heads``); verl's has one.
 
-``critic.model.override_config.value_heads`` says how many. The first head's values are ``values``, as verl's; others have a number:
-``values_1``. Each head has its own returns, and is trained at its own tokens (``weight``): its loss is their mean, and the critic's
-the sum over heads.
+``critic.model.override_config.value_heads`` is their number. The first head's values are ``values``, as verl's; others
+have a number: ``values_1``. Each head has its own returns and its own tokens (``weight``). A head's loss is the mean over
+its tokens, the critic's loss the sum over heads.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from tensordict import TensorDict
 from torch import Tensor
 from verl.utils import tensordict_utils as tu
 
-MOST = 3  # heads of an estimator
-SUMS = "turngrid_sums"  # of weights, by column
-KEY = "value_heads"  # of the model's config
+MOST = 3  # heads
+SUMS = "turngrid_sums"  # key of a batch: sums of weights, by column
+KEY = "value_heads"  # in the model's config
 
 
 def column(name: str, head: int) -> str:
@@ -25,12 +25,15 @@ def column(name: str, head: int) -> str:
 
 
 def weight(head: int) -> str:
-    """The column of tokens that a head is trained on, 1 or 0; ``losses.with_sums`` counts them over the update's batch."""
+    """Name the column with 1 at tokens that a head is trained on; ``losses.with_sums`` counts them over the update's batch."""
     return f"head_{head}_weight"
 
 
 def with_heads(load: Callable[..., Any]) -> Callable[..., Any]:
-    """In place of ``load_valuehead_model``, for which verl has just asked for one head."""
+    """Load a critic with several heads.
+
+    Until verl's critics have several heads.
+    """
 
     def load_model(local_path: str, torch_dtype: Any, model_config: Any, trust_remote_code: bool) -> Any:
         model_config.num_labels = getattr(model_config, KEY, 1)
@@ -40,25 +43,31 @@ def with_heads(load: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def each_head(usual: Callable[..., dict[str, Tensor]]) -> Callable[..., dict[str, Tensor]]:
-    """In place of ``FSDPEngineWithValueHead.prepare_model_outputs``, which takes a model to say one number a token."""
+    """Return the values of each head; verl expects one number a token.
+
+    Until verl's critics have several heads.
+    """
 
     def prepare_model_outputs(
         self: Any, output: Any, output_args: Any, micro_batch: TensorDict, logits_processor_func: Any
     ) -> dict[str, Tensor]:
-        def of(said: Any) -> dict[str, Tensor]:
-            return usual(self, said, output_args, micro_batch, logits_processor_func)
+        def values_of(head_output: Any) -> dict[str, Tensor]:
+            return usual(self, head_output, output_args, micro_batch, logits_processor_func)
 
         heads = getattr(self.model_config.hf_config, KEY, 1)
         if heads == 1:
-            return of(output)
-        found = [of(SimpleNamespace(logits=output.logits[..., head : head + 1])) for head in range(heads)]
-        return {column("values", head): said["values"] for head, said in enumerate(found)}
+            return values_of(output)
+        outputs = [values_of(SimpleNamespace(logits=output.logits[..., head : head + 1])) for head in range(heads)]
+        return {column("values", head): own["values"] for head, own in enumerate(outputs)}
 
     return prepare_model_outputs
 
 
 def sum_of_heads(usual: Callable[..., tuple[Tensor, dict[str, Any]]]) -> Callable[..., tuple[Tensor, dict[str, Any]]]:
-    """In place of verl's ``value_loss``. Metrics of further heads end in their number."""
+    """Sum a loss over the heads of the critic; metrics of further heads end in their number.
+
+    Until verl's critics have several heads.
+    """
 
     def value_loss(
         config: Any, model_output: Mapping[str, Tensor], data: TensorDict, dp_group: Any = None
@@ -71,16 +80,16 @@ def sum_of_heads(usual: Callable[..., tuple[Tensor, dict[str, Any]]]) -> Callabl
         metrics: dict[str, Any] = {}
         for head in heads:
             values = {"values": model_output[column("values", head)]}
-            loss, told = usual(config=config, model_output=values, data=_of_head(data, head), dp_group=dp_group)
+            loss, own = usual(config=config, model_output=values, data=_of_head(data, head), dp_group=dp_group)
             losses.append(loss)
-            metrics |= {column(name, head): value for name, value in told.items()}
+            metrics |= {column(name, head): value for name, value in own.items()}
         return sum(losses[1:], losses[0]), metrics
 
     return value_loss
 
 
 def _of_head(data: TensorDict, head: int) -> TensorDict:
-    """The pass as it would be if there were this head alone."""
+    """Return the pass as it would be with this head alone."""
     part = data.copy()
     for name in ("values", "returns"):
         part[name] = data[column(name, head)]
@@ -92,6 +101,6 @@ def _of_head(data: TensorDict, head: int) -> TensorDict:
 
 
 def without_0_tokens(data: TensorDict) -> None:
-    """Let an update in which every token is muted have a loss of 0 and not 0 / 0."""
+    """Give an update in which every token is muted a loss of 0, not 0 / 0."""
     if not data["batch_num_tokens"]:
         tu.assign_non_tensor(data, batch_num_tokens=1)

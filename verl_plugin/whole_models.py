@@ -1,4 +1,4 @@
-"""verl's engines load a model whole or not at all (``records.models.loading``)."""
+"""verl's engines load a model whole or not at all."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from verl_plugin.replaced import replaced
 
 @dataclass(frozen=True)
 class Whole:
-    """Stands where verl expects a class of transformers."""
+    """Takes the place of a class of transformers."""
 
     kind: Any
 
@@ -23,7 +23,10 @@ class Whole:
 
 
 def whole(build: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """``FSDPEngine._build_module`` that refuses a checkpoint which does not fit the model."""
+    """Refuse a checkpoint that lacks weights, which verl fills with random ones.
+
+    Until verl refuses it.
+    """
 
     def build_module(engine: Any) -> Any:
         kind_of = verl.utils.model.get_hf_auto_model_class

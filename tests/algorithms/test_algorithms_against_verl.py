@@ -3,7 +3,6 @@
 These run verl's functions, so that a new version of verl which changes its mind is noticed here.
 """
 
-import inspect
 from types import SimpleNamespace
 
 import numpy as np
@@ -112,21 +111,6 @@ def test_an_estimator_that_may_be_named_runs_on_what_verls_trainer_has(estimator
     for result in through_verl(data, estimator):
         assert result.isfinite().all()
         assert result.any()
-
-
-def test_gae_of_the_actions_alone_is_verls_to_the_last_bit() -> None:
-    """Its last row has no action, as none of an empty batch's has."""
-    data = rows(dead=1).batch
-    given = [data[name] for name in ("token_level_rewards", "values", "response_mask")]
-    verls = inspect.getclosurevars(core_algos.compute_gae_advantage_return).nonlocals["verls"]
-    mask = data["response_mask"].bool()
-    for quick, slow in zip(
-        core_algos.compute_gae_advantage_return(*given, 0.9, 0.8), verls(*given, 0.9, 0.8), strict=True
-    ):
-        assert torch.equal(quick, slow.where(mask, 0))
-        assert quick[mask].all()
-    for quick in core_algos.compute_gae_advantage_return(*(tensor[-1:] for tensor in given), 0.9, 0.8):
-        assert torch.equal(quick, torch.zeros(1, 9))
 
 
 def test_verl_gae_ignores_finite_values_on_observation_tokens() -> None:

@@ -16,7 +16,6 @@ import pytest
 from chat_stub import chat_stub, says
 from omegaconf import DictConfig, OmegaConf
 from transformers import AutoTokenizer
-from verl.experimental.agent_loop.agent_loop import DictConfigWrap
 from verl.workers.config import HFModelConfig
 
 from config.base import ROOT
@@ -96,16 +95,7 @@ def rolled_out(config: DictConfig, item: EvaluationSetting, model: Path, like: E
 
     async def play() -> Episode:
         async with pool_of(config.env) as pool:
-            loop = TurngridAgentLoop(
-                trainer_config=DictConfigWrap(config),
-                server_manager=None,
-                tokenizer=AutoTokenizer.from_pretrained(model),
-                processor=None,
-                dataset_cls=None,
-                data_config=DictConfigWrap(config.data),
-                hf_model_type="qwen3",
-                pool=pool,
-            )
+            loop = TurngridAgentLoop(config, AutoTokenizer.from_pretrained(model), "qwen3", pool)
             (task,) = read_tasks(Path(item.evaluation_set.file))
             spec = loop.spec({"task": json.dumps(task.to_dict()), "global_steps": 1, "uid": "a"})
             return await loop.play(spec, {"temperature": 1.0, "top_p": 1.0, "top_k": -1}, Again())

@@ -6,7 +6,6 @@ Reaches those processes as the ``sitecustomize`` of a folder on ``PYTHONPATH``, 
 from __future__ import annotations
 
 import os
-import sys
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +13,6 @@ from types import ModuleType
 from typing import Any
 
 from verl_plugin import hooks
-from verl_plugin.changes import Change
 
 FOLDER = "UPDATE_PROBE_FOLDER"
 ROW = ("prompts", "responses")
@@ -38,7 +36,11 @@ def _noting(loss: Callable[..., Any], name: str, fields: tuple[str, ...]) -> Cal
 
 
 def install() -> None:
-    finder = hooks._AfterImport()
-    losses = "verl.workers.utils.losses"
-    finder.waiting = {losses: [Change(losses, "ppo_loss", f"{__name__}:_wrap", "what it is given is looked at")]}
-    sys.meta_path.insert(0, finder)
+    usual = hooks.run
+
+    def run(module: ModuleType) -> None:
+        usual(module)
+        if module.__name__ == "verl.workers.utils.losses":
+            _wrap(module)
+
+    hooks.run = run

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import torch
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
 
 sys.path.append(str(Path(__file__).parents[1] / "algorithms"))
 
@@ -19,9 +20,12 @@ from verl.trainer.ppo.padding_utils import upsample_batch_to_divisible_size
 from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 
 import verl_plugin  # noqa: F401 - registers the estimators
-from algorithms.chosen import ALGO, Chosen, slots_of
 from algorithms.registry import SLOTS
 from config.compose import composer
+from verl_plugin.training.credit_log import CreditLog
+from verl_plugin.training.step import Step
+from verl_plugin.training.step_methods import Methods
+from verl_plugin.training.step_records import StepGroups
 from verl_plugin.training.trainer import TurngridTrainer
 
 
@@ -74,32 +78,44 @@ def batch_of(partition: str, windows: bool = False, dead: bool = False) -> KVBat
 
 def trainer(slots: dict[str, Any], std: bool = True) -> TurngridTrainer:
     """Without the workers, which nothing here needs."""
-    made: Any = object.__new__(TurngridTrainer)
     algorithm = {"adv_estimator": "turngrid_grpo", "gamma": 1.0, "lam": 1.0, "norm_adv_by_std_in_grpo": std}
-    made.config = OmegaConf.create(
-        {
-            "tracking": {"credit": True},
-            "algo": {"name": "grpo"},
-            "algorithm": {**algorithm, "use_kl_in_reward": False, "rollout_correction": None},
-            "actor_rollout_ref": {"rollout": {"n": 4}},
-        }
+    return with_parts(
+        OmegaConf.create(
+            {
+                "tracking": {"credit": True},
+                "algo": {"name": "grpo"},
+                "algorithm": {**algorithm, "use_kl_in_reward": False, "rollout_correction": None},
+                "actor_rollout_ref": {"rollout": {"n": 4}},
+                "trainer": {"critic_warmup": 0},
+                **filled({slot: slots.get(slot, {}) for slot in SLOTS}),
+            }
+        )
     )
-    return with_slots(made, filled({slot: slots.get(slot, {}) for slot in SLOTS}))
 
 
 def trainer_of(*overrides: str) -> TurngridTrainer:
     """As the front door composes it."""
-    made: Any = object.__new__(TurngridTrainer)
     with composer() as composed:
-        made.config = composed([*overrides, "actor_rollout_ref.rollout.n=4"])
-    return with_slots(made, slots_of(made.config, (*SLOTS, ALGO)))
+        return with_parts(composed([*overrides, "actor_rollout_ref.rollout.n=4"]))
 
 
-def with_slots(made: Any, slots: dict[str, Any]) -> TurngridTrainer:
-    made.global_steps, made.total_training_steps, made._replay = 1, 10, []
-    made._credits, made._layers = {}, {}
-    made._slots, made._methods, made._dropped_all, made._replaced = slots, Chosen(slots), False, frozenset()
+def with_parts(config: DictConfig) -> TurngridTrainer:
+    made: Any = object.__new__(TurngridTrainer)
+    made.config, made.global_steps, made.windows = config, 1, None
+    made.use_critic = made.use_reference_policy = False
+    made.reward_loop_manager = SimpleNamespace(reward_loop_worker_handles=[])
+    made.now = Step(1, 10)
+    made.methods, made.credit = Methods(config, made.now), CreditLog(config, made.now)
+    made.groups = StepGroups(config, made.now)
     return made
+
+
+def estimated(made: Any, batch: KVBatchMeta, metrics: dict[str, Any] | None = None) -> KVBatchMeta:
+    """The batch after those parts of a step that verl times as ``adv``."""
+    for part in made.parts():
+        if part.timer == "adv" and part.wanted:
+            batch = part.run(batch, {} if metrics is None else metrics)
+    return batch
 
 
 def turns_of(batch: KVBatchMeta, column: str = "advantages") -> dict[str, list[float]]:

@@ -11,14 +11,12 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
-import pytest
 import torch
 import transfer_queue as tq
 from omegaconf import DictConfig, OmegaConf
 from transfer_queue import KVBatchMeta
 from transformers import AutoTokenizer
 from verl.experimental.separation.engine_workers import DetachActorWorker
-from verl.trainer.ppo.v1.trainer_base import TRAINER_REGISTRY
 from verl.utils.config import omega_conf_to_dataclass
 from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 from verl.workers.config import TrainingWorkerConfig
@@ -29,7 +27,7 @@ from config.compose import composer
 from experiments.stages.rl import rl_config
 from tasks.budget import allocate_budget
 from tasks.run import Run
-from verl_plugin.training import async_trainer, trainer, window_rows
+from verl_plugin.training.task import TRAINERS
 
 TINY = Path(__file__).parents[2] / "assets" / "tiny"
 PROMPTS = 8  # of a step
@@ -135,15 +133,10 @@ def composed(folder: Path, *overrides: str) -> DictConfig:
 def made(config: DictConfig, model: str, windows: int) -> Any:
     """The trainer that a run with this config has, with fresh copies of a model; episodes have 1 to ``windows`` rows."""
     config.actor_rollout_ref.model.path = config.critic.model.path = model
-    with pytest.MonkeyPatch.context() as patch:
-        for mode in tuple(TRAINER_REGISTRY):
-            patch.setitem(TRAINER_REGISTRY, mode, TRAINER_REGISTRY[mode])
-        for room in (trainer, async_trainer):
-            room.install()
-        window_rows.install(config)
-        probed = TRAINER_REGISTRY[config.trainer.v1.trainer_mode](config)
+    probed: Any = TRAINERS[config.trainer.v1.trainer_mode](config)
     probed.global_steps, probed.timing_raw, probed.ref_in_actor, probed.distillation_config = 1, {}, False, None
     probed.total_training_steps = 2
+    probed.now.begin(1, 2)
     probed.tokenizer = AutoTokenizer.from_pretrained(TINY)
     probed.reward_loop_manager = SimpleNamespace(reward_loop_worker_handles=[])
     probed.replay_buffer = Played(config.actor_rollout_ref.rollout.n, windows)

@@ -22,7 +22,7 @@ from rollouts.episode import Episode
 from rollouts.loop import EpisodeSpec, run_episode
 from rollouts.policy import ContextLimit, ModelPolicy
 from rollouts.sampling import Sample, SampleRequest, SamplingParams
-from verl_plugin.rollout.llm_client import KeptRoutes, client_class
+from verl_plugin.rollout.llm_client import client_class
 from verl_plugin.rollout.samplers import ServerSampler
 from verl_plugin.rollout.token_stream import TokenCodec
 
@@ -40,27 +40,6 @@ def client(served: Served) -> Any:
     config = OmegaConf.create({"actor_rollout_ref": {"rollout": {"name": "transformers", "response_length": TOKENS}}})
     balancer = get_router_handle(servers={served.replica.server_address: served.replica.server_handle})
     return client_class("transformers")(config=config, load_balancer_handle=balancer)
-
-
-@pytest.mark.asyncio(loop_scope="module")
-async def test_a_synchronous_episode_asks_the_balancer_once(served: Served) -> None:
-    """It is counted at its server from its first turn until it leaves, and only once."""
-    await served.update(Plain().model, 1)
-    name = served.replica.server_address
-    balancer = get_router_handle(servers={name: served.replica.server_handle})
-    config = OmegaConf.create({"actor_rollout_ref": {"rollout": {"name": "transformers"}}})
-    sampler = ServerSampler(KeptRoutes(config, balancer))
-    for prompt in ([20, 21, 22], [20, 21, 22, 23, 24]):
-        assert (await sampler.sample(SampleRequest("1/g/0", prompt, max_tokens=4))).version == 1
-        assert await balancer.get_inflight_count.remote(name) == 1
-    await sampler.sample(SampleRequest("1/g/1", prompt, max_tokens=4))
-    assert await balancer.get_inflight_count.remote(name) == 2
-    for _ in range(2):
-        sampler.leave("1/g/0")
-        assert await balancer.get_inflight_count.remote(name) == 1
-    twice = [SampleRequest("1/g/2", prompt, max_tokens=4, seed=seed) for seed in (0, 1)]
-    await asyncio.gather(*map(sampler.sample, twice))
-    assert await balancer.get_inflight_count.remote(name) == 2
 
 
 class Counting(ServerSampler):

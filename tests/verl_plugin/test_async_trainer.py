@@ -4,6 +4,7 @@ processes."""
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,7 +22,6 @@ from verl.trainer.ppo.v1.trainer_base import PPOTrainer
 from verl.utils import fsdp_utils
 from verl.workers.rollout.replica import TokenOutput
 
-from algorithms.chosen import Chosen
 from config import asynchronous
 from config.compose import compose
 from records.resume import RlFolder
@@ -33,8 +33,10 @@ from verl_plugin.rollout.llm_client import client_class
 from verl_plugin.rollout.samplers import ServerSampler
 from verl_plugin.training import async_trainer
 from verl_plugin.training.async_trainer import ColocateAsyncTrainer
-from verl_plugin.training.rollout_groups import RolloutGroups
-from verl_plugin.training.trainer import EnvironmentKeepsFailing
+from verl_plugin.training.step import Step
+from verl_plugin.training.step_records import EnvironmentKeepsFailing
+from verl_plugin.training.task_loader import Games
+from verl_plugin.training.trainer import in_order
 from verl_plugin.weight_transfer import MeetingPoint, RayWeightTransfer
 
 BATCH, STEPS = 4, 3
@@ -54,13 +56,14 @@ def trainer(tmp_path: Path, queue: dict[str, str], monkeypatch: pytest.MonkeyPat
     made = object.__new__(ColocateAsyncTrainer)
     rl = RlFolder(tmp_path)
     made.config = OmegaConf.create(
-        {"data": {"train_batch_size": BATCH, "gen_batch_size": 1}, "run": {"episodes": str(rl.episodes)}}
+        {
+            "data": {"train_batch_size": BATCH, "gen_batch_size": 1},
+            "run": {"episodes": str(rl.episodes), "folder": str(tmp_path)},
+        }
     )
-    made._groups, made._trained = RolloutGroups(rl), []
-    made.global_steps, made._first_step, made._prompts_of_step = 1, 0, 0
-    made.replay_buffer, made._methods = None, Chosen({})
-    made.total_training_steps, made.timing_raw = STEPS, {}
-    made._save_due = False
+    made.now, made._prompts = Step(), Counter()
+    made.groups, made.games = made.make_groups(), Games(made.config)
+    made.global_steps, made.total_training_steps, made.timing_raw = 1, STEPS, {}
 
     def fetch(_: Any) -> TensorDict:
         return TensorDict({"uid": torch.zeros(1), "row": torch.zeros(1)}, batch_size=1)
@@ -75,7 +78,6 @@ def trainer(tmp_path: Path, queue: dict[str, str], monkeypatch: pytest.MonkeyPat
 
 
 def warm_up(trainer: ColocateAsyncTrainer, prompts: int = BATCH) -> None:
-    trainer._first_step = trainer.global_steps
     trainer._add_prompts_to_generate(prompts)
 
 
@@ -84,7 +86,7 @@ def step(trainer: ColocateAsyncTrainer, queue: dict[str, str], take: int = BATCH
     trainer._add_batch_to_generate()
     for uid in sorted(queue)[:take]:
         del queue[uid]
-        trainer._trained.append(uid)
+        trainer.groups.trained.append(uid)
     trainer.global_steps += 1
 
 
@@ -96,7 +98,7 @@ def test_ids_stay_unique_where_prompts_are_handed_out_before_the_first_step(
     for _ in range(STEPS):
         before = set(queue)
         step(trainer, queue)
-        seen += trainer._trained
+        seen += trainer.groups.trained
         seen += set(queue) - before
     assert len(set(seen)) == STEPS * BATCH
     assert sorted(set(seen)) == [f"{s:06d}-{i:04d}" for s, count in ((1, 8), (2, 4)) for i in range(count)]
@@ -106,7 +108,7 @@ def test_no_more_is_handed_out_than_will_be_trained_on(trainer: ColocateAsyncTra
     warm_up(trainer, 2 * BATCH)
     for _ in range(STEPS):
         step(trainer, queue)
-        assert len(trainer._trained) == BATCH
+        assert len(trainer.groups.trained) == BATCH
     assert queue == {}
 
 
@@ -119,23 +121,22 @@ def test_what_was_dropped_is_handed_out_again(trainer: ColocateAsyncTrainer, que
 
 
 def test_a_step_takes_the_groups_of_its_rows_whenever_they_were_played(
-    trainer: ColocateAsyncTrainer, monkeypatch: pytest.MonkeyPatch
+    trainer: ColocateAsyncTrainer,
 ) -> None:
-    monkeypatch.setattr(PPOTrainer, "_balance_batch", lambda _self, batch, _metrics, **_: batch)
     for group in ("000001-0002", "000002-0000", "000002-0001"):
-        write_episodes(trainer._groups.file(group), [])
+        write_episodes(trainer.groups.waiting.file(group), [])
     keys = ["000002-0000_1_0", "000001-0002_0_0", "000002-0000_0_0", "000001-0002_1_0"]
-    batch = trainer._balance_batch(KVBatchMeta(keys=keys, tags=[{} for _ in keys], partition_id="train"), {})
-    assert batch.keys == sorted(keys)
-    assert [file.stem for file in trainer._groups_of_step()] == ["000001-0002", "000002-0000"]
+    batch = KVBatchMeta(keys=keys, tags=[{} for _ in keys], partition_id="train")
+    assert in_order(trainer.groups.note(batch, {}), {}).keys == sorted(keys)
+    assert [file.stem for file in trainer.groups.files()] == ["000001-0002", "000002-0000"]
 
 
 def test_failures_have_an_end(trainer: ColocateAsyncTrainer) -> None:
     for number in range(3 * BATCH + 1):
-        trainer._guard_against_endless_refills()
-        (trainer._groups.folder / f"000001-{number:04d}.failed").write_text("EnvError: the game hung\n")
+        trainer.groups.guard()
+        (trainer.groups.waiting.folder / f"000001-{number:04d}.failed").write_text("EnvError: the game hung\n")
     with pytest.raises(EnvironmentKeepsFailing, match="^step 1: 13 groups failed .*\nEnvError: the game hung$"):
-        trainer._guard_against_endless_refills()
+        trainer.groups.guard()
 
 
 # ---- asking for turns

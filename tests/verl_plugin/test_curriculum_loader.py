@@ -10,13 +10,11 @@ from typing import Any
 import pytest
 import torch
 from omegaconf import DictConfig, OmegaConf
-from verl.trainer.ppo.v1.trainer_base import TRAINER_REGISTRY
 
 from rollouts.episode import Episode, Outcome, Turn
-from rollouts.store import write_episodes
 from verl_plugin.dataset import TaskDataset
-from verl_plugin.training import async_trainer, task_loader, trainer
-from verl_plugin.training.task_loader import CurriculumTrainer, GameLoader, GamesByTask, by_task, task_metrics
+from verl_plugin.training import task_loader
+from verl_plugin.training.task_loader import GameLoader, Games, by_task, task_metrics
 
 TASKS = {"simple": 6, "complex": 2}
 NODES: dict[str, dict[str, Any]] = {
@@ -106,75 +104,31 @@ def test_metrics_by_task_by_hand() -> None:
     }
 
 
-def test_a_threshold_hears_of_a_step_before_its_checkpoint(dataset: TaskDataset, tmp_path: Path) -> None:
-    """``gather_episodes`` runs when the step is logged, after which verl saves the loader's state."""
-    settings = OmegaConf.merge(
-        config("threshold"),
-        {
-            "env": {"max_turns": 6},
-            "turn_reward": {"name": "sparse"},
-            "run": {"episodes": str(tmp_path)},
-            "curriculum": {"horizon": {1: 2, 2: 5}},
-        },
-    )
-    ours = object.__new__(CurriculumTrainer)  # its workers and servers have no part in this
-    ours.config, ours.draws, ours._credits = settings, task_loader.draws(dataset, settings), {}
-    ours._layers, ours._replaced = {}, frozenset()
+def test_a_threshold_learns_of_a_step_before_its_checkpoint(dataset: TaskDataset) -> None:
+    """``metrics`` is asked when the step is logged, after which verl saves the loader's state."""
+    nodes = {"env": {"max_turns": 6}, "turn_reward": {"name": "sparse"}, "curriculum": {"horizon": {1: 2, 2: 5}}}
+    games = Games(OmegaConf.merge(config("threshold"), nodes))
+    loader = games.loader(dataset)
+    assert loader
     seen = []
     for step, won in enumerate([True, False, True], start=1):
-        ours.global_steps = step
         guided = replace(episode("simple", True, 2, 1.0), guidance="a plan")  # whose success is not the policy's
-        write_episodes(tmp_path / f"{step:06d}" / "000001-0000.jsonl", [episode("simple", won, 2, float(won)), guided])
-        metrics = ours.gather_episodes()
+        metrics = games.metrics(step, [episode("simple", won, 2, float(won)), guided])
         seen.append([metrics[f"curriculum/{name}"] for name in ("stage", "success", "max_turns")])
-        assert metrics["success/by_task/simple"] == metrics["success/train"] == float(won)
+        assert metrics["success/by_task/simple"] == float(won)
     assert seen == [[1.0, 1.0, 2.0], [1.0, 0.5, 5.0], [2.0, 0.0, 5.0]]  # half of two steps is enough
-    assert GameLoader(dataset, ours.draws).state_dict()["curriculum"]["first_step"] == 3
+    assert loader.state_dict()["curriculum"]["first_step"] == 3
 
 
-def test_a_horizon_over_one_task_leaves_the_games_to_verl(tmp_path: Path) -> None:
-    ours = object.__new__(CurriculumTrainer)
-    ours._credits, ours._layers, ours._replaced = {}, {}, frozenset()
-    ours.config = OmegaConf.create(
-        {
-            "env": {"tasks": None, "max_turns": 6},
-            "turn_reward": {"name": "sparse"},
-            "run": {"episodes": str(tmp_path)},
-            "curriculum": {"name": "horizon", "horizon": {1: 2, 4: 5}},
-        }
+def test_a_horizon_over_one_task_leaves_the_games_to_verl(dataset: TaskDataset) -> None:
+    games = Games(
+        OmegaConf.create(
+            {
+                "env": {"tasks": None, "max_turns": 6},
+                "turn_reward": {"name": "sparse"},
+                "curriculum": {"name": "horizon", "horizon": {1: 2, 4: 5}},
+            }
+        )
     )
-    ours.global_steps = 4
-    write_episodes(tmp_path / "000004" / "000004-0000.jsonl", [episode("simple", True, 2, 1.0)])
-    metrics = ours.gather_episodes()
-    assert metrics["curriculum/max_turns"] == 5.0
-    assert not [key for key in metrics if "by_task" in key or key == "curriculum/stage"]
-
-
-@pytest.mark.parametrize(
-    ("tasks", "name", "expected"),
-    [
-        (None, "none", trainer.TurngridTrainer),
-        ({"a": 1.0, "b": 1.0}, "none", CurriculumTrainer),
-        (None, "horizon", CurriculumTrainer),
-    ],
-)
-def test_a_plain_run_keeps_the_plain_trainer(
-    monkeypatch: pytest.MonkeyPatch, tasks: dict[str, float] | None, name: str, expected: type
-) -> None:
-    monkeypatch.setitem(TRAINER_REGISTRY, "sync", None)
-    trainer.install()
-    task_loader.install(OmegaConf.create(asked("sync", tasks, name)))
-    assert TRAINER_REGISTRY["sync"] is expected
-
-
-def asked(mode: str, tasks: dict[str, float] | None, name: str) -> dict[str, Any]:
-    return {"env": {"tasks": tasks}, "curriculum": {"name": name}, "trainer": {"v1": {"trainer_mode": mode}}}
-
-
-@pytest.mark.parametrize("mode", ["colocate_async", "separate_async"])
-def test_an_asynchronous_trainer_mixes_tasks_too(monkeypatch: pytest.MonkeyPatch, mode: str) -> None:
-    monkeypatch.setitem(TRAINER_REGISTRY, mode, None)
-    async_trainer.install()
-    usual = TRAINER_REGISTRY[mode]
-    task_loader.install(OmegaConf.create(asked(mode, {"a": 1.0, "b": 1.0}, "none")))
-    assert issubclass(TRAINER_REGISTRY[mode], GamesByTask) and issubclass(TRAINER_REGISTRY[mode], usual)
+    assert games.loader(dataset) is None
+    assert games.metrics(4, [episode("simple", True, 2, 1.0)]) == {"curriculum/max_turns": 5.0}

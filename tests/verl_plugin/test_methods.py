@@ -15,7 +15,7 @@ from omegaconf import OmegaConf
 sys.path.append(str(Path(__file__).parents[1] / "algorithms"))
 
 import transfer_queue as tq
-from example_step import batch_of, row_of, trainer, trainer_of, turns_of
+from example_step import batch_of, estimated, row_of, trainer, trainer_of, turns_of
 from example_x import GRPO, GRPO_WITHOUT_STD, PATHS
 from tensordict import TensorDict
 from test_credit_graft import GRAFT
@@ -37,7 +37,6 @@ from verl_plugin.rollout.turn_fields import tree_places, turn_fields
 from verl_plugin.training import replay
 from verl_plugin.training.credit_log import credits_of
 from verl_plugin.training.dynamic_sampling import DynamicSampler
-from verl_plugin.training.step_methods import Methods
 from verl_plugin.training.turn_rows import TARGETS
 
 
@@ -48,12 +47,12 @@ def test_gigpo_reaches_the_update(queue: None, windows: bool, dead: bool, std: b
     batch = batch_of(f"gigpo-{windows}-{dead}-{std}", windows, dead)
     metrics: dict[str, Any] = {}
     made = trainer({"credit": {"gigpo": {"std": std}}}, std)
-    done = made._compute_advantage(batch, metrics)
+    done = estimated(made, batch, metrics)
     assert "turn_ids" in done.fields  # or the workers would not get them
     assert len(done.keys) == len(batch.keys)
     for name, numbers in zip(PATHS, wanted, strict=True):
         assert turns_of(done)[name] == pytest.approx(numbers, abs=1.1e-5), name
-        layers = made._layers[name]
+        layers = made.now.layers[name]
         assert list(layers) == ["grpo", "gigpo"] and len(set(layers["grpo"])) == 1
         assert layers["gigpo"] == pytest.approx(numbers, abs=1.1e-5), name
     assert metrics["credit/repeated_states"] == pytest.approx(13 / 16)
@@ -96,20 +95,22 @@ FINDS_NOTHING = filled({"filter": {"void_turns": {}}})  # without any method no 
 @pytest.mark.parametrize("algo", THROUGH_THE_CONFIG)
 def test_a_word_of_algo_gives_its_numbers_through_the_composed_config(queue: None, algo: str) -> None:
     made = trainer_of(*f"algo={algo}".split())
-    made._methods = Chosen({**made._slots, **FINDS_NOTHING})
+    made.methods.chosen = Chosen({**made.methods._slots, **FINDS_NOTHING})
     for windows, dead in ((False, True), (True, False)):
-        done = made._compute_advantage(batch_of(f"{algo}-{windows}", windows, dead), {})
+        done = estimated(made, batch_of(f"{algo}-{windows}", windows, dead), {})
         for name, numbers in zip(PATHS, THROUGH_THE_CONFIG[algo], strict=True):
             assert turns_of(done)[name] == pytest.approx(numbers, abs=1.1e-5), name
     chosen = list(made.config.get("credit") or {})
     base = "rloo" if algo.startswith("rloo") else "grpo"
-    assert all(list(found) == [base, *chosen] for found in made._layers.values()) and bool(made._layers) == bool(chosen)
+    assert all(list(found) == [base, *chosen] for found in made.now.layers.values()) and bool(made.now.layers) == bool(
+        chosen
+    )
 
 
 def test_the_rows_say_which_turns_are_summaries(queue: None) -> None:
     batch, made = batch_of("summed_up", windows=True), trainer({"credit": {"gigpo": {}}})
-    assert made._rows(batch).turns().summary is None
-    counts = [len(row) for row in made._rows(batch)._records["state"]]
+    assert made.methods.rows(batch).turns().summary is None
+    counts = [len(row) for row in made.methods.rows(batch)._records["state"]]
     told = [
         torch.tensor([0] * (count - 1) + [int(key == "P_1_1")]) for key, count in zip(batch.keys, counts, strict=True)
     ]
@@ -117,19 +118,19 @@ def test_the_rows_say_which_turns_are_summaries(queue: None) -> None:
         {"turn_summary": torch.nested.as_nested_tensor(told, layout=torch.jagged)}, batch_size=len(told)
     )
     tq.kv_batch_put(keys=batch.keys, partition_id=batch.partition_id, fields=fields)
-    turns = made._rows(batch).turns()
+    turns = made.methods.rows(batch).turns()
     assert (turns.mask & ~turns.acts).nonzero().tolist() == [[turns.episodes.index("P_1"), 2]]
 
 
 def test_returns_of_an_estimator_over_turns_reach_the_critic(queue: None) -> None:
-    done = trainer_of("algo=turn_ppo")._compute_advantage(batch_of("returns", windows=True), {})
+    done = estimated(trainer_of("algo=turn_ppo"), batch_of("returns", windows=True), {})
     for name, numbers in zip(PATHS, RETURNS, strict=True):
         assert turns_of(done, "returns")[name] == pytest.approx(numbers, abs=1.1e-5), name
     assert TARGETS not in done.fields
 
 
 def test_bi_level_gae_is_whitened_over_tokens_and_returns_are_not(queue: None) -> None:
-    done = trainer_of("algo=bi_level_gae")._compute_advantage(batch_of("bi_level", windows=True, dead=True), {})
+    done = estimated(trainer_of("algo=bi_level_gae"), batch_of("bi_level", windows=True, dead=True), {})
     fields = ["advantages", "returns", "values", "turn_ids"]
     data = tq.kv_batch_get(keys=done.keys, partition_id=done.partition_id, select_fields=fields)
     acts = data["turn_ids"].values() > 0
@@ -144,7 +145,7 @@ def test_bi_level_gae_is_whitened_over_tokens_and_returns_are_not(queue: None) -
 def test_the_kl_of_a_turns_tokens_is_part_of_its_reward(queue: None) -> None:
     """Every log-probability is .1 above the reference's, so a turn of n tokens earns .001 x .1 x n less."""
     made, batch = with_kl("kl", "algo=turn_ppo", "algo.lam=0", "algo.gamma=0")
-    returns = turns_of(made._compute_advantage(batch, {}), "returns")
+    returns = turns_of(estimated(made, batch, {}), "returns")
     assert returns["P_0"] == pytest.approx([0 - 2e-4, 1 - 3e-4]) and returns["P_2"] == pytest.approx([-2e-4, -3e-4])
 
 
@@ -153,10 +154,10 @@ def test_the_kl_in_the_reward_is_in_the_episodes_term_and_not_in_that_of_states(
     made, batch = with_kl("kl-gigpo", "algo=gigpo")
     plain = trainer_of("algo=gigpo")
     for one, rows in ((made, batch), (plain, batch_of("no-kl"))):
-        one._compute_advantage(rows, {})
+        estimated(one, rows, {})
     episode, both = (
-        torch.tensor([x for name in PATHS for x in made._layers[name][layer]])
-        - torch.tensor([x for name in PATHS for x in plain._layers[name][layer]])
+        torch.tensor([x for name in PATHS for x in made.now.layers[name][layer]])
+        - torch.tensor([x for name in PATHS for x in plain.now.layers[name][layer]])
         for layer in ("grpo", "gigpo")
     )
     assert episode.abs().max() > 1e-4
@@ -180,10 +181,10 @@ def test_a_critic_is_trained_on_the_first_tokens_of_turns_and_on_no_muted_one(qu
     """Half the mean square over the 13 turns that are left of values that are off by 1, 2, 3 at a turn's tokens."""
     made = trainer_of("algo=turn_ppo", "algo.value_at=first", "filter=[void_turns]", "filter.void_turns.void=invalid")
     made.critic_wg = Critic(made.config.critic)
-    batch = made._compute_advantage(batch_of("first", windows=True, dead=True), {})
+    batch = estimated(made, batch_of("first", windows=True, dead=True), {})
     before = masks_of(batch)
     metrics: dict[str, Any] = {}
-    made._update_critic(batch, metrics)
+    made.learn_values(batch, metrics)
     assert made.critic_wg.tokens == 13 and metrics["critic/vf_loss"] == pytest.approx(0.5)
     assert all(torch.equal(one, other) for one, other in zip(before, masks_of(batch), strict=True))
     assert int(before[0].sum()) > 13, "the policy learns from all tokens"
@@ -228,7 +229,7 @@ class Critic:
 def test_a_filter_mutes_in_both_masks_and_leaves_the_baseline(queue: None, windows: bool) -> None:
     batch = batch_of(f"void-{windows}", windows)
     metrics: dict[str, Any] = {}
-    done = trainer({"filter": {"void_turns": {"void": "invalid"}}})._compute_advantage(batch, metrics)
+    done = estimated(trainer({"filter": {"void_turns": {"void": "invalid"}}}), batch, metrics)
     muted = [key for key in batch.keys if key.startswith("P_1_")]
     kept = [key for key in batch.keys if key.startswith(("P_0_", "P_2_"))]
     for keys, alive in ((muted, False), (kept, True)):
@@ -255,7 +256,7 @@ class NotOutOfTurns:
 def test_a_filter_before_the_baseline_leaves_the_episode_out_of_it(queue: None, windows: bool) -> None:
     batch = batch_of(f"before-{windows}", windows)
     mine = {"mine": {"target": "test_methods:NotOutOfTurns"}}
-    done = trainer({"filter": mine})._compute_advantage(batch, {})
+    done = estimated(trainer({"filter": mine}), batch, {})
     wanted = {"P_0": 0.80064, "P_2": -1.12089, "P_3": 0.32026, "Q_5": 1.15470}
     assert {name: turns_of(done)[name][0] for name in wanted} == pytest.approx(wanted, abs=1e-5)
     muted = [key for key in batch.keys if key.startswith("P_1_")]
@@ -271,16 +272,14 @@ def test_a_step_of_which_nothing_is_left_updates_nothing(
     monkeypatch.setattr(Nothing, "when", when)
     made = trainer({"filter": {"none": {"target": "test_methods:Nothing"}}, "buffer": {"self_imitation": {}}})
     batch = batch_of(f"nothing-{when}")
-    done = made._compute_advantage(batch, {})
+    done = estimated(made, batch, {})
     data = tq.kv_batch_get(
         keys=done.keys, partition_id=done.partition_id, select_fields=["advantages", "response_mask"]
     )
     assert data["response_mask"].values().any() and not data["advantages"].values().any()
-    assert (
-        Methods._update_critic(made, done, {}) is Methods._update_actor(made, done, {}) is done
-    )  # there are no workers to ask
+    assert made.learn_values(done, {}) is made.learn(done, {}) is done  # there are no workers to ask
     assert "no update" in capsys.readouterr().out
-    assert not made._methods.state()["buffer/self_imitation"]["episodes"]
+    assert not made.methods.chosen.state()["buffer/self_imitation"]["episodes"]
 
 
 REJECTION = (
@@ -306,7 +305,7 @@ def test_a_sample_that_rejection_leaves_alone_is_a_dead_row(queue: None, words: 
     """Q's three scores are 0, 1, 0: they are compared as if P had not been played."""
     metrics: dict[str, Any] = {}
     batch = rejecting(f"alone-{words}-{windows}", windows, "P_0", "P_1", "P_2")
-    done = trainer_of(words, *REJECTION)._compute_advantage(batch, metrics)
+    done = estimated(trainer_of(words, *REJECTION), batch, metrics)
     fields = ["loss_mask", "response_mask", "advantages"]
     alive, credits = {"P": False, "Q": True}, credits_of(done)
     for key in (key for key in done.keys if key[0] in alive and key[2] != "9"):
@@ -327,11 +326,11 @@ def test_a_step_of_which_rejection_leaves_nothing_updates_nothing(
 ) -> None:
     made, metrics = trainer_of(words, *REJECTION), {}
     lone = ("P_0", "P_1", "P_2", "Q_4", "Q_5") if rejected else ("P", "Q")
-    done = made._compute_advantage(rejecting(f"rejected-{words}", False, *lone), metrics)
+    done = estimated(made, rejecting(f"rejected-{words}", False, *lone), metrics)
     assert masks_of(done)[1].any()  # verl's metrics are means over them
     data = tq.kv_batch_get(keys=done.keys, partition_id=done.partition_id, select_fields=["advantages"])
     assert not data["advantages"].values().any()
-    assert Methods._update_critic(made, done, {}) is Methods._update_actor(made, done, {}) is done
+    assert made.learn_values(done, {}) is made.learn(done, {}) is done
     assert "no update" in capsys.readouterr().out
     assert metrics["filter/updates_left_out/total"] == 1
     assert metrics["filter/groups_of_one/total"] == (2 if rejected else 0)
@@ -360,17 +359,17 @@ class Half:
 @pytest.mark.parametrize("windows", [False, True])
 def test_a_reward_that_a_method_reads_comes_with_the_row(queue: None, windows: bool) -> None:
     batch = batch_of(f"named-{windows}", windows, dead=True)
-    done = trainer({"credit": {"mine": {"target": "test_methods:Half"}}})._compute_advantage(batch, {})
+    done = estimated(trainer({"credit": {"mine": {"target": "test_methods:Half"}}}), batch, {})
     assert {value for name in PATHS for value in turns_of(done)[name]} == {1.0}
 
 
 def test_a_term_gives_weights_that_sum_to_one_over_live_tokens(queue: None) -> None:
     made = trainer({"terms": {"epo": {}}})
-    done = made._compute_advantage(batch_of("epo", dead=True), {})
+    done = estimated(made, batch_of("epo", dead=True), {})
     data = tq.kv_batch_get(keys=done.keys, partition_id="epo", select_fields=["term_epo_weight"])
     assert data["term_epo_weight"].values().sum().item() == pytest.approx(1.0)
-    assert made._in_workers["coefficients"]["epo"]["beta"] == 2.0
-    assert made._methods.state()["terms/epo"]["count"] == 1
+    assert made.methods.in_workers["coefficients"]["epo"]["beta"] == 2.0
+    assert made.methods.chosen.state()["terms/epo"]["count"] == 1
 
 
 @pytest.mark.parametrize("shared", ["each", "once"])
@@ -387,7 +386,7 @@ def test_trees_reach_the_update(queue: None, shared: str) -> None:
     tags = [lengths | {"status": "success", "global_steps": 1, "min_global_steps": 0, "max_global_steps": 0}] * 4
     tq.kv_batch_put(keys=keys, partition_id=shared, fields=list_of_dict_to_tensordict(rows), tags=tags)
     batch = upsample_batch_to_divisible_size(KVBatchMeta(keys=keys, tags=tags, partition_id=shared), 8, 0)
-    done = turns_of(trainer({"credit": {"tree": {"shared": shared}}})._compute_advantage(batch, {}))
+    done = turns_of(estimated(trainer({"credit": {"tree": {"shared": shared}}}), batch, {}))
     wanted = {"P_0": 0.86602 + 0.57735, "P_1": -0.86602, "P_2": -0.86602 - 1.15470, "P_3": 0.86602 + 0.57735}
     first = {name: number / 3 if shared == "once" and name != "P_1" else number for name, number in wanted.items()}
     assert {name: turns[1] for name, turns in done.items()} == pytest.approx(wanted, abs=2e-5)
@@ -411,21 +410,23 @@ class NotWon:
 
 def test_a_buffer_keeps_no_episode_that_a_filter_mutes(queue: None) -> None:
     made = trainer({"filter": {"mine": {"target": "test_methods:NotWon"}}, "buffer": {"self_imitation": {}}})
-    made._compute_advantage(batch_of("muted"), {})
-    assert [episode["score"] for episode in made._methods.state()["buffer/self_imitation"]["episodes"]] == [0.75]
+    estimated(made, batch_of("muted"), {})
+    assert [episode["score"] for episode in made.methods.chosen.state()["buffer/self_imitation"]["episodes"]] == [0.75]
 
 
 def test_a_buffer_is_given_what_beat_its_group_and_its_rows_come_back(queue: None) -> None:
     made = trainer({"buffer": {"self_imitation": {"capacity": 1, "std": False}}})
-    first = made._compute_advantage(batch_of("replay", windows=True), {})
-    assert made._replay == []  # nothing is replayed in the step that it is stored in
-    held = made._methods.state()["buffer/self_imitation"]["episodes"]
+    first = estimated(made, batch_of("replay", windows=True), {})
+    assert made.methods.replay.taken == []  # nothing is replayed in the step that it is stored in
+    held = made.methods.chosen.state()["buffer/self_imitation"]["episodes"]
     assert [(episode["score"], episode["step"]) for episode in held] == [(1.0, 1), (0.75, 1), (1.0, 1)]
-    made.global_steps = 2
-    made._compute_advantage(batch_of("replay2"), {})
+    made.now.begin(2, 10)
+    estimated(made, batch_of("replay2"), {})
     middle = (0.4375 + 1 / 3) / 2  # the median of the groups' mean scores
-    assert [episode.advantage for episode in made._replay] == pytest.approx([1 - middle, 0.75 - middle, 1 - middle])
-    with replay.in_queue(made._replay, first, 2, 8, 0) as rows:
+    assert [episode.advantage for episode in made.methods.replay.taken] == pytest.approx(
+        [1 - middle, 0.75 - middle, 1 - middle]
+    )
+    with replay.in_queue(made.methods.replay.taken, first, 2, 8, 0) as rows:
         assert len(rows.keys) == 8
         data = tq.kv_batch_get(
             keys=rows.keys[:2],

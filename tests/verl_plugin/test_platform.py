@@ -13,10 +13,9 @@ from typing import Any
 import pytest
 import torch
 
-from algorithms.registry import ALGORITHMS, QUIRKS
 from config.compose import compose
 from records.process.variables import stage_variables
-from verl_plugin.hooks import HOOKS
+from verl_plugin.hooks import WAITED_FOR
 
 ROOT = Path(__file__).parents[2]
 LIGHT = """
@@ -26,39 +25,28 @@ light = sorted(sys.modules)
 """
 EVERYTHING = """
 import importlib
-from verl_plugin.hooks import HOOKS, _AfterImport
-for name in HOOKS:
+from verl_plugin.hooks import WAITED_FOR, AfterImport
+for name in WAITED_FOR:
     importlib.import_module(name)
 
 import torch.distributed as dist
 from omegaconf import OmegaConf
-from verl.experimental.agent_loop import agent_loop
 from verl.plugin.platform import get_platform
 from verl.trainer.ppo import core_algos
 from verl.trainer.ppo.v1 import trainer_base
-from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
 from verl.utils.device import get_device_name
 from verl.workers.engine.base import EngineRegistry
 from verl.workers.rollout.base import get_rollout_class
-from verl.workers.rollout.replica import RolloutReplicaRegistry
-
-def poll(**given):
-    empty = OmegaConf.create({})
-    return ReplayBuffer("sync", empty, None, "drop", empty, **given).poll_interval
 
 def name_of(thing):
     return f"{thing.__module__}.{thing.__name__}"
 
 facts = {
-    "waiting": [name for finder in sys.meta_path if isinstance(finder, _AfterImport) for name in finder.waiting],
-    "finders": sum(isinstance(finder, _AfterImport) for finder in sys.meta_path),
+    "waiting": [name for finder in sys.meta_path if isinstance(finder, AfterImport) for name in finder.waiting],
+    "finders": sum(isinstance(finder, AfterImport) for finder in sys.meta_path),
     "platform": [name_of(type(get_platform())), get_device_name(), str(get_platform().current_device())],
-    "estimators": sorted(core_algos.ADV_ESTIMATOR_REGISTRY),
     "kl": name_of(trainer_base.apply_kl_penalty),
-    "poll": [poll(), poll(poll_interval=0.5)],
-    "agent_loop": agent_loop._agent_loop_registry["turngrid"]["_target_"],
     "adapter": name_of(get_rollout_class("transformers", "async")),
-    "replica": name_of(RolloutReplicaRegistry.get("transformers")),
     "engines": [
         name_of(EngineRegistry.get_engine_cls(kind, backend))
         for kind in ("language_model", "value_model")
@@ -106,13 +94,8 @@ def named(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 def check_registrations(facts: dict[str, Any]) -> None:
-    ours = {a.estimator for a in [*ALGORITHMS.values(), *QUIRKS.values()] if a.function}
-    assert ours and ours <= set(facts["estimators"])
     assert facts["kl"] == "verl_plugin.training.estimators.apply_kl_penalty"
-    assert facts["poll"] == [0.05, 0.5], "ours where none is given, and the caller's otherwise"
-    assert facts["agent_loop"] == "verl_plugin.rollout.agent_loop.TurngridAgentLoop"
     assert facts["adapter"] == "verl_plugin.servers.transformers_server.replica.WeightSync"
-    assert facts["replica"] == "verl_plugin.servers.transformers_server.replica.TransformersReplica"
     language, value = "verl_plugin.cpu.engines.CpuLanguageModel", "verl_plugin.cpu.engines.CpuValueModel"
     assert facts["engines"] == [language, language, value, value]
     assert facts["platform"] == ["verl_plugin.cpu.platform.CpuPlatform", "cpu", "cpu"]
@@ -146,19 +129,19 @@ def test_all_is_registered_through_the_entry_point(tmp_path: Path) -> None:
 
 def test_importing_verl_stays_light_and_late_plugins_catch_up(named: dict[str, Any], tmp_path: Path) -> None:
     late = """
-from verl.trainer.ppo import core_algos
-before = set(core_algos.ADV_ESTIMATOR_REGISTRY)
+from verl.workers.utils import losses
+before = losses.ppo_loss
 import verl_plugin
-facts = {"late": sorted(set(core_algos.ADV_ESTIMATOR_REGISTRY) - before)}
+facts = {"late": losses.ppo_loss is not before}
 """
     plain = ask(LIGHT + late + TELL, tmp_path, VERL_USE_EXTERNAL_PLUGINS="none")
     added = set(named["light"]) - set(plain["light"])
-    allowed = {"verl_plugin", "verl_plugin.hooks", "verl_plugin.changes", "verl_plugin.mends"}
+    allowed = {"verl_plugin", "verl_plugin.hooks", "verl_plugin.changes"}
     allowed |= {f"verl_plugin.cpu{module}" for module in ("", ".platform", ".device")}
     assert {"verl_plugin", "verl_plugin.hooks"} <= added
     assert {name for name in added - allowed if name.split(".")[0] not in ("psutil", "resource")} == set()
-    assert not set(HOOKS) - {"verl.plugin.platform.platform_manager"} & set(named["light"])
-    assert plain["late"], "estimators are registered although verl had loaded its module before the plugin"
+    assert not WAITED_FOR - {"verl.plugin.platform.platform_manager"} & set(named["light"])
+    assert plain["late"], "a loss is changed although verl had loaded its module before the plugin"
 
 
 @pytest.mark.parametrize(("cluster", "device"), [("cpu", "cpu"), ("gpu1", "cuda")])

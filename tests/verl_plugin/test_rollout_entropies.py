@@ -17,7 +17,7 @@ from algorithms.registry import ON_BATCH
 from config.compose import composer
 from rollouts.episode import Episode, Outcome, Turn
 from rollouts.sampling import SampleRequest
-from verl_plugin.rollout.agent_loop import entropies_of, entropies_wanted, to_outputs
+from verl_plugin.rollout.agent_loop import entropies_of, entropies_wanted, row_fields
 from verl_plugin.servers.transformers_server.generator import Generator
 
 TEMPERATURE = 0.7
@@ -47,8 +47,7 @@ def test_entropies_are_exact_in_every_turn(generator: Generator) -> None:
     model, words = AutoModelForCausalLM.from_pretrained(TINY).double(), AutoTokenizer.from_pretrained(TINY).encode(SEEN)
     for first in range(3):
         episode = played(generator, words[first:12], words[: 4 + first])
-        (output,) = to_outputs(episode, "dense")
-        row = output.as_dict()
+        (row,) = row_fields(episode, "dense")
         with torch.no_grad():
             logits = model(input_ids=torch.cat([row["prompts"], row["responses"]])[None]).logits[0] / TEMPERATURE
         wanted = torch.distributions.Categorical(logits=logits[len(row["prompts"]) - 1 : -1]).entropy()

@@ -127,7 +127,7 @@ def test_more_methods_drawn_at_random_make_a_step(seed: int, model: str, tmp_pat
 def check_step(words: str, model: str, folder: Path) -> None:
     windows = 1 if "gspo" in words else WINDOWS
     trainer, metrics, _ = stepped(folder, model, "sync", windows, *words.split())
-    assert adam_steps(trainer.actor_rollout_wg.worker.actor) == {0 if trainer._dropped_all else UPDATES}
+    assert adam_steps(trainer.actor_rollout_wg.worker.actor) == {0 if trainer.now.nothing_left else UPDATES}
     assert not [name for name, value in metrics.items() if not math.isfinite(value)]
 
 

@@ -33,7 +33,7 @@ from rollouts.sampling import SampleRequest
 from rollouts.tokenise import fill_ids
 from rollouts.window import ASK, Summaries, rows_of
 from tasks.rejection import Standards, without_ids
-from verl_plugin.rollout.agent_loop import to_outputs
+from verl_plugin.rollout.agent_loop import row_fields
 from verl_plugin.rollout.turn_fields import turn_fields
 from verl_plugin.sft_rows import EpisodeRows
 
@@ -99,8 +99,8 @@ def test_a_summary_is_no_turn_of_the_environment(played: Played) -> None:
             sum(turn.score_delta for turn in episode.played_turns)
         )
         assert not episode.turns[-1].summary and not episode.turns[0].summary
-        outputs = to_outputs(episode, REWARD)
-        assert [output.num_turns for output in outputs][:-1] == [2] * (len(outputs) - 1)
+        outputs = row_fields(episode, REWARD)
+        assert [output["num_turns"] for output in outputs][:-1] == [2] * (len(outputs) - 1)
         bonus = as_shipped(TurnBonus, weight=1.0)(RewardView(episode, {TRAINED: [0.0] * len(episode.turns)}, 1))
         assert sum(bonus[TRAINED]) == pytest.approx(0.1 * len(episode.played_turns))
         assert Standards(max_turns=TURNS).objection(episode) in ("not won", "")

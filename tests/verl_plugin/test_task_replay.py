@@ -9,31 +9,26 @@ from typing import Any
 import pytest
 import torch
 import transfer_queue as tq
-from example_step import batch_of, trainer, turns_of
+from example_step import batch_of, estimated, trainer, turns_of
 from omegaconf import OmegaConf
 from tensordict import TensorDict
 from test_turn_fields import EPISODE
 from transfer_queue import KVBatchMeta
-from verl.trainer.ppo.v1.trainer_base import PPOTrainer
 
 from algorithms.turns import OUTCOMES
 from records.metric_names import in_families
 from rollouts.episode import Turn
 from rollouts.store import write_episodes
 from verl_plugin.training.credit_log import credits_of
+from verl_plugin.training.step_records import StepGroups
+from verl_plugin.training.task_loader import Games
 from verl_plugin.training.trainer import TurngridTrainer
 
 LOST = OUTCOMES.index("lost")
 
 
 @pytest.fixture
-def balanced(queue: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What balances a batch after us asks workers."""
-    monkeypatch.setattr(PPOTrainer, "_balance_batch", lambda self, batch, metrics, **_: batch)
-
-
-@pytest.fixture
-def made(balanced: None) -> TurngridTrainer:
+def made(queue: None) -> TurngridTrainer:
     made = trainer({"buffer": {"task_replay": {}}})
     learned(made, batch_of("first"), 1)
     return made
@@ -41,7 +36,8 @@ def made(balanced: None) -> TurngridTrainer:
 
 def learned(made: TurngridTrainer, batch: KVBatchMeta, step: int) -> tuple[KVBatchMeta, dict[str, Any]]:
     made.global_steps, metrics = step, {}
-    return made._compute_advantage(made._balance_batch(batch, metrics), metrics), metrics
+    made.now.begin(step, 10)
+    return estimated(made, made.methods.replay.replace(batch, metrics), metrics), metrics
 
 
 def failed(partition: str) -> KVBatchMeta:
@@ -55,7 +51,7 @@ def failed(partition: str) -> KVBatchMeta:
 
 
 def held(made: TurngridTrainer) -> list[dict[str, Any]]:
-    return made._methods.state()["buffer/task_replay"]["episodes"]
+    return made.methods.chosen.state()["buffer/task_replay"]["episodes"]
 
 
 def test_a_failed_group_learns_from_a_stored_win(made: TurngridTrainer) -> None:
@@ -77,7 +73,7 @@ def tokens(partition: str, key: str, field: str = "responses") -> torch.Tensor:
     return tq.kv_batch_get(keys=[key], partition_id=partition, select_fields=[field])[field][0]
 
 
-def test_a_win_brings_the_entropies_that_it_was_sampled_with(balanced: None) -> None:
+def test_a_win_brings_the_entropies_that_it_was_sampled_with(queue: None) -> None:
     made = trainer({"buffer": {"task_replay": {}}, "credit": {"aem": {}}})
     learned(made, batch_of("entropies"), 1)
     assert "entropy" in held(made)[0]["rows"][0]
@@ -95,8 +91,9 @@ def test_what_is_replayed_is_neither_logged_nor_stored_again(made: TurngridTrain
 def test_a_mended_group_is_told_as_it_was_played(made: TurngridTrainer, tmp_path: Path) -> None:
     """Though its advantages, and what verl logs, are of the episode that took a place."""
     learned(made, failed("told"), 2)
-    places = {"episodes": str(tmp_path / "episodes")}
-    made.config = OmegaConf.merge(made.config, {"run": places, "turn_reward": {"name": "sparse"}})
+    nodes = {"run": {"episodes": str(tmp_path / "episodes")}, "turn_reward": {"name": "sparse"}}
+    made.config = OmegaConf.merge(made.config, nodes, {"curriculum": {"name": "none"}})
+    made.groups, made.games = StepGroups(made.config, made.now), Games(made.config)
     for group in "PQ":
         played = [replace(EPISODE, sample=sample, turns=[Turn("", "", rewards={"sparse": 0.0})]) for sample in range(4)]
         write_episodes(tmp_path / "episodes" / "000002" / f"{group}.jsonl", played)
@@ -108,7 +105,7 @@ def test_a_mended_group_is_told_as_it_was_played(made: TurngridTrainer, tmp_path
 
 def test_a_win_is_forgotten_in_time_and_a_checkpoint_remembers_it(made: TurngridTrainer) -> None:
     again = trainer({"buffer": {"task_replay": {}}})
-    again._methods.load(made._methods.state())
+    again.methods.chosen.load(made.methods.chosen.state())
     assert learned(again, failed("late"), 1 + 20)[1]["buffer/task_replay/replaced"] == 1
     done, metrics = learned(made, failed("too-late"), 1 + 21)
     assert metrics["buffer/task_replay/replaced"] == 0 and turns_of(done)["P_3"] == [0.0] * 3

@@ -19,7 +19,6 @@ from rollouts.episode import Episode, Outcome, Turn
 from rollouts.forms.retry import Retry
 from rollouts.loop import EpisodeSpec
 from rollouts.row import to_rows
-from verl_plugin.training.window_rows import WindowRows
 
 SAMPLES, ROWS = 2, 3
 ONE_PASS = (
@@ -48,13 +47,14 @@ def stepped(trainer: Any) -> tuple[dict[str, Any], float]:
     tq.kv_clear(keys=batch.keys, partition_id=batch.partition_id)
     total = sum((one * mask).sum().item() for one, mask in zip(advantages, masks, strict=True))
     trainer.global_steps += 1
+    trainer.now.begin(trainer.global_steps, trainer.total_training_steps)
     return metrics, -total / sum(int(mask.sum()) for mask in masks)
 
 
 def test_all_tokens_of_an_episodes_rows_are_divided_by(model: str, tmp_path: Path) -> None:
     """Episodes of one to three rows: the mean is not 0, as it is with equal ones."""
     trainer = made(composed(tmp_path, *ONE_PASS, "rollout_form=summary"), model, ROWS)
-    assert isinstance(trainer, WindowRows)
+    assert trainer.windows
     metrics, wanted = stepped(trainer)
     assert abs(wanted) > 0.01 and metrics["actor/pg_loss"] == pytest.approx(wanted, abs=1e-5)
 

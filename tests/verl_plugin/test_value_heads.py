@@ -12,7 +12,7 @@ import pytest
 import torch
 import transfer_queue as tq
 from engine_probe import jagged
-from example_step import batch_of, trainer_of
+from example_step import batch_of, estimated, trainer_of
 from tensordict import TensorDict
 from verl.utils import tensordict_utils as tu
 from verl.workers.utils.losses import value_loss
@@ -69,11 +69,11 @@ def test_the_loss_is_the_sum_of_each_heads_mean_over_its_own_tokens() -> None:
 @pytest.mark.parametrize(("windows", "dead"), [(False, True), (True, True)])
 def test_what_each_head_learns_reaches_the_update(queue: None, windows: bool, dead: bool) -> None:
     made = trainer_of("algo=hiper", "algo.gamma=0.9")
-    done = made._compute_advantage(batch_of(f"hiper-{windows}", windows, dead), {})
+    done = estimated(made, batch_of(f"hiper-{windows}", windows, dead), {})
     turns = example_x()
     tokens = tokens_of(turns)
     assert tokens.value is not None
-    (estimator,) = made._methods.of("algo", 1).values()
+    (estimator,) = made.methods.chosen.of("algo", 1).values()
     wanted = estimator(turns, replace(tokens, heads=(tokens.value, 2 * tokens.value)))  # as in the rows of the step
     heads = [(wanted.returns, wanted.targets), *((turns.spread(head.returns), head.targets) for head in wanted.heads)]
     expected = {"advantages": wanted.advantages, "returns": wanted.returns}

@@ -16,7 +16,7 @@ from parity_servers import TINY, Plain
 from step_probe import composed
 from transfer_queue import KVBatchMeta
 from transformers import AutoTokenizer
-from verl.experimental.agent_loop.agent_loop import AgentLoopOutput, DictConfigWrap
+from verl.experimental.agent_loop.agent_loop import AgentLoopMetrics, AgentLoopOutput
 from verl.protocol import DataProto
 from verl.trainer.ppo.v1.utils import compute_advantage_for_multi_trajectories
 
@@ -35,7 +35,7 @@ from rollouts.sampling import Sample, SampleRequest, SamplingParams
 from rollouts.stream import user
 from rollouts.tokenise import fill_ids
 from rollouts.window import Window, rows_of
-from verl_plugin.rollout.agent_loop import RowOutput, TurngridAgentLoop, to_outputs
+from verl_plugin.rollout.agent_loop import TurngridAgentLoop, row_fields
 from verl_plugin.rollout.token_stream import TokenCodec
 from verl_plugin.servers.transformers_server.generator import Generator
 from verl_plugin.sft_rows import EpisodeRows
@@ -162,16 +162,25 @@ def test_a_window_begins_with_the_goal_and_the_kept_turn(windowed: list[Played],
 
 
 def test_a_row_has_the_fields_that_verl_makes_of_it(windowed: list[Played]) -> None:
-    for output in (output for episode, _ in windowed for output in to_outputs(episode, REWARD)):
-        told = {name: getattr(output, name) for name in output.model_fields_set}
-        ours, verls = output.as_dict(), AgentLoopOutput(**told).as_dict()
-        assert ours["rm_scores"].sum() == verls["rm_scores"].sum()
-        ours["rm_scores"] = verls["rm_scores"]
-        assert ours.keys() == verls.keys()
-        for name, value in verls.items():
-            same = torch.equal(ours[name], value) if isinstance(value, torch.Tensor) else ours[name] == value
-            assert same, (name, ours[name], value)
-            assert getattr(ours[name], "dtype", None) == getattr(value, "dtype", None)
+    for episode, _ in windowed:
+        for row, ours in zip(to_rows(episode, REWARD), row_fields(episode, REWARD), strict=True):
+            output = AgentLoopOutput(
+                prompt_ids=row.prompt_ids,
+                response_ids=row.response_ids,
+                response_mask=row.mask,
+                response_logprobs=row.logprobs,
+                reward_score=sum(row.rewards),
+                num_turns=ours["num_turns"],
+                metrics=AgentLoopMetrics(**ours["metrics"]),
+                extra_fields=ours["extra_fields"],
+            )
+            verls = output.as_dict()
+            assert ours["rm_scores"].sum() == verls.pop("rm_scores").sum()
+            assert torch.equal(ours["input_ids"], torch.cat([verls["prompts"], verls["responses"]]))
+            for name, value in verls.items():
+                same = torch.equal(ours[name], value) if isinstance(value, torch.Tensor) else ours[name] == value
+                assert same, (name, ours[name], value)
+                assert getattr(ours[name], "dtype", None) == getattr(value, "dtype", None)
 
 
 def test_rewards_stand_in_the_row_that_holds_the_turn(windowed: list[Played]) -> None:
@@ -180,9 +189,9 @@ def test_rewards_stand_in_the_row_that_holds_the_turn(windowed: list[Played]) ->
         ends = [turn.rewards[REWARD] for turn in episode.turns]
         placed = [value for row in rows for value, last in zip(row.rewards, _last_of_turn(row), strict=True) if last]
         assert placed == ends
-        outputs = to_outputs(episode, REWARD)
-        assert [output.as_dict()["rm_scores"].sum().item() for output in outputs] == [sum(row.rewards) for row in rows]
-        assert sum(output.num_turns for output in outputs) == len(episode.turns)
+        outputs = row_fields(episode, REWARD)
+        assert [output["rm_scores"].sum().item() for output in outputs] == [sum(row.rewards) for row in rows]
+        assert sum(output["num_turns"] for output in outputs) == len(episode.turns)
 
 
 @dataclass
@@ -209,16 +218,7 @@ SHAPED = (
 
 
 def agent_loop(config: DictConfig, codec: TokenCodec, pool: EnvPool | None) -> TurngridAgentLoop:
-    return TurngridAgentLoop(
-        trainer_config=DictConfigWrap(config),
-        server_manager=None,
-        tokenizer=codec.tokenizer,
-        processor=None,
-        dataset_cls=None,
-        data_config=DictConfigWrap(config.data),
-        hf_model_type="qwen3",
-        pool=pool,
-    )
+    return TurngridAgentLoop(config, codec.tokenizer, "qwen3", pool)
 
 
 @pytest.mark.parametrize(("step", "validate", "bonus"), [(1, False, 0.07), (2, False, 0.0), (1, True, None)])
@@ -234,19 +234,18 @@ def test_the_agent_loop_shapes_what_is_trained_and_nothing_that_is_validated(
         "validate": validate,
     }
 
-    async def play() -> tuple[Episode, list[RowOutput]]:
+    async def play() -> tuple[Episode, list[dict[str, Any]]]:
         async with EnvPool("textworld", workers=1, step_deadline_s=60.0) as pool:
             loop = agent_loop(config, codec, pool)
             sampling = {"temperature": 1.0, "top_p": 1.0, "top_k": -1}
             played = await loop.play(loop.spec(row), sampling, Says(codec, ["dance", "", "look", *expert]))
-            return played, to_outputs(played, "sparse", loop.state, loop.sent)
+            return played, row_fields(played, "sparse", loop.state, loop.sent)
 
-    episode, outputs = asyncio.run(play())
-    assert episode.won and len(episode.turns) == 7 and len(outputs) > 1
+    episode, rows = asyncio.run(play())
+    assert episode.won and len(episode.turns) == 7 and len(rows) > 1
     prices = [0.0] * 7 if validate else [-0.25, -0.26, *[0.0] * 4, bonus]
     wanted = [price + sparse for price, sparse in zip(prices, [0.0] * 6 + [1.0], strict=True)]
     assert [turn.trained("sparse") for turn in episode.turns] == pytest.approx(wanted)
-    rows = [output.as_dict() for output in outputs]
     placed = [
         value
         for row, one in zip(to_rows(episode, "sparse"), rows, strict=True)
@@ -401,18 +400,17 @@ def test_padded_rows_divide_into_updates_devices_and_passes(
     batch: int, mini: int, n: int, devices: int, shares: int
 ) -> None:
     """``shares`` of a step's prompts are taken at a time by an asynchronous trainer."""
-    made = object.__new__(WindowRows)
-    made.parameter_sync_step = shares
     actor = {"use_dynamic_bsz": False, "ppo_mini_batch_size": mini, "ppo_micro_batch_size_per_gpu": 4}
     nodes = {"actor": actor, "ref": {"log_prob_micro_batch_size_per_gpu": 2}, "rollout": {"n": n}}
     nodes["rollout"]["log_prob_micro_batch_size_per_gpu"] = 3
     critic = {"ppo_mini_batch_size": 2 * mini, "ppo_micro_batch_size_per_gpu": None}
-    made.config = OmegaConf.create({"data": {"train_batch_size": batch}, "actor_rollout_ref": nodes, "critic": critic})
-    rows = made._get_required_batch_multiple(devices)
-    for node in (made.config.actor_rollout_ref.actor, made.config.critic):
+    config = OmegaConf.create({"data": {"train_batch_size": batch}, "actor_rollout_ref": nodes, "critic": critic})
+    made = WindowRows(config, shares)
+    rows = made.multiple(devices)
+    for node in (config.actor_rollout_ref.actor, config.critic):
         usual, updates = node.ppo_mini_batch_size, max(1, batch // shares // node.ppo_mini_batch_size)
         padded = KVBatchMeta(keys=[str(row) for row in range(rows)], tags=[{}] * rows, extra_info={})
-        with made._dealt(node, padded):
+        with made.mini_batches(node, padded):
             assert padded.extra_info[EPISODES] * updates == batch // shares * n, "a constant, and not rows"
             of_an_update = node.ppo_mini_batch_size * n  # as verl counts
             assert of_an_update * updates == rows

@@ -65,7 +65,8 @@ class CpuLanguageModel(ActionLogits, SharedPrefixes, _OnCpu, transformer_impl.FS
 @EngineRegistry.register(model_type="value_model", backend=["fsdp", "fsdp2"], device="cpu")
 class CpuValueModel(ActionValues, SharedPrefixes, _OnCpu, transformer_impl.FSDPEngineWithValueHead):
     def _build_module(self) -> Any:
-        torch.manual_seed(int(os.environ.get("TURNGRID_SEED", "0")))  # the head's weights are drawn here
+        """The value head, whose weights are drawn here, starts from the run's seed."""
+        torch.manual_seed(int(os.environ.get("TURNGRID_SEED", "0")))
         with replaced(verl.utils.model, "load_valuehead_model", with_heads(load_value_model)):
             return super()._build_module()
 

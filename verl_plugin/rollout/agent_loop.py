@@ -1,18 +1,15 @@
-"""verl's agent loop as a thin shell around ``rollouts.run_episode``."""
+"""The agent loop: samples episodes with ``rollouts.run_episode`` and makes rows of verl's queue of them."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import torch
 from omegaconf import DictConfig
-from pydantic import PrivateAttr
-from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopMetrics, AgentLoopOutput, register
 
 from algorithms.chosen import ALGO, Chosen, slots_of
 from algorithms.registry import FORM, IN_ROLLOUT, ON_BATCH
@@ -32,49 +29,26 @@ from rollouts.sampling import Sampler, SamplingParams
 from rollouts.shaping import shape
 from rollouts.window import window_of
 from tasks.curriculum import turns_at
-from verl_plugin.rollout.samplers import ServerSampler
 from verl_plugin.rollout.token_stream import TokenCodec
 from verl_plugin.rollout.turn_fields import TreePlace, state_wanted, turn_fields
 
 
-class RowOutput(AgentLoopOutput):
-    """verl's output of one row, with one reward a turn where verl would put one a row."""
+class TurngridAgentLoop:
+    """What the episodes of one worker process share.
 
-    _rewards: list[float] = PrivateAttr(default_factory=list)
-    _more: dict[str, torch.Tensor] = PrivateAttr(default_factory=dict)
-
-    def as_dict(self) -> dict[str, Any]:
-        """verl's fields, without a copy of each token's numbers as Python objects."""
-        tokens = {
-            "prompts": _tensor(self.prompt_ids, np.int64),
-            "responses": _tensor(self.response_ids, np.int64),
-            "response_mask": _tensor(self.response_mask, np.int64),
-            "rollout_log_probs": _tensor(self.response_logprobs or [], np.float32),
-            "rm_scores": _tensor(self._rewards, np.float32),
-        }
-        told = self.model_dump(include={"num_turns", "metrics", "extra_fields"}, exclude_unset=True)
-        return {**told, **tokens, **self._more}
-
-
-def _tensor(numbers: Sequence[float], kind: type[np.number]) -> torch.Tensor:
-    """Of a list, torch alone takes four to eight times as long."""
-    return torch.from_numpy(np.array(numbers, dtype=kind))
-
-
-@register("turngrid")
-class TurngridAgentLoop(AgentLoopBase):
-    """Holds what the episodes of one worker process share; ``run`` plays one of them."""
+    Args:
+        pool: processes of the environment that were started before; else the loop makes its own.
+    """
 
     def __init__(
-        self, *args: Any, hf_model_type: str | None = None, pool: EnvPool | None = None, **kwargs: Any
+        self, config: DictConfig, tokenizer: Any, hf_model_type: str | None, pool: EnvPool | None = None
     ) -> None:
-        super().__init__(*args, hf_model_type=hf_model_type, **kwargs)
-        env, config = self.config.env, self.config
+        self.config, env = config, config.env
         self.environment = make_environment(env.name, env)
         self.reward = reward(config.turn_reward.name, config.turn_reward)
         self.prompt_form = prompt_form(config.get("prompt"))
-        kwargs, marks = dict(self.apply_chat_template_kwargs), self.prompt_form.marks
-        self.codec = TokenCodec(self.tokenizer, hf_model_type, kwargs, marks)
+        template = dict(config.data.get("apply_chat_template_kwargs", {}))
+        self.codec = TokenCodec(tokenizer, hf_model_type, template, self.prompt_form.marks)
         self.pool = pool or pool_of(env, legal=self.prompt_form.admissible)
         self.window = window_of(env, self.prompt_form, config.get(FORM))
         self.methods, self.on_batch = Chosen(slots_of(config, IN_ROLLOUT)), Chosen(slots_of(config, (*ON_BATCH, ALGO)))
@@ -84,20 +58,15 @@ class TurngridAgentLoop(AgentLoopBase):
         self.named = {name: named_reward(name) for name in sorted(read)}
         self.limit = ContextLimit(config.data.max_prompt_length, config.data.max_response_length)
 
-    async def run(self, sampling_params: dict[str, Any], **row: Any) -> list[RowOutput]:
-        """Play one sample of one task from its start; its rows (``to_outputs``)."""
-        spec = replace(self.spec(row), sample=int(row["session_id"]))
-        sampler = ServerSampler(self.server_manager)
-        try:
-            episode = await self.play(spec, sampling_params, sampler)
-        finally:
-            sampler.leave(spec.request_id)
-        return to_outputs(episode, self.reward.name, self.state, self.sent, form=self.prompt_form)
-
     def spec(self, row: Mapping[str, Any]) -> EpisodeSpec:
-        """Of a group's samples, but for their numbers. ``row`` holds the data set's fields, and ``global_steps``. With ``validate``
-        the game is played as at the last step of a curriculum, and seeded by its name: verl's ids of validated prompts are
-        random."""
+        """Return the spec that a group's samples share.
+
+        With ``validate`` the game is as at the last step of a curriculum, and seeded by its name: verl's ids of
+        validated prompts are random.
+
+        Args:
+            row: the data set's fields, and ``global_steps``.
+        """
         step, validate, config = int(row["global_steps"]), row.get("validate"), self.config
         turns = config.env.max_turns
         return EpisodeSpec(
@@ -115,14 +84,16 @@ class TurngridAgentLoop(AgentLoopBase):
         )
 
     def form(self, step: int) -> Linear:
-        """How the groups of a training step are played."""
+        """Return the rollout form of a training step."""
         return next(iter(self.methods.of(FORM, step).values()), Linear())
 
     async def play(
         self, spec: EpisodeSpec, sampling_params: dict[str, Any], sampler: Sampler, entropies: bool = False
     ) -> Episode:
-        """``entropies``: those of the sampled tokens are wanted too. Rewards are shaped but for a validated game, whose spec names no
-        prompt.
+        """Sample an episode, and shape its rewards unless it is a validated one, whose spec names no prompt.
+
+        Args:
+            entropies: ask for those of the sampled tokens.
 
         Raises:
             EpisodeFailed: environment or server failed at every try.
@@ -138,7 +109,7 @@ class TurngridAgentLoop(AgentLoopBase):
         return episode
 
     def _void(self, step: int) -> str:
-        """The kind of turn with which an episode ends, where a filter says so."""
+        """Return the kind of turn with which an episode ends, if a filter ends it."""
         filters = self.on_batch.of("filter", step).values()
         return next((str(method.void) for method in filters if getattr(method, "stop", False)), "")
 
@@ -146,43 +117,50 @@ class TurngridAgentLoop(AgentLoopBase):
         params = SamplingParams(
             sampling["temperature"], sampling["top_p"], sampling["top_k"], self.config.env.max_action_tokens
         )
-        asked = {"entropies": entropies, "full_entropies": full}
-        return ModelPolicy(sampler, self.codec.decode, params, self.limit, self.config.seed, **asked)
+        seed = self.config.seed
+        return ModelPolicy(
+            sampler, self.codec.decode, params, self.limit, seed, entropies=entropies, full_entropies=full
+        )
 
 
-def to_outputs(
+def row_fields(
     episode: Episode,
     reward_name: str,
     state: str | None = None,
     named: Sequence[str] = (),
     tree: TreePlace | None = None,
     form: PromptForm = PLAIN_FORM,
-) -> list[RowOutput]:
-    """An episode as verl wants it: one row, or one a window; with ``turn_fields`` where ``state`` says what a state is, and
-    ``tree`` where it stands among the others of its group. ``form``: how it was played.
+) -> list[dict[str, Any]]:
+    """Make the fields of verl's rows: one row an episode, or one a window.
+
+    Args:
+        state: what makes two states equal; None leaves out ``turn_fields``.
+        named: other rewards than the trained one that are sent with the rows.
+        tree: the episode's place among the others of its group.
+        form: of the episode's prompts.
 
     Raises:
-        ValueError: no turn was played, so there is nothing to learn from.
+        ValueError: the episode has no turn.
     """
     ends = [*window_starts(episode), len(episode.turns)]
-    rows = to_rows(episode, reward_name)
-    outputs = []
-    for row, (first, last) in zip(rows, pairwise(ends), strict=True):
-        output = _output(episode, row, episode.turns[first:last], episode.versions(first, last), reward_name)
-        output._more = turn_fields(episode, first, last, state, named, tree, form) if state else {}
-        output._more |= entropies_of(episode.turns[first:last])
-        outputs.append(output)
-    return outputs
+    fields = []
+    for row, (first, last) in zip(to_rows(episode, reward_name), pairwise(ends), strict=True):
+        turns, versions = episode.turns[first:last], episode.versions(first, last)
+        own = _of_verl(row, turns, episode.won, versions, reward_name) | entropies_of(turns)
+        fields.append(own | (turn_fields(episode, first, last, state, named, tree, form) if state else {}))
+    return fields
 
 
 def entropies_wanted(config: DictConfig, methods: Chosen) -> bool:
-    """Whether the server is to tell those of its tokens: ``methods`` of the update read them, and the trainer has no pass of its own to
-    find them (``config.method_settings``)."""
+    """Return whether the server sends the entropies of its tokens.
+
+    It does if ``methods`` of the update read them and the trainer has no pass to compute them (``config.method_settings``).
+    """
     return "entropy" in methods.needs() and bool(config.algorithm.rollout_correction.bypass_mode)
 
 
 def entropies_of(turns: Sequence[Turn]) -> dict[str, torch.Tensor]:
-    """(T,) of a row, nats, 0 off its actions, as verl names what its own pass finds; nothing where nobody asked for them.
+    """Return a row's entropies, (T,) in nats, 0 off its actions, under verl's name; nothing if they were not asked for.
 
     Raises:
         ValueError: a token lacks its own.
@@ -190,33 +168,40 @@ def entropies_of(turns: Sequence[Turn]) -> dict[str, torch.Tensor]:
     if not any(turn.full_entropies for turn in turns):
         return {}
     if any(len(turn.full_entropies) != len(turn.action_ids) for turn in turns):
-        raise ValueError("the rollout server did not tell the entropy of every token")
-    found = [number for turn in turns for number in turn.full_entropies + [0.0] * len(turn.context_ids)]
-    return {"entropy": torch.tensor(found, dtype=torch.float32)}
+        raise ValueError("the rollout server did not send the entropy of every token")
+    numbers = [number for turn in turns for number in turn.full_entropies + [0.0] * len(turn.context_ids)]
+    return {"entropy": torch.tensor(numbers, dtype=torch.float32)}
 
 
-def _output(
-    episode: Episode, row: Row, turns: Sequence[Turn], versions: tuple[int, int], reward_name: str
-) -> RowOutput:
-    """Its lists are the row's own: pydantic would look at every token, and copy it."""
-    output = RowOutput.model_construct(
-        prompt_ids=row.prompt_ids,
-        response_ids=row.response_ids,
-        response_mask=row.mask,
-        response_logprobs=row.logprobs,
-        reward_score=sum(row.rewards),  # not None, so that verl leaves the reward to us
-        num_turns=sum(not turn.summary for turn in turns),
-        metrics=AgentLoopMetrics(
-            generate_sequences=sum(turn.act_seconds for turn in turns),
-            tool_calls=sum(turn.env_seconds for turn in turns),
-        ),
-        extra_fields={
+def _of_verl(row: Row, turns: Sequence[Turn], won: bool, versions: tuple[int, int], reward_name: str) -> dict[str, Any]:
+    """Make the fields that verl's agent loop makes of a row, but with one reward a turn."""
+    prompts, responses = _tensor(row.prompt_ids, np.int64), _tensor(row.response_ids, np.int64)
+    mask, input_ids = _tensor(row.mask, np.int64), torch.cat([prompts, responses])
+    return {
+        "prompts": prompts,
+        "responses": responses,
+        "response_mask": mask,
+        "loss_mask": mask,
+        "input_ids": input_ids,
+        "position_ids": torch.arange(len(input_ids)),
+        "multi_modal_inputs": {},
+        "rollout_log_probs": _tensor(row.logprobs, np.float32),
+        "rm_scores": _tensor(row.rewards, np.float32),
+        "num_turns": sum(not turn.summary for turn in turns),
+        "metrics": {
+            "generate_sequences": sum(turn.act_seconds for turn in turns),
+            "tool_calls": sum(turn.env_seconds for turn in turns),
+        },
+        "extra_fields": {
             "turn_scores": [turn.trained(reward_name) for turn in turns],
             "tool_rewards": [],
-            "reward_extra_info": {"acc": float(episode.won)},
+            "reward_extra_info": {"acc": float(won)},
             "min_global_steps": versions[0],
             "max_global_steps": versions[1],
         },
-    )
-    output._rewards = row.rewards
-    return output
+    }
+
+
+def _tensor(numbers: Sequence[float], kind: type[np.number]) -> torch.Tensor:
+    """Make a tensor of a list; torch alone takes four to eight times as long."""
+    return torch.from_numpy(np.array(numbers, dtype=kind))

@@ -1,10 +1,10 @@
-"""verl's agent-loop worker, where we differ: groups are published whole, batches are reproducible.
+"""verl's agent-loop worker with two differences: groups are published whole, and batches repeat.
 
-verl trains on what is left of a group in which a sample failed. Here a group's rows are held back until all its
-samples have come to an end; if one of them fails for good, the group writes no rows and verl's refill replaces it.
+verl trains on the rest of a group in which a sample failed. Here a group's rows are held back until all of its
+samples have ended; if one of them fails for good, the group writes no rows, and verl's refill replaces it.
 
-Under a synchronous trainer our own server samples in lockstep batches, so that a run repeats. Under an asynchronous one
-nothing repeats anyway: each turn is a request of its own through verl's client, which goes on with what new weights cut off.
+Under a synchronous trainer our own server samples in lockstep batches, so that a run repeats. An asynchronous run does not
+repeat: each turn is a request of its own through verl's client, which goes on with an answer that new weights cut off.
 """
 
 from __future__ import annotations
@@ -12,14 +12,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-import torch
 import transfer_queue as tq
 from tensordict import TensorDict
-from verl.experimental.agent_loop.agent_loop import DictConfigWrap
 from verl.trainer.ppo.v1 import AgentLoopWorkerTQ
 from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 
@@ -31,24 +30,24 @@ from rollouts.forms.linear import GroupFailed, Linear, play_group
 from rollouts.lockstep import Rounds, Slot
 from rollouts.loop import EpisodeSpec
 from rollouts.store import write_episodes
-from verl_plugin.rollout.agent_loop import RowOutput, TurngridAgentLoop, to_outputs
+from verl_plugin.rollout.agent_loop import TurngridAgentLoop, row_fields
 from verl_plugin.rollout.samplers import BatchSampler, Counted, Reviver, ServerSampler
 from verl_plugin.rollout.turn_fields import lengths, tree_places
 from verl_plugin.servers.replicas import replicas
 
 logger = logging.getLogger(__name__)
-PUBLISHED_AT_ONCE = 4  # groups: their rows take twice the memory of their episodes, and many end together
+PUBLISHED_AT_ONCE = 4  # groups: rows take twice the memory of episodes, and many groups end together
 LOCKSTEP_BATCHES = 2  # one is in the model while the other is in its games
-VerlWorker = AgentLoopWorkerTQ.__ray_metadata__.modified_class
+VerlWorker: Any = cast(Any, AgentLoopWorkerTQ).__ray_metadata__.modified_class
 
 
 class AgentLoopWorker(VerlWorker):
-    """Plays the samples of prompts; one agent loop, and so one pool of games, for all of them."""
+    """Samples the groups of prompts with one agent loop, and so one pool of games."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._loop: TurngridAgentLoop | None = None
-        self.pool: EnvPool | None = None  # the games' processes, where they were started before
+        self.pool: EnvPool | None = None  # the games' processes, if they were started before
         self._publishing = asyncio.Semaphore(PUBLISHED_AT_ONCE)
         self._batches_made = 0
         self._turns = TurnCounter()
@@ -56,7 +55,7 @@ class AgentLoopWorker(VerlWorker):
 
     @property
     def playing(self) -> bool:
-        """It has its games' processes."""
+        """Whether it has its games' processes."""
         return self._loop is not None
 
     @property
@@ -73,33 +72,23 @@ class AgentLoopWorker(VerlWorker):
 
     @cached_property
     def _one_by_one(self) -> ServerSampler:
-        """For episodes without a slot."""
+        """The sampler of episodes without a slot."""
         reviver = Reviver(range(self._replicas)) if self._own_server else None
         return ServerSampler(self.llm_client, self._seeded, reviver)
 
     @property
     def _seeded(self) -> bool:
-        """vLLM takes a seed a request on CPUs, where a run can repeat; on GPUs it cannot, and each seed costs vLLM's sampler
-        a kernel of its own a token."""
+        """Whether requests have seeds: on CPUs, where vLLM's answers repeat; on GPUs a seed costs a kernel a token."""
         repeats = self.config.trainer.device == "cpu" and not self._asynchronous
         return self._own_server or repeats
 
     def _agent_loop(self) -> TurngridAgentLoop:
         if self._loop is None:
-            self._loop = TurngridAgentLoop(
-                trainer_config=DictConfigWrap(self.config),
-                server_manager=self.llm_client,
-                tokenizer=self.tokenizer,
-                processor=self.processor,
-                dataset_cls=self.dataset_cls,
-                data_config=DictConfigWrap(self.config.data),
-                hf_model_type=self.hf_model_type,
-                pool=self.pool,
-            )
+            self._loop = TurngridAgentLoop(self.config, self.tokenizer, self.hf_model_type, self.pool)
         return self._loop
 
     async def generate_sequences(self, batch: TensorDict) -> None:
-        """Deal the prompts into lockstep batches, then let verl start one task a prompt."""
+        """Prompts are dealt into lockstep batches; then verl starts one task a prompt."""
         if self._lockstep:
             self._rounds |= self._deal(list(batch["uid"]))
         await super().generate_sequences(batch)
@@ -121,6 +110,7 @@ class AgentLoopWorker(VerlWorker):
     async def _run_prompt(
         self, prompt: dict[str, Any], sampling_params: dict[str, Any], trajectory: dict[str, Any], trace: bool = False
     ) -> None:
+        """A group in which a sample failed writes no rows."""
         uid, validate = prompt["uid"], trajectory["validate"]
         partition = "val" if validate else "train"
         await tq.async_kv_put(key=uid, partition_id=partition, tag={"status": "running"})
@@ -130,10 +120,10 @@ class AgentLoopWorker(VerlWorker):
             async with self._publishing:
                 await self._publish(prompt, episodes, partition)
             status = "finished"
-        except Exception as error:  # noqa: BLE001 - whatever it is, verl must hear that the group has come to its end
+        except Exception as error:  # noqa: BLE001 - verl must learn of every end of a group
             status = "failure"
             logger.error("group %s dropped: %s", uid, error)
-            if not validate:  # a game that is not validated is no group that the step lacks
+            if not validate:  # a step lacks no group for a validated game that failed
                 first, folder = error.first if isinstance(error, GroupFailed) else error, self._folder(prompt)
                 folder.mkdir(parents=True, exist_ok=True)
                 cause = described(first, type(self._loop.reward).__module__ if self._loop else "")
@@ -141,7 +131,7 @@ class AgentLoopWorker(VerlWorker):
         await tq.async_kv_put(key=uid, partition_id=partition, tag={"status": status})
 
     async def _play_group(self, prompt: dict[str, Any], sampling: dict[str, Any], validate: bool) -> list[Episode]:
-        """Raises: GroupFailed, or what the form says: it cannot be played."""
+        """Sample a group. Raises: GroupFailed, or what the form raises if it cannot be sampled."""
         loop, rollout, uid = self._agent_loop(), self.config.actor_rollout_ref.rollout, prompt["uid"]
         rounds = self._rounds.pop(uid, None)
         folder = self._folder(prompt, validate)
@@ -172,12 +162,7 @@ class AgentLoopWorker(VerlWorker):
         count: Callable[[], None],
     ) -> Episode:
         loop, sampler = self._agent_loop(), Counted(slot or self._one_by_one, count)
-        if slot is None:
-            try:
-                return playable(await loop.play(spec, sampling, sampler, entropies))
-            finally:
-                self._one_by_one.leave(spec.request_id)
-        async with slot:
+        async with slot or nullcontext():
             return playable(await loop.play(spec, sampling, sampler, entropies))
 
     async def _publish(self, prompt: dict[str, Any], episodes: list[Episode], partition: str) -> None:
@@ -189,10 +174,10 @@ class AgentLoopWorker(VerlWorker):
         trees = tree_places(episodes) if branches else {}
         for sample, episode in enumerate(episode for episode in episodes if episode.trained):
             tree = trees.get(episode.sample)
-            outputs = to_outputs(episode, loop.reward.name, loop.state, loop.sent, tree, loop.prompt_form)
-            for index, output in enumerate(outputs):
+            rows = row_fields(episode, loop.reward.name, loop.state, loop.sent, tree, loop.prompt_form)
+            for index, row in enumerate(rows):
                 keys.append(f"{prompt['uid']}_{sample}_{index}")
-                fields.append(self._fields(output, {**prompt, "session_id": sample}))
+                fields.append({**row, **prompt, "session_id": sample})
         await tq.async_kv_batch_put(
             keys=keys,
             fields=list_of_dict_to_tensordict(fields),
@@ -200,17 +185,8 @@ class AgentLoopWorker(VerlWorker):
             partition_id=partition,
         )
 
-    def _fields(self, output: RowOutput, prompt: dict[str, Any]) -> dict[str, Any]:
-        field = {**output.as_dict(), **prompt}
-        input_ids = torch.cat([field["prompts"], field["responses"]])
-        field["loss_mask"] = field["response_mask"]
-        field["input_ids"] = input_ids
-        field["position_ids"] = torch.arange(len(input_ids))
-        field["multi_modal_inputs"] = {}
-        return field
-
     def _folder(self, prompt: dict[str, Any], validate: bool = False) -> Path:
-        """The step's; an asynchronous trainer does not know yet which step will train on the group."""
+        """Return the step's folder; an asynchronous trainer does not know yet which step will train on the group."""
         run = self.config.run
         if self._asynchronous and not validate:
             return Path(run.groups)
@@ -222,7 +198,7 @@ class AgentLoopWorker(VerlWorker):
         write_episodes(self._folder(prompt) / f"{prompt['uid']}.jsonl", episodes)
 
     def _record_validation(self, episodes: list[Any], prompt: dict[str, Any]) -> None:
-        """What verl plays between steps (``trainer.test_freq``); the trainer merges a step's files."""
+        """Record what verl samples between steps (``trainer.test_freq``); the trainer merges a step's files."""
         write_episodes(self._folder(prompt, validate=True) / f"{int(prompt['index']):06d}.jsonl", episodes)
 
 
@@ -231,7 +207,7 @@ class NoRoom(RuntimeError):
 
 
 def playable(episode: Episode) -> Episode:
-    """The episode, if there is anything in it to learn from.
+    """Return the episode if it has a turn.
 
     Raises:
         NoRoom: it has no turn.

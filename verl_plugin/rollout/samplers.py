@@ -13,7 +13,6 @@ import ray
 from ray.exceptions import RayActorError
 
 from rollouts.sampling import RequestTooLong, Sample, SampleLost, Sampler, SampleRequest
-from verl_plugin.rollout.llm_client import KeptRoutes
 from verl_plugin.servers.transformers_server.launch import server_name
 from verl_plugin.servers.transformers_server.results import GenResult
 from verl_plugin.servers.transformers_server.server import TOO_LONG
@@ -21,7 +20,7 @@ from verl_plugin.servers.transformers_server.spare_weights import revive
 
 
 class Reviver:
-    """Sends the step's weights to our own servers after one of them died, once for all episodes that it left behind."""
+    """Sends the step's weights to our own servers after one of them died, once for all episodes that it had."""
 
     def __init__(self, replicas: Sequence[int]) -> None:
         self._replicas = replicas
@@ -29,7 +28,10 @@ class Reviver:
         self._revived_at = 0.0
 
     async def revive(self, asked_at: float) -> None:
-        """``asked_at``: when the request that failed was made (``time.monotonic``).
+        """Revive the servers, unless that was done after the request.
+
+        Args:
+            asked_at: the time of the request that failed (``time.monotonic``).
 
         Raises:
             SampleLost: a server does not come back.
@@ -47,15 +49,14 @@ class ServerSampler:
 
     Args:
         client: verl's.
-        seeded: answers repeat. Not where vLLM may be asked to go on with an answer that it was made to cut off: it would go
-            through the same random numbers again.
+        seeded: requests have seeds, so that answers repeat. False if vLLM may go on with an answer that was cut off: it
+            would draw the same random numbers again.
         reviver: for our own servers, which Ray starts again without weights.
     """
 
     client: Any
     seeded: bool = True
     reviver: Reviver | None = None
-    _ids: dict[int, int] = field(default_factory=dict, repr=False)  # one object an id: 28 bytes a token less to hold
 
     async def sample(self, request: SampleRequest) -> Sample:
         asked_at = time.monotonic()
@@ -69,18 +70,12 @@ class ServerSampler:
             raise SampleLost(f"{request.request_id}: the server answered nothing ({output.stop_reason})")
         version = output.extra_fields.get("global_steps") or 0
         oldest = output.extra_fields.get("min_global_steps")
-        ids = tuple(map(self._ids.setdefault, output.token_ids, output.token_ids))
-        return Sample(ids, tuple(output.log_probs), version, oldest)
-
-    def leave(self, request_id: str) -> None:
-        """The episode asks no more."""
-        if isinstance(self.client, KeptRoutes):
-            self.client.leave(request_id)
+        return Sample(tuple(output.token_ids), tuple(output.log_probs), version, oldest)
 
     async def _generate(self, request: SampleRequest) -> Any:
         return await self.client.generate(
             request_id=request.request_id,
-            prompt_ids=np.array(request.prompt_ids, dtype=np.int32),  # which vLLM's server makes a list of
+            prompt_ids=np.array(request.prompt_ids, dtype=np.int32),  # 4 bytes a token to send
             sampling_params={
                 "temperature": request.temperature,
                 "top_p": request.top_p,
@@ -110,15 +105,14 @@ class BatchSampler:
     """A lockstep batch's turns as one call to our transformers server, which runs exactly that batch in that order.
 
     The server is asked by its actor name, not through verl's load balancer: lockstep batches are dealt to the replicas
-    in turn, a lockstep batch stays where its prefixes are kept, and the first step need not wait for the balancer's
-    imports.
+    in turn, and a lockstep batch stays at the server that has its prefixes.
     """
 
     replica: int
     _server: Any = field(default=None, repr=False)
 
     async def __call__(self, requests: list[SampleRequest]) -> Sequence[Sample | Exception]:
-        """Raises: SampleLost: the server died; if it could be started again, that has been done."""
+        """Sample a turn of each episode. Raises: SampleLost: the server died; it was started again if it could be."""
         self._server = self._server or _found(self.replica)
         try:
             answers = await self._server.generate_batch.remote(listed(requests))
@@ -129,7 +123,7 @@ class BatchSampler:
 
 
 def listed(requests: Sequence[SampleRequest]) -> list[SampleRequest]:
-    """With ids as our own server compares them."""
+    """Return the requests with their ids as tuples, as our own server compares them."""
     return [replace(request, prompt_ids=tuple(request.prompt_ids)) for request in requests]
 
 
@@ -143,5 +137,10 @@ def _found(replica: int) -> Any:
 def _sample(request: SampleRequest, answer: GenResult) -> Sample | Exception:
     if answer.stop_reason == TOO_LONG:
         return RequestTooLong(f"{request.request_id}: {len(request.prompt_ids)} + {request.max_tokens} tokens")
-    told = {"entropies": tuple(answer.entropies), "full_entropies": tuple(answer.full_entropies)}
-    return Sample(tuple(answer.token_ids), tuple(answer.log_probs), answer.step or 0, **told)
+    return Sample(
+        tuple(answer.token_ids),
+        tuple(answer.log_probs),
+        answer.step or 0,
+        entropies=tuple(answer.entropies),
+        full_entropies=tuple(answer.full_entropies),
+    )

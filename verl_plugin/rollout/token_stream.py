@@ -4,33 +4,31 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
-
-from transformers import PreTrainedTokenizerFast
 
 from rollouts.stream import Message, user
 from verl_plugin.rollout.control_tokens import ControlTokens
 
 CHATML_END = "<|im_end|>"
-IDS = "i"  # 4 bytes each: of a long episode, a list is slow to send and to be looked through by Python's collector
-SEAM = 16  # ids, of which builders look at the last few where they join a message to what stands before it
-CACHED_PROMPTS = 256  # the samples of a group begin alike, and at about the same time; what windows and summaries begin with comes once
+IDS = "i"  # 4 bytes a token; a list takes 8, and Python's collector looks through it
+SEAM = 16  # last ids of a stream, of which a builder looks at the last few to join a message
+CACHED_PROMPTS = 256  # the samples of a group begin alike, at about the same time
 CACHED_MESSAGES = 50_000  # the samples of a group see much the same text
 
 
 class TokenCodec:
-    """What all streams of one model share: tokenizer, builder, and the ids of messages rendered before.
+    """Tokenizer, builder and rendered messages, shared by all streams of one model.
 
-    Everything that a model reads in training, SFT and evaluation is rendered here. What a message says never becomes a
-    control token: those of a rendering are the chat template's own.
+    Everything that a model reads in training, SFT and evaluation is rendered here. The text of a message never becomes a
+    control token: the control tokens of a rendering are the chat template's own.
 
     Args:
         tokenizer: the model's Hugging Face tokenizer, with a chat template.
         hf_model_type: ``config.json``'s model_type, from which verl chooses how turns are joined.
         template_kwargs: settings of the chat template (``rollouts.chat_settings``).
-        marks: what a message may say although it is spelled like a control token (``rollouts.prompt_forms``).
+        marks: text that messages may have although it is spelled like a control token (``rollouts.prompt_forms``).
     """
 
     def __init__(
@@ -44,16 +42,15 @@ class TokenCodec:
 
         self.tokenizer = tokenizer
         self.eos_id = int(tokenizer.eos_token_id)
-        # ChatML joins turns alike whatever the model type; verl knows it under Qwen's name only.
+        # ChatML joins turns in one way for all model types; verl knows it by Qwen's name.
         family = "qwen" if tokenizer.eos_token == CHATML_END else "auto"
         self._builder = create_continuous_token_builder(
             tokenizer, model_family=family, hf_model_type=hf_model_type, chat_template_kwargs=template_kwargs
         )
-        # A prompt, and a user message wherever it stands, is rendered alike, so rendering it once is enough.
+        # A prompt or a user message is rendered in one way wherever it stands, so once is enough.
         self._render_prompt = lru_cache(maxsize=CACHED_PROMPTS)(self._render_first)
         self._render = lru_cache(maxsize=CACHED_MESSAGES)(self._render_user)
         self._controls = ControlTokens(tokenizer, marks)
-        self._decode = _decoder(tokenizer)
 
     def stream(self) -> VerlTokenStream:
         return VerlTokenStream(self)
@@ -65,18 +62,18 @@ class TokenCodec:
         first = [dict(message) for message in messages]
 
         def render(texts: Sequence[str]) -> list[int]:
-            told = [{**message, "content": text} for message, text in zip(first, texts, strict=True)]
-            return list(self._builder.build_initial_tokens(told))
+            messages = [{**message, "content": text} for message, text in zip(first, texts, strict=True)]
+            return list(self._builder.build_initial_tokens(messages))
 
         kind = ("first prompt", *(message["role"] for message in first))
         return array(IDS, self._controls.harmless(kind, render, [message["content"] for message in first]))
 
     def join(self, ids: list[int], message: Message) -> list[int]:
-        """All ids after one more message and the generation prompt; the old ones stay as they are."""
+        """Return all ids after one more message and the generation prompt; the old ones do not change."""
         if message["role"] != "user":
             raise ValueError(f"only user messages follow an action, got {message['role']!r}")
         appended = self._render(message["content"])
-        # A hook of the builder's subclasses: the public way, which a test compares, renders the message anew every time
+        # A hook of the builder's subclasses: its public method, which a test compares, renders the message every time
         return list(self._builder._merge_context_token_ids(ids, list(appended)).token_ids)
 
     def _render_user(self, content: str) -> array[int]:
@@ -86,7 +83,7 @@ class TokenCodec:
         return array(IDS, self._controls.harmless("next message", render, [content]))
 
     def encode(self, text: str) -> list[int]:
-        """The ids of an action that was given as text."""
+        """Return the ids of an action that is given as text."""
 
         def render(texts: Sequence[str]) -> list[int]:
             return list(self.tokenizer.encode(*texts, add_special_tokens=False))
@@ -94,20 +91,11 @@ class TokenCodec:
         return self._controls.harmless("action", render, [text])
 
     def decode(self, ids: Sequence[int]) -> str:
-        return self._decode(ids, skip_special_tokens=True)
-
-
-def _decoder(tokenizer: Any) -> Callable[..., str]:
-    """What transformers' ``decode`` comes to, where it does no more: it looks at each id first, which takes as long again."""
-    kind, usual = type(tokenizer), PreTrainedTokenizerFast
-    own = (kind.decode, getattr(kind, "_decode", None)) != (usual.decode, usual._decode)
-    if not own and not tokenizer.clean_up_tokenization_spaces:
-        return tokenizer.backend_tokenizer.decode
-    return tokenizer.decode
+        return self.tokenizer.decode(ids, skip_special_tokens=True)
 
 
 class VerlTokenStream:
-    """One episode's ids. An action cut off by its token limit gets the end-of-turn token as context."""
+    """The ids of one episode. An action cut off by its token limit gets the end-of-turn token as context."""
 
     def __init__(self, codec: TokenCodec) -> None:
         self._codec = codec
@@ -134,7 +122,7 @@ class VerlTokenStream:
         return [*self._codec.encode(text), self._codec.eos_id]
 
     def tokens_of(self, ids: Sequence[int], text: str) -> int:
-        """A token with the last of ``text`` and more belongs to what follows."""
-        said = self._codec.decode
-        longer = bisect_left(range(len(ids)), True, key=lambda end: len(said(ids[:end]).lstrip()) > len(text))
+        """Count the tokens of ``text``; a token with the end of it and more belongs to what follows."""
+        decode = self._codec.decode
+        longer = bisect_left(range(len(ids)), True, key=lambda end: len(decode(ids[:end]).lstrip()) > len(text))
         return max(0, longer - 1)

@@ -1,6 +1,6 @@
-"""Keeps what each update was told of its tokens, beside the step's episodes; ``records.credit`` has the format.
+"""The credit log: what each update was given for its tokens (``records.credit`` has the format).
 
-Read back from where the update itself reads it, after all corrections, so that the record cannot differ from the use.
+It is read back from verl's queue, as the update reads it, so that the record cannot differ from the use.
 """
 
 from __future__ import annotations
@@ -8,57 +8,56 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import count, takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import transfer_queue as tq
+from omegaconf import DictConfig
 from transfer_queue import KVBatchMeta
 
 from algorithms.slots import StoredEpisode
 from records.credit import Credit, write_credit
 from records.replayed import Replayed, tokens_of, write_replayed
 from verl_plugin.training.replay import REPLAYED
+from verl_plugin.training.step import Metrics, Step
 
-if TYPE_CHECKING:
-    from omegaconf import DictConfig
-    from verl.trainer.ppo.v1.trainer_base import PPOTrainer as Base
-else:
-    Base = object
-
-DIGITS = 7  # significant ones, about as many as a float32 has; the file is half as long as with all of a double's
+DIGITS = 7  # significant digits, about those of a float32; half the size of a file with all digits of a double
 OF_TOKENS = ("advantages", "returns", "values")
 FIELDS = ("turn_ids", "loss_mask", "response_mask", *OF_TOKENS)
 
 
-class CreditLog(Base):
-    """Mixed into the trainer, before verl's class. ``tracking.credit=false`` turns it off."""
+class CreditLog:
+    """Records the credit of a step's tokens. ``tracking.credit=false`` turns it off."""
 
-    _layers: dict[str, dict[str, list[float]]]  # of ``methods.Methods``, as is the next
-    _learned_again: Sequence[tuple[StoredEpisode, str | None]] = ()
-
-    def __init__(self, config: DictConfig) -> None:
-        super().__init__(config)
+    def __init__(self, config: DictConfig, step: Step) -> None:
+        self.on, self._step = bool(config.tracking.credit), step
         self._credits: dict[str, Credit] = {}
 
-    def _compute_advantage(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
-        batch = super()._compute_advantage(batch, metrics)
-        if self.config.tracking.credit:
-            self._credits |= credits_of(batch)
+    def note(self, batch: KVBatchMeta, metrics: Metrics) -> KVBatchMeta:
+        """Keep what the update of this batch is given."""
+        self._credits |= credits_of(batch)
         return batch
 
-    def write_credit(self, step: Path, groups: Sequence[Path]) -> None:
-        """Before the episodes in ``groups`` become one file, ``STEP.jsonl`` beside the folder ``step``: the same lines, in
-        ``rl/credit/STEP.jsonl``."""
+    def write(self, step: Path, groups: Sequence[Path]) -> None:
+        """Write ``rl/credit/STEP.jsonl``, whose lines are those of the step's file of episodes.
+
+        Args:
+            step: the folder with the step's groups, before they become one file beside it.
+            groups: the files of the groups that the step trained on.
+        """
+        if not self.on:
+            return
         credits, self._credits = self._credits, {}
-        layers, self._layers = self._layers, {}
+        layers, names = self._step.layers, sessions(groups)
         if credits:
-            lines = [_of_episode(credits, session, layers.get(session, {})) for session in sessions(groups)]
+            lines = [_of_episode(credits, session, layers.get(session, {})) for session in names]
             write_credit(step.parents[1] / "credit" / f"{step.name}.jsonl", lines)
-        again, self._learned_again = self._learned_again, ()
-        if again and self.config.tracking.credit:
-            places = {name: line for line, name in enumerate(sessions(groups))}
-            found = [_replayed(episode, None if name is None else places[name]) for episode, name in again]
-            write_replayed(step.parents[1] / "replayed" / f"{step.name}.jsonl", found)
+        if self._step.replayed:
+            places = {name: line for line, name in enumerate(names)}
+            replayed = [
+                _replayed(episode, None if own is None else places[own]) for episode, own in self._step.replayed
+            ]
+            write_replayed(step.parents[1] / "replayed" / f"{step.name}.jsonl", replayed)
 
 
 def _replayed(episode: StoredEpisode, instead: int | None) -> Replayed:
@@ -67,7 +66,7 @@ def _replayed(episode: StoredEpisode, instead: int | None) -> Replayed:
 
 
 def credits_of(batch: KVBatchMeta) -> dict[str, Credit]:
-    """By the row's key; left out are verl's padding rows, and those in whose place an earlier episode was learned from."""
+    """Return each row's credit by its key, without verl's padding rows and replaced rows."""
     real = [
         key
         for key, tag in zip(batch.keys, batch.tags, strict=True)
@@ -87,7 +86,10 @@ def _rows(column: Any) -> list[np.ndarray]:
 
 
 def rounded(numbers: np.ndarray) -> list[Any]:
-    """To ``DIGITS`` significant digits, all at once: a step of a large batch has millions of tokens. Lists as deep as the array."""
+    """Round to ``DIGITS`` significant digits; return lists as deep as the array.
+
+    All at once in numpy: a step of a large batch has millions of tokens.
+    """
     exact = numbers.astype(np.float64)
     size = np.where(exact == 0, 1.0, np.abs(exact))
     scale = 10.0 ** (DIGITS - 1 - np.floor(np.log10(size)))
@@ -97,7 +99,7 @@ def rounded(numbers: np.ndarray) -> list[Any]:
 def _credit(
     sampled: np.ndarray, used: np.ndarray, advantages: np.ndarray, returns: np.ndarray, values: np.ndarray | None
 ) -> Credit:
-    """One row's sampled tokens. A correction may have taken some of them out of the update."""
+    """Return the credit of one row's sampled tokens; None for tokens that a correction took out of the update."""
     places = np.flatnonzero(sampled)
     kept = used[places] != 0
     shown: list[float | None] = list(rounded(advantages[places]))
@@ -107,16 +109,14 @@ def _credit(
 
 
 def _of_episode(credits: Mapping[str, Credit], session: str, layers: Mapping[str, list[float]]) -> Credit | None:
-    """An episode has one row, or one a window, which together have each of its turns once. None: rejection or a filter before
-    the baseline left nothing of it."""
-    found = list(takewhile(lambda credit: credit is not None, (credits.get(f"{session}_{row}") for row in count())))
-    joined = {name: [x for credit in found for x in getattr(credit, name)] for name in OF_TOKENS}
+    """Join the credit of an episode's rows; None if rejection or a filter before the baseline left nothing of it."""
+    rows = list(takewhile(lambda credit: credit is not None, (credits.get(f"{session}_{row}") for row in count())))
+    joined = {name: [x for credit in rows for x in getattr(credit, name)] for name in OF_TOKENS}
     return Credit(**joined, layers=layers) if joined["advantages"] else None
 
 
 def sessions(groups: Sequence[Path]) -> list[str]:
-    """What verl's keys of the episodes in these files begin with, one file a prompt, one line a sample, in the order of the
-    merge."""
+    """Return the beginnings of verl's keys of the episodes in these files, a file a prompt, a line a sample, in order."""
     names = []
     for file in groups:
         with file.open("rb") as lines:

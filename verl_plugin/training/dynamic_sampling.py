@@ -1,8 +1,8 @@
-"""Dynamic sampling with an end: groups of equal scores make room for other prompts, a bounded number of times a step.
+"""Dynamic sampling with an end: groups of equal scores are replaced by other prompts, a bounded number of times a step.
 
-verl's own (``algorithm.filter_groups``) plays on until it has enough, however long that takes, and which groups it takes depends on
-which were ready first. Here a step's groups are played to their end, those of equal scores are replaced one for one, and so on; what
-is trained on follows from the scores alone.
+verl's own (``algorithm.filter_groups``) samples until it has enough groups, however long that takes, and takes those
+that were ready first. Here a step's groups are sampled to their end, and those of equal scores are replaced one for one,
+and so on. What is trained on follows from the scores alone.
 """
 
 from __future__ import annotations
@@ -27,64 +27,67 @@ METRIC = f"filter/{NAME}"
 
 
 class DynamicSampler(ReplayBuffer):
-    """In place of verl's replay buffer of a synchronous trainer, as ``trainer.v1.sampler.custom_sampler``; ``sampler_kwargs`` are
-    the settings of the filter."""
+    """The replay buffer of a synchronous trainer with ``filter=dynamic_sampling``, whose settings are ``sampler_kwargs``.
+
+    verl finds it through ``trainer.v1.sampler.custom_sampler``.
+    """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         settings: Any = OmegaConf.to_container(self.sampler_kwargs, resolve=True)
         self._method = Scheduled("filter", NAME, settings)
-        self.replaced = 0  # groups of this step
 
     def sample(self, global_steps: int, partition_id: str, batch_size: int) -> tuple[KVBatchMeta, dict[str, Any]]:
-        """``batch_size`` groups, all played in this step; and how many were replaced, and are left with equal scores."""
+        """Groups of equal scores are replaced in a bounded number of rounds.
+
+        Returns:
+            ``batch_size`` groups, and counts of those that were replaced and that still have equal scores.
+        """
         if partition_id == "val":
             return super().sample(global_steps, partition_id, batch_size)
         batches = self._method.at(global_steps).batches
-        most, self.replaced = (batches - 1) * batch_size, 0
+        most, replaced = (batches - 1) * batch_size, 0
         while True:
             self._play_to_the_end(partition_id)
             equal = self._equal(partition_id)
-            dropped = equal[: most - self.replaced]
-            self.replaced += len(dropped)
+            dropped = equal[: most - replaced]
+            replaced += len(dropped)
             self._clear_groups(partition_id, {*dropped, *self._failed(partition_id)})
             missing = batch_size - len(self._played(partition_id))
             if missing <= 0:
                 break
             self.refill_fn(missing)
         left = len(equal) - len(dropped)
-        if left and self.replaced:
+        if left and replaced:
             print(
                 f"turngrid: step {global_steps}: {left} of {batch_size} groups still have equal scores after "
                 f"filter.{NAME}.batches={batches}",
                 flush=True,
             )
         batch = self._materialize_batch(partition_id, self._played(partition_id), dict(self.partitions[partition_id]))
-        return batch, {f"{METRIC}/replaced": self.replaced, f"{METRIC}/left": left}
+        return batch, {f"{METRIC}/replaced": replaced, f"{METRIC}/left": left}
 
     def _play_to_the_end(self, partition_id: str) -> None:
         self._sync_metadata_from_transfer_queue()
-        told = time.time()
+        reported = time.time()
         while self.pending_keys[partition_id] or self.running_keys[partition_id]:
-            told = self._wait_for_next_poll(partition_id, told)
+            reported = self._wait_for_next_poll(partition_id, reported)
             self._sync_metadata_from_transfer_queue()
 
     def _played(self, partition_id: str) -> list[str]:
         return sorted(self.finished_keys[partition_id] | self.failure_keys[partition_id])
 
     def _failed(self, partition_id: str) -> set[str]:
-        """Groups that left no row at all."""
+        """Return the groups that left no row."""
         return self.failure_keys[partition_id] - {key.split("_")[0] for key in self.partitions[partition_id]}
 
     def _equal(self, partition_id: str) -> list[str]:
-        """Groups whose episodes all have the same score, in the order of their prompts."""
+        """Return the groups whose episodes all have the same score, in the order of their prompts."""
         rows = list(self.partitions[partition_id])
         if not rows:
             return []
         rewards = tq.kv_batch_get(keys=rows, partition_id=partition_id, select_fields=["rm_scores"])["rm_scores"]
-        sums: dict[str, Tensor] = defaultdict(
-            lambda: torch.zeros(2, dtype=torch.float64)
-        )  # of rewards, of absolute ones
+        sums: dict[str, Tensor] = defaultdict(lambda: torch.zeros(2, dtype=torch.float64))  # rewards, their sizes
         for key, row in zip(rows, rewards.unbind(), strict=True):
             sums[key.rpartition("_")[0]] += torch.stack([row.double().sum(), row.double().abs().sum()])
         groups = [episode.rpartition("_")[0] for episode in sums]

@@ -1,8 +1,4 @@
-"""Our advantage estimators under their names in verl's registry; imported once verl has loaded ``core_algos``.
-
-Also ``apply_kl_penalty``, verl's KL in the reward with the dead rows left out of the mean: verl averages over all rows,
-so that its dummy rows dilute ``actor/reward_kl_penalty`` and mislead the adaptive controller.
-"""
+"""Our advantage estimators in verl's registry, and its KL in the reward."""
 
 from __future__ import annotations
 
@@ -35,14 +31,13 @@ def register_all() -> None:
 
 
 def none_yet(response_mask: Tensor, **_: Any) -> tuple[Tensor, Tensor]:
-    """verl's part where an estimator over turns follows (``verl_plugin.training.step_methods``): the KL in the reward and the correction
-    of old samples happen around it."""
-    nothing = torch.zeros_like(response_mask, dtype=torch.float32)
-    return nothing, nothing
+    """Estimate nothing: an estimator over turns follows (``step_methods``). verl's KL and rejection happen around this."""
+    zeros = torch.zeros_like(response_mask, dtype=torch.float32)
+    return zeros, zeros
 
 
 def adapt(function: Estimator) -> Estimator:
-    """Give ``function`` verl's calling convention: its parameters are filled by name from ``index`` and ``config``."""
+    """Give a function verl's calling convention: its parameters are filled by name from ``index`` and ``config``."""
     wanted = set(inspect.signature(function).parameters)
 
     def estimator(
@@ -56,7 +51,9 @@ def adapt(function: Estimator) -> Estimator:
 
 
 def apply_kl_penalty(data: Any, kl_ctrl: Any, kl_penalty: str = "kl") -> tuple[Any, dict[str, float]]:
-    """Take ``beta * KL`` from each action token's reward; drop-in for verl's function of that name.
+    """Take ``beta * KL`` from each action token's reward, and average the KL over live rows; verl's mean counts padding (a bug).
+
+    Until verl has mended it.
 
     Args:
         data: a DataProto with ``response_mask``, ``token_level_scores``, ``old_log_probs`` and ``ref_log_prob``, each

@@ -1,6 +1,6 @@
-"""verl's policy loss in the workers, with our loss forms in it and our terms added to it.
+"""verl's policy loss in the workers, with our loss forms and our terms.
 
-What a step's methods need there travels with its batch: coefficients as ``IN_WORKERS``, numbers a token as fields.
+A step's batch brings what they need: coefficients as ``IN_WORKERS``, numbers a token as fields.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from algorithms.registry import LOSS_MODE
 from algorithms.slots import LossView
 from verl_plugin.value_heads import SUMS, without_0_tokens
 
-IN_WORKERS = "turngrid_methods"  # of a batch's extra_info, and so of the data that a worker gets
-EPISODES = "turngrid_episodes"  # likewise: of an update, where they have several rows each
-PREFIX = "term_"  # before a term's name and that of one of its numbers
-TURNS = "turns"  # of the update, in SUMS
+IN_WORKERS = "turngrid_methods"  # key of a batch's extra_info, and so of a worker's data
+EPISODES = "turngrid_episodes"  # likewise: episodes of an update, if they have several rows each
+PREFIX = "term_"  # of the fields of terms: term_<term>_<number>
+TURNS = "turns"  # key in SUMS
 
 Loss = Callable[..., tuple[Tensor, dict[str, Any]]]
-_of_pass: ContextVar[Mapping[str, Any]] = ContextVar("what the loss form of this pass needs")
+_of_pass: ContextVar[Mapping[str, Any]] = ContextVar("settings of the loss form")
 
 
 @cache
@@ -43,14 +43,18 @@ def _made(slots: str) -> Chosen:
 
 
 def made(slots: Mapping[str, Any]) -> Chosen:
-    """The methods of these settings, made once a process. Coefficients that change come with the batch."""
+    """Return the methods of these settings, made once a process; coefficients that change come with the batch."""
     return _made(dumps(slots))
 
 
 def with_sums(usual: Callable[..., Any]) -> Callable[..., Any]:
-    """In place of an engine's ``forward_backward_batch``: the sums of the weights of terms and of value heads over the update's batch on
-    all devices, as verl counts ``batch_num_tokens``, so that passes and devices add up; and the number of turns, where the loss is
-    over them. ``loss_agg_mode=seq-mean-*`` divides by episodes, which are as many in every update, and not by their rows."""
+    """Divide loss terms by their weights over all passes and devices, as verl divides by ``batch_num_tokens``.
+
+    The weights of value heads are summed too, and turns are counted if the loss is over them.
+    ``loss_agg_mode=seq-mean-*`` divides by episodes, which are as many in every update, not by their rows.
+
+    Until verl's losses take columns and terms of a plugin.
+    """
 
     def forward_backward_batch(self: Any, data: TensorDict, loss_function: Any, forward_only: bool = False) -> Any:
         if episodes := tu.get_non_tensor_data(data, EPISODES, default=None):
@@ -69,20 +73,23 @@ def with_sums(usual: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def over_turns(asked: Mapping[str, Any]) -> bool:
-    """Whether the update's loss is a mean over turns."""
+    """Return whether the update's loss is a mean over turns."""
     forms = made({"loss": asked.get("loss") or {}}).of("loss", asked.get("step", 1)).values()
     return any(getattr(form, "over_turns", False) for form in forms)
 
 
 def turns_in(data: TensorDict) -> int:
-    """Turns with an action token that is learned from."""
+    """Count the turns with an action token that is learned from."""
     alive, ids = data["response_mask"], data["turn_ids"]
     rows = torch.arange(len(data), device=ids.device).repeat_interleave(ids.offsets().diff())
     return len(torch.stack([rows, ids.values()])[:, alive.values().bool()].unique(dim=1).T)
 
 
 def with_methods(usual: Loss) -> Loss:
-    """In place of verl's ``ppo_loss``."""
+    """Compute losses that need turn ids, loss terms, and updates with every token muted.
+
+    Until verl's losses take columns and terms of a plugin.
+    """
 
     def ppo_loss(
         config: Any, model_output: Any, data: TensorDict, dp_group: Any = None
@@ -113,7 +120,7 @@ def fields_of(data: TensorDict) -> list[str]:
 
 
 def _without_kl(config: Any) -> Any:
-    """A replayed row has no log-probs of a reference policy."""
+    """Return settings without KL and entropy: a replayed row has no log-probs of a reference policy."""
     settings = copy.copy(config)
     for key, value in (("use_kl_loss", False), ("entropy_coeff", 0.0)):
         object.__setattr__(settings, key, value)
@@ -152,7 +159,7 @@ def own_loss_form(
     config: Any = None,
     rollout_is_weights: Tensor | None = None,
 ) -> tuple[Tensor, dict[str, Any]]:
-    """verl's signature around the form that ``loss=`` chose (``algorithms.slots.LossForm``)."""
+    """Compute the form that ``loss=`` chose (``algorithms.slots.LossForm``), with verl's signature."""
     asked = _of_pass.get()
     (form,) = made({"loss": asked["loss"]}).of("loss", asked["step"]).values()
     losses, found = form(old_log_prob, log_prob, advantages, response_mask, asked["turn_ids"])
@@ -164,8 +171,8 @@ def own_loss_form(
         )
         loss = (losses * shares).sum() * asked["turn_scale"]
     else:
-        told = {"loss_agg_mode": loss_agg_mode, **config.global_batch_info}
-        loss = agg_loss(loss_mat=losses, loss_mask=response_mask, **told)
+        settings = {"loss_agg_mode": loss_agg_mode, **config.global_batch_info}
+        loss = agg_loss(loss_mat=losses, loss_mask=response_mask, **settings)
     kl = verl_F.masked_mean(old_log_prob - log_prob, response_mask)
     shown = {f"actor/{name}": verl_F.masked_mean(value, response_mask).item() for name, value in found.items()}
     return loss, {"actor/ppo_kl": kl.item(), **shown}

@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 from verl.trainer.ppo import core_algos
 
+import verl_plugin.training.estimators  # noqa: F401 - registers ours with verl
 from algorithms.chosen import ALGO, Chosen, algorithm, slots_of
 from algorithms.registry import ON_BATCH, STATES
 from algorithms.slots import Tokens, credited

@@ -1,9 +1,11 @@
-"""Rows of earlier steps: read for a buffer to keep, and put back into verl's queue, for an update of their own or in the place of
-a step's own."""
+"""Episodes of earlier steps: stored in a buffer, and learned from again.
+
+A stored episode's rows go back into verl's queue, for an update of their own or in the place of a step's own rows.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from typing import Any
@@ -14,22 +16,103 @@ from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.padding_utils import upsample_batch_to_divisible_size
 from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 
+from algorithms.chosen import Chosen
 from algorithms.slots import StoredEpisode
 from algorithms.turn_table import turn_ids
 from algorithms.turns import Turns
 from verl_plugin.rollout.turn_fields import lengths
-from verl_plugin.training.losses import EPISODES
-from verl_plugin.training.turn_rows import members
+from verl_plugin.training.losses import EPISODES, IN_WORKERS
+from verl_plugin.training.step import Metrics, Step
+from verl_plugin.training.turn_rows import TurnRows, members
 
-REPLAYED = "replayed"  # a tag: the row is not what its key's episode was
+REPLAYED = "replayed"  # tag of a row whose key is that of another episode
 KEPT = ("prompts", "responses", "input_ids", "position_ids", "loss_mask", "rollout_log_probs")
+
+
+class Replay:
+    """What the run's buffer does in a step; without a buffer, nothing."""
+
+    def __init__(self, chosen: Chosen, step: Step, rows_of: Callable[[KVBatchMeta], TurnRows]) -> None:
+        self._chosen, self._step, self._rows_of = chosen, step, rows_of
+        self.taken: list[StoredEpisode] = []  # to be replayed in this step
+
+    def _buffers(self) -> dict[str, Any]:
+        """Return the run's buffer by its name."""
+        return self._chosen.of("buffer", self._step.number)
+
+    def replace(self, batch: KVBatchMeta, metrics: Metrics) -> KVBatchMeta:
+        """Put stored episodes in the place of some of the step's own, if the buffer does so."""
+        for name, buffer in self._buffers().items():
+            if hasattr(buffer, "replace"):
+                turns = self._rows_of(batch).turns()
+                given = {turns.episodes[e]: held for e, held in buffer.replace(turns, self._step.number).items()}
+                in_place(batch, given)
+                self._step.replaced = frozenset(given)
+                self._step.replayed += [(episode, own) for own, episode in given.items()]
+                metrics[f"buffer/{name}/replaced"] = float(len(given))
+        return batch
+
+    def exchange(self, rows: TurnRows, turns: Turns, advantages: Tensor, metrics: Metrics) -> None:
+        """Take the episodes that this step replays, then offer the buffer those that it sampled.
+
+        Args:
+            advantages: (E, K), of turns.
+        """
+        step = self._step.number
+        for name, buffer in self._buffers().items():
+            self.taken = buffer.take(step)
+            wanted = buffer.wanted(turns, advantages, step)
+            chosen = [episode for episode in wanted if turns.episodes[episode] not in self._step.replaced]
+            more = (*rows.recorded, *self._token_fields()) if hasattr(buffer, "replace") else ()
+            buffer.offer(step, stored(rows.batch, turns, chosen, step, more), turns)
+            counts: dict[str, float] = {"episodes": len(buffer), "replayed": len(self.taken)}
+            if self.taken:
+                counts["age"] = sum(step - episode.step for episode in self.taken) / len(self.taken)
+            metrics |= {f"buffer/{name}/{key}": float(count) for key, count in counts.items()}
+
+    def _token_fields(self) -> tuple[str, ...]:
+        """Return the fields a token, besides log-probs, that rollouts may have sent and a method needs."""
+        return ("entropy",) if "entropy" in self._chosen.needs() else ()
+
+    def update(
+        self,
+        batch: KVBatchMeta,
+        metrics: Metrics,
+        update_actor: Callable[[KVBatchMeta, Metrics], KVBatchMeta],
+        multiple: int,
+        eos: int,
+        in_workers: Mapping[str, Any],
+    ) -> None:
+        """Update the policy on the episodes taken, without KL and terms; their rows leave the queue afterwards.
+
+        Args:
+            batch: the step's own.
+            update_actor: verl's update.
+            multiple: of which verl wants the number of rows.
+            eos: token id of padding rows.
+            in_workers: what the loss in the workers is sent (``losses.IN_WORKERS``).
+        """
+        taken, self.taken = self.taken, []
+        if not taken:
+            return
+        self._step.replayed += [(episode, None) for episode in taken]
+        with in_queue(taken, batch, self._step.number, multiple, eos) as rows:
+            rows.extra_info[IN_WORKERS] = {**in_workers, "replay": True}
+            own: Metrics = {}
+            update_actor(rows, own)
+        shown = {name: value for name, value in own.items() if name.startswith("actor/") and "/perf/" not in name}
+        metrics |= {f"replay/{name.removeprefix('actor/')}": value for name, value in shown.items()}
 
 
 def stored(
     batch: KVBatchMeta, turns: Turns, chosen: Sequence[int], step: int, more: Sequence[str] = ()
 ) -> list[StoredEpisode]:
-    """Episodes of this step as a buffer keeps them: token ids, masks and the log-probs that they were sampled with, and ``more``
-    fields of their rows."""
+    """Return episodes of this step as a buffer keeps them: token ids, masks, log-probs of their sampling.
+
+    Args:
+        chosen: numbers of the episodes.
+        more: further fields of their rows.
+    """
     of = members(batch.keys)
     keys = [[batch.keys[row] for row in of[turns.episodes[episode]]] for episode in chosen]
     flat = list(chain.from_iterable(keys))
@@ -56,8 +139,11 @@ def _read(batch: KVBatchMeta, keys: list[str], names: Sequence[str]) -> list[dic
 
 
 def in_place(batch: KVBatchMeta, episodes: Mapping[str, StoredEpisode]) -> None:
-    """Stored episodes as what this step's are learned from, by the name ``<prompt>_<sample>`` of the one that makes way. An episode
-    has one row here."""
+    """Put stored episodes in the place of this step's, each of one row.
+
+    Args:
+        episodes: by the name ``<prompt>_<sample>`` of the episode that is replaced.
+    """
     if not episodes:
         return
     keys = [f"{name}_0" for name in episodes]
@@ -72,7 +158,7 @@ def in_place(batch: KVBatchMeta, episodes: Mapping[str, StoredEpisode]) -> None:
 def in_queue(
     episodes: Sequence[StoredEpisode], like: KVBatchMeta, step: int, multiple: int, eos: int
 ) -> Iterator[KVBatchMeta]:
-    """A batch of these episodes' rows, padded to a multiple of ``multiple`` rows; none of them is left behind."""
+    """Yield a batch of these episodes' rows, padded to a multiple of ``multiple`` rows, and clear them from the queue."""
     rows = [(row, episode.advantage) for episode in episodes for row in episode.rows]
     keys = [f"replay{step:06d}-{number:05d}_0_0" for number in range(len(rows))]
     fields = [_fields(row, advantage) for row, advantage in rows]

@@ -2,62 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-import msgspec
 from omegaconf import DictConfig
 
 from records.metrics import read_metrics
+from rollouts.store import read_episodes
 from tasks.budget import demonstration_price
 from tasks.demonstrations import episodes_file
 
 
-class _Turn(msgspec.Struct):
-    action_ids: list[int]
-    shared: bool = False
-
-
-class _Played(msgspec.Struct):
-    """Of an episode, what a charge needs; the rest of its line is skipped, not parsed."""
-
-    task: str
-    turns: list[_Turn]
-
-
 class RunningTotal:
-    """Begins with the demonstrations and whatever steps lie in the run folder, so that a resumed run counts on."""
+    """Begins with the demonstrations and the steps in the run folder, so that a resumed run counts on."""
 
     def __init__(self, config: DictConfig, folder: Path) -> None:
         self._budget = config.budget
         self._games: set[str] = set()
-        self.episodes, self.tokens = 0, 0
-        self.demonstrations = _lines(episodes_file(folder))
+        self._lost_games = self.episodes = self.tokens = 0
+        demonstrations = episodes_file(folder)
+        self.demonstrations = sum(1 for _ in demonstrations.open("rb")) if demonstrations.exists() else 0
         for step in sorted((folder / "rl" / "episodes").glob("*.jsonl")):
             self.add(step)
-        self._lost_games = 0
-        self._count_lost(list(read_metrics(folder / "rl" / "metrics.jsonl")))
+        self._count_lost(read_metrics(folder / "rl" / "metrics.jsonl"))
 
-    def _count_lost(self, logged: Sequence[Mapping[str, Any]]) -> None:
-        """Episodes that are no longer on record were counted when they were."""
-        last: Mapping[str, Any] = next((line for line in reversed(logged) if "budget/episodes" in line), {})
-        self.episodes = max(self.episodes, int(last.get("budget/episodes", 0)))
-        self.tokens = max(self.tokens, int(last.get("budget/tokens", 0)))
-        self._lost_games = max(0, int(last.get("budget/games", 0)) - len(self._games))
+    def _count_lost(self, logged: Iterable[Mapping[str, Any]]) -> None:
+        """Count episodes that were logged and are no longer on record."""
+        last = [line for line in logged if "budget/episodes" in line][-1:]
+        for line in last:
+            self.episodes = max(self.episodes, int(line["budget/episodes"]))
+            self.tokens = max(self.tokens, int(line["budget/tokens"]))
+            self._lost_games = max(0, int(line["budget/games"]) - len(self._games))
 
     def add(self, step: Path) -> None:
-        """One step's file of episodes."""
-        decoder = msgspec.json.Decoder(_Played)
-        with step.open("rb") as file:
-            for episode in map(decoder.decode, file):
-                self._games.add(episode.task)
-                self.episodes += 1
-                self.tokens += sum(len(turn.action_ids) for turn in episode.turns if not turn.shared)
+        """Add one step's file of episodes."""
+        for episode in read_episodes(step):
+            self._games.add(episode.task)
+            self.episodes += 1
+            self.tokens += sum(len(turn.action_ids) for turn in episode.own_turns)
 
     def metrics(self) -> dict[str, float]:
-        """``units``: demonstrations and RL as the budget charges them; the others count RL alone, ``tokens`` those that the
-        model sampled."""
+        """Return units, of demonstrations and RL, and episodes, games and sampled tokens of RL alone."""
         games = len(self._games) + self._lost_games
         charged = games if self._budget.count == "games" else self.episodes
         units = float(self.demonstrations * demonstration_price(self._budget)) + charged * self._budget.episode_cost
@@ -67,7 +53,3 @@ class RunningTotal:
             "budget/games": float(games),
             "budget/tokens": float(self.tokens),
         }
-
-
-def _lines(path: Path) -> int:
-    return sum(1 for _ in path.open("rb")) if path.exists() else 0

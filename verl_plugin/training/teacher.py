@@ -1,4 +1,4 @@
-"""A teacher where verl has its reference policy: another model, which verl cannot be told."""
+"""A teacher in the place of verl's reference policy."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import replace
 from functools import wraps
 from typing import Any
 
-TEACHER = "teacher"  # of the worker's config, which is verl's actor_rollout_ref
-OF_ITS_OWN = (
+TEACHER = "teacher"  # key of the worker's config, verl's actor_rollout_ref
+DERIVED = (  # fields that verl derives from the path of the model
     "local_path",
     "hf_config_path",
     "local_hf_config_path",
@@ -23,18 +23,21 @@ OF_ITS_OWN = (
 
 
 def with_teacher(usual: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """In place of verl's ``ActorRolloutRefWorker.init_model``."""
+    """Load a teacher in the place of the reference policy, for which verl copies the policy.
+
+    Until verl's reference policy has a path of its own.
+    """
 
     @wraps(usual)
     def init_model(self: Any) -> Any:
         if path := self.config.get(TEACHER):
             worker = self.ref_worker_cls
 
-            def taught(config: Any) -> Any:
-                model = replace(config.model_config, path=path, **dict.fromkeys(OF_ITS_OWN))
+            def teacher(config: Any) -> Any:
+                model = replace(config.model_config, path=path, **dict.fromkeys(DERIVED))
                 return worker(config=replace(config, model_config=model))
 
-            self.ref_worker_cls = taught
+            self.ref_worker_cls = teacher
         return usual(self)
 
     return init_model

@@ -1,10 +1,9 @@
-"""Where verl makes its ``Tracking``, it gets this one: tensorboard, Weights & Biases and trackio are ours, the rest verl's."""
+"""What takes the place of verl's ``Tracking``: tensorboard, Weights & Biases and trackio are ours, other trackers verl's."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import torch
@@ -19,7 +18,12 @@ MOMENTS = {"advantages": "credit/advantage", "returns": "credit/return", "values
 
 
 class RunTracking:
-    """Has the face of verl's ``Tracking``. ``config["run"]`` says where ``metrics.jsonl`` lies and who is told what."""
+    """Drives trackers that go on after a restart, with each step once.
+
+    ``config["run"]`` has the path of ``metrics.jsonl`` and the trackers.
+
+    Until verl lets a config name the class.
+    """
 
     def __init__(
         self,
@@ -40,7 +44,7 @@ class RunTracking:
         self._verls.log(data=data, step=step, backend=backend)
 
     def keep(self, step: int) -> None:
-        """The checkpoint of this step is whole."""
+        """Note that the checkpoint of this step is whole."""
         self._ours.keep(step)
 
     def finish(self, exit_code: int = 0) -> None:
@@ -49,27 +53,25 @@ class RunTracking:
 
 
 def moments(batch: DataProto) -> dict[str, float]:
-    """What verl leaves out of advantages, returns and values: their standard deviation over sampled tokens, and the share of
-    tokens whose advantage is zero."""
+    """Return the standard deviation of advantages, returns and values over sampled tokens, and the share of zero advantages."""
     mask = batch.batch["response_mask"].bool()
-    found: dict[str, float] = {}
+    metrics: dict[str, float] = {}
     for field, name in MOMENTS.items():
         values = torch.masked_select(batch.batch[field], mask) if field in batch.batch else mask.new_empty(0)
         if values.numel():
-            found[f"{name}/std"] = values.float().std(correction=0).item()
+            metrics[f"{name}/std"] = values.float().std(correction=0).item()
             if field == "advantages":
-                found[f"{name}/zero_share"] = (values == 0).float().mean().item()
-    return found
+                metrics[f"{name}/zero_share"] = (values == 0).float().mean().item()
+    return metrics
 
 
-def install(trainer_base: ModuleType) -> None:
-    """``trainer_base``: the module in which verl looks both names up."""
-    stock = trainer_base.compute_data_metrics
-    if stock.__module__ == __name__:
-        return
+def with_moments(verls: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
+    """Log the spread of advantages, returns and values too.
+
+    Until verl logs it.
+    """
 
     def data_metrics(batch: DataProto, use_critic: bool = True) -> dict[str, Any]:
-        return {**stock(batch=batch, use_critic=use_critic), **moments(batch)}
+        return {**verls(batch=batch, use_critic=use_critic), **moments(batch)}
 
-    trainer_base.compute_data_metrics = data_metrics  # type: ignore[attr-defined]
-    trainer_base.Tracking = RunTracking  # type: ignore[attr-defined]
+    return data_metrics

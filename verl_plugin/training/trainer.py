@@ -1,235 +1,286 @@
-"""verl's trainer, made resumable, and repeatable where it is synchronous (``async_trainer`` has the other modes).
+"""verl's trainer with our parts of a step: one class, which overrides each of verl's hooks once.
 
-What differs from the stock one, and why:
-- prompt ids derive from (step, index) and rows are sorted by (id, sample): verl's are random, in order of arrival;
-- metrics go to our own append-only log, under our names, before the checkpoint of their step is written, so that a killed
-  run can go on from any checkpoint with each step logged once; trackers follow that log;
+What differs from verl's, and why:
+- prompt ids derive from (step, index) and rows are sorted by (id, sample): verl's ids are random, its rows in order of arrival;
+- metrics go to our own append-only log before the checkpoint of their step is written, so that a
+  killed run can go on from any checkpoint with each step logged once; trackers follow that log;
 - a step's episodes are gathered into one file;
-- an environment that fails again and again ends the run instead of refilling for ever.
+- methods see the turn table of a step (``step_methods``), windows have updates of their own (``window_rows``);
+- an environment that fails again and again ends the run.
 """
 
 from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Sequence
+from collections import Counter
+from contextlib import AbstractContextManager, nullcontext
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig
-from tensordict import NonTensorData, NonTensorStack
+from tensordict import NonTensorData, NonTensorStack, TensorDict
 from transfer_queue import KVBatchMeta
-from verl.trainer.ppo.v1 import trainer_base
-from verl.trainer.ppo.v1.trainer_base import TRAINER_REGISTRY
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
+from verl.utils.debug import marked_timer
 
 from records.files import checkpoints
-from records.metric_names import in_families
-from records.metrics import MetricsLog
-from records.process.exit_codes import Failure
 from records.step_metrics import step_metrics, validation_metrics
-from rollouts.episode import Episode
 from rollouts.store import read_episodes, write_episodes
-from verl_plugin.rollout.llm_client import KeptRoutes
-from verl_plugin.training import start_watchdog, tracking, zero_advantages
+from verl_plugin.training import estimators, start_watchdog, zero_advantages  # noqa: F401 - estimators registers
 from verl_plugin.training.credit_log import CreditLog
+from verl_plugin.training.losses import IN_WORKERS
 from verl_plugin.training.running_total import RunningTotal
+from verl_plugin.training.step import Metrics, Part, Step
 from verl_plugin.training.step_methods import Methods
+from verl_plugin.training.step_records import StepGroups, StepLog
+from verl_plugin.training.task_loader import Games
+from verl_plugin.training.turn_rows import targets_alone
+from verl_plugin.training.window_rows import WindowRows, has_windows
 
 if TYPE_CHECKING:
     from verl.trainer.ppo.v1.trainer_base import PPOTrainer as Base
 else:
     Base = object
 
-MAX_FAILED_GROUPS = 3  # times the batch, in one step
+POLL_SECONDS = 0.05  # between two looks for finished episodes; verl's 2 s are longer than a small model's step
+NOTHING_LEFT = "filters or rejection left nothing to learn from; no update"
 
 
-class EnvironmentKeepsFailing(Failure):
-    """So many groups failed in one step that refilling them is hopeless."""
-
-
-class StepRecords(CreditLog, Methods, Base):
-    """Mixed into verl's trainer, whatever its mode: what a step leaves behind."""
+class StepTrainer(Base):
+    """A trainer of verl's, whatever its mode. ``parts`` is the order of a step."""
 
     def __init__(self, config: DictConfig) -> None:
         super().__init__(config)
-        self._prompts_of_step = 0
+        self.replay_buffer.poll_interval = POLL_SECONDS
+        self._prompts: Counter[int] = Counter()  # handed out, by step
         self._save_due = False
         self._save_seconds: float | None = None
         self._started = time.perf_counter()
+        self.make_parts()
 
-    # ---- reproducible batches
+    def make_parts(self) -> None:
+        """Make the parts that have a state, or act in several places of a step."""
+        config, self.now = self.config, Step()
+        self.groups = self.make_groups()
+        self.games = Games(config)
+        self.methods = Methods(config, self.now)
+        self.windows = WindowRows(config, self.parameter_sync_step) if has_windows(config) else None
+        self.credit = CreditLog(config, self.now)
 
-    def _init_dataloader(self) -> None:
-        """verl divides by the steps of an epoch: 0 where a step has more prompts than there are games."""
-        super()._init_dataloader()
-        self.steps_per_epoch = max(1, self.steps_per_epoch)
+    def make_groups(self) -> StepGroups:
+        return StepGroups(self.config, self.now)
 
-    def _next_train_batch(self, num_prompts: int | None = None) -> Any:
-        batch = super()._next_train_batch(num_prompts)
-        self._guard_against_endless_refills()
+    # ---- the step
+
+    def parts(self) -> list[Part]:
+        """Return the parts of one update, in their order: verl's own (``self._...``) with ours between them."""
+        methods, windows = self.methods, self.windows
+        ref, critic = self.use_reference_policy, self.use_critic
+        rewards_here = self.reward_loop_manager.reward_loop_worker_handles is None
+        warm = self.config.trainer.critic_warmup <= self.global_steps
+        return [
+            Part(self._compute_reward_colocate, "reward", wanted=rewards_here),
+            Part(self.groups.note),
+            Part(in_order),
+            Part(methods.replay.replace),
+            Part(self._balance_batch),
+            *([Part(windows.spread_padding)] if windows else []),
+            Part(self._compute_old_log_prob, "old_log_prob"),
+            Part(self._compute_ref_log_prob, "ref", wanted=ref),
+            Part(with_adapter_again, "ref", wanted=ref),
+            Part(self._compute_values, "values", wanted=critic),
+            Part(methods.cut_values, "values", wanted=critic),
+            Part(methods.filter_before, "adv"),
+            Part(self._compute_advantage, "adv"),
+            Part(methods.mute_dead, "adv"),
+            Part(methods.apply, "adv"),
+            Part(methods.count_left_out, "adv"),
+            Part(self.credit.note, "adv", wanted=self.credit.on),
+            Part(self.learn_values, "update_critic", wanted=critic),
+            Part(self.learn, "update_actor", wanted=warm),
+            Part(self.learn_again, "update_actor", wanted=warm),
+        ]
+
+    def _step_once(self, metrics: Metrics, timing_raw: dict[str, float], sample_batch_size: int) -> KVBatchMeta:
+        """The parts of an update are those of one list, verl's and ours."""
+        with marked_timer("gen", timing_raw):
+            batch = self._sampled(metrics, sample_batch_size)
+        for part in self.parts():
+            if part.wanted:
+                with marked_timer(part.timer, timing_raw) if part.timer else nullcontext():
+                    batch = part.run(batch, metrics)
         return batch
 
-    def _fetch_one_gen_batch(self) -> Any:
+    def _sampled(self, metrics: Metrics, prompts: int) -> KVBatchMeta:
+        self.on_sample_begin()
+        batch, of_sampling = self.replay_buffer.sample(
+            global_steps=self.global_steps, partition_id="train", batch_size=prompts
+        )
+        metrics.update(of_sampling)
+        batch.extra_info["temperature"] = self.config.actor_rollout_ref.rollout.temperature
+        self.on_sample_end()
+        return batch
+
+    def learn_values(self, batch: KVBatchMeta, metrics: Metrics) -> KVBatchMeta:
+        """Update the critic on the tokens that its estimator chose."""
+        if self.now.nothing_left:
+            return batch
+        with self._mini_batches(self.config.critic, batch), targets_alone(batch):
+            return self._update_critic(batch, metrics)
+
+    def learn(self, batch: KVBatchMeta, metrics: Metrics) -> KVBatchMeta:
+        """Update the policy with the loss form and the terms of the run's methods."""
+        if self.now.nothing_left:
+            print(f"turngrid: step {self.global_steps}: {NOTHING_LEFT}", flush=True)
+            return batch
+        batch.extra_info[zero_advantages.KEY] = zero_advantages.may_be_left_out(self.config)
+        if self.methods.chosen:
+            batch.extra_info[IN_WORKERS] = self.methods.in_workers
+        with self._mini_batches(self.config.actor_rollout_ref.actor, batch):
+            return self._update_actor(batch, metrics)
+
+    def learn_again(self, batch: KVBatchMeta, metrics: Metrics) -> KVBatchMeta:
+        """Update the policy on the episodes that a buffer gave back."""
+        actor = self.config.actor_rollout_ref.actor
+        with self._mini_batches(actor, batch):
+            rows = actor.ppo_mini_batch_size * self.config.actor_rollout_ref.rollout.n
+            eos, of_loss = self.tokenizer.eos_token_id, self.methods.of_loss()
+            self.methods.replay.update(batch, metrics, self._update_actor, rows, eos, of_loss)
+        return batch
+
+    def _mini_batches(self, node: DictConfig, batch: KVBatchMeta) -> AbstractContextManager[None]:
+        return self.windows.mini_batches(node, batch) if self.windows else nullcontext()
+
+    def _get_required_batch_multiple(self, dp_size: int) -> int:
+        """A step of windows has as many updates as one of whole episodes."""
+        return self.windows.multiple(dp_size) if self.windows else super()._get_required_batch_multiple(dp_size)
+
+    # ---- prompts
+
+    def _init_dataloader(self) -> None:
+        """A step may have more prompts than there are games; mixtures and curricula choose the games."""
+        super()._init_dataloader()
+        self.steps_per_epoch = max(1, self.steps_per_epoch)  # verl divides by it
+        self.train_dataloader = self.games.loader(self.train_dataset) or self.train_dataloader
+
+    def _fetch_one_gen_batch(self) -> TensorDict:
+        """Prompt ids repeat, and refills end if groups keep failing."""
+        self.groups.guard()
         batch = super()._fetch_one_gen_batch()
-        count = len(batch["uid"])
-        first = self._prompts_of_step
-        self._prompts_of_step += count
-        uids = [prompt_id(self.global_steps, first + offset) for offset in range(count)]
+        first, count = self._prompts[self.global_steps], len(batch["uid"])
+        self._prompts[self.global_steps] += count
+        uids = [prompt_id(self.global_steps, number) for number in range(first, first + count)]
         batch["uid"] = NonTensorStack.from_list([NonTensorData(uid) for uid in uids])
         return batch
 
-    def _handed_out(self) -> int:
-        """Prompts that have this step's number before it begins."""
-        return 0
+    def on_train_begin(self) -> None:
+        """Our log takes the place of verl's, and the start watchdog ends."""
+        start_watchdog.step_began()
+        self._begin()  # an asynchronous trainer hands out prompts before its first step
+        super().on_train_begin()
+        run = self.config.run
+        self._spent = RunningTotal(self.config, Path(run.folder))
+        self.logger: Any = StepLog(Path(run.metrics), self.logger, self.record_step, self.save_if_due)
 
     def on_step_begin(self) -> None:
-        self._prompts_of_step = self._handed_out()
-        self._step_folder().mkdir(parents=True, exist_ok=True)  # whoever watches the folder sees that the step began
+        """The parts of a step begin it too."""
+        self._begin()
+        self.groups.begin()
         super().on_step_begin()
 
-    def _guard_against_endless_refills(self) -> None:
-        batch = self.config.data.train_batch_size
-        refilled = self._prompts_of_step - batch - getattr(self.replay_buffer, "replaced", 0)  # by dynamic sampling
-        if refilled <= MAX_FAILED_GROUPS * batch:
-            return
-        causes = self._failures()
-        last = causes[-1].read_text(encoding="utf-8").strip() if causes else "no cause recorded"
-        raise EnvironmentKeepsFailing(
-            f"step {self.global_steps}: {refilled} groups failed and were refilled; the last one:\n{last}"
-        )
+    def _begin(self) -> None:
+        self.now.begin(self.global_steps, self.total_training_steps)
+        self.games.begin(self.global_steps)
 
-    def _balance_batch(self, batch: KVBatchMeta, metrics: dict[str, Any], **kwargs: Any) -> KVBatchMeta:
-        """Rows in order of (prompt, sample) first; what verl does after that depends on nothing else."""
-        batch.reorder(sorted(range(len(batch.keys)), key=lambda row: row_order(batch.keys[row])))
-        return super()._balance_batch(batch, metrics, **kwargs)
+    # ---- records
 
-    def _update_actor(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
-        batch.extra_info[zero_advantages.KEY] = zero_advantages.may_be_left_out(self.config)
-        return super()._update_actor(batch, metrics)
+    def record_step(self) -> dict[str, float]:
+        """Record the step's episodes and credit; return its metrics, with seconds that verl does not measure."""
+        metrics = self.gather_episodes()
+        self._spent.add(self.groups.folder.with_suffix(".jsonl"))
+        metrics |= {**self._spent.metrics(), "timing/since_start": time.perf_counter() - self._started}
+        saved, self._save_seconds = self._save_seconds, None  # of the checkpoint since the last line
+        return metrics if saved is None else {**metrics, "timing/save_checkpoint": saved}
 
-    def _compute_ref_log_prob(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
-        """With LoRA the actor without its adapter is the reference; the critic, which is asked next, has no adapter."""
-        batch = super()._compute_ref_log_prob(batch, metrics)
-        batch.extra_info.pop("no_lora_adapter", None)
-        return batch
-
-    # ---- log, then save
-
-    def on_train_begin(self) -> None:
-        start_watchdog.step_began()
-        super().on_train_begin()
-        self.logger = _LogThenSave(self, self.logger)
-
-    def _save_checkpoint(self) -> None:
-        """Only noted here: verl saves before it logs, and a kill between the two would lose the step's metrics."""
-        self._save_due = True
-
-    def after_log(self) -> None:
-        if not self._save_due:
-            return
-        self._save_due, start = False, time.perf_counter()
-        super()._save_checkpoint()
-        checkpoints.seal_newest(Path(self.config.trainer.default_local_dir), self.global_steps)
-        self._save_seconds = time.perf_counter() - start
-        self.checkpoint_is_whole()
-
-    def checkpoint_is_whole(self) -> None:
-        self.logger.keep(self.global_steps)
-
-    def clocks(self) -> dict[str, float]:
-        """Seconds since the process began; and of the checkpoint that was written since the step before was logged, for which
-        verl timed only ``_save_checkpoint`` above."""
-        saved, self._save_seconds = self._save_seconds, None
-        clocks = {"timing/since_start": time.perf_counter() - self._started}
-        return clocks if saved is None else {**clocks, "timing/save_checkpoint": saved}
-
-    # ---- episodes
+    def gather_episodes(self) -> dict[str, float]:
+        """Merge the groups' files into one a step; return metrics of the episodes."""
+        files, failed = self.groups.files(), len(self.groups.failures())
+        groups = [list(read_episodes(file)) for file in files]
+        self.credit.write(self.groups.folder, files)
+        write_episodes(self.groups.folder.with_suffix(".jsonl"), chain.from_iterable(groups))
+        self.groups.recorded()
+        replaced = {name.rpartition("_")[0] for name in self.now.replaced}
+        mended = [number for number, file in enumerate(files) if file.stem in replaced]
+        return {
+            **step_metrics(groups, self.config.turn_reward.name, mended),
+            "rollout/failed_groups": float(failed),
+            **self.groups.metrics(groups),
+            **self.games.metrics(self.global_steps, chain.from_iterable(groups)),
+        }
 
     def _validate(self) -> dict[str, float]:
-        """verl's figures, and ours read off the episodes."""
-        found = super()._validate()
+        """Metrics of validation episodes, which are recorded in one file a step."""
+        metrics = super()._validate()
         folder = Path(self.config.run.validation) / f"{self.global_steps:06d}"
         episodes = [episode for file in sorted(folder.glob("*.jsonl")) for episode in read_episodes(file)]
         write_episodes(folder.with_suffix(".jsonl"), episodes)
         shutil.rmtree(folder, ignore_errors=True)
-        return {**found, **validation_metrics(episodes, int(self.config.actor_rollout_ref.rollout.val_kwargs.n))}
+        return {**metrics, **validation_metrics(episodes, int(self.config.actor_rollout_ref.rollout.val_kwargs.n))}
 
-    def _step_folder(self) -> Path:
-        return Path(self.config.run.episodes) / f"{self.global_steps:06d}"
+    # ---- checkpoints
 
-    def gather_episodes(self) -> dict[str, float]:
-        """Merge the groups' files into one a step; returns what they tell as metrics."""
-        folder = self._step_folder()
-        files = self._groups_of_step()
-        groups = [list(read_episodes(file)) for file in files]
-        failed = len(self._failures())
-        self.write_credit(folder, files)
-        write_episodes(folder.with_suffix(".jsonl"), [episode for group in groups for episode in group])
-        shutil.rmtree(folder)
-        replayed = {name.rpartition("_")[0] for name in self._replaced}
-        mended = [number for number, file in enumerate(files) if file.stem in replayed]
-        metrics = step_metrics(groups, self.config.turn_reward.name, mended)
-        return {**metrics, "rollout/failed_groups": float(failed), **self._more_metrics(groups)}
+    def _save_checkpoint(self) -> None:
+        """A checkpoint is written after the step is logged, so that a kill between the two loses no metrics."""
+        self._save_due = True
 
-    def _groups_of_step(self) -> list[Path]:
-        """Files of the groups that the step trained on."""
-        return sorted(self._step_folder().glob("*.jsonl"))
+    def save_if_due(self) -> None:
+        """Save the methods' state, then verl's files, of which the last says that the checkpoint is whole."""
+        if not self._save_due:
+            return
+        self._save_due, start = False, time.perf_counter()
+        self.methods.save(self._checkpoint())
+        super()._save_checkpoint()
+        checkpoints.seal_newest(self._checkpoint().parent, self.global_steps)
+        self._save_seconds = time.perf_counter() - start
+        self.groups.saved()
+        self.logger.keep(self.global_steps)
 
-    def _failures(self) -> list[Path]:
-        """What groups of this step left that could not be played to their end."""
-        return sorted(self._step_folder().glob("*.failed"))
+    def _load_checkpoint(self) -> None:
+        """Methods and groups go on from the checkpoint too."""
+        super()._load_checkpoint()
+        if self.global_steps:
+            self.methods.load(self._checkpoint())
+        self.now.number = self.global_steps
+        self.groups.restored()
 
-    def _more_metrics(self, groups: Sequence[Sequence[Episode]]) -> dict[str, float]:
-        """Of a mode of its own."""
-        return {}
-
-
-class TurngridTrainer(StepRecords, PPOTrainerSync):
-    """Takes the place of verl's trainer for ``trainer.v1.trainer_mode=sync``."""
-
-    def get_llm_client(self) -> KeptRoutes:
-        return self.llm_server_manager.get_client(client_cls=KeptRoutes)
+    def _checkpoint(self) -> Path:
+        return Path(self.config.trainer.default_local_dir) / f"global_step_{self.global_steps}"
 
 
-class _LogThenSave:
-    """Stands where verl keeps its ``Tracking``: our log first, then the trackers, then the checkpoint."""
+class TurngridTrainer(StepTrainer, PPOTrainerSync):
+    """The trainer for ``trainer.v1.trainer_mode=sync``."""
 
-    def __init__(self, trainer: StepRecords, trackers: Any) -> None:
-        self._trainer = trainer
-        self._trackers = trackers
-        self._log = MetricsLog(Path(trainer.config.run.metrics))
-        self._spent = RunningTotal(trainer.config, Path(trainer.config.run.folder))
 
-    def log(self, data: dict[str, Any], step: int, **kwargs: Any) -> None:
-        if "training/global_step" in data:
-            data.pop("timing_s/save_checkpoint", None)
-            data = {**data, **self._of_episodes(), **self._trainer.clocks()}
-        named = in_families(data)
-        self._log.append(step, named)
-        self._trackers.log(data=named, step=step, **kwargs)
-        self._trainer.after_log()
+def in_order(batch: KVBatchMeta, metrics: Metrics) -> KVBatchMeta:
+    """Sort rows by prompt and sample; what verl does after that depends on nothing else."""
+    batch.reorder(sorted(range(len(batch.keys)), key=lambda row: row_order(batch.keys[row])))
+    return batch
 
-    def _of_episodes(self) -> dict[str, float]:
-        metrics = self._trainer.gather_episodes()
-        self._spent.add(self._trainer._step_folder().with_suffix(".jsonl"))
-        return {**metrics, **self._spent.metrics()}
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._trackers, name)
+def with_adapter_again(batch: KVBatchMeta, metrics: Metrics) -> KVBatchMeta:
+    """Drop verl's flag that asked the actor, as the reference, to leave out its LoRA adapter: a critic cannot take it."""
+    batch.extra_info.pop("no_lora_adapter", None)
+    return batch
 
 
 def prompt_id(step: int, index: int) -> str:
-    """No underscore, since verl's keys are ``<prompt>_<sample>_<output>``."""
+    """Return an id without an underscore, since verl's keys are ``<prompt>_<sample>_<output>``."""
     return f"{step:06d}-{index:04d}"
 
 
 def row_order(key: str) -> tuple[str, int, int]:
+    """Sort key of a row's key."""
     prompt, sample, output = key.rsplit("_", 2)
     return prompt, int(sample), int(output)
-
-
-def install() -> None:
-    """Take the place of verl's ``sync`` trainer (another mode name would change its replay buffer)."""
-    TRAINER_REGISTRY["sync"] = TurngridTrainer
-    tracking.install(trainer_base)

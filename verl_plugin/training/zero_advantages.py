@@ -1,9 +1,8 @@
-"""May rows whose advantage is 0 everywhere be left out of an update of the policy? The one place to ask.
+"""Whether rows whose advantage is 0 everywhere may be left out of an update of the policy.
 
-They may where every term of the loss is weighed by the advantages: then such rows have no gradient. A term that is not says in
-``NEEDS_ALL_ROWS`` when it is part of the loss. Where a loss compares the tokens of a pass, such rows count among them, and only a pass of
-nothing else may be left out. The answer travels with the policy's batch alone, so a critic, which has a value
-to learn from every row with an action token, never leaves one out, and neither does whatever else calls an engine.
+They may if every term of the loss is multiplied by the advantages, since they have no gradient then. ``NEEDS_ALL_ROWS`` lists
+the terms that are not. If a loss compares the tokens of a pass, only passes of nothing but such rows may be left out.
+The answer is sent with the policy's batch alone: a critic learns from every row with an action token.
 """
 
 from __future__ import annotations
@@ -16,24 +15,23 @@ from omegaconf import DictConfig
 from algorithms.chosen import method_class, slots_of
 from algorithms.registry import LOSS_MODE
 
-KEY = "leave_out_zero_advantages"  # of a batch's extra_info, and with that of each of its mini-batches
+KEY = "leave_out_zero_advantages"  # in the extra_info of a batch, and so of its mini-batches
 
 ROWS: Final = "rows"
 PASSES: Final = "passes"
 
-# verl's policy losses that a row enters by its own tokens, times its advantage. Not geo_mean, whose denominator is the rows of a
-# pass, nor kl_cov, which compares the tokens of a pass and pulls at some whatever their advantage, nor dro, which adds a penalty
+# verl's policy losses that are sums over tokens of something times their advantage. Not geo_mean, which divides by the rows of
+# a pass, nor kl_cov, which compares the tokens of a pass and has a KL without advantage, nor dro, which adds a penalty
 WEIGHED = ("vanilla", "gspo", "sapo", "gpg", "cispo", "dppo_tv", "dppo_kl")
-BY_PASS = ("clip_cov",)  # which of a pass's tokens it leaves out depends on all of them; each counts by its advantage
+BY_PASS = ("clip_cov",)  # chooses among the tokens of a pass; each is multiplied by its advantage
 
 
 def _weighed(config: DictConfig) -> bool:
     mode, forms = config.actor_rollout_ref.actor.policy_loss.loss_mode, slots_of(config, ("loss",))["loss"]
     if mode != LOSS_MODE:
         return mode in (*WEIGHED, *BY_PASS)
-    return all(
-        vars(method_class("loss", name, form)).get("weighed") for name, form in forms.items()
-    )  # a heir may add a penalty
+    # vars: a subclass may add a penalty, and must set it anew
+    return all(vars(method_class("loss", name, form)).get("weighed") for name, form in forms.items())
 
 
 NEEDS_ALL_ROWS: dict[str, Callable[[DictConfig], bool]] = {
@@ -47,7 +45,7 @@ NEEDS_ALL_ROWS: dict[str, Callable[[DictConfig], bool]] = {
 
 
 def may_be_left_out(config: DictConfig) -> Literal["", "rows", "passes"]:
-    """Nothing, rows, or passes without any other row. ``config`` is the whole of a run's."""
+    """Return what may be left out under a run's config: nothing, rows, or passes without other rows."""
     if any(needs(config) for needs in NEEDS_ALL_ROWS.values()):
         return ""
     return PASSES if config.actor_rollout_ref.actor.policy_loss.loss_mode in BY_PASS else ROWS

@@ -1,0 +1,114 @@
+"""Bugs of verl 0.9.1 in a few lines each, run without our plugin. docs/verl.md shows them (``python docs/draw.py``).
+
+A failure says that verl has mended the bug: what is ours then goes (``verl_plugin/changes.py``), and the function too.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ALL = """
+import json, test_verl_bugs
+def shows(name):
+    try:
+        getattr(test_verl_bugs, name)()
+        return ""
+    except BaseException as error:
+        return repr(error)
+print(json.dumps({name: shows(name) for name in test_verl_bugs.BUGS}))
+"""
+
+
+def bug_kl_of_padding_rows() -> None:
+    """`apply_kl_penalty` averages the KL over all rows, so that rows of padding dilute the metric and mislead the adaptive controller."""
+    import torch
+    from verl import DataProto
+    from verl.trainer.ppo.core_algos import FixedKLController
+    from verl.trainer.ppo.ray_trainer import apply_kl_penalty
+
+    rows = {name: torch.zeros(2, 3) for name in ("token_level_scores", "ref_log_prob")}
+    rows |= {"old_log_probs": torch.ones(2, 3), "response_mask": torch.tensor([[1.0, 1, 1], [0, 0, 0]])}
+    _, metrics = apply_kl_penalty(DataProto.from_dict(rows), FixedKLController(0.1))
+    assert metrics["actor/reward_kl_penalty"] == 0.5  # of one row whose KL is 1, and one of padding
+
+
+def bug_logger_with_flush() -> None:
+    """`separate_async` with `actor_rollout_ref.hybrid_engine=false` ends in a TypeError: its logger is given an argument of `print`."""
+    import inspect
+
+    from verl.trainer.ppo.v1 import trainer_separate_async
+
+    assert "flush=True" in inspect.getsource(trainer_separate_async.PPOTrainerSeparateAsync._setup)
+    try:
+        trainer_separate_async.logger.info("rollout served by standalone replicas only", flush=True)
+    except TypeError as error:
+        assert "flush" in str(error)
+
+
+def bug_saved_weights_follow_the_update() -> None:
+    """`fsdp2_sharded_save_to_cpu` copies nothing if the weights are on the CPU, so that what it saved changes with the model."""
+    import torch
+    import torch.distributed as dist
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+    from verl.utils.fsdp_utils import fsdp2_sharded_save_to_cpu
+
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    model = torch.nn.Linear(2, 2)
+    fully_shard(model, mesh=init_device_mesh("cpu", (1,)))
+    saved, _ = fsdp2_sharded_save_to_cpu(model)
+    before = saved["weight"][0].clone()
+    with torch.no_grad():
+        model.weight.add_(1)
+    assert not torch.equal(saved["weight"][0], before)
+
+
+def bug_flag_of_the_reference_stays() -> None:
+    """With LoRA, `_compute_ref_log_prob` leaves `no_lora_adapter` in the batch, and a critic, which is asked next, cannot take it."""
+    from unittest.mock import MagicMock, patch
+
+    from verl.trainer.ppo.v1 import trainer_base
+
+    trainer, batch = MagicMock(ref_in_actor=True), MagicMock(extra_info={})
+    with patch.object(trainer_base, "tq"), patch.object(trainer_base, "response_from_nested"):
+        trainer_base.PPOTrainer._compute_ref_log_prob(trainer, batch, {})
+    assert batch.extra_info["no_lora_adapter"]
+
+
+def bug_critic_with_flash_attention() -> None:
+    """`load_valuehead_model` asks for flash attention, whatever the model's config and the machine have."""
+    from unittest.mock import patch
+
+    from transformers import AutoModelForTokenClassification, LlamaConfig
+    from verl.utils.model import load_valuehead_model
+
+    with patch.object(AutoModelForTokenClassification, "from_pretrained") as load:
+        load_valuehead_model("a model", None, LlamaConfig(attn_implementation="sdpa"), False)
+    assert load.call_args.kwargs["attn_implementation"] == "flash_attention_2"
+
+
+BUGS = [name for name in globals() if name.startswith("bug_")]
+
+
+@pytest.fixture(scope="module")
+def shown() -> dict[str, str]:
+    """By bug: "" if it is there, else what happened."""
+    environment = {**os.environ, "VERL_USE_EXTERNAL_PLUGINS": "none", "PYTHONPATH": str(Path(__file__).parent)}
+    for name in ("VERL_USE_EXTERNAL_MODULES", "VERL_PLATFORM"):
+        environment.pop(name, None)
+    done = subprocess.run(
+        [sys.executable, "-c", ALL], check=False, env=environment, capture_output=True, text=True, timeout=240
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize("bug", BUGS)
+def test_the_bug_is_still_there(bug: str, shown: dict[str, str]) -> None:
+    assert shown[bug] == "", "if verl has mended it, what is ours goes"

@@ -1,0 +1,69 @@
+"""Methods of verl's that our classes override, found from the classes, and the reasons of all changes: for docs/verl.md."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import verl_plugin
+
+
+@dataclass(frozen=True)
+class Override:
+    """A method of verl's class ``theirs`` whose place one of our class ``ours`` takes.
+
+    Attributes:
+        why: the first sentence of the method's docstring, else of the class's.
+    """
+
+    ours: str
+    theirs: str
+    method: str
+    why: str
+
+
+def overrides() -> list[Override]:
+    """Return every override, in the order of our modules; what verl leaves to others to define is none."""
+    return list(dict.fromkeys(one for cls in _our_classes() for one in _of(cls)))
+
+
+def _our_classes() -> list[type]:
+    names = [module.name for module in pkgutil.walk_packages(verl_plugin.__path__, "verl_plugin.")]
+    things = [thing for name in names for thing in vars(importlib.import_module(name)).values()]
+    return [thing for thing in dict.fromkeys(filter(inspect.isclass, things)) if _is_of(thing, "verl_plugin")]
+
+
+def _is_of(cls: type, package: str) -> bool:
+    return cls.__module__.split(".")[0] == package
+
+
+def _of(cls: type) -> Iterator[Override]:
+    """Yield what the classes of ours that ``cls`` is made of override in the verl classes that come after them."""
+    for place, ours in enumerate(cls.__mro__):
+        bases = [base for base in cls.__mro__[place:] if _is_of(base, "verl")]
+        for name, value in vars(ours).items() if _is_of(ours, "verl_plugin") else ():
+            theirs = [vars(base)[name] for base in bases if name in vars(base)]
+            if not theirs or not inspect.isfunction(value) or name.startswith("__"):
+                continue
+            if not getattr(theirs[0], "__isabstractmethod__", False):
+                base = next(base for base in reversed(bases) if name in vars(base))
+                yield Override(_named(ours), _named(base), name, reason(value) or reason(ours))
+
+
+def _named(cls: type) -> str:
+    return f"{cls.__module__}.{cls.__qualname__.removeprefix('_modify_class.<locals>.')}"
+
+
+def reason(thing: object) -> str:
+    """Return the first sentence of a docstring."""
+    text = inspect.cleandoc(thing.__doc__ or "").split("\n\n")[0].replace("\n", " ").replace("``", "`")
+    return text.split(". ")[0].rstrip(".")
+
+
+def until(thing: object) -> str:
+    """Return the line of a docstring that says when the change goes; "" if there is none."""
+    lines = (line.strip() for line in (thing.__doc__ or "").splitlines())
+    return next((line.rstrip(".") for line in lines if line.startswith("Until ")), "")

@@ -1,0 +1,115 @@
+"""What a step leaves on disk: its groups' episodes, its line of metrics, then a checkpoint."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig
+from transfer_queue import KVBatchMeta
+
+from records.metric_names import in_families
+from records.metrics import MetricsLog
+from records.process.exit_codes import Failure
+from rollouts.episode import Episode
+from verl_plugin.training.step import Metrics, Step
+
+MAX_FAILED_GROUPS = 3  # times the batch, in one step
+
+
+class EnvironmentKeepsFailing(Failure):
+    """So many groups failed in one step that refilling them is hopeless."""
+
+
+class StepGroups:
+    """The files of a synchronous step's groups, in the folder of the step.
+
+    There is one file a prompt: ``.jsonl``, or ``.failed`` with the cause.
+    """
+
+    def __init__(self, config: DictConfig, step: Step) -> None:
+        self._config, self._step = config, step
+
+    @property
+    def folder(self) -> Path:
+        """The step's folder, which becomes one file beside it when the step is recorded."""
+        return Path(self._config.run.episodes) / f"{self._step.number:06d}"
+
+    def begin(self) -> None:
+        """Make the step's folder, from which the progress bar sees that the step began."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+
+    def note(self, batch: KVBatchMeta, metrics: Metrics) -> KVBatchMeta:
+        """Note the groups that the step trains on."""
+        return batch
+
+    def files(self) -> list[Path]:
+        """Return the files of the groups that the step trained on."""
+        return sorted(self.folder.glob("*.jsonl"))
+
+    def failures(self) -> list[Path]:
+        """Return the files of the groups that failed since the last step was recorded."""
+        return sorted(self.folder.glob("*.failed"))
+
+    def guard(self) -> None:
+        """End the run if groups fail again and again; verl would refill them for ever.
+
+        Raises:
+            EnvironmentKeepsFailing: more than ``MAX_FAILED_GROUPS`` batches of them failed.
+        """
+        failures = self.failures()
+        if len(failures) > MAX_FAILED_GROUPS * self._config.data.train_batch_size:
+            cause = failures[-1].read_text(encoding="utf-8").strip()
+            raise EnvironmentKeepsFailing(
+                f"step {self._step.number}: {len(failures)} groups failed and were refilled; the last one:\n{cause}"
+            )
+
+    def metrics(self, groups: Sequence[Sequence[Episode]]) -> dict[str, float]:
+        """Return metrics of this trainer mode."""
+        return {}
+
+    def recorded(self) -> None:
+        """Clear the files, whose episodes are in the step's file now."""
+        shutil.rmtree(self.folder)
+
+    def saved(self) -> None:
+        """Note that the step's checkpoint is whole."""
+
+    def restored(self) -> None:
+        """Go back to the checkpoint of the step."""
+
+
+class StepLog:
+    """Takes the place of verl's ``Tracking``: our log first, then the trackers, then the checkpoint.
+
+    verl saves before it logs, and a kill between the two would lose the step's metrics.
+
+    Args:
+        file: ``metrics.jsonl``.
+        trackers: verl's ``Tracking``.
+        record: records the step that is logged and returns its metrics.
+        save: saves the step's checkpoint if it is due.
+    """
+
+    def __init__(
+        self, file: Path, trackers: Any, record: Callable[[], dict[str, float]], save: Callable[[], None]
+    ) -> None:
+        self._log, self._trackers, self._record, self._save = MetricsLog(file), trackers, record, save
+
+    def log(self, data: Metrics, step: int, **kwargs: Any) -> None:
+        if "training/global_step" in data:
+            data.pop("timing_s/save_checkpoint", None)  # in which verl's hook only notes that one is due
+            data = {**data, **self._record()}
+        named = in_families(data)
+        self._log.append(step, named)
+        self._trackers.log(data=named, step=step, **kwargs)
+        self._save()
+
+    def keep(self, step: int) -> None:
+        """Note that the step's checkpoint is whole."""
+        self._trackers.keep(step)
+
+    def finish(self, exit_code: int = 0) -> None:
+        self._trackers.finish(exit_code)
