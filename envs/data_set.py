@@ -93,10 +93,8 @@ class DataSetEnvironment(Environment):
         for key in ("instances", "test_instances"):
             if source := getattr(settings, key):
                 _check_source(f"env.{key}", source)
-        if (
-            min(settings.test_share, settings.validation_share) < 0
-            or settings.test_share + settings.validation_share > 1
-        ):
+        shares = settings.test_share, settings.validation_share
+        if min(shares) < 0 or sum(shares) > 1:
             raise TaskError("env.test_share and env.validation_share are shares of the rows, together at most 1")
 
     def seeds(self, params: Params, split: str) -> Sequence[int]:

@@ -61,6 +61,9 @@ class Interpreter:
     """The interpreter alone, with one game after another. ``state`` may be read and restored."""
 
     def __init__(self) -> None:
+        import jericho
+
+        self._jericho = jericho
         self._game: Any = None
         self._loaded = ""
 
@@ -68,7 +71,9 @@ class Interpreter:
         """Start a game. Raises: EnvError: as ``accepted``."""
         if self._game is None or self._loaded != task.sha256:
             # a new interpreter a game: ``load`` of an old one keeps every story file (0.4 MB each)
-            self._loaded, self._game = "", _interpreter(accepted(task))
+            self._loaded, path = "", accepted(task)
+            with warnings.catch_warnings(action="ignore", category=self._jericho.UnsupportedGameWarning):
+                self._game = self._jericho.FrotzEnv(path)
             self._loaded = task.sha256
         self._game.seed(seed)
         opening, _ = self._game.reset()
@@ -88,13 +93,6 @@ class Interpreter:
 
     def close(self) -> None:
         self._game, self._loaded = None, ""
-
-
-def _interpreter(path: str) -> Any:
-    from jericho import FrotzEnv, UnsupportedGameWarning
-
-    with warnings.catch_warnings(action="ignore", category=UnsupportedGameWarning):
-        return FrotzEnv(path)
 
 
 class Tracked:
