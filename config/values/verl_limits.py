@@ -1,7 +1,7 @@
-"""What verl's keys may be, those that our files and docs name above all. verl itself would find out in the middle of a run.
+"""Limits of verl's keys. verl would refuse such a value only after SFT, when its workers start, or never.
 
-An entry holds for every key that ends with its name; of several, the longest one. Keys that are not here have a type
-(``verl_schema.json``) and, if they are numbers, are finite.
+An entry applies to every key that ends with its name; if several do, the longest one applies. Other keys have only a type
+(``verl_schema.json``), and numbers must be finite.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ CONTENTS = ("model", "optimizer", "extra", "hf_model")
 
 
 def _as_algo(word: object) -> str | None:
-    """verl-agent's and RAGEN's users choose a method by this key."""
+    """Return the ``algo=`` for a method that verl-agent and RAGEN choose by this key."""
     return f"algo={word}" if isinstance(word, str) and word in ALGORITHMS else None
 
 
@@ -195,7 +195,7 @@ LIMITS: dict[str, Limit] = {
 
 
 def limit_of(key: str) -> Limit | None:
-    """The entry for a key's full name."""
+    """Return the entry for a dotted key."""
     parts = key.split(".")
     ends = (".".join(parts[start:]) for start in range(len(parts)))
     return next((LIMITS[end] for end in ends if end in LIMITS), None)
