@@ -13,12 +13,13 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from hydra.utils import get_class
+from hydra.utils import get_class, get_object
 from omegaconf import OmegaConf
 
 from config import base
 from config.values.verl_schema import FILE
 
+LOSSES = "verl.trainer.ppo.core_algos.POLICY_LOSS_REGISTRY"
 NAMES: dict[Any, str] = {
     NoneType: "null",
     int: "int",
@@ -37,8 +38,6 @@ Fields = dict[str, tuple[Any, frozenset[str]]]  # name -> dataclass that the fie
 
 def schema() -> dict[str, Any]:
     """Return verl's version, the names of its losses, its keys with their types, and the keys that a dataclass node may have."""
-    from verl.trainer.ppo import core_algos
-
     tree: Any = OmegaConf.to_container(base.verl_tree())
     resolved: Any = OmegaConf.to_container(base.verl_tree(), resolve=True)
     keys: dict[str, str] = {}
@@ -47,7 +46,7 @@ def schema() -> dict[str, Any]:
         keys[name] = "|".join(sorted(types))
         if known:
             nodes[name] = sorted(known)
-    losses = [name for name in core_algos.POLICY_LOSS_REGISTRY if not name.startswith("turngrid")]
+    losses = [name for name in get_object(LOSSES) if not name.startswith("turngrid")]
     return {"verl": version("verl"), "losses": losses, "keys": keys, "nodes": nodes}
 
 
