@@ -55,7 +55,7 @@ def _walk(
 ) -> Iterator[tuple[str, frozenset[str], set[str]]]:
     """Yield name, types and the known keys below, of the tree's keys and of those that only the dataclass has."""
     fields = _fields(cls)
-    for name in [*node, *(fields.keys() - node.keys())]:
+    for name in [*node, *sorted(fields.keys() - node.keys())]:
         value, seen = node.get(name), resolved.get(name)
         held, stated = fields.get(name, (None, None))
         below = get_class(value["_target_"]) if isinstance(value, dict) and "_target_" in value else held
