@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import re
-
 from omegaconf import DictConfig
 
 from config.values.values import because
+from envs.extensions import shipped
 from tasks.budget import BudgetError, allocate_budget, demonstration_price
 from tasks.mixture import shares, task_weights
 from tasks.rejection import DemosError, draw
 
+FREE = "sft_rl"  # the option whose share may be changed
 LEAST_MOVE = 2e-5  # of a weight, by SFT
 
 
 def share_against_name(config: DictConfig) -> str | None:
     """Refuse a share that contradicts the option's name, which is part of the run folder's name."""
     budget = config.budget
-    fits = {"rl_only": budget.sft_share == 0, "sft_only": budget.sft_share == 1}.get(budget.name, True)
-    if row := re.fullmatch(r"sft(\d+)_rl(\d+)", budget.name):  # table 9: demonstrations at 10 units, episodes at 1
-        demonstrations, episodes = map(int, row.groups())
-        fits = budget.sft_share == 10 * demonstrations / (10 * demonstrations + episodes)
-    if fits:
+    if budget.name == FREE or budget.sft_share == shipped("budget", budget.name).get("sft_share", budget.sft_share):
         return None
     return f"budget={budget.name} leaves no choice of budget.sft_share={budget.sft_share}: choose budget=sft_rl to divide the units"
 
