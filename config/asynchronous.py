@@ -1,7 +1,7 @@
 """verl's asynchronous trainers (docs/async.md): keys that follow from choosing one, and its checks.
 
-Defaults that differ from verl's are interpolations in ``conf/config.yaml``: a synchronous run has verl's values, and a key
-that the user sets keeps its value.
+Defaults that differ from verl's are interpolations in ``conf/config.yaml``: a synchronous run has
+verl's values, and a key that the user sets keeps its value.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ def when_async(ours: Any, verls: Any, *, _root_: DictConfig) -> Any:
 
 
 def updates_of_a_step(verls: int, *, _root_: DictConfig) -> int:
-    """Return the updates of a step; ``separate_async`` needs one for each batch that the trainer takes from its buffer."""
+    """Return the updates of a step; ``separate_async`` needs one for each batch that the trainer
+    takes from its buffer.
+    """
     if mode(_root_) != SEPARATE:
         return verls
     return int(_root_.data.train_batch_size) // int(_root_.actor_rollout_ref.actor.ppo_mini_batch_size)
@@ -45,7 +47,7 @@ def fill_in(config: DictConfig) -> None:
     if mode(config) == SYNC:
         return
     correction = config.algorithm.rollout_correction
-    # cluster=cpu sets true: only in sync mode there are the server's log-probabilities those of the trainer
+    # cluster=cpu sets true: in sync mode alone, the server's log-probabilities are the trainer's
     correction.bypass_mode = correction.rollout_is is None and correction.rollout_rs is None
     if mode(config) == SEPARATE and config.trainer.device == "cpu":
         _separate_on_cpu(config)

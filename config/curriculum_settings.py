@@ -72,7 +72,9 @@ def _without_effect(node: DictConfig) -> Iterator[str]:
 
 
 def _shapes(node: DictConfig) -> Iterator[str]:
-    """Yield keys that are no mapping by step; their type is Any, since Hydra cannot replace a typed mapping."""
+    """Yield keys that are no mapping by step; their type is Any, since Hydra cannot replace a typed
+    mapping.
+    """
     plain: Any = OmegaConf.to_container(OmegaConf.create({"phases": node.phases, "horizon": node.horizon}))
     for key, kind, example in (("phases", list, "{1: [a], 10: [a, b]}"), ("horizon", int, "{1: 4, 9: 8}")):
         given = plain[key]

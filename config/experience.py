@@ -18,7 +18,9 @@ ITS_OWN = ("demos.alternatives", *WRITER.values(), "budget.experience_cost")
 
 
 def fill_in(config: DictConfig) -> None:
-    """Set the number of alternatives and their cost: an episode for one alternative at each state of a demonstration."""
+    """Set the number of alternatives and their cost: an episode for one alternative at each state
+    of a demonstration.
+    """
     if (kind := kind_of(config)) not in KINDS:
         return
     demos, budget = config.demos, config.budget
@@ -28,7 +30,9 @@ def fill_in(config: DictConfig) -> None:
 
 
 def writer(config: DictConfig) -> Endpoint:
-    """Return the endpoint that writes reflections. Raises: EndpointError: a wrong setting; the message names our keys."""
+    """Return the endpoint that writes reflections. Raises: EndpointError: a wrong setting; the
+    message names our keys.
+    """
     demos = config.demos
     try:
         return Endpoint(demos.writer or "", demos.writer_model or "", demos.writer_key_env or "")

@@ -1,4 +1,6 @@
-"""``extend=runs/NAME budget.rl_steps=8``: a run's settings with more RL steps; what was trained so far stays."""
+"""``extend=runs/NAME budget.rl_steps=8``: a run's settings with more RL steps; what was trained so
+far stays.
+"""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from envs.types import TaskError
 from tasks.budget import steps_of_epochs
 from tasks.mixture import mixture_name, task_weights
 
-# arXiv 2510.01132: prompt and response of 3072 tokens for tasks of up to 12 turns, 4096 for longer ones
+# arXiv 2510.01132: prompt and response of 3072 tokens for tasks of up to 12 turns, else 4096
 SHORT_TURNS, SHORT_TOKENS, LONG_TOKENS = 12, 3072, 4096
 # Rows of a micro-batch, if verl does not fill it by tokens; verl needs a divisor of the mini-batch
 MICRO_BATCH = 4
@@ -24,7 +24,8 @@ MICRO_BATCH_KEYS = (
 
 
 def finalise(config: DictConfig) -> DictConfig:
-    """Fill in, in place, every key whose default follows from others; a key that was set keeps its value.
+    """Fill in, in place, every key whose default follows from others; a key that was set keeps its
+    value.
 
     Raises:
         ConfigError: the environment or its task does not exist, or the mixture is invalid.
@@ -48,7 +49,9 @@ def finalise(config: DictConfig) -> DictConfig:
 
 
 def _finalise_tasks(config: DictConfig) -> None:
-    """Write a mixture as task -> weight with its name in ``env.task``; its turns are those of its longest task."""
+    """Write a mixture as task -> weight with its name in ``env.task``; its turns are those of its
+    longest task.
+    """
     env = config.env
     try:
         weights = task_weights(env)

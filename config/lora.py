@@ -1,7 +1,7 @@
 """LoRA (docs/model.md): keys that follow from ``model.lora_rank``, and its checks.
 
-verl's keys are set from ours. ``config/values/verl_limits.py`` refuses them on the command line, since verl ignores some of
-them silently.
+verl's keys are set from ours. ``config/values/verl_limits.py`` refuses them on the command line,
+since verl ignores some of them silently.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from envs.extensions import CONF
 from envs.utils.names import meant
 from records.models.shape import Shape, has_experts, linears, settings_of
 
-# Schulman et al., "LoRA Without Regret" (2025): alpha 32, all linear layers, ten times the learning rate of full training,
-# whatever the rank, in SFT and RL alike
+# Schulman et al., "LoRA Without Regret" (2025): alpha 32, all linear layers, ten times the learning
+# rate of full training, whatever the rank, in SFT and RL alike
 ALPHA = 32
 LR_FACTOR = 10
 LEARNING_RATES = ("actor_rollout_ref.actor.optim.lr", "model.sft.lr")
@@ -27,7 +27,9 @@ ALL = "all-linear"  # PEFT's word for all linear layers but the head
 
 
 def lr(full: float, *, _root_: DictConfig) -> float:
-    """Return a learning rate of ``conf/``, scaled if LoRA is on; one that the user sets is not scaled."""
+    """Return a learning rate of ``conf/``, scaled if LoRA is on; one that the user sets is not
+    scaled.
+    """
     if not OmegaConf.select(_root_, "model.lora_rank"):
         return full
     return float(f"{LR_FACTOR * full:.6g}")  # 1e-05, and not 9.999999999999999e-06
@@ -47,7 +49,9 @@ def far_lr(config: DictConfig) -> str | None:
 
 
 def _full_lr(config: DictConfig, key: str) -> float:
-    """Return the learning rate of full training: ``${lr:NUMBER}`` in the file of the model, else of the scale."""
+    """Return the learning rate of full training: ``${lr:NUMBER}`` in the file of the model, else of
+    the scale.
+    """
     for group in ("model", "scale"):
         file = CONF / group / f"{config[group].name}.yaml"
         written = OmegaConf.select(OmegaConf.load(file), key) if file.exists() else None
@@ -70,8 +74,8 @@ def fill_in(config: DictConfig) -> None:
 def merges(config: DictConfig) -> bool:
     """Return whether rollout servers get merged weights.
 
-    vLLM on the trainer's GPUs gets the base once and then adapters. verl sends no adapters to a server with GPUs of its own,
-    and the transformers server accepts none.
+    vLLM on the trainer's GPUs gets the base once and then adapters. verl sends no adapters to a
+    server with GPUs of its own, and the transformers server accepts none.
     """
     with_adapters = config.trainer.device == "cuda" and config.actor_rollout_ref.rollout.name == "vllm"
     return not with_adapters or asynchronous.mode(config) == asynchronous.SEPARATE
@@ -80,7 +84,8 @@ def merges(config: DictConfig) -> bool:
 def adapter_parameters(config: DictConfig, shape: Shape) -> int:
     """Return the number of adapter parameters; 0 without LoRA.
 
-    If the layers are unknown, it is the model's number. An unknown layer name counts 0; ``refusal`` refuses it later.
+    If the layers are unknown, it is the model's number. An unknown layer name counts 0; ``refusal``
+    refuses it later.
     """
     if not config.model.lora_rank:
         return 0

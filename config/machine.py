@@ -69,17 +69,22 @@ def vllm_installed() -> bool:
 
 
 def gpu_rollout() -> str:
-    """Return the default ``rollout=`` of ``cluster=gpu*``: vLLM, unless this machine has GPUs and no vLLM."""
+    """Return the default ``rollout=`` of ``cluster=gpu*``: vLLM, unless this machine has GPUs and
+    no vLLM.
+    """
     return "transformers" if gpus() != 0 and not vllm_installed() else "vllm"
 
 
 def one_for_cores(cores: int, most: int) -> int:
-    """Return one process for each ``cores`` cores that this process may use, at least 1 and at most ``most``."""
+    """Return one process for each ``cores`` cores that this process may use, at least 1 and at most
+    ``most``.
+    """
     return max(1, min(most, len(os.sched_getaffinity(0)) // cores))
 
 
 def check(config: DictConfig) -> None:
-    """Check this machine before a run starts here; composing, estimating and submitting do not need it.
+    """Check this machine before a run starts here; composing, estimating and submitting do not need
+    it.
 
     Raises:
         ConfigError: the run needs GPUs, a server or a tracker that this machine lacks.

@@ -34,14 +34,17 @@ def of_prompt(plain: Any, other: Any, *, _root_: DictConfig) -> Any:
 
 
 def of_answers(least: int, *, _root_: DictConfig) -> int:
-    """Return the tokens of a row: ``ANSWERS`` answers, or fewer to leave room for one more, its observation and a summary."""
+    """Return the tokens of a row: ``ANSWERS`` answers, or fewer to leave room for one more, its
+    observation and a summary.
+    """
     answer, room = int(_root_.env.max_action_tokens), _root_.data.max_response_length
     most = ANSWERS * answer if room is None else int(room) - 3 * answer
     return max(least, min(ANSWERS * answer, most))
 
 
 def fill_in(config: DictConfig) -> None:
-    """Resolve interpolations, for processes without our resolvers, and set verl's key of the chat template.
+    """Resolve interpolations, for processes without our resolvers, and set verl's key of the chat
+    template.
 
     Raises:
         ConfigError: that key has another value.

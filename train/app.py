@@ -31,7 +31,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def ready(arguments: Sequence[str]) -> Start:
-    """Parse, compose and check a command line; return the function that starts it and returns the exit code.
+    """Parse, compose and check a command line; return the function that starts it and returns the
+    exit code.
 
     Nothing is started, printed or written before, except for notes on stderr.
 
@@ -95,7 +96,9 @@ def _one(config: DictConfig, overrides: Sequence[str]) -> Start:
 
 
 def run(config: DictConfig, overrides: Sequence[str]) -> int:
-    """Run the stages that the run's folder does not have yet and print the run summary. The config has been checked."""
+    """Run the stages that the run's folder does not have yet and print the run summary. The config
+    has been checked.
+    """
     with open_run(config, Path(config.output_dir).expanduser(), overrides) as folder:
         for note in folder.notes:
             say(f"note: {note}")

@@ -94,7 +94,9 @@ def useless_samples(config: DictConfig) -> str | None:
 
 
 def too_few_turns(config: DictConfig) -> str | None:
-    """Warn of the first task, trained or tested on, whose expert plan is longer than its episodes may be."""
+    """Warn of the first task, trained or tested on, whose expert plan is longer than its episodes
+    may be.
+    """
     tasks = config.env.get("tasks") or [config.env.task]
     trained = [(config.env.name, task, int(config.env.max_turns)) for task in tasks]
     others = [names for names in tested(config) if names != own(config)]

@@ -1,4 +1,6 @@
-"""Values of a run that methods declare conflicts with, by key of the config, by slot, or by the name of a fact."""
+"""Values of a run that methods declare conflicts with, by key of the config, by slot, or by the
+name of a fact.
+"""
 
 from __future__ import annotations
 

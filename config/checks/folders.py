@@ -31,7 +31,9 @@ def too_long(config: DictConfig) -> str | None:
 
 
 def _reason(folder: str) -> str | None:
-    """Return why a folder cannot be written to; one that does not exist is made in its nearest existing parent."""
+    """Return why a folder cannot be written to; one that does not exist is made in its nearest
+    existing parent.
+    """
     if not folder.strip():
         return "is empty"
     try:

@@ -1,6 +1,7 @@
 """Limits of one value of the config: a range of numbers, some words, or a type.
 
-``problem(value)`` of a limit returns words that follow ``KEY=VALUE``, such as "must be a whole number from 1 to 512", or None.
+``problem(value)`` of a limit returns words that follow ``KEY=VALUE``, such as "must be a whole
+number from 1 to 512", or None.
 """
 
 from __future__ import annotations
@@ -123,7 +124,8 @@ WORD = re.compile(r"(?![\d.+-]+$)\S+")
 MISSING = "???"  # OmegaConf's mark of a value that must still be given
 
 
-# Type -> its name in messages, and the Python types of values that are accepted for it, its own one last
+# Type -> its name in messages, and the Python types of values that are accepted for it, its own one
+# last
 TYPES: dict[str, tuple[str, tuple[type, ...]]] = {
     "int": ("a whole number", (int,)),
     "float": ("a number", (int, float)),
@@ -144,7 +146,9 @@ def _countable(value: Any) -> bool:
 
 @dataclass(frozen=True)
 class Types:
-    """One of the types named in ``TYPES``, or any if there are none; numbers must be finite and have 64 bits."""
+    """One of the types named in ``TYPES``, or any if there are none; numbers must be finite and
+    have 64 bits.
+    """
 
     names: frozenset[str] = field(default_factory=frozenset)
 

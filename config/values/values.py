@@ -30,8 +30,10 @@ def check(config: DictConfig, settings: Mapping[str, type], *, resolve: bool = F
 
     Args:
         config: the composed config.
-        settings: node -> dataclass of the settings that the chosen environment, reward or prompt form adds.
-        resolve: also check the results of interpolations. A first pass without them blames the key that was set.
+        settings: node -> dataclass of the settings that the chosen environment, reward or prompt
+            form adds.
+        resolve: also check the results of interpolations. A first pass without them blames the key
+            that was set.
 
     Raises:
         ConfigError: one line that names the key and what it may be.
@@ -108,7 +110,9 @@ def _in_nodes(kinds: Iterable[tuple[str, type]]) -> dict[str, Limit]:
 
 @cache
 def _verls() -> dict[str, Limit]:
-    """Return the limit in ``verl_limits``, with null if verl accepts it; else one that follows from verl's own value."""
+    """Return the limit in ``verl_limits``, with null if verl accepts it; else one that follows from
+    verl's own value.
+    """
     found: dict[str, Limit] = {}
     for name, key in verl_keys().items():
         stated = verl_limits.limit_of(name)

@@ -1,7 +1,8 @@
-"""Limits of verl's keys. verl would refuse such a value only after SFT, when its workers start, or never.
+"""Limits of verl's keys. verl would refuse such a value only after SFT, when its workers start, or
+never.
 
-An entry applies to every key that ends with its name; if several do, the longest one applies. Other keys have only a type
-(``verl_schema.json``), and numbers must be finite.
+An entry applies to every key that ends with its name; if several do, the longest one applies. Other
+keys have only a type (``verl_schema.json``), and numbers must be finite.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ FSDP = Words(("fsdp", "fsdp2"))
 DTYPE = Words(("fp32", "float32", "bf16", "bfloat16", "fp16", "float16"))
 KL_STRAIGHT = tuple(f"{name}+" for name in KL)
 OURS = tuple(algorithm.estimator for algorithm in (*ALGORITHMS.values(), *QUIRKS.values()))
-# verl's others ask for data that its V1 trainer does not have here, and opo divides by 0 in rows of padding
+# verl's others ask for data that its V1 trainer does not have here, and opo divides by 0 in rows of
+# padding
 VERLS = ("grpo", "grpo_vectorized", "grpo_passk", "rloo", "rloo_vectorized", "reinforce_plus_plus_baseline", "gpg")
 ESTIMATORS = (*OURS, *VERLS)
 CONTENTS = ("model", "optimizer", "extra", "hf_model")

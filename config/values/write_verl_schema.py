@@ -1,6 +1,8 @@
-"""Write ``verl_schema.json``, the types of verl's keys, from its config dataclasses: ``python -m config.values.write_verl_schema``.
+"""Write ``verl_schema.json``, the types of verl's keys, from its config dataclasses: ``python -m
+config.values.write_verl_schema``.
 
-Importing verl takes seconds, so the file is written once for each version of verl; a test compares it with the installed one.
+Importing verl takes seconds, so the file is written once for each version of verl; a test compares
+it with the installed one.
 """
 
 from __future__ import annotations
@@ -37,7 +39,9 @@ Fields = dict[str, tuple[Any, frozenset[str]]]  # name -> dataclass that the fie
 
 
 def schema() -> dict[str, Any]:
-    """Return verl's version, the names of its losses, its keys with their types, and the keys that a dataclass node may have."""
+    """Return verl's version, the names of its losses, its keys with their types, and the keys that
+    a dataclass node may have.
+    """
     tree: Any = OmegaConf.to_container(base.verl_tree())
     resolved: Any = OmegaConf.to_container(base.verl_tree(), resolve=True)
     keys: dict[str, str] = {}
@@ -53,7 +57,9 @@ def schema() -> dict[str, Any]:
 def _walk(
     node: Mapping[str, Any], resolved: Mapping[str, Any], prefix: str, cls: Any
 ) -> Iterator[tuple[str, frozenset[str], set[str]]]:
-    """Yield name, types and the known keys below, of the tree's keys and of those that only the dataclass has."""
+    """Yield name, types and the known keys below, of the tree's keys and of those that only the
+    dataclass has.
+    """
     fields = _fields(cls)
     for name in [*node, *sorted(fields.keys() - node.keys())]:
         value, seen = node.get(name), resolved.get(name)
@@ -87,7 +93,9 @@ def _types_of(hint: Any) -> frozenset[str]:
 
 
 def _types(stated: frozenset[str] | None, value: Any, resolved: Any) -> frozenset[str]:
-    """Return the types that the dataclass states or verl's own value has, since the two do not always agree; none: any."""
+    """Return the types that the dataclass states or verl's own value has, since the two do not
+    always agree; none: any.
+    """
     given = _of_value(resolved if isinstance(resolved, bool) else value)
     if stated is not None:
         return stated | given if stated else stated
