@@ -64,7 +64,9 @@ def is_value(override: Override) -> bool:
     key, value = override.key_or_group, override.value()
     plain = override.package is None and not (override.is_add() or override.is_force_add() or override.is_delete())
     single = key in get_type_hints(Top) or "." in key and not key.startswith("hydra")
-    replaces = not isinstance(value, dict) or key.split(".")[0] in SLOTS  # a schedule takes another one's place
+    slot, *setting = key.split(".")
+    schedule = slot in SLOTS and len(setting) == 2  # a schedule takes another one's place
+    replaces = not isinstance(value, dict) or schedule
     return plain and single and replaces
 
 
