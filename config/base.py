@@ -1,7 +1,9 @@
-"""What Hydra composes beside ``conf/``: verl's composed ``ppo_trainer`` tree, the recipes and our resolvers.
+"""What Hydra composes beside ``conf/``: verl's composed ``ppo_trainer`` tree, the recipes and our
+resolvers.
 
-verl's YAML files are read as files. Through ``pkg://verl...`` Hydra would import verl and torch (nine seconds), and on
-our search path verl's groups would mix with ours: ``reward=`` and ``model=`` mean something else there.
+verl's YAML files are read as files. Through ``pkg://verl...`` Hydra would import verl and torch
+(nine seconds), and on our search path verl's groups would mix with ours: ``reward=`` and ``model=``
+mean something else there.
 """
 
 from __future__ import annotations
@@ -60,7 +62,9 @@ def verl_folder() -> Path:
 
 @cache
 def verl_tree() -> DictConfig:
-    """Return verl's ``ppo_trainer`` with its own defaults, unresolved, as verl's script generated it; do not change it."""
+    """Return verl's ``ppo_trainer`` with its own defaults, unresolved, as verl's script generated
+    it; do not change it.
+    """
     tree = OmegaConf.load(verl_folder() / "_generated_ppo_trainer.yaml")
     assert isinstance(tree, DictConfig)
     return tree
@@ -68,7 +72,9 @@ def verl_tree() -> DictConfig:
 
 @cache
 def register() -> None:
-    """Register our resolvers with OmegaConf, and verl's tree and the recipes with Hydra's ConfigStore."""
+    """Register our resolvers with OmegaConf, and verl's tree and the recipes with Hydra's
+    ConfigStore.
+    """
     for resolver in RESOLVERS:
         OmegaConf.register_new_resolver(resolver.__name__, resolver, replace=True)
     ConfigStore.instance().store(name=BASE, node=verl_tree())

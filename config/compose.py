@@ -35,8 +35,8 @@ def compose(overrides: Sequence[str], config_dir: str | None = None) -> DictConf
         config_dir: a folder with groups of the user, searched besides ``conf/``.
 
     Raises:
-        ConfigError: a typo, a value of a wrong type or outside its range, or an unknown option. The message is one line with
-            the nearest valid choice.
+        ConfigError: a typo, a value of a wrong type or outside its range, or an unknown option. The
+            message is one line with the nearest valid choice.
     """
     with composer(config_dir) as composed:
         return composed(overrides)
@@ -65,7 +65,8 @@ def _whole(overrides: Sequence[str], config_dir: str | None) -> DictConfig:
 def packages(overrides: Sequence[Override], config_dir: str | None) -> list[str]:
     """Return the option folders of other packages, if a choice needs them.
 
-    That is so if an override chooses an option that is not in ``conf/``, or if a file of ``config_dir`` may.
+    That is so if an override chooses an option that is not in ``conf/``, or if a file of
+    ``config_dir`` may.
 
     Raises:
         ConfigError: two packages offer the same option.
@@ -75,7 +76,8 @@ def packages(overrides: Sequence[Override], config_dir: str | None) -> list[str]
 
 
 def search_path(folders: Sequence[str]) -> tuple[str, ...]:
-    """Return the one override that adds folders, or places such as ``pkg://a``, to Hydra's search path.
+    """Return the one override that adds folders, or places such as ``pkg://a``, to Hydra's search
+    path.
 
     Hydra follows only the first of several such overrides.
     """
@@ -109,7 +111,9 @@ def _typed(extra: tuple[str, ...], overrides: Sequence[Override]) -> DictConfig:
 
 
 def _composed(extra: tuple[str, ...], overrides: Sequence[Override]) -> DictConfig:
-    """Hydra composes the options once (0.2 s); runs of a grid that differ in values share a copy (3 ms)."""
+    """Hydra composes the options once (0.2 s); runs of a grid that differ in values share a copy (3
+    ms).
+    """
     singles = [override for override in overrides if given.is_value(override)]
     rest = [override for override in overrides if override not in singles]
     if any(not given.is_option(override) for override in rest):  # such as +key=1: keep the order of all
@@ -126,6 +130,7 @@ def _with_options(options: tuple[str, ...], server: str) -> bytes:
 
     Args:
         options: overrides for Hydra.
-        server: the answer of ``machine.gpu_rollout``, on which an option's file depends: part of the cache's key.
+        server: the answer of ``machine.gpu_rollout``, on which an option's file depends: part of
+            the cache's key.
     """
     return pickle.dumps(hydra_compose("config", overrides=list(options)))

@@ -1,6 +1,8 @@
-"""The types of our nodes. An environment, a reward and a prompt form add settings to the node that names them.
+"""The types of our nodes. An environment, a reward and a prompt form add settings to the node that
+names them.
 
-While Hydra composes, all nodes are untyped, so that an option's file may bring keys of its own; here they get their types.
+While Hydra composes, all nodes are untyped, so that an option's file may bring keys of its own;
+here they get their types.
 """
 
 from __future__ import annotations
@@ -52,7 +54,8 @@ def settings_of(config: DictConfig) -> dict[str, type]:
 
 
 def give_types(config: DictConfig, settings: Mapping[str, type]) -> None:
-    """Type our nodes and top-level keys in place; ``method_settings.give_types`` types ``algo`` and the slots.
+    """Type our nodes and top-level keys in place; ``method_settings.give_types`` types ``algo`` and
+    the slots.
 
     Raises:
         ConfigError: an unknown key, a missing one, or a value of the wrong type.
@@ -69,13 +72,17 @@ def give_types(config: DictConfig, settings: Mapping[str, type]) -> None:
 
 @cache
 def merged(ours: type, theirs: type) -> type:
-    """Return a dataclass with the fields of both; a subclass is impossible, since only one of them is frozen."""
+    """Return a dataclass with the fields of both; a subclass is impossible, since only one of them
+    is frozen.
+    """
     fields = {item[0]: item for cls in (ours, theirs) for item in fields_in(cls)}
     return dataclasses.make_dataclass(ours.__name__, fields.values())
 
 
 def fields_in(kind: Any) -> list[tuple[str, Any, Any]]:
-    """Return name, type and default of each setting for ``make_dataclass``; keyword-only, as some have no default."""
+    """Return name, type and default of each setting for ``make_dataclass``; keyword-only, as some
+    have no default.
+    """
     hints, found = get_type_hints(kind), [item for item in dataclasses.fields(kind) if item.init]
     kept: list[dict[str, Any]] = [
         {"default": item.default, "default_factory": item.default_factory, "kw_only": True} for item in found

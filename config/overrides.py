@@ -1,4 +1,6 @@
-"""A run's overrides: parsed, refused if Hydra would accept them silently, explained if Hydra cannot compose them."""
+"""A run's overrides: parsed, refused if Hydra would accept them silently, explained if Hydra cannot
+compose them.
+"""
 
 from __future__ import annotations
 
@@ -56,11 +58,15 @@ def _can_be_run(values: Any) -> bool:
 
 
 def is_value(override: Override) -> bool:
-    """Return whether an override sets one existing key to a value that Hydra would not merge into a node."""
+    """Return whether an override sets one existing key to a value that Hydra would not merge into a
+    node.
+    """
     key, value = override.key_or_group, override.value()
     plain = override.package is None and not (override.is_add() or override.is_force_add() or override.is_delete())
     single = key in get_type_hints(Top) or "." in key and not key.startswith("hydra")
-    replaces = not isinstance(value, dict) or key.split(".")[0] in SLOTS  # a schedule takes another one's place
+    slot, *setting = key.split(".")
+    schedule = slot in SLOTS and len(setting) == 2  # a schedule takes another one's place
+    replaces = not isinstance(value, dict) or schedule
     return plain and single and replaces
 
 
@@ -78,7 +84,9 @@ def search_paths(overrides: Sequence[str]) -> list[str]:
 
 
 def places(overrides: Iterable[Override]) -> list[str]:
-    """Return the folders of options that the overrides add. Raises: ConfigError: one is no list of strings."""
+    """Return the folders of options that the overrides add. Raises: ConfigError: one is no list of
+    strings.
+    """
     found: list[str] = []
     for override in overrides:
         if names_places(override) and (value := override.value()) is not None:
@@ -104,15 +112,17 @@ def verl_groups() -> set[str]:
 
 
 def refuse_at_sight(overrides: Sequence[str], *, elsewhere: bool = False) -> list[Override]:
-    """Parse the overrides; refuse those that Hydra would accept silently or answer with a traceback.
+    """Parse the overrides; refuse those that Hydra would accept silently or answer with a
+    traceback.
 
     Args:
         overrides: as typed.
         elsewhere: options may come from a folder of the user.
 
     Raises:
-        ConfigError: a choice among verl's groups (``actor@actor_rollout_ref.actor=...``), a group that is removed, null
-            or set to an unknown option, a key that is removed, several values or a sweep without ``-m``.
+        ConfigError: a choice among verl's groups (``actor@actor_rollout_ref.actor=...``), a group
+            that is removed, null or set to an unknown option, a key that is removed, several values
+            or a sweep without ``-m``.
     """
     parsed = parse(overrides)
     elsewhere = elsewhere or any(override.key_or_group == SEARCHPATH for override in parsed)
@@ -161,7 +171,9 @@ def top_names() -> list[str]:
 
 
 def _needed(key: str) -> bool:
-    """Return whether a key is in ``conf/config.yaml`` or in verl's tree; only an added one may be removed."""
+    """Return whether a key is in ``conf/config.yaml`` or in verl's tree; only an added one may be
+    removed.
+    """
     node, _, below = key.partition(".")
     return key in get_type_hints(Top) or bool(below) and (node in NODES or key in _verl_keys())
 
@@ -172,7 +184,9 @@ def _verl_keys() -> set[str]:
 
 
 def refuse_flattened_nodes(config: DictConfig, overrides: Sequence[Override]) -> None:
-    """Raises: ConfigError: a whole node was replaced by a value or removed, as in ``turn_reward=dense``."""
+    """Raises: ConfigError: a whole node was replaced by a value or removed, as in
+    ``turn_reward=dense``.
+    """
     verl = base.verl_tree()
     nodes = [*NODES, *(str(node) for node in verl if OmegaConf.is_dict(verl[node]))]
     for node in nodes:
@@ -215,6 +229,8 @@ def _refused(error: BaseException | None) -> str | None:
 
 
 def _likely(overrides: Sequence[Override], message: str) -> Sequence[Override]:
-    """Return the overrides that an error is probably about: named by it, else interpolating, else all."""
+    """Return the overrides that an error is probably about: named by it, else interpolating, else
+    all.
+    """
     named = [override for override in overrides if typed(override) and typed(override) in message]
     return named or [override for override in overrides if "${" in str(override.value())] or overrides

@@ -1,7 +1,8 @@
-"""The types of our config nodes and the ranges of their numbers; ``conf/config.yaml`` has the values and their meaning.
+"""The types of our config nodes and the ranges of their numbers; ``conf/config.yaml`` has the
+values and their meaning.
 
-No field has a default, so that each value stands once. A key that is not here, or a value of another type or outside its
-range, is an error at composition.
+No field has a default, so that each value stands once. A key that is not here, or a value of
+another type or outside its range, is an error at composition.
 """
 
 from __future__ import annotations
@@ -80,7 +81,9 @@ class Prompt:
 
 @dataclass(kw_only=True)
 class Algo:
-    """The algorithm, a name of ``algorithms.registry``; an estimator's own settings are added. Its numbers are verl's keys."""
+    """The algorithm, a name of ``algorithms.registry``; an estimator's own settings are added. Its
+    numbers are verl's keys.
+    """
 
     name: str
     state: str | None

@@ -31,13 +31,17 @@ def groups() -> dict[str, list[str]]:
 
 
 def all_options() -> dict[str, list[str]]:
-    """Return the options by group, with those of other packages. Raises: ConfigError: two packages offer the same one."""
+    """Return the options by group, with those of other packages. Raises: ConfigError: two packages
+    offer the same one.
+    """
     offered = of_packages()
     return {group: sorted({*ours, *offered.get(group, ())}) for group, ours in groups().items()}
 
 
 def of_packages() -> dict[str, dict[str, Path]]:
-    """Return files of other packages' options by group and name. Raises: ConfigError: two packages offer the same one."""
+    """Return files of other packages' options by group and name. Raises: ConfigError: two packages
+    offer the same one.
+    """
     try:
         return extensions.options()
     except extensions.UnknownName as error:
@@ -103,7 +107,9 @@ def wrong_key(override: Override, keys: dict[str, Any]) -> str | None:
 
 
 def _options_with(key: str, keys: dict[str, Any]) -> list[str]:
-    """Return the choices, beside those made, whose files set a key: ``env.id`` is in env=gym and env=textarena."""
+    """Return the choices, beside those made, whose files set a key: ``env.id`` is in env=gym and
+    env=textarena.
+    """
     found = []
     for group, name, file in ((group, name, base.CONF / group / f"{name}.yaml") for group, name in _with_settings()):
         text = file.read_text(encoding="utf-8")

@@ -107,8 +107,8 @@ class Environment(abc.ABC):
     lists_actions: ClassVar[bool] = False
     agent_stops: ClassVar[bool] = False
 
-    def __init__(self, settings: Any) -> None:
-        self.settings = settings
+    def __init__(self, settings: Any = None) -> None:
+        self.settings = self.Settings() if settings is None else settings
 
     @property
     def more_games(self) -> str:

@@ -1,7 +1,8 @@
-"""What verl's keys may be, those that our files and docs name above all. verl itself would find out in the middle of a run.
+"""Limits of verl's keys. verl would refuse such a value only after SFT, when its workers start, or
+never.
 
-An entry holds for every key that ends with its name; of several, the longest one. Keys that are not here have a type
-(``verl_schema.json``) and, if they are numbers, are finite.
+An entry applies to every key that ends with its name; if several do, the longest one applies. Other
+keys have only a type (``verl_schema.json``), and numbers must be finite.
 """
 
 from __future__ import annotations
@@ -34,14 +35,15 @@ FSDP = Words(("fsdp", "fsdp2"))
 DTYPE = Words(("fp32", "float32", "bf16", "bfloat16", "fp16", "float16"))
 KL_STRAIGHT = tuple(f"{name}+" for name in KL)
 OURS = tuple(algorithm.estimator for algorithm in (*ALGORITHMS.values(), *QUIRKS.values()))
-# verl's others ask for data that its V1 trainer does not have here, and opo divides by 0 in rows of padding
+# verl's others ask for data that its V1 trainer does not have here, and opo divides by 0 in rows of
+# padding
 VERLS = ("grpo", "grpo_vectorized", "grpo_passk", "rloo", "rloo_vectorized", "reinforce_plus_plus_baseline", "gpg")
 ESTIMATORS = (*OURS, *VERLS)
 CONTENTS = ("model", "optimizer", "extra", "hf_model")
 
 
 def _as_algo(word: object) -> str | None:
-    """verl-agent's and RAGEN's users choose a method by this key."""
+    """Return the ``algo=`` for a method that verl-agent and RAGEN choose by this key."""
     return f"algo={word}" if isinstance(word, str) and word in words() else None
 
 
@@ -195,7 +197,7 @@ LIMITS: dict[str, Limit] = {
 
 
 def limit_of(key: str) -> Limit | None:
-    """The entry for a key's full name."""
+    """Return the entry for a dotted key."""
     parts = key.split(".")
     ends = (".".join(parts[start:]) for start in range(len(parts)))
     return next((LIMITS[end] for end in ends if end in LIMITS), None)

@@ -41,7 +41,9 @@ def _schema() -> dict[str, Any]:
 
 @cache
 def verl_keys() -> Mapping[str, Key]:
-    """Return every key of verl's tree, and those that only its dataclasses have, by the dotted name."""
+    """Return every key of verl's tree, and those that only its dataclasses have, by the dotted
+    name.
+    """
     values, names = dict(dotted(OmegaConf.to_container(base.verl_tree()))), _schema()["nodes"]
     return {
         key: Key(Types(frozenset(types.split("|")) - {""}), values.get(key), frozenset(names.get(key, ())))

@@ -1,6 +1,8 @@
-"""Write ``verl_schema.json``, the types of verl's keys, from its config dataclasses: ``python -m config.values.write_verl_schema``.
+"""Write ``verl_schema.json``, the types of verl's keys, from its config dataclasses: ``python -m
+config.values.write_verl_schema``.
 
-Importing verl takes seconds, so the file is written once for each version of verl; a test compares it with the installed one.
+Importing verl takes seconds, so the file is written once for each version of verl; a test compares
+it with the installed one.
 """
 
 from __future__ import annotations
@@ -13,12 +15,13 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from hydra.utils import get_class
+from hydra.utils import get_class, get_object
 from omegaconf import OmegaConf
 
 from config import base
 from config.values.verl_schema import FILE
 
+LOSSES = "verl.trainer.ppo.core_algos.POLICY_LOSS_REGISTRY"
 NAMES: dict[Any, str] = {
     NoneType: "null",
     int: "int",
@@ -36,9 +39,9 @@ Fields = dict[str, tuple[Any, frozenset[str]]]  # name -> dataclass that the fie
 
 
 def schema() -> dict[str, Any]:
-    """Return verl's version, the names of its losses, its keys with their types, and the keys that a dataclass node may have."""
-    from verl.trainer.ppo import core_algos
-
+    """Return verl's version, the names of its losses, its keys with their types, and the keys that
+    a dataclass node may have.
+    """
     tree: Any = OmegaConf.to_container(base.verl_tree())
     resolved: Any = OmegaConf.to_container(base.verl_tree(), resolve=True)
     keys: dict[str, str] = {}
@@ -47,16 +50,18 @@ def schema() -> dict[str, Any]:
         keys[name] = "|".join(sorted(types))
         if known:
             nodes[name] = sorted(known)
-    losses = [name for name in core_algos.POLICY_LOSS_REGISTRY if not name.startswith("turngrid")]
+    losses = [name for name in get_object(LOSSES) if not name.startswith("turngrid")]
     return {"verl": version("verl"), "losses": losses, "keys": keys, "nodes": nodes}
 
 
 def _walk(
     node: Mapping[str, Any], resolved: Mapping[str, Any], prefix: str, cls: Any
 ) -> Iterator[tuple[str, frozenset[str], set[str]]]:
-    """Yield name, types and the known keys below, of the tree's keys and of those that only the dataclass has."""
+    """Yield name, types and the known keys below, of the tree's keys and of those that only the
+    dataclass has.
+    """
     fields = _fields(cls)
-    for name in [*node, *(fields.keys() - node.keys())]:
+    for name in [*node, *sorted(fields.keys() - node.keys())]:
         value, seen = node.get(name), resolved.get(name)
         held, stated = fields.get(name, (None, None))
         below = get_class(value["_target_"]) if isinstance(value, dict) and "_target_" in value else held
@@ -88,7 +93,9 @@ def _types_of(hint: Any) -> frozenset[str]:
 
 
 def _types(stated: frozenset[str] | None, value: Any, resolved: Any) -> frozenset[str]:
-    """Return the types that the dataclass states or verl's own value has, since the two do not always agree; none: any."""
+    """Return the types that the dataclass states or verl's own value has, since the two do not
+    always agree; none: any.
+    """
     given = _of_value(resolved if isinstance(resolved, bool) else value)
     if stated is not None:
         return stated | given if stated else stated

@@ -155,7 +155,7 @@ REFUSED = {
     "buys none: choose budget=sft_rl": [*WORLD, "budget=rl_only"],
     "set demos.source=expert": [*WORLD, "demos.source=episodes", "demos.run=runs/NAME"],
     "choose env.window_turns=null": [*WORLD, "env.window_turns=3"],
-    "needs somebody who writes thoughts": ["demos.experience=reflection", "prompt=react"],
+    "set demos.writer=http": ["demos.experience=reflection", "prompt=react"],
     "choose prompt=think_action": ["demos.experience=reflection"],
     "needs demos.writer_model=NAME": ["demos.experience=reflection", "prompt=react", "demos.writer=http://host/v1"],
     "demos.writer=host must be an address": ["demos.experience=reflection", "prompt=react", "demos.writer=host"],
