@@ -147,7 +147,7 @@ algo=hiper rollout_form=mem1
 algo=supo trainer.v1.trainer_mode=colocate_async
     rollout_form=summary and trainer.v1.trainer_mode=colocate_async; use trainer.v1.trainer_mode=sync
 rollout_form=[prefix,tcod]
-    rollout_form=[prefix,tcod]; use choose one, since a step has one
+    rollout_form=[prefix,tcod]; use rollout_form=prefix
 loss=turn_clip +loss.mine.target=algorithms.losses.turn_clip:TurnClip +loss.mine.low=0.2 +loss.mine.high=0.2
     loss=[turn_clip,mine]; use loss=turn_clip
 """
