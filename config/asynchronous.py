@@ -1,7 +1,7 @@
-"""verl's asynchronous trainers (docs/async.md): what follows from choosing one, and what cannot be.
+"""verl's asynchronous trainers (docs/async.md): keys that follow from choosing one, and its checks.
 
-Defaults that differ from verl's are interpolations in ``conf/config.yaml``, so that a key that was set stays as it is and a
-synchronous run has verl's own values.
+Defaults that differ from verl's are interpolations in ``conf/config.yaml``: a synchronous run has verl's values, and a key
+that the user sets keeps its value.
 """
 
 from __future__ import annotations
@@ -32,27 +32,27 @@ def when_async(ours: Any, verls: Any, *, _root_: DictConfig) -> Any:
 
 
 def updates_of_a_step(verls: int, *, _root_: DictConfig) -> int:
-    """What verl demands of ``separate_async``: one update for each batch that the trainer takes from its buffer."""
+    """Return the updates of a step; ``separate_async`` needs one for each batch that the trainer takes from its buffer."""
     if mode(_root_) != SEPARATE:
         return verls
     return int(_root_.data.train_batch_size) // int(_root_.actor_rollout_ref.actor.ppo_mini_batch_size)
 
 
 def fill_in(config: DictConfig) -> None:
-    """Write the interpolations out, and what else an asynchronous trainer needs."""
+    """Resolve the interpolations, and set what an asynchronous trainer needs."""
     for key in DEFAULTED:
         OmegaConf.update(config, key, OmegaConf.select(config, key))
     if mode(config) == SYNC:
         return
     correction = config.algorithm.rollout_correction
-    # cluster=cpu says true because there, and in sync alone, the server's log-probabilities are the trainer's
+    # cluster=cpu sets true: only in sync mode there are the server's log-probabilities those of the trainer
     correction.bypass_mode = correction.rollout_is is None and correction.rollout_rs is None
     if mode(config) == SEPARATE and config.trainer.device == "cpu":
         _separate_on_cpu(config)
 
 
 def _separate_on_cpu(config: DictConfig) -> None:
-    """One server of its own beside the trainer, and weights through Ray: the only choice that there is."""
+    """Set the only possible layout: a separate server beside the trainer, weights through Ray."""
     rollout = config.actor_rollout_ref.rollout
     rollout.nnodes, rollout.n_gpus_per_node = rollout.nnodes or 1, 1
     if rollout.checkpoint_engine.backend == "naive":
@@ -78,14 +78,14 @@ def refusal(config: DictConfig) -> Iterator[str]:
     if strategy == "wait" and warmup >= threshold:
         yield (
             f"trainer.v1.{name}.num_warmup_batches={warmup} must be less than "
-            f"trainer.v1.sampler.max_off_policy_threshold={threshold}: nothing that waits longer could be trained on in time"
+            f"trainer.v1.sampler.max_off_policy_threshold={threshold}, or the warm-up batches are too old to train on"
         )
     if name == SEPARATE:
         yield from _problems_of_separate(config)
 
 
 def _problems_of_separate(config: DictConfig) -> Iterator[str]:
-    """verl's own constraints, which it checks once processes run, as assertions."""
+    """Yield what verl asserts only once its processes run."""
     rollout, separate = config.actor_rollout_ref.rollout, config.trainer.v1.separate_async
     batch, mini = config.data.train_batch_size, config.actor_rollout_ref.actor.ppo_mini_batch_size
     if batch != separate.parameter_sync_step * mini:

@@ -1,4 +1,4 @@
-"""The ``curriculum`` node: what its ``null`` means for this run, and what cannot be."""
+"""The ``curriculum`` node: the values of its ``null`` for this run, and its checks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OF_TASKS = ("phases", "threshold")
 
 
 def fill_in(config: DictConfig) -> None:
-    """Phases of equal length, and a horizon in thirds, where the option asks for one and none is stated."""
+    """Set phases of equal length or a horizon in thirds, if the option needs one and none is given."""
     node, steps = config.curriculum, _steps(config)
     if not steps:
         return
@@ -32,7 +32,7 @@ def fill_in(config: DictConfig) -> None:
 
 
 def short_horizon(config: DictConfig) -> str | None:
-    """A task whose expert plan is longer than the horizon is at first, where it is long enough later on."""
+    """Warn of a task whose expert plan is longer than the first horizon, but not than a later one."""
     horizon, environment = config.curriculum.horizon, make_environment(config.env.name, config.env)
     for task in _tasks(config) if horizon else []:
         plan = environment.optimal_turns(environment.parse_task(task))
@@ -72,7 +72,7 @@ def _without_effect(node: DictConfig) -> Iterator[str]:
 
 
 def _shapes(node: DictConfig) -> Iterator[str]:
-    """Mappings by step; the two keys have no type of their own, since Hydra cannot replace a typed mapping."""
+    """Yield keys that are no mapping by step; their type is Any, since Hydra cannot replace a typed mapping."""
     plain: Any = OmegaConf.to_container(OmegaConf.create({"phases": node.phases, "horizon": node.horizon}))
     for key, kind, example in (("phases", list, "{1: [a], 10: [a, b]}"), ("horizon", int, "{1: 4, 9: 8}")):
         given = plain[key]
@@ -116,12 +116,12 @@ def _turns(turns: Sequence[int], most: int) -> Iterator[str]:
 def _steps(config: DictConfig) -> int:
     try:
         return allocate_budget(config).steps
-    except BudgetError:  # refused for that reason, before the curriculum is looked at
+    except BudgetError:  # an earlier check refuses it
         return 0
 
 
 def _tasks(config: DictConfig) -> list[str]:
     try:
         return list(task_weights(config.env))
-    except TaskError:  # likewise
+    except TaskError:  # an earlier check refuses it
         return []

@@ -1,4 +1,4 @@
-"""What the front door answers with one line instead of a traceback."""
+"""Errors that the command reports in one line, without a traceback."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from records.process.exit_codes import Refusal
 
 
 class ConfigError(Refusal):
-    """The user asked for something that cannot be; the message is one line and names what can."""
+    """A config that cannot run. The message is one line: what is wrong and what to type."""
 
 
 def first(problems: Callable[[DictConfig], Iterator[str]]) -> Callable[[DictConfig], str | None]:
-    """Of a function that yields, in a line each, what is wrong with a config, one that says the first; None where nothing is."""
+    """Decorate a generator of problems, so that it returns the first one, or None."""
 
     @wraps(problems)
     def refusal(config: DictConfig) -> str | None:

@@ -1,4 +1,4 @@
-"""Early experience (docs/budget.md): what follows from ``demos.experience``, and what cannot be."""
+"""Early experience (docs/budget.md): keys that follow from ``demos.experience``, and its checks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ITS_OWN = ("demos.alternatives", *WRITER.values(), "budget.experience_cost")
 
 
 def fill_in(config: DictConfig) -> None:
-    """How many alternatives are drawn, and what they cost: as one drawn at each state of a demonstration, an episode."""
+    """Set the number of alternatives and their cost: an episode for one alternative at each state of a demonstration."""
     if (kind := kind_of(config)) not in KINDS:
         return
     demos, budget = config.demos, config.budget
@@ -28,15 +28,15 @@ def fill_in(config: DictConfig) -> None:
 
 
 def writer(config: DictConfig) -> Endpoint:
-    """Raises: EndpointError: it cannot be asked; the message names our keys."""
+    """Return the endpoint that writes reflections. Raises: EndpointError: a wrong setting; the message names our keys."""
     demos = config.demos
     try:
         return Endpoint(demos.writer or "", demos.writer_model or "", demos.writer_key_env or "")
     except EndpointError as error:
-        said = str(error)
+        message = str(error)
         for word, key in WRITER.items():
-            said = said.replace(f"{word}=", f"{key}=")
-        raise EndpointError(said) from error
+            message = message.replace(f"{word}=", f"{key}=")
+        raise EndpointError(message) from error
 
 
 @first
@@ -76,7 +76,7 @@ def _of_reflection(config: DictConfig, asked: str) -> Iterator[str]:
     if not form.thinks or form.calls:
         yield f"{asked} teaches thoughts and prompt={config.prompt.name} has none of its own: choose prompt=think_action or prompt=react"
     if not config.demos.writer:
-        yield f"{asked} needs somebody who writes thoughts, a chat endpoint: set demos.writer=http://HOST/v1 and demos.writer_model=NAME"
+        yield f"{asked} needs a chat endpoint that writes thoughts: set demos.writer=http://HOST/v1 and demos.writer_model=NAME"
     try:
         writer(config)
     except EndpointError as error:

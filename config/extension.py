@@ -1,4 +1,4 @@
-"""``extend=runs/NAME budget.rl_steps=8``: the settings of a run again, with more RL steps and the same past."""
+"""``extend=runs/NAME budget.rl_steps=8``: a run's settings with more RL steps; what was trained so far stays."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from records.run_folder import Plain, composed, flattened, identifying, identity
 from tasks.budget import allocate_budget, demonstration_price
 from tasks.splits import task_file
 
-FREE = (  # keys and nodes that an extension may change: nothing of what was trained so far follows from them
+FREE = (  # keys and nodes that an extension may change, since the training so far does not depend on them
     "budget.rl_steps",
     "budget.rl_epochs",
     "budget.units",
@@ -41,14 +41,14 @@ Compose = Callable[[Sequence[str]], DictConfig]
 
 
 def source(overrides: Sequence[str]) -> Path | None:
-    """The run that ``extend=`` names; None where nothing is extended.
+    """Return the folder of ``extend=``; None if nothing is extended.
 
     Raises:
-        ConfigError: no run lies there.
+        ConfigError: it is no run's folder.
     """
     words = [text for text in overrides if text.lstrip("+").startswith("extend=")]
     value = given.parse(words)[-1].value() if words else None
-    if not isinstance(value, str):  # several are refused, or expanded, by others
+    if not isinstance(value, str):  # several values are refused, or expanded, elsewhere
         return None
     run = Path(value).expanduser().absolute()
     if not (run / "config.yaml").exists():
@@ -58,10 +58,10 @@ def source(overrides: Sequence[str]) -> Path | None:
 
 
 def compose_extended(overrides: Sequence[str], run: Path, compose: Compose) -> DictConfig:
-    """The config of ``run`` with what ``overrides`` change.
+    """Compose the config of ``run`` with the changes of ``overrides``.
 
     Raises:
-        ConfigError: they change the past, or add no step to it.
+        ConfigError: they change what was trained, or add no step.
     """
     was = composed(run)
     config = compose(_with_recorded(overrides, run))
@@ -71,15 +71,15 @@ def compose_extended(overrides: Sequence[str], run: Path, compose: Compose) -> D
     if identity(before) != run.name[-HASH:]:
         raise ConfigError(_another_past(was, before, run, [_key(text) for text in overrides]))
     _refuse_same_length(config, before, run)
-    for key in PLANS:  # those made from the number of steps: a step keeps its task and turns
+    for key in PLANS:  # made from the number of steps; a step keeps its task and turns
         config.curriculum[key] = before.curriculum[key]
     return config
 
 
 def _with_recorded(overrides: Sequence[str], run: Path) -> list[str]:
-    """The words that the run was started with, then ``overrides``.
+    """Return the overrides with which the run was started, then ``overrides``.
 
-    The games stay, since a checkpoint knows them by their numbers.
+    The number of games stays, since a checkpoint refers to games by their index.
     """
     typed = {_key(text) for text in overrides}
     recorded = {_key(text): text for attempt in read_attempts(run / ATTEMPTS) for text in attempt.overrides or ()}
@@ -99,7 +99,7 @@ def _is(key: str, nodes: Sequence[str]) -> bool:
 
 
 def _another_past(was: Plain, before: DictConfig, run: Path, typed: Sequence[str]) -> str:
-    """The key to blame: one that was typed, a group's, or the first."""
+    """Return the message about the key to blame: a typed one, else a group's, else the first."""
     changed = _changed(was, before)
     if not changed:
         return f"extend={run}: its name is not the one that its settings make; give the folder its first name again"
@@ -112,7 +112,7 @@ def _another_past(was: Plain, before: DictConfig, run: Path, typed: Sequence[str
 
 
 def _changed(was: Plain, now: DictConfig) -> dict[str, tuple[Any, Any]]:
-    """Key -> old and new value, where they differ and are part of what was trained."""
+    """Return key -> (old, new) for changed values that are part of what was trained."""
     old, new = (dict(flattened(node)) for node in (was, OmegaConf.to_container(now, resolve=True)))
     outside = (*FREE, *outside_identity())
     keys = [key for key in {**old, **new} if old.get(key) != new.get(key) and not _is(key, outside)]
@@ -141,7 +141,7 @@ def _refuse_same_length(config: DictConfig, before: DictConfig, run: Path) -> No
 
 
 def depends_on_length(config: DictConfig) -> str | None:
-    """A note on schedules that a run of this length from the start would have had otherwise."""
+    """Warn of schedules that would differ in a run of this length from the start."""
     if not config.extend:
         return None
     was = composed(Path(config.extend).expanduser())
@@ -156,7 +156,7 @@ def depends_on_length(config: DictConfig) -> str | None:
 
 
 def _of_curriculum(was: Plain) -> list[str]:
-    """Its keys that were not set, but made from the number of steps."""
+    """Return the curriculum's keys that were made from the number of steps."""
     made = OmegaConf.create({**was, "curriculum": {**was["curriculum"], "phases": None, "horizon": None}})
     curriculum_settings.fill_in(made)
     return [

@@ -1,4 +1,4 @@
-"""The last step of composition: what ``null`` means for this environment and this budget."""
+"""The last step of composition: fill in each ``null`` whose value follows from other keys."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tasks.mixture import mixture_name, task_weights
 
 # arXiv 2510.01132: prompt and response of 3072 tokens for tasks of up to 12 turns, 4096 for longer ones
 SHORT_TURNS, SHORT_TOKENS, LONG_TOKENS = 12, 3072, 4096
-# Rows that go through a model at once where verl does not fill micro-batches by tokens; it asks for a divisor
+# Rows of a micro-batch, if verl does not fill it by tokens; verl needs a divisor of the mini-batch
 MICRO_BATCH = 4
 MICRO_BATCH_KEYS = (
     "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu",
@@ -24,10 +24,10 @@ MICRO_BATCH_KEYS = (
 
 
 def finalise(config: DictConfig) -> DictConfig:
-    """Fill in, in place, every key whose default follows from others; a key that was set stays as it is.
+    """Fill in, in place, every key whose default follows from others; a key that was set keeps its value.
 
     Raises:
-        ConfigError: the environment or its task does not exist, or the mixture is none.
+        ConfigError: the environment or its task does not exist, or the mixture is invalid.
     """
     method_settings.made(config)  # a rollout form that refuses its settings cannot say what a step costs
     prompts.fill_in(config)
@@ -48,8 +48,7 @@ def finalise(config: DictConfig) -> DictConfig:
 
 
 def _finalise_tasks(config: DictConfig) -> None:
-    """A mixture is written in one way only, whichever it was asked for in; it has the turns of its longest task, and
-    ``env.task`` is its name from here on."""
+    """Write a mixture as task -> weight with its name in ``env.task``; its turns are those of its longest task."""
     env = config.env
     try:
         weights = task_weights(env)
@@ -62,8 +61,7 @@ def _finalise_tasks(config: DictConfig) -> None:
 
 
 def explained(error: TaskError, env: DictConfig) -> str:
-    """The key that is to blame, and its message, or the environment that the task belongs to, where that is another
-    one."""
+    """Return the message with the key to blame, or the other environment to which the task belongs."""
     reason = _belongs_to(env) or str(error)
     key = f"env.task={env.task}" if env.tasks is None else "env.tasks"
     return reason if reason.startswith("env.") else f"{key}: {reason}"
@@ -73,14 +71,14 @@ def _belongs_to(env: DictConfig) -> str | None:
     own = environment_class(spec(env.name)).examples
     for task in map(str, env.tasks if OmegaConf.is_config(env.tasks) else [env.task]):
         others = (name for name in ENVIRONMENTS if name != env.name and task not in own)
-        place = next((name for name in others if task == name or task in environment_class(spec(name)).examples), None)
-        if place:
-            return f"{task} is no task of env={env.name}; did you mean env={place}?"
+        owner = next((name for name in others if task == name or task in environment_class(spec(name)).examples), None)
+        if owner:
+            return f"{task} is no task of env={env.name}; did you mean env={owner}?"
     return None
 
 
 def rows_per_device(config: DictConfig) -> int:
-    """Rows of one mini-batch on one device."""
+    """Return the rows of a mini-batch on one device."""
     devices = config.trainer.n_gpus_per_node * config.trainer.nnodes
     return config.actor_rollout_ref.actor.ppo_mini_batch_size * config.actor_rollout_ref.rollout.n // devices
 

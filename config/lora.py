@@ -1,7 +1,7 @@
-"""LoRA (docs/model.md): what follows from ``model.lora_rank``, and what cannot be.
+"""LoRA (docs/model.md): keys that follow from ``model.lora_rank``, and its checks.
 
-verl's own keys are written from ours; ``config/values/verl_limits.py`` refuses them on the command line, since some of them do
-nothing there without a word.
+verl's keys are set from ours. ``config/values/verl_limits.py`` refuses them on the command line, since verl ignores some of
+them silently.
 """
 
 from __future__ import annotations
@@ -21,31 +21,33 @@ from records.models.shape import Shape, has_experts, linears, settings_of
 ALPHA = 32
 LR_FACTOR = 10
 LEARNING_RATES = ("actor_rollout_ref.actor.optim.lr", "model.sft.lr")
-FULL_LR = 1e-6  # of full training, where neither the model's option nor the scale's has one
-FAR = 3  # times more or less than our learning rate
-ALL = "all-linear"  # PEFT's word; the head is not one of them
+FULL_LR = 1e-6  # of full training, if neither the model's option nor the scale's has one
+FAR = 3  # a learning rate so many times above or below ours is warned of
+ALL = "all-linear"  # PEFT's word for all linear layers but the head
 
 
 def lr(full: float, *, _root_: DictConfig) -> float:
-    """Of a learning rate in ``conf/``; one that is set is used as it is."""
+    """Return a learning rate of ``conf/``, scaled if LoRA is on; one that the user sets is not scaled."""
     if not OmegaConf.select(_root_, "model.lora_rank"):
         return full
     return float(f"{LR_FACTOR * full:.6g}")  # 1e-05, and not 9.999999999999999e-06
 
 
 def far_lr(config: DictConfig) -> str | None:
-    """A learning rate that is far from ours: set by hand, often one for full training."""
+    """Warn of a learning rate far from ours, often one for full training."""
     share, rank = config.budget.sft_share, config.model.lora_rank
+    if not rank:
+        return None
     for key, runs in zip(LEARNING_RATES, (share < 1, share > 0), strict=True):
         rate, ours = OmegaConf.select(config, key), LR_FACTOR * _full_lr(config, key)
-        if rank and runs and not ours / FAR <= rate <= ours * FAR:
+        if runs and not ours / FAR <= rate <= ours * FAR:
             reason = f"with model.lora_rank={rank} ours is {ours:g}, {LR_FACTOR} times that of full training"
             return f"{key}={rate:g}: {reason}; use {key}={ours:g} (docs/model.md)"
     return None
 
 
 def _full_lr(config: DictConfig, key: str) -> float:
-    """Of full training, as ``${lr:NUMBER}`` in the file of the model's option, else of the scale's."""
+    """Return the learning rate of full training: ``${lr:NUMBER}`` in the file of the model, else of the scale."""
     for group in ("model", "scale"):
         file = CONF / group / f"{config[group].name}.yaml"
         written = OmegaConf.select(OmegaConf.load(file), key) if file.exists() else None
@@ -55,7 +57,7 @@ def _full_lr(config: DictConfig, key: str) -> float:
 
 
 def fill_in(config: DictConfig) -> None:
-    """Write the learning rates out, and verl's keys."""
+    """Resolve the learning rates, and set verl's keys."""
     for key in LEARNING_RATES:
         OmegaConf.update(config, key, OmegaConf.select(config, key))
     model, verls = config.model, config.actor_rollout_ref.model
@@ -66,20 +68,27 @@ def fill_in(config: DictConfig) -> None:
 
 
 def merges(config: DictConfig) -> bool:
-    """Whether rollout servers get merged weights. vLLM on the trainer's own GPUs gets the base once and then adapters, which it
-    computes with as the trainer does; verl sends none to GPUs of the server's own, and transformers takes none."""
+    """Return whether rollout servers get merged weights.
+
+    vLLM on the trainer's GPUs gets the base once and then adapters. verl sends no adapters to a server with GPUs of its own,
+    and the transformers server accepts none.
+    """
     with_adapters = config.trainer.device == "cuda" and config.actor_rollout_ref.rollout.name == "vllm"
     return not with_adapters or asynchronous.mode(config) == asynchronous.SEPARATE
 
 
 def adapter_parameters(config: DictConfig, shape: Shape) -> int:
-    """Numbers in the adapters; 0 without LoRA. Where the layers are not known, as many as the model has: nothing is spared then.
-    A name that is none of them counts nothing: ``refusal`` has the last word, after sizes that follow from this number."""
+    """Return the number of adapter parameters; 0 without LoRA.
+
+    If the layers are unknown, it is the model's number. An unknown layer name counts 0; ``refusal`` refuses it later.
+    """
     if not config.model.lora_rank:
         return 0
     layers = linears(config.model.path)
+    if not layers:
+        return shape.parameters
     chosen = config.model.lora_target_modules or layers
-    return config.model.lora_rank * sum(layers.get(name, 0) for name in chosen) if layers else shape.parameters
+    return int(config.model.lora_rank) * sum(layers.get(name, 0) for name in chosen)
 
 
 @first

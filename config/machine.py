@@ -1,4 +1,4 @@
-"""What this machine has, found without importing torch or vLLM: GPUs, a server for rollouts, attention kernels, trackers."""
+"""Checks of this machine, without importing torch or vLLM: GPUs, vLLM, attention kernels, trackers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from config.errors import ConfigError
 from config.method_settings import has_critic
 from records.models.shape import shape_of
 
-OTHER_DRIVERS = ("/dev/dxg", "/dev/kfd")  # Windows' Linux, AMD: no device file a GPU
+OTHER_DRIVERS = ("/dev/dxg", "/dev/kfd")  # WSL, AMD: no device file for each GPU
 NO_GPU = (
     "cluster={cluster} computes on GPUs and this machine has none: cluster=cpu trains here, estimate=true estimate_gpu=H100x{wanted} "
     "tells what the run would take there, and SLURM's nodes are reached with -m (docs/slurm.md)"
@@ -28,7 +28,7 @@ NO_VLLM = (
 )
 
 VLLM_CPU_HEADS = (32, 64, 80, 96, 112, 128, 160, 192, 224, 256, 512)  # vLLM 0.30's CPUAttentionBackend
-FLASH = "flash_attention_2"  # what verl takes unless told otherwise
+FLASH = "flash_attention_2"  # verl's default
 NO_VLLM_KERNEL = "model.path={path} has attention heads of {size} numbers, and vLLM's CPU kernels are for {sizes}: choose rollout=transformers"
 NO_FLASH = (
     "cluster={cluster} trains with flash-attn and it is not installed: pip install --no-build-isolation flash-attn==2.8.3, or "
@@ -53,7 +53,7 @@ NO_KEY = (
 
 
 def gpus(devices: Path = Path("/dev")) -> int | None:
-    """GPUs that a process started here may use; None: there are some, and only their driver could tell how many."""
+    """Return the number of GPUs that a process may use; None: at least one, of unknown number."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     files = sum(bool(re.fullmatch(r"nvidia\d+", file.name)) for file in devices.iterdir())
     unnumbered = shutil.which("nvidia-smi") or any(Path(path).exists() for path in OTHER_DRIVERS)
@@ -69,18 +69,17 @@ def vllm_installed() -> bool:
 
 
 def gpu_rollout() -> str:
-    """The option of ``rollout=`` that ``cluster=gpu*`` takes unless one is named: vLLM, also where only the nodes of a
-    cluster have GPUs; where this machine has GPUs and no vLLM, what can run here."""
+    """Return the default ``rollout=`` of ``cluster=gpu*``: vLLM, unless this machine has GPUs and no vLLM."""
     return "transformers" if gpus() != 0 and not vllm_installed() else "vllm"
 
 
 def one_for_cores(cores: int, most: int) -> int:
-    """Processes, one for so many of the cores that this process may use (under SLURM, the job's), up to ``most``."""
+    """Return one process for each ``cores`` cores that this process may use, at least 1 and at most ``most``."""
     return max(1, min(most, len(os.sched_getaffinity(0)) // cores))
 
 
 def check(config: DictConfig) -> None:
-    """Called where a run is about to start, not where it is composed, planned or submitted.
+    """Check this machine before a run starts here; composing, estimating and submitting do not need it.
 
     Raises:
         ConfigError: the run needs GPUs, a server or a tracker that this machine lacks.
@@ -105,10 +104,10 @@ def check_gpus(config: DictConfig) -> None:
 
 
 def check_kernels(config: DictConfig) -> None:
-    """A model that is not here yet is taken on trust.
+    """Check attention kernels, unless the model is not on this disk yet.
 
     Raises:
-        ConfigError: trainer or server would look in vain for its attention kernel.
+        ConfigError: trainer or server has no attention kernel for the model.
     """
     model = config.actor_rollout_ref.model
     if config.trainer.device == "cuda":
@@ -127,7 +126,7 @@ def check_kernels(config: DictConfig) -> None:
 
 
 def check_trackers(config: DictConfig) -> None:
-    """Raises: ConfigError: a tracker is not installed, or Weights & Biases is to be told online and nobody is logged in."""
+    """Raises: ConfigError: a tracker is not installed, or online Weights & Biases has no login."""
     wanted = [name for name in PACKAGES if name in config.trainer.logger]
     for name in wanted:
         if find_spec(name) is None:
@@ -139,7 +138,7 @@ def check_trackers(config: DictConfig) -> None:
 
 
 def _logged_in(host: str) -> bool:
-    """As wandb itself looks for keys: environment, netrc, settings. A second to import, so only where it is asked for."""
+    """Return whether wandb finds a key (environment, netrc, settings). Importing it takes a second."""
     from wandb.sdk.lib.wbauth import authenticate_session
 
     return authenticate_session(host=host, source="turngrid", prompt=False, update_session=False) is not None

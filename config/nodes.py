@@ -77,11 +77,10 @@ def merged(ours: type, theirs: type) -> type:
 def fields_in(kind: Any) -> list[tuple[str, Any, Any]]:
     """Return name, type and default of each setting for ``make_dataclass``; keyword-only, as some have no default."""
     hints, found = get_type_hints(kind), [item for item in dataclasses.fields(kind) if item.init]
-    kept = [{"default": item.default, "default_factory": item.default_factory} for item in found]
-    return [
-        (item.name, hints[item.name], dataclasses.field(**have, kw_only=True))  # type: ignore[call-overload]
-        for item, have in zip(found, kept, strict=True)
+    kept: list[dict[str, Any]] = [
+        {"default": item.default, "default_factory": item.default_factory, "kw_only": True} for item in found
     ]
+    return [(item.name, hints[item.name], dataclasses.field(**have)) for item, have in zip(found, kept, strict=True)]
 
 
 def dotted(node: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import cache
-from typing import get_type_hints
+from typing import Any, get_type_hints
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import Override, Quote, QuotedString, RangeSweep
+from hydra.core.override_parser.types import Override, Quote, QuotedString
 from hydra.errors import MissingConfigException, OverrideParseException
 from omegaconf import DictConfig, OmegaConf
 
@@ -50,7 +50,7 @@ def parse(overrides: Sequence[str]) -> list[Override]:
     return parsed
 
 
-def _can_be_run(values: RangeSweep) -> bool:
+def _can_be_run(values: Any) -> bool:
     """Return whether a range holds at least one value and at most ``RUNS``."""
     return bool(values.step) and 0 < (values.stop - values.start) / values.step <= RUNS
 

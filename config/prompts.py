@@ -1,4 +1,4 @@
-"""What follows from the choice of a prompt form (docs/prompt.md)."""
+"""Keys that follow from the choice of a prompt form (docs/prompt.md)."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ from rollouts.prompt_forms.form import PromptForm
 from rollouts.prompt_forms.registry import PLAIN, prompt_form
 from rollouts.window import summed_up, window_of
 
-THINKING = "data.apply_chat_template_kwargs.enable_thinking"  # everybody's (``rollouts.chat_settings``)
+THINKING = (
+    "data.apply_chat_template_kwargs.enable_thinking"  # for policy, teacher and servers (``rollouts.chat_settings``)
+)
 FOLLOWING = ("env.max_action_tokens", "data.max_response_length")
-ANSWERS = 12  # of the longest, for which a row that is summed up has room
+ANSWERS = 12  # answers of env.max_action_tokens in a row, before it is summed up
 
 
 def of_scale(laptop: int, paper: int, *, _root_: DictConfig) -> int:
@@ -22,7 +24,7 @@ def of_scale(laptop: int, paper: int, *, _root_: DictConfig) -> int:
 
 
 def answer_tokens(short: int, long: int, *, _root_: DictConfig) -> int:
-    """``long`` for a pretrained model on a laptop. Models on GPUs keep the study's ``short`` answers, and their runs their names."""
+    """Return ``long`` for a pretrained model on a laptop, else the study's ``short``."""
     tiny = str(_root_.model.name).startswith("tiny")
     return long if _root_.scale.name == "laptop" and not tiny else short
 
@@ -32,17 +34,17 @@ def of_prompt(plain: Any, other: Any, *, _root_: DictConfig) -> Any:
 
 
 def of_answers(least: int, *, _root_: DictConfig) -> int:
-    """Tokens of a row: ``ANSWERS`` answers, or as many as leave room for one more, its observation and a summary."""
+    """Return the tokens of a row: ``ANSWERS`` answers, or fewer to leave room for one more, its observation and a summary."""
     answer, room = int(_root_.env.max_action_tokens), _root_.data.max_response_length
     most = ANSWERS * answer if room is None else int(room) - 3 * answer
     return max(least, min(ANSWERS * answer, most))
 
 
 def fill_in(config: DictConfig) -> None:
-    """Write the interpolations out, for processes that do not know the resolvers, and set verl's key of the chat template.
+    """Resolve interpolations, for processes without our resolvers, and set verl's key of the chat template.
 
     Raises:
-        ConfigError: that key says something else.
+        ConfigError: that key has another value.
     """
     for key in FOLLOWING:
         OmegaConf.update(config, key, OmegaConf.select(config, key))
@@ -51,13 +53,13 @@ def fill_in(config: DictConfig) -> None:
         return
     if OmegaConf.select(config, THINKING) not in (None, thinking):
         raise ConfigError(
-            f"prompt.thinking={str(thinking).lower()} is another word for {THINKING}, which says otherwise: set one"
+            f"prompt.thinking={str(thinking).lower()} sets {THINKING}, which has another value; set only one of them"
         )
     OmegaConf.update(config, THINKING, thinking, force_add=True)
 
 
 def form_of(config: DictConfig) -> PromptForm:
-    """Raises: ConfigError: the form refuses its settings."""
+    """Return the prompt form. Raises: ConfigError: the form refuses its settings."""
     try:
         return prompt_form(config.prompt)
     except (ValueError, TypeError) as error:
@@ -65,18 +67,18 @@ def form_of(config: DictConfig) -> PromptForm:
 
 
 def several_rows(config: DictConfig) -> str:
-    """The setting that makes several rows of an episode; "" where it is one."""
+    """Return the setting that makes several rows of an episode; "" if it has one row."""
     form = summed_up(config.get(FORM))
     return in_windows(config) or (f"{FORM}={form}" if form else "")
 
 
 def one_row(setting: str) -> str:
-    """What to type instead of such a setting."""
+    """Return what to type instead of a setting of ``several_rows``."""
     return f"{FORM}=linear" if setting.startswith(FORM) else f"{setting.split('=')[0]}=null"
 
 
 def in_windows(config: DictConfig) -> str:
-    """The setting that leaves turns out of what the policy sees; "" where it sees all."""
+    """Return the setting that leaves turns out of what the policy sees; "" if it sees all."""
     if config.prompt.history is not None:
         return f"prompt.history={config.prompt.history}"
     return "" if window_of(config.env, form_of(config)) is None else f"env.window_turns={config.env.window_turns}"

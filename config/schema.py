@@ -29,7 +29,7 @@ def option_name() -> Any:
     return field(metadata={"one_word": True})
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Env:
     """The environment; its own settings are added (``config/nodes.py``)."""
 
@@ -45,7 +45,7 @@ class Env:
     window_keep: int | None = number(0, 10**6)
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Eval:
     """Held-out games that every checkpoint plays (docs/evaluation.md)."""
 
@@ -59,14 +59,14 @@ class Eval:
     seed: int = number(*SEEDS)
 
 
-@dataclass
+@dataclass(kw_only=True)
 class TurnReward:
     """The reward of a turn (the group ``reward=``; verl owns the name ``reward``)."""
 
     name: str
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Prompt:
     """The prompt form (docs/prompt.md); its own settings are added."""
 
@@ -78,7 +78,7 @@ class Prompt:
     thinking: bool | None
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Algo:
     """The algorithm, a name of ``algorithms.registry``; an estimator's own settings are added. Its numbers are verl's keys."""
 
@@ -86,7 +86,7 @@ class Algo:
     state: str | None
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Budget:
     """The units that a run may spend (docs/budget.md)."""
 
@@ -102,7 +102,7 @@ class Budget:
     games: int | None = number(1, 10**9)
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Demos:
     """Demonstrations (docs/budget.md)."""
 
@@ -118,7 +118,7 @@ class Demos:
     writer_key_env: str | None
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Curriculum:
     """The order of tasks and turn limits (docs/curriculum.md)."""
 
@@ -130,7 +130,7 @@ class Curriculum:
     horizon: Any
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Sft:
     """verl's SFT trainer."""
 
@@ -141,7 +141,7 @@ class Sft:
     tokens_per_pass: int = number(1, 10**9)
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Model:
     """The model (docs/model.md)."""
 
@@ -154,7 +154,7 @@ class Model:
     sft: Sft
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Slurm:
     """A job of SLURM, one a run (docs/slurm.md), by the names of hydra-submitit-launcher."""
 
@@ -178,7 +178,7 @@ class Slurm:
     lost_after_s: float = number(0, 10**6)
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Cluster:
     """Where a run computes (docs/cluster.md); the devices are verl's keys."""
 
@@ -191,7 +191,7 @@ class Cluster:
     slurm: Slurm
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Tracking:
     """Trackers (docs/tracking.md); the list of them is verl's ``trainer.logger``."""
 
@@ -204,7 +204,7 @@ class Tracking:
     verl_names: bool
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Scale:
     """Sizes of a run (docs/configuration.md)."""
 
@@ -228,7 +228,7 @@ NODES: dict[str, Any] = {
 }
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Top:
     """Keys outside any node."""
 

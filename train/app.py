@@ -25,18 +25,18 @@ Start = Callable[[], int]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The exit code; every foreseen error is one line on stderr."""
+    """Return the exit code; every foreseen error is one line on stderr."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     return exit_code(lambda: ready(given)())
 
 
 def ready(arguments: Sequence[str]) -> Start:
-    """What a command line asks for, ready to be started: it returns the exit code.
+    """Parse, compose and check a command line; return the function that starts it and returns the exit code.
 
-    All that can be refused has been by then, and nothing was started, printed or written, except for notes on stderr.
+    Nothing is started, printed or written before, except for notes on stderr.
 
     Raises:
-        Refusal, TaskError: the command line cannot be followed; one line that names what is wrong.
+        Refusal, TaskError: the command line is refused, in one line.
     """
     args = parsed(arguments)
     if args.help:
@@ -95,7 +95,7 @@ def _one(config: DictConfig, overrides: Sequence[str]) -> Start:
 
 
 def run(config: DictConfig, overrides: Sequence[str]) -> int:
-    """Run what the config's folder does not hold yet, print the run summary. The config has been checked."""
+    """Run the stages that the run's folder does not have yet and print the run summary. The config has been checked."""
     with open_run(config, Path(config.output_dir).expanduser(), overrides) as folder:
         for note in folder.notes:
             say(f"note: {note}")
@@ -104,7 +104,7 @@ def run(config: DictConfig, overrides: Sequence[str]) -> int:
 
 
 def _plan(config: DictConfig) -> int:
-    """Print what the run would need; refuse what cannot fit. No run folder is made."""
+    """Print the cost estimate; refuse a run that does not fit. No run folder is made."""
     from experiments.cost_estimate import estimate
 
     text, found = estimate.make(config)

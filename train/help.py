@@ -39,7 +39,7 @@ docs/configuration.md explains how the groups stack."""
 
 
 def help_text() -> str:
-    """The whole help; reads a few small files and imports nothing heavy."""
+    """Return the help text; this reads a few small files and imports nothing heavy."""
     defaults = _defaults()
     lines = [
         _line(group, defaults.get(group))
@@ -53,7 +53,7 @@ def help_text() -> str:
 
 
 def _defaults() -> dict[str, str]:
-    """Read off config.yaml's defaults list, plus what the default model overrides."""
+    """Return the default option of each group, with those that the default model overrides."""
     import yaml
 
     entries = yaml.safe_load((CONF / "config.yaml").read_text(encoding="utf-8"))["defaults"]
@@ -72,6 +72,6 @@ def _line(group: str, default: str | None) -> str:
 
 
 def _built_on(names: Sequence[str]) -> dict[str, list[str]]:
-    """Papers' names for a choice of methods, by the algorithm that they are over."""
+    """Return the algorithms that are built on another one, by that one."""
     bases = {name: base for name in names if (base := base_of(name)) != name}
     return {base: [name for name in bases if bases[name] == base] for base in sorted({*bases.values()})}

@@ -1,4 +1,4 @@
-"""What cannot be paid: nodes ``budget`` and ``demos``, and mixtures that leave a task without games."""
+"""Checks of the nodes ``budget`` and ``demos``, and of mixtures that leave a task without games."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ LEAST_MOVE = 2e-5  # of a weight, by SFT
 
 
 def share_against_name(config: DictConfig) -> str | None:
-    """The option's name says what is trained, and the run folder carries it."""
+    """Refuse a share that contradicts the option's name, which is part of the run folder's name."""
     budget = config.budget
     fits = {"rl_only": budget.sft_share == 0, "sft_only": budget.sft_share == 1}.get(budget.name, True)
-    if row := re.fullmatch(r"sft(\d+)_rl(\d+)", budget.name):  # of table 9: so many demonstrations at 10, so many at 1
+    if row := re.fullmatch(r"sft(\d+)_rl(\d+)", budget.name):  # table 9: demonstrations at 10 units, episodes at 1
         demonstrations, episodes = map(int, row.groups())
         fits = budget.sft_share == 10 * demonstrations / (10 * demonstrations + episodes)
     if fits:
@@ -47,7 +47,7 @@ def buys_too_little(config: DictConfig) -> str | None:
 
 
 def sft_of_nothing(config: DictConfig) -> str | None:
-    """Adam moves a weight by about ``lr`` an update."""
+    """Warn of an SFT that changes next to nothing: Adam moves a weight by about ``lr`` an update."""
     sft, demonstrations = config.model.sft, allocate_budget(config).demonstrations
     updates = sft.epochs * -(-demonstrations // sft.batch_size)
     if not updates or updates * sft.lr >= LEAST_MOVE:
@@ -80,7 +80,7 @@ def no_steps(config: DictConfig) -> str | None:
 
 
 def task_without_games(config: DictConfig) -> str | None:
-    """A task without games would never be played, and one without test games would have no figure."""
+    """Refuse a mixture in which a task gets no training game, demonstration or test game."""
     allocation, weights = allocate_budget(config), task_weights(config.env)
     drawn = allocation.demonstrations if config.demos.source == "expert" else 0
     counts = {"training games": allocation.games, "demonstrations": drawn, "test games": config.eval.games}

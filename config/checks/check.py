@@ -1,4 +1,4 @@
-"""What cannot run, in one table: every refusal and every warning, in the order in which they are looked for. The tests read the same table.
+"""The table of config checks: refusals and warnings, in their order. The tests read the same table.
 
 Nothing here imports torch or verl: a run is refused before anything heavy starts.
 """
@@ -18,8 +18,13 @@ from config.errors import ConfigError
 
 @dataclass(frozen=True)
 class Rule:
-    """``applies`` says in one line what is wrong with a config and what to do; None where the rule does not apply.
-    ``of_model``: it concerns the model alone, so whoever plays without one is not told."""
+    """One check.
+
+    Attributes:
+        name: its name in the tests.
+        applies: returns one line, what is wrong with a config and what to do, or None.
+        of_model: skip this rule if no model plays (``turngrid-play``).
+    """
 
     name: str
     applies: Callable[[DictConfig], str | None]
@@ -85,10 +90,14 @@ WARNINGS: tuple[Rule, ...] = (
 
 
 def check(config: DictConfig, with_model: bool = True) -> list[str]:
-    """The warnings that a sound config deserves; ``with_model=False``: where no model plays, those about it left out.
+    """Check a config and return its warnings.
+
+    Args:
+        config: a complete config.
+        with_model: False skips warnings about the model.
 
     Raises:
-        ConfigError: the config is refused; the message of the first refusal that applies.
+        ConfigError: the first refusal that applies.
     """
     for rule in CHECKS:
         if message := rule.applies(config):

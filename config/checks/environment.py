@@ -1,4 +1,4 @@
-"""What cannot be played, or is of no use: nodes ``env``, ``turn_reward`` and ``eval``."""
+"""Checks of the nodes ``env``, ``turn_reward`` and ``eval``."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def unknown_task(config: DictConfig) -> str | None:
 
 def reward_not_offered(config: DictConfig) -> str | None:
     environment, name = make_environment(config.env.name, config.env), config.turn_reward.name
-    if name in environment.rewards or name not in REWARDS:  # somebody else's: whoever chooses it knows what it reads
+    if name in environment.rewards or name not in REWARDS:  # a reward of the user may read anything
         return None
     return f"env={config.env.name} does not offer reward={name}; it offers: {', '.join(environment.rewards)}"
 
@@ -66,7 +66,7 @@ def equal_rewards(config: DictConfig) -> str | None:
 
 @first
 def evaluation_refusal(config: DictConfig) -> Iterator[str]:
-    """Why these evaluation sets cannot be played."""
+    """Refuse evaluation sets that cannot be played."""
     node = config.eval
     if not node.temperatures:
         yield "eval.temperatures=[] must list one temperature at least"
@@ -86,7 +86,7 @@ def evaluation_refusal(config: DictConfig) -> Iterator[str]:
 
 
 def useless_samples(config: DictConfig) -> str | None:
-    """Greedy sampling repeats itself."""
+    """Warn of several samples at temperature 0, which are equal."""
     samples_per_game = config.eval.samples_per_game
     if samples_per_game == 1 or 0 not in config.eval.temperatures:
         return None
@@ -94,7 +94,7 @@ def useless_samples(config: DictConfig) -> str | None:
 
 
 def too_few_turns(config: DictConfig) -> str | None:
-    """The first task, trained on or tested on, whose expert plan is longer than its episodes may be."""
+    """Warn of the first task, trained or tested on, whose expert plan is longer than its episodes may be."""
     tasks = config.env.get("tasks") or [config.env.task]
     trained = [(config.env.name, task, int(config.env.max_turns)) for task in tasks]
     others = [names for names in tested(config) if names != own(config)]

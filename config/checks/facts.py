@@ -30,7 +30,7 @@ class Fact(NamedTuple):
 
 @dataclass(frozen=True)
 class Run:
-    """A composed config with its methods, asked on behalf of one of them: ``name`` in ``slot``."""
+    """A composed config with its methods, seen from one of them: ``name`` in ``slot``."""
 
     config: DictConfig
     methods: Chosen
@@ -48,32 +48,32 @@ class Run:
 
 
 def shown(value: object) -> str:
-    """As it is typed on the command line."""
+    """Return a value as it is typed on the command line."""
     return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _before(run: Run) -> Fact:
-    """Methods of the slot that act before this one."""
+    """Return the methods of the slot that act before this one."""
     names = [str(name) for name in run.config[run.slot]]
     first = [run.name, *(name for name in names if name != run.name)]
     return Fact(names[: names.index(run.name)], f"{run.slot}=[{','.join(names)}]", f"{run.slot}=[{','.join(first)}]")
 
 
 def _schedules(run: Run) -> Fact:
-    """Settings of the method that follow a schedule."""
+    """Return the settings of the method that follow a schedule."""
     settings: Any = OmegaConf.to_container(run.config[run.slot][run.name], resolve=True)
     names = [name for name, value in settings.items() if isinstance(value, dict)]
     return Fact(names, f"{run.slot}.{run.name}.{names[0]} with a schedule" if names else "")
 
 
 def _rows(run: Run) -> Fact:
-    """Whether an episode has several rows."""
+    """Return whether an episode has several rows."""
     setting = several_rows(run.config)
     return Fact(bool(setting), setting, one_row(setting))
 
 
 def _windows(run: Run) -> Fact:
-    """Whether turns are left out of what the policy sees."""
+    """Return whether the policy sees only a part of an episode's turns."""
     setting = in_windows(run.config)
     return Fact(bool(setting), setting, f"{setting.split('=')[0]}=null")
 
@@ -84,7 +84,7 @@ def _summaries(run: Run) -> Fact:
 
 
 def _shared(run: Run) -> Fact:
-    """Whether the rollout form replays turns, or has samples share them."""
+    """Return whether the rollout form replays turns, or has samples share them."""
     return _form(run, lambda form: not form.compares_turns)
 
 
@@ -106,14 +106,14 @@ def _critic(run: Run) -> Fact:
 
 
 def _updates(run: Run) -> Fact:
-    """Updates of the policy a step."""
+    """Return the number of policy updates a step."""
     actor, batch = run.config.actor_rollout_ref.actor, run.config.data.train_batch_size
     count = batch // actor.ppo_mini_batch_size * actor.ppo_epochs
     return Fact(count, f"{MINI_BATCH}={actor.ppo_mini_batch_size}")
 
 
 def _share(run: Run) -> Fact:
-    """Whether an update sees a share of the step's prompts alone."""
+    """Return whether an update sees only a part of the step's prompts."""
     batch, mini = run.config.data.train_batch_size, run.config.actor_rollout_ref.actor.ppo_mini_batch_size
     mode = asynchronous.mode(run.config)
     return Fact(
@@ -127,7 +127,7 @@ def _agent_stops(run: Run) -> Fact:
 
 
 def _row_tokens(run: Run) -> Fact:
-    """Tokens of the longest row."""
+    """Return the tokens of the longest row."""
     data = run.config.data
     room = int(data.max_prompt_length) + int(data.max_response_length)
     return Fact(room, f"data.max_prompt_length + data.max_response_length = {room}")

@@ -1,4 +1,4 @@
-"""Folders that a run would write to and cannot."""
+"""Checks of the folders that a run writes to."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from config.values.values import shown
 from records.run_folder import name_parts
 
 LONGEST = 255  # bytes of a name that every file system takes
-ADDED = len("-s4294967295-01234567.000")  # what comes after a run's words, in .old/ too
+ADDED = len("-s4294967295-01234567.000")  # seed, hash, and the number that .old/ adds
 
 
 def unusable(config: DictConfig) -> str | None:
@@ -31,7 +31,7 @@ def too_long(config: DictConfig) -> str | None:
 
 
 def _reason(folder: str) -> str | None:
-    """Why nothing can be written there; a folder that is not there yet is made in the nearest one that is."""
+    """Return why a folder cannot be written to; one that does not exist is made in its nearest existing parent."""
     if not folder.strip():
         return "is empty"
     try:

@@ -1,4 +1,4 @@
-"""What no model can do: nodes ``model`` and ``cluster``."""
+"""Checks of the nodes ``model`` and ``cluster``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from omegaconf import DictConfig
 from records.models import gpus
 from records.models.locate import ModelError, check_model, environments_of
 
-AT_HOME = {"textworld": "tiny", "alfworld": "tiny_alfworld"}  # the tiny model that knows an environment's words
+AT_HOME = {"textworld": "tiny", "alfworld": "tiny_alfworld"}  # environment -> tiny model pre-trained on it
 
 
 def no_such_model(config: DictConfig) -> str | None:
@@ -19,7 +19,7 @@ def no_such_model(config: DictConfig) -> str | None:
 
 
 def another_model(config: DictConfig) -> str | None:
-    """The pipeline puts there what it trains."""
+    """Refuse a path in verl's nodes, since the pipeline overwrites it."""
     for node in ("actor_rollout_ref", "critic"):
         if (path := config[node].model.path) != config.model.path:
             return f"{node}.model.path={path} would do nothing: it follows from model.path; set that"
@@ -63,7 +63,7 @@ def large_on_cpu(config: DictConfig) -> str | None:
 
 
 def unseen_environment(config: DictConfig) -> str | None:
-    """A model this small knows the words that it was pre-trained on, and spells others letter by letter."""
+    """Warn of an environment that a tiny model was not pre-trained on: it spells unknown words letter by letter."""
     known = environments_of(config.model.path)
     if known is None or config.env.name in known:
         return None

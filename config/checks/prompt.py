@@ -1,4 +1,4 @@
-"""Which prompt forms cannot be used: with an environment, with other settings."""
+"""Checks of the prompt form: with the environment and with other settings."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def bad_prompt(config: DictConfig) -> Iterator[str]:
 
 
 def not_in_this_environment(config: DictConfig) -> str | None:
-    """Of the environments that a run plays, evaluation sets included."""
+    """Check the run's environment and those of its evaluation sets."""
     return not_where_evaluated(config, str(config.env.name))
 
 
 def not_where_evaluated(config: DictConfig, *also: str) -> str | None:
-    """Of the evaluation sets' environments, and ``also`` of these: where nothing is trained, ``eval.tasks`` alone is played."""
+    """Check the environments of the evaluation sets and ``also`` these."""
     played = dict.fromkeys([*also, *(env for env, _ in tested(config))])
     environments = {name: make_environment(name, env_node(config, name)) for name in played}
     return next((reason for name, env in environments.items() for reason in _lacking(config, name, env)), None)
@@ -52,7 +52,7 @@ def _lacking(config: DictConfig, name: str, environment: Environment) -> Iterato
 
 
 def little_room(config: DictConfig) -> str | None:
-    """Thoughts in one growing row use up its tokens."""
+    """Warn if thoughts may use up the tokens of an episode's one row."""
     env, room = config.env, config.data.max_response_length
     form = form_of(config)
     if not (form.thinks or form.parts) or several_rows(config) or env.max_turns * env.max_action_tokens <= room:
@@ -65,7 +65,7 @@ def little_room(config: DictConfig) -> str | None:
 
 
 def few_summaries(config: DictConfig) -> str | None:
-    """So many answers in a row, in so many rows, are fewer than the turns."""
+    """Warn if answers a row times rows are fewer than the turns of an episode."""
     env, place = config.env, f"{FORM}.{summed_up(config.get(FORM))}"
     rules = window_of(env, form_of(config), config.get(FORM))
     if not isinstance(rules, Summaries) or rules.most is None:

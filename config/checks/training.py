@@ -1,4 +1,4 @@
-"""What cannot be trained: node ``algo``, and verl's batches and trainer."""
+"""Checks of the node ``algo``, and of verl's batches and trainer."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from algorithms.chosen import algorithm
 from config import asynchronous, base
 from config.finalise import MICRO_BATCH_KEYS, rows_per_device
 
-PASS_KEYS = (  # tokens of a forward pass where verl fills it by tokens
+PASS_KEYS = (  # tokens of a forward pass, if verl fills it by tokens (use_dynamic_bsz)
     "actor_rollout_ref.actor.ppo_max_token_len_per_gpu",
     "actor_rollout_ref.rollout.log_prob_max_token_len_per_gpu",
     "actor_rollout_ref.ref.log_prob_max_token_len_per_gpu",
@@ -16,7 +16,7 @@ PASS_KEYS = (  # tokens of a forward pass where verl fills it by tokens
 )
 
 TURN_REWARD = "reward= says what a turn earns, and turn_reward.name=module:Name takes a class of yours"
-NOT_READ = {  # keys of verl's that a run sets itself
+NOT_READ = {  # keys of verl that the pipeline sets itself -> what to use instead
     "custom_reward_function.path": TURN_REWARD,
     "reward.custom_reward_function.path": TURN_REWARD,
     "trainer.total_epochs": "budget.rl_steps says how many steps RL has",
@@ -80,7 +80,7 @@ def micro_batch(config: DictConfig) -> str | None:
 
 
 def row_over_pass(config: DictConfig) -> str | None:
-    """verl asserts it in the middle of a run."""
+    """Refuse a row longer than a forward pass, which verl asserts in the middle of a run."""
     actor = config.actor_rollout_ref.actor
     if not actor.use_dynamic_bsz:
         return None

@@ -1,6 +1,6 @@
-"""What one value of the config may be: a number within a range, one of some words, or of a certain type.
+"""Limits of one value of the config: a range of numbers, some words, or a type.
 
-Each limit tells what is wrong with a value in words that follow ``KEY=VALUE``: "must be a whole number from 1 to 512".
+``problem(value)`` of a limit returns words that follow ``KEY=VALUE``, such as "must be a whole number from 1 to 512", or None.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ from envs.utils.names import meant
 
 @dataclass(frozen=True)
 class Range:
-    """Numbers from ``low`` to ``high``, both included, and those in ``also``.
+    """Numbers from ``low`` to ``high``, both included.
 
     Attributes:
-        also: values with a meaning of their own, such as -1.
-        null: null is one of them.
+        whole: only whole numbers.
+        also: further values with a special meaning, such as -1.
+        null: null is allowed.
         each: the value is a list of such numbers.
     """
 
@@ -63,14 +64,20 @@ def real(low: float, high: float, null: bool = False) -> Range:
 
 
 def optional(limit: Range) -> Range:
-    """The same, or null."""
+    """Return the same range with null allowed."""
     return replace(limit, null=True)
 
 
 @dataclass(frozen=True)
 class Words:
-    """One of some words, or a list of them (``each``). ``more`` finds further ones, where that takes time; ``elsewhere`` knows what
-    somebody who gives another word should write instead."""
+    """One of some words.
+
+    Attributes:
+        null: null is allowed.
+        each: the value is a list of such words.
+        more: computes further allowed words on demand.
+        elsewhere: maps a wrong word to the override to type instead.
+    """
 
     known: tuple[str, ...]
     null: bool = False
@@ -94,7 +101,7 @@ class Words:
 
 @dataclass(frozen=True)
 class Word:
-    """One word, such as a name: text without blanks that is no number."""
+    """One word, such as a name: text without blanks that is not a number."""
 
     def problem(self, value: Any) -> str | None:
         fits = isinstance(value, str) and WORD.fullmatch(value)
@@ -103,7 +110,7 @@ class Word:
 
 @dataclass(frozen=True)
 class Only:
-    """Nothing but one value, and why."""
+    """Exactly one value; ``reason`` says why, or what to type instead."""
 
     value: Any
     reason: str
@@ -113,10 +120,10 @@ class Only:
 
 
 WORD = re.compile(r"(?![\d.+-]+$)\S+")
-MISSING = "???"  # a value that somebody must still give
+MISSING = "???"  # OmegaConf's mark of a value that must still be given
 
 
-# What a message calls a type, and the types of values that may stand for it, the type itself last
+# Type -> its name in messages, and the Python types of values that are accepted for it, its own one last
 TYPES: dict[str, tuple[str, tuple[type, ...]]] = {
     "int": ("a whole number", (int,)),
     "float": ("a number", (int, float)),
@@ -129,7 +136,7 @@ TYPES: dict[str, tuple[str, tuple[type, ...]]] = {
 
 
 def _countable(value: Any) -> bool:
-    """Every number in it is one that a processor knows."""
+    """Return whether all numbers are finite and have 64 bits."""
     if isinstance(value, list):
         return all(map(_countable, value))
     return math.isfinite(value) if isinstance(value, float) else not isinstance(value, int) or abs(value) < 2**63
@@ -137,7 +144,7 @@ def _countable(value: Any) -> bool:
 
 @dataclass(frozen=True)
 class Types:
-    """Of one of these types, named as in ``TYPES``; none: of any. Numbers are finite and have 64 bits all the same."""
+    """One of the types named in ``TYPES``, or any if there are none; numbers must be finite and have 64 bits."""
 
     names: frozenset[str] = field(default_factory=frozenset)
 
@@ -150,4 +157,4 @@ class Types:
         return f"must be {' or '.join(words for name, (words, _) in TYPES.items() if name in self.names)}"
 
 
-Limit = Range | Words | Word | Only | Types  # ``problem(value)``: what is wrong with a value; None: nothing
+Limit = Range | Words | Word | Only | Types

@@ -1,4 +1,4 @@
-"""Every value of a composed config against its limits (a range, some words, a type), before anything is computed with it."""
+"""Check every value of a composed config against its limits (a range, some words, a type)."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from config.nodes import dotted
 from config.schema import NODES, Top
 from config.values import verl_limits
 from config.values.limits import MISSING, TYPES, WORD, Limit, Only, Range, Types, Word, Words
-from config.values.verl_types import Key, verl_keys
+from config.values.verl_schema import Key, verl_keys
 from envs.utils.names import meant
 
 Limits = Mapping[str, Limit]
-SHOWN = 60  # letters of a value that a message repeats
+SHOWN = 60  # characters of a value that a message repeats
 FOLLOWED = re.compile(r"\$\{(?:oc\.select:)?(?P<dots>\.*)(?P<key>[a-z_][\w.]*)(?=[,}])")
 
 
@@ -29,8 +29,9 @@ def check(config: DictConfig, settings: Mapping[str, type], *, resolve: bool = F
     """Refuse a value that no run could have.
 
     Args:
-        settings: node -> dataclass of what the chosen environment and reward add to it.
-        resolve: look at what interpolations give, too. Without, since that comes from other keys, which are to be named.
+        config: the composed config.
+        settings: node -> dataclass of the settings that the chosen environment, reward or prompt form adds.
+        resolve: also check the results of interpolations. A first pass without them blames the key that was set.
 
     Raises:
         ConfigError: one line that names the key and what it may be.
@@ -48,7 +49,7 @@ def check(config: DictConfig, settings: Mapping[str, type], *, resolve: bool = F
 
 
 def _problem(key: str, value: Any, limits: Limits) -> str | None:
-    if value == MISSING and key not in verl_keys():
+    if value == MISSING and not (key in verl_keys() and verl_keys()[key].value == MISSING):
         return "must be given"
     if isinstance(value, dict) and None in value:
         return "cannot hold a key that is null"
@@ -58,7 +59,7 @@ def _problem(key: str, value: Any, limits: Limits) -> str | None:
 
 @cache
 def _of_another(key: str) -> Limit:
-    """A key that verl's tree does not have, and some part of verl or Ray may still know."""
+    """Return the limit of a key that is not in verl's tree; parts of verl or Ray may still read it."""
     verls = key.split(".")[0] in base.verl_tree()
     return verls and verl_limits.limit_of(key) or Types()
 
@@ -75,14 +76,14 @@ def because(config: DictConfig, key: str) -> str:
 
 
 def _unknown(node: str, value: dict[str, Any]) -> str | None:
-    """A key that was added where verl's dataclass has none of that name."""
+    """Explain an added key that verl's dataclass does not have; None if it has all."""
     known = verl_keys()[node].names if node in verl_keys() else frozenset()
     name = next((str(name) for name in value if known and name not in known), None)
     return name and f"unknown key {node}.{name}{meant(name, known, f'{node}.')}"
 
 
 def shown(value: Any) -> str:
-    """As it would be written on the command line, in one line."""
+    """Return a value as it is typed on the command line, in one line."""
     words = {None: "null", True: "true", False: "false"}
     if isinstance(value, float):
         return f"{value:g}"
@@ -92,7 +93,7 @@ def shown(value: Any) -> str:
 
 @cache
 def limits_of(*settings: tuple[str, type]) -> Limits:
-    """By the full names of keys: verl's, ours, and those of dataclasses of settings in their nodes."""
+    """Return limits by dotted key: verl's, ours, and those of the settings of a node."""
     return _verls() | _ours() | _in_nodes(settings)
 
 
@@ -107,7 +108,7 @@ def _in_nodes(kinds: Iterable[tuple[str, type]]) -> dict[str, Limit]:
 
 @cache
 def _verls() -> dict[str, Limit]:
-    """What is stated, and null where verl takes it; else what verl's own value is: a class, a word, or of a type."""
+    """Return the limit in ``verl_limits``, with null if verl accepts it; else one that follows from verl's own value."""
     found: dict[str, Limit] = {}
     for name, key in verl_keys().items():
         stated = verl_limits.limit_of(name)
@@ -124,9 +125,10 @@ def _of_default(name: str, key: Key) -> Limit:
     return Word() if one_word and "/" not in key.value else key.types
 
 
-def limits_in(kind: type, prefix: str = "") -> dict[str, Limit]:
-    """Of the fields of a dataclass, and of the dataclasses within: the limits that they state, else their types."""
-    hints, found = get_type_hints(kind), {}
+def limits_in(kind: Any, prefix: str = "") -> dict[str, Limit]:
+    """Return the limits of a dataclass and of those within: the metadata of a field, else its type."""
+    hints = get_type_hints(kind)
+    found: dict[str, Limit] = {}
     for field in dataclasses.fields(kind):
         hint, key = hints[field.name], f"{prefix}{field.name}"
         if dataclasses.is_dataclass(hint):
@@ -137,13 +139,14 @@ def limits_in(kind: type, prefix: str = "") -> dict[str, Limit]:
 
 
 def _limit_in(stated: Mapping[str, Any], hint: Any) -> Limit:
-    """``stated``: the metadata of a field."""
+    """Return the limit of a field by its metadata and its type."""
     if "choices" in stated:
         return Words(stated["choices"])
     if "one_word" in stated:
         return Word()
     parts = get_args(hint) if isinstance(hint, UnionType) else (hint,)
     kinds = {get_origin(part) or part for part in parts}
-    if ends := stated.get("range"):
-        return Range(*ends, whole=int in kinds, null=NoneType in kinds, each=list in kinds)
+    if "range" in stated:
+        low, high = stated["range"]
+        return Range(low, high, whole=int in kinds, null=NoneType in kinds, each=list in kinds)
     return Types(frozenset(name for name, (_, types) in TYPES.items() if types[-1] in kinds))

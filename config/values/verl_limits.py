@@ -1,17 +1,14 @@
-"""What verl's keys may be, those that our files and docs name above all. verl itself would find out in the middle of a run.
+"""Limits of verl's keys. verl would refuse such a value only after SFT, when its workers start, or never.
 
-An entry holds for every key that ends with its name; of several, the longest one. Keys that are not here have a type
-(``config/values/verl_types.py``) and, if they are numbers, are finite.
+An entry applies to every key that ends with its name; if several do, the longest one applies. Other keys have only a type
+(``verl_schema.json``), and numbers must be finite.
 """
 
 from __future__ import annotations
 
-import ast
-from functools import cache
-
 from algorithms.registry import ALGORITHMS, LOSS_MODE, ON_TURNS, QUIRKS, words
-from config import base
 from config.values.limits import Limit, Only, Range, Types, Words, optional, real, whole
+from config.values.verl_schema import policy_losses
 
 COUNT = whole(1, 10**9)
 BATCH = whole(1, 10**6)
@@ -43,21 +40,8 @@ ESTIMATORS = (*OURS, *VERLS)
 CONTENTS = ("model", "optimizer", "extra", "hf_model")
 
 
-@cache
-def policy_losses() -> tuple[str, ...]:
-    """Names that verl registers with ``@register_policy_loss(NAME)``, read in its source."""
-    file = base.verl_folder().parent / "ppo" / "core_algos.py"
-    tree = ast.parse(file.read_text(encoding="utf-8"))
-    calls = [call for node in tree.body if isinstance(node, ast.FunctionDef) for call in node.decorator_list]
-    return tuple(
-        ast.literal_eval(call.args[0])
-        for call in calls
-        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "register_policy_loss"
-    )
-
-
 def _as_algo(word: object) -> str | None:
-    """verl-agent's and RAGEN's users choose a method by this key."""
+    """Return the ``algo=`` for a method that verl-agent and RAGEN choose by this key."""
     return f"algo={word}" if isinstance(word, str) and word in words() else None
 
 
@@ -211,7 +195,7 @@ LIMITS: dict[str, Limit] = {
 
 
 def limit_of(key: str) -> Limit | None:
-    """The entry for a key's full name."""
+    """Return the entry for a dotted key."""
     parts = key.split(".")
     ends = (".".join(parts[start:]) for start in range(len(parts)))
     return next((LIMITS[end] for end in ends if end in LIMITS), None)

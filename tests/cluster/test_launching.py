@@ -56,14 +56,14 @@ def test_a_job_asks_for_what_its_run_uses(
     assert (ray.get("address"), ray.num_cpus is None) == ((None, True) if nodes > 1 else ("local", False))
 
 
-def test_the_page_has_every_key_and_its_default() -> None:
+def test_the_page_has_every_key_and_its_default(configs: dict[str, DictConfig]) -> None:
     page = (ROOT / "docs" / "slurm.md").read_text()
     table = page.split("| key of `cluster.slurm` |")[1].split("\n\n")[0]
     keys = [key for line in table.splitlines() for key in re.findall(r"`(\w+)`", line.split("|")[1])]
     assert sorted(keys) == sorted(Slurm.__dataclass_fields__)
     for key in ("timeout_min", "signal_delay_s", "max_num_timeout", "array_parallelism", "lost_after_s"):
         line = next(line for line in table.splitlines() if f"| `{key}` |" in line)
-        assert line.split("|")[2].split()[0] == f"{getattr(Slurm(), key):g}"
+        assert line.split("|")[2].split()[0] == f"{configs['none'].cluster.slurm[key]:g}"
     options = re.findall(r"^\| `(\w+)` \|", page.split("| who starts runs |")[1].split("\n\n")[0], re.MULTILINE)
     assert sorted(options) == sorted(LAUNCHED)
 

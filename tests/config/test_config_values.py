@@ -19,7 +19,7 @@ from config.overrides import parse
 from config.schema import NODES, Top
 from config.values.limits import Only, Range
 from config.values.values import limits_in, limits_of
-from config.values.verl_types import verl_keys
+from config.values.verl_schema import verl_keys
 from envs.registry import ENVIRONMENTS, environment_class
 from rewards.registry import REWARDS, settings_class
 from train.app import main, ready

@@ -28,7 +28,7 @@ def test_the_command_prints_what_the_page_shows(tmp_path: Path, capfd: pytest.Ca
 
 def test_every_key_is_in_the_table() -> None:
     keys = re.findall(r"^\| `eval\.(\w+)` \|", PAGE, re.MULTILINE)
-    assert sorted(keys) == sorted(vars(Eval()))
+    assert sorted(keys) == sorted(Eval.__dataclass_fields__)
 
 
 def test_the_python_reads_a_result(tmp_path: Path) -> None:

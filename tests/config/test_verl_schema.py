@@ -1,0 +1,12 @@
+"""The file of verl's keys and types is what the installed verl has."""
+
+from __future__ import annotations
+
+import json
+
+from config.values.verl_schema import FILE
+from config.values.write_verl_schema import schema
+
+
+def test_the_file_is_that_of_the_installed_verl() -> None:
+    assert json.loads(FILE.read_text(encoding="utf-8")) == schema(), "run python -m config.values.write_verl_schema"
