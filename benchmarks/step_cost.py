@@ -61,14 +61,14 @@ def loss(config: Any, **given: Any) -> Any:
 
 def same_seeds(_: Any) -> None:
     """In an agent loop's process: what is sampled does not depend on the step."""
-    from rollouts import model_policy
+    from rollouts import policy
 
-    usual = model_policy.request_seed
+    usual = policy.request_seed
 
     def seed(run: int, step: int, prompt: str, sample: int, turn: int) -> int:
         return usual(run, 1, prompt.partition("-")[2], sample, turn)
 
-    model_policy.request_seed = seed
+    policy.request_seed = seed
 
 
 class InTurns(trainer.TurngridTrainer):
