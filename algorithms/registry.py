@@ -161,7 +161,7 @@ SLOTS: dict[str, dict[str, str]] = {
 ONE = (FORM, "loss", "buffer")  # slots with at most one method
 
 
-# Options of ``loss=`` that only set keys of verl (``conf/loss/NAME.yaml`` describes them), with their conflicts
+# Options of ``loss=`` that only set keys of verl, with their conflicts; their YAML describes them
 VERLS_LOSSES: dict[str, tuple[Conflict, ...]] = {
     "clip_higher": (),
     "dr_grpo": (),

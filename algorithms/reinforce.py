@@ -12,7 +12,7 @@ from algorithms.pools import whiten
 def reinforce_plus_plus(
     token_level_rewards: Tensor, response_mask: Tensor, gamma: float = 1.0, reset_at_observations: bool = False
 ) -> tuple[Tensor, Tensor]:
-    """Return ``G_k = r_k + gamma * G_{k+1}`` of action tokens, whitened (arXiv 2501.03262, eq. 6-8).
+    """Return whitened ``G_k = r_k + gamma * G_{k+1}`` (arXiv 2501.03262, equations 6 to 8).
 
     Observation tokens carry the running return unchanged, so the reward of the last turn reaches
     the first. The paper's KL penalty is part of the rewards if ``algorithm.use_kl_in_reward`` is

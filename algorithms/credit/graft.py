@@ -116,7 +116,7 @@ def _values(
     source, target = edges // nodes, edges % nodes
     share = gamma * (count / times[source])
     value, best = np.zeros(nodes), np.zeros(len(actor))
-    visits = times / np.repeat(np.add.reduceat(times, first), np.diff([*first, len(pairs)]))  # of a state
+    visits = times / np.repeat(np.add.reduceat(times, first), np.diff([*first, len(pairs)]))
     for _ in range(SWEEPS):
         worth = rewards + np.bincount(source, share * value[target], minlength=len(pairs))
         before = best
