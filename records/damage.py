@@ -10,7 +10,7 @@ import json
 from pathlib import Path
 
 from records.files import checkpoints
-from records.files.json_lines import broken_line, read_lines
+from records.files.json_lines import broken_line, count_lines
 from records.files.manifest import MANIFEST, flaw_in, seal
 from records.metrics import read_metrics
 from records.process.exit_codes import Refusal
@@ -110,7 +110,7 @@ def _damaged_record(rl: RlFolder, last: int) -> tuple[int, str] | None:
         if step not in metrics:
             return step, f"rl/metrics.jsonl lacks step {step}"
         file, wanted = rl.step_episodes(step), int(metrics[step].get("rollout/episodes") or 0)
-        whole = len(read_lines(file))
-        if whole < wanted or (file.exists() and broken_line(file)):
+        whole, lines = count_lines(file)
+        if whole < max(wanted, lines):
             return step, f"{file.relative_to(rl.root.parent)} has {whole} of {wanted} whole episodes"
     return None

@@ -42,6 +42,12 @@ def read_lines(path: Path) -> list[bytes]:
     return [line for line in _lines(path) if is_whole(line)] if path.exists() else []
 
 
+def count_lines(path: Path) -> tuple[int, int]:
+    """Return the numbers of whole lines and of all lines; zeros if there is no file."""
+    lines = _lines(path) if path.exists() else []
+    return sum(map(is_whole, lines)), len(lines)
+
+
 def broken_line(path: Path) -> int | None:
     """Return the number of the first line that is not whole, counted from 1; None if all are."""
     return next((number for number, line in enumerate(_lines(path), start=1) if not is_whole(line)), None)
