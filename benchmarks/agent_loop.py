@@ -37,6 +37,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from verl.experimental.agent_loop.tool_parser import FunctionCall, ToolParser
 from verl.tools.base_tool import BaseTool
 from verl.tools.schemas import OpenAIFunctionToolSchema, ToolResponse
+from verl.trainer.ppo.v1 import AgentLoopWorkerTQ
 from verl.utils import tensordict_utils as tu
 from verl.utils.dataset.rl_dataset import collate_fn
 from verl.workers.rollout.llm_server import LLMServerClient
@@ -51,7 +52,7 @@ from records.models.locate import resolve_model
 from rollouts.prompt_forms.form import PLAIN_FORM
 from rollouts.sampling import SampleRequest
 from verl_plugin.dataset import TaskDataset
-from verl_plugin.rollout.agent_worker import AgentLoopWorker, VerlWorker
+from verl_plugin.rollout.agent_worker import AgentLoopWorker
 from verl_plugin.servers.transformers_server import launch
 from verl_plugin.servers.transformers_server.results import GenResult
 from verl_plugin.servers.transformers_server.server import TransformersServer
@@ -168,7 +169,7 @@ class Bench:
         balancer = get_router_handle(servers={launch.server_name(0): self.server})
         client = LLMServerClient(config, balancer)
         self.tool = EnvironmentTool(pool)
-        verls = VerlWorker(_tool_config(config), client)
+        verls = AgentLoopWorkerTQ.__ray_metadata__.modified_class(_tool_config(config), client)
         verls.tools = [self.tool]
         alone = Alone(config, LLMServerClient(config, balancer))
         self.workers = {"verl": verls, "ours": AgentLoopWorker(config, client), "alone": alone}

@@ -1,6 +1,8 @@
-"""The only room that imports verl. verl loads it in each of its processes (``VERL_USE_EXTERNAL_MODULES=verl_plugin``, or
-the entry-point group ``verl.plugins``), so nothing heavy is imported here: what must be registered with one of verl's
-modules is registered when that module is imported."""
+"""The only room that imports verl. verl loads it in each of its processes
+(``VERL_USE_EXTERNAL_MODULES=verl_plugin``, or the entry-point group ``verl.plugins``), so nothing
+heavy is imported here: one of verl's modules is changed, and gets our registrations, when it is
+imported.
+"""
 
 from verl_plugin.hooks import install
 

@@ -1,4 +1,4 @@
-"""Gives agent-loop workers to verl, which looks here for ``actor_rollout_ref.rollout.agent.agent_loop_manager_class``."""
+"""Gives agent-loop workers to verl (``actor_rollout_ref.rollout.agent.agent_loop_manager_class``)."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from verl_plugin.servers.transformers_server.spare_weights import keeper_name
 
 
 class AgentLoopManager(AgentLoopManagerTQ):
-    """Gives the worker processes their work: those that have been started early, or new ones."""
+    """Uses worker processes that were started early, and starts new ones if there are none."""
 
     async def _init_agent_loop_workers(self) -> None:
+        """A worker process may be started early, and keeps the step's weights."""
         nodes = [node["NodeID"] for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU", 0) > 0]
         self.agent_loop_workers = []
         for index in range(self.rollout_config.agent.num_workers):

@@ -1,8 +1,9 @@
 """What is replaced in verl's modules: ``{module: {name of verl's: "module:name" of ours}}``.
 
-The docstring of ours says why, and after "Until" when it goes; ``docs/verl.md`` shows both. What verl offers for
-others to fill in (registries, abstract methods, class names in its config) is no change of verl. Methods of verl's
-that our classes override are found from the classes (``verl_plugin.overrides``).
+The docstring of ours says why, and after "Until" when it goes; ``docs/verl.md`` shows both. What
+verl offers for others to fill in (registries, abstract methods, class names in its config) is no
+change of verl. Methods of verl's that our classes override are found from the classes
+(``verl_plugin.overrides``).
 """
 
 from __future__ import annotations

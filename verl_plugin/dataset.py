@@ -1,4 +1,4 @@
-"""The games of a split as verl's data set: no prompt files, since a prompt exists only once its game is reset."""
+"""The games of a split as verl's data set; a prompt exists only once its game is reset."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch.utils.data import Dataset
 
 
 class TaskDataset(Dataset):
-    """Rows of ``TaskRef``s from JSON lines (``data.custom_cls``). verl passes each row's fields to the agent loop."""
+    """Rows of ``TaskRef``s from JSON lines; verl passes their fields to the agent loop."""
 
     def __init__(
         self,
@@ -32,7 +32,7 @@ class TaskDataset(Dataset):
         task = self.tasks[index]
         return {
             "task": json.dumps(task),
-            "raw_prompt": [{"role": "user", "content": task["goal"]}],  # the real one comes from the game
+            "raw_prompt": [{"role": "user", "content": task["goal"]}],  # the game has the real one
             "index": index,
             "data_source": f"{task['env']}/{task['task']}",
             "reward_model": {"style": "rule", "ground_truth": ""},

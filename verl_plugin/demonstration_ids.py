@@ -1,8 +1,8 @@
-"""The token ids of demonstrations that were played again for an SFT model that is there already.
+"""Fills in the token ids of demonstrations that were sampled again for an existing SFT model.
 
     python -P -m verl_plugin.demonstration_ids CONFIG.yaml
 
-``CONFIG.yaml``: that of the SFT stage.
+``CONFIG.yaml`` is the SFT stage's.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from verl_plugin.sft_rows import record_ids
 
 
 def main(config_file: Path) -> None:
+    """Fill in the ids of the episodes that a config file names."""
     config = OmegaConf.load(config_file)
     path, trusted = config.verl.model.path, bool(config.verl.model.get("trust_remote_code", False))
     tokenizer = AutoTokenizer.from_pretrained(path, trust_remote_code=trusted)

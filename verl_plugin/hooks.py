@@ -1,6 +1,8 @@
-"""Carries out the tables of ``changes`` in every process of verl's, right after it imports a module that they name.
+"""Carries out the tables of ``changes`` in every process of verl's, right after it imports a module
+that they name.
 
-Doing so when this package is imported would make ``import verl`` slow: verl's engines alone take two seconds.
+Doing so when this package is imported would make ``import verl`` slow: verl's engines alone take
+two seconds.
 """
 
 from __future__ import annotations

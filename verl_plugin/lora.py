@@ -1,6 +1,8 @@
-"""LoRA in verl's FSDP2 engines: seeded adapters, and merged weights under the model's own names if weights leave an engine.
+"""LoRA in verl's FSDP2 engines: seeded adapters, and merged weights under the model's own names if
+weights leave an engine.
 
-verl merges in place, sends bfloat16 whatever the trainer computes in, and saves under PEFT's names, which no loader takes.
+verl merges in place, sends bfloat16 whatever the trainer computes in, and saves under PEFT's names,
+which no loader takes.
 """
 
 from __future__ import annotations
@@ -66,7 +68,8 @@ def streamed(engine: Any) -> Iterator[tuple[str, Tensor]]:
 
 
 def merged(tensors: Mapping[str, Tensor], factor: float, device: Any = None) -> Iterator[tuple[str, Tensor]]:
-    """W + factor x B A under the model's own name and in its dtype, for each W with an adapter; other weights as they are.
+    """W + factor x B A under the model's own name and in its dtype, for each W with an adapter;
+    other weights as they are.
 
     Args:
         tensors: by PEFT's names: W (out, in), A (rank, in), B (out, rank).
@@ -103,7 +106,8 @@ def scaling(model: Any) -> float:
 
 
 def merged_state(state_of: Callable[..., dict[str, Tensor]]) -> Callable[..., dict[str, Tensor]]:
-    """Save a checkpoint's ``huggingface/`` merged, under the model's names, so that every loader takes it.
+    """Save a checkpoint's ``huggingface/`` merged, under the model's names, so that every loader
+    takes it.
 
     Until verl merges LoRA there.
     """
@@ -130,12 +134,12 @@ def with_adapter(save: Callable[..., None]) -> Callable[..., None]:
 
 
 def save_adapter(model: Any, folder: Path, leads: bool) -> None:
-    """Write the adapter as PEFT would. All processes gather the shards, and the one that leads writes."""
+    """Write the adapter as PEFT would; every rank gathers its shards."""
     tensors = {name: _whole(tensor) for name, tensor in model.state_dict().items() if ".lora_" in name}
     if not leads:
         return
     config = copy.copy(model.peft_config[ADAPTER])
-    config.target_modules, config.inference_mode = sorted(config.target_modules), True  # PEFT keeps a set
+    config.target_modules, config.inference_mode = sorted(config.target_modules), True  # was a set
     config.save_pretrained(str(folder))
     named = {name.replace(f".{ADAPTER}.", "."): tensor.cpu().contiguous() for name, tensor in tensors.items()}
     save_file(named, folder / "adapter_model.safetensors", metadata={"format": "pt"})

@@ -23,7 +23,8 @@ class _WithoutFlush(logging.LoggerAdapter):
 
 
 def without_flush(logger: logging.Logger) -> logging.LoggerAdapter:
-    """Ignore ``flush``, an argument of ``print`` that verl hands its logger without rollouts on the trainer's devices (a bug).
+    """Ignore ``flush``, an argument of ``print`` that verl hands its logger without rollouts on the
+    trainer's devices (a bug).
 
     Until verl has mended it.
     """
@@ -31,7 +32,8 @@ def without_flush(logger: logging.Logger) -> logging.LoggerAdapter:
 
 
 def save_copies(save: Callable[[object], tuple[dict[str, tuple], object]]) -> Callable[[object], Any]:
-    """Copy the weights that verl sets aside on the CPU: if they are there already, verl's copy is the weights (a bug).
+    """Copy the weights that verl sets aside on the CPU: if they are there already, verl's copy is
+    the weights (a bug).
 
     Until verl has mended it.
     """

@@ -1,4 +1,4 @@
-"""Methods of verl's that our classes override, found from the classes, and the reasons of all changes: for docs/verl.md."""
+"""Overrides of verl's methods, found from our classes, and the reasons of all changes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Override:
 
 
 def overrides() -> list[Override]:
-    """Return every override, in the order of our modules; what verl leaves to others to define is none."""
+    """Return every override, without methods that verl leaves to others to define."""
     return list(dict.fromkeys(one for cls in _our_classes() for one in _of(cls)))
 
 
@@ -41,7 +41,7 @@ def _is_of(cls: type, package: str) -> bool:
 
 
 def _of(cls: type) -> Iterator[Override]:
-    """Yield what the classes of ours that ``cls`` is made of override in the verl classes that come after them."""
+    """Yield the overrides in the classes of ours that ``cls`` is made of."""
     for place, ours in enumerate(cls.__mro__):
         bases = [base for base in cls.__mro__[place:] if _is_of(base, "verl")]
         for name, value in vars(ours).items() if _is_of(ours, "verl_plugin") else ():

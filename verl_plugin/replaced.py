@@ -1,4 +1,4 @@
-"""A name of a module's or a class's with another value for a while."""
+"""Replaces a name in a module or class for a while."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 @contextmanager
 def replaced(module: ModuleType | type, name: str, value: Any) -> Iterator[None]:
-    """``module.name`` is ``value`` inside the block."""
+    """Set ``module.name`` to ``value`` inside the block."""
     original = getattr(module, name)
     setattr(module, name, value)
     try:

@@ -1,4 +1,5 @@
-"""The RL stage's process: verl's V1 trainer from a config file that ``experiments.stages.rl`` wrote.
+"""The RL stage's process: verl's V1 trainer from a config file that ``experiments.stages.rl``
+wrote.
 
     python -P -m verl_plugin.rl [CONFIG.yaml]
 
@@ -24,7 +25,7 @@ def main(config_file: Path) -> None:
     assert isinstance(config, DictConfig)
     vllm_cpu.settle(config)
     start_watchdog.begin(config.cluster.start_deadline_s)
-    importlib.import_module("verl_plugin.cpu.early_start").start(config)  # its processes import while this one does
+    importlib.import_module("verl_plugin.cpu.early_start").start(config)  # they import meanwhile
     importlib.import_module("verl_plugin.training.task").train(config)
 
 

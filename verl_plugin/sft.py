@@ -1,8 +1,10 @@
-"""The SFT stage's process: verl's SFT trainer on episodes, from a config file that ``experiments.stages.sft`` wrote.
+"""The SFT stage's process: verl's SFT trainer on episodes, from a config file that
+``experiments.stages.sft`` wrote.
 
     python -P -m verl_plugin.sft CONFIG.yaml
 
-One process, or one a GPU under torchrun; no Ray. The same seed gives the same weights, bit for bit, on CPU.
+One process, or one a GPU under torchrun; no Ray. The same seed gives the same weights, bit for bit,
+on CPU.
 """
 
 from __future__ import annotations
@@ -35,13 +37,14 @@ from verl_plugin.training.tracking import RunTracking
 
 
 class EpisodeSFTTrainer(sft_trainer.SFTTrainer):
-    """verl's trainer with our rows, our seed for their order, and every episode used in every epoch."""
+    """verl's trainer with our rows and our seed, using every episode in every epoch."""
 
     def __init__(self, config: DictConfig, run: DictConfig) -> None:
         self.run = run
         super().__init__(config)
 
     def _build_dataset(self) -> None:
+        """Rows are made of episodes."""
         kwargs: Any = OmegaConf.to_container(self.run.template_kwargs)
         marks = prompt_form(self.run.get("prompt")).marks
         codec = TokenCodec(self.model_config.tokenizer, self.model_config.hf_config.model_type, kwargs, marks)
@@ -53,16 +56,18 @@ class EpisodeSFTTrainer(sft_trainer.SFTTrainer):
         self.val_dataset = None
 
     def _build_dataloader(self) -> None:
-        """verl's sampler always has seed 0, and its loader drops an epoch's last, smaller batch."""
+        """The run's seed orders the rows, and an epoch's last, smaller batch is kept."""
         super()._build_dataloader()
-        how: dict[str, Any] = {"batch_size": self.train_batch_size_per_dp, "sampler": self.train_sampler}
+        batches: dict[str, Any] = {"batch_size": self.train_batch_size_per_dp, "sampler": self.train_sampler}
         if self.predictions:
-            place = self.engine.get_data_parallel_rank(), self.engine.get_data_parallel_size()
-            shown = len(self.train_dataset) - self.predictions
-            self.train_sampler = PredictThenImitate(shown, self.predictions, self.global_batch_size, *place)
-            how = {"batch_sampler": self.train_sampler}
-        self.train_sampler.seed = self.run.seed * 1_000_003  # the sampler adds the epoch: keep runs' orders apart
-        self.train_dataloader = StatefulDataLoader(self.train_dataset, collate_fn=self.collate_fn, **how)
+            rank, ranks = self.engine.get_data_parallel_rank(), self.engine.get_data_parallel_size()
+            demonstrations = len(self.train_dataset) - self.predictions
+            self.train_sampler = PredictThenImitate(
+                demonstrations, self.predictions, self.global_batch_size, rank, ranks
+            )
+            batches = {"batch_sampler": self.train_sampler}
+        self.train_sampler.seed = self.run.seed * 1_000_003  # the sampler adds the epoch
+        self.train_dataloader = StatefulDataLoader(self.train_dataset, collate_fn=self.collate_fn, **batches)
 
 
 class Tracking(RunTracking):
@@ -71,12 +76,12 @@ class Tracking(RunTracking):
     Until verl lets a config name the class.
     """
 
-    run: DictConfig  # that of the config file: verl hands on no more than its own part
-    opened: Tracking | None = None  # on the rank that logs; verl's SFT trainer leaves it open
+    run: DictConfig  # of the config file, of which verl passes on its own part alone
+    opened: Tracking | None = None  # on the rank that logs; verl's SFT trainer does not finish it
     started = time.perf_counter()
 
-    def __init__(self, *, config: Mapping[str, Any], **told: Any) -> None:
-        super().__init__(config={**config, "run": self.run}, **told)
+    def __init__(self, *, config: Mapping[str, Any], **given: Any) -> None:
+        super().__init__(config={**config, "run": self.run}, **given)
         Tracking.opened = self
 
     def log(self, data: Mapping[str, Any], step: int, backend: str | None = None) -> None:
@@ -86,7 +91,7 @@ class Tracking(RunTracking):
 
 
 def verl_config(overrides: DictConfig) -> DictConfig:
-    """verl's own SFT defaults with ``overrides`` laid over them."""
+    """Return verl's SFT defaults with ``overrides``."""
     spec = find_spec("verl.trainer")
     assert spec is not None and spec.submodule_search_locations is not None
     with initialize_config_dir(str(Path(spec.submodule_search_locations[0]) / "config"), version_base=None):
@@ -97,7 +102,7 @@ def verl_config(overrides: DictConfig) -> DictConfig:
 
 
 def keep_precision(model: Path) -> None:
-    """verl saves fp32 weights under a config that says bfloat16, in which a loader with dtype "auto" would read them."""
+    """Set the config's dtype to the weights' float32; verl leaves bfloat16."""
     path = model / "config.json"
     content = json.loads(path.read_text(encoding="utf-8"))
     path.write_text(json.dumps({**content, "dtype": "float32"}, indent=2, sort_keys=True) + "\n", encoding="utf-8")

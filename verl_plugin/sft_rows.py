@@ -1,4 +1,4 @@
-"""Demonstration episodes as the rows of verl's SFT trainer, through the tokenisation that RL rows go through."""
+"""Demonstration episodes as rows of verl's SFT trainer, tokenised as RL's rows."""
 
 from __future__ import annotations
 
@@ -23,17 +23,18 @@ from rollouts.window import Summaries, Window, window_of
 from tasks.early_experience import WORLD_MODEL
 from verl_plugin.rollout.token_stream import TokenCodec
 
-SEEN_TOKENS = 256  # of an observation that is predicted, at most
+PREDICTED_TOKENS = 256  # of an observation, at most
 
 
 class EpisodeRows(Dataset[dict[str, Tensor]]):
-    """One row an episode, or one a window of it: ``input_ids``, ``position_ids`` and ``loss_mask``, int64 tensors of the row's length.
+    """One row an episode, or one a window: ``input_ids``, ``position_ids`` and ``loss_mask``,
+    int64, of the row's length.
 
-    The mask is 1 on the tokens of actions, their end of turn included, and on nothing else. What follows the last
-    action is cut off, since no loss is taken there.
+    The mask is 1 on the tokens of actions with their end of turn. What follows the last action is
+    cut off, since no loss is taken there.
 
     Raises:
-        ValueError: no episodes, or one that is longer than ``max_tokens``, which RL would cut off.
+        ValueError: no episodes, or one of more than ``max_tokens``, which RL would cut off.
     """
 
     def __init__(self, episodes: Iterable[Episode], codec: TokenCodec, max_tokens: int) -> None:
@@ -43,8 +44,8 @@ class EpisodeRows(Dataset[dict[str, Tensor]]):
         longest = max(len(row["input_ids"]) for row in self._rows)
         if longest > max_tokens:
             raise ValueError(
-                f"a demonstration has {longest} tokens, more than data.max_prompt_length + data.max_response_length "
-                f"= {max_tokens}: raise them, or take a task with shorter expert plans"
+                f"data.max_prompt_length + data.max_response_length={max_tokens}: a demonstration has {longest} tokens; "
+                "raise them, or choose a task with shorter expert plans"
             )
 
     def __len__(self) -> int:
@@ -57,12 +58,12 @@ class EpisodeRows(Dataset[dict[str, Tensor]]):
 def with_ids(
     episode: Episode, codec: TokenCodec, window: Window | Summaries | None = None, form: PromptForm | None = None
 ) -> Episode:
-    """The episode itself where it has token ids, else a copy with them."""
+    """Return the episode if it has token ids, else a copy with them."""
     return episode if episode.prompt_ids else fill_ids(episode, codec.stream(), window, form)
 
 
 def record_ids(run: DictConfig, codec: TokenCodec) -> list[Episode]:
-    """Fill in the ids of the demonstrations in ``run.episodes``: the record then shows what was imitated, token for token."""
+    """Fill in the ids of ``run.episodes``, so that the record shows each imitated token."""
     path, form = Path(run.episodes), prompt_form(run.get("prompt"))
     window = window_of(run, form, run.get(FORM))
     episodes = [with_ids(episode, codec, window, form) for episode in read_episodes(path)]
@@ -71,26 +72,31 @@ def record_ids(run: DictConfig, codec: TokenCodec) -> list[Episode]:
 
 
 def record_experience(run: DictConfig, codec: TokenCodec) -> list[Episode]:
-    """The same for the rows in ``run.experience.rows``. What was seen can be long and would swamp the loss: its end is cut off."""
+    """Fill in the ids of ``run.experience.rows``; cut long observations in the loss."""
     path, form = Path(run.experience.rows), prompt_form(run.get("prompt"))
     whole = [with_ids(episode, codec, form=form) for episode in read_episodes(path)]
     if run.experience.kind == WORLD_MODEL:
-        cut = ([replace(turn, action_ids=turn.action_ids[:SEEN_TOKENS]) for turn in row.turns] for row in whole)
+        cut = ([replace(turn, action_ids=turn.action_ids[:PREDICTED_TOKENS]) for turn in row.turns] for row in whole)
         whole = [replace(row, turns=turns) for row, turns in zip(whole, cut, strict=True)]
     lengths = (len(row.prompt_ids) + sum(len(turn.action_ids) for turn in row.turns) for row in whole)
     fitting = [row for row, length in zip(whole, lengths, strict=True) if length <= run.max_tokens]
     if not fitting:
-        raise ValueError("demos.experience gave no row to learn from: raise demos.alternatives, or leave it out")
+        raise ValueError("demos.experience: no row to learn from; raise demos.alternatives, or leave it out")
     if len(fitting) < len(whole):
         left_out = f"{len(whole) - len(fitting)} of {len(whole)} rows"
-        print(f"turngrid: {left_out} have no room in {run.max_tokens} tokens", flush=True)
+        print(f"turngrid: {left_out} have more than {run.max_tokens} tokens and are left out", flush=True)
     write_episodes(path, fitting)
     return fitting
 
 
 class PredictThenImitate(Sampler[list[int]]):
-    """Batches of one rank. In epoch 0 all ``predictions``, in as many batches as an epoch of the ``demonstrations`` has; in the
-    others the demonstrations, ``batch`` of them at a time over all ranks. Rows are numbered with the demonstrations first.
+    """Batches of one rank: all predictions in epoch 0, in as many batches as an epoch of
+    demonstrations has, then demonstrations.
+
+    Args:
+        demonstrations: their number; they are the first rows.
+        predictions: their number.
+        batch: demonstrations of an update, over all ranks.
 
     Raises:
         ValueError: fewer predictions than batches.
@@ -102,8 +108,8 @@ class PredictThenImitate(Sampler[list[int]]):
         self.seed = self.epoch = 0
         if predictions // ranks < len(self):
             raise ValueError(
-                f"{predictions} alternatives are fewer than the {len(self)} updates of an epoch: the model does as the expert did "
-                "nearly everywhere; raise demos.alternatives, or leave out demos.experience"
+                f"demos.experience: {predictions} alternatives are fewer than the {len(self)} updates of an epoch, since the "
+                "model nearly always does as the expert did; raise demos.alternatives, or leave it out"
             )
 
     def __len__(self) -> int:

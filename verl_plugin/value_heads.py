@@ -1,8 +1,9 @@
 """A critic with several value heads (``algorithms.slots.Estimator.heads``); verl's has one.
 
-``critic.model.override_config.value_heads`` is their number. The first head's values are ``values``, as verl's; others
-have a number: ``values_1``. Each head has its own returns and its own tokens (``weight``). A head's loss is the mean over
-its tokens, the critic's loss the sum over heads.
+``critic.model.override_config.value_heads`` is their number. The first head's values are
+``values``, as verl's; others have a number: ``values_1``. Each head has its own returns and its own
+tokens (``weight``). A head's loss is the mean over its tokens, the critic's loss the sum over
+heads.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ def column(name: str, head: int) -> str:
 
 
 def weight(head: int) -> str:
-    """Name the column with 1 at tokens that a head is trained on; ``losses.with_sums`` counts them over the update's batch."""
+    """Name the column of tokens that a head is trained on, 1 or 0."""
     return f"head_{head}_weight"
 
 

@@ -1,8 +1,8 @@
-"""Weights from a trainer to rollout servers with devices of their own, through Ray's object store: for machines without the
-GPUs that verl's own engines for this (NCCL, NIXL) need.
+"""Weights from a trainer to rollout servers with devices of their own, through Ray's object store.
 
-verl imports this module where ``rollout.checkpoint_engine.custom_backend_module`` names it. Its manager starts both sides of a
-transfer at once; they meet at an actor that holds the latest weights.
+It is for machines without the GPUs that verl's own engines (NCCL, NIXL) need. verl imports this
+module if ``rollout.checkpoint_engine.custom_backend_module`` names it, and starts both sides of a
+transfer at once. They meet at an actor that holds the latest weights.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class MeetingPoint:
 
     def __init__(self) -> None:
         self._step: int | None = None
-        self._weights: list[Any] = []  # a reference, in a list so that Ray hands on the reference and not the tensors
+        self._weights: list[Any] = []  # a reference; bare, Ray would pass tensors
         self._changed = asyncio.Condition()
 
     async def leave(self, step: int | None, weights: list[Any]) -> None:
@@ -33,7 +33,7 @@ class MeetingPoint:
             self._changed.notify_all()
 
     async def take(self, step: int | None) -> list[Any]:
-        """Waits for the weights of ``step``."""
+        """Wait for the weights of ``step``."""
         async with self._changed:
             await self._changed.wait_for(lambda: self._weights and self._step == step)
             return self._weights
@@ -57,7 +57,7 @@ class RayWeightTransfer(CheckpointEngine):
     def build_topology(
         cls, actor_wg_world_size: int, rollout_world_size: int, metadata: list[dict[str, Any]]
     ) -> tuple[dict[str, list[Any]], dict[str, list[Any]]]:
-        """Nobody needs to know of the others."""
+        """The processes need no groups."""
         return {}, {}
 
     def init_process_group(self, **_: Any) -> None: ...
@@ -73,7 +73,9 @@ class RayWeightTransfer(CheckpointEngine):
             await self._meeting_point.leave.remote(global_steps, [ray.put(state)])
         return {}
 
-    async def receive_weights(self, global_steps: int | None = None) -> AsyncIterator[tuple[str, torch.Tensor]]:
+    async def receive_weights(  # type: ignore[override] - verl annotates it as a coroutine
+        self, global_steps: int | None = None
+    ) -> AsyncIterator[tuple[str, torch.Tensor]]:
         (reference,) = await self._meeting_point.take.remote(global_steps)
         for name, tensor in (await reference).items():
             yield name, tensor

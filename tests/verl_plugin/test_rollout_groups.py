@@ -10,8 +10,8 @@ from records.files import checkpoints
 from records.resume import RlFolder, discard_beyond_checkpoint
 from rollouts.episode import Episode, Outcome, Turn
 from rollouts.store import read_episodes, write_episodes
+from verl_plugin.training.async_trainer import staleness_metrics
 from verl_plugin.training.rollout_groups import RolloutGroups, step_of
-from verl_plugin.training.staleness import staleness_metrics
 
 WAITING = {"000002-0002": "finished", "000002-0003": "running"}  # what the checkpoint of step 2 knows
 

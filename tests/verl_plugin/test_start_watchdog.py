@@ -21,7 +21,7 @@ def run(then: str, seconds: float) -> subprocess.CompletedProcess[str]:
 def test_a_start_that_hangs_ends_the_process() -> None:
     done = run("time.sleep(60)", seconds=0.3)
     assert done.returncode == 3
-    assert "within 0.3 s" in done.stderr and "cluster.start_deadline_s" in done.stderr
+    assert "cluster.start_deadline_s=0.3" in done.stderr
 
 
 def test_a_start_in_time_is_left_alone() -> None:

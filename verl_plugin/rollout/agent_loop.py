@@ -1,4 +1,4 @@
-"""The agent loop: samples episodes with ``rollouts.run_episode`` and makes rows of verl's queue of them."""
+"""The agent loop: samples episodes and makes rows of verl's queue of them."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ class TurngridAgentLoop:
     def spec(self, row: Mapping[str, Any]) -> EpisodeSpec:
         """Return the spec that a group's samples share.
 
-        With ``validate`` the game is as at the last step of a curriculum, and seeded by its name: verl's ids of
-        validated prompts are random.
+        With ``validate`` the game is as at the last step of a curriculum, and seeded by its name:
+        verl's ids of validated prompts are random.
 
         Args:
             row: the data set's fields, and ``global_steps``.
@@ -90,7 +90,8 @@ class TurngridAgentLoop:
     async def play(
         self, spec: EpisodeSpec, sampling_params: dict[str, Any], sampler: Sampler, entropies: bool = False
     ) -> Episode:
-        """Sample an episode, and shape its rewards unless it is a validated one, whose spec names no prompt.
+        """Sample an episode, and shape its rewards unless it is a validated one, whose spec names
+        no prompt.
 
         Args:
             entropies: ask for those of the sampled tokens.
@@ -154,13 +155,15 @@ def row_fields(
 def entropies_wanted(config: DictConfig, methods: Chosen) -> bool:
     """Return whether the server sends the entropies of its tokens.
 
-    It does if ``methods`` of the update read them and the trainer has no pass to compute them (``config.method_settings``).
+    It does if ``methods`` of the update read them and the trainer has no pass to compute them
+    (``config.method_settings``).
     """
     return "entropy" in methods.needs() and bool(config.algorithm.rollout_correction.bypass_mode)
 
 
 def entropies_of(turns: Sequence[Turn]) -> dict[str, torch.Tensor]:
-    """Return a row's entropies, (T,) in nats, 0 off its actions, under verl's name; nothing if they were not asked for.
+    """Return a row's entropies, (T,) in nats, 0 off its actions, under verl's name; nothing if they
+    were not asked for.
 
     Raises:
         ValueError: a token lacks its own.

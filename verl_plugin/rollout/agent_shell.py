@@ -1,4 +1,4 @@
-"""The process of an agent-loop worker, which may start long before verl knows what the worker is to do."""
+"""The process of an agent-loop worker, which may start before verl has its arguments."""
 
 from __future__ import annotations
 
@@ -9,37 +9,36 @@ from typing import Any
 
 from verl_plugin.servers.transformers_server import spare_weights
 
-COLLECTED_AFTER = (
-    50_000  # objects more than before; by Python's 700 a fifth of the time with 192 episodes went into looking
-)
+COLLECTED_AFTER = 50_000  # new objects; Python's 700 cost a fifth of the time with 192 episodes
 
 
 class AgentShell:
-    """An agent-loop worker's process: imports what it needs at once, becomes the worker when verl knows its arguments.
+    """An agent-loop worker's process: imports what it needs at once, becomes the worker when verl
+    knows its arguments.
 
-    Ray may start the calls of an actor that has coroutines in another order than they were sent: what samples waits for
-    ``become``, which may come before ``open_pool``.
+    Ray may start the calls of an actor with coroutines in another order than they were sent. So
+    ``generate_sequences`` waits for ``become``, which may come before ``open_pool``.
     """
 
     def __init__(self) -> None:
         self._kind = importlib.import_module("verl_plugin.rollout.agent_worker").AgentLoopWorker
-        importlib.import_module("verl.utils.tokenizer.continuous_token_wiring")  # else in the middle of the first step
+        importlib.import_module("verl.utils.tokenizer.continuous_token_wiring")
         self._worker: Any = None
         self._became = asyncio.Event()
         self._failure: Exception | None = None
         self._pool: Any = None
 
     async def open_pool(self, env: dict[str, Any], legal: bool) -> None:
-        """Start the games' processes now; where they fail to start, the first reset says so."""
+        """Start the games' processes now; if they fail to start, the first reset raises."""
         if self._worker is not None and self._worker.playing:
-            return  # it has started some itself
+            return  # it has started its own
         self._pool = importlib.import_module("envs.hosting.pool").pool_of(env, legal=legal)
         if self._worker is not None:
             self._worker.pool = self._pool
         await self._pool.__aenter__()
 
     async def become(self, *arguments: Any) -> None:
-        """Be the worker of these arguments; where it fails, what samples says why."""
+        """Be the worker of these arguments; if that fails, ``generate_sequences`` raises the error."""
         try:
             self._worker, self._failure = self._kind(*arguments), None
         except Exception as error:
@@ -49,7 +48,7 @@ class AgentShell:
             self._became.set()
         self._worker.pool = self._pool
         gc.collect()
-        gc.freeze()  # what was imported stays: it need not be looked through again and again while episodes come and go
+        gc.freeze()  # the modules stay, and collections need not look through them
         gc.set_threshold(COLLECTED_AFTER)
 
     async def keep_weights(self, replica: int, spare: Any) -> None:

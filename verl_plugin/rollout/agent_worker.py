@@ -1,10 +1,12 @@
-"""verl's agent-loop worker with two differences: groups are published whole, and batches repeat.
+"""The agent-loop worker in verl's place: groups are published whole, and batches repeat.
 
-verl trains on the rest of a group in which a sample failed. Here a group's rows are held back until all of its
-samples have ended; if one of them fails for good, the group writes no rows, and verl's refill replaces it.
+verl trains on the rest of a group in which a sample failed. Here a group's rows are held back until
+all of its samples have ended; if one of them fails for good, the group writes no rows, and verl's
+refill replaces it.
 
-Under a synchronous trainer our own server samples in lockstep batches, so that a run repeats. An asynchronous run does not
-repeat: each turn is a request of its own through verl's client, which goes on with an answer that new weights cut off.
+Under a synchronous trainer our own server samples in lockstep batches, so that a run repeats. An
+asynchronous run does not repeat: each turn is a request of its own through verl's client, which
+goes on with an answer that new weights cut off.
 """
 
 from __future__ import annotations
@@ -15,11 +17,13 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import transfer_queue as tq
-from tensordict import TensorDict
-from verl.trainer.ppo.v1 import AgentLoopWorkerTQ
+from omegaconf import DictConfig
+from tensordict import NonTensorStack, TensorDict
+from torch import Tensor
+from verl.utils.config import omega_conf_to_dataclass
 from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 
 from envs.hosting.error_text import described
@@ -36,16 +40,28 @@ from verl_plugin.rollout.turn_fields import lengths, tree_places
 from verl_plugin.servers.replicas import replicas
 
 logger = logging.getLogger(__name__)
-PUBLISHED_AT_ONCE = 4  # groups: rows take twice the memory of episodes, and many groups end together
+PUBLISHED_AT_ONCE = 4  # groups, whose rows take twice the memory of their episodes
 LOCKSTEP_BATCHES = 2  # one is in the model while the other is in its games
-VerlWorker: Any = cast(Any, AgentLoopWorkerTQ).__ray_metadata__.modified_class
 
 
-class AgentLoopWorker(VerlWorker):
-    """Samples the groups of prompts with one agent loop, and so one pool of games."""
+class AgentLoopWorker:
+    """Samples the groups of prompts with one agent loop, and so one pool of games.
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    Not a subclass of verl's worker, whose module imports verl's trainers and engines: 110 MiB and
+    0.7 CPU s a process.
+
+    Args:
+        llm_client: verl's client of the rollout servers.
+        others: verl's handles of reward models and teachers, which we do not use.
+    """
+
+    def __init__(self, config: DictConfig, llm_client: Any, *others: Any) -> None:
+        self.config, self.llm_client = config, llm_client
+        self.model: Any = omega_conf_to_dataclass(config.actor_rollout_ref.model)
+        if template := self.model.get("custom_chat_template", None):
+            self.model.tokenizer.chat_template = template
+        tq.init()
+        self._tasks: set[asyncio.Task[None]] = set()
         self._loop: TurngridAgentLoop | None = None
         self.pool: EnvPool | None = None  # the games' processes, if they were started before
         self._publishing = asyncio.Semaphore(PUBLISHED_AT_ONCE)
@@ -78,20 +94,32 @@ class AgentLoopWorker(VerlWorker):
 
     @property
     def _seeded(self) -> bool:
-        """Whether requests have seeds: on CPUs, where vLLM's answers repeat; on GPUs a seed costs a kernel a token."""
+        """Whether requests have seeds; with vLLM on GPUs a seed costs a kernel a token."""
         repeats = self.config.trainer.device == "cpu" and not self._asynchronous
         return self._own_server or repeats
 
     def _agent_loop(self) -> TurngridAgentLoop:
         if self._loop is None:
-            self._loop = TurngridAgentLoop(self.config, self.tokenizer, self.hf_model_type, self.pool)
+            self._loop = TurngridAgentLoop(
+                self.config, self.model.tokenizer, self.model.hf_config.model_type, self.pool
+            )
         return self._loop
 
     async def generate_sequences(self, batch: TensorDict) -> None:
-        """Prompts are dealt into lockstep batches; then verl starts one task a prompt."""
+        """Start a task for each prompt; in lockstep, deal the prompts into batches first."""
+        validate = "validate" in batch and bool(batch["validate"])
+        batch.pop("validate", None)
         if self._lockstep:
             self._rounds |= self._deal(list(batch["uid"]))
-        await super().generate_sequences(batch)
+        for number in range(len(batch)):
+            task = asyncio.create_task(self._run_prompt(prompt_of(batch, number), validate))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    def _sampling(self, validate: bool) -> dict[str, Any]:
+        rollout = self.config.actor_rollout_ref.rollout
+        node = rollout.val_kwargs if validate else rollout
+        return {name: node[name] for name in ("temperature", "top_p", "top_k")}
 
     def _deal(self, uids: list[str]) -> dict[str, Rounds]:
         half = -(-len(uids) // LOCKSTEP_BATCHES)
@@ -107,16 +135,13 @@ class AgentLoopWorker(VerlWorker):
         own_devices = self.config.trainer.v1.trainer_mode == "separate_async"
         return replicas(rollout if own_devices else self.config.trainer, rollout)
 
-    async def _run_prompt(
-        self, prompt: dict[str, Any], sampling_params: dict[str, Any], trajectory: dict[str, Any], trace: bool = False
-    ) -> None:
-        """A group in which a sample failed writes no rows."""
-        uid, validate = prompt["uid"], trajectory["validate"]
+    async def _run_prompt(self, prompt: dict[str, Any], validate: bool) -> None:
+        """Sample a group and publish its rows; if a sample failed, publish none."""
+        uid = prompt["uid"]
         partition = "val" if validate else "train"
         await tq.async_kv_put(key=uid, partition_id=partition, tag={"status": "running"})
-        prompt.pop("agent_name", None)
         try:
-            episodes = await self._play_group(prompt, sampling_params, validate)
+            episodes = await self._play_group(prompt, self._sampling(validate), validate)
             async with self._publishing:
                 await self._publish(prompt, episodes, partition)
             status = "finished"
@@ -186,7 +211,7 @@ class AgentLoopWorker(VerlWorker):
         )
 
     def _folder(self, prompt: dict[str, Any], validate: bool = False) -> Path:
-        """Return the step's folder; an asynchronous trainer does not know yet which step will train on the group."""
+        """Return the step's folder, or one for groups whose step is not known yet."""
         run = self.config.run
         if self._asynchronous and not validate:
             return Path(run.groups)
@@ -198,8 +223,17 @@ class AgentLoopWorker(VerlWorker):
         write_episodes(self._folder(prompt) / f"{prompt['uid']}.jsonl", episodes)
 
     def _record_validation(self, episodes: list[Any], prompt: dict[str, Any]) -> None:
-        """Record what verl samples between steps (``trainer.test_freq``); the trainer merges a step's files."""
+        """Record a validated group; the trainer merges a step's files."""
         write_episodes(self._folder(prompt, validate=True) / f"{int(prompt['index']):06d}.jsonl", episodes)
+
+
+def prompt_of(batch: TensorDict, number: int) -> dict[str, Any]:
+    """Return one prompt's fields; those without a row a prompt are the batch's own."""
+    prompt = {}
+    for name, column in batch.items():
+        row = column[number] if isinstance(column, Tensor | NonTensorStack) else column
+        prompt[name] = row if isinstance(row, Tensor) else row.data
+    return prompt
 
 
 class NoRoom(RuntimeError):

@@ -1,8 +1,9 @@
-"""Keeping text text: what is said in a message never becomes one of the tokens that steer a model.
+"""Control tokens: the text of a message never becomes one of the tokens that steer a model.
 
-A chat template's own marks and the words of a message reach a tokenizer as one text, in which it takes ``<|im_end|>`` for
-the end of a turn whoever wrote it. So each rendering is checked: its control tokens must be those of the same messages with
-a harmless word in each. Ordinary text passes as it is; the rest is changed a little, then more, until the check holds.
+A tokenizer gets the marks of a chat template and the text of messages as one string, and takes
+``<|im_end|>`` for the end of a turn in both. So each rendering is checked: its control tokens must
+be those of the same messages with a harmless word in each. Ordinary text passes unchanged; other
+text is changed a little, then more, until the check holds.
 """
 
 from __future__ import annotations
@@ -22,9 +23,14 @@ _MARKUP = re.compile(r"[<>\[\]{}|｜]")
 
 
 class ControlTokens:
-    """The control tokens of one tokenizer: its special tokens, and the added ones that are written as markup
-    (``<think>``, ``<tool_call>``). Runs of spaces and plain words that were added to a vocabulary are text, and so is a
-    single character that somebody chose for padding, and so are the ``allowed``."""
+    """The control tokens of one tokenizer: its special tokens, and added tokens written as markup
+    (``<think>``).
+
+    Added runs of spaces and plain words are text, and so is a single character used for padding.
+
+    Args:
+        allowed: control tokens that messages may have as text.
+    """
 
     def __init__(self, tokenizer: Any, allowed: Sequence[str] = ()) -> None:
         added = tokenizer.added_tokens_decoder.items()
@@ -39,8 +45,12 @@ class ControlTokens:
         return [token for token in ids if token in self._ids]
 
     def harmless(self, kind: Hashable, render: Render, texts: Sequence[str]) -> list[int]:
-        """``render(texts)`` with these texts, or with what must be changed in them, such that its control tokens are
-        those of ``render`` itself: of the same number of harmless texts. ``kind`` names what ``render`` does."""
+        """Return ``render(texts)``, with the texts changed as far as needed for its control tokens
+        to be the template's.
+
+        Args:
+            kind: names the template of ``render``.
+        """
         placeholders = [HARMLESS if text.strip() else "" for text in texts]
         key = (kind, *placeholders)
         if key not in self._own:
@@ -57,18 +67,17 @@ class ControlTokens:
         return broken_up(printable(text), self._marks)
 
     def _normalised(self, text: str) -> str:
-        """A tokenizer may look for its tokens after it has normalised the text: in wide letters, in capitals."""
+        """Break up tokens in wide letters and capitals too, as tokenizers may normalise text."""
         return broken_up(unicodedata.normalize("NFKC", text), self._marks_in_any_case)
 
 
 def _unknown(tokenizer: Any) -> set[int]:
-    """The token for unknown characters steers nothing and may stand in any text, unless it has another use as well."""
+    """Return the token for unknown characters, which steers nothing, unless it has another use too."""
     others = [token for name, token in tokenizer.special_tokens_map.items() if name != "unk_token"]
     return set() if tokenizer.unk_token in (None, *others) else {tokenizer.unk_token_id}
 
 
 def _any_of(spelled: Iterable[str], flags: re.RegexFlag = re.NOFLAG) -> re.Pattern[str]:
-    """Matches each of them, the longest first; nothing where there are none. Thousands of reserved tokens differ in a number
-    only (``<unused17>``), and any number will do."""
+    """Return a pattern of all tokens, the longest first; any number matches ``<unused17>``."""
     words = {re.sub(r"\d+", r"\\d+", re.escape(word)) for word in spelled}
     return re.compile("|".join(sorted(words, key=len, reverse=True)) or r"(?!)", flags)

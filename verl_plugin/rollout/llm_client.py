@@ -1,4 +1,4 @@
-"""verl's clients of rollout servers. Those for asynchronous trainers go on with an answer that new weights cut off."""
+"""verl's clients of rollout servers for asynchronous trainers, and our server's registration."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from verl.workers.rollout.replica import RolloutReplica, RolloutReplicaRegistry
 
 
 class EpisodeClient(FullyAsyncLLMServerClient):
-    """The client of our own server, which keeps an episode's prefix under the id that all its turns share."""
+    """The client of our own server, which keeps an episode's prefix under its id."""
 
     def _vllm_request_id(self, request_id: str) -> str:
-        """All turns of an episode have one id; verl gives each turn an id of its own, as vLLM needs it."""
+        """All turns of an episode have one id; verl gives each turn its own."""
         return request_id
 
 

@@ -1,4 +1,4 @@
-"""A checkpoint plays games in this process, without Ray: the same generator as the CPU rollout server."""
+"""Episodes of a checkpoint in this process, by the generator of the CPU rollout server."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LOCKSTEP_SIZE = 64  # episodes in the model at once; two lockstep batches altern
 
 
 def generator_on(device: str, path: str) -> Generator:
-    """On GPUs in bf16, as vLLM samples, with half of the memory that is left for prefixes."""
+    """Load a generator; on GPUs in bf16, with half of the free memory for prefixes."""
     if device == "cpu":
         return Generator.from_pretrained(path)
     generator = Generator.from_pretrained(path, device=device, dtype=torch.bfloat16)
@@ -36,7 +36,7 @@ def generator_on(device: str, path: str) -> Generator:
 
 
 class LoadedModel:
-    """A checkpoint that plays: its generator (in a thread of its own) and its tokens."""
+    """A checkpoint's generator, in a thread of its own, and its tokens."""
 
     def __init__(self, path: str, device: str, chat: ChatSettings, marks: Sequence[str] = ()) -> None:
         self.generator = generator_on(device, path)
@@ -49,7 +49,7 @@ class LoadedModel:
     async def roll_out(
         self, specs: Sequence[EpisodeSpec], rules: Rules, pool: EnvPool, done: Callable[[], object]
     ) -> list[Episode]:
-        """As ``roll_out_set``."""
+        """See ``roll_out_set``."""
         return await roll_out_set(self, specs, rules, pool, done)
 
     async def __call__(self, requests: list[SampleRequest]) -> list[Sample]:
@@ -60,7 +60,7 @@ class LoadedModel:
 
 @dataclass(frozen=True)
 class Rules:
-    """How a model is asked: its sampling, the tokens that fit, and the seed of all requests."""
+    """Sampling parameters, the tokens that fit, and the seed of all requests."""
 
     params: SamplingParams
     limit: ContextLimit
@@ -70,7 +70,7 @@ class Rules:
 async def roll_out_set(
     model: LoadedModel, specs: Sequence[EpisodeSpec], rules: Rules, pool: EnvPool, done: Callable[[], object]
 ) -> list[Episode]:
-    """All plans once, in their order; two lockstep batches at a time. ``done`` is called after each episode."""
+    """Sample each spec once, in two alternating lockstep batches; call ``done`` after each."""
     chunks = [specs[start : start + LOCKSTEP_SIZE] for start in range(0, len(specs), LOCKSTEP_SIZE)]
     gate = asyncio.Semaphore(2)
 
@@ -91,7 +91,7 @@ async def roll_out_set(
 async def play_one(
     codec: TokenCodec, spec: EpisodeSpec, sampler: Sampler, rules: Rules, pool: EnvPool, done: Callable[[], object]
 ) -> Episode:
-    """One that fails in the environment is recorded as an error."""
+    """Sample an episode; if the environment fails, return a record of the error."""
     policy = ModelPolicy(sampler, codec.decode, rules.params, rules.limit, rules.seed)
     try:
         episode = await run_with_retries(pool.open, lambda session: run_episode(policy, session, spec, codec.stream()))

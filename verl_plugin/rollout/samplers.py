@@ -20,7 +20,7 @@ from verl_plugin.servers.transformers_server.spare_weights import revive
 
 
 class Reviver:
-    """Sends the step's weights to our own servers after one of them died, once for all episodes that it had."""
+    """Sends the step's weights to our servers after one died, once for all its episodes."""
 
     def __init__(self, replicas: Sequence[int]) -> None:
         self._replicas = replicas
@@ -45,12 +45,13 @@ class Reviver:
 
 @dataclass
 class ServerSampler:
-    """One request at a time through verl's client: any server that verl can start, load-balanced by verl.
+    """One request at a time through verl's client: any server that verl can start, load-balanced by
+    verl.
 
     Args:
         client: verl's.
-        seeded: requests have seeds, so that answers repeat. False if vLLM may go on with an answer that was cut off: it
-            would draw the same random numbers again.
+        seeded: requests have seeds, so that answers repeat. False if vLLM may go on with an answer
+            that was cut off: it would draw the same random numbers again.
         reviver: for our own servers, which Ray starts again without weights.
     """
 
@@ -102,17 +103,18 @@ class Counted:
 
 @dataclass
 class BatchSampler:
-    """A lockstep batch's turns as one call to our transformers server, which runs exactly that batch in that order.
+    """A lockstep batch's turns as one call to our transformers server, which runs exactly that
+    batch in that order.
 
-    The server is asked by its actor name, not through verl's load balancer: lockstep batches are dealt to the replicas
-    in turn, and a lockstep batch stays at the server that has its prefixes.
+    The server is asked by its actor name, not through verl's load balancer: lockstep batches are
+    dealt to the replicas in turn, and a lockstep batch stays at the server that has its prefixes.
     """
 
     replica: int
     _server: Any = field(default=None, repr=False)
 
     async def __call__(self, requests: list[SampleRequest]) -> Sequence[Sample | Exception]:
-        """Sample a turn of each episode. Raises: SampleLost: the server died; it was started again if it could be."""
+        """Sample a turn of each episode. Raises: SampleLost: the server died."""
         self._server = self._server or _found(self.replica)
         try:
             answers = await self._server.generate_batch.remote(listed(requests))

@@ -1,4 +1,4 @@
-"""A checkpoint plays games through rollout servers of its own, one a GPU, which verl starts as it does for a training run."""
+"""Episodes of a checkpoint through rollout servers, one a GPU, started by verl."""
 
 from __future__ import annotations
 
@@ -23,12 +23,17 @@ from verl_plugin.rollout.local_rollouts import Rules, play_one
 from verl_plugin.rollout.samplers import ServerSampler
 from verl_plugin.rollout.token_stream import TokenCodec
 
-SHARE = 0.85  # of a GPU's memory, which no trainer needs meanwhile
+SHARE = 0.85  # of a GPU's memory, since no trainer needs it
 
 
 @dataclass(frozen=True)
 class ServedModel:
-    """``at_once``: episodes that are played at the same time. ``context``: tokens that the model can attend to."""
+    """A checkpoint behind rollout servers.
+
+    Attributes:
+        context: tokens that the model can attend to.
+        at_once: episodes at the same time.
+    """
 
     sampler: ServerSampler
     codec: TokenCodec
@@ -38,7 +43,7 @@ class ServedModel:
     async def roll_out(
         self, specs: Sequence[EpisodeSpec], rules: Rules, pool: EnvPool, done: Callable[[], object]
     ) -> list[Episode]:
-        """All plans once, in their order; ``done`` is called after each episode."""
+        """Sample each spec once, in order; call ``done`` after each episode."""
         gate = asyncio.Semaphore(self.at_once)
 
         async def play(spec: EpisodeSpec) -> Episode:
@@ -52,7 +57,7 @@ class ServedModel:
 async def served(
     config: DictConfig, path: str, chat: ChatSettings, marks: Sequence[str] = ()
 ) -> AsyncIterator[ServedModel]:
-    """Servers of the run's kind on all of its GPUs, in a Ray session that ends with the block."""
+    """Start servers of the run's kind on its GPUs, and a Ray that ends with the block."""
     settings = _settings(config, path)
     _start_ray(settings)
     try:
@@ -65,7 +70,7 @@ async def served(
 
 
 def _settings(config: DictConfig, path: str) -> DictConfig:
-    """The run's config with this model, and servers that have the GPUs for themselves and read the weights."""
+    """Return the run's config with this model, and with all GPUs for the servers."""
     settings: Any = OmegaConf.create(OmegaConf.to_container(config, resolve=True))
     settings.actor_rollout_ref.model.path = path
     rollout, trainer = settings.actor_rollout_ref.rollout, settings.trainer
@@ -77,7 +82,7 @@ def _settings(config: DictConfig, path: str) -> DictConfig:
 
 
 def _start_ray(settings: DictConfig) -> None:
-    """As verl's own ``run_ppo`` does."""
+    """Start Ray as verl's ``run_ppo`` does."""
     ours = settings.ray_kwargs.ray_init
     environment = OmegaConf.merge(get_ppo_ray_runtime_env(settings), ours.get("runtime_env") or {})
     given: Any = OmegaConf.to_container(OmegaConf.merge(ours, {"runtime_env": environment}))

@@ -21,14 +21,16 @@ CACHED_MESSAGES = 50_000  # the samples of a group see much the same text
 class TokenCodec:
     """Tokenizer, builder and rendered messages, shared by all streams of one model.
 
-    Everything that a model reads in training, SFT and evaluation is rendered here. The text of a message never becomes a
-    control token: the control tokens of a rendering are the chat template's own.
+    Everything that a model reads in training, SFT and evaluation is rendered here. The text of a
+    message never becomes a control token: the control tokens of a rendering are the chat template's
+    own.
 
     Args:
         tokenizer: the model's Hugging Face tokenizer, with a chat template.
         hf_model_type: ``config.json``'s model_type, from which verl chooses how turns are joined.
         template_kwargs: settings of the chat template (``rollouts.chat_settings``).
-        marks: text that messages may have although it is spelled like a control token (``rollouts.prompt_forms``).
+        marks: text that messages may have although it is spelled like a control token
+            (``rollouts.prompt_forms``).
     """
 
     def __init__(
@@ -69,11 +71,12 @@ class TokenCodec:
         return array(IDS, self._controls.harmless(kind, render, [message["content"] for message in first]))
 
     def join(self, ids: list[int], message: Message) -> list[int]:
-        """Return all ids after one more message and the generation prompt; the old ones do not change."""
+        """Return all ids after one more message and the generation prompt."""
         if message["role"] != "user":
             raise ValueError(f"only user messages follow an action, got {message['role']!r}")
         appended = self._render(message["content"])
-        # A hook of the builder's subclasses: its public method, which a test compares, renders the message every time
+        # A hook of the builder's subclasses: its public method, which a test compares, renders the
+        # message every time
         return list(self._builder._merge_context_token_ids(ids, list(appended)).token_ids)
 
     def _render_user(self, content: str) -> array[int]:
@@ -95,7 +98,7 @@ class TokenCodec:
 
 
 class VerlTokenStream:
-    """The ids of one episode. An action cut off by its token limit gets the end-of-turn token as context."""
+    """The ids of one episode; an action cut off by its limit gets the end of turn as context."""
 
     def __init__(self, codec: TokenCodec) -> None:
         self._codec = codec
@@ -122,7 +125,7 @@ class VerlTokenStream:
         return [*self._codec.encode(text), self._codec.eos_id]
 
     def tokens_of(self, ids: Sequence[int], text: str) -> int:
-        """Count the tokens of ``text``; a token with the end of it and more belongs to what follows."""
+        """Count the tokens of ``text``, without one that reaches beyond its end."""
         decode = self._codec.decode
         longer = bisect_left(range(len(ids)), True, key=lambda end: len(decode(ids[:end]).lstrip()) > len(text))
         return max(0, longer - 1)

@@ -1,4 +1,4 @@
-"""What a row tells the trainer of its turns besides tokens, for methods that look at turns (``algorithms.turns``)."""
+"""Fields of a row about its turns, for methods that compare turns (``algorithms.turns``)."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ from rollouts.forms.tree import roots_of, samplers_of
 from rollouts.prompt_forms.form import PLAIN_FORM, PromptForm
 
 PREFIX = "turn_"
-MOST_TURNS = 10**7  # of an episode (config.schema.TURNS), so that a turn of a group has a number
-REPEATED, TIMES = 20, 10  # tokens in a row, so often in one answer: the model babbles (SPEAR's released numbers)
+MOST_TURNS = 10**7  # of an episode (config.schema.TURNS); numbers the turns of a group
+REPEATED, TIMES = 20, 10  # so many tokens, so often: garbled (SPEAR's numbers)
 NO_SPAN = (0, 0)
 UNDECODABLE = "\N{REPLACEMENT CHARACTER}"
 
 
 def state_wanted(config: Any, methods: Chosen) -> str | None:
-    """What a state is in this run; None where none of the ``methods`` that act on a batch is chosen."""
+    """Return the run's kind of state, of ``STATES``; None without a method that acts on a batch."""
     return (config.algo.get("state") or STATES[0]) if methods else None
 
 
 @dataclass(frozen=True)
 class TreePlace:
-    """The sample that an episode's tree began with, and for each of its turns the one in which it was sampled."""
+    """The first sample of an episode's tree, and the sample that sampled each turn."""
 
     root: int
     samplers: Sequence[int]
 
 
 def tree_places(episodes: Sequence[Episode]) -> dict[int, TreePlace]:
-    """By sample, where the episodes of a group branch off from each other."""
+    """Return by sample how the episodes of a group branch off from each other."""
     ordered = sorted(episodes, key=lambda episode: episode.sample)
     roots, samplers = roots_of(ordered), samplers_of(ordered)
     return {sample: TreePlace(root, samplers[sample]) for sample, root in roots.items()}
@@ -56,17 +56,19 @@ def turn_fields(
     tree: TreePlace | None = None,
     form: PromptForm = PLAIN_FORM,
 ) -> dict[str, Tensor]:
-    """One entry a turn of the row that holds the turns ``first`` to ``last``; of ``turn_outcome`` and ``turn_tree`` one. A summary
-    answers no state that another turn does.
+    """Return fields with an entry a turn for the row of the turns ``first`` to ``last``;
+    ``turn_outcome`` and ``turn_tree`` have one.
+
+    A summary has a state of its own, which equals no other turn's.
 
     Args:
-        state: what makes two states equal, of ``STATES``: the observation, with the goal, with the turn's number, or all that happened before.
-        named: other rewards than the trained one that are to go with the row; a float each.
-        form: how it was played, whose labels and parts go with the row.
+        state: what makes two states equal, of ``STATES``.
+        named: other rewards than the trained one that are sent with the row.
+        form: of the prompts, whose labels and parts are sent with the row.
     """
     before, after = _states(episode, state)
     turns = episode.turns[first:last]
-    found = {
+    numbers = {
         "state": before[first:last],
         "after": after[first:last],
         "action": [text_hash(turn.action) for turn in turns],
@@ -78,25 +80,25 @@ def turn_fields(
     }
     if tree:
         nodes = [sampler * MOST_TURNS + number for number, sampler in enumerate(tree.samplers)]
-        found |= {"node": nodes[first:last], "tree": [tree.root]}
+        numbers |= {"node": nodes[first:last], "tree": [tree.root]}
     if form.labels:
-        found["label"] = [form.labels.index(turn.label) + 1 if turn.label else 0 for turn in turns]
+        numbers["label"] = [form.labels.index(turn.label) + 1 if turn.label else 0 for turn in turns]
     for part, (number, end) in product(form.parts, enumerate(ENDS)):
-        found[span_field(part, end)] = [turn.spans.get(part, NO_SPAN)[number] for turn in turns]
+        numbers[span_field(part, end)] = [turn.spans.get(part, NO_SPAN)[number] for turn in turns]
     rewards = {f"{NAMED}{name}": [turn.rewards.get(name, 0.0) for turn in turns] for name in named}
     return {
-        **{f"{PREFIX}{name}": torch.tensor(numbers, dtype=torch.int64) for name, numbers in found.items()},
-        **{f"{PREFIX}{name}": torch.tensor(numbers, dtype=torch.float64) for name, numbers in rewards.items()},
+        **{f"{PREFIX}{name}": torch.tensor(column, dtype=torch.int64) for name, column in numbers.items()},
+        **{f"{PREFIX}{name}": torch.tensor(column, dtype=torch.float64) for name, column in rewards.items()},
     }
 
 
 def _states(episode: Episode, state: str) -> tuple[list[int], list[int]]:
-    """The state that each turn answered, and the one that followed it."""
-    found = _of_environment(episode, state)
+    """Return the state that each turn answered, and the one that followed it."""
+    states = _of_environment(episode, state)
     places = [0, *accumulate(not turn.summary for turn in episode.turns)]
     numbered = enumerate(zip(episode.turns, places[:-1], strict=True))
-    before = [text_hash(f"{episode.sample} {n}") if turn.summary else found[place] for n, (turn, place) in numbered]
-    return before, [found[place] for place in places[1:]]
+    before = [text_hash(f"{episode.sample} {n}") if turn.summary else states[place] for n, (turn, place) in numbered]
+    return before, [states[place] for place in places[1:]]
 
 
 def _of_environment(episode: Episode, state: str) -> list[int]:
@@ -113,18 +115,18 @@ def _of_environment(episode: Episode, state: str) -> list[int]:
 
 
 def lengths(row: Mapping[str, Any]) -> dict[str, int]:
-    """Of a row's tokens, as verl's tags have them."""
+    """Return the lengths of a row, as verl's tags have them."""
     prompt, response = len(row["prompts"]), len(row["responses"])
     return {"prompt_len": prompt, "response_len": response, "seq_len": prompt + response}
 
 
 def garbled(turn: Turn) -> bool:
-    """Its answer has characters that could not be decoded, or repeats itself."""
+    """Return whether an answer has undecodable characters, or repeats itself."""
     ids = turn.action_ids
     parts = Counter(tuple(ids[first : first + REPEATED]) for first in range(len(ids) - REPEATED + 1))
     return UNDECODABLE in turn.response or max(parts.values(), default=0) >= TIMES
 
 
 def text_hash(text: str) -> int:
-    """64 bits of the text without the white space around it, the same in every process."""
+    """Return a hash of 64 bits of the stripped text, the same in every process."""
     return int.from_bytes(hashlib.blake2b(text.strip().encode(), digest_size=8).digest(), "big", signed=True)

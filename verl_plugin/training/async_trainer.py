@@ -1,11 +1,13 @@
 """verl's asynchronous trainers with our parts of a step (docs/async.md).
 
 Episodes are sampled while others are learned from. So a step's groups are those that verl's replay
-buffer picked for it, whenever their prompts were handed out. What differs from the synchronous trainer:
+buffer picked for it, whenever their prompts were handed out. What differs from the synchronous
+trainer:
 
 - a group's file waits in a folder of its own until a checkpoint knows what became of the group
   (``rollout_groups``), and a step's record is made of the groups that it trained on;
-- no more prompts are handed out than the steps to come will train on, so that no episode is sampled in vain.
+- no more prompts are handed out than the steps to come will train on, so that no episode is sampled
+  in vain.
 """
 
 from __future__ import annotations
@@ -25,7 +27,6 @@ from records.resume import RlFolder
 from rollouts.episode import Episode
 from verl_plugin.rollout.llm_client import client_class
 from verl_plugin.training.rollout_groups import RolloutGroups
-from verl_plugin.training.staleness import staleness_metrics
 from verl_plugin.training.step import Metrics, Step
 from verl_plugin.training.step_records import StepGroups
 from verl_plugin.training.trainer import StepTrainer, row_order
@@ -74,7 +75,7 @@ class AsyncGroups(StepGroups):
 
 
 def sample_again(groups: Sequence[str], step: int) -> None:
-    """Mark groups as pending whose files are gone: verl samples pending prompts once it has resumed."""
+    """Mark groups whose files are gone as pending: verl samples those again."""
     print(f"turngrid: rl/groups lacks {', '.join(groups)}; these groups are played again", flush=True)
     tags = [{"is_prompt": True, "status": "pending", "global_steps": step} for _ in groups]
     tq.kv_batch_put(keys=list(groups), partition_id=PARTITION, tags=tags)
@@ -84,6 +85,24 @@ def prompts_in_queue() -> dict[str, str]:
     """Return the status, by id, of every prompt that was handed out and not yet trained on."""
     tags = (tq.kv_list(PARTITION) or {}).get(PARTITION, {})
     return {key: tag["status"] for key, tag in tags.items() if tag.get("is_prompt")}
+
+
+def staleness_metrics(episodes: Sequence[Episode], step: int) -> dict[str, float]:
+    """Return how old the weights were that sampled the episodes of a step.
+
+    ``rollout/staleness/*``: updates between an episode's oldest turn and the step, 0 if on-policy.
+    ``rollout/versions/*``: weights that sampled one episode. Mean and maximum.
+    """
+    spans = [episode.versions() for episode in episodes]
+    lags = [step - 1 - oldest for oldest, _ in spans]
+    versions = [newest - oldest + 1 for oldest, newest in spans]
+    return {**_of("rollout/staleness", lags), **_of("rollout/versions", versions)}
+
+
+def _of(name: str, numbers: Sequence[int]) -> dict[str, float]:
+    if not numbers:
+        return {}
+    return {f"{name}/mean": sum(numbers) / len(numbers), f"{name}/max": float(max(numbers))}
 
 
 class AsyncTrainer(StepTrainer):
@@ -114,7 +133,7 @@ class AsyncTrainer(StepTrainer):
 
 
 class ColocateAsyncTrainer(AsyncTrainer, PPOTrainerColocateAsync):
-    """For ``trainer.v1.trainer_mode=colocate_async``: sampling pauses while the trainer has the devices."""
+    """For ``colocate_async``: sampling pauses while the trainer has the devices."""
 
 
 class SeparateAsyncTrainer(AsyncTrainer, PPOTrainerSeparateAsync):

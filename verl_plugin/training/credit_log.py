@@ -1,6 +1,7 @@
 """The credit log: what each update was given for its tokens (``records.credit`` has the format).
 
-It is read back from verl's queue, as the update reads it, so that the record cannot differ from the use.
+It is read back from verl's queue, as the update reads it, so that the record cannot differ from the
+use.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from records.replayed import Replayed, tokens_of, write_replayed
 from verl_plugin.training.replay import REPLAYED
 from verl_plugin.training.step import Metrics, Step
 
-DIGITS = 7  # significant digits, about those of a float32; half the size of a file with all digits of a double
+DIGITS = 7  # significant ones, about those of a float32; halves the file
 OF_TOKENS = ("advantages", "returns", "values")
 FIELDS = ("turn_ids", "loss_mask", "response_mask", *OF_TOKENS)
 
@@ -76,7 +77,7 @@ def credits_of(batch: KVBatchMeta) -> dict[str, Credit]:
     names = set(data.keys())
     columns = [_rows(data[name]) if name in names else [None] * len(real) for name in FIELDS]
     return {
-        key: _credit(mask if ids is None else ids > 0, *row)  # a filter takes tokens out of the mask that were sampled
+        key: _credit(mask if ids is None else ids > 0, *row)  # a filter changes the mask
         for key, (ids, mask, *row) in zip(real, zip(*columns, strict=True), strict=True)
     }
 
@@ -99,7 +100,7 @@ def rounded(numbers: np.ndarray) -> list[Any]:
 def _credit(
     sampled: np.ndarray, used: np.ndarray, advantages: np.ndarray, returns: np.ndarray, values: np.ndarray | None
 ) -> Credit:
-    """Return the credit of one row's sampled tokens; None for tokens that a correction took out of the update."""
+    """Return the credit of a row's sampled tokens; None for tokens that were not learned from."""
     places = np.flatnonzero(sampled)
     kept = used[places] != 0
     shown: list[float | None] = list(rounded(advantages[places]))
@@ -109,14 +110,14 @@ def _credit(
 
 
 def _of_episode(credits: Mapping[str, Credit], session: str, layers: Mapping[str, list[float]]) -> Credit | None:
-    """Join the credit of an episode's rows; None if rejection or a filter before the baseline left nothing of it."""
+    """Join the credit of an episode's rows; None if nothing of it was left to learn from."""
     rows = list(takewhile(lambda credit: credit is not None, (credits.get(f"{session}_{row}") for row in count())))
     joined = {name: [x for credit in rows for x in getattr(credit, name)] for name in OF_TOKENS}
     return Credit(**joined, layers=layers) if joined["advantages"] else None
 
 
 def sessions(groups: Sequence[Path]) -> list[str]:
-    """Return the beginnings of verl's keys of the episodes in these files, a file a prompt, a line a sample, in order."""
+    """Return ``<prompt>_<sample>`` of each line of these files, in their order."""
     names = []
     for file in groups:
         with file.open("rb") as lines:

@@ -1,7 +1,9 @@
-"""Dead rows: of an episode that rejection dropped whole, and of a sample that is alone in its group.
+"""Dead rows: of an episode that rejection dropped whole, and of a sample that is alone in its
+group.
 
-verl's correction of old samples takes tokens out of ``response_mask`` alone; the mean of the loss and the turn table are
-over ``loss_mask``. Here an episode without a token left goes from both, as with a filter; so does a sample without a baseline.
+verl's correction of old samples takes tokens out of ``response_mask`` alone; the mean of the loss
+and the turn table are over ``loss_mask``. Here an episode without a token left goes from both, as
+with a filter; so does a sample without a baseline.
 """
 
 from __future__ import annotations
@@ -16,7 +18,8 @@ from verl_plugin.training.turn_rows import MASKS, members, padded, write_tokens
 
 
 def mute_dead(batch: KVBatchMeta, needs_group: bool) -> tuple[KVBatchMeta, int, bool]:
-    """Clear both masks of dead rows; if no row would be left, keep them as sampled, since verl's metrics are means over them.
+    """Clear both masks of dead rows; if no row would be left, keep them as sampled, since verl's
+    metrics are means over them.
 
     Args:
         needs_group: a sample needs another one of its prompt for its baseline.

@@ -1,8 +1,10 @@
-"""Dynamic sampling with an end: groups of equal scores are replaced by other prompts, a bounded number of times a step.
+"""Dynamic sampling with an end: groups of equal scores are replaced by other prompts, a bounded
+number of times a step.
 
-verl's own (``algorithm.filter_groups``) samples until it has enough groups, however long that takes, and takes those
-that were ready first. Here a step's groups are sampled to their end, and those of equal scores are replaced one for one,
-and so on. What is trained on follows from the scores alone.
+verl's own (``algorithm.filter_groups``) samples until it has enough groups, however long that
+takes, and takes those that were ready first. Here a step's groups are sampled to their end, and
+those of equal scores are replaced one for one, and so on. What is trained on follows from the
+scores alone.
 """
 
 from __future__ import annotations
@@ -27,7 +29,8 @@ METRIC = f"filter/{NAME}"
 
 
 class DynamicSampler(ReplayBuffer):
-    """The replay buffer of a synchronous trainer with ``filter=dynamic_sampling``, whose settings are ``sampler_kwargs``.
+    """The replay buffer of a synchronous trainer with ``filter=dynamic_sampling``, whose settings
+    are ``sampler_kwargs``.
 
     verl finds it through ``trainer.v1.sampler.custom_sampler``.
     """
@@ -41,7 +44,8 @@ class DynamicSampler(ReplayBuffer):
         """Groups of equal scores are replaced in a bounded number of rounds.
 
         Returns:
-            ``batch_size`` groups, and counts of those that were replaced and that still have equal scores.
+            ``batch_size`` groups, and counts of those that were replaced and that still have equal
+                scores.
         """
         if partition_id == "val":
             return super().sample(global_steps, partition_id, batch_size)
@@ -87,7 +91,7 @@ class DynamicSampler(ReplayBuffer):
         if not rows:
             return []
         rewards = tq.kv_batch_get(keys=rows, partition_id=partition_id, select_fields=["rm_scores"])["rm_scores"]
-        sums: dict[str, Tensor] = defaultdict(lambda: torch.zeros(2, dtype=torch.float64))  # rewards, their sizes
+        sums: dict[str, Tensor] = defaultdict(lambda: torch.zeros(2, dtype=torch.float64))
         for key, row in zip(rows, rewards.unbind(), strict=True):
             sums[key.rpartition("_")[0]] += torch.stack([row.double().sum(), row.double().abs().sum()])
         groups = [episode.rpartition("_")[0] for episode in sums]

@@ -1,7 +1,7 @@
 """Advantages over whole episodes if an episode has several rows, one a window.
 
-Its rows are concatenated. So a group's baseline counts each episode once, GAE's values and REINFORCE++'s returns run
-on from window to window, and the KL stays in the rewards of its row.
+Its rows are concatenated. So a group's baseline counts each episode once, GAE's values and
+REINFORCE++'s returns run on from window to window, and the KL stays in the rewards of its row.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ OUTPUTS = ("advantages", "returns")
 
 
 def sessions(keys: Sequence[str]) -> list[list[int]]:
-    """Return the row numbers of each episode, in the order of its windows; verl's keys are ``<prompt>_<sample>_<row>``."""
+    """Return each episode's row numbers, by its windows; keys are ``<prompt>_<sample>_<row>``."""
     episodes: dict[str, list[tuple[int, int]]] = defaultdict(list)
     for number, key in enumerate(keys):
         session, _, row = key.rpartition("_")
@@ -45,7 +45,8 @@ def split_rows(joined: Tensor, episodes: Sequence[Sequence[int]], rows: int) -> 
 
 
 def by_episode(original: Callable[..., DataProto]) -> Callable[..., DataProto]:
-    """Estimate over episodes: verl takes GRPO's score from an episode's last row, and counts rows with every other estimator.
+    """Estimate over episodes: verl takes GRPO's score from an episode's last row, and counts rows
+    with every other estimator.
 
     Batches with one row an episode go to ``original``.
 
@@ -58,7 +59,7 @@ def by_episode(original: Callable[..., DataProto]) -> Callable[..., DataProto]:
             return original(data, batch_keys=batch_keys, **settings)
         joined = {name: concat_rows(data.batch[name], episodes) for name in INPUTS if name in data.batch}
         groups = {"uid": data.non_tensor_batch["uid"][[members[0] for members in episodes]]}
-        from verl.trainer.ppo.ray_trainer import compute_advantage  # imports the module that this one changes
+        from verl.trainer.ppo.ray_trainer import compute_advantage  # else a circle
 
         whole = compute_advantage(DataProto.from_dict(joined, non_tensors=groups), **settings)
         for name in OUTPUTS:

@@ -31,13 +31,13 @@ def register_all() -> None:
 
 
 def none_yet(response_mask: Tensor, **_: Any) -> tuple[Tensor, Tensor]:
-    """Estimate nothing: an estimator over turns follows (``step_methods``). verl's KL and rejection happen around this."""
+    """Estimate nothing, since an estimator over turns follows (``step_methods``)."""
     zeros = torch.zeros_like(response_mask, dtype=torch.float32)
     return zeros, zeros
 
 
 def adapt(function: Estimator) -> Estimator:
-    """Give a function verl's calling convention: its parameters are filled by name from ``index`` and ``config``."""
+    """Give a function verl's arguments, its own from ``index`` and ``config`` by name."""
     wanted = set(inspect.signature(function).parameters)
 
     def estimator(
@@ -51,18 +51,20 @@ def adapt(function: Estimator) -> Estimator:
 
 
 def apply_kl_penalty(data: Any, kl_ctrl: Any, kl_penalty: str = "kl") -> tuple[Any, dict[str, float]]:
-    """Take ``beta * KL`` from each action token's reward, and average the KL over live rows; verl's mean counts padding (a bug).
+    """Take ``beta * KL`` from each action token's reward, and average the KL over live rows; verl's
+    mean counts padding (a bug).
 
     Until verl has mended it.
 
     Args:
-        data: a DataProto with ``response_mask``, ``token_level_scores``, ``old_log_probs`` and ``ref_log_prob``, each
-            of shape (rows, tokens), log-probs in nats.
+        data: a DataProto with ``response_mask``, ``token_level_scores``, ``old_log_probs`` and
+            ``ref_log_prob``, each of shape (rows, tokens), log-probs in nats.
         kl_ctrl: verl's controller, whose ``value`` is beta.
         kl_penalty: the name of verl's KL estimator.
 
     Returns:
-        ``data`` with ``token_level_rewards``, and the metrics: the mean KL a token (nats, over the live rows) and beta.
+        ``data`` with ``token_level_rewards``, and the metrics: the mean KL a token (nats, over the
+            live rows) and beta.
     """
     mask, beta = data.batch["response_mask"], kl_ctrl.value
     kl = core_algos.kl_penalty(data.batch["old_log_probs"], data.batch["ref_log_prob"], kl_penalty=kl_penalty) * mask

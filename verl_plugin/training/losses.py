@@ -43,15 +43,17 @@ def _made(slots: str) -> Chosen:
 
 
 def made(slots: Mapping[str, Any]) -> Chosen:
-    """Return the methods of these settings, made once a process; coefficients that change come with the batch."""
+    """Return the methods of these settings, made once a process."""
     return _made(dumps(slots))
 
 
 def with_sums(usual: Callable[..., Any]) -> Callable[..., Any]:
-    """Divide loss terms by their weights over all passes and devices, as verl divides by ``batch_num_tokens``.
+    """Divide loss terms by their weights over all passes and devices, as verl divides by
+    ``batch_num_tokens``.
 
     The weights of value heads are summed too, and turns are counted if the loss is over them.
-    ``loss_agg_mode=seq-mean-*`` divides by episodes, which are as many in every update, not by their rows.
+    ``loss_agg_mode=seq-mean-*`` divides by episodes, which are as many in every update, not by
+    their rows.
 
     Until verl's losses take columns and terms of a plugin.
     """
@@ -120,7 +122,7 @@ def fields_of(data: TensorDict) -> list[str]:
 
 
 def _without_kl(config: Any) -> Any:
-    """Return settings without KL and entropy: a replayed row has no log-probs of a reference policy."""
+    """Return settings without KL and entropy, which replayed rows do not have."""
     settings = copy.copy(config)
     for key, value in (("use_kl_loss", False), ("entropy_coeff", 0.0)):
         object.__setattr__(settings, key, value)

@@ -30,7 +30,7 @@ from verl_plugin.training.episode_advantages import concat_rows, sessions, split
 
 @dataclass(frozen=True)
 class Credited:
-    """``turns``: (N,) the mean over each turn's tokens; ``tokens``: (n,) of the action tokens; both of all episodes, in their order."""
+    """Advantages of all episodes in order: (N,) means over turns, (n,) of action tokens."""
 
     turns: np.ndarray
     tokens: np.ndarray
@@ -39,11 +39,12 @@ class Credited:
 def credited_episodes(
     config: DictConfig, groups: Sequence[Sequence[Episode]], known: Mapping[str, np.ndarray] = MappingProxyType({})
 ) -> Credited:
-    """What a run of this config would learn of each turn and token. An estimator over turns, or verl's, then credit; no KL, no
-    correction of old samples, no filters.
+    """What a run of this config would learn of each turn and token. An estimator over turns, or
+    verl's, then credit; no KL, no correction of old samples, no filters.
 
     Args:
-        known: (n,) each, of the action tokens: a critic's ``values``, and ``entropy`` (nats), where a method needs them.
+        known: (n,) each, of the action tokens: a critic's ``values``, and ``entropy`` (nats), where
+            a method needs them.
 
     Raises:
         ValueError: an episode without a turn.

@@ -1,6 +1,7 @@
 """Episodes of earlier steps: stored in a buffer, and learned from again.
 
-A stored episode's rows go back into verl's queue, for an update of their own or in the place of a step's own rows.
+A stored episode's rows go back into verl's queue, for an update of their own or in the place of a
+step's own rows.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ class Replay:
             metrics |= {f"buffer/{name}/{key}": float(count) for key, count in counts.items()}
 
     def _token_fields(self) -> tuple[str, ...]:
-        """Return the fields a token, besides log-probs, that rollouts may have sent and a method needs."""
+        """Return fields a token that a method needs and rollouts may have sent."""
         return ("entropy",) if "entropy" in self._chosen.needs() else ()
 
     def update(
@@ -83,7 +84,8 @@ class Replay:
         eos: int,
         in_workers: Mapping[str, Any],
     ) -> None:
-        """Update the policy on the episodes taken, without KL and terms; their rows leave the queue afterwards.
+        """Update the policy on the episodes taken, without KL and terms; their rows leave the queue
+        afterwards.
 
         Args:
             batch: the step's own.
@@ -107,7 +109,8 @@ class Replay:
 def stored(
     batch: KVBatchMeta, turns: Turns, chosen: Sequence[int], step: int, more: Sequence[str] = ()
 ) -> list[StoredEpisode]:
-    """Return episodes of this step as a buffer keeps them: token ids, masks, log-probs of their sampling.
+    """Return episodes of this step as a buffer keeps them: token ids, masks, log-probs of their
+    sampling.
 
     Args:
         chosen: numbers of the episodes.
@@ -158,7 +161,7 @@ def in_place(batch: KVBatchMeta, episodes: Mapping[str, StoredEpisode]) -> None:
 def in_queue(
     episodes: Sequence[StoredEpisode], like: KVBatchMeta, step: int, multiple: int, eos: int
 ) -> Iterator[KVBatchMeta]:
-    """Yield a batch of these episodes' rows, padded to a multiple of ``multiple`` rows, and clear them from the queue."""
+    """Yield these episodes' rows, padded to a multiple; clear them from the queue afterwards."""
     rows = [(row, episode.advantage) for episode in episodes for row in episode.rows]
     keys = [f"replay{step:06d}-{number:05d}_0_0" for number in range(len(rows))]
     fields = [_fields(row, advantage) for row, advantage in rows]

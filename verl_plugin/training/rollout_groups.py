@@ -1,10 +1,11 @@
-"""Groups of an asynchronous RL stage on disk, from the moment when they have been played until a checkpoint knows what became
-of them.
+"""Files of the groups of an asynchronous RL stage, until a checkpoint knows what became of each
+group.
 
-A synchronous step plays and trains on the same groups. An asynchronous one trains on groups that were played at any time
-before, and its checkpoints hold groups that wait for their turn. So a group's file stays here until a checkpoint is whole:
-by then its episodes are in the record of the step that trained on them, or they were too old (``rl/stale/``), or they still
-wait. After a kill, whatever the last checkpoint does not know of goes to ``rl/discarded/`` and is played again.
+An asynchronous step trains on groups that were sampled at any time before, and its checkpoints hold
+groups that wait. So a group's file stays here until a checkpoint is whole. By then its episodes are
+in the record of the step that trained on them, or they were too old (``rl/stale/``), or they still
+wait. After a kill, groups that the last checkpoint does not know go to ``rl/discarded/`` and are
+sampled again.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import msgspec
 from envs.utils.files import write_whole
 from records.resume import RlFolder
 
-READY = "finished"  # verl's word for a group of which every sample was played
+READY = "finished"  # verl's status of a group whose samples have all ended
 
 
 class _Line(msgspec.Struct):
@@ -43,14 +44,17 @@ class RolloutGroups:
         return sorted(self.folder.glob("*.failed"))
 
     def settle(self, step: int, waiting: Iterable[str]) -> None:
-        """The checkpoint of ``step`` is whole, and the trainer still has the groups ``waiting``: keep those, and only those."""
+        """Keep the files of the groups ``waiting`` alone, once the checkpoint of ``step`` is whole."""
         known = set(waiting)
         self._file_away(step, [file for file in self.files() if file.stem not in known])
 
     def restore(self, step: int, groups: Mapping[str, str]) -> list[str]:
         """Go back to the checkpoint of ``step``, which knows these groups and their status.
 
-        May be repeated after a kill in its midst. Returns the groups that it has and of which no record is left.
+        It may be repeated after a kill.
+
+        Returns:
+            The groups that the checkpoint has and of which no record is left.
         """
         ready = [group for group, status in groups.items() if status == READY]
         for group in ready:
@@ -69,7 +73,7 @@ class RolloutGroups:
         return [group for group in ready if not self.file(group).exists()]
 
     def _file_away(self, step: int, files: Sequence[Path]) -> None:
-        """Trained groups are in their step's record; others were too old to be trained on."""
+        """Delete files of groups on record; move others, which were too old, to ``rl/stale``."""
         trained = self._trained(step, {file.stem for file in files})
         for file in files:
             if file.stem in trained:
@@ -78,13 +82,13 @@ class RolloutGroups:
                 _move(file, self._rl.stale / f"{step:06d}")
 
     def _trained(self, step: int, wanted: set[str]) -> set[str]:
-        """Those of ``wanted`` that are in the record of a step up to this one. None is trained on before it is handed out."""
+        """Return the groups of ``wanted`` that are in the record of a step up to this one."""
         first = min(map(step_of, wanted), default=step + 1)
         records = (self._rl.step_episodes(number) for number in range(first, step + 1))
         return {group for record in records if record.exists() for group in _groups(record)} & wanted
 
     def _discard(self, files: Sequence[Path]) -> None:
-        """What a discarded step has in its record already needs no file of its own."""
+        """Move files to a new attempt; delete those that a discarded step has on record."""
         wanted = {line for file in files for line in _lines(file)}
         recorded = {line for record in self._discarded() if wanted for line in _lines(record) if line in wanted}
         attempt = self._rl.new_attempt()
@@ -95,12 +99,15 @@ class RolloutGroups:
                 _move(file, attempt / "episodes" / "groups")
 
     def _discarded(self) -> Iterator[Path]:
-        """Records of steps."""
+        """Yield the records of discarded steps."""
         return self._rl.discarded.glob("*/episodes/*.jsonl")
 
     def _find_again(self, group: str) -> None:
-        """After a damaged checkpoint the run goes on from one that is older than the group's training, or than its end as too
-        old: what a newer checkpoint had settled is on record there."""
+        """Restore a group's file from ``rl/stale`` or the record of a discarded step.
+
+        After a damaged checkpoint the run goes on from an older one, which may wait for groups that
+        were trained on since.
+        """
         for stale in self._rl.stale.glob(f"*/{group}.jsonl"):
             stale.rename(self.file(group))
             return
@@ -111,7 +118,7 @@ class RolloutGroups:
                 return
 
     def _take_back(self, files: Sequence[Path]) -> None:
-        """A waiting group may have been trained on in a step that was discarded with its record: it is not lost, then."""
+        """Take waiting groups out of discarded records, or they would be charged twice."""
         kept = {line for file in files for line in _lines(file)}
         for record in self._discarded() if kept else ():
             lines = _lines(record)
@@ -122,7 +129,7 @@ class RolloutGroups:
 
 
 def step_of(group: str) -> int:
-    """The step in which a prompt was handed out: ids are ``<step>-<number>``."""
+    """Return the step in which a prompt was handed out, from its id ``<step>-<number>``."""
     return int(group.partition("-")[0])
 
 

@@ -1,4 +1,4 @@
-"""What a run has spent up to a step, counted as ``experiments.stages.ledger`` charges it once the run has ended."""
+"""What a run has spent so far, as ``experiments.stages.ledger`` charges it at the end."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tasks.demonstrations import episodes_file
 
 
 class RunningTotal:
-    """Begins with the demonstrations and the steps in the run folder, so that a resumed run counts on."""
+    """Begins with what is in the run folder, so that a resumed run counts on."""
 
     def __init__(self, config: DictConfig, folder: Path) -> None:
         self._budget = config.budget
@@ -43,7 +43,7 @@ class RunningTotal:
             self.tokens += sum(len(turn.action_ids) for turn in episode.own_turns)
 
     def metrics(self) -> dict[str, float]:
-        """Return units, of demonstrations and RL, and episodes, games and sampled tokens of RL alone."""
+        """Return units of demonstrations and RL; episodes, games and tokens of RL alone."""
         games = len(self._games) + self._lost_games
         charged = games if self._budget.count == "games" else self.episodes
         units = float(self.demonstrations * demonstration_price(self._budget)) + charged * self._budget.episode_cost

@@ -1,4 +1,4 @@
-"""Ends a training process that never reaches its first step: verl waits for ever for a Ray worker that cannot start."""
+"""Ends a process without a first step: verl waits for ever for a Ray worker that failed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _timer: threading.Timer | None = None
 def begin(seconds: float) -> None:
     """End this process with ``EXIT_CODE`` unless ``step_began`` is called within ``seconds``.
 
-    A thread waits, not a signal: a signal handler runs only when Python does, and Python may wait for Ray.
+    A thread waits, and no signal: a signal handler does not run while Python waits for Ray.
     """
     global _timer
     _timer = threading.Timer(seconds, _give_up, [seconds])
@@ -23,14 +23,15 @@ def begin(seconds: float) -> None:
 
 
 def step_began() -> None:
+    """Stop waiting."""
     if _timer is not None:
         _timer.cancel()
 
 
 def _give_up(seconds: float) -> None:
     print(
-        f"no training step began within {seconds:g} s of the start (cluster.start_deadline_s): "
-        "a Ray worker may have failed to start; see /tmp/ray/session_latest/logs",
+        f"cluster.start_deadline_s={seconds:g}: no training step began in this time; a Ray worker may have failed to start: "
+        "see /tmp/ray/session_latest/logs",
         file=sys.stderr,
         flush=True,
     )

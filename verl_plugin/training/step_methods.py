@@ -33,12 +33,14 @@ TRAINED_ON = {TARGETS, *map(value_heads.weight, range(value_heads.MOST))}
 
 
 class Methods:
-    """The run's chosen methods that act on the rows of a step. Its state is part of every checkpoint.
+    """The run's chosen methods that act on the rows of a step. Its state is part of every
+    checkpoint.
 
     Attributes:
         chosen: the methods.
         replay: what the buffer does.
-        in_workers: what the losses in the workers need for the step's own update (``losses.IN_WORKERS``).
+        in_workers: what the losses in the workers need for the step's own update
+            (``losses.IN_WORKERS``).
     """
 
     def __init__(self, config: DictConfig, step: Step) -> None:
@@ -53,7 +55,7 @@ class Methods:
         return TurnRows(batch, self.chosen.reads(), prompt_form(self._config.get("prompt")).parts)
 
     def cut_values(self, batch: KVBatchMeta, metrics: Metrics) -> KVBatchMeta:
-        """Cut the values of a critic's further heads down to the responses, as verl does with the first's."""
+        """Cut the further heads' values down to the responses, as verl does with the first's."""
         if (heads := self.chosen.heads()) > 1:
             of_responses(batch, heads)
         return batch
@@ -61,7 +63,7 @@ class Methods:
     # ---- between values and update
 
     def filter_before(self, batch: KVBatchMeta, metrics: Metrics) -> KVBatchMeta:
-        """Make dead rows of the episodes that filters drop before the baseline, so that no baseline counts them."""
+        """Drop episodes before the baseline, as dead rows that no baseline counts."""
         self._step.nothing_left = False
         filters = self._filters("before")
         if not filters:
@@ -71,7 +73,7 @@ class Methods:
         return rows.put(self._muted(rows, turns, self._kept(turns, filters, metrics)))
 
     def mute_dead(self, batch: KVBatchMeta, metrics: Metrics) -> KVBatchMeta:
-        """Make dead rows of what verl's rejection of old samples dropped, and of samples that it left alone."""
+        """Drop what verl's rejection left of episodes and of samples alone in their group."""
         needs_group = algorithm(self._config.algo.name).needs_group
         self._step.groups_of_one = 0
         if needs_group or self._rejects():
@@ -83,7 +85,7 @@ class Methods:
         return bool((self._config.algorithm.rollout_correction or {}).get("rollout_rs"))
 
     def apply(self, batch: KVBatchMeta, metrics: Metrics) -> KVBatchMeta:
-        """Estimate over turns, apply credit, mute what filters drop, exchange with the buffer, prepare the terms."""
+        """Estimate over turns, credit, filter, exchange with the buffer, prepare terms."""
         if not self.chosen:
             return batch
         rows = self.rows(batch)
@@ -113,7 +115,7 @@ class Methods:
         return batch
 
     def _estimated(self, rows: TurnRows, turns: Turns) -> dict[str, Tensor]:
-        """Return advantages and returns a token if ``algo=`` estimates over turns; verl's own are in the rows already."""
+        """Return advantages and returns of an estimator over turns; the rows have verl's."""
         columns: dict[str, Tensor] = {}
         for estimator in self.chosen.of(ALGO, self._step.number).values():
             rewarded, tokens = rows.of_estimator(turns)
@@ -128,7 +130,7 @@ class Methods:
         return columns
 
     def _credited(self, rows: TurnRows, turns: Turns, tokens: Tensor) -> Tensor:
-        """Return advantages a token, (B, T), after credit; record them a turn if the run keeps a credit log."""
+        """Return advantages a token, (B, T), after credit; note those of turns for the log."""
         credits, name = self.chosen.of("credit", self._step.number), str(self._config.algo.name)
         mask, base = rows.tokens["response_mask"], algorithm(name)
         advantages, layers = credited(credits, turns, tokens, mask, base.name, base.grain)
@@ -152,7 +154,7 @@ class Methods:
         return keep
 
     def _muted(self, rows: TurnRows, turns: Turns, keep: Tensor) -> dict[str, Tensor]:
-        """Return both masks; if no episode is left, as they are, since verl's metrics are means over them."""
+        """Return both masks, as they are if no episode is left: verl's metrics need tokens."""
         self._step.nothing_left |= not keep.any()
         if self._step.nothing_left:
             return {name: rows.tokens[name] for name in MASKS}
@@ -192,7 +194,7 @@ class Methods:
 
 
 def of_heads(rows: TurnRows, turns: Turns, estimate: Estimate) -> dict[str, Tensor]:
-    """Return target values of each head of a critic, its values, and the tokens that it is trained on."""
+    """Return each head's target values and tokens, and the further heads' values."""
     columns = {value_heads.weight(0): estimate.targets.float()} if estimate.targets is not None else {}
     for number, head in enumerate(estimate.heads, start=1):
         columns[value_heads.column("returns", number)] = turns.spread(head.returns.to(rows.tokens["returns"].dtype))
@@ -202,7 +204,7 @@ def of_heads(rows: TurnRows, turns: Turns, estimate: Estimate) -> dict[str, Tens
 
 
 def by_episode(turns: Turns, layers: Mapping[str, Tensor]) -> dict[str, dict[str, list[float]]]:
-    """Turn (E, K) numbers by layer into lists by episode and layer, with an entry for each of its turns."""
+    """Turn (E, K) numbers by layer into lists of an episode's turns, by episode."""
     lengths = turns.mask.sum(dim=1).tolist()
     tables = {name: rounded(matrix.numpy()) for name, matrix in layers.items()}
     return {

@@ -82,7 +82,8 @@ class StepGroups:
 
 
 class StepLog:
-    """Takes the place of verl's ``Tracking``: our log first, then the trackers, then the checkpoint.
+    """Takes the place of verl's ``Tracking``: our log first, then the trackers, then the
+    checkpoint.
 
     verl saves before it logs, and a kill between the two would lose the step's metrics.
 
@@ -100,7 +101,7 @@ class StepLog:
 
     def log(self, data: Metrics, step: int, **kwargs: Any) -> None:
         if "training/global_step" in data:
-            data.pop("timing_s/save_checkpoint", None)  # in which verl's hook only notes that one is due
+            data.pop("timing_s/save_checkpoint", None)  # verl timed a note
             data = {**data, **self._record()}
         named = in_families(data)
         self._log.append(step, named)

@@ -1,7 +1,7 @@
 """Mixtures and curricula in verl's trainer: which games a step gets, and what is logged of them.
 
-verl 0.9.1 has no hook for another sampler, but it asks its data loader for rows and keeps the loader's
-state in each checkpoint: ours takes its place.
+verl 0.9.1 has no hook for another sampler, but it asks its data loader for rows and keeps the
+loader's state in each checkpoint: ours takes its place.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class GameLoader:
 
 
 class Games:
-    """The games of a run's steps by task, curriculum and step; a run of one task leaves their order to verl."""
+    """The games of each step, by task and curriculum; verl orders those of one task."""
 
     def __init__(self, config: DictConfig) -> None:
         self._config = config
@@ -63,7 +63,7 @@ class Games:
             self.draws.begin(step)
 
     def metrics(self, step: int, episodes: Iterable[Episode]) -> dict[str, float]:
-        """Return metrics by task, and of the curriculum, which learns of the step's results here, before the checkpoint."""
+        """Return metrics of tasks and curriculum; this tells the curriculum the results."""
         tasks = by_task(episodes) if self.draws else {}
         return task_metrics(tasks, self._config.turn_reward.name) | self._progress(step, tasks)
 
@@ -100,7 +100,7 @@ def by_task(episodes: Iterable[Episode]) -> dict[str, list[Episode]]:
 
 
 def task_metrics(tasks: Mapping[str, Sequence[Episode]], reward: str) -> dict[str, float]:
-    """Return success, reward and turns an episode, and episodes: a family of metrics each, with a line a task."""
+    """Return success, reward and turns an episode, and episodes, with a line a task each."""
     metrics: dict[str, float] = {}
     for task, episodes in tasks.items():
         rewards = [turn.trained(reward) for episode in episodes for turn in episode.turns]

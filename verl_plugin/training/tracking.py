@@ -1,4 +1,4 @@
-"""What takes the place of verl's ``Tracking``: tensorboard, Weights & Biases and trackio are ours, other trackers verl's."""
+"""In place of verl's ``Tracking``: tensorboard, W&B and trackio are ours, others verl's."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class RunTracking:
 
 
 def moments(batch: DataProto) -> dict[str, float]:
-    """Return the standard deviation of advantages, returns and values over sampled tokens, and the share of zero advantages."""
+    """Return the deviation of advantages, returns and values over sampled tokens."""
     mask = batch.batch["response_mask"].bool()
     metrics: dict[str, float] = {}
     for field, name in MOMENTS.items():

@@ -1,11 +1,13 @@
 """verl's trainer with our parts of a step: one class, which overrides each of verl's hooks once.
 
 What differs from verl's, and why:
-- prompt ids derive from (step, index) and rows are sorted by (id, sample): verl's ids are random, its rows in order of arrival;
+- prompt ids derive from (step, index) and rows are sorted by (id, sample): verl's ids are random,
+  its rows in order of arrival;
 - metrics go to our own append-only log before the checkpoint of their step is written, so that a
   killed run can go on from any checkpoint with each step logged once; trackers follow that log;
 - a step's episodes are gathered into one file;
-- methods see the turn table of a step (``step_methods``), windows have updates of their own (``window_rows``);
+- methods see the turn table of a step (``step_methods``), windows have updates of their own
+  (``window_rows``);
 - an environment that fails again and again ends the run.
 """
 
@@ -28,7 +30,7 @@ from verl.utils.debug import marked_timer
 from records.files import checkpoints
 from records.step_metrics import step_metrics, validation_metrics
 from rollouts.store import read_episodes, write_episodes
-from verl_plugin.training import estimators, start_watchdog, zero_advantages  # noqa: F401 - estimators registers
+from verl_plugin.training import estimators, start_watchdog, zero_advantages  # noqa: F401
 from verl_plugin.training.credit_log import CreditLog
 from verl_plugin.training.losses import IN_WORKERS
 from verl_plugin.training.running_total import RunningTotal
@@ -44,7 +46,7 @@ if TYPE_CHECKING:
 else:
     Base = object
 
-POLL_SECONDS = 0.05  # between two looks for finished episodes; verl's 2 s are longer than a small model's step
+POLL_SECONDS = 0.05  # between looks for finished episodes; verl's 2 s exceed a small model's step
 NOTHING_LEFT = "filters or rejection left nothing to learn from; no update"
 
 
@@ -75,7 +77,7 @@ class StepTrainer(Base):
     # ---- the step
 
     def parts(self) -> list[Part]:
-        """Return the parts of one update, in their order: verl's own (``self._...``) with ours between them."""
+        """Return the parts of one update in their order: verl's (``self._...``) and ours."""
         methods, windows = self.methods, self.windows
         ref, critic = self.use_reference_policy, self.use_critic
         rewards_here = self.reward_loop_manager.reward_loop_worker_handles is None
@@ -160,7 +162,7 @@ class StepTrainer(Base):
     # ---- prompts
 
     def _init_dataloader(self) -> None:
-        """A step may have more prompts than there are games; mixtures and curricula choose the games."""
+        """A step may have more prompts than games; mixtures and curricula choose them."""
         super()._init_dataloader()
         self.steps_per_epoch = max(1, self.steps_per_epoch)  # verl divides by it
         self.train_dataloader = self.games.loader(self.train_dataset) or self.train_dataloader
@@ -197,11 +199,11 @@ class StepTrainer(Base):
     # ---- records
 
     def record_step(self) -> dict[str, float]:
-        """Record the step's episodes and credit; return its metrics, with seconds that verl does not measure."""
+        """Record the step; return metrics of its episodes, its cost and its time."""
         metrics = self.gather_episodes()
         self._spent.add(self.groups.folder.with_suffix(".jsonl"))
         metrics |= {**self._spent.metrics(), "timing/since_start": time.perf_counter() - self._started}
-        saved, self._save_seconds = self._save_seconds, None  # of the checkpoint since the last line
+        saved, self._save_seconds = self._save_seconds, None  # of the last checkpoint
         return metrics if saved is None else {**metrics, "timing/save_checkpoint": saved}
 
     def gather_episodes(self) -> dict[str, float]:
@@ -232,11 +234,11 @@ class StepTrainer(Base):
     # ---- checkpoints
 
     def _save_checkpoint(self) -> None:
-        """A checkpoint is written after the step is logged, so that a kill between the two loses no metrics."""
+        """A checkpoint follows its step's log, so that a kill between them loses nothing."""
         self._save_due = True
 
     def save_if_due(self) -> None:
-        """Save the methods' state, then verl's files, of which the last says that the checkpoint is whole."""
+        """Save methods, then verl's files, whose last says that the checkpoint is whole."""
         if not self._save_due:
             return
         self._save_due, start = False, time.perf_counter()
@@ -270,7 +272,7 @@ def in_order(batch: KVBatchMeta, metrics: Metrics) -> KVBatchMeta:
 
 
 def with_adapter_again(batch: KVBatchMeta, metrics: Metrics) -> KVBatchMeta:
-    """Drop verl's flag that asked the actor, as the reference, to leave out its LoRA adapter: a critic cannot take it."""
+    """Drop the flag for a pass without LoRA: a critic, which is next, cannot take it."""
     batch.extra_info.pop("no_lora_adapter", None)
     return batch
 

@@ -1,4 +1,4 @@
-"""Between verl's queue and the turn table: reads a batch's rows as ``Turns``, and writes numbers a token back."""
+"""Reads rows of verl's queue as a turn table, and writes numbers a token back."""
 
 from __future__ import annotations
 
@@ -21,27 +21,25 @@ from verl_plugin.rollout.turn_fields import PREFIX
 from verl_plugin.training.episode_advantages import sessions
 
 MASKS = ("loss_mask", "response_mask")
-KL_IN_REWARD = "token_level_rewards"  # there only where the KL is part of the reward
+KL_IN_REWARD = "token_level_rewards"  # a field if the KL is part of the reward
 TOKENS = (*MASKS, "rm_scores", KL_IN_REWARD, "advantages", "returns", "values", "entropy")
 MORE_VALUES = tuple(value_heads.column("values", head) for head in range(1, value_heads.MOST))
 TARGETS = "critic_targets"  # the mask of a critic that is not trained on all action tokens
 RECORDS = ("state", "after", "action", "valid", "parsed", "garbled", "outcome")
-IF_ANY = (
-    "node",
-    "tree",
-    "label",
-    "summary",
-)  # where a rollout form branches or sums up; where a prompt form has labels
+IF_ANY = ("node", "tree", "label", "summary")  # only with some rollout and prompt forms
 GAME = "task"
 
 
 class TurnRows:
-    """The rows of one batch. ``tokens`` holds what is known of them by name, (B, T), padded with 0.
+    """The rows of one batch.
 
     Args:
-        batch: the rows' keys.
         named: other rewards than the trained one that a method reads.
-        parts: of an answer, that the prompt form knows.
+        parts: the prompt form's parts of an answer.
+
+    Attributes:
+        tokens: numbers a token by field, (B, T), padded with 0.
+        recorded: fields of a row besides its tokens.
     """
 
     def __init__(self, batch: KVBatchMeta, named: Iterable[str] = (), parts: Iterable[str] = ()) -> None:
@@ -56,13 +54,10 @@ class TurnRows:
         self._records = {name: list(data[f"{PREFIX}{name}"].unbind()) for name in records if f"{PREFIX}{name}" in known}
         self._groups = [str(uid) for uid in data["uid"]]
         self._games = [str(game) for game in data[GAME]] if GAME in known else []
-        self.recorded = (
-            "rm_scores",
-            *(f"{PREFIX}{name}" for name in self._records),
-        )  # what a row has besides its tokens
+        self.recorded = ("rm_scores", *(f"{PREFIX}{name}" for name in self._records))
 
     def turns(self) -> Turns:
-        """Of the rows as ``tokens`` has them now."""
+        """Make the turn table of the rows as ``tokens`` has them now."""
         rows = {"loss_mask": self.tokens["loss_mask"], "reward": self.tokens["rm_scores"]}
         rows |= {name: self.tokens[name] for name in ("entropy", "values") if name in self.tokens}
         own = members(self.batch.keys)
@@ -71,7 +66,7 @@ class TurnRows:
         return replace(table, tasks=tuple(games))
 
     def of_estimator(self, turns: Turns) -> tuple[Turns, Tokens]:
-        """What an estimator sees: rewards with the KL to the reference, where that is part of them."""
+        """Return an estimator's arguments, with the KL if that is part of the reward."""
         reward, mask, kl = self.tokens["rm_scores"], self.tokens["response_mask"].bool(), None
         if KL_IN_REWARD in self.tokens:
             kl, reward = self.tokens[KL_IN_REWARD] - reward, self.tokens[KL_IN_REWARD]
@@ -87,8 +82,11 @@ class TurnRows:
 
 
 def write_tokens(batch: KVBatchMeta, columns: Mapping[str, Tensor], lengths: Sequence[int]) -> KVBatchMeta:
-    """Write numbers a token, (B, T) each, of rows of these lengths. The batch that is returned names them among its fields, so that
-    workers get them too."""
+    """Write numbers a token, (B, T) each, of rows of these lengths.
+
+    Returns:
+        The batch with the new fields among its own, so that workers get them too.
+    """
     fields = {
         name: torch.nested.as_nested_tensor(
             [row[:length] for row, length in zip(column, lengths, strict=True)], layout=torch.jagged
@@ -103,27 +101,27 @@ def write_tokens(batch: KVBatchMeta, columns: Mapping[str, Tensor], lengths: Seq
 
 
 def of_responses(batch: KVBatchMeta, heads: int) -> None:
-    """Cut what a critic's further heads said of whole rows down to the responses, as verl does with the first's."""
+    """Cut the further heads' values down to the responses, as verl does with the first's."""
     names = MORE_VALUES[: heads - 1]
     data = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=[*names, "response_mask"])
-    found = {name: response_from_nested(data[name], data["response_mask"]) for name in names}
-    fields = TensorDict(found, batch_size=len(batch))
+    values = {name: response_from_nested(data[name], data["response_mask"]) for name in names}
+    fields = TensorDict(values, batch_size=len(batch))
     tq.kv_batch_put(keys=batch.keys, partition_id=batch.partition_id, fields=fields)
 
 
 def members(keys: list[str]) -> dict[str, list[int]]:
-    """The numbers of an episode's rows, by the episode's name ``<prompt>_<sample>``."""
+    """Return the numbers of each episode's rows, by its name ``<prompt>_<sample>``."""
     return {keys[rows[0]].rpartition("_")[0]: rows for rows in sessions(keys)}
 
 
 def padded(column: Tensor) -> Tensor:
-    """(B, T) of rows of different lengths."""
+    """Pad rows of different lengths to (B, T)."""
     return torch.nn.utils.rnn.pad_sequence(list(column.unbind()), batch_first=True)
 
 
 @contextmanager
 def targets_alone(batch: KVBatchMeta) -> Iterator[None]:
-    """While a critic is trained on ``TARGETS``: they alone are in both masks, so that the mean of its loss is over them."""
+    """Put the critic's ``TARGETS`` into both masks, over which its loss is, for a while."""
     if TARGETS not in (batch.fields or ()):
         yield
         return

@@ -58,7 +58,7 @@ class WindowRows:
         return lcm(*(int(size) for size in sizes if size))
 
     def spread_padding(self, batch: KVBatchMeta, metrics: Metrics) -> KVBatchMeta:
-        """Give every update its share of the padding; verl pads at the end, where an update could get nothing else."""
+        """Give each update its share of the padding, which verl puts at the end."""
         padding = [bool(tag.get("is_padding", False)) for tag in batch.tags]
         share = len(padding) // self._devices
         starts = range(0, len(padding), share)
@@ -84,7 +84,7 @@ def has_windows(config: DictConfig) -> bool:
 
 
 def spread(padding: Sequence[bool], parts: int) -> list[int]:
-    """Return an order of the rows in which each of ``parts`` equal parts has its share of padding; other rows stay in order."""
+    """Return an order in which equal parts share the padding; other rows stay in order."""
     rows = [row for row, pads in enumerate(padding) if not pads]
     filling = (row for row, pads in enumerate(padding) if pads)
     bounds = [len(rows) * part // parts for part in range(parts + 1)]

@@ -1,8 +1,9 @@
 """Whether rows whose advantage is 0 everywhere may be left out of an update of the policy.
 
-They may if every term of the loss is multiplied by the advantages, since they have no gradient then. ``NEEDS_ALL_ROWS`` lists
-the terms that are not. If a loss compares the tokens of a pass, only passes of nothing but such rows may be left out.
-The answer is sent with the policy's batch alone: a critic learns from every row with an action token.
+They may if every term of the loss is multiplied by the advantages, since they have no gradient
+then. ``NEEDS_ALL_ROWS`` lists the terms that are not. If a loss compares the tokens of a pass, only
+passes of nothing but such rows may be left out. The answer is sent with the policy's batch alone: a
+critic learns from every row with an action token.
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ KEY = "leave_out_zero_advantages"  # in the extra_info of a batch, and so of its
 ROWS: Final = "rows"
 PASSES: Final = "passes"
 
-# verl's policy losses that are sums over tokens of something times their advantage. Not geo_mean, which divides by the rows of
-# a pass, nor kl_cov, which compares the tokens of a pass and has a KL without advantage, nor dro, which adds a penalty
+# verl's policy losses that are sums over tokens of something times their advantage. Not geo_mean,
+# which divides by the rows of a pass, nor kl_cov, which compares the tokens of a pass and has a KL
+# without advantage, nor dro, which adds a penalty
 WEIGHED = ("vanilla", "gspo", "sapo", "gpg", "cispo", "dppo_tv", "dppo_kl")
 BY_PASS = ("clip_cov",)  # chooses among the tokens of a pass; each is multiplied by its advantage
 
@@ -45,7 +47,7 @@ NEEDS_ALL_ROWS: dict[str, Callable[[DictConfig], bool]] = {
 
 
 def may_be_left_out(config: DictConfig) -> Literal["", "rows", "passes"]:
-    """Return what may be left out under a run's config: nothing, rows, or passes without other rows."""
+    """Return what may be left out: nothing, rows, or passes without other rows."""
     if any(needs(config) for needs in NEEDS_ALL_ROWS.values()):
         return ""
     return PASSES if config.actor_rollout_ref.actor.policy_loss.loss_mode in BY_PASS else ROWS
