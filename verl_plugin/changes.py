@@ -330,7 +330,7 @@ OVERRIDDEN = (
         "verl_plugin.agent_worker:AgentLoopManager",
         "verl.experimental.agent_loop.agent_loop",
         "AgentLoopManager",
-        {"_init_agent_loop_workers(self)": "a worker process that outlives a rollout server and keeps its weights"},
+        {"_init_agent_loop_workers(self)": "takes worker processes that were started before verl knew their arguments"},
     ),
     *_overridden(
         "verl_plugin.rollout.agent_worker:AgentLoopWorker",

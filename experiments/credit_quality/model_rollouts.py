@@ -7,12 +7,12 @@ from collections.abc import Sequence
 
 from envs.types import EnvError
 from experiments.credit_quality.game_tree import GameTree
+from experiments.credit_quality.shared_rows import SharedRows
 from rollouts.episode import Episode, Outcome
 from rollouts.lockstep import LockstepBatch, Slot
 from rollouts.loop import EpisodeSpec
 from rollouts.sampling import Sample, SampleRequest
 from verl_plugin.rollout.local_rollouts import LoadedModel, Rules, play_one
-from verl_plugin.servers.transformers_server.shared_rows import SharedRows
 
 
 class ModelRollouts:

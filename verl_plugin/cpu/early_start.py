@@ -14,8 +14,7 @@ import ray
 from omegaconf import DictConfig, OmegaConf
 
 from verl_plugin.cpu.ray_start import ray_settings, start_ray
-from verl_plugin.rollout.agent_shell import AgentShell
-from verl_plugin.servers.transformers_server.spare_weights import keeper_name
+from verl_plugin.rollout.agent_shell import AgentShell, shell_name
 
 _started: list[Any] = []  # Ray ends an actor without a handle
 
@@ -28,7 +27,7 @@ def start(config: DictConfig) -> None:
     start_ray(ray_settings(config, sys.executable))
     rollout, env = config.actor_rollout_ref.rollout, OmegaConf.to_container(config.env, resolve=True)
     for index in range(rollout.agent.num_workers):
-        shell: Any = ray.remote(AgentShell).options(name=keeper_name(index)).remote()
+        shell: Any = ray.remote(AgentShell).options(name=shell_name(index)).remote()
         shell.open_pool.remote(env, bool(config.prompt.admissible))
         _started.append(shell)
     if rollout.name == "transformers":

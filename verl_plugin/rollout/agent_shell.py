@@ -7,11 +7,14 @@ import gc
 import importlib
 from typing import Any
 
-from verl_plugin.servers.transformers_server import spare_weights
-
 COLLECTED_AFTER = (
     50_000  # objects more than before; by Python's 700 a fifth of the time with 192 episodes went into looking
 )
+
+
+def shell_name(index: int) -> str:
+    """Return the Ray actor name of an agent-loop worker's process."""
+    return f"turngrid_agent_loop_{index}"
 
 
 class AgentShell:
@@ -51,9 +54,6 @@ class AgentShell:
         gc.collect()
         gc.freeze()  # what was imported stays: it need not be looked through again and again while episodes come and go
         gc.set_threshold(COLLECTED_AFTER)
-
-    async def keep_weights(self, replica: int, spare: Any) -> None:
-        spare_weights.keep(replica, spare)
 
     async def generate_sequences(self, batch: Any) -> None:
         await self._became.wait()

@@ -10,8 +10,6 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from verl_plugin.servers.transformers_server.server import TransformersServer
 
-RESTARTS = 3  # of a server that died, in one run
-
 
 def server_name(rank: int, role: str = "policy") -> str:
     """The Ray actor name of one replica's server; each run has a Ray session of its own."""
@@ -40,7 +38,7 @@ def start(
 ) -> Any:
     """Start one replica's server and return its actor handle; ``rollout`` is verl's node of that name."""
     actor: Any = ray.remote(TransformersServer)
-    settings = {"num_cpus": 0, "max_concurrency": concurrency, "max_restarts": RESTARTS}
+    settings = {"num_cpus": 0, "max_concurrency": concurrency}
     options = actor.options(name=server_name(rank, role), **settings, **place.options())
     device = "cuda" if place.gpu else "cpu"
     return options.remote(model_path, rollout.max_num_seqs, rollout.response_length, device, rollout.dtype)

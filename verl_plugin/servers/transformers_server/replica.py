@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
@@ -17,7 +16,6 @@ from verl.workers.rollout.utils import ensure_async_iterator
 from verl_plugin.servers.replicas import devices_of_replica
 from verl_plugin.servers.transformers_server import launch
 from verl_plugin.servers.transformers_server.launch import Place, server_name
-from verl_plugin.servers.transformers_server.spare_weights import Spare, keeper_name
 
 
 class TransformersReplica(RolloutReplica):
@@ -46,13 +44,6 @@ def _node_and_gpu(_worker: Any) -> tuple[str, str]:
     """Runs in the training process."""
     context = ray.get_runtime_context()
     return context.get_node_id(), context.get_accelerator_ids()["GPU"][0]
-
-
-def _agent_shell(index: int) -> Any:
-    try:
-        return ray.get_actor(keeper_name(index))
-    except ValueError:  # a server alone, as in tests
-        return None
 
 
 class WeightSync(BaseRollout):
@@ -95,16 +86,4 @@ class WeightSync(BaseRollout):
         state = {name: tensor.detach().to("cpu", torch.float32, copy=True) async for name, tensor in named}
         if self._leads:
             self._server = self._server or ray.get_actor(server_name(self._replica))
-            await self._send(state, global_steps)
-
-    async def _send(self, state: dict[str, torch.Tensor], global_steps: int | None) -> None:
-        """The agent loops keep a reference too: they notice first when a server has died, and send it again."""
-        await self._spare(None, global_steps)  # the old weights make room first
-        reference = ray.put(state)
-        await self._server.update_weights.remote(reference, global_steps)
-        await self._spare(reference, global_steps)
-
-    async def _spare(self, reference: Any, global_steps: int | None) -> None:
-        shells = [_agent_shell(index) for index in range(self.config.agent.num_workers)]
-        kept = Spare(reference, global_steps)
-        await asyncio.gather(*(shell.keep_weights.remote(self._replica, kept) for shell in shells if shell))
+            await self._server.update_weights.remote(ray.put(state), global_steps)

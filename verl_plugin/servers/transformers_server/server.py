@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import resource
 import time
-import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
@@ -17,7 +16,6 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import ray
 
 from rollouts.lockstep import settle
 from rollouts.sampling import RequestTooLong, SampleRequest
@@ -54,8 +52,6 @@ class _Waiting:
 class TransformersServer:
     """Owns one model. Batches run one at a time, first come first served, in a thread, so that the actor listens on.
 
-    One that Ray starts again after it died answers nobody before it has been sent weights (``spare_weights``).
-
     Args:
         model_path: a model folder as transformers saves it.
         max_batch: the most requests of ``generate`` that share a batch; ``generate_batch`` runs what it is given.
@@ -80,9 +76,6 @@ class TransformersServer:
         self._queue: asyncio.Queue[_Waiting] = asyncio.Queue()
         self._open = asyncio.Event()
         self._open.set()
-        self._loaded = asyncio.Event()
-        if not _started_again():
-            self._loaded.set()
         self._rejecting = False
         self._serving: asyncio.Task[None] | None = None
         self._step: int | None = None
@@ -111,7 +104,6 @@ class TransformersServer:
             raise ValueError("rollout=transformers takes text only")
         request = self._request(request_id, prompt_ids, sampling_params)
         self._generator.check(request)
-        await self._loaded.wait()
         result = await self._in_turn(request)
         return TokenOutput(
             token_ids=result.token_ids,
@@ -126,7 +118,6 @@ class TransformersServer:
         Raises:
             ValueError: a request that says nothing or has ids beyond the vocabulary.
         """
-        await self._loaded.wait()
         fits = [self._fits(request) for request in requests]
         wanted = [request for request, fit in zip(requests, fits, strict=True) if fit]
         results = iter(await self._in_thread(self._generate, wanted))
@@ -146,7 +137,6 @@ class TransformersServer:
             ValueError: names do not fit the model's; the old weights stay then.
         """
         await self._in_thread(self._load, weights, global_steps)
-        self._loaded.set()
 
     def _load(self, weights: dict[str, torch.Tensor], global_steps: int | None) -> None:
         self._generator.load_weights(weights.items())
@@ -243,11 +233,3 @@ class TransformersServer:
 def seed_of(request_id: str, length: int) -> int:
     """For callers that give no seed: from what is asked, never from the server's state."""
     return int.from_bytes(blake2b(f"{request_id}/{length}".encode(), digest_size=8).digest(), "big")
-
-
-def _started_again() -> bool:
-    """Ray put this actor in the place of one that died: the model folder's weights are no longer the run's."""
-    if not ray.is_initialized() or ray.get_runtime_context().worker.mode != ray.WORKER_MODE:
-        return False
-    with warnings.catch_warnings(action="ignore"):  # Ray's own, of how Ray asks itself
-        return ray.get_runtime_context().was_current_actor_reconstructed
