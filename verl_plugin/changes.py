@@ -388,32 +388,21 @@ OVERRIDDEN = (
         },
     ),
     *_overridden(
-        "verl_plugin.cpu.action_logits:ActionLogits",
-        _ENGINE,
-        "FSDPEngineWithLMHead",
-        {
-            "_build_fsdp_module(self, module)": "logits of action tokens only",
-            "prepare_model_inputs(self, micro_batch)": "logits of action tokens only",
-            "prepare_model_outputs(self, output, output_args, micro_batch, logits_processor_func)": "logits of action tokens only",
-        },
-    ),
-    *_overridden(
-        "verl_plugin.cpu.action_logits:ActionValues",
+        "verl_plugin.cpu.packed_rows:PackedRows",
         _ENGINE,
         "FSDPEngineWithValueHead",
         {
-            "prepare_model_inputs(self, micro_batch)": "values of action tokens only",
-            "prepare_model_outputs(self, output, output_args, micro_batch, logits_processor_func)": "values of action tokens only",
+            "_build_fsdp_module(self, module)": "attention row by row in a pass without padding, common prefixes once",
+            "prepare_model_inputs(self, micro_batch)": "the same",
+            "prepare_model_outputs(self, output, output_args, micro_batch, logits_processor_func)": "the same",
         },
     ),
     *_overridden(
-        "verl_plugin.cpu.shared_prefixes:SharedPrefixes",
+        "verl_plugin.cpu.packed_rows:PackedLogits",
         _ENGINE,
         "FSDPEngineWithLMHead",
         {
-            "_build_fsdp_module(self, module)": "attention by rows in a pass without padding, where what rows begin with stands once",
-            "prepare_model_inputs(self, micro_batch)": "the same",
-            "prepare_model_outputs(self, output, output_args, micro_batch, logits_processor_func)": "the same",
+            "prepare_model_outputs(self, output, output_args, micro_batch, logits_processor_func)": "logits before action tokens only"
         },
     ),
     *_overridden(

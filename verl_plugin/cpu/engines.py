@@ -16,8 +16,7 @@ from verl.workers.engine.fsdp import transformer_impl
 
 from records.models.loading import load_whole
 from verl_plugin.cpu import micro_batches
-from verl_plugin.cpu.action_logits import ActionLogits, ActionValues
-from verl_plugin.cpu.shared_prefixes import SharedPrefixes
+from verl_plugin.cpu.packed_rows import PackedLogits, PackedRows
 from verl_plugin.replaced import replaced
 from verl_plugin.value_heads import with_heads
 
@@ -59,11 +58,11 @@ class _OnCpu:
 
 
 @EngineRegistry.register(model_type="language_model", backend=["fsdp", "fsdp2"], device="cpu")
-class CpuLanguageModel(ActionLogits, SharedPrefixes, _OnCpu, transformer_impl.FSDPEngineWithLMHead): ...
+class CpuLanguageModel(PackedLogits, _OnCpu, transformer_impl.FSDPEngineWithLMHead): ...
 
 
 @EngineRegistry.register(model_type="value_model", backend=["fsdp", "fsdp2"], device="cpu")
-class CpuValueModel(ActionValues, SharedPrefixes, _OnCpu, transformer_impl.FSDPEngineWithValueHead):
+class CpuValueModel(PackedRows, _OnCpu, transformer_impl.FSDPEngineWithValueHead):
     def _build_module(self) -> Any:
         torch.manual_seed(int(os.environ.get("TURNGRID_SEED", "0")))  # the head's weights are drawn here
         with replaced(verl.utils.model, "load_valuehead_model", with_heads(load_value_model)):
