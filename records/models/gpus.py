@@ -54,7 +54,9 @@ def gpu(name: str) -> Gpu:
 
 
 def of_known_speed(name: str) -> str:
-    """Return ``name`` if it is a known card; for a bare size, the slowest known card of the next memory size."""
+    """Return ``name`` if it is a known card; for a bare size, the slowest known card of the next
+    memory size.
+    """
     if name in GPUS:
         return name
     large = [known for known, card in GPUS.items() if card.memory >= gpu(name).memory] or ["B200"]

@@ -1,6 +1,7 @@
 """Checks before anything else that a model of the Hugging Face hub can be downloaded.
 
-transformers would ask the hub only when a stage loads the model, after games were made, and for 40 seconds.
+transformers would ask the hub only when a stage loads the model, after games were made, and for 40
+seconds.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ ELSEWHERE = "use model.path=FOLDER, a folder with the model"
 
 
 def check_hub(path: str) -> None:
-    """Check that ``path`` is on this machine, in a folder or in the hub's cache, or can be downloaded.
+    """Check that ``path`` is on this machine, in a folder or in the hub's cache, or can be
+    downloaded.
 
     Raises:
         ModelError: the hub has no such model, needs a token for it, or cannot be reached.
@@ -40,7 +42,10 @@ def check_hub(path: str) -> None:
 
 
 def _within(seconds: float, name: str) -> str | None:
-    """Return why the model cannot be downloaded. If the hub does not answer, the asking thread is left running."""
+    """Return why the model cannot be downloaded.
+
+    If the hub does not answer, the asking thread is left running.
+    """
     problems: list[str | None] = []
     thread = Thread(target=lambda: problems.append(_problem(name, seconds)), daemon=True)
     thread.start()

@@ -1,6 +1,7 @@
 """Loads a model whole or not at all.
 
-transformers draws random numbers for weights that a checkpoint lacks, and ignores weights that it does not know.
+transformers draws random numbers for weights that a checkpoint lacks, and ignores weights that it
+does not know.
 It only warns, and the run would go on with another model than the named one.
 """
 

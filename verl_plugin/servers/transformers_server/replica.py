@@ -1,4 +1,4 @@
-"""How verl starts our server, and how the trainer's weights reach it."""
+"""verl's interface to our server: start it, and send it the trainer's weights."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from verl_plugin.servers.transformers_server.launch import Place, server_name
 
 
 class TransformersReplica(RolloutReplica):
-    """One server a replica, on a GPU that it shares with the first of its training processes, or on a CPU."""
+    """One server a replica, on the GPU of its first training process, or on a CPU."""
 
     async def launch_servers(self) -> None:
         role = "reward" if self.is_reward_model else "teacher" if self.is_teacher_model else "policy"
         role += self.name_suffix
-        try:  # started before verl was imported
+        try:  # ``early_start`` may have started it
             self._server_handle = ray.get_actor(server_name(self.replica_rank, role))
         except ValueError:
             path, concurrency = self.model_config.path, self.max_concurrency
@@ -47,8 +47,11 @@ def _node_and_gpu(_worker: Any) -> tuple[str, str]:
 
 
 class WeightSync(BaseRollout):
-    """Lives in the training process, or in one beside the server where that has devices of its own, and sends full weights to
-    its replica's server through Ray's object store."""
+    """Sends full weights to its replica's server, through Ray's object store.
+
+    Runs in the training process. If servers have their own devices, it runs in a process beside the
+    server.
+    """
 
     def __init__(
         self,
@@ -63,7 +66,7 @@ class WeightSync(BaseRollout):
         size = devices_of_replica(self.config)
         rank = int(os.environ.get("RANK", "0"))
         self._replica, self._leads = rank // size, rank % size == 0
-        if replica_rank is not None:  # ranks are counted in each replica there
+        if replica_rank is not None:  # then ranks are counted within the replica
             self._replica = replica_rank
         self._server: Any = None
 
@@ -78,7 +81,11 @@ class WeightSync(BaseRollout):
         global_steps: int | None = None,
         **_: Any,
     ) -> None:
-        """Raises: ValueError for a wire format other than named tensors."""
+        """Send the weights.
+
+        Raises:
+            ValueError: the wire format is not "named_tensors".
+        """
         if wire_format != "named_tensors":
             raise ValueError(f"rollout=transformers takes named tensors, not {wire_format!r}")
         # Every rank drains the iterator: gathering a sharded tensor is a collective call.

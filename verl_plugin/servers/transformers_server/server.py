@@ -1,7 +1,8 @@
-"""The rollout server: a Ray actor that batches what is asked for and answers with tokens and log-probabilities.
+"""The rollout server: a Ray actor that batches requests and answers with tokens and
+log-probabilities.
 
-Whoever holds an actor's handle imports the module of its class, verl's load balancer for one: torch and transformers are
-imported by the actor itself, when it starts.
+A process with the actor's handle imports this module, as verl's load balancer does. So torch and
+transformers are imported by the actor, when it starts.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ GATHER_SECONDS = 0.003  # single requests that come in this close together share
 
 @dataclass
 class Stats:
-    """Since the server started; ``peak_memory_bytes`` is the most that its process has had resident."""
+    """Totals since the server started; ``peak_memory_bytes`` is the peak resident size of its
+    process.
+    """
 
     batches: int = 0
     requests: int = 0
@@ -50,13 +53,15 @@ class _Waiting:
 
 
 class TransformersServer:
-    """Owns one model. Batches run one at a time, first come first served, in a thread, so that the actor listens on.
+    """One model.
+
+    Batches run one at a time, in order of arrival, in a thread beside the actor's event loop.
 
     Args:
         model_path: a model folder as transformers saves it.
-        max_batch: the most requests of ``generate`` that share a batch; ``generate_batch`` runs what it is given.
-        response_length: limit of a request that names none, in tokens.
-        device: where the model lives.
+        max_batch: limit of ``generate`` requests in a batch; ``generate_batch`` has none.
+        response_length: tokens of an answer if the request has no limit.
+        device: of the model.
         dtype: of its weights, as torch names it.
     """
 
@@ -91,13 +96,13 @@ class TransformersServer:
         video_data: Any = None,
         **_: Any,
     ) -> TokenOutput:
-        """verl's call: one request, batched with whatever else is waiting.
+        """Answer one request of verl's, batched with others that wait.
 
         Raises:
-            RequestTooLong: prompt and answer do not fit the model's context.
-            ValueError: images or videos, an empty prompt, or a limit below one token.
+            RequestTooLong: prompt and answer exceed the model's context.
+            ValueError: there are images or videos, or no prompt, or the limit is below one token.
         """
-        # Imported late: our own agent loop asks for batches, and without verl the server starts in half the time.
+        # Imported late: our agent loop calls ``generate_batch``, and without verl the server starts in half the time.
         from verl.workers.rollout.replica import TokenOutput
 
         if image_data or video_data:
@@ -113,10 +118,11 @@ class TransformersServer:
         )
 
     async def generate_batch(self, requests: Sequence[SampleRequest]) -> list[GenResult]:
-        """Exactly these requests as one batch, in this order, without those that do not fit.
+        """Answer exactly these requests as one batch, in order; those that do not fit answer
+        "too_long".
 
         Raises:
-            ValueError: a request that says nothing or has ids beyond the vocabulary.
+            ValueError: a request has no prompt, or ids that are not in the vocabulary.
         """
         fits = [self._fits(request) for request in requests]
         wanted = [request for request, fit in zip(requests, fits, strict=True) if fit]
@@ -131,10 +137,10 @@ class TransformersServer:
         return True
 
     async def update_weights(self, weights: dict[str, torch.Tensor], global_steps: int | None) -> None:
-        """Batches asked for before run with the old weights, those after with the new.
+        """Load weights. Earlier requests run with the old ones, later requests with the new ones.
 
         Raises:
-            ValueError: names do not fit the model's; the old weights stay then.
+            ValueError: weights are missing or unknown; the old ones stay.
         """
         await self._in_thread(self._load, weights, global_steps)
 
@@ -181,13 +187,16 @@ class TransformersServer:
             try:
                 asked = [waiting.request for waiting in batch]
                 answers: Sequence[GenResult | Exception] = await self._in_thread(self._generate, asked)
-            except Exception as error:  # noqa: BLE001 - those who wait must hear of it, and the server goes on
+            except Exception as error:  # noqa: BLE001 - each waiting caller gets the error, and the server goes on
                 answers = [error] * len(batch)
             for waiting, answer in zip(batch, answers, strict=True):
                 settle(waiting.answer, answer)
 
     def _generate(self, requests: list[SampleRequest]) -> list[GenResult]:
-        """The step is read here, in the thread: by the time that the loop hears of it, it may be another."""
+        """Sample a batch.
+
+        The step is read in this thread, since the event loop may already have a later one.
+        """
         start = time.perf_counter()
         results = self._generator.generate(requests)
         self._stats.batches += 1
@@ -200,9 +209,9 @@ class TransformersServer:
         return await asyncio.get_running_loop().run_in_executor(self._thread, function, *args)
 
     async def abort_all_requests(self, reject_request: bool = False, **_: Any) -> None:
-        """Answer what is waiting with nothing ("aborted"); a batch that is running comes to its end.
+        """Answer waiting requests with no tokens ("aborted"). A running batch is finished.
 
-        Until ``resume_generation``, new requests wait, or are answered so too where ``reject_request``.
+        Until ``resume_generation``, new requests wait; if ``reject_request``, they are aborted too.
         """
         self._open.clear()
         self._rejecting = reject_request
@@ -231,5 +240,7 @@ class TransformersServer:
 
 
 def seed_of(request_id: str, length: int) -> int:
-    """For callers that give no seed: from what is asked, never from the server's state."""
+    """Return the seed of a request that has none, from its id and length, never from the server's
+    state.
+    """
     return int.from_bytes(blake2b(f"{request_id}/{length}".encode(), digest_size=8).digest(), "big")
