@@ -8,8 +8,7 @@ import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from verl.trainer.ppo.v1 import AgentLoopManagerTQ
 
-from verl_plugin.rollout.agent_shell import AgentShell
-from verl_plugin.servers.transformers_server.spare_weights import keeper_name
+from verl_plugin.rollout.agent_shell import AgentShell, shell_name
 
 
 class AgentLoopManager(AgentLoopManagerTQ):
@@ -27,7 +26,7 @@ class AgentLoopManager(AgentLoopManagerTQ):
 
 def _shell(index: int, node: str) -> Any:
     try:
-        return ray.get_actor(keeper_name(index))
+        return ray.get_actor(shell_name(index))
     except ValueError:  # nothing was started early
         where = NodeAffinitySchedulingStrategy(node_id=node, soft=True)
-        return ray.remote(AgentShell).options(name=keeper_name(index), scheduling_strategy=where).remote()
+        return ray.remote(AgentShell).options(name=shell_name(index), scheduling_strategy=where).remote()

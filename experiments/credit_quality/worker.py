@@ -72,7 +72,7 @@ class ModelRollouts:
     """
 
     def __init__(self, model: LoadedModel, rules: Rules) -> None:
-        from verl_plugin.servers.transformers_server.shared_rows import SharedRows
+        from experiments.credit_quality.shared_rows import SharedRows
 
         self.model, self.rules = model, rules
         self.rows = SharedRows(model.generator)

@@ -1,16 +1,25 @@
-"""What a checkpoint costs in space and time, and so how often one is worth it. The speed of the disk is an assumption."""
+"""Size of a checkpoint, the time to write it, and the number of steps between two checkpoints.
+
+The speed of the disk is an assumption.
+"""
 
 from __future__ import annotations
 
-WEIGHTS, ADAM = 4, 8  # bytes a parameter, in fp32; the policy's weights are there twice: evaluation loads a plain copy
+WEIGHTS, ADAM = 4, 8  # bytes a parameter, in fp32; the policy is saved twice: evaluation loads a plain copy
 DISK = 2e9  # bytes a second
 STEP_SECONDS = 20.0  # of a step on GPUs
-SHARE = 1 / 8  # of the time that saving may take
+SHARE = 1 / 8  # of the time that saving may take at most
 MOST = 50  # steps that a killed run may have to do again
 
 
 def size(parameters: int, critic: bool, adapter: int = 0) -> float:
-    """Bytes of one checkpoint; ``adapter``: parameters of LoRA's, which alone have Adam's numbers then."""
+    """Return the bytes of one checkpoint.
+
+    Args:
+        parameters: of the policy, and of the critic if there is one.
+        critic: whether a critic is saved too.
+        adapter: parameters of the LoRA adapter. If not 0, Adam's state covers these alone.
+    """
     policy = 2 * WEIGHTS * (parameters + adapter) + ADAM * (adapter or parameters)
     return float(policy + (WEIGHTS + ADAM) * parameters * critic)
 
@@ -20,6 +29,6 @@ def seconds(number_of_bytes: float) -> float:
 
 
 def steps_between(number_of_bytes: float) -> int:
-    """A multiple of 5, at least 5 and at most ``MOST``, so that saving takes about ``SHARE`` of the time."""
+    """Return a multiple of 5, at most ``MOST``, at which saving takes about ``SHARE`` of the time."""
     wanted = seconds(number_of_bytes) / (SHARE * STEP_SECONDS)
     return min(MOST, 5 * max(1, -int(-wanted // 5)))

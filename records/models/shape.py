@@ -1,5 +1,7 @@
-"""How large a model is, and the linear layers in its blocks, which LoRA can adapt: from its ``config.json`` and the headers of its
-weights or, for the names of ``conf/model``, from a table. Nothing is loaded."""
+"""Size of a model and the linear layers that LoRA can adapt, without loading it.
+
+Read from ``config.json`` and the headers of the weights, or, for names of ``conf/model``, from a table.
+"""
 
 from __future__ import annotations
 
@@ -51,13 +53,13 @@ class Shape:
 
 
 def shape_of(path: str) -> Shape | None:
-    """The shape of the model that ``model.path`` names; None where nothing here says."""
+    """Return the shape of the model that ``model.path`` names; None if it is unknown."""
     settings = settings_of(path)
     return from_config(settings) if settings else None
 
 
 def settings_of(path: str) -> dict[str, Any] | None:
-    """The model's ``config.json``; None where it is not known here."""
+    """Return the model's ``config.json``; None if it is unknown."""
     if path in PUBLISHED:
         return PUBLISHED[path]
     if path.startswith("packaged://"):
@@ -80,24 +82,26 @@ def from_config(config: dict[str, Any]) -> Shape | None:
 
 
 def linears(path: str) -> dict[str, int] | None:
-    """Inputs plus outputs of the layers that bear a name, summed over all blocks: what a rank of their adapters costs, in
-    numbers. None where neither the weights are on this machine nor a table has them."""
+    """Return inputs plus outputs of each linear layer by name, summed over all blocks.
+
+    That is what a rank of an adapter costs, in numbers. None if neither weights nor table are there.
+    """
     if path in PUBLISHED:
         return _of_llama(PUBLISHED[path])
-    found: Counter[str] = Counter()
+    sizes: Counter[str] = Counter()
     for name, shape in tensors_in(Path(resolve_model(path, Path()))):
         if len(shape) == 2 and (block := IN_A_BLOCK.search(name)):
-            found[block["name"]] += sum(shape)
-    return dict(found) or None
+            sizes[block["name"]] += sum(shape)
+    return dict(sizes) or None
 
 
 def has_experts(settings: Mapping[str, Any]) -> bool:
-    """Whether ``config.json`` is that of a mixture of experts."""
+    """Return whether ``config.json`` describes a mixture of experts."""
     return any((settings.get(key) or 0) > 1 for key in EXPERTS)
 
 
 def _of_llama(settings: Mapping[str, Any]) -> dict[str, int]:
-    """Names and sizes of a Llama's or Qwen's layers."""
+    """Return names and sizes of the layers of a Llama or Qwen."""
     layers, hidden, heads = (int(settings[k]) for k in ("num_hidden_layers", "hidden_size", "num_attention_heads"))
     size = int(settings.get("head_dim") or hidden // heads)
     query, key = hidden + heads * size, hidden + int(settings["num_key_value_heads"]) * size
@@ -108,7 +112,10 @@ def _of_llama(settings: Mapping[str, Any]) -> dict[str, int]:
 
 
 def tensors_in(folder: Path) -> Iterator[tuple[str, list[int]]]:
-    """Names and shapes in a folder's safetensors files, whose headers are JSON after eight bytes with their length."""
+    """Yield names and shapes of the tensors in a folder's safetensors files.
+
+    Such a file begins with eight bytes, the length of a JSON header.
+    """
     for path in sorted(folder.glob("*.safetensors")):
         with path.open("rb") as file:
             header = json.loads(file.read(int.from_bytes(file.read(8), "little")))

@@ -1,4 +1,7 @@
-"""A whole run whose rollout server is killed in its second step, and whose context is too small for its turns."""
+"""A whole run whose rollout server is killed in its second step, and whose context is too small for its turns.
+
+The run ends and says why. The same command goes on from the last checkpoint.
+"""
 
 from __future__ import annotations
 
@@ -30,28 +33,25 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     keep_all = ("trainer.max_actor_ckpt_to_keep=9",)
     process = small.launch(output, *settings, *keep_all)
     try:
-        small.wait_for(lambda: bool(list(output.glob("*/rl/episodes/000001.jsonl"))), 900)
+        small.wait_for(lambda: bool(list(output.glob("*/rl/checkpoints/global_step_1/manifest.json"))), 900)
         _kill_the_server(psutil.Process(process.pid))
-        assert process.wait(timeout=900) == 0, (output / "stdout.txt").read_text()[-3000:]
+        assert process.wait(timeout=900) != 0
     finally:
         if process.poll() is None:
             small.kill(process)
-    return small.run_folder(output)
+    assert "rollout server" in (output / "stdout.txt").read_text()
+    return small.finish(output, *settings, *keep_all, timeout_s=900)
 
 
 @pytest.mark.timeout(2000)
-def test_the_run_goes_on_and_counts_what_was_played_again(folder: Path) -> None:
+def test_the_run_goes_on_from_its_checkpoint(folder: Path) -> None:
     steps = small.lines(folder / "rl" / "metrics.jsonl")
     assert [line["step"] for line in steps] == [1, 2, 3]
-    retried = sum(line["rollout/retries"] for line in steps)
     episodes = [e for step in (1, 2, 3) for e in small.lines(folder / "rl" / "episodes" / f"{step:06d}.jsonl")]
-    assert retried == sum(episode["retries"] for episode in episodes) > 0
     assert len(episodes) == 48 and all(line["rollout/failed_groups"] == 0 for line in steps)
-    result = RunResult.read(folder)
-    assert result is not None and result.notes["retries"] == retried
 
 
-def test_the_new_server_plays_with_the_steps_weights(folder: Path) -> None:
+def test_the_new_server_samples_with_the_weights_of_the_step(folder: Path) -> None:
     for step in (2, 3):
         path = folder / "rl" / "checkpoints" / f"global_step_{step - 1}" / "actor" / "huggingface"
         model = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32).eval()

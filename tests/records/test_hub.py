@@ -70,10 +70,10 @@ def asked(name: str, endpoint: str, home: Path) -> str:
 def test_what_the_hub_answers(hub: str, tmp_path: Path) -> None:
     assert asked("there/model", hub, tmp_path) == ""
     assert "has no model of this name" in asked("nobodys/model", hub, tmp_path)
-    assert f"its owner must let you in: {hub}/gated/model" in asked("gated/model", hub, tmp_path)
+    assert f"{hub}/gated/model" in asked("gated/model", hub, tmp_path)
     broken = asked("broken/model", hub, tmp_path)
-    assert broken.startswith("model.path=broken/model: the Hugging Face hub says") and "500" in broken
-    assert broken.endswith("; a folder with the model does too: model.path=FOLDER")
+    assert broken.startswith("model.path=broken/model: the Hugging Face hub answers") and "500" in broken
+    assert "; use model.path=FOLDER" in broken
 
 
 def test_a_hub_that_is_not_there_or_never_answers(hub: str, tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ def test_a_run_ends_before_a_game_is_made(tmp_path: Path, capfd: pytest.CaptureF
     folders = [f"output_dir={runs}", f"env.cache_dir={tmp_path / 'cache'}"]
     assert main(["model=qwen2.5_0.5b", "scale=laptop", *small, *folders]) == 2
     *_, line = capfd.readouterr().err.splitlines()
-    assert line.startswith("turngrid: model.path=Qwen/Qwen2.5-0.5B-Instruct is not in ")
-    assert line.endswith("HF_HUB_OFFLINE is set; a folder with the model does too: model.path=FOLDER")
+    assert line.startswith("turngrid: model.path=Qwen/Qwen2.5-0.5B-Instruct: not in ")
+    assert "HF_HUB_OFFLINE is set; use model.path=FOLDER" in line
     assert not (tmp_path / "cache").exists()
     assert not [file for file in runs.rglob("*") if file.parent.name == "tasks"]

@@ -175,9 +175,9 @@ def test_every_loader_refuses_peft_names(peft_names: str) -> None:
 
 
 def test_one_weight_too_few_or_too_many_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match=r"lacks model\.norm\.weight: no Qwen3ForCausalLM"):
+    with pytest.raises(ModelError, match=r"lacks model\.norm\.weight: .*Qwen3ForCausalLM"):
         Generator.from_pretrained(lacking(tmp_path / "less", "model.norm.weight"))
-    with pytest.raises(ModelError, match=r"has unknown model\.abnorm\.weight: no"):
+    with pytest.raises(ModelError, match=r"has unknown model\.abnorm\.weight"):
         make_engine(path=lacking(tmp_path / "more", "", "model.abnorm.weight"))
 
 
@@ -188,5 +188,5 @@ def test_a_new_head_may_be_missing_and_nothing_else() -> None:
 
 
 def test_an_adapter_is_no_model(saved: tuple[Any, Path]) -> None:
-    with pytest.raises(ModelError, match="is a PEFT adapter; merge it"):
+    with pytest.raises(ModelError, match="a PEFT adapter.*merge it"):
         check_model(str(saved[1] / "lora_adapter"))

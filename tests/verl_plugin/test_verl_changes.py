@@ -93,7 +93,7 @@ def test_verl_has_what_the_entry_changes(number: int, stock: list[str]) -> None:
     assert stock[number] == SIGNATURES.get(name, stock[number]) and "Error: " not in stock[number]
 
 
-@pytest.mark.parametrize("by", {by for *_, by in ENTRIES})
+@pytest.mark.parametrize("by", sorted({by for *_, by in ENTRIES}))
 def test_every_change_has_its_reason_and_an_end(by: str) -> None:
     assert reason(ours(by)) and (until(ours(by)) or by in [b for names in ON_CPUS.values() for b in names.values()])
 

@@ -1,4 +1,4 @@
-"""``torch.cuda``'s shape over the CPU: what verl calls on "the device's torch module"."""
+"""The interface of ``torch.cuda`` for CPUs, which verl calls on "the device's torch module"."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 
 
 class CpuDevice(types.ModuleType):
-    """What is not here comes from ``torch.cpu`` (streams, events, ``synchronize``)."""
+    """Other names come from ``torch.cpu`` (streams, events, ``synchronize``)."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(torch.cpu, name)
@@ -42,14 +42,14 @@ class CpuDevice(types.ModuleType):
 
     @staticmethod
     def memory_allocated(device: Any = None) -> int:
-        """Resident bytes of this process."""
+        """Return the resident bytes of this process."""
         return psutil.Process().memory_info().rss
 
     memory_reserved = memory_allocated
 
     @staticmethod
     def max_memory_allocated(device: Any = None) -> int:
-        """The most bytes that this process has had resident."""
+        """Return the peak resident bytes of this process."""
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
     max_memory_reserved = max_memory_allocated

@@ -1,6 +1,7 @@
 """Starts Ray's slow processes side by side on a CPU, which verl would start one after another.
 
-The rollout server and the agent loops, with their environment workers, need nothing from verl to begin.
+The rollout server and the agent loops, with their environment workers, need nothing from verl to
+begin.
 """
 
 from __future__ import annotations
@@ -14,21 +15,20 @@ import ray
 from omegaconf import DictConfig, OmegaConf
 
 from verl_plugin.cpu.ray_start import ray_settings, start_ray
-from verl_plugin.rollout.agent_shell import AgentShell
-from verl_plugin.servers.transformers_server.spare_weights import keeper_name
+from verl_plugin.rollout.agent_shell import AgentShell, shell_name
 
 _started: list[Any] = []  # Ray ends an actor without a handle
 
 
 def start(config: DictConfig) -> None:
-    """Start a local Ray and the processes that take longest; does nothing on GPUs, where verl starts its own Ray."""
+    """Start a local Ray and its slowest processes. On GPUs, do nothing: verl starts its own Ray."""
     if config.trainer.device != "cpu":
         return
     os.environ["TRANSFER_QUEUE_ENABLE"] = "1"  # verl sets it through Ray's runtime environment
     start_ray(ray_settings(config, sys.executable))
     rollout, env = config.actor_rollout_ref.rollout, OmegaConf.to_container(config.env, resolve=True)
     for index in range(rollout.agent.num_workers):
-        shell: Any = ray.remote(AgentShell).options(name=keeper_name(index)).remote()
+        shell: Any = ray.remote(AgentShell).options(name=shell_name(index)).remote()
         shell.open_pool.remote(env, bool(config.prompt.admissible))
         _started.append(shell)
     if rollout.name == "transformers":

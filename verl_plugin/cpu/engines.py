@@ -16,8 +16,7 @@ from verl.workers.engine.fsdp import transformer_impl
 
 from records.models.loading import load_whole
 from verl_plugin.cpu import micro_batches
-from verl_plugin.cpu.action_logits import ActionLogits, ActionValues
-from verl_plugin.cpu.shared_prefixes import SharedPrefixes
+from verl_plugin.cpu.packed_rows import PackedLogits, PackedRows
 from verl_plugin.replaced import replaced
 from verl_plugin.value_heads import with_heads
 
@@ -25,15 +24,21 @@ WIDE = 256  # hidden size from which a second thread gains more than it costs to
 
 
 def threads(model_config: Any) -> int:
-    """Of torch, in an update: as many as the run's config allows, but one for a narrow model."""
+    """Return torch's threads in an update: one for a narrow model, else what the run's config
+    allows.
+    """
     narrow = model_config.get_text_config().hidden_size < WIDE
     return 1 if narrow else int(os.environ.get("TURNGRID_TRAINER_THREADS", "1"))
 
 
 class _OnCpu:
     def forward_backward_batch(self, data: TensorDict, loss_function: Any, forward_only: bool = False) -> Any:
-        """In passes of our own; several processes must agree on their number, which verl sees to. OpenMP keeps the number of
-        threads for each calling thread, and Ray calls from one of its own."""
+        """Run passes of our own.
+
+        With several processes verl makes them, since their number must agree.
+        The number of threads is set here: OpenMP keeps it for each calling thread, and Ray has its
+        own.
+        """
         torch.set_num_threads(threads(self.model_config.hf_config))  # type: ignore[attr-defined]
         if self.get_data_parallel_size() > 1:  # type: ignore[attr-defined]
             return super().forward_backward_batch(data, loss_function, forward_only)  # type: ignore[misc]
@@ -45,25 +50,29 @@ class _OnCpu:
         return output
 
     def prepare_model_inputs(self, micro_batch: TensorDict) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Rows start at place 0 and are padded on the right, where causal attention does not look: with neither mask nor
-        positions torch computes half of the attention matrix instead of all of it."""
+        """Drop mask and positions, so that torch computes half of the attention matrix.
+
+        Rows are padded on the right, which causal attention does not read.
+        """
         inputs, outputs = super().prepare_model_inputs(micro_batch)  # type: ignore[misc]
         if not tu.get_non_tensor_data(data=micro_batch, key="use_remove_padding", default=True):
             inputs |= {"attention_mask": None, "position_ids": None}
         return inputs, outputs
 
     def _build_fsdp_module(self, module: Any) -> Any:
-        """verl offloads a reference policy to pinned memory, which needs an accelerator; here it is on the CPU already."""
+        """Build without offloading. verl offloads a reference policy to pinned memory, which needs
+        an accelerator.
+        """
         with replaced(transformer_impl, "CPUOffloadPolicy", lambda **_: None):
             return super()._build_fsdp_module(module)  # type: ignore[misc]
 
 
 @EngineRegistry.register(model_type="language_model", backend=["fsdp", "fsdp2"], device="cpu")
-class CpuLanguageModel(ActionLogits, SharedPrefixes, _OnCpu, transformer_impl.FSDPEngineWithLMHead): ...
+class CpuLanguageModel(PackedLogits, _OnCpu, transformer_impl.FSDPEngineWithLMHead): ...
 
 
 @EngineRegistry.register(model_type="value_model", backend=["fsdp", "fsdp2"], device="cpu")
-class CpuValueModel(ActionValues, SharedPrefixes, _OnCpu, transformer_impl.FSDPEngineWithValueHead):
+class CpuValueModel(PackedRows, _OnCpu, transformer_impl.FSDPEngineWithValueHead):
     def _build_module(self) -> Any:
         """The value head, whose weights are drawn here, starts from the run's seed."""
         torch.manual_seed(int(os.environ.get("TURNGRID_SEED", "0")))
@@ -72,7 +81,9 @@ class CpuValueModel(ActionValues, SharedPrefixes, _OnCpu, transformer_impl.FSDPE
 
 
 def load_value_model(local_path: str, torch_dtype: Any, model_config: Any, trust_remote_code: bool) -> Any:
-    """As verl's, without flash attention, which it asks for whatever the config says; its head is new."""
+    """Load a critic with a new head. verl's loader asks for flash attention, whatever the config
+    says.
+    """
     return load_whole(
         AutoModelForTokenClassification,
         local_path,

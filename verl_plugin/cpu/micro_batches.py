@@ -1,14 +1,14 @@
-"""Passes on a CPU that compute nothing in vain.
+"""Passes of an update on CPUs, without rows that change nothing.
 
-verl cuts a batch into passes in the order of its rows and pads each pass to its longest row. Here rows that begin alike
-share a pass where that is computed once for all of them (``shared_prefixes``), else rows of like length, and two kinds of rows
-are left out:
+verl cuts a batch into passes in the order of its rows and pads each pass to its longest row. Here
+rows with a common prefix share a pass if that prefix is computed once (``packed_rows``), else rows
+of similar length. Two kinds of rows are left out:
 
-- rows without an action token, as verl pads a batch with: no loss and no metric reads what a model says of them;
-- in an update of the policy, where nothing speaks against it (``zero_advantages``), rows whose advantage is 0 everywhere, as in
-  a group whose samples all won or all lost: their gradient is 0. For some losses only passes of nothing but such rows.
+- Rows without an action token, with which verl pads a batch: no loss or metric reads them.
+- In a policy update, rows whose advantage is 0 everywhere, if ``zero_advantages`` allows it. Their
+  gradient is 0. For some losses only passes of nothing but such rows are left out.
 
-A loss is still divided by all the mini-batch's tokens, so the update is the same.
+A loss is still divided by all tokens of the mini-batch, so the update is the same.
 """
 
 from __future__ import annotations
@@ -25,19 +25,20 @@ from verl_plugin.cpu.layout import ids_of
 from verl_plugin.training import zero_advantages
 
 Passes = tuple[list[TensorDict], Any]
-BY_IDS = "passes_by_ids"  # said of a batch: what rows of a pass begin with is computed once
+BY_IDS = "passes_by_ids"  # key of a batch: the common prefix of rows in a pass is computed once
 
 
 def prepare(data: TensorDict, verls: Callable[..., Passes], **settings: Any) -> Passes:
-    """Takes the place of verl's ``prepare_micro_batches`` in a process that trains alone.
+    """Replace verl's ``prepare_micro_batches`` in a process that trains alone.
 
     Args:
-        data: a batch of jagged rows with ``micro_batch_size_per_gpu``, the most rows a pass; or with ``use_dynamic_bsz``.
-        verls: the original, which fills passes by tokens for ``use_dynamic_bsz``.
+        data: a batch of jagged rows with ``micro_batch_size_per_gpu`` (rows a pass) or
+            ``use_dynamic_bsz``.
+        verls: the original, which fills passes by tokens if ``use_dynamic_bsz``.
         settings: its other arguments.
 
     Returns:
-        The passes (at least one, so that there is an output and a loss), and what verl needs to put dynamic ones in order.
+        The passes, at least one, and what verl needs to put dynamic ones in order.
     """
     if tu.get_non_tensor_data(data, "batch_num_tokens", default=None) == 0:
         tu.assign_non_tensor(data, batch_num_tokens=1)  # so that a loss over no token is 0 and not 0 / 0
@@ -48,7 +49,10 @@ def prepare(data: TensorDict, verls: Callable[..., Passes], **settings: Any) -> 
 
 
 def _cut(data: TensorDict, rows: list[int], size: int) -> list[TensorDict]:
-    """These rows, ``size`` at a time. To select some of jagged rows all are taken apart, so whole passes are cut at once."""
+    """Cut these rows into passes of ``size``.
+
+    One selection for all whole passes: each takes all jagged rows apart.
+    """
     rest = len(rows) % size
     whole, left = rows[: len(rows) - rest], rows[len(rows) - rest :]
     passes = tu.chunk_tensordict(tu.index_select_tensor_dict(data, whole), len(whole) // size) if whole else []
@@ -56,21 +60,22 @@ def _cut(data: TensorDict, rows: list[int], size: int) -> list[TensorDict]:
 
 
 def in_order(outputs: dict[str, Tensor], data: TensorDict) -> dict[str, Tensor]:
-    """A model's jagged outputs, in the order of the passes -> one row for each of ``data``, 0 where there was no pass."""
+    """Reorder jagged outputs from the passes' order to that of ``data``; rows without a pass are 0."""
     order, acted = order_of_rows(data), _with_an_action(data)
     lengths = data["input_ids"].offsets().diff().tolist()
 
     def of_all(output: Tensor) -> Tensor:
-        found = {row: values for row, values in zip(order, output.unbind(), strict=True) if acted[row]}
-        rows = [found[row] if row in found else output.values().new_zeros(size) for row, size in enumerate(lengths)]
+        known = {row: values for row, values in zip(order, output.unbind(), strict=True) if acted[row]}
+        rows = [known[row] if row in known else output.values().new_zeros(size) for row, size in enumerate(lengths)]
         return torch.nested.as_nested_tensor(rows, layout=torch.jagged)
 
     return {name: of_all(output) for name, output in outputs.items()}
 
 
 def order_of_rows(data: TensorDict) -> list[int]:
-    """The rows that have a pass, as they come out of the passes: where we make them in the order of their ids or lengths, as they
-    were where verl does."""
+    """Return the rows that have a pass, in the passes' order: by ids or length, or unchanged if
+    verl makes them.
+    """
     rows = rows_of_passes(data)
     if _dynamic(data):
         return rows
@@ -81,7 +86,7 @@ def order_of_rows(data: TensorDict) -> list[int]:
 
 
 def _without_idle_passes(rows: list[int], data: TensorDict) -> list[int]:
-    """Whole passes go, so those that are left, one at least, have the rows that they had."""
+    """Leave out whole passes only, and never all, so that the others keep their rows."""
     if tu.get_non_tensor_data(data, zero_advantages.KEY, default="") != zero_advantages.PASSES:
         return rows
     size, weighed = int(data["micro_batch_size_per_gpu"]), _with_an_advantage(data)
@@ -91,7 +96,9 @@ def _without_idle_passes(rows: list[int], data: TensorDict) -> list[int]:
 
 
 def rows_of_passes(data: TensorDict) -> list[int]:
-    """Those of which something is learned or asked; where there are none, one, with an action token if there is such a row."""
+    """Return the rows that a loss or metric reads; if there are none, one row, with an action token
+    if possible.
+    """
     acted = [row for row, acts in enumerate(_with_an_action(data)) if acts] or [0]
     if tu.get_non_tensor_data(data, zero_advantages.KEY, default="") != zero_advantages.ROWS:
         return acted
@@ -100,12 +107,15 @@ def rows_of_passes(data: TensorDict) -> list[int]:
 
 
 def _with_an_advantage(data: TensorDict) -> list[bool]:
-    """Which rows have an advantage somewhere."""
+    """Return whether each row has an advantage that is not 0."""
     return [bool(row.any()) for row in data["advantages"].unbind()]
 
 
 def _with_an_action(data: TensorDict) -> list[bool]:
-    """SFT's rows have no response mask, and all have something to learn."""
+    """Return whether each row has an action token.
+
+    SFT's rows have no response mask, and all count.
+    """
     if "response_mask" not in data:
         return [True] * len(data)
     return [bool(row.any()) for row in data["response_mask"].unbind()]

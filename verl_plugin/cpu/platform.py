@@ -1,4 +1,4 @@
-"""verl on CPUs: its platform, and the torch module that it expects behind a device name."""
+"""verl's platform for CPUs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ from verl_plugin.cpu.device import CPU_DEVICE
 
 @PlatformRegistry.register(platform="cpu")
 class CpuPlatform(PlatformBase):
-    """Chosen by ``VERL_PLATFORM=cpu``. Ray counts a logical "GPU" a training process, so verl's pools work as they are."""
+    """Chosen by ``VERL_PLATFORM=cpu``.
+
+    Ray counts a logical "GPU" a training process, so verl's pools work as they are.
+    """
 
     device_name = "cpu"
     vendor_name = "generic"
@@ -26,11 +29,13 @@ class CpuPlatform(PlatformBase):
         return True
 
     def is_platform_available(self, use_smi_check: bool = False) -> bool:
-        """Never found by itself: on a machine with GPUs and no ``nvidia-smi``, processes without a GPU would take it."""
+        """Never chosen automatically: without ``nvidia-smi``, processes of a GPU machine would
+        choose it.
+        """
         return False
 
     def current_device(self) -> torch.device:  # type: ignore[override]
-        """verl passes it on as a device argument, where a number would mean a GPU."""
+        """Return a device, not a number, which would mean a GPU."""
         return torch.device("cpu")
 
     def device_count(self) -> int:
@@ -84,7 +89,7 @@ class CpuPlatform(PlatformBase):
 
 
 def _name_each_backend_once() -> None:
-    """verl asks for "cpu:gloo,cpu:gloo" here, which torch rejects."""
+    """Make torch accept "cpu:gloo,cpu:gloo", for which verl asks on a CPU."""
     original = dist.init_process_group
     if getattr(original, "names_each_backend_once", False):
         return

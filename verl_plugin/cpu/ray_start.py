@@ -1,4 +1,6 @@
-"""Starts a local Ray, again if it was too slow: Ray gives itself 30 s, which a loaded machine may exceed."""
+"""Starts a local Ray, again if it was too slow: Ray gives itself 30 s, which a loaded machine may
+exceed.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,8 @@ ATTEMPTS = 3
 
 
 def ray_settings(config: DictConfig, executable: str) -> dict[str, Any]:
-    """Return the arguments of ``ray.init``: the values of verl's ``ray_kwargs.ray_init`` that are set.
+    """Return the arguments of ``ray.init``: the values of verl's ``ray_kwargs.ray_init`` that are
+    set.
 
     The interpreter is quoted if its path needs it: Ray puts it into a shell command as it is.
     """

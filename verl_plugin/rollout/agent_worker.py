@@ -35,7 +35,7 @@ from rollouts.lockstep import Rounds, Slot
 from rollouts.loop import EpisodeSpec
 from rollouts.store import write_episodes
 from verl_plugin.rollout.agent_loop import TurngridAgentLoop, row_fields
-from verl_plugin.rollout.samplers import BatchSampler, Counted, Reviver, ServerSampler
+from verl_plugin.rollout.samplers import BatchSampler, Counted, ServerSampler
 from verl_plugin.rollout.turn_fields import lengths, tree_places
 from verl_plugin.servers.replicas import replicas
 
@@ -89,8 +89,7 @@ class AgentLoopWorker:
     @cached_property
     def _one_by_one(self) -> ServerSampler:
         """The sampler of episodes without a slot."""
-        reviver = Reviver(range(self._replicas)) if self._own_server else None
-        return ServerSampler(self.llm_client, self._seeded, reviver)
+        return ServerSampler(self.llm_client, self._seeded)
 
     @property
     def _seeded(self) -> bool:

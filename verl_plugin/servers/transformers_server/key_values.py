@@ -1,4 +1,6 @@
-"""Keys and values of what the model has read, kept from turn to turn: one buffer, in which each episode has a stretch."""
+"""Keys and values of fed tokens, kept from turn to turn: one buffer, with a stretch for each
+episode.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +11,14 @@ from typing import Any
 
 from rollouts.sampling import SampleRequest
 
-BLOCK = 256  # tokens: stretches are multiples of it, so that an episode seldom outgrows its own
+BLOCK = 256  # tokens: stretches are multiples of it, so that an episode seldom needs a larger one
 
 
 @dataclass
 class Stretch:
-    """Places ``start`` to ``start + size`` of the buffer. The first ``len(ids)`` of them hold keys and values of ``ids``."""
+    """Places ``start`` to ``start + size`` of the buffer; the first ``len(ids)`` hold keys and
+    values of ``ids``.
+    """
 
     start: int
     size: int
@@ -22,14 +26,14 @@ class Stretch:
 
 
 class KeyValues:
-    """Stretches by request id; where room is short, the least recently used go.
+    """Stretches by request id; if memory is short, the least recently used are dropped.
 
-    ``buffer`` is (layer, key or value, place, head, head size). It may hold rubbish wherever nothing was written since a
-    stretch began, so nothing else is ever read.
+    ``buffer`` is (layer, key or value, place, head, head size). Places that were not written since
+    their stretch began hold rubbish and are never read.
 
     Args:
         model: a causal language model of transformers.
-        limit_bytes: how much memory what is kept may take. A batch that needs more gets more.
+        limit_bytes: memory limit for kept stretches. A batch that needs more gets more.
 
     Attributes:
         sharing: query heads that share a key head.
@@ -51,13 +55,16 @@ class KeyValues:
         return len(self._kept)
 
     def clear(self) -> None:
-        """Forget all. The buffer stays, but what fits into it does not depend on what it was used for before."""
+        """Drop all stretches.
+
+        The buffer stays; its size does not change which stretches fit later.
+        """
         self._kept: dict[str, Stretch] = {}
-        self._taken = bytearray(self.limit_bytes // self._block_bytes)  # 1 where a block belongs to a stretch
+        self._taken = bytearray(self.limit_bytes // self._block_bytes)  # 1 if a block belongs to a stretch
 
     @property
     def nbytes(self) -> int:
-        """What kept stretches take, the room at their ends included."""
+        """Return the bytes of kept stretches, with their unused ends."""
         return sum(stretch.size for stretch in self._kept.values()) * self.token_bytes
 
     @property
@@ -69,22 +76,27 @@ class KeyValues:
         return BLOCK * self.token_bytes
 
     def take(self, requests: Sequence[SampleRequest]) -> list[Stretch]:
-        """A stretch for each request, with room for its prompt and answer; ``ids`` is what it holds of the prompt, whose last id
-        is always left over. Nobody else has it until it is ``put`` back."""
-        found = [self._kept.pop(request.request_id, None) for request in requests]
-        return [self._fitted(stretch, request) for stretch, request in zip(found, requests, strict=True)]
+        """Return a stretch for each request, long enough for prompt and answer, until it is ``put``
+        back.
+
+        Its ``ids`` are the known prefix of the prompt, without the prompt's last id.
+        """
+        kept = [self._kept.pop(request.request_id, None) for request in requests]
+        return [self._fitted(stretch, request) for stretch, request in zip(kept, requests, strict=True)]
 
     def put(self, request_id: str, stretch: Stretch, ids: Sequence[int]) -> None:
-        """Keep a stretch that now holds ``ids``, unless that is more than may be kept."""
+        """Keep a stretch that now holds ``ids``, if the memory limit allows."""
         if old := self._kept.pop(request_id, None):
             self._free(old)
         stretch.ids = ids
         self._kept[request_id] = stretch
-        while len(self._taken) * self._block_bytes > self.limit_bytes < self.nbytes:  # a large batch was given more
+        while len(self._taken) * self._block_bytes > self.limit_bytes < self.nbytes:  # a large batch got more
             self._evict()
 
     def copy(self, source: Stretch, target: Stretch, first: int, last: int) -> None:
-        """Ids number ``first`` to ``last`` of both are the same."""
+        """Copy keys and values of tokens ``first`` to ``last``, whose ids are the same in both
+        stretches.
+        """
         start, end = source.start + first, source.start + last
         self.buffer[:, :, target.start + first : target.start + last] = self.buffer[:, :, start:end]
 
@@ -112,10 +124,10 @@ class KeyValues:
         return Stretch(first * BLOCK, blocks * BLOCK)
 
     def _fill(self, places: int) -> None:
-        """Memory that is never written costs nothing on a CPU, so all that may be needed is asked for at once."""
+        """Grow the buffer to ``places``. Memory that is never written costs nothing on a CPU."""
         have = self.buffer.shape[2]
         if places > have:
-            more = max(places, have + have // 4)  # each of many rows may ask for a little
+            more = max(places, have + have // 4)  # many rows may each need a little
             old, self.buffer = self.buffer, self.buffer.new_empty(self._shape(more))
             self.buffer[:, :, :have] = old
 
@@ -128,7 +140,7 @@ class KeyValues:
 
 
 def common_length(a: Sequence[int], b: Sequence[int]) -> int:
-    """The length of the longest common beginning."""
+    """Return the length of the longest common prefix."""
     n = min(len(a), len(b))
     if list(a[:n]) == list(b[:n]):
         return n

@@ -1,4 +1,4 @@
-"""Where a replica's server runs, what it is called, and how it is started."""
+"""Place, name and start of a replica's server."""
 
 from __future__ import annotations
 
@@ -10,24 +10,27 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from verl_plugin.servers.transformers_server.server import TransformersServer
 
-RESTARTS = 3  # of a server that died, in one run
-
 
 def server_name(rank: int, role: str = "policy") -> str:
-    """The Ray actor name of one replica's server; each run has a Ray session of its own."""
+    """Return the Ray actor name of a replica's server; each run has its own Ray session."""
     return f"turngrid_{role}_server_{rank}"
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a server runs: a Ray node, and one of its GPUs, by the number that CUDA gives it. Neither: wherever Ray
-    likes, on a CPU."""
+    """A Ray node and one of its GPUs, by CUDA's number.
+
+    If both are empty, Ray chooses, and the server runs on a CPU.
+    """
 
     node: str = ""
     gpu: str = ""
 
     def options(self) -> dict[str, Any]:
-        """Ray's. The GPU belongs to the trainer's process, which lends it while it waits, so Ray must not count it."""
+        """Return Ray's options.
+
+        Ray must not count the GPU, which belongs to the trainer's process.
+        """
         if not self.node:
             return {}
         visible = {"CUDA_VISIBLE_DEVICES": self.gpu, "RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES": "1"}
@@ -38,9 +41,11 @@ class Place:
 def start(
     rank: int, model_path: str, rollout: Any, role: str = "policy", concurrency: int = 1000, place: Place = Place()
 ) -> Any:
-    """Start one replica's server and return its actor handle; ``rollout`` is verl's node of that name."""
+    """Start a replica's server and return its actor handle; ``rollout`` is verl's node of that
+    name.
+    """
     actor: Any = ray.remote(TransformersServer)
-    settings = {"num_cpus": 0, "max_concurrency": concurrency, "max_restarts": RESTARTS}
+    settings = {"num_cpus": 0, "max_concurrency": concurrency}
     options = actor.options(name=server_name(rank, role), **settings, **place.options())
     device = "cuda" if place.gpu else "cpu"
     return options.remote(model_path, rollout.max_num_seqs, rollout.response_length, device, rollout.dtype)

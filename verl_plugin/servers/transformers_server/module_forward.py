@@ -1,4 +1,6 @@
-"""A forward pass over packed tokens through transformers' own modules, for any model that lets its attention be replaced."""
+"""Forward pass over packed tokens through transformers' modules, for models with transformers'
+attention interface.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ PACKED = "turngrid_packed"
 
 
 class ModuleForward:
-    """As ``LlamaForward``, with the modules of ``model`` as they are."""
+    """Same as ``LlamaForward``, by calling the model."""
 
     def __init__(self, model: Any) -> None:
         self._model = model
@@ -35,14 +37,17 @@ def packed_attention(
     scaling: float | None = None,
     **_: Any,
 ) -> tuple[torch.Tensor, None]:
-    """transformers' attention: all tokens are one row there, (1, heads, tokens, head size) -> (1, tokens, heads, head size)."""
+    """Attend by packing.
+
+    Shapes as in transformers: (1, heads, tokens, head size) -> (1, tokens, heads, head size).
+    """
     layer: Any = module.layer_idx
     packing.write(layer, key[0].transpose(0, 1), value[0].transpose(0, 1))
     return packing.attend(layer, query[0].transpose(0, 1), scaling)[None], None
 
 
 def _no_mask(*_: Any, **__: Any) -> None:
-    """The packing knows who sees what."""
+    """Build no mask: the packing has its own."""
 
 
 AttentionInterface.register(PACKED, packed_attention)

@@ -1,4 +1,4 @@
-"""New tokens of several rows, laid end to end without padding, and the attention of each to its own row."""
+"""New tokens of several rows, end to end without padding, and the attention of each to its own row."""
 
 from __future__ import annotations
 
@@ -12,25 +12,27 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from verl_plugin.servers.transformers_server.key_values import KeyValues
 
-# Rows that look back in one call, by device. One is read where it stands, not copied and not padded; on a GPU calls cost more
+# Rows in one attention call, by device: one needs neither copy nor padding, but on a GPU calls cost more
 ROWS_AT_ONCE = {"cpu": 1, "cuda": 32}
-MASK_PLACES = 2**26  # of one such call, 128 MiB in bfloat16: the mask is as large as the rows' queries times the keys
+MASK_PLACES = 2**26  # numbers in the mask of one call (queries times keys): 128 MiB in bfloat16
 
 
 class Span(NamedTuple):
-    """A row's new tokens: ``count``, at least one, after the ``known`` ones that stand in memory from place ``start`` on."""
+    """A row's ``count`` >= 1 new tokens, after ``known`` ones whose keys and values begin at place
+    ``start``.
+    """
 
     start: int
     known: int
-    count: int
+    new: int
 
     @property
     def width(self) -> int:
-        return self.known + self.count
+        return self.known + self.new
 
 
 class Packing:
-    """The tokens of one forward pass: those of the spans, end to end.
+    """The tokens of one forward pass: those of all spans, end to end.
 
     Attributes:
         positions: of each token in its row, (tokens,).
@@ -42,28 +44,30 @@ class Packing:
         start, known, count = torch.tensor(spans, device=device).T
         ends = count.cumsum(0)
         self.last = ends - 1
-        index = torch.arange(sum(span.count for span in spans), device=device)
+        index = torch.arange(sum(span.new for span in spans), device=device)
         self.positions = index + (known + count - ends).repeat_interleave(count)
         self._places = self.positions + start.repeat_interleave(count)
 
     @cached_property
     def ends(self) -> Packing:
-        """The last token of each row alone."""
+        """Return the packing of each row's last token alone."""
         if len(self.positions) == len(self._spans):
             return self
         spans = [Span(span.start, span.width - 1, 1) for span in self._spans]
         return Packing(self._memory, spans)
 
     def write(self, layer: int, key: torch.Tensor, value: torch.Tensor) -> None:
-        """Put away the tokens' keys and values, each (tokens, key heads, head size)."""
+        """Store the tokens' keys and values, each (tokens, key heads, head size)."""
         keys, values = self._memory.buffer[layer]
         keys.index_copy_(0, self._places, key)
         values.index_copy_(0, self._places, value)
 
     def attend(self, layer: int, query: torch.Tensor, scale: float | None = None) -> torch.Tensor:
-        """Each token looks at its row up to itself, of which all is written: (tokens, heads, head size) -> the same.
+        """Attend from each token to its row up to itself: (tokens, heads, head size) -> the same
+        shape.
 
-        Query heads that share a key head stand side by side as if they were tokens, so that no key is repeated for them.
+        All keys and values must be stored. Query heads that share a key head are laid out as
+        tokens, so that no key is copied for them.
         """
         sharing = self._memory.sharing
         side_by_side = query.unflatten(1, (-1, sharing)).transpose(0, 1).flatten(1, 2)[None]
@@ -81,14 +85,16 @@ class Packing:
         return [_Together(self._memory, spans[i:j]) for i, j in pairwise(self._cuts(spans, rows))]
 
     def _widest_mask(self, spans: Sequence[Span]) -> torch.Tensor:
-        """Of a row with as many known and as many new tokens as any: each row's own is a part of it. One for all stays in the
-        processor's cache."""
-        known, count = max(span.known for span in spans), max(span.count for span in spans)
+        """Return a mask of which each row takes a part.
+
+        One mask for all rows stays in the processor's cache.
+        """
+        known, count = max(span.known for span in spans), max(span.new for span in spans)
         positions = torch.arange(known, known + count, device=self._memory.buffer.device)
         return _mask(positions[None], known + count, self._memory)
 
     def _pieces(self) -> list[Span]:
-        """The spans, one whose mask alone would be too large in parts: all keys are written before any is looked at."""
+        """Return the spans, cut if their mask would exceed ``MASK_PLACES``."""
         pieces = []
         for start, known, count in self._spans:
             size = max(1, MASK_PLACES // ((known + count) * self._memory.sharing))
@@ -96,47 +102,54 @@ class Packing:
         return pieces
 
     def _cuts(self, spans: Sequence[Span], rows: int) -> list[int]:
-        """Where buckets begin, and the end: at most so many rows in one, and not too large a mask."""
+        """Return the ends of buckets of at most ``rows`` rows and ``MASK_PLACES`` numbers in the
+        mask.
+        """
         cuts, most, widest = [0], 0, 0
         for index, span in enumerate(spans):
-            most, widest, held = max(most, span.count), max(widest, span.width), index - cuts[-1]
+            most, widest, held = max(most, span.new), max(widest, span.width), index - cuts[-1]
             places = (held + 1) * most * widest * self._memory.sharing
             if held and (held == rows or places > MASK_PLACES):
                 cuts.append(index)
-                most, widest = span.count, span.width
+                most, widest = span.new, span.width
         return [*cuts, len(spans)]
 
 
 class _Alone:
-    """A row whose keys and values are read where they stand.
+    """A row whose keys and values are read from the buffer, without a copy.
 
     Args:
         states: (keys and values of each layer in turn, 1, key heads, place, head size).
-        mask: (1, 1, n * sharing, places), of which the row's own is the part that ends where as many tokens are known.
+        mask: (1, 1, n * sharing, places); the row takes the part for its number of known tokens.
     """
 
     def __init__(self, states: torch.Tensor, span: Span, mask: torch.Tensor, sharing: int) -> None:
-        self.tokens, self._mask = span.count, None
+        self.tokens, self._mask = span.new, None
         self._states = states.narrow(3, span.start, span.width).unbind()
-        if span.count > 1:
+        if span.new > 1:
             first = mask.shape[3] - mask.shape[2] // sharing - span.known
-            self._mask = mask[:, :, : span.count * sharing, first : first + span.width]
+            self._mask = mask[:, :, : span.new * sharing, first : first + span.width]
 
     def __call__(self, layer: int, query: torch.Tensor, scale: float | None) -> torch.Tensor:
-        """``query`` (1, key heads, tokens * sharing, head size) of the row -> (1, tokens * sharing, key heads, head size)."""
+        """``query`` (1, key heads, tokens * sharing, head size) of the row -> (1, tokens * sharing,
+        key heads, head size).
+        """
         keys, values = self._states[2 * layer : 2 * layer + 2]
         return scaled_dot_product_attention(query, keys, values, attn_mask=self._mask, scale=scale).transpose(1, 2)
 
 
 class _Together:
-    """Neighbouring rows whose keys and values are copied side by side. A short one repeats its last token and its last place:
-    the former is left out of the result, the latter hidden, but must be finite."""
+    """Neighbouring rows whose keys and values are copied into one padded tensor.
+
+    Padding repeats a row's last token, which is cut from the result, and its last place, which is
+    masked.
+    """
 
     def __init__(self, memory: KeyValues, spans: Sequence[Span]) -> None:
         device, sharing = memory.buffer.device, memory.sharing
-        self.tokens, self._memory = sum(span.count for span in spans), memory
+        self.tokens, self._memory = sum(span.new for span in spans), memory
         start, known, count = torch.tensor(spans, device=device).T[:, :, None]
-        index = torch.arange(max(span.count for span in spans), device=device)
+        index = torch.arange(max(span.new for span in spans), device=device)
         places = torch.arange(max(span.width for span in spans), device=device)
         self._places = start + torch.minimum(places, known + count - 1)
         self._mask = _mask(known + index, len(places), memory)
@@ -145,7 +158,7 @@ class _Together:
         self._real = (index < count).repeat_interleave(sharing, dim=1).flatten().nonzero().squeeze(1)
 
     def __call__(self, layer: int, query: torch.Tensor, scale: float | None) -> torch.Tensor:
-        """As ``_Alone``, of all its rows."""
+        """Attend as ``_Alone`` does, for all rows."""
         query = query[0][:, self._queries].transpose(0, 1)
         keys, values = (states[self._places].transpose(1, 2) for states in self._memory.buffer[layer])
         seen = scaled_dot_product_attention(query, keys, values, attn_mask=self._mask, scale=scale)
@@ -153,8 +166,9 @@ class _Together:
 
 
 def _mask(positions: torch.Tensor, width: int, memory: KeyValues) -> torch.Tensor:
-    """What to add to the scores of queries at ``positions`` (rows, n): minus infinity where a key comes after its query.
-    (rows, 1, n * sharing, width)"""
+    """Return (rows, 1, n * sharing, width): minus infinity where a key follows its query at
+    ``positions`` (rows, n).
+    """
     queries = positions.repeat_interleave(memory.sharing, dim=1)[:, None, :, None]
     hidden = torch.arange(width, device=positions.device) > queries
     return memory.buffer.new_zeros(hidden.shape).masked_fill_(hidden, -torch.inf)

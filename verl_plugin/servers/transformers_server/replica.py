@@ -1,8 +1,7 @@
-"""How verl starts our server, and how the trainer's weights reach it."""
+"""verl's interface to our server: start it, and send it the trainer's weights."""
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
@@ -17,16 +16,15 @@ from verl.workers.rollout.utils import ensure_async_iterator
 from verl_plugin.servers.replicas import devices_of_replica
 from verl_plugin.servers.transformers_server import launch
 from verl_plugin.servers.transformers_server.launch import Place, server_name
-from verl_plugin.servers.transformers_server.spare_weights import Spare, keeper_name
 
 
 class TransformersReplica(RolloutReplica):
-    """One server a replica, on a GPU that it shares with the first of its training processes, or on a CPU."""
+    """One server a replica, on the GPU of its first training process, or on a CPU."""
 
     async def launch_servers(self) -> None:
         role = "reward" if self.is_reward_model else "teacher" if self.is_teacher_model else "policy"
         role += self.name_suffix
-        try:  # started before verl was imported
+        try:  # ``early_start`` may have started it
             self._server_handle = ray.get_actor(server_name(self.replica_rank, role))
         except ValueError:
             path, concurrency = self.model_config.path, self.max_concurrency
@@ -48,16 +46,12 @@ def _node_and_gpu(_worker: Any) -> tuple[str, str]:
     return context.get_node_id(), context.get_accelerator_ids()["GPU"][0]
 
 
-def _agent_shell(index: int) -> Any:
-    try:
-        return ray.get_actor(keeper_name(index))
-    except ValueError:  # a server alone, as in tests
-        return None
-
-
 class WeightSync(BaseRollout):
-    """Lives in the training process, or in one beside the server where that has devices of its own, and sends full weights to
-    its replica's server through Ray's object store."""
+    """Sends full weights to its replica's server, through Ray's object store.
+
+    Runs in the training process. If servers have their own devices, it runs in a process beside the
+    server.
+    """
 
     def __init__(
         self,
@@ -72,7 +66,7 @@ class WeightSync(BaseRollout):
         size = devices_of_replica(self.config)
         rank = int(os.environ.get("RANK", "0"))
         self._replica, self._leads = rank // size, rank % size == 0
-        if replica_rank is not None:  # ranks are counted in each replica there
+        if replica_rank is not None:  # then ranks are counted within the replica
             self._replica = replica_rank
         self._server: Any = None
 
@@ -87,7 +81,11 @@ class WeightSync(BaseRollout):
         global_steps: int | None = None,
         **_: Any,
     ) -> None:
-        """Raises: ValueError for a wire format other than named tensors."""
+        """Send the weights.
+
+        Raises:
+            ValueError: the wire format is not "named_tensors".
+        """
         if wire_format != "named_tensors":
             raise ValueError(f"rollout=transformers takes named tensors, not {wire_format!r}")
         # Every rank drains the iterator: gathering a sharded tensor is a collective call.
@@ -95,16 +93,4 @@ class WeightSync(BaseRollout):
         state = {name: tensor.detach().to("cpu", torch.float32, copy=True) async for name, tensor in named}
         if self._leads:
             self._server = self._server or ray.get_actor(server_name(self._replica))
-            await self._send(state, global_steps)
-
-    async def _send(self, state: dict[str, torch.Tensor], global_steps: int | None) -> None:
-        """The agent loops keep a reference too: they notice first when a server has died, and send it again."""
-        await self._spare(None, global_steps)  # the old weights make room first
-        reference = ray.put(state)
-        await self._server.update_weights.remote(reference, global_steps)
-        await self._spare(reference, global_steps)
-
-    async def _spare(self, reference: Any, global_steps: int | None) -> None:
-        shells = [_agent_shell(index) for index in range(self.config.agent.num_workers)]
-        kept = Spare(reference, global_steps)
-        await asyncio.gather(*(shell.keep_weights.remote(self._replica, kept) for shell in shells if shell))
+            await self._server.update_weights.remote(ray.put(state), global_steps)

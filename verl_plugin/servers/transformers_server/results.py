@@ -1,4 +1,4 @@
-"""What the generator answers; imports nothing heavy, so that any process may know it."""
+"""Answers of the generator. Imports nothing heavy, since every process may import it."""
 
 from __future__ import annotations
 
@@ -8,11 +8,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class GenResult:
-    """``log_probs`` in nats at the request's temperature (1 where it is 0), of the distribution before top-p and top-k.
+    """Tokens of one answer.
 
-    ``entropies`` are ``sampling.top_entropies`` and ``full_entropies`` those of its name, none where they were not asked for.
-    ``stop_reason`` is "eos" (the last token ends the turn) or "length"; from a server also "too_long" or "aborted", without
-    tokens. ``step`` is the training step of the weights that a server sampled with, None where none were sent to it.
+    Attributes:
+        log_probs: in nats at the request's temperature (at 0: of temperature 1), before top-p and
+            top-k.
+        stop_reason: "eos" or "length"; from a server also "too_long" or "aborted", without tokens.
+        entropies: ``sampling.top_entropies``, empty if not requested.
+        full_entropies: ``sampling.full_entropies``, empty if not requested.
+        step: training step of the server's weights; None before the first update.
     """
 
     token_ids: list[int]

@@ -1,4 +1,4 @@
-"""One token a row from a batch of logits, each row by its own rules and its own randomness."""
+"""Sampling of one token a row, each row with its own rules and random numbers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TOP = 10  # likeliest tokens, over which entropies are summed
 
 
 def uniforms(seed: int, count: int) -> np.ndarray:
-    """``count`` numbers in [0, 1), one a token, that depend on ``seed`` alone (counter-based, so cheap to start)."""
+    """Return ``count`` numbers in [0, 1), one a token, that depend on ``seed`` alone."""
     return np.random.Generator(np.random.Philox(key=seed)).random(count)
 
 
@@ -35,13 +35,14 @@ class Rules:
         self.any_greedy = any(t <= 0 for t in temperature)
 
     def keep(self, rows: torch.Tensor) -> None:
-        """Go on with these rows only."""
+        """Continue with these rows only."""
         self.scale, self.greedy = self.scale[rows], self.greedy[rows]
         self.top_p, self.top_k = self.top_p[rows], self.top_k[rows]
 
 
 def draw(logits: torch.Tensor, rules: Rules, uniform: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Sample by inverting the cumulative distribution: the first token at which it exceeds ``uniform``.
+    """Sample by inverting the cumulative distribution: the first token at which it exceeds
+    ``uniform``.
 
     Args:
         logits: (rows, vocabulary).
@@ -49,11 +50,11 @@ def draw(logits: torch.Tensor, rules: Rules, uniform: torch.Tensor) -> tuple[tor
         uniform: (rows,) in [0, 1), float64.
 
     Returns:
-        Token ids (rows,) and their log-probabilities (rows,) in nats under the temperature-scaled, unrestricted
-        distribution, which is what teacher forcing gives.
+        Token ids (rows,) and their log-probabilities (rows,) in nats under the temperature-scaled,
+        unrestricted distribution, which is what teacher forcing gives.
 
     Raises:
-        FloatingPointError: logits that are no distribution.
+        FloatingPointError: the logits are not finite.
     """
     logprobs = torch.log_softmax(logits.float() / rules.scale, dim=-1)
     weights = logprobs.double().exp_()
@@ -71,21 +72,27 @@ def draw(logits: torch.Tensor, rules: Rules, uniform: torch.Tensor) -> tuple[tor
 
 
 def top_entropies(logits: torch.Tensor, rules: Rules) -> torch.Tensor:
-    """-sum p log p over the ``TOP`` likeliest tokens of the temperature-scaled distribution, as a share of the logarithm of the
-    vocabulary's size: (rows, vocabulary) -> (rows,), in [0, 1]."""
+    """Return -sum p log p over the ``TOP`` likeliest tokens, divided by the log of the vocabulary's
+    size.
+
+    Of the temperature-scaled distribution: (rows, vocabulary) -> (rows,), in [0, 1].
+    """
     size = logits.shape[-1]
     top = torch.log_softmax(logits.float() / rules.scale, dim=-1).topk(min(TOP, size), dim=-1).values
     return -(top.exp() * top).sum(-1) / math.log(size)
 
 
 def full_entropies(logits: torch.Tensor, rules: Rules) -> torch.Tensor:
-    """Nats, of the whole temperature-scaled distribution, as verl's trainer has them: (rows, vocabulary) -> (rows,)."""
+    """Return entropies in nats of the temperature-scaled distribution, as verl does.
+
+    Shape (rows, vocabulary) -> (rows,).
+    """
     logprobs = torch.log_softmax(logits.float() / rules.scale, dim=-1)
     return -(logprobs.exp() * logprobs).sum(-1)
 
 
 def restrict(weights: torch.Tensor, rules: Rules) -> torch.Tensor:
-    """Zero what top-k and top-p leave out: the k likeliest, then the fewest of those that reach the share p."""
+    """Zero all but the k likeliest tokens, then all but the fewest of these that reach the share p."""
     ordered, index = weights.sort(dim=-1, descending=True, stable=True)
     rank = torch.arange(weights.shape[-1], device=weights.device).expand_as(weights)
     ordered = torch.where((rules.top_k == 0) | (rank < rules.top_k), ordered, 0)

