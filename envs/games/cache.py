@@ -62,18 +62,15 @@ class GameCache:
             return Entry(None, data["rejected"])
         known = data["record"]
         record = GameRecord(**{**known, "expert_plan": tuple(known["expert_plan"])})
-        if not record.file:  # the entry has the parameters and the seed, which are the whole game
-            return Entry(record, file=folder / _ENTRY)
-        file = folder / record.file
-        return Entry(record, file=file) if self._environment.game_sha256(file) == data["content"] else None
+        file = folder / (record.file or _ENTRY)  # without a file, the entry's parameters and seed are the game
+        return Entry(record, file=file) if self._intact(folder, record, data["files"]) else None
 
     def publish(self, made: Path, params: Params, seed: int, outcome: dict[str, Any]) -> None:
         """Move the folder ``made`` to its address; if another process was first, keep its copy."""
         folder = self._folder(params, seed)
         about = {"environment": self._environment.name, "version": self._environment.version, "seed": seed}
-        file = outcome.get("record", {}).get("file")
-        content = self._environment.game_sha256(made / file) if file else ""
-        (made / _ENTRY).write_text(json.dumps({**outcome, **about, "params": dict(params), "content": content}))
+        entry = {**outcome, **about, "params": dict(params), "files": _stamps(made)}
+        (made / _ENTRY).write_text(json.dumps(entry))
         folder.parent.mkdir(parents=True, exist_ok=True)
         try:
             made.rename(folder)
@@ -109,3 +106,15 @@ class GameCache:
     def _folder(self, params: Params, seed: int) -> Path:
         key = self._environment.game_address(params, seed)[:32]
         return self._games / key[:2] / key
+
+    def _intact(self, folder: Path, record: GameRecord, stamps: dict[str, list[int]]) -> bool:
+        """Compare sizes and times, and hashes if these differ (a copied cache, an edit)."""
+        try:
+            return _stamps(folder) == stamps or self._environment.game_sha256(folder / record.file) == record.sha256
+        except FileNotFoundError:
+            return False
+
+
+def _stamps(folder: Path) -> dict[str, list[int]]:
+    stats = {path.name: path.stat() for path in sorted(folder.iterdir()) if path.name != _ENTRY}
+    return {name: [stat.st_size, stat.st_mtime_ns] for name, stat in stats.items()}
