@@ -183,6 +183,7 @@ def test_ready_starts_and_writes_nothing(tmp_path: Path, capfd: pytest.CaptureFi
     [
         ["trainer.nnodes=2", "cluster=gpu8", "+trainer.mine=1"],
         ["env.task=w4-o6-q8", "env={max_turns: 7}", "env.max_turns=8"],
+        ["algo=gigpo", "credit.gigpo={weight: 0.5}", "seed=1"],
         ["model=smollm2_135m", "~actor_rollout_ref.model.override_config.attn_implementation"],
     ],
     ids=" ".join,
