@@ -15,6 +15,7 @@ import pytest
 from xdist.scheduler import LoadFileScheduling
 from xdist.workermanage import WorkerController
 
+from envs.games.cache import cache_root
 from envs.hosting.pool import EnvPool
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -120,11 +121,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduling |
 
 
 @pytest.fixture(scope="session")
-def game_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """TURNGRID_CACHE where that is set; else the session's, for all of its workers, whose folders lie in one."""
-    mine = tmp_path_factory.getbasetemp()
-    session = mine.parent if "PYTEST_XDIST_WORKER" in os.environ else mine
-    return Path(os.environ.get("TURNGRID_CACHE") or session / "turngrid cache")
+def game_cache() -> Path:
+    """The cache of every run on this machine: making a TextWorld game takes a second of a core."""
+    return cache_root()
 
 
 @pytest.fixture(scope="module")
