@@ -15,6 +15,8 @@ VLLM_PY := .venv-vllm/bin/python
 VLLM_PIP := $(CLOCK) $(VLLM_PY) $(INSTALL)
 GPU_PY := .venv-gpu/bin/python
 GPU_PIP := $(CLOCK) $(GPU_PY) $(INSTALL)
+# Packages without a mypy error.
+TYPED := envs rewards rollouts algorithms tasks config records
 GPU ?= cluster=gpu1 model=qwen2.5_0.5b budget=rl_only scale=first
 
 .PHONY: train train-gpu test test-slow test-vllm-cpu vllm-cpu lint setup setup-dev clean
@@ -57,6 +59,7 @@ test-vllm-cpu: .venv-vllm/.test
 lint: .venv/.dev
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check .
+	@$(PY) -m mypy $(TYPED)
 
 setup: .venv/.cpu
 

@@ -15,6 +15,7 @@ import pytest
 from xdist.scheduler import LoadFileScheduling
 from xdist.workermanage import WorkerController
 
+from envs.games.cache import cache_root
 from envs.hosting.pool import EnvPool
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -58,41 +59,50 @@ WITH_RAY = (
 # What takes longest, longest first: begun last, one of these would keep one worker busy when the others have ended.
 LONG = (
     "test_whole_run",
-    "test_slurm_jobs",
     "test_failing_group",
     *WITH_RAY,
-    "test_train_fuzz",
-    "test_config_checks",
-    "test_sandbox_escapes",
+    "test_slurm_jobs",
     "test_experiments_sft",
-    "test_config_verl_validates",
-    "test_viewer_browser",
-    "test_report_page",
-    "test_sweep_files",
-    "test_windows",
+    "test_platform",
     "test_train_play",
     "test_train_sweep",
-    "test_launching",
-    "test_repair_escapes",
     "test_environments_contract",
-    "test_rewards_scores",
-    "test_platform",
-    "test_tiny_model",
-    "test_repair_env",
-    "test_repo_repair_environment",
-    "test_swegym_environment",
-    "test_envs_catalogue",
-    "test_methods_product",
-    "test_envs_games",
-    "test_alfworld_text",
-    "test_alfworld_games",
-    "test_train_app",
     "test_evaluate",
+    "test_train_fuzz",
+    "test_loop",
+    "test_train_app",
+    "test_tiny_model",
+    "test_tracking",
+    "test_envs_catalogue",
+    "test_config_checks",
+    "test_windows",
+    "test_alfworld_official",
+    "test_verl_changes",
+    "test_cost_estimate",
+    "test_envs_games",
+    "test_sweep_files",
+    "test_alfworld_text",
+    "test_budget",
+    "test_finite_environments",
+    "test_launching",
+    "test_viewer_browser",
+    "test_alfworld_games",
+    "test_generator",
     "test_worked_algo",
-    "test_worked_method",
-    "test_extending_page",
+    "test_chat_settings",
+    "test_evaluation_sets",
+    "test_credit_replay",
+    "test_padding_rows",
+    "test_credit_quality",
+    "test_repo_repair_environment",
     "test_hub",
-    "test_faults",
+    "test_repair_escapes",
+    "test_credit_measures",
+    "test_extending_page",
+    "test_train_wheel",
+    "test_repair_env",
+    "test_sandbox_escapes",
+    "test_config_verl_validates",
 )
 
 
@@ -120,11 +130,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduling |
 
 
 @pytest.fixture(scope="session")
-def game_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """TURNGRID_CACHE where that is set; else the session's, for all of its workers, whose folders lie in one."""
-    mine = tmp_path_factory.getbasetemp()
-    session = mine.parent if "PYTEST_XDIST_WORKER" in os.environ else mine
-    return Path(os.environ.get("TURNGRID_CACHE") or session / "turngrid cache")
+def game_cache() -> Path:
+    """The cache of every run on this machine: making a TextWorld game takes a second of a core."""
+    return cache_root()
 
 
 @pytest.fixture(scope="module")

@@ -111,11 +111,12 @@ def run(python: Path, folder: Path, *arguments: str, **more: str) -> subprocess.
 
 
 @pytest.fixture(scope="module")
-def found(python: Path, game_cache: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What one process in an empty folder says: verl's tree, torch and the package's list are read once."""
+def found(python: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What one process in an empty folder says: verl's tree, torch and the package's list are read once. Its games are in a
+    cache of their own: the page's environment may change without another version."""
     commands = json.dumps([[name, *shlex.split(rest)] for name, rest in COMMAND.findall(PAGE)])
     folder = tmp_path_factory.mktemp("elsewhere")
-    paths = {"PYTHONPATH": str(ROOT / "tests" / "algorithms"), "TURNGRID_CACHE": str(game_cache)}
+    paths = {"PYTHONPATH": str(ROOT / "tests" / "algorithms"), "TURNGRID_CACHE": str(folder / "cache")}
     done = run(python, folder, "-c", USE, commands, **paths)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
@@ -171,7 +172,7 @@ def test_the_commands_of_the_page(found: dict[str, Any]) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(1500)
-def test_a_whole_run_with_the_package(python: Path, game_cache: Path, tmp_path: Path) -> None:
+def test_a_whole_run_with_the_package(python: Path, tmp_path: Path) -> None:
     """Demonstrations, SFT, RL and evaluation, by names and, for the reward, by its module; nothing of ours is told of it."""
     chosen = [
         "env=lamps",
@@ -183,7 +184,7 @@ def test_a_whole_run_with_the_package(python: Path, game_cache: Path, tmp_path: 
     ]
     size = ["budget.units=16", "budget.demo_cost=2", "budget.rl_steps=2", "data.train_batch_size=4", "eval.games=4"]
     size += ["actor_rollout_ref.rollout.n=4", "actor_rollout_ref.actor.ppo_mini_batch_size=4"]
-    cache = {"TURNGRID_CACHE": str(game_cache)}
+    cache = {"TURNGRID_CACHE": str(tmp_path / "cache")}
     done = run(python, tmp_path, "-m", "train", *chosen, *size, "output_dir=runs", **cache)
     assert done.returncode == 0, done.stderr[-3000:]
     (folder,) = (path.parent for path in tmp_path.glob("runs/*/result.json"))

@@ -225,13 +225,13 @@ def test_a_map_of_ones_own_keeps_its_letters(game_cache: Path) -> None:
     assert [a != b for a, b in pairwise([first.text, *(r.observation.text for r in results)])] == [True] * 4
 
 
-def test_a_game_of_somebody_elses(game_cache: Path) -> None:
+def test_a_game_of_somebody_elses(tmp_path: Path) -> None:
     """Told as it observes, acted on by its numbers; the user says what counts as won."""
     name = "gym_words:Count-v0"
     with pytest.raises(TaskError, match="set env.winning_return"):
         make_environment("gym", {"id": name}).parse_task(name)
     assert make_environment("gym", {"id": name, "winning_return": 0}).rewards == ("sparse",)
-    tasks = games(game_cache, 6, id=name, winning_return=3)
+    tasks = games(tmp_path, 6, id=name, winning_return=3)
     assert {task.max_score for task in tasks} == {3.0}
     starts = [steps(task, [])[0].text for task in tasks]
     assert set(starts) == {"You observe: so far, 0", "You observe: so far, 1"}

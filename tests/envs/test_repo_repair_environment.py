@@ -287,12 +287,12 @@ def test_broken_syntax_is_told_and_earns_nothing(easy_listing, env):
     assert (result.won, earned("ratio", [answer, result])) == (False, 0.0)
 
 
-def test_a_repair_by_replace_is_as_good(env, game_cache):
+def test_a_repair_by_replace_is_as_good(env, tmp_path):
     environment = registry.make_environment("repo_repair")
     params = environment.for_split(environment.parse_task("lines-easy"), "train")
     wanted = bug("intervals", "if stop - begin >= length:", "if stop - begin > length:")
     made = making.instance_of(wanted)
-    task = _task(made, game_cache)
+    task = _task(made, tmp_path)
     env.reset(task, 0)
     env.step("replace intervals.py: stop - begin > length => stop - begin >= length")
     assert env.step("submit").won

@@ -36,7 +36,7 @@ def composed() -> Iterator[Composer]:
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Three training games and one test game, made."""
     folder = tmp_path_factory.mktemp("cache")
-    Catalogue(make_environment("textworld"), folder).listings("w1-o1-q1", {"train": 3, "test": 1}, progress=False)
+    Catalogue(make_environment("gym"), folder).listings("FrozenLake-v1", {"train": 3, "test": 1}, progress=False)
     return folder
 
 
@@ -44,10 +44,10 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_games_that_are_there_are_counted(composed: Composer, cache: Path) -> None:
-    small = ["env.task=w1-o1-q1", f"env.cache_dir={cache}", "budget.units=40", "eval.games=4", "budget.rl_steps=1"]
+    small = ["env=gym", f"env.cache_dir={cache}", "budget.units=40", "eval.games=4", "budget.rl_steps=1"]
     wanted = amounts(composed(small))
     train, test = wanted.games[1:]
-    assert wanted.games[0] == Games("demonstrations", "w1-o1-q1", 2, 0)
+    assert wanted.games[0] == Games("demonstrations", "FrozenLake-v1", 2, 0)
     assert (train.split, train.wanted, train.cached) == ("train", 16, 3)
     assert wanted.to_make == 2 + 13 + 3
     assert (test.split, test.wanted, test.cached) == ("test", 4, 1)
@@ -56,7 +56,7 @@ def test_games_that_are_there_are_counted(composed: Composer, cache: Path) -> No
 
 def test_nothing_is_made_for_counting(composed: Composer, cache: Path) -> None:
     before = sorted(cache.rglob("*"))
-    amounts(composed(["env.task=w1-o1-q1", f"env.cache_dir={cache}"]))
+    amounts(composed(["env=gym", f"env.cache_dir={cache}"]))
     assert sorted(cache.rglob("*")) == before
 
 

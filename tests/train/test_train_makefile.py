@@ -61,8 +61,14 @@ def test_readme_has_the_two_commands_and_ci_runs_them() -> None:
     lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
     assert [line for line in dict.fromkeys(lines) if line in COMMANDS] == COMMANDS
     script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
-    assert "README.md" in script and os.access(ROOT / ".ci" / "run", os.X_OK)
+    assert "README.md" in script and '"make lint"' in script and os.access(ROOT / ".ci" / "run", os.X_OK)
     subprocess.run(["bash", "-n", str(ROOT / ".ci" / "run")], check=True)
+
+
+def test_lint_is_ruff_and_mypy(tmp_path: Path) -> None:
+    check, layout, types = make(set_up(tmp_path / "turngrid"), "lint")
+    assert check.endswith("ruff check .") and layout.endswith("ruff format --check .")
+    assert types.split()[2:] == ["mypy", "envs", "rewards", "rollouts", "algorithms", "tasks", "config", "records"]
 
 
 def test_every_pin_is_exact_and_from_no_particular_place() -> None:

@@ -200,17 +200,20 @@ def test_fresh_puts_aside_once_and_is_no_word_of_the_runs(mine: str, tmp_path: P
 
 
 def test_what_is_finished_is_not_repeated_and_what_failed_is_tried_again(mine: str, tmp_path: Path) -> None:
-    """One run is finished; the other is told to start from a model that is none, twice."""
+    """One run is finished; the other has failed by itself and fails again."""
     words = [mine, f"output_dir={tmp_path / 'runs'}", "trainer.project_name=p"]
-    folders = [tmp_path / "runs" / run.folder for run in prepare_launch(words).sweep.runs]
+    launch = prepare_launch(words)
+    folders = [tmp_path / "runs" / run.folder for run in launch.sweep.runs]
     finish(folders[0])
     folders[1].mkdir()
     (folders[1] / "tasks").write_text("a file where the stage needs a folder")
-    for _ in range(2):
-        done = _front_door("-m", *words, cwd=tmp_path)
-        assert done.returncode == 1
-        assert "1 runs to go, 1 finished" in done.stderr
-        assert done.stderr.splitlines()[-1].startswith("turngrid: failed: ")
+    with pytest.raises(FileExistsError):
+        main([*launch.sweep.runs[1].overrides, *words[1:]])
+    assert len((folders[1] / "attempts.jsonl").read_text().splitlines()) == 1
+    done = _front_door("-m", *words, cwd=tmp_path)
+    assert done.returncode == 1
+    assert "1 runs to go, 1 finished" in done.stderr
+    assert done.stderr.splitlines()[-1].startswith("turngrid: failed: ")
     assert "tasks" in json.loads((folders[1] / "failure.json").read_text())["message"]
     assert len((folders[1] / "attempts.jsonl").read_text().splitlines()) == 2
     (place,) = (tmp_path / "runs" / "sweeps").iterdir()

@@ -113,7 +113,7 @@ def test_gloo_is_named_twice_and_started_once(named: dict[str, Any]) -> None:
         torch.distributed.BackendConfig(torch.distributed.Backend("cpu:gloo,cpu:gloo"))
 
 
-def test_all_is_registered_through_the_entry_point(tmp_path: Path) -> None:
+def test_the_entry_point_loads_the_plugin(tmp_path: Path) -> None:
     """As in an installed wheel: no variable names the plugin, its metadata does."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     metadata = tmp_path / "site" / f"{project['name']}-{project['version']}.dist-info"
@@ -124,7 +124,8 @@ def test_all_is_registered_through_the_entry_point(tmp_path: Path) -> None:
         f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n", encoding="utf-8"
     )
     path = f"{tmp_path / 'site'}{os.pathsep}{ROOT}"
-    check_registrations(ask(LIGHT + EVERYTHING + TELL, tmp_path, PYTHONPATH=path, VERL_PLATFORM="cpu"))
+    light = ask(LIGHT + TELL, tmp_path, PYTHONPATH=path, VERL_PLATFORM="cpu")["light"]
+    assert {"verl_plugin", "verl_plugin.hooks"} <= set(light)
 
 
 def test_importing_verl_stays_light_and_late_plugins_catch_up(named: dict[str, Any], tmp_path: Path) -> None:

@@ -38,6 +38,7 @@ KL = ("actor_rollout_ref.actor.use_kl_loss=true",)
 CASES = [*((mode, "ppo") for mode in MODES), ("sync", "grpo"), ("colocate_async", "rloo"), ("separate_async", "grpo")]
 CASES += [("sync", "bi_level_gae"), *((mode, "turn_ppo algo.value_at=first") for mode in MODES)]
 CASES += [(mode, "hiper") for mode in MODES]
+ONE_ROW = [(mode, "ppo") for mode in MODES] + [("sync", "grpo"), ("separate_async", "grpo"), ("sync", "hiper")]
 
 
 @pytest.fixture(scope="module")
@@ -69,8 +70,9 @@ def stepped(folder: Path, model: str, mode: str, windows: int, *overrides: str) 
     return trainer, metrics, sum(tag.get("is_padding", False) for tag in batch.tags)
 
 
-@pytest.mark.parametrize("windows", [1, WINDOWS])
-@pytest.mark.parametrize(("mode", "algo"), CASES)
+@pytest.mark.parametrize(
+    ("mode", "algo", "windows"), [*((*case, WINDOWS) for case in CASES), *((*case, 1) for case in ONE_ROW)]
+)
 def test_a_step_updates_as_often_as_it_has_mini_batches_and_on_no_padding(
     mode: str, algo: str, windows: int, given: list[TensorDict], model: str, tmp_path: Path
 ) -> None:
