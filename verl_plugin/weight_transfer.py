@@ -73,7 +73,7 @@ class RayWeightTransfer(CheckpointEngine):
             await self._meeting_point.leave.remote(global_steps, [ray.put(state)])
         return {}
 
-    async def receive_weights(  # type: ignore[override] - verl annotates it as a coroutine
+    async def receive_weights(  # type: ignore[override]
         self, global_steps: int | None = None
     ) -> AsyncIterator[tuple[str, torch.Tensor]]:
         (reference,) = await self._meeting_point.take.remote(global_steps)
