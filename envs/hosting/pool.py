@@ -15,6 +15,7 @@ from typing import Any, Self
 import msgspec
 
 from envs import registry
+from envs.extensions import shipped
 from envs.hosting.process import Message, WorkerLost, WorkerProcess
 from envs.types import EnvError, GameStuck, Observation, StepResult, TaskRef
 
@@ -42,7 +43,7 @@ class EnvPool:
         expert: bool = False,
     ) -> None:
         spec = registry.spec(env_name)  # an unknown name fails here, not in a worker
-        chosen = registry.plain(settings or {})
+        chosen = registry.plain({**shipped("env", env_name), **(settings or {})})
         self._step_deadline_s = step_deadline_s
         options = {"legal": legal, "expert": expert}
         self._slots = [_Slot(spec, options, chosen) for _ in range(workers)]
