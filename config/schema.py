@@ -159,7 +159,7 @@ class Model:
 
 @dataclass(kw_only=True)
 class Slurm:
-    """A job of SLURM, one a run (docs/slurm.md), by the names of hydra-submitit-launcher."""
+    """A job of SLURM, one a run (docs/slurm.md), by the names of submitit."""
 
     partition: str | None
     account: str | None

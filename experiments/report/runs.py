@@ -218,7 +218,7 @@ def title_of(name: str) -> tuple[str, str]:
 
 def read_curve(path: Path) -> pd.DataFrame:
     """Read the drawn metrics of ``metrics.jsonl``; skip a last line that a kill cut short."""
-    return curve_of(_decoder.decode(line) for line in read_lines(path).whole.values())
+    return curve_of(_decoder.decode(line) for line in read_lines(path))
 
 
 def curve_of(lines: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
