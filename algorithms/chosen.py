@@ -8,10 +8,10 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from omegaconf import DictConfig, OmegaConf
 
-from algorithms.registry import ALGO, ALGORITHMS, ESTIMATORS, ON_TURNS, SLOTS, Algorithm, base_of, on_turns, words
-from algorithms.schedules import Schedule, schedule
-from envs.extensions import find
-from rewards.shaping.view import TRAINED
+from turngrid.algorithms.registry import ALGO, ALGORITHMS, ESTIMATORS, ON_TURNS, SLOTS, Algorithm, base_of, on_turns, words
+from turngrid.algorithms.schedules import Schedule, schedule
+from turngrid.envs.extensions import find
+from turngrid.rewards.shaping.view import TRAINED
 
 TARGET = "target"  # key of a method's node: ``module:Name`` of a class without an entry point
 OF_NODE = ("name", "state")  # keys of the node ``algo`` that are no settings of an estimator

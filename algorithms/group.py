@@ -2,7 +2,7 @@
 
 All sum an episode's rewards to one score and give every action token of the row the same advantage.
 A live row that is alone in its group has no baseline: it counts as dead, with advantage 0
-(``verl_plugin.training.dead_rows``).
+(``turngrid.verl_plugin.training.dead_rows``).
 
 Scores and baselines are float64. In float32, equal scores of a group would differ from their mean
 by its last bit, which GRPO divides by next to nothing.
@@ -15,7 +15,7 @@ from collections.abc import Hashable, Sequence
 import torch
 from torch import Tensor
 
-from algorithms.pools import live_rows, sums, without_rounding
+from turngrid.algorithms.pools import live_rows, sums, without_rounding
 
 
 @torch.no_grad()

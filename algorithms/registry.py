@@ -11,8 +11,8 @@ An estimator is verl's if verl 0.9.1 is right for multi-turn rows, else ours;
   tokens, takes returns before whitening and whitens over action tokens only; dead rows change
   nothing.
 - **reinforce_plus_plus**: verl's. It carries the return over observation tokens; older verl, and
-  with it the study's released code, reset it there. Both whiten with ``algorithms.pools.whiten``,
-  in float64 (``verl_plugin.changes``).
+  with it the study's released code, reset it there. Both whiten with ``turngrid.algorithms.pools.whiten``,
+  in float64 (``turngrid.verl_plugin.changes``).
 - **lite_ppo**: ours; verl has none.
 - **grpo**, **rloo**: ours. verl's equal them on healthy groups, but give a group of one its raw
   score as the advantage (0 here), and count an episode without any action into its group's
@@ -25,8 +25,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from envs.extensions import CONF, installed, options
-from rewards.declared import GROUPS, WHOLE_STEP, Conflict, Names
+from turngrid.envs.extensions import CONF, installed, options
+from turngrid.rewards.declared import GROUPS, WHOLE_STEP, Conflict, Names
 
 ALGO = "algo"
 
@@ -40,9 +40,9 @@ class Algorithm:
         estimator: the value of verl's ``algorithm.adv_estimator``.
         grain: what has an advantage of its own: a ``token``, a ``turn`` or an ``episode``; credit
             methods say which they take.
-        needs, requires: as in ``rewards.declared.Method``.
+        needs, requires: as in ``turngrid.rewards.declared.Method``.
         divides: by a standard deviation, which credit may then do too.
-        function: ``module:name`` of our estimator, which ``verl_plugin.training.estimators``
+        function: ``module:name`` of our estimator, which ``turngrid.verl_plugin.training.estimators``
             registers with verl. It is called with ``token_level_rewards``, ``response_mask`` and
             those of its other parameters that are called ``index`` (the group of each row) or like
             a key of verl's ``algorithm`` node. None: verl's own.
@@ -70,16 +70,16 @@ ALGORITHMS: dict[str, Algorithm] = {
     algorithm.name: algorithm
     for algorithm in (
         Algorithm("ppo", "gae", needs=frozenset({"values"})),
-        Algorithm("grpo", "turngrid_grpo", "episode", requires=_OF_GROUPS, function="algorithms.group:grpo"),
+        Algorithm("grpo", "turngrid_grpo", "episode", requires=_OF_GROUPS, function="turngrid.algorithms.group:grpo"),
         Algorithm(
-            "rloo", "turngrid_rloo", "episode", requires=_OF_GROUPS, divides=False, function="algorithms.group:rloo"
+            "rloo", "turngrid_rloo", "episode", requires=_OF_GROUPS, divides=False, function="turngrid.algorithms.group:rloo"
         ),
         Algorithm(
             "lite_ppo",
             "turngrid_lite_ppo",
             "episode",
             requires=_OF_GROUPS | {WHOLE_STEP},
-            function="algorithms.group:lite_ppo",
+            function="turngrid.algorithms.group:lite_ppo",
         ),
         Algorithm("reinforce_plus_plus", "reinforce_plus_plus"),
     )
@@ -90,71 +90,71 @@ QUIRKS: dict[str, Algorithm] = {
     "reinforce_plus_plus_reset": Algorithm(
         "reinforce_plus_plus",
         "turngrid_reinforce_plus_plus_reset",
-        function="algorithms.reinforce:reinforce_plus_plus_reset",
+        function="turngrid.algorithms.reinforce:reinforce_plus_plus_reset",
     ),
 }
 
 # Estimators over turns; their settings are keys of ``algo``. verl gets ``ON_TURNS``, a no-op.
 ESTIMATORS: dict[str, str] = {
-    "turn_ppo": "algorithms.estimators.turn_gae:TurnGae",
-    "bi_level_gae": "algorithms.estimators.bi_level_gae:BiLevelGae",
-    "hiper": "algorithms.estimators.hiper:Hiper",
-    "distill": "algorithms.estimators.distill:Distill",
+    "turn_ppo": "turngrid.algorithms.estimators.turn_gae:TurnGae",
+    "bi_level_gae": "turngrid.algorithms.estimators.bi_level_gae:BiLevelGae",
+    "hiper": "turngrid.algorithms.estimators.hiper:Hiper",
+    "distill": "turngrid.algorithms.estimators.distill:Distill",
 }
 ON_TURNS = "turngrid_turns"
 
-# The methods of each slot of a step (``algorithms.slots``).
+# The methods of each slot of a step (``turngrid.algorithms.slots``).
 FORM, LINEAR = "rollout_form", "linear"
 SLOTS: dict[str, dict[str, str]] = {
     FORM: {
-        "linear": "rollouts.forms.linear:Linear",
-        "prefix": "rollouts.forms.prefix:Prefix",
-        "tcod": "rollouts.forms.tcod:Tcod",
-        "retry": "rollouts.forms.retry:Retry",
-        "tree": "rollouts.forms.tree:Tree",
-        "arpo": "rollouts.forms.arpo:Arpo",
-        "aepo": "rollouts.forms.aepo:Aepo",
-        "summary": "rollouts.forms.summary:Summary",
-        "mem1": "rollouts.forms.summary:Mem1",
+        "linear": "turngrid.rollouts.forms.linear:Linear",
+        "prefix": "turngrid.rollouts.forms.prefix:Prefix",
+        "tcod": "turngrid.rollouts.forms.tcod:Tcod",
+        "retry": "turngrid.rollouts.forms.retry:Retry",
+        "tree": "turngrid.rollouts.forms.tree:Tree",
+        "arpo": "turngrid.rollouts.forms.arpo:Arpo",
+        "aepo": "turngrid.rollouts.forms.aepo:Aepo",
+        "summary": "turngrid.rollouts.forms.summary:Summary",
+        "mem1": "turngrid.rollouts.forms.summary:Mem1",
     },
     "shaping": {
-        "g_ra": "rewards.shaping.g_ra:GRa",
-        "turn_bonus": "rewards.shaping.turn_bonus:TurnBonus",
-        "invalid_action": "rewards.shaping.penalties:InvalidAction",
-        "format": "rewards.shaping.penalties:Format",
-        "overlong": "rewards.shaping.overlong:Overlong",
-        "subgoals": "rewards.shaping.subgoals:Subgoals",
+        "g_ra": "turngrid.rewards.shaping.g_ra:GRa",
+        "turn_bonus": "turngrid.rewards.shaping.turn_bonus:TurnBonus",
+        "invalid_action": "turngrid.rewards.shaping.penalties:InvalidAction",
+        "format": "turngrid.rewards.shaping.penalties:Format",
+        "overlong": "turngrid.rewards.shaping.overlong:Overlong",
+        "subgoals": "turngrid.rewards.shaping.subgoals:Subgoals",
     },
     "filter": {
-        "void_turns": "algorithms.filters.void_turns:VoidTurns",
-        "over_turns": "algorithms.filters.over_turns:OverTurns",
-        "std_top": "algorithms.filters.std_top:StdTop",
-        "zero_std": "algorithms.filters.zero_std:ZeroStd",
-        "dynamic_sampling": "algorithms.filters.zero_std:DynamicSampling",
-        "difficulty": "algorithms.filters.difficulty:Difficulty",
-        "dr_bot": "algorithms.filters.dr_bot:DrBot",
+        "void_turns": "turngrid.algorithms.filters.void_turns:VoidTurns",
+        "over_turns": "turngrid.algorithms.filters.over_turns:OverTurns",
+        "std_top": "turngrid.algorithms.filters.std_top:StdTop",
+        "zero_std": "turngrid.algorithms.filters.zero_std:ZeroStd",
+        "dynamic_sampling": "turngrid.algorithms.filters.zero_std:DynamicSampling",
+        "difficulty": "turngrid.algorithms.filters.difficulty:Difficulty",
+        "dr_bot": "turngrid.algorithms.filters.dr_bot:DrBot",
     },
     "credit": {
-        "gigpo": "algorithms.credit.gigpo:Gigpo",
-        "salt": "algorithms.credit.salt:Salt",
-        "aem": "algorithms.credit.aem:Aem",
-        "aepo": "algorithms.credit.aepo:Aepo",
-        "hgpo": "algorithms.credit.hgpo:Hgpo",
-        "mt_grpo": "algorithms.credit.mt_grpo:MtGrpo",
-        "empg": "algorithms.credit.empg:Empg",
-        "graft": "algorithms.credit.graft:Graft",
-        "tree": "algorithms.credit.tree:Tree",
-        "rlvmr": "algorithms.credit.rlvmr:Rlvmr",
+        "gigpo": "turngrid.algorithms.credit.gigpo:Gigpo",
+        "salt": "turngrid.algorithms.credit.salt:Salt",
+        "aem": "turngrid.algorithms.credit.aem:Aem",
+        "aepo": "turngrid.algorithms.credit.aepo:Aepo",
+        "hgpo": "turngrid.algorithms.credit.hgpo:Hgpo",
+        "mt_grpo": "turngrid.algorithms.credit.mt_grpo:MtGrpo",
+        "empg": "turngrid.algorithms.credit.empg:Empg",
+        "graft": "turngrid.algorithms.credit.graft:Graft",
+        "tree": "turngrid.algorithms.credit.tree:Tree",
+        "rlvmr": "turngrid.algorithms.credit.rlvmr:Rlvmr",
     },
     "loss": {
-        "turn_clip": "algorithms.losses.turn_clip:TurnClip",
-        "step_clip": "algorithms.losses.turn_clip:StepClip",
-        "aepo_clip": "algorithms.losses.aepo_clip:AepoClip",
+        "turn_clip": "turngrid.algorithms.losses.turn_clip:TurnClip",
+        "step_clip": "turngrid.algorithms.losses.turn_clip:StepClip",
+        "aepo_clip": "turngrid.algorithms.losses.aepo_clip:AepoClip",
     },
-    "terms": {"epo": "algorithms.terms.epo:Epo"},
+    "terms": {"epo": "turngrid.algorithms.terms.epo:Epo"},
     "buffer": {
-        "self_imitation": "algorithms.buffers.self_imitation:SelfImitation",
-        "task_replay": "algorithms.buffers.task_replay:TaskReplay",
+        "self_imitation": "turngrid.algorithms.buffers.self_imitation:SelfImitation",
+        "task_replay": "turngrid.algorithms.buffers.task_replay:TaskReplay",
     },
 }
 

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from envs.extensions import find
+from turngrid.envs.extensions import find
 
 Schedule = Callable[[int], float]
 
@@ -51,7 +51,7 @@ def _positive(steps: float) -> None:
 
 
 SCHEDULES: dict[str, str] = {
-    name: f"algorithms.schedules:{name}" for name in ("linear", "cosine_up", "cosine_down", "steps")
+    name: f"turngrid.algorithms.schedules:{name}" for name in ("linear", "cosine_up", "cosine_down", "steps")
 }
 
 

@@ -1,9 +1,9 @@
 """The slots of a step: what a method of each slot takes and returns (docs/methods.md).
 
 A method is a dataclass: its fields are its settings. A number among them may follow a schedule
-    (``algorithms.schedules``); the
+    (``turngrid.algorithms.schedules``); the
 method sees the number of the current step. Random draws are seeded by the run's seed and the step.
-Methods may declare what ``rewards.declared.Method`` has.
+Methods may declare what ``turngrid.rewards.declared.Method`` has.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from algorithms.turns import Turns
-from rewards.declared import Names
+from turngrid.algorithms.turns import Turns
+from turngrid.rewards.declared import Names
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class Credit(Protocol):
     """Moves or scales the credit of single turns.
 
     Attributes:
-        grains: grains of advantages that it accepts (``algorithms.registry.Algorithm.grain``). A
+        grains: grains of advantages that it accepts (``turngrid.algorithms.registry.Algorithm.grain``). A
             method that accepts "token" may only multiply: advantages then differ inside a turn.
     """
 

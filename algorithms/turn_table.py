@@ -8,8 +8,8 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from algorithms.group import group_ids
-from algorithms.turns import Turns, sums
+from turngrid.algorithms.group import group_ids
+from turngrid.algorithms.turns import Turns, sums
 
 OF_ROW = ("outcome", "tree")  # one entry a row; other columns have one a turn
 NAMED = "named_"  # prefix of the columns of rewards by name

@@ -1,7 +1,7 @@
 """The turn table of a step: all that a method may know of what happened (docs/methods.md).
 
 E episodes, K turns of the longest one, B rows (one an episode, or one a window of it), T response
-tokens. Episodes without an action token ("dead" ones) are not in it. ``algorithms.turn_table``
+tokens. Episodes without an action token ("dead" ones) are not in it. ``turngrid.algorithms.turn_table``
 builds it.
 """
 
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from algorithms.pools import pools
+from turngrid.algorithms.pools import pools
 
 OUTCOMES = ("won", "lost", "out_of_turns", "out_of_context")  # the third and fourth: cut off
 AT_ONCE = 2**18  # tokens converted at once: a large step in 8-byte numbers may exceed memory

@@ -142,7 +142,7 @@ def summary(ends: list[StepEnd], peak: float) -> Figures:
 def measured(checkout: Path, overrides: list[str]) -> Figures:
     """Raises SystemExit where the run fails."""
     with tempfile.TemporaryDirectory() as output:
-        command = [sys.executable, "-m", "train", f"output_dir={output}", *SHORT, *overrides]
+        command = [sys.executable, "-m", "turngrid.train", f"output_dir={output}", *SHORT, *overrides]
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
         process = subprocess.Popen(command, cwd=checkout, env=os.environ | variables(checkout), **quiet)
         watched = Watched(process.pid)

@@ -43,19 +43,19 @@ from verl.utils.dataset.rl_dataset import collate_fn
 from verl.workers.rollout.llm_server import LLMServerClient
 from verl.workers.rollout.router import get_router_handle
 
-from config.compose import compose
-from envs.games.catalogue import Catalogue
-from envs.hosting.pool import pool_of
-from envs.registry import make_environment
-from envs.types import Observation, StepResult, TaskRef
-from records.models.locate import resolve_model
-from rollouts.prompt_forms.form import PLAIN_FORM
-from rollouts.sampling import SampleRequest
-from verl_plugin.dataset import TaskDataset
-from verl_plugin.rollout.agent_worker import AgentLoopWorker
-from verl_plugin.servers.transformers_server import launch
-from verl_plugin.servers.transformers_server.results import GenResult
-from verl_plugin.servers.transformers_server.server import TransformersServer
+from turngrid.config.compose import compose
+from turngrid.envs.games.catalogue import Catalogue
+from turngrid.envs.hosting.pool import pool_of
+from turngrid.envs.registry import make_environment
+from turngrid.envs.types import Observation, StepResult, TaskRef
+from turngrid.records.models.locate import resolve_model
+from turngrid.rollouts.prompt_forms.form import PLAIN_FORM
+from turngrid.rollouts.sampling import SampleRequest
+from turngrid.verl_plugin.dataset import TaskDataset
+from turngrid.verl_plugin.rollout.agent_worker import AgentLoopWorker
+from turngrid.verl_plugin.servers.transformers_server import launch
+from turngrid.verl_plugin.servers.transformers_server.results import GenResult
+from turngrid.verl_plugin.servers.transformers_server.server import TransformersServer
 
 TASK = "w4-o6-q8"  # won in 8 turns at best: with fewer, every episode has the same number of turns
 TOKENS = 16  # a turn

@@ -22,12 +22,12 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.env_pool import cpu_seconds, pool_steps_per_second, raw_steps_per_second
-from envs import registry
-from envs.alfworld.experts import data_folder_kept
-from envs.games.catalogue import Catalogue
-from envs.hosting.pool import EnvPool
-from envs.text_env import TextEnv
-from envs.types import TaskRef
+from turngrid.envs import registry
+from turngrid.envs.alfworld.experts import data_folder_kept
+from turngrid.envs.games.catalogue import Catalogue
+from turngrid.envs.hosting.pool import EnvPool
+from turngrid.envs.text_env import TextEnv
+from turngrid.envs.types import TaskRef
 
 ENVIRONMENT, TASK = "alfworld", "all_types"
 STEPS = 20

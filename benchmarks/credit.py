@@ -19,12 +19,12 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from algorithms.registry import ESTIMATORS, SLOTS
-from algorithms.slots import Tokens, credited
-from algorithms.turn_table import ENDS, span_field, turn_table
-from algorithms.turns import Turns
-from config.compose import compose
-from config.method_settings import made as methods_of
+from turngrid.algorithms.registry import ESTIMATORS, SLOTS
+from turngrid.algorithms.slots import Tokens, credited
+from turngrid.algorithms.turn_table import ENDS, span_field, turn_table
+from turngrid.algorithms.turns import Turns
+from turngrid.config.compose import compose
+from turngrid.config.method_settings import made as methods_of
 
 GROUP, STATES, ACTIONS, LABELS = 8, 40, 6, 2  # samples a prompt; states of a group; actions; kinds of answer
 FIRST, STEPS = 1, 10  # of a run

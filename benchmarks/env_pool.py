@@ -17,11 +17,11 @@ import statistics
 import time
 from pathlib import Path
 
-from envs import registry
-from envs.games.catalogue import Catalogue
-from envs.hosting.pool import EnvPool, Session
-from envs.text_env import TextEnv
-from envs.types import TaskRef
+from turngrid.envs import registry
+from turngrid.envs.games.catalogue import Catalogue
+from turngrid.envs.hosting.pool import EnvPool, Session
+from turngrid.envs.text_env import TextEnv
+from turngrid.envs.types import TaskRef
 
 TARGET = 0.8
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from benchmarks.fault_policies import Key
-from envs.text_env import TextEnv
-from envs.types import Observation, StepResult, TaskRef
-from rollouts.episode import Episode, Outcome
-from rollouts.loop import EpisodeSpec, run_episode
-from rollouts.policy import Action, TurnContext
+from turngrid.envs.text_env import TextEnv
+from turngrid.envs.types import Observation, StepResult, TaskRef
+from turngrid.rollouts.episode import Episode, Outcome
+from turngrid.rollouts.loop import EpisodeSpec, run_episode
+from turngrid.rollouts.policy import Action, TurnContext
 
 Said = Mapping[Key, Sequence[tuple[str, str]]]
 

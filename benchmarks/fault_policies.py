@@ -12,10 +12,10 @@ from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from envs.hosting.pool import EnvPool, Session
-from envs.types import Observation, StepResult, TaskRef
-from rollouts.policy import Action, TurnContext
-from rollouts.seeds import derive_seed, request_seed
+from turngrid.envs.hosting.pool import EnvPool, Session
+from turngrid.envs.types import Observation, StepResult, TaskRef
+from turngrid.rollouts.policy import Action, TurnContext
+from turngrid.rollouts.seeds import derive_seed, request_seed
 
 KILL, HANG = "kill", "hang"
 _SIGNALS = {KILL: signal.SIGKILL, HANG: signal.SIGSTOP}
@@ -116,7 +116,7 @@ class Saboteur:
 
     A hang waits for a moment in which no game is being opened: that has a deadline of a minute, a step one of seconds. And no
     worker is struck before every action that the last strike interrupted has its answer: an action that brings two workers down
-    is not tried a third time (``envs.types.GameStuck``), rightly so.
+    is not tried a third time (``turngrid.envs.types.GameStuck``), rightly so.
     """
 
     def __init__(self, pool: EnvPool, faults: Mapping[Key, Fault], seed: int) -> None:

@@ -29,15 +29,15 @@ from tqdm import tqdm
 
 from benchmarks import fault_checks as checks
 from benchmarks.fault_policies import Key, Saboteur, ScriptedPolicy, StruckSession, draw_faults
-from envs import registry
-from envs.games.catalogue import Catalogue
-from envs.hosting.pool import EnvPool
-from envs.types import TaskRef
-from rewards.registry import reward
-from rollouts.episode import Episode
-from rollouts.failed_episodes import EpisodeFailed, OpenSession, failed_episode, run_with_retries
-from rollouts.loop import EpisodeSpec, Session, run_episode
-from rollouts.store import read_episodes, write_episodes
+from turngrid.envs import registry
+from turngrid.envs.games.catalogue import Catalogue
+from turngrid.envs.hosting.pool import EnvPool
+from turngrid.envs.types import TaskRef
+from turngrid.rewards.registry import reward
+from turngrid.rollouts.episode import Episode
+from turngrid.rollouts.failed_episodes import EpisodeFailed, OpenSession, failed_episode, run_with_retries
+from turngrid.rollouts.loop import EpisodeSpec, Session, run_episode
+from turngrid.rollouts.store import read_episodes, write_episodes
 
 SHOWN = 5
 # What the random policy says besides the commands of all the games' expert plans.

@@ -31,7 +31,7 @@ def first_line(path: Path, process: subprocess.Popen[bytes]) -> dict:
 def measure(overrides: list[str]) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as output:
         start = time.perf_counter()
-        command = [sys.executable, "-m", "train", f"output_dir={output}", "budget=rl_only", *overrides]
+        command = [sys.executable, "-m", "turngrid.train", f"output_dir={output}", "budget=rl_only", *overrides]
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
             folder = _wait_for_folder(Path(output), process)

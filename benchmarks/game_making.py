@@ -18,8 +18,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from envs import registry
-from envs.hosting.process import WorkerProcess
+from turngrid.envs import registry
+from turngrid.envs.hosting.process import WorkerProcess
 
 TARGET = 2.5
 _SERIAL = slice(0x12, 0x18)

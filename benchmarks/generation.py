@@ -24,7 +24,7 @@ from typing import Any
 import torch
 from transformers import AutoModelForCausalLM, Qwen3Config, Qwen3ForCausalLM
 
-from verl_plugin.servers.transformers_server.generator import PREFIX_BYTES, Generator, SampleRequest
+from turngrid.verl_plugin.servers.transformers_server.generator import PREFIX_BYTES, Generator, SampleRequest
 
 SHAPE: dict[str, Any] = {
     "vocab_size": 1700,

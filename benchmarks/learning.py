@@ -20,11 +20,11 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from config.compose import compose
-from experiments.evaluation.result import RunResult
-from experiments.evaluation.stage import played
-from records.run_folder import run_name
-from records.statistics import Interval, bootstrap_difference, bootstrap_over_games
+from turngrid.config.compose import compose
+from turngrid.experiments.evaluation.result import RunResult
+from turngrid.experiments.evaluation.stage import played
+from turngrid.records.run_folder import run_name
+from turngrid.records.statistics import Interval, bootstrap_difference, bootstrap_over_games
 
 ORDER = ("base", "sft", "rl")
 
@@ -35,7 +35,7 @@ def run(overrides: list[str], output: Path) -> Path:
     folder = output / run_name(compose(settings))
     if RunResult.read(folder) is None:
         print(f"$ python -m train {' '.join(settings)}", flush=True)
-        subprocess.run([sys.executable, "-m", "train", *settings], check=True)
+        subprocess.run([sys.executable, "-m", "turngrid.train", *settings], check=True)
     return folder
 
 

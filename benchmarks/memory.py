@@ -38,7 +38,7 @@ def family(process: psutil.Process) -> list[psutil.Process]:
 
 def measure(overrides: list[str]) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as output:
-        command = [sys.executable, "-m", "train", f"output_dir={output}", *overrides]
+        command = [sys.executable, "-m", "turngrid.train", f"output_dir={output}", *overrides]
         child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         root, peak, processes, samples = psutil.Process(child.pid), 0, 0, 0
         while child.poll() is None:

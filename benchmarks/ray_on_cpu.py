@@ -4,7 +4,7 @@ import os
 
 os.environ |= {
     "VERL_PLATFORM": "cpu",
-    "VERL_USE_EXTERNAL_MODULES": "verl_plugin",
+    "VERL_USE_EXTERNAL_MODULES": "turngrid.verl_plugin",
     "OMP_NUM_THREADS": "1",
     "TOKENIZERS_PARALLELISM": "false",
     "RAY_USAGE_STATS_ENABLED": "0",

@@ -21,12 +21,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from envs.repair.env import RepairEnv, Setup
-from envs.repair.games import write
-from envs.repair.grading import Options, write_files
-from envs.repair.instance import Instance
-from envs.sandbox import sandbox
-from envs.types import TaskRef
+from turngrid.envs.repair.env import RepairEnv, Setup
+from turngrid.envs.repair.games import write
+from turngrid.envs.repair.grading import Options, write_files
+from turngrid.envs.repair.instance import Instance
+from turngrid.envs.sandbox import sandbox
+from turngrid.envs.types import TaskRef
 
 FACTOR, EXTRA_S = 1.5, 0.2
 MODULE = "def add(a, b):\n    return a {sign} b\n"

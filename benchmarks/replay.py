@@ -28,8 +28,8 @@ def batches(run: Path) -> list[list[tuple[Any, Any]]]:
     """In the order in which they were played: requests, and the turns that answered them."""
     from omegaconf import OmegaConf
 
-    from rollouts.store import read_episodes
-    from verl_plugin.rollout.agent_worker import LOCKSTEP_BATCHES
+    from turngrid.rollouts.store import read_episodes
+    from turngrid.verl_plugin.rollout.agent_worker import LOCKSTEP_BATCHES
 
     config = OmegaConf.load(run / "rl" / "config.yaml")
     episodes = list(read_episodes(run / "rl" / "episodes" / "000001.jsonl"))
@@ -43,8 +43,8 @@ def batches(run: Path) -> list[list[tuple[Any, Any]]]:
 
 def _asked(episode: Any, number: int, config: Any) -> list[tuple[Any, Any]]:
     """An episode's requests and turns. Groups are named as the task loader names them."""
-    from rollouts.sampling import SampleRequest
-    from rollouts.seeds import request_seed
+    from turngrid.rollouts.sampling import SampleRequest
+    from turngrid.rollouts.seeds import request_seed
 
     rollout, step = config.actor_rollout_ref.rollout, episode.step
     group, ids, asked = f"{step:06d}-{number // rollout.n:04d}", episode.prompt_ids, []
@@ -60,7 +60,7 @@ def one_side(run: Path) -> dict[str, float]:
     """Sample it all; the first batch is sampled once before, to warm up."""
     import torch
 
-    from verl_plugin.servers.transformers_server.generator import Generator
+    from turngrid.verl_plugin.servers.transformers_server.generator import Generator
 
     torch.set_num_threads(1)
     generator, asked = Generator.from_pretrained(str(run / "sft" / "model")), batches(run)

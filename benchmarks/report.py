@@ -23,10 +23,10 @@ import numpy as np
 from omegaconf import OmegaConf
 
 from benchmarks.synthetic_runs import make_run
-from config.compose import composer
-from experiments.sweep import record
-from experiments.sweep.definition import Layout, Takeaway
-from experiments.sweep.record import Sweep, SweepRun
+from turngrid.config.compose import composer
+from turngrid.experiments.sweep import record
+from turngrid.experiments.sweep.definition import Layout, Takeaway
+from turngrid.experiments.sweep.record import Sweep, SweepRun
 
 ALGOS = ("ppo", "grpo", "rloo", "reinforce_plus_plus")
 TASKS = ("w2-o3-q4", "w2-o6-q4", "w4-o3-q4", "w4-o6-q4", "w4-o6-q8")
@@ -82,7 +82,7 @@ def measure(folder: Path) -> tuple[float, float, float]:
     """Seconds from the command to its end, start of Python included, by the clock and on the processor; the page's size in
     MB."""
     start, before = time.perf_counter(), _processor_seconds()
-    subprocess.run([sys.executable, "-m", "experiments.report", str(folder)], check=True)
+    subprocess.run([sys.executable, "-m", "turngrid.experiments.report", str(folder)], check=True)
     wall, busy = time.perf_counter() - start, _processor_seconds() - before
     return wall, busy, (folder / "report.html").stat().st_size / 1e6
 

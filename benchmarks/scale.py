@@ -44,13 +44,13 @@ from verl.workers.rollout.router import get_router_handle
 
 from benchmarks.memory import family
 from benchmarks.scale_parts import COMMANDS, StubServer
-from config.compose import compose
-from envs.games.catalogue import Catalogue
-from envs.registry import make_environment
-from envs.utils.bar import ticking_bar
-from records.models.locate import resolve_model
-from verl_plugin.dataset import TaskDataset
-from verl_plugin.rollout.agent_shell import AgentShell
+from turngrid.config.compose import compose
+from turngrid.envs.games.catalogue import Catalogue
+from turngrid.envs.registry import make_environment
+from turngrid.envs.utils.bar import ticking_bar
+from turngrid.records.models.locate import resolve_model
+from turngrid.verl_plugin.dataset import TaskDataset
+from turngrid.verl_plugin.rollout.agent_shell import AgentShell
 
 SAMPLES, GAMES, TASK = 8, 8, "w2-o3-q4"
 SEEN_TOKENS = 64  # of a turn's observation, about

@@ -25,7 +25,7 @@ from typing import Any, ClassVar
 from unittest.mock import patch
 
 import benchmarks.ray_on_cpu  # noqa: F401 - before all that read it
-from tasks.run import Run
+from turngrid.tasks.run import Run
 
 # isort: split
 import ray
@@ -33,18 +33,18 @@ from omegaconf import DictConfig, OmegaConf
 from tensordict import NonTensorData, NonTensorStack
 from verl.utils.config import omega_conf_to_dataclass
 
-import verl_plugin  # noqa: F401 - registers ours
+from turngrid import verl_plugin  # noqa: F401 - registers ours
 from benchmarks.against import Watched
-from config.compose import composer
-from envs.games.catalogue import cache_root
-from experiments.stages.rl import rl_config
-from records.models.locate import resolve_model
-from records.process.variables import stage_variables
-from records.resume import RlFolder
-from tasks.budget import allocate_budget
-from tasks.splits import prepare_tasks
-from verl_plugin import rl
-from verl_plugin.training import task, trainer, zero_advantages
+from turngrid.config.compose import composer
+from turngrid.envs.games.catalogue import cache_root
+from turngrid.experiments.stages.rl import rl_config
+from turngrid.records.models.locate import resolve_model
+from turngrid.records.process.variables import stage_variables
+from turngrid.records.resume import RlFolder
+from turngrid.tasks.budget import allocate_budget
+from turngrid.tasks.splits import prepare_tasks
+from turngrid.verl_plugin import rl
+from turngrid.verl_plugin.training import task, trainer, zero_advantages
 
 NO_LEARNING = 1e-12  # x Adam's step of about 1: nothing in float32
 EVERY_ROW = "every_row"  # in a choice
@@ -60,7 +60,7 @@ def loss(config: Any, **given: Any) -> Any:
 
 def same_seeds(_: Any) -> None:
     """In an agent loop's process: what is sampled does not depend on the step."""
-    from rollouts import policy
+    from turngrid.rollouts import policy
 
     usual = policy.request_seed
 

@@ -10,14 +10,14 @@ from typing import Any
 
 import yaml
 
-from experiments.evaluation.matrix import EvaluationResult
-from experiments.evaluation.result import RunResult, StageResult
-from experiments.evaluation.stage import episodes_file
-from records.metrics import MetricsLog
-from records.provenance import ATTEMPTS, Attempt
-from records.success import summarise
-from rollouts.episode import Episode, Outcome, Turn
-from rollouts.store import write_episodes
+from turngrid.experiments.evaluation.matrix import EvaluationResult
+from turngrid.experiments.evaluation.result import RunResult, StageResult
+from turngrid.experiments.evaluation.stage import episodes_file
+from turngrid.records.metrics import MetricsLog
+from turngrid.records.provenance import ATTEMPTS, Attempt
+from turngrid.records.success import summarise
+from turngrid.rollouts.episode import Episode, Outcome, Turn
+from turngrid.rollouts.store import write_episodes
 
 ENV, TEMPERATURE, TURNS = "textworld", 0.4, 12
 EPISODES = 128  # of a training step

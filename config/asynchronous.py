@@ -11,7 +11,7 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from config.errors import first
+from turngrid.config.errors import first
 
 SYNC, COLOCATE, SEPARATE = "sync", "colocate_async", "separate_async"
 MODES = (SYNC, COLOCATE, SEPARATE)
@@ -59,7 +59,7 @@ def _separate_on_cpu(config: DictConfig) -> None:
     rollout.nnodes, rollout.n_gpus_per_node = rollout.nnodes or 1, 1
     if rollout.checkpoint_engine.backend == "naive":
         rollout.checkpoint_engine.backend = CPU_ENGINE
-        rollout.checkpoint_engine.custom_backend_module = "verl_plugin.weight_transfer"
+        rollout.checkpoint_engine.custom_backend_module = "turngrid.verl_plugin.weight_transfer"
     config.actor_rollout_ref.hybrid_engine = False
     config.ray_kwargs.ray_init.num_gpus = 1 + rollout.nnodes  # logical
 

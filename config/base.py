@@ -15,9 +15,9 @@ from pathlib import Path
 from hydra.core.config_store import ConfigStore
 from omegaconf import DictConfig, OmegaConf
 
-from config import asynchronous, cards, lora, machine, method_settings, prompts
-from envs import extensions
-from records.process.exit_codes import Refusal
+from turngrid.config import asynchronous, cards, lora, machine, method_settings, prompts
+from turngrid.envs import extensions
+from turngrid.records.process.exit_codes import Refusal
 
 ROOT = Path(__file__).resolve().parent.parent
 CONF = extensions.CONF

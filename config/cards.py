@@ -9,13 +9,13 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from config.lora import adapter_parameters
-from config.machine import one_for_cores
-from config.method_settings import has_critic, kinds
-from records.models import gpus
-from records.models.checkpoint_cost import size, steps_between
-from records.models.gpus import GB, Gpu
-from records.models.shape import shape_of
+from turngrid.config.lora import adapter_parameters
+from turngrid.config.machine import one_for_cores
+from turngrid.config.method_settings import has_critic, kinds
+from turngrid.records.models import gpus
+from turngrid.records.models.checkpoint_cost import size, steps_between
+from turngrid.records.models.gpus import GB, Gpu
+from turngrid.records.models.shape import shape_of
 
 SMALL = 60.0  # GB: presets have sizes for cards of 24 GB below, and of 80 GB above
 USUAL = 80.0  # GB, without a card and ``estimate_gpu``, as on a node that submits jobs

@@ -14,12 +14,12 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from config import base, extension, machine, method_settings, nodes, suggest
-from config import overrides as given
-from config.errors import ConfigError
-from config.finalise import finalise
-from config.values import values
-from envs import extensions
+from turngrid.config import base, extension, machine, method_settings, nodes, suggest
+from turngrid.config import overrides as given
+from turngrid.config.errors import ConfigError
+from turngrid.config.finalise import finalise
+from turngrid.config.values import values
+from turngrid.envs import extensions
 
 Composer = Callable[[Sequence[str]], DictConfig]
 KEPT = 64  # configs of different options

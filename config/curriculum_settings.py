@@ -8,13 +8,13 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from config.errors import first
-from envs.registry import make_environment
-from envs.types import TaskError
-from envs.utils.names import nearest
-from tasks.budget import BudgetError, allocate_budget
-from tasks.curriculum import equal_phases, horizon_in_thirds
-from tasks.mixture import task_weights
+from turngrid.config.errors import first
+from turngrid.envs.registry import make_environment
+from turngrid.envs.types import TaskError
+from turngrid.envs.utils.names import nearest
+from turngrid.tasks.budget import BudgetError, allocate_budget
+from turngrid.tasks.curriculum import equal_phases, horizon_in_thirds
+from turngrid.tasks.mixture import task_weights
 
 NAMES = ("none", "phases", "threshold", "horizon")
 OF_TASKS = ("phases", "threshold")

@@ -7,7 +7,7 @@ from functools import wraps
 
 from omegaconf import DictConfig
 
-from records.process.exit_codes import Refusal
+from turngrid.records.process.exit_codes import Refusal
 
 
 class ConfigError(Refusal):

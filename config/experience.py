@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 from omegaconf import DictConfig, OmegaConf
 
-from config.errors import first
-from config.prompts import form_of, one_row, several_rows
-from envs.utils.names import meant
-from rollouts.chat_policy import Endpoint, EndpointError
-from tasks.budget import allocate_budget
-from tasks.early_experience import ALTERNATIVES, KINDS, REFLECTION, WORLD_MODEL, kind_of
+from turngrid.config.errors import first
+from turngrid.config.prompts import form_of, one_row, several_rows
+from turngrid.envs.utils.names import meant
+from turngrid.rollouts.chat_policy import Endpoint, EndpointError
+from turngrid.tasks.budget import allocate_budget
+from turngrid.tasks.early_experience import ALTERNATIVES, KINDS, REFLECTION, WORLD_MODEL, kind_of
 
 WRITER = {"endpoint": "demos.writer", "endpoint_model": "demos.writer_model", "key_env": "demos.writer_key_env"}
 ITS_OWN = ("demos.alternatives", *WRITER.values(), "budget.experience_cost")

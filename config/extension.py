@@ -11,15 +11,15 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from config import curriculum_settings
-from config import overrides as given
-from config.errors import ConfigError
-from config.suggest import groups
-from envs.utils.names import meant
-from records.provenance import ATTEMPTS, read_attempts
-from records.run_folder import Plain, composed, flattened, identifying, identity, outside_identity
-from tasks.budget import allocate_budget, demonstration_price
-from tasks.splits import task_file
+from turngrid.config import curriculum_settings
+from turngrid.config import overrides as given
+from turngrid.config.errors import ConfigError
+from turngrid.config.suggest import groups
+from turngrid.envs.utils.names import meant
+from turngrid.records.provenance import ATTEMPTS, read_attempts
+from turngrid.records.run_folder import Plain, composed, flattened, identifying, identity, outside_identity
+from turngrid.tasks.budget import allocate_budget, demonstration_price
+from turngrid.tasks.splits import task_file
 
 FREE = (  # keys and nodes that an extension may change, since the training so far does not depend on them
     "budget.rl_steps",

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from omegaconf import DictConfig, OmegaConf
 
-from config import asynchronous, curriculum_settings, experience, lora, method_settings, prompts
-from config.errors import ConfigError
-from envs.registry import ENVIRONMENTS, environment_class, make_environment, spec
-from envs.types import TaskError
-from tasks.budget import steps_of_epochs
-from tasks.mixture import mixture_name, task_weights
+from turngrid.config import asynchronous, curriculum_settings, experience, lora, method_settings, prompts
+from turngrid.config.errors import ConfigError
+from turngrid.envs.registry import ENVIRONMENTS, environment_class, make_environment, spec
+from turngrid.envs.types import TaskError
+from turngrid.tasks.budget import steps_of_epochs
+from turngrid.tasks.mixture import mixture_name, task_weights
 
 # arXiv 2510.01132: prompt and response of 3072 tokens for tasks of up to 12 turns, else 4096
 SHORT_TURNS, SHORT_TOKENS, LONG_TOKENS = 12, 3072, 4096

@@ -10,11 +10,11 @@ from collections.abc import Iterator
 
 from omegaconf import DictConfig, OmegaConf
 
-from config import asynchronous
-from config.errors import first
-from envs.extensions import CONF
-from envs.utils.names import meant
-from records.models.shape import Shape, has_experts, linears, settings_of
+from turngrid.config import asynchronous
+from turngrid.config.errors import first
+from turngrid.envs.extensions import CONF
+from turngrid.envs.utils.names import meant
+from turngrid.records.models.shape import Shape, has_experts, linears, settings_of
 
 # Schulman et al., "LoRA Without Regret" (2025): alpha 32, all linear layers, ten times the learning
 # rate of full training, whatever the rank, in SFT and RL alike

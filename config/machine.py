@@ -10,9 +10,9 @@ from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
 
-from config.errors import ConfigError
-from config.method_settings import has_critic
-from records.models.shape import shape_of
+from turngrid.config.errors import ConfigError
+from turngrid.config.method_settings import has_critic
+from turngrid.records.models.shape import shape_of
 
 OTHER_DRIVERS = ("/dev/dxg", "/dev/kfd")  # WSL, AMD: no device file for each GPU
 NO_GPU = (

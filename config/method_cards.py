@@ -13,11 +13,11 @@ from typing import Any
 
 import yaml
 
-from algorithms.chosen import method_class
-from algorithms.registry import ALGO, ALGORITHMS, ESTIMATORS, FORM, SLOTS, VERLS_LOSSES, base_of, words
-from config.base import CONF, ROOT
-from rewards.declared import GROUPS, SYNCHRONOUS, WHOLE_STEP, Card
-from rollouts.prompt_forms.registry import PROMPTS, prompt_class
+from turngrid.algorithms.chosen import method_class
+from turngrid.algorithms.registry import ALGO, ALGORITHMS, ESTIMATORS, FORM, SLOTS, VERLS_LOSSES, base_of, words
+from turngrid.config.base import CONF, ROOT
+from turngrid.rewards.declared import GROUPS, SYNCHRONOUS, WHOLE_STEP, Card
+from turngrid.rollouts.prompt_forms.registry import PROMPTS, prompt_class
 
 PAGE = ROOT / "docs" / "methods.md"
 BEGIN, END = "<!-- from `python -m config.method_cards` -->", "<!-- end of its tables -->"

@@ -12,14 +12,14 @@ from typing import Any
 from omegaconf import MISSING, DictConfig, OmegaConf
 from omegaconf.errors import ConfigKeyError, OmegaConfBaseException
 
-from algorithms.chosen import TARGET, Chosen, estimator_of, is_schedule, method_class, slots_of
-from algorithms.registry import ALGO, ESTIMATORS, SLOTS, on_turns
-from config.asynchronous import SYNC, mode
-from config.errors import ConfigError
-from config.nodes import fields_in, merged
-from config.schema import Algo
-from envs.extensions import UnknownName
-from envs.utils.names import nearest
+from turngrid.algorithms.chosen import TARGET, Chosen, estimator_of, is_schedule, method_class, slots_of
+from turngrid.algorithms.registry import ALGO, ESTIMATORS, SLOTS, on_turns
+from turngrid.config.asynchronous import SYNC, mode
+from turngrid.config.errors import ConfigError
+from turngrid.config.nodes import fields_in, merged
+from turngrid.config.schema import Algo
+from turngrid.envs.extensions import UnknownName
+from turngrid.envs.utils.names import nearest
 
 HEADS = "critic.model.override_config.value_heads"
 PAPER = "paper"  # the scale at which conf/algo/ has the paper's values

@@ -15,15 +15,15 @@ from typing import Any, get_type_hints
 from omegaconf import MISSING, DictConfig, OmegaConf
 from omegaconf.errors import ConfigKeyError, OmegaConfBaseException
 
-from algorithms.chosen import ALGO
-from config.errors import ConfigError
-from config.schema import NODES, Top
-from envs.extensions import UnknownName
-from envs.registry import environment_class, spec
-from envs.types import TaskError
-from envs.utils.names import meant
-from rewards.registry import settings_class
-from rollouts.prompt_forms.registry import prompt_class
+from turngrid.algorithms.chosen import ALGO
+from turngrid.config.errors import ConfigError
+from turngrid.config.schema import NODES, Top
+from turngrid.envs.extensions import UnknownName
+from turngrid.envs.registry import environment_class, spec
+from turngrid.envs.types import TaskError
+from turngrid.envs.utils.names import meant
+from turngrid.rewards.registry import settings_class
+from turngrid.rollouts.prompt_forms.registry import prompt_class
 
 CHOSEN: dict[str, tuple[str, Callable[[str], Any]]] = {  # what a node's name names, and the class of its settings
     "env": ("environment", lambda name: environment_class(spec(name)).Settings),

@@ -13,14 +13,14 @@ from hydra.core.override_parser.types import Override, Quote, QuotedString
 from hydra.errors import MissingConfigException, OverrideParseException
 from omegaconf import DictConfig, OmegaConf
 
-from algorithms.registry import ONE, SLOTS
-from config import base
-from config.errors import ConfigError
-from config.nodes import dotted
-from config.schema import NODES, Top
-from config.suggest import all_options, groups, keys_with, wrong_key, wrong_option
-from envs.utils.names import meant
-from records.process.exit_codes import Refusal
+from turngrid.algorithms.registry import ONE, SLOTS
+from turngrid.config import base
+from turngrid.config.errors import ConfigError
+from turngrid.config.nodes import dotted
+from turngrid.config.schema import NODES, Top
+from turngrid.config.suggest import all_options, groups, keys_with, wrong_key, wrong_option
+from turngrid.envs.utils.names import meant
+from turngrid.records.process.exit_codes import Refusal
 
 STEERING = (
     "{key} only steers verl's own defaults list, which is composed already: it would do nothing here; "

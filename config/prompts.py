@@ -6,14 +6,14 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from algorithms.registry import FORM
-from config.errors import ConfigError
-from rollouts.prompt_forms.form import PromptForm
-from rollouts.prompt_forms.registry import PLAIN, prompt_form
-from rollouts.window import summed_up, window_of
+from turngrid.algorithms.registry import FORM
+from turngrid.config.errors import ConfigError
+from turngrid.rollouts.prompt_forms.form import PromptForm
+from turngrid.rollouts.prompt_forms.registry import PLAIN, prompt_form
+from turngrid.rollouts.window import summed_up, window_of
 
 THINKING = (
-    "data.apply_chat_template_kwargs.enable_thinking"  # for policy, teacher and servers (``rollouts.chat_settings``)
+    "data.apply_chat_template_kwargs.enable_thinking"  # for policy, teacher and servers (``turngrid.rollouts.chat_settings``)
 )
 FOLLOWING = ("env.max_action_tokens", "data.max_response_length")
 ANSWERS = 12  # answers of env.max_action_tokens in a row, before it is summed up

@@ -81,7 +81,7 @@ class Prompt:
 
 @dataclass(kw_only=True)
 class Algo:
-    """The algorithm, a name of ``algorithms.registry``; an estimator's own settings are added. Its
+    """The algorithm, a name of ``turngrid.algorithms.registry``; an estimator's own settings are added. Its
     numbers are verl's keys.
     """
 

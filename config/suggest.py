@@ -11,12 +11,12 @@ from hydra import compose
 from hydra.core.override_parser.types import Override
 from omegaconf import OmegaConf
 
-from algorithms.registry import ONE, SLOTS
-from config import base
-from config.errors import ConfigError
-from config.nodes import dotted
-from envs import extensions
-from envs.utils.names import meant, nearest
+from turngrid.algorithms.registry import ONE, SLOTS
+from turngrid.config import base
+from turngrid.config.errors import ConfigError
+from turngrid.config.nodes import dotted
+from turngrid.envs import extensions
+from turngrid.envs.utils.names import meant, nearest
 
 WITH_SETTINGS = ("env", "reward", "prompt", "algo", *SLOTS)  # groups whose options have settings of their own
 

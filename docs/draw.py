@@ -14,9 +14,9 @@ from pathlib import Path
 from textwrap import dedent, wrap
 from typing import Any
 
-from verl_plugin.changes import IN_PROCESS, ON_CPUS, REPLACED, WRAPPED, Table
-from verl_plugin.hooks import ours
-from verl_plugin.overrides import Override, overrides, reason, until
+from turngrid.verl_plugin.changes import IN_PROCESS, ON_CPUS, REPLACED, WRAPPED, Table
+from turngrid.verl_plugin.hooks import ours
+from turngrid.verl_plugin.overrides import Override, overrides, reason, until
 
 DOCS = Path(__file__).parent
 ROOT = DOCS.parent

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from envs.environment import Environment, GameRecord, Params, Rejected
-from envs.text_env import accepted_file
-from envs.types import TaskError, TaskRef
+from turngrid.envs.environment import Environment, GameRecord, Params, Rejected
+from turngrid.envs.text_env import accepted_file
+from turngrid.envs.types import TaskError, TaskRef
 
 _HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+(:\w+)?")
 _SEED_BITS = 48

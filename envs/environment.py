@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from envs import extensions
-from envs.functions import Function
-from envs.text_env import TextEnv
-from envs.types import TaskRef
+from turngrid.envs import extensions
+from turngrid.envs.functions import Function
+from turngrid.envs.text_env import TextEnv
+from turngrid.envs.types import TaskRef
 
 Params = Mapping[str, Any]
 

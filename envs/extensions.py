@@ -15,8 +15,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from envs.types import TaskError
-from envs.utils.names import meant
+from turngrid.envs.types import TaskError
+from turngrid.envs.utils.names import meant
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint

@@ -6,17 +6,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
-from envs import extensions
-from envs.environment import Environment
+from turngrid.envs import extensions
+from turngrid.envs.environment import Environment
 
 ENVIRONMENTS: dict[str, str] = {
-    "alfworld": "envs.alfworld.environment:AlfWorld",
-    "textworld": "envs.textworld.environment:TextWorldCustom",
-    "tw_simple": "envs.textworld.environment:TwSimple",
-    "swegym": "envs.swegym.environment:SweGym",
-    "repo_repair": "envs.repair.environment:RepoRepair",
-    "gym": "envs.gym.environment:Gym",
-    "textarena": "envs.textarena.environment:TextArena",
+    "alfworld": "turngrid.envs.alfworld.environment:AlfWorld",
+    "textworld": "turngrid.envs.textworld.environment:TextWorldCustom",
+    "tw_simple": "turngrid.envs.textworld.environment:TwSimple",
+    "swegym": "turngrid.envs.swegym.environment:SweGym",
+    "repo_repair": "turngrid.envs.repair.environment:RepoRepair",
+    "gym": "turngrid.envs.gym.environment:Gym",
+    "textarena": "turngrid.envs.textarena.environment:TextArena",
 }
 
 

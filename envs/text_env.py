@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, final
 
-from envs.types import EnvError, Observation, StepResult, TaskRef
-from envs.utils.printable import printable
+from turngrid.envs.types import EnvError, Observation, StepResult, TaskRef
+from turngrid.envs.utils.printable import printable
 
 MAX_ACTION_CHARS = 120
 NOT_ALLOWED = "That command is not allowed here."

@@ -25,9 +25,9 @@ from dataclasses import dataclass
 
 from omegaconf import DictConfig
 
-from experiments.evaluation.policies import PolicyError, policies, trained_on
-from records.process.exit_codes import command, own_words, say
-from rollouts.chat_policy import Endpoint, EndpointError
+from turngrid.experiments.evaluation.policies import PolicyError, policies, trained_on
+from turngrid.records.process.exit_codes import command, own_words, say
+from turngrid.rollouts.chat_policy import Endpoint, EndpointError
 
 RULES = ("task", "reward", "evaluation")  # checks of config/checks/check.py that hold without training
 NOTES = ("too_few_turns", "useless_samples")
@@ -48,13 +48,13 @@ class Options:
 def main(arguments: list[str]) -> int:
     options = Options()
     words, overrides = own_words(arguments, options, PolicyError)
-    from config import machine
+    from turngrid.config import machine
 
     config = composed(words, overrides)
     asked = policies(words, _endpoint(options), config)
     if any(policy.kind == "checkpoint" for policy in asked):
         machine.check_gpus(config)
-    from experiments.evaluation.standalone import hold  # scipy: not before it is needed
+    from turngrid.experiments.evaluation.standalone import hold  # scipy: not before it is needed
 
     print(hold(config, asked, options.at_once), flush=True)
     return 0
@@ -74,10 +74,10 @@ def composed(words: Sequence[str], overrides: list[str]) -> DictConfig:
     Raises:
         ConfigError, PolicyError: it is refused.
     """
-    from config.checks.check import CHECKS, WARNINGS
-    from config.checks.prompt import not_where_evaluated
-    from config.compose import compose
-    from config.errors import ConfigError
+    from turngrid.config.checks.check import CHECKS, WARNINGS
+    from turngrid.config.checks.prompt import not_where_evaluated
+    from turngrid.config.compose import compose
+    from turngrid.config.errors import ConfigError
 
     config = compose(overrides)
     if config.env.get("tasks") and not config.eval.tasks:

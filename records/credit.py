@@ -14,7 +14,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from envs.utils.files import write_whole
+from turngrid.envs.utils.files import write_whole
 
 
 @dataclass(frozen=True)

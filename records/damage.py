@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from records.files import checkpoints
-from records.files.json_lines import broken_line, count_lines
-from records.files.manifest import MANIFEST, flaw_in, seal
-from records.metrics import read_metrics
-from records.process.exit_codes import Refusal
-from records.resume import RlFolder
+from turngrid.records.files import checkpoints
+from turngrid.records.files.json_lines import broken_line, count_lines
+from turngrid.records.files.manifest import MANIFEST, flaw_in, seal
+from turngrid.records.metrics import read_metrics
+from turngrid.records.process.exit_codes import Refusal
+from turngrid.records.resume import RlFolder
 
 DISCARDED = "discarded"
 # What a stage makes again, and records that no stage goes on from; the second kind may be empty.

@@ -12,9 +12,9 @@ import shutil
 from contextlib import suppress
 from pathlib import Path
 
-from records.files import checkpoints
-from records.process.exit_codes import Refusal
-from records.resume import RlFolder
+from turngrid.records.files import checkpoints
+from turngrid.records.process.exit_codes import Refusal
+from turngrid.records.resume import RlFolder
 
 DRAFTS = ".extending"
 EVALUATION = "evaluation/**/*.jsonl"

@@ -11,8 +11,8 @@ from typing import Any
 
 from omegaconf import DictConfig
 
-from records.files.json_lines import write_lines
-from rollouts.episode import Episode
+from turngrid.records.files.json_lines import write_lines
+from turngrid.rollouts.episode import Episode
 
 FILE = "ledger.jsonl"
 

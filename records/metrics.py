@@ -1,4 +1,4 @@
-"""A run's metrics: JSON lines, each step once, under the names of ``records.metric_names``."""
+"""A run's metrics: JSON lines, each step once, under the names of ``turngrid.records.metric_names``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from records.files.json_lines import append_line, read_lines
+from turngrid.records.files.json_lines import append_line, read_lines
 
 
 class MetricsLog:

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from records.files.json_lines import append_line, read_lines
+from turngrid.records.files.json_lines import append_line, read_lines
 
 ROOT = Path(__file__).resolve().parent.parent
 ATTEMPTS = "attempts.jsonl"

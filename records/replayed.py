@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from records.files.json_lines import write_lines
+from turngrid.records.files.json_lines import write_lines
 
 Ids = Sequence[tuple[Sequence[int], Sequence[int]]]
 

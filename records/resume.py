@@ -1,7 +1,7 @@
 """The folder of an RL stage, and how a killed stage goes back to its last checkpoint.
 
 Everything after the last saved step moves to ``rl/discarded/`` and is not charged. Groups of an
-asynchronous trainer are sorted by ``verl_plugin.training.rollout_groups``, once the trainer has
+asynchronous trainer are sorted by ``turngrid.verl_plugin.training.rollout_groups``, once the trainer has
 read its checkpoint.
 """
 
@@ -10,10 +10,10 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from records import turns_played
-from records.files import checkpoints
-from records.files.json_lines import write_lines
-from records.metrics import read_metrics
+from turngrid.records import turns_played
+from turngrid.records.files import checkpoints
+from turngrid.records.files.json_lines import write_lines
+from turngrid.records.metrics import read_metrics
 
 
 class RlFolder:

@@ -19,14 +19,14 @@ import yaml
 from filelock import FileLock, Timeout
 from omegaconf import DictConfig, OmegaConf
 
-from algorithms.registry import SLOTS
-from envs.utils.files import write_whole
-from envs.utils.names import file_name
-from records.damage import discard_damaged
-from records.extended import copy_run
-from records.process.exit_codes import Refusal
-from records.provenance import ATTEMPTS, Attempt
-from rollouts.prompt_forms.registry import non_default
+from turngrid.algorithms.registry import SLOTS
+from turngrid.envs.utils.files import write_whole
+from turngrid.envs.utils.names import file_name
+from turngrid.records.damage import discard_damaged
+from turngrid.records.extended import copy_run
+from turngrid.records.process.exit_codes import Refusal
+from turngrid.records.provenance import ATTEMPTS, Attempt
+from turngrid.rollouts.prompt_forms.registry import non_default
 
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # forty times as fast, if PyYAML has libyaml
 CONF = Path(__file__).resolve().parent.parent / "conf"

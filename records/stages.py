@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from records.files.json_lines import append_line, read_lines
+from turngrid.records.files.json_lines import append_line, read_lines
 
 FILE = "stages.jsonl"
 NAMES = {"base": "base model", "sft": "after SFT", "rl": "after RL"}

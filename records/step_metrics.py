@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 
-from records.success import summarise
-from rollouts.episode import Episode, Outcome, Turn
+from turngrid.records.success import summarise
+from turngrid.rollouts.episode import Episode, Outcome, Turn
 
 
 def step_metrics(groups: Sequence[Sequence[Episode]], trained: str, mended: Collection[int] = ()) -> dict[str, float]:
-    """Return metrics of a step under the names of ``records.metric_names``.
+    """Return metrics of a step under the names of ``turngrid.records.metric_names``.
 
     Args:
         groups: the episodes of each prompt.

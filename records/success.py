@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import Any
 
-from records.statistics import pass_at_k, share_interval, success_interval
-from rollouts.episode import Episode, Outcome
+from turngrid.records.statistics import pass_at_k, share_interval, success_interval
+from turngrid.rollouts.episode import Episode, Outcome
 
 
 def summarise(episodes: Sequence[Episode], samples_per_game: int = 1) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """What a method declares: ranges of its settings, requirements, conflicts, and its card.
 
-``config.checks.methods`` reads the declarations and refuses a run before anything starts.
-``config.method_cards`` writes the cards into docs/methods.md. A declaration is an attribute of the
+``turngrid.config.checks.methods`` reads the declarations and refuses a run before anything starts.
+``turngrid.config.method_cards`` writes the cards into docs/methods.md. A declaration is an attribute of the
 class, or a property if it depends on the settings.
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
 
-from envs.utils.ranges import in_range
+from turngrid.envs.utils.ranges import in_range
 
 GROUPS = "groups"  # two samples a prompt or more, which are compared
 WHOLE_STEP = "whole step"  # all episodes of a step are compared
@@ -52,7 +52,7 @@ class Conflict:
     (``{0}``), ``use`` also what the first fact names (``{fact}``).
 
     Attributes:
-        keys: keys of the config, slots, or facts about a run (``config.checks.facts``). A slot's
+        keys: keys of the config, slots, or facts about a run (``turngrid.config.checks.facts``). A slot's
             value is the names chosen there.
         when: called with the method and the keys' values; true if they conflict.
         reason: why, in words that follow ``SLOT=METHOD and KEY=VALUE:``.

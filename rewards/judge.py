@@ -11,10 +11,10 @@ from typing import Any, ClassVar
 
 import httpx
 
-from envs.types import EnvError
-from envs.utils.chat_text import chat_text
-from rewards.declared import number
-from rewards.reward import ScoredTurn
+from turngrid.envs.types import EnvError
+from turngrid.envs.utils.chat_text import chat_text
+from turngrid.rewards.declared import number
+from turngrid.rewards.reward import ScoredTurn
 
 _ANSWER = re.compile(r"\s*(?:score\s*[:=]\s*)?(0(?:\.\d+)?|1(?:\.0+)?|\.\d+)\s*\.?\s*", re.IGNORECASE)
 _SHOWN_CHARS = 8000

@@ -6,17 +6,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from envs.extensions import load, path_of, shipped
-from rewards.reward import NoSettings, Reward, ScoredTurn
+from turngrid.envs.extensions import load, path_of, shipped
+from turngrid.rewards.reward import NoSettings, Reward, ScoredTurn
 
 REWARDS: dict[str, str] = {
-    "sparse": "rewards.scores:Sparse",
-    "balanced": "rewards.scores:Balanced",
-    "dense": "rewards.scores:Dense",
-    "binary": "rewards.repair:Binary",
-    "ratio": "rewards.repair:Ratio",
-    "pass_ratio_reference": "rewards.repair:PassRatioReference",
-    "judge": "rewards.judge:Judge",
+    "sparse": "turngrid.rewards.scores:Sparse",
+    "balanced": "turngrid.rewards.scores:Balanced",
+    "dense": "turngrid.rewards.scores:Dense",
+    "binary": "turngrid.rewards.repair:Binary",
+    "ratio": "turngrid.rewards.repair:Ratio",
+    "pass_ratio_reference": "turngrid.rewards.repair:PassRatioReference",
+    "judge": "turngrid.rewards.judge:Judge",
 }
 
 

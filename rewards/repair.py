@@ -1,6 +1,6 @@
 """Rewards of repaired repositories: one number on the last turn, from the tests that pass.
 
-The last turn's ``info["tests"]`` has the counts (``envs.repair.score.Counts``). An episode that was
+The last turn's ``info["tests"]`` has the counts (``turngrid.envs.repair.score.Counts``). An episode that was
 never graded gets 0.
 """
 
@@ -10,8 +10,8 @@ import abc
 from collections.abc import Sequence
 from typing import ClassVar
 
-from envs.repair.score import Counts
-from rewards.reward import ScoredTurn
+from turngrid.envs.repair.score import Counts
+from turngrid.rewards.reward import ScoredTurn
 
 
 class _LastTurn(abc.ABC):

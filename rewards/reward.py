@@ -18,7 +18,7 @@ class NoSettings:
 
 
 class ScoredTurn(Protocol):
-    """The part of ``rollouts.episode.Turn`` that rewards read.
+    """The part of ``turngrid.rollouts.episode.Turn`` that rewards read.
 
     ``score_delta`` is the score's change in the game's points. ``info`` is what else the
     environment reports, by name.

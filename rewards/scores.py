@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from rewards.reward import ScoredTurn
+from turngrid.rewards.reward import ScoredTurn
 
 
 @dataclass(frozen=True)

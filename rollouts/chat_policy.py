@@ -9,13 +9,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from envs.functions import Function
-from envs.utils.chat_text import chat_text
-from envs.utils.printable import printable
-from rollouts.policy import Action, TurnContext
-from rollouts.prompt_forms.tool_call import single_call
-from rollouts.seeds import request_seed
-from rollouts.stream import Message
+from turngrid.envs.functions import Function
+from turngrid.envs.utils.chat_text import chat_text
+from turngrid.envs.utils.printable import printable
+from turngrid.rollouts.policy import Action, TurnContext
+from turngrid.rollouts.prompt_forms.tool_call import single_call
+from turngrid.rollouts.seeds import request_seed
+from turngrid.rollouts.stream import Message
 
 if TYPE_CHECKING:
     import httpx

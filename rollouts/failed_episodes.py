@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
-from envs.types import EnvError, GameStuck
-from rollouts.episode import Episode, Outcome
-from rollouts.loop import EpisodeSpec, Session
-from rollouts.sampling import SampleLost
+from turngrid.envs.types import EnvError, GameStuck
+from turngrid.rollouts.episode import Episode, Outcome
+from turngrid.rollouts.loop import EpisodeSpec, Session
+from turngrid.rollouts.sampling import SampleLost
 
 MAX_RETRIES = 3
 

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Self, TypeVar
 
-from rollouts.sampling import Sample, SampleRequest
+from turngrid.rollouts.sampling import Sample, SampleRequest
 
 T = TypeVar("T")
 RunBatch = Callable[[list[SampleRequest]], Awaitable[Sequence[Sample | Exception]]]

@@ -10,14 +10,14 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from envs.types import Observation, StepResult
-from rewards.reward import one_a_turn
-from rollouts.episode import Episode, Outcome, Turn
-from rollouts.policy import Action, Policy, TurnContext
-from rollouts.prompt_forms.form import answered, listed, meaning, message
-from rollouts.spec import EpisodeSpec, Session, begin
-from rollouts.stream import TokenStream, assistant, user
-from rollouts.window import Summaries, View
+from turngrid.envs.types import Observation, StepResult
+from turngrid.rewards.reward import one_a_turn
+from turngrid.rollouts.episode import Episode, Outcome, Turn
+from turngrid.rollouts.policy import Action, Policy, TurnContext
+from turngrid.rollouts.prompt_forms.form import answered, listed, meaning, message
+from turngrid.rollouts.spec import EpisodeSpec, Session, begin
+from turngrid.rollouts.stream import TokenStream, assistant, user
+from turngrid.rollouts.window import Summaries, View
 
 __all__ = ["EpisodeSpec", "Session", "run_episode"]
 
@@ -26,7 +26,7 @@ async def run_episode(policy: Policy, session: Session, spec: EpisodeSpec, strea
     """Run one episode to its end.
 
     Args:
-        stream: keeps the token ids; None for text policies (``rollouts.tokenise`` adds ids later).
+        stream: keeps the token ids; None for text policies (``turngrid.rollouts.tokenise`` adds ids later).
 
     Raises:
         EnvError: the environment failed; the episode must not be trained on.

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from envs.types import EnvError, Observation, TaskRef
-from rollouts.sampling import RequestTooLong, Sample, Sampler, SampleRequest, SamplingParams, request_id
-from rollouts.seeds import request_seed
+from turngrid.envs.types import EnvError, Observation, TaskRef
+from turngrid.rollouts.sampling import RequestTooLong, Sample, Sampler, SampleRequest, SamplingParams, request_id
+from turngrid.rollouts.seeds import request_seed
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ class ModelPolicy:
 
     Args:
         decode: turns sampled ids into text without special tokens.
-        entropies, full_entropies: ask the server for these (``rollouts.sampling.Sample``).
+        entropies, full_entropies: ask the server for these (``turngrid.rollouts.sampling.Sample``).
     """
 
     sampler: Sampler

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from rollouts.episode import Episode, Turn
+from turngrid.rollouts.episode import Episode, Turn
 
 
 @dataclass(frozen=True)

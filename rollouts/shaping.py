@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rewards.reward import one_a_turn
-from rewards.shaping.view import TRAINED, RewardView, Transform
-from rollouts.episode import Episode
+from turngrid.rewards.reward import one_a_turn
+from turngrid.rewards.shaping.view import TRAINED, RewardView, Transform
+from turngrid.rollouts.episode import Episode
 
 
 def shape(episode: Episode, reward: str, transforms: Mapping[str, Transform]) -> None:

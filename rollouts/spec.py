@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from envs.environment import PromptStyle
-from envs.types import EnvError, Observation, StepResult, TaskRef
-from rewards.reward import Reward
-from rollouts.episode import Episode, Turn
-from rollouts.prompt_forms.form import PLAIN_FORM, PromptForm, answered, listed, meaning, message
-from rollouts.sampling import request_id
-from rollouts.window import Summaries, View, Window
+from turngrid.envs.environment import PromptStyle
+from turngrid.envs.types import EnvError, Observation, StepResult, TaskRef
+from turngrid.rewards.reward import Reward
+from turngrid.rollouts.episode import Episode, Turn
+from turngrid.rollouts.prompt_forms.form import PLAIN_FORM, PromptForm, answered, listed, meaning, message
+from turngrid.rollouts.sampling import request_id
+from turngrid.rollouts.window import Summaries, View, Window
 
 
 @dataclass(frozen=True)

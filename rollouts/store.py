@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
-from envs.utils.files import write_whole
-from rollouts.episode import Episode
+from turngrid.envs.utils.files import write_whole
+from turngrid.rollouts.episode import Episode
 
 
 class DamagedEpisodes(ValueError):

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import accumulate
 
-from rollouts.episode import Episode, Turn
-from rollouts.prompt_forms.form import PLAIN_FORM, PromptForm, meaning
-from rollouts.stream import TokenStream
-from rollouts.window import Summaries, View, Window
+from turngrid.rollouts.episode import Episode, Turn
+from turngrid.rollouts.prompt_forms.form import PLAIN_FORM, PromptForm, meaning
+from turngrid.rollouts.stream import TokenStream
+from turngrid.rollouts.window import Summaries, View, Window
 
 
 def fill_ids(

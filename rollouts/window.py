@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Any
 
-from rewards.declared import Method, number
-from rollouts.episode import Turn
-from rollouts.prompt_forms.form import PromptForm
-from rollouts.stream import Message, TokenStream, assistant, user
+from turngrid.rewards.declared import Method, number
+from turngrid.rollouts.episode import Turn
+from turngrid.rollouts.prompt_forms.form import PromptForm
+from turngrid.rollouts.stream import Message, TokenStream, assistant, user
 
 ASK = (
     "Your earlier turns are left out from here on. Sum up what you did and found so far, and what is left to do.\n"

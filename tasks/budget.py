@@ -14,9 +14,9 @@ from typing import Any
 
 from omegaconf import DictConfig
 
-from algorithms.chosen import Chosen, slots_of
-from algorithms.registry import FORM
-from records.process.exit_codes import Refusal
+from turngrid.algorithms.chosen import Chosen, slots_of
+from turngrid.algorithms.registry import FORM
+from turngrid.records.process.exit_codes import Refusal
 
 
 class BudgetError(Refusal):

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from rollouts.seeds import derive_seed
-from tasks.mixture import StratifiedBatches, spread
+from turngrid.rollouts.seeds import derive_seed
+from turngrid.tasks.mixture import StratifiedBatches, spread
 
 THIRDS = 3
 

@@ -1,6 +1,6 @@
 """Demonstrations, written as ``Episode`` records like any other rollout.
 
-They come from expert plans, or from the wins of another run (``tasks.rejection``).
+They come from expert plans, or from the wins of another run (``turngrid.tasks.rejection``).
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from pathlib import Path
 from omegaconf import DictConfig
 from tqdm import tqdm
 
-from envs.hosting.pool import EnvPool, pool_of
-from envs.registry import make_environment
-from envs.types import TaskRef
-from envs.utils.bar import ticking_bar
-from rewards.registry import reward
-from rollouts.chat_settings import chat_settings
-from rollouts.episode import Episode
-from rollouts.failed_episodes import run_with_retries
-from rollouts.loop import EpisodeSpec, run_episode
-from rollouts.policy import ExpertPolicy
-from rollouts.prompt_forms.registry import prompt_form
-from rollouts.store import write_episodes
-from tasks import rejection
-from tasks.budget import allocate_budget
-from tasks.splits import read_tasks, task_file
+from turngrid.envs.hosting.pool import EnvPool, pool_of
+from turngrid.envs.registry import make_environment
+from turngrid.envs.types import TaskRef
+from turngrid.envs.utils.bar import ticking_bar
+from turngrid.rewards.registry import reward
+from turngrid.rollouts.chat_settings import chat_settings
+from turngrid.rollouts.episode import Episode
+from turngrid.rollouts.failed_episodes import run_with_retries
+from turngrid.rollouts.loop import EpisodeSpec, run_episode
+from turngrid.rollouts.policy import ExpertPolicy
+from turngrid.rollouts.prompt_forms.registry import prompt_form
+from turngrid.rollouts.store import write_episodes
+from turngrid.tasks import rejection
+from turngrid.tasks.budget import allocate_budget
+from turngrid.tasks.splits import read_tasks, task_file
 
 
 class ExpertLost(RuntimeError):

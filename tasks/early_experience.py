@@ -18,12 +18,12 @@ from typing import Any, NamedTuple
 
 from omegaconf import DictConfig, OmegaConf
 
-from envs.functions import Function
-from records.process.exit_codes import Refusal
-from rollouts.episode import Episode, Turn
-from rollouts.prompt_forms.form import PromptForm, meaning
-from rollouts.spec import EpisodeSpec
-from rollouts.stream import Message, assistant, user
+from turngrid.envs.functions import Function
+from turngrid.records.process.exit_codes import Refusal
+from turngrid.rollouts.episode import Episode, Turn
+from turngrid.rollouts.prompt_forms.form import PromptForm, meaning
+from turngrid.rollouts.spec import EpisodeSpec
+from turngrid.rollouts.stream import Message, assistant, user
 
 WORLD_MODEL, REFLECTION = KINDS = ("world_model", "reflection")
 ALTERNATIVES = {WORLD_MODEL: 8, REFLECTION: 3}  # samples at each state; the paper has 8, and 2 to 4

@@ -11,14 +11,14 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from envs.environment import Environment
-from envs.extensions import CONF, options
-from envs.games.catalogue import Catalogue, games_hash
-from envs.registry import known, make_environment
-from envs.types import TaskRef
-from envs.utils.names import file_name
-from tasks.mixture import task_weights
-from tasks.splits import cache_dir, list_games, read_tasks, task_file, what_to_set, write_tasks
+from turngrid.envs.environment import Environment
+from turngrid.envs.extensions import CONF, options
+from turngrid.envs.games.catalogue import Catalogue, games_hash
+from turngrid.envs.registry import known, make_environment
+from turngrid.envs.types import TaskRef
+from turngrid.envs.utils.names import file_name
+from turngrid.tasks.mixture import task_weights
+from turngrid.tasks.splits import cache_dir, list_games, read_tasks, task_file, what_to_set, write_tasks
 
 SHARED = (
     "workers",

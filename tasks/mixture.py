@@ -11,8 +11,8 @@ from fractions import Fraction
 from functools import cache
 from typing import Any
 
-from envs.types import TaskError
-from rollouts.seeds import derive_seed
+from turngrid.envs.types import TaskError
+from turngrid.rollouts.seeds import derive_seed
 
 NAME_LENGTH = 32  # characters of a run folder's name for the tasks
 _GOLDEN = (math.sqrt(5) - 1) / 2

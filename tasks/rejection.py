@@ -15,14 +15,14 @@ from typing import Any, cast
 
 from omegaconf import DictConfig, OmegaConf
 
-from algorithms.registry import FORM
-from records.process.exit_codes import Refusal
-from records.resume import RlFolder
-from rollouts.chat_settings import ChatSettings, chat_settings
-from rollouts.episode import Episode
-from rollouts.prompt_forms.registry import PLAIN, changed_text
-from rollouts.store import read_episodes
-from rollouts.window import summed_up
+from turngrid.algorithms.registry import FORM
+from turngrid.records.process.exit_codes import Refusal
+from turngrid.records.resume import RlFolder
+from turngrid.rollouts.chat_settings import ChatSettings, chat_settings
+from turngrid.rollouts.episode import Episode
+from turngrid.rollouts.prompt_forms.registry import PLAIN, changed_text
+from turngrid.rollouts.store import read_episodes
+from turngrid.rollouts.window import summed_up
 
 
 class DemosError(Refusal):

@@ -9,22 +9,22 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from algorithms.chosen import algorithm
-from algorithms.registry import FORM, Algorithm
-from envs.environment import Environment
-from envs.registry import make_environment
-from envs.types import TaskRef
-from records.resume import RlFolder
-from records.tracking.stage_run import StageRun
-from rewards.registry import reward
-from rewards.reward import Reward
-from rollouts.chat_settings import ChatSettings, chat_settings
-from rollouts.prompt_forms.form import PromptForm
-from rollouts.prompt_forms.registry import prompt_form
-from rollouts.spec import EpisodeSpec
-from rollouts.window import Summaries, Window, window_of
-from tasks.budget import Allocation, allocate_budget
-from tasks.evaluation_sets import EvaluationSetting, env_node, evaluation_settings, reward_on
+from turngrid.algorithms.chosen import algorithm
+from turngrid.algorithms.registry import FORM, Algorithm
+from turngrid.envs.environment import Environment
+from turngrid.envs.registry import make_environment
+from turngrid.envs.types import TaskRef
+from turngrid.records.resume import RlFolder
+from turngrid.records.tracking.stage_run import StageRun
+from turngrid.rewards.registry import reward
+from turngrid.rewards.reward import Reward
+from turngrid.rollouts.chat_settings import ChatSettings, chat_settings
+from turngrid.rollouts.prompt_forms.form import PromptForm
+from turngrid.rollouts.prompt_forms.registry import prompt_form
+from turngrid.rollouts.spec import EpisodeSpec
+from turngrid.rollouts.window import Summaries, Window, window_of
+from turngrid.tasks.budget import Allocation, allocate_budget
+from turngrid.tasks.evaluation_sets import EvaluationSetting, env_node, evaluation_settings, reward_on
 
 
 @dataclass(frozen=True, eq=False)

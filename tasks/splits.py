@@ -10,13 +10,13 @@ from pathlib import Path
 
 from omegaconf import DictConfig
 
-from envs.games.catalogue import PRECEDENCE, Catalogue, Listing, TooFewGames
-from envs.registry import make_environment
-from envs.types import TaskError, TaskRef
-from envs.utils.files import write_whole
-from records.process.exit_codes import say
-from tasks.budget import Allocation, rollout_forms, with_games
-from tasks.mixture import shares, spread, task_weights
+from turngrid.envs.games.catalogue import PRECEDENCE, Catalogue, Listing, TooFewGames
+from turngrid.envs.registry import make_environment
+from turngrid.envs.types import TaskError, TaskRef
+from turngrid.envs.utils.files import write_whole
+from turngrid.records.process.exit_codes import say
+from turngrid.tasks.budget import Allocation, rollout_forms, with_games
+from turngrid.tasks.mixture import shares, spread, task_weights
 
 SKIPPED = Path("tasks") / "skipped.json"
 SHORT_OF = {

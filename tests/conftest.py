@@ -15,17 +15,17 @@ import pytest
 from xdist.scheduler import LoadFileScheduling
 from xdist.workermanage import WorkerController
 
-from envs.games.cache import cache_root
-from envs.hosting.pool import EnvPool
+from turngrid.envs.games.cache import cache_root
+from turngrid.envs.hosting.pool import EnvPool
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("VERL_PLATFORM", "cpu")
-os.environ.setdefault("VERL_USE_EXTERNAL_MODULES", "verl_plugin")
+os.environ.setdefault("VERL_USE_EXTERNAL_MODULES", "turngrid.verl_plugin")
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 os.environ.setdefault("RAY_worker_niceness", "0")
-importlib.import_module("verl_plugin")  # before transformers is imported, which takes it 0.4 s less then
+importlib.import_module("turngrid.verl_plugin")  # before transformers is imported, which takes it 0.4 s less then
 
 
 @pytest.hookimpl(wrapper=True)

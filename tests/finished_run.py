@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from config.compose import compose
-from experiments.evaluation.result import RunResult, StageResult
-from records.run_folder import run_name
+from turngrid.config.compose import compose
+from turngrid.experiments.evaluation.result import RunResult, StageResult
+from turngrid.records.run_folder import run_name
 
 ONE_OF_TWO = {
     "successes": 1,

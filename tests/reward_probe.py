@@ -8,7 +8,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from algorithms.turns import Turns
+from turngrid.algorithms.turns import Turns
 
 PRICE, BONUS, DECAY = 0.25, 0.5, "{steps: {1: 1, 2: 0.5, 3: 0}}"
 SHAPING = (

@@ -6,12 +6,12 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from algorithms.chosen import method_class
-from algorithms.registry import ALGO, ESTIMATORS, SLOTS
-from config import method_settings, prompts
-from envs.extensions import CONF
-from rollouts.prompt_forms.form import PromptForm
-from rollouts.prompt_forms.registry import prompt_form
+from turngrid.algorithms.chosen import method_class
+from turngrid.algorithms.registry import ALGO, ESTIMATORS, SLOTS
+from turngrid.config import method_settings, prompts
+from turngrid.envs.extensions import CONF
+from turngrid.rollouts.prompt_forms.form import PromptForm
+from turngrid.rollouts.prompt_forms.registry import prompt_form
 
 # What the files of methods refer to, as algo=grpo and scale=laptop have it
 AROUND = {

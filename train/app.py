@@ -10,16 +10,16 @@ from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
 
-from config import machine
-from config.checks.check import check
-from config.compose import compose
-from config.errors import ConfigError
-from envs.types import TaskError
-from records.process.exit_codes import Refusal, exit_code, say
-from records.run_folder import open_run
-from train.arguments import parsed
-from train.help import help_text
-from train.launch import launching
+from turngrid.config import machine
+from turngrid.config.checks.check import check
+from turngrid.config.compose import compose
+from turngrid.config.errors import ConfigError
+from turngrid.envs.types import TaskError
+from turngrid.records.process.exit_codes import Refusal, exit_code, say
+from turngrid.records.run_folder import open_run
+from turngrid.train.arguments import parsed
+from turngrid.train.help import help_text
+from turngrid.train.launch import launching
 
 Start = Callable[[], int]
 
@@ -65,7 +65,7 @@ def _print(text: str, end: str = "\n") -> int:
 
 
 def _several(arguments: Sequence[str], args: argparse.Namespace) -> Start:
-    from train.launch import multirun
+    from turngrid.train.launch import multirun
 
     return multirun.ready(arguments, args)
 
@@ -88,7 +88,7 @@ def _one(config: DictConfig, overrides: Sequence[str]) -> Start:
     _say_notes(config)
     if config.estimate or config.estimate_gpu:
         return lambda: _plan(config)
-    from experiments.cost_estimate import estimate
+    from turngrid.experiments.cost_estimate import estimate
 
     machine.check(config)
     estimate.check(config, say)
@@ -108,7 +108,7 @@ def run(config: DictConfig, overrides: Sequence[str]) -> int:
 
 def _plan(config: DictConfig) -> int:
     """Print the cost estimate; refuse a run that does not fit. No run folder is made."""
-    from experiments.cost_estimate import estimate
+    from turngrid.experiments.cost_estimate import estimate
 
     text, found = estimate.make(config)
     print(text, flush=True)
@@ -118,16 +118,16 @@ def _plan(config: DictConfig) -> int:
 
 
 def _finish(config: DictConfig, folder: Path) -> str:
-    from experiments.evaluation.result import RunResult  # scipy and matplotlib: not before they are needed
-    from experiments.evaluation.tables import summary_table
+    from turngrid.experiments.evaluation.result import RunResult  # scipy and matplotlib: not before they are needed
+    from turngrid.experiments.evaluation.tables import summary_table
 
     result = RunResult.read(folder)
     if result is not None:
         say("this run is finished; fresh=true starts it anew")
         return summary_table(result)
-    from experiments.cost_estimate import throughput
-    from experiments.stages import pipeline
-    from tasks.run import Run
+    from turngrid.experiments.cost_estimate import throughput
+    from turngrid.experiments.stages import pipeline
+    from turngrid.tasks.run import Run
 
     say(f"run folder {folder}")
     result = pipeline.execute(Run(config, folder))

@@ -10,9 +10,9 @@ from typing import NoReturn
 
 import hydra
 
-from config.errors import ConfigError
-from config.overrides import top_names
-from envs.utils.names import nearest
+from turngrid.config.errors import ConfigError
+from turngrid.config.overrides import top_names
+from turngrid.envs.utils.names import nearest
 
 SWITCHES = {  # long -> short
     "--help": "-h",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from algorithms.registry import SLOTS, base_of
-from config.base import CONF, ROOT
-from config.schema import NODES
-from envs import extensions
+from turngrid.algorithms.registry import SLOTS, base_of
+from turngrid.config.base import CONF, ROOT
+from turngrid.config.schema import NODES
+from turngrid.envs import extensions
 
 HEAD = """turngrid: multi-turn agentic RL experiments on verl
 

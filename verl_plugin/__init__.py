@@ -4,6 +4,6 @@ heavy is imported here: one of verl's modules is changed, and gets our registrat
 imported.
 """
 
-from verl_plugin.hooks import install
+from turngrid.verl_plugin.hooks import install
 
 install()

@@ -8,7 +8,7 @@ import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from verl.trainer.ppo.v1 import AgentLoopManagerTQ
 
-from verl_plugin.rollout.agent_shell import AgentShell, shell_name
+from turngrid.verl_plugin.rollout.agent_shell import AgentShell, shell_name
 
 
 class AgentLoopManager(AgentLoopManagerTQ):

@@ -14,10 +14,10 @@ from typing import Any
 from omegaconf import OmegaConf
 from transformers import AutoConfig, AutoTokenizer
 
-from rollouts.chat_settings import ChatSettings
-from rollouts.prompt_forms.registry import prompt_form
-from verl_plugin.rollout.token_stream import TokenCodec
-from verl_plugin.sft_rows import record_ids
+from turngrid.rollouts.chat_settings import ChatSettings
+from turngrid.rollouts.prompt_forms.registry import prompt_form
+from turngrid.verl_plugin.rollout.token_stream import TokenCodec
+from turngrid.verl_plugin.sft_rows import record_ids
 
 
 def main(config_file: Path) -> None:

@@ -17,7 +17,7 @@ from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
-from verl_plugin.changes import REGISTERING, REPLACED, WRAPPED
+from turngrid.verl_plugin.changes import REGISTERING, REPLACED, WRAPPED
 
 WAITED_FOR = {*WRAPPED, *REPLACED, *REGISTERING}
 

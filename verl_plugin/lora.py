@@ -21,8 +21,8 @@ from torch.distributed.tensor import DTensor
 from verl.utils.device import get_device_id
 from verl.utils.fsdp_utils import offload_fsdp_model_to_cpu
 
-from records.models.locate import ModelError
-from records.models.shape import has_experts
+from turngrid.records.models.locate import ModelError
+from turngrid.records.models.shape import has_experts
 
 ADAPTER = "default"  # PEFT's name of the only one
 WRAPPER = "base_model.model."  # what PEFT puts before every name

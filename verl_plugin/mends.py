@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-WEIGHT_SYNC = "verl_plugin.servers.transformers_server.replica.WeightSync"
+WEIGHT_SYNC = "turngrid.verl_plugin.servers.transformers_server.replica.WeightSync"
 
 
 def with_our_server(registry: dict[tuple[str, str], str]) -> dict[tuple[str, str], str]:

@@ -8,7 +8,7 @@ import pkgutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import verl_plugin
+from turngrid import verl_plugin
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The RL stage's process: verl's V1 trainer from a config file that ``experiments.stages.rl``
+"""The RL stage's process: verl's V1 trainer from a config file that ``turngrid.experiments.stages.rl``
 wrote.
 
     python -P -m verl_plugin.rl [CONFIG.yaml]
@@ -14,9 +14,9 @@ from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
 
-from records.process.child import stage_exit_code
-from verl_plugin.servers import vllm_cpu
-from verl_plugin.training import start_watchdog
+from turngrid.records.process.child import stage_exit_code
+from turngrid.verl_plugin.servers import vllm_cpu
+from turngrid.verl_plugin.training import start_watchdog
 
 
 def main(config_file: Path) -> None:
@@ -25,13 +25,13 @@ def main(config_file: Path) -> None:
     assert isinstance(config, DictConfig)
     vllm_cpu.settle(config)
     start_watchdog.begin(config.cluster.start_deadline_s)
-    importlib.import_module("verl_plugin.cpu.early_start").start(config)  # they import meanwhile
-    importlib.import_module("verl_plugin.training.task").train(config)
+    importlib.import_module("turngrid.verl_plugin.cpu.early_start").start(config)  # they import meanwhile
+    importlib.import_module("turngrid.verl_plugin.training.task").train(config)
 
 
 def argument_from_stdin() -> str:
     """Import what training needs, then wait for the argument."""
-    importlib.import_module("verl_plugin.training.task")
+    importlib.import_module("turngrid.verl_plugin.training.task")
     line = sys.stdin.readline().rstrip("\n")
     return line or sys.exit("no config file was named")
 

@@ -1,5 +1,5 @@
 """The SFT stage's process: verl's SFT trainer on episodes, from a config file that
-``experiments.stages.sft`` wrote.
+``turngrid.experiments.stages.sft`` wrote.
 
     python -P -m verl_plugin.sft CONFIG.yaml
 
@@ -27,13 +27,13 @@ from torchdata.stateful_dataloader import StatefulDataLoader
 from verl.trainer import sft_trainer
 from verl.utils.distributed import destroy_global_process_group, initialize_global_process_group
 
-from records.metric_names import in_families
-from records.metrics import MetricsLog
-from rollouts.prompt_forms.registry import prompt_form
-from tasks.early_experience import WORLD_MODEL
-from verl_plugin.rollout.token_stream import TokenCodec
-from verl_plugin.sft_rows import EpisodeRows, PredictThenImitate, record_experience, record_ids
-from verl_plugin.training.tracking import RunTracking
+from turngrid.records.metric_names import in_families
+from turngrid.records.metrics import MetricsLog
+from turngrid.rollouts.prompt_forms.registry import prompt_form
+from turngrid.tasks.early_experience import WORLD_MODEL
+from turngrid.verl_plugin.rollout.token_stream import TokenCodec
+from turngrid.verl_plugin.sft_rows import EpisodeRows, PredictThenImitate, record_experience, record_ids
+from turngrid.verl_plugin.training.tracking import RunTracking
 
 
 class EpisodeSFTTrainer(sft_trainer.SFTTrainer):

@@ -12,16 +12,16 @@ from omegaconf import DictConfig
 from torch import Tensor
 from torch.utils.data import Dataset, Sampler
 
-from algorithms.registry import FORM
-from rollouts.episode import Episode
-from rollouts.prompt_forms.form import PromptForm
-from rollouts.prompt_forms.registry import prompt_form
-from rollouts.row import Row, to_rows
-from rollouts.store import read_episodes, write_episodes
-from rollouts.tokenise import fill_ids
-from rollouts.window import Summaries, Window, window_of
-from tasks.early_experience import WORLD_MODEL
-from verl_plugin.rollout.token_stream import TokenCodec
+from turngrid.algorithms.registry import FORM
+from turngrid.rollouts.episode import Episode
+from turngrid.rollouts.prompt_forms.form import PromptForm
+from turngrid.rollouts.prompt_forms.registry import prompt_form
+from turngrid.rollouts.row import Row, to_rows
+from turngrid.rollouts.store import read_episodes, write_episodes
+from turngrid.rollouts.tokenise import fill_ids
+from turngrid.rollouts.window import Summaries, Window, window_of
+from turngrid.tasks.early_experience import WORLD_MODEL
+from turngrid.verl_plugin.rollout.token_stream import TokenCodec
 
 PREDICTED_TOKENS = 256  # of an observation, at most
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import verl.utils.model
 
-from records.models.loading import load_whole
-from verl_plugin.replaced import replaced
+from turngrid.records.models.loading import load_whole
+from turngrid.verl_plugin.replaced import replaced
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,10 @@ from typing import Any
 
 from torch import Tensor
 
-from algorithms.pools import deviations, means
-from algorithms.slots import StoredEpisode
-from algorithms.turns import Turns
-from rewards.declared import GROUPS, SYNCHRONOUS, Card, Method, number
+from turngrid.algorithms.pools import deviations, means
+from turngrid.algorithms.slots import StoredEpisode
+from turngrid.algorithms.turns import Turns
+from turngrid.rewards.declared import GROUPS, SYNCHRONOUS, Card, Method, number
 
 EPSILON = 1e-6
 MOST_GROUPS = 10_240  # whose means and deviations the medians are taken over

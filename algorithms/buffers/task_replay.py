@@ -9,9 +9,9 @@ from typing import Any
 
 from torch import Tensor
 
-from algorithms.slots import StoredEpisode
-from algorithms.turns import Turns
-from rewards.declared import GROUPS, OWN_ROWS, SYNCHRONOUS, Card, Conflict, Method, number
+from turngrid.algorithms.slots import StoredEpisode
+from turngrid.algorithms.turns import Turns
+from turngrid.rewards.declared import GROUPS, OWN_ROWS, SYNCHRONOUS, Card, Conflict, Method, number
 
 
 @dataclass(kw_only=True)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from algorithms.pools import bounds, means, without_rounding
-from algorithms.turns import Turns
-from rewards.declared import WHOLE_STEP, Card, Method, Names, number, word
+from turngrid.algorithms.pools import bounds, means, without_rounding
+from turngrid.algorithms.turns import Turns
+from turngrid.rewards.declared import WHOLE_STEP, Card, Method, Names, number, word
 
 
 @dataclass(kw_only=True)

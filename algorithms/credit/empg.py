@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from algorithms.credit.aem import scaled
-from algorithms.turns import Turns
-from rewards.declared import WHOLE_STEP, Card, Method, number
+from turngrid.algorithms.credit.aem import scaled
+from turngrid.algorithms.turns import Turns
+from turngrid.rewards.declared import WHOLE_STEP, Card, Method, number
 
 EPSILON = 1e-8  # beside the range of the entropies
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from algorithms.pools import compared, pools
-from algorithms.turns import Turns, discounted
-from rewards.declared import GROUPS, OWN_TURNS, Card, Method, number
+from turngrid.algorithms.pools import compared, pools
+from turngrid.algorithms.turns import Turns, discounted
+from turngrid.rewards.declared import GROUPS, OWN_TURNS, Card, Method, number
 
 
 @dataclass(kw_only=True)

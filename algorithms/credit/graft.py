@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from algorithms.pools import without_rounding
-from algorithms.turns import Turns
-from rewards.declared import GROUPS, OWN_TURNS, Card, Conflict, Method, number, word
+from turngrid.algorithms.pools import without_rounding
+from turngrid.algorithms.turns import Turns
+from turngrid.rewards.declared import GROUPS, OWN_TURNS, Card, Conflict, Method, number, word
 
 TOLERANCE = 1e-9
 SWEEPS = 1000  # at most: cycles with a reward converge slowly if gamma is near 1

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from algorithms.credit.gigpo import returns_to_go
-from algorithms.pools import EPSILON, compared, pools
-from algorithms.turns import Turns
-from rewards.declared import GROUPS, OWN_TURNS, Card, Conflict, Method, number
+from turngrid.algorithms.credit.gigpo import returns_to_go
+from turngrid.algorithms.pools import EPSILON, compared, pools
+from turngrid.algorithms.turns import Turns
+from turngrid.rewards.declared import GROUPS, OWN_TURNS, Card, Conflict, Method, number
 
 
 @dataclass(kw_only=True)

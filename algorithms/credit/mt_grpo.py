@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from algorithms.pools import compared, pools
-from algorithms.turns import Turns
-from rewards.declared import GROUPS, OWN_TURNS, Card, Conflict, Method, number, word
+from turngrid.algorithms.pools import compared, pools
+from turngrid.algorithms.turns import Turns
+from turngrid.rewards.declared import GROUPS, OWN_TURNS, Card, Conflict, Method, number, word
 
 
 @dataclass(kw_only=True)

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from algorithms.pools import means, pools
-from algorithms.turns import Turns
-from rewards.declared import GROUPS, OWN_TURNS, Card, Method
+from turngrid.algorithms.pools import means, pools
+from turngrid.algorithms.turns import Turns
+from turngrid.rewards.declared import GROUPS, OWN_TURNS, Card, Method
 
 
 @dataclass(kw_only=True)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from algorithms.pools import compared
-from algorithms.turns import Turns
-from rewards.declared import GROUPS, Card, Conflict, Method, word
+from turngrid.algorithms.pools import compared
+from turngrid.algorithms.turns import Turns
+from turngrid.rewards.declared import GROUPS, Card, Conflict, Method, word
 
 
 @dataclass(kw_only=True)

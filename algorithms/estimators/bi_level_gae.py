@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from algorithms.estimators.turn_gae import turn_returns
-from algorithms.pools import whiten
-from algorithms.slots import Estimate, Tokens
-from algorithms.turns import ActionTokens, Turns
-from rewards.declared import Card, Method, number
+from turngrid.algorithms.estimators.turn_gae import turn_returns
+from turngrid.algorithms.pools import whiten
+from turngrid.algorithms.slots import Estimate, Tokens
+from turngrid.algorithms.turns import ActionTokens, Turns
+from turngrid.rewards.declared import Card, Method, number
 
 
 @dataclass(kw_only=True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from algorithms.slots import Estimate, Tokens
-from algorithms.turns import Turns
-from rewards.declared import Card, Method
+from turngrid.algorithms.slots import Estimate, Tokens
+from turngrid.algorithms.turns import Turns
+from turngrid.rewards.declared import Card, Method
 
 
 @dataclass(kw_only=True)

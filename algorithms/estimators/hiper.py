@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from algorithms.slots import Estimate, Head, Tokens
-from algorithms.turns import ActionTokens, Turns, discounted
-from rewards.declared import Card, Method, number
-from rewards.shaping.subgoals import KEEP, SWITCH
+from turngrid.algorithms.slots import Estimate, Head, Tokens
+from turngrid.algorithms.turns import ActionTokens, Turns, discounted
+from turngrid.rewards.declared import Card, Method, number
+from turngrid.rewards.shaping.subgoals import KEEP, SWITCH
 
 EPSILON = 1e-8
 LABELS = (KEEP, SWITCH)

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from algorithms.pools import whiten
-from algorithms.slots import Estimate, Tokens
-from algorithms.turns import Turns, discounted
-from rewards.declared import Card, Method, number, word
+from turngrid.algorithms.pools import whiten
+from turngrid.algorithms.slots import Estimate, Tokens
+from turngrid.algorithms.turns import Turns, discounted
+from turngrid.rewards.declared import Card, Method, number, word
 
 
 @dataclass(kw_only=True)

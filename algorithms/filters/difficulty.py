@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from algorithms.pools import means
-from algorithms.turns import Turns
-from envs.utils.ranges import in_range
-from rewards.declared import GROUPS, Card, Method, number
+from turngrid.algorithms.pools import means
+from turngrid.algorithms.turns import Turns
+from turngrid.envs.utils.ranges import in_range
+from turngrid.rewards.declared import GROUPS, Card, Method, number
 
 
 @dataclass(kw_only=True)

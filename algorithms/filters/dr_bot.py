@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from algorithms.turns import OUTCOMES, Turns
-from rewards.declared import Card, Method
+from turngrid.algorithms.turns import OUTCOMES, Turns
+from turngrid.rewards.declared import Card, Method
 
 
 @dataclass(kw_only=True)

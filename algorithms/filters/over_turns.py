@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from algorithms.turns import Turns
-from rewards.declared import Card, Conflict, Method
+from turngrid.algorithms.turns import Turns
+from turngrid.rewards.declared import Card, Conflict, Method
 
 
 @dataclass(kw_only=True)

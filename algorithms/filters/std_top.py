@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from algorithms.pools import deviations
-from algorithms.turns import Turns
-from rewards.declared import GROUPS, WHOLE_STEP, Card, Conflict, Method, number
+from turngrid.algorithms.pools import deviations
+from turngrid.algorithms.turns import Turns
+from turngrid.rewards.declared import GROUPS, WHOLE_STEP, Card, Conflict, Method, number
 
 DIGITS = 9  # of a deviation: closer ones are equal, in whatever order they were summed
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from algorithms.turns import Turns
-from rewards.declared import Card, Method, word
+from turngrid.algorithms.turns import Turns
+from turngrid.rewards.declared import Card, Method, word
 
 
 @dataclass(kw_only=True)

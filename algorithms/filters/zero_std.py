@@ -7,9 +7,9 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from algorithms.pools import deviations
-from algorithms.turns import Turns
-from rewards.declared import GROUPS, Card, Conflict, Method, number
+from turngrid.algorithms.pools import deviations
+from turngrid.algorithms.turns import Turns
+from turngrid.rewards.declared import GROUPS, Card, Conflict, Method, number
 
 
 def equal_scores(scores: Tensor, sizes: Tensor, group: Tensor) -> Tensor:
@@ -17,7 +17,7 @@ def equal_scores(scores: Tensor, sizes: Tensor, group: Tensor) -> Tensor:
 
     Args:
         scores: (E,).
-        sizes: (E,), as in ``algorithms.pools.without_rounding``.
+        sizes: (E,), as in ``turngrid.algorithms.pools.without_rounding``.
         group: (E,).
     """
     return deviations(scores, group, size=sizes) == 0

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from algorithms.losses.turn_clip import LARGEST
-from rewards.declared import Card, Method, number
+from turngrid.algorithms.losses.turn_clip import LARGEST
+from turngrid.rewards.declared import Card, Method, number
 
 
 @dataclass(kw_only=True)

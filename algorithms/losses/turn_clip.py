@@ -8,7 +8,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from rewards.declared import Card, Conflict, Method, number
+from turngrid.rewards.declared import Card, Conflict, Method, number
 
 CORRECTION = "algorithm.rollout_correction"
 LARGEST = 10.0  # of a log-ratio, so that one odd turn cannot overflow

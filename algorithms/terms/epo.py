@@ -9,9 +9,9 @@ from typing import Any
 
 from torch import Tensor
 
-from algorithms.slots import LossView
-from algorithms.turns import Turns
-from rewards.declared import Card, Method, number
+from turngrid.algorithms.slots import LossView
+from turngrid.algorithms.turns import Turns
+from turngrid.rewards.declared import Card, Method, number
 
 
 @dataclass(kw_only=True)

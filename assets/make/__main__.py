@@ -15,7 +15,7 @@ from pathlib import Path
 
 import torch
 
-from assets.make import tiny, tiny_alfworld
+from turngrid.assets.make import tiny, tiny_alfworld
 
 
 def main() -> None:
@@ -25,7 +25,7 @@ def main() -> None:
     parser.add_argument("--workers", type=int, help="processes that make games of tiny (all cores)")
     parser.add_argument("--measure-games", type=int, default=200, help="validation games played at the end")
     arguments = parser.parse_args()
-    out = arguments.out or Path(str(files("assets").joinpath(arguments.model)))
+    out = arguments.out or Path(str(files("turngrid.assets").joinpath(arguments.model)))
     torch.set_num_threads(1)  # two threads are slower on matrices this small; one is reproducible
     if arguments.model == "tiny":
         tiny.make(out, arguments.workers, arguments.measure_games)

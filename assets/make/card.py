@@ -9,17 +9,17 @@ from pathlib import Path
 from tqdm import tqdm
 from transformers import AutoModelForCausalLM
 
-from envs.games.catalogue import Catalogue
-from envs.hosting.pool import EnvPool
-from envs.registry import make_environment
-from envs.types import TaskRef
-from records.models.loading import load_whole
-from records.statistics import Interval, wilson
-from rollouts.chat_settings import ChatSettings
-from rollouts.loop import EpisodeSpec
-from rollouts.policy import ContextLimit
-from rollouts.sampling import SamplingParams
-from verl_plugin.rollout.local_rollouts import LoadedModel, Rules, roll_out_set
+from turngrid.envs.games.catalogue import Catalogue
+from turngrid.envs.hosting.pool import EnvPool
+from turngrid.envs.registry import make_environment
+from turngrid.envs.types import TaskRef
+from turngrid.records.models.loading import load_whole
+from turngrid.records.statistics import Interval, wilson
+from turngrid.rollouts.chat_settings import ChatSettings
+from turngrid.rollouts.loop import EpisodeSpec
+from turngrid.rollouts.policy import ContextLimit
+from turngrid.rollouts.sampling import SamplingParams
+from turngrid.verl_plugin.rollout.local_rollouts import LoadedModel, Rules, roll_out_set
 
 TEMPERATURES = (0.0, 0.4, 0.7)
 MAX_ACTION_TOKENS = 16

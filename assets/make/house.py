@@ -6,11 +6,11 @@ examining a thing.
 
 from __future__ import annotations
 
-from envs.alfworld import wheel
-from envs.alfworld.engine import NOTHING
-from envs.alfworld.generate import Draft, carried, holds, openable, receptacle_type
-from envs.alfworld.kinds import LIGHT, TOOLS, TWO
-from envs.alfworld.problem import names_in
+from turngrid.envs.alfworld import wheel
+from turngrid.envs.alfworld.engine import NOTHING
+from turngrid.envs.alfworld.generate import Draft, carried, holds, openable, receptacle_type
+from turngrid.envs.alfworld.kinds import LIGHT, TOOLS, TWO
+from turngrid.envs.alfworld.problem import names_in
 
 
 class House:

@@ -16,13 +16,13 @@ from multiprocessing import get_context
 
 from tqdm import tqdm
 
-from assets.make.tiny_recipe import Phase
-from envs.environment import Environment
-from envs.registry import make_environment
-from envs.text_env import TextEnv
-from envs.types import TaskRef
-from rollouts.prompt_forms.form import PLAIN_FORM
-from rollouts.stream import Message, assistant, user
+from turngrid.assets.make.tiny_recipe import Phase
+from turngrid.envs.environment import Environment
+from turngrid.envs.registry import make_environment
+from turngrid.envs.text_env import TextEnv
+from turngrid.envs.types import TaskRef
+from turngrid.rollouts.prompt_forms.form import PLAIN_FORM
+from turngrid.rollouts.stream import Message, assistant, user
 
 Transcript = Sequence[Message]
 CHUNK = 20  # games a process plays before it reports

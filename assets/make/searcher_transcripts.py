@@ -6,14 +6,14 @@ import random
 from collections import defaultdict
 from dataclasses import dataclass
 
-from assets.make.alfworld_recipe import Stage
-from assets.make.house import House
-from envs.alfworld import generate
-from envs.alfworld.kinds import TYPES
-from envs.alfworld.searcher import Searcher
-from envs.environment import PromptStyle, Rejected
-from rollouts.prompt_forms.form import PLAIN_FORM
-from rollouts.stream import Message, assistant, user
+from turngrid.assets.make.alfworld_recipe import Stage
+from turngrid.assets.make.house import House
+from turngrid.envs.alfworld import generate
+from turngrid.envs.alfworld.kinds import TYPES
+from turngrid.envs.alfworld.searcher import Searcher
+from turngrid.envs.environment import PromptStyle, Rejected
+from turngrid.rollouts.prompt_forms.form import PLAIN_FORM
+from turngrid.rollouts.stream import Message, assistant, user
 
 FIRST_SEED = 10_000_000  # beyond the seeds of any split; floor plans are those of training
 UNCHECKED = 0.25  # share of random commands that may be impossible in the current state

@@ -7,15 +7,15 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from assets.make.card import fill_card, measure
-from assets.make.noisy_transcripts import Transcript, phase_transcripts
-from assets.make.tiny_recipe import Phase, Recipe
-from assets.make.tokenizer import train_tokenizer
-from assets.make.train import new_model, pretrain, save
-from envs.games.catalogue import Catalogue
-from envs.registry import make_environment
-from envs.types import TaskRef
-from records.statistics import Interval
+from turngrid.assets.make.card import fill_card, measure
+from turngrid.assets.make.noisy_transcripts import Transcript, phase_transcripts
+from turngrid.assets.make.tiny_recipe import Phase, Recipe
+from turngrid.assets.make.tokenizer import train_tokenizer
+from turngrid.assets.make.train import new_model, pretrain, save
+from turngrid.envs.games.catalogue import Catalogue
+from turngrid.envs.registry import make_environment
+from turngrid.envs.types import TaskRef
+from turngrid.records.statistics import Interval
 
 # What a default run plays; the pre-training split excludes these games.
 RUN_GAMES = {"test": 200, "validation": 200, "demonstrations": 100, "train": 400}
@@ -110,7 +110,7 @@ def _phase_row(phase: Phase) -> str:
 def _games(tasks: list[TaskRef]) -> str:
     """Return JSON of the environments that the model knows and of its pre-training games.
 
-    ``records.models.locate`` reads the first; a test that no other split shares a game, the rest.
+    ``turngrid.records.models.locate`` reads the first; a test that no other split shares a game, the rest.
     """
     games = {
         "environments": sorted({task.env for task in tasks}),

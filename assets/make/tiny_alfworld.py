@@ -18,15 +18,15 @@ from transformers import (
     Qwen3ForCausalLM,
 )
 
-from assets.make.alfworld_recipe import Recipe, Stage
-from assets.make.card import fill_card, measure
-from assets.make.searcher_transcripts import transcript
-from assets.make.tokenizer import train_tokenizer
-from assets.make.train import Encoder, Row, Update, fit, packed, save
-from envs.environment import PromptStyle
-from envs.registry import make_environment
-from records.models.locate import PRETRAINING, resolve_model
-from records.statistics import Interval
+from turngrid.assets.make.alfworld_recipe import Recipe, Stage
+from turngrid.assets.make.card import fill_card, measure
+from turngrid.assets.make.searcher_transcripts import transcript
+from turngrid.assets.make.tokenizer import train_tokenizer
+from turngrid.assets.make.train import Encoder, Row, Update, fit, packed, save
+from turngrid.envs.environment import PromptStyle
+from turngrid.envs.registry import make_environment
+from turngrid.records.models.locate import PRETRAINING, resolve_model
+from turngrid.records.statistics import Interval
 
 TASK = "one_type"
 POOL = 64  # transcripts sorted by length together, so that a batch has little padding

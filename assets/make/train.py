@@ -15,8 +15,8 @@ import torch.nn.functional as F
 from tqdm import tqdm
 from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
-from assets.make.noisy_transcripts import Transcript, rename, thing_words
-from assets.make.tiny_recipe import TrainSettings
+from turngrid.assets.make.noisy_transcripts import Transcript, rename, thing_words
+from turngrid.assets.make.tiny_recipe import TrainSettings
 
 SEEN, CHOSEN, OTHER = range(3)  # kinds of token; OTHER has no loss
 BUCKET = 128  # transcripts sorted by length together, so that a batch has little padding

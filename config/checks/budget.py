@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from omegaconf import DictConfig
 
-from config.values.values import because
-from envs.extensions import shipped
-from tasks.budget import BudgetError, allocate_budget, demonstration_price
-from tasks.mixture import shares, task_weights
-from tasks.rejection import DemosError, draw
+from turngrid.config.values.values import because
+from turngrid.envs.extensions import shipped
+from turngrid.tasks.budget import BudgetError, allocate_budget, demonstration_price
+from turngrid.tasks.mixture import shares, task_weights
+from turngrid.tasks.rejection import DemosError, draw
 
 FREE = "sft_rl"  # the option whose share may be changed
 LEAST_MOVE = 2e-5  # of a weight, by SFT

@@ -11,9 +11,9 @@ from functools import partial
 
 from omegaconf import DictConfig
 
-from config import asynchronous, curriculum_settings, experience, extension, lora
-from config.checks import budget, environment, folders, methods, model, prompt, training
-from config.errors import ConfigError
+from turngrid.config import asynchronous, curriculum_settings, experience, extension, lora
+from turngrid.config.checks import budget, environment, folders, methods, model, prompt, training
+from turngrid.config.errors import ConfigError
 
 
 @dataclass(frozen=True)

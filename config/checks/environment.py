@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 from omegaconf import DictConfig
 
-from config.errors import first
-from config.finalise import explained
-from envs.registry import make_environment
-from envs.types import TaskError
-from rewards.registry import REWARDS, reward
-from tasks.evaluation_sets import env_node, own, tested, turns_of
-from tasks.mixture import task_weights
+from turngrid.config.errors import first
+from turngrid.config.finalise import explained
+from turngrid.envs.registry import make_environment
+from turngrid.envs.types import TaskError
+from turngrid.rewards.registry import REWARDS, reward
+from turngrid.tasks.evaluation_sets import env_node, own, tested, turns_of
+from turngrid.tasks.mixture import task_weights
 
 
 def unknown_task(config: DictConfig) -> str | None:

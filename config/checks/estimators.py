@@ -8,11 +8,11 @@ from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
 
-from algorithms.registry import ALGO, ESTIMATORS, LOSS_MODE, ON_TURNS, SLOTS, STATES, on_turns
-from config.method_settings import HEADS, made, that
-from config.prompts import one_row, several_rows
-from envs.games.catalogue import cache_root
-from records.models.locate import ModelError, resolve_model
+from turngrid.algorithms.registry import ALGO, ESTIMATORS, LOSS_MODE, ON_TURNS, SLOTS, STATES, on_turns
+from turngrid.config.method_settings import HEADS, made, that
+from turngrid.config.prompts import one_row, several_rows
+from turngrid.envs.games.catalogue import cache_root
+from turngrid.records.models.locate import ModelError, resolve_model
 
 LOSS = "actor_rollout_ref.actor.policy_loss.loss_mode"
 AGGREGATED = "loss_agg_mode"

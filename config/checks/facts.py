@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 
 from omegaconf import DictConfig, OmegaConf
 
-from algorithms.chosen import Chosen, algorithm
-from algorithms.registry import ALGORITHMS, FORM, LINEAR, SLOTS
-from config import asynchronous
-from config.method_settings import has_critic
-from config.prompts import in_windows, one_row, several_rows
-from envs.registry import make_environment
-from rollouts.window import summed_up
+from turngrid.algorithms.chosen import Chosen, algorithm
+from turngrid.algorithms.registry import ALGORITHMS, FORM, LINEAR, SLOTS
+from turngrid.config import asynchronous
+from turngrid.config.method_settings import has_critic
+from turngrid.config.prompts import in_windows, one_row, several_rows
+from turngrid.envs.registry import make_environment
+from turngrid.rollouts.window import summed_up
 
 CRITIC_FREE = next(name for name, base in ALGORITHMS.items() if base.grain == "episode" and not base.needs_critic)
 MINI_BATCH = "actor_rollout_ref.actor.ppo_mini_batch_size"

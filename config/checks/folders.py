@@ -7,8 +7,8 @@ from pathlib import Path
 
 from omegaconf import DictConfig
 
-from config.values.values import shown
-from records.run_folder import name_parts
+from turngrid.config.values.values import shown
+from turngrid.records.run_folder import name_parts
 
 LONGEST = 255  # bytes of a name that every file system takes
 ADDED = len("-s4294967295-01234567.000")  # seed, hash, and the number that .old/ adds

@@ -1,6 +1,6 @@
 """Which methods cannot be combined: with each other, with an algorithm, with verl's settings.
 
-A method declares what it requires and conflicts with (``rewards.declared``); this module reads the
+A method declares what it requires and conflicts with (``turngrid.rewards.declared``); this module reads the
 declarations and names none.
 """
 
@@ -11,19 +11,19 @@ from typing import Any
 
 from omegaconf import DictConfig
 
-from algorithms.chosen import algorithm
-from algorithms.registry import ALGO, FORM, LOSS_MODE, ONE, SLOTS, VERLS_LOSSES, on_turns
-from config import asynchronous
-from config.checks import estimators
-from config.checks.facts import CRITIC_FREE, Run
-from config.errors import first
-from config.method_settings import made
-from config.prompts import form_of
-from envs.registry import make_environment
-from rewards.declared import GROUPS, OWN_ROWS, OWN_TURNS, SYNCHRONOUS, WHOLE_STEP, Conflict, Names
-from rewards.registry import NAMED, named_reward
-from rollouts.prompt_forms.registry import PROMPTS, prompt_class
-from tasks.budget import allocate_budget
+from turngrid.algorithms.chosen import algorithm
+from turngrid.algorithms.registry import ALGO, FORM, LOSS_MODE, ONE, SLOTS, VERLS_LOSSES, on_turns
+from turngrid.config import asynchronous
+from turngrid.config.checks import estimators
+from turngrid.config.checks.facts import CRITIC_FREE, Run
+from turngrid.config.errors import first
+from turngrid.config.method_settings import made
+from turngrid.config.prompts import form_of
+from turngrid.envs.registry import make_environment
+from turngrid.rewards.declared import GROUPS, OWN_ROWS, OWN_TURNS, SYNCHRONOUS, WHOLE_STEP, Conflict, Names
+from turngrid.rewards.registry import NAMED, named_reward
+from turngrid.rollouts.prompt_forms.registry import PROMPTS, prompt_class
+from turngrid.tasks.budget import allocate_budget
 
 N, MODE = "actor_rollout_ref.rollout.n", "trainer.v1.trainer_mode"
 SYNC = f"{MODE}={asynchronous.SYNC}"

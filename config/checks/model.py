@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from omegaconf import DictConfig
 
-from records.models import gpus
-from records.models.locate import ModelError, check_model, environments_of
+from turngrid.records.models import gpus
+from turngrid.records.models.locate import ModelError, check_model, environments_of
 
 AT_HOME = {"textworld": "tiny", "alfworld": "tiny_alfworld"}  # environment -> tiny model pre-trained on it
 

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 from omegaconf import DictConfig
 
-from algorithms.registry import FORM
-from config.errors import first
-from config.prompts import form_of, several_rows
-from envs.environment import Environment
-from envs.registry import make_environment
-from rollouts.window import Summaries, summed_up, window_of
-from tasks.evaluation_sets import env_node, tested
+from turngrid.algorithms.registry import FORM
+from turngrid.config.errors import first
+from turngrid.config.prompts import form_of, several_rows
+from turngrid.envs.environment import Environment
+from turngrid.envs.registry import make_environment
+from turngrid.rollouts.window import Summaries, summed_up, window_of
+from turngrid.tasks.evaluation_sets import env_node, tested
 
 
 @first

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from omegaconf import DictConfig, OmegaConf
 
-from algorithms.chosen import algorithm
-from config import asynchronous, base
-from config.finalise import MICRO_BATCH_KEYS, rows_per_device
+from turngrid.algorithms.chosen import algorithm
+from turngrid.config import asynchronous, base
+from turngrid.config.finalise import MICRO_BATCH_KEYS, rows_per_device
 
 PASS_KEYS = (  # tokens of a forward pass, if verl fills it by tokens (use_dynamic_bsz)
     "actor_rollout_ref.actor.ppo_max_token_len_per_gpu",

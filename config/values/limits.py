@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from envs.utils.names import meant
+from turngrid.envs.utils.names import meant
 
 
 @dataclass(frozen=True)

@@ -11,14 +11,14 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from omegaconf import DictConfig, OmegaConf
 
-from config import base
-from config.errors import ConfigError
-from config.nodes import dotted
-from config.schema import NODES, Top
-from config.values import verl_limits
-from config.values.limits import MISSING, TYPES, WORD, Limit, Only, Range, Types, Word, Words
-from config.values.verl_schema import Key, verl_keys
-from envs.utils.names import meant
+from turngrid.config import base
+from turngrid.config.errors import ConfigError
+from turngrid.config.nodes import dotted
+from turngrid.config.schema import NODES, Top
+from turngrid.config.values import verl_limits
+from turngrid.config.values.limits import MISSING, TYPES, WORD, Limit, Only, Range, Types, Word, Words
+from turngrid.config.values.verl_schema import Key, verl_keys
+from turngrid.envs.utils.names import meant
 
 Limits = Mapping[str, Limit]
 SHOWN = 60  # characters of a value that a message repeats

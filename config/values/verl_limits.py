@@ -7,9 +7,9 @@ keys have only a type (``verl_schema.json``), and numbers must be finite.
 
 from __future__ import annotations
 
-from algorithms.registry import ALGORITHMS, LOSS_MODE, ON_TURNS, QUIRKS, words
-from config.values.limits import Limit, Only, Range, Types, Words, optional, real, whole
-from config.values.verl_schema import policy_losses
+from turngrid.algorithms.registry import ALGORITHMS, LOSS_MODE, ON_TURNS, QUIRKS, words
+from turngrid.config.values.limits import Limit, Only, Range, Types, Words, optional, real, whole
+from turngrid.config.values.verl_schema import policy_losses
 
 COUNT = whole(1, 10**9)
 BATCH = whole(1, 10**6)

@@ -11,9 +11,9 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from config import base
-from config.nodes import dotted
-from config.values.limits import Types
+from turngrid.config import base
+from turngrid.config.nodes import dotted
+from turngrid.config.values.limits import Types
 
 FILE = Path(__file__).with_name("verl_schema.json")
 

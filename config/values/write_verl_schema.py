@@ -1,5 +1,5 @@
 """Write ``verl_schema.json``, the types of verl's keys, from its config dataclasses: ``python -m
-config.values.write_verl_schema``.
+turngrid.config.values.write_verl_schema``.
 
 Importing verl takes seconds, so the file is written once for each version of verl; a test compares
 it with the installed one.
@@ -18,8 +18,8 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 from hydra.utils import get_class, get_object
 from omegaconf import OmegaConf
 
-from config import base
-from config.values.verl_schema import FILE
+from turngrid.config import base
+from turngrid.config.values.verl_schema import FILE
 
 LOSSES = "verl.trainer.ppo.core_algos.POLICY_LOSS_REGISTRY"
 NAMES: dict[Any, str] = {

@@ -16,8 +16,8 @@ from typing import Any
 
 import fast_downward
 
-from envs.alfworld import goal, text
-from envs.alfworld.text import Arguments, Bindings
+from turngrid.envs.alfworld import goal, text
+from turngrid.envs.alfworld.text import Arguments, Bindings
 
 NOTHING = "Nothing happens."
 YOUR_TASK = "Your task is to: "

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from envs.alfworld import games
-from envs.alfworld.engine import NOTHING, YOUR_TASK, Engine
-from envs.text_env import RawStep, TextEnv, accepted_file, sanitise
-from envs.types import TASK_TYPE, Observation, TaskRef
+from turngrid.envs.alfworld import games
+from turngrid.envs.alfworld.engine import NOTHING, YOUR_TASK, Engine
+from turngrid.envs.text_env import RawStep, TextEnv, accepted_file, sanitise
+from turngrid.envs.types import TASK_TYPE, Observation, TaskRef
 
 _BANNER = "-= Welcome to TextWorld, ALFRED! =-"
 

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from envs.alfworld import kinds
-from envs.environment import Environment, GameRecord, Params, PromptStyle
-from envs.types import EnvError, TaskError
-from envs.utils.names import nearest
+from turngrid.envs.alfworld import kinds
+from turngrid.envs.environment import Environment, GameRecord, Params, PromptStyle
+from turngrid.envs.types import EnvError, TaskError
+from turngrid.envs.utils.names import nearest
 
 if TYPE_CHECKING:
-    from envs.alfworld.official import Games
-    from envs.text_env import TextEnv
+    from turngrid.envs.alfworld.official import Games
+    from turngrid.envs.text_env import TextEnv
 
 _RECIPE = 1  # version of the generator and of the scores
 _SPLIT_FOLDERS = {"validation": "valid_seen"}
@@ -58,7 +58,7 @@ class AlfWorld(Environment):
 
     @property
     def version(self) -> str:
-        from envs.alfworld import wheel
+        from turngrid.envs.alfworld import wheel
 
         return f"alfworld-{wheel.version()}-{_RECIPE}"
 
@@ -68,7 +68,7 @@ class AlfWorld(Environment):
         Raises:
             TaskError: unknown task or setting, or a data folder without data.
         """
-        from envs.alfworld import official, wheel
+        from turngrid.envs.alfworld import official, wheel
 
         wheel.version()
         for key, choices in _CHOICES.items():
@@ -105,7 +105,7 @@ class AlfWorld(Environment):
         return self._games(params["folder"]).seeds(params["types"], self.settings.order)
 
     def _games(self, folder: str) -> Games:
-        from envs.alfworld import official
+        from turngrid.envs.alfworld import official
 
         root = official.folder(self.settings.data_dir)
         if root is None:
@@ -119,7 +119,7 @@ class AlfWorld(Environment):
         return self._listings[folder]
 
     def make_game(self, params: Params, seed: int, folder: Path) -> GameRecord:
-        from envs.alfworld import games as making
+        from turngrid.envs.alfworld import games as making
 
         if params["source"] == "generated":
             return making.generated(params, seed, folder)
@@ -129,7 +129,7 @@ class AlfWorld(Environment):
         return making.from_data(params, listed.file(seed), seed, folder)
 
     def env(self, *, legal: bool = False, expert: bool = False) -> TextEnv:
-        from envs.alfworld.env import AlfWorldEnv
+        from turngrid.envs.alfworld.env import AlfWorldEnv
 
         return AlfWorldEnv(legal=legal, expert=expert)
 

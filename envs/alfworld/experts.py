@@ -21,12 +21,12 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from envs.alfworld.engine import NOTHING, Engine
-from envs.alfworld.goal import Goal
-from envs.alfworld.official import FILE
-from envs.alfworld.searcher import Searcher
-from envs.environment import Rejected
-from envs.utils.parent import die_with_parent
+from turngrid.envs.alfworld.engine import NOTHING, Engine
+from turngrid.envs.alfworld.goal import Goal
+from turngrid.envs.alfworld.official import FILE
+from turngrid.envs.alfworld.searcher import Searcher
+from turngrid.envs.environment import Rejected
+from turngrid.envs.utils.parent import die_with_parent
 
 SEARCHER = "searcher"
 PROCESSOR_S = 30  # of the planner; CPU time differs less from day to day than wall time

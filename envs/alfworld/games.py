@@ -13,12 +13,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from envs.alfworld import experts, generate, goal, official, problem, wheel
-from envs.alfworld.engine import Engine, GameText
-from envs.alfworld.experts import SEARCHER
-from envs.alfworld.kinds import type_of_seed
-from envs.alfworld.official import FILE
-from envs.environment import GameRecord, Params, Rejected
+from turngrid.envs.alfworld import experts, generate, goal, official, problem, wheel
+from turngrid.envs.alfworld.engine import Engine, GameText
+from turngrid.envs.alfworld.experts import SEARCHER
+from turngrid.envs.alfworld.kinds import type_of_seed
+from turngrid.envs.alfworld.official import FILE
+from turngrid.envs.environment import GameRecord, Params, Rejected
 
 _TEXTS = ("pddl_domain", "grammar", "pddl_problem")
 

@@ -9,9 +9,9 @@ import functools
 import random
 from dataclasses import dataclass, field
 
-from envs.alfworld import wheel
-from envs.alfworld.kinds import LIGHT, TOOLS, TWO
-from envs.environment import Rejected
+from turngrid.envs.alfworld import wheel
+from turngrid.envs.alfworld.kinds import LIGHT, TOOLS, TWO
+from turngrid.envs.environment import Rejected
 
 Spot = tuple[float, float, float, float]  # x, z in metres; rotation and horizon in degrees
 # Receptacles that alfworld does not locate are put at a random location; a stove has four burners.

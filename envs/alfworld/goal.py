@@ -18,8 +18,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from envs.alfworld.kinds import LIGHT, TOOLS, TWO, TYPES
-from envs.alfworld.text import Arguments, Facts
+from turngrid.envs.alfworld.kinds import LIGHT, TOOLS, TWO, TYPES
+from turngrid.envs.alfworld.text import Arguments, Facts
 
 Expression = str | list["Expression"]
 _WORD = re.compile(r"[()]|[^\s()]+")

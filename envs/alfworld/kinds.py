@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from envs.types import TaskError
-from envs.utils.names import nearest
+from turngrid.envs.types import TaskError
+from turngrid.envs.utils.names import nearest
 
 # In alfworld's numbering, 1 to 6.
 TYPES = (

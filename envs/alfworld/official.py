@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from envs.alfworld import wheel
-from envs.alfworld.kinds import TYPES
-from envs.environment import Rejected
-from envs.types import TaskError
+from turngrid.envs.alfworld import wheel
+from turngrid.envs.alfworld.kinds import TYPES
+from turngrid.envs.environment import Rejected
+from turngrid.envs.types import TaskError
 
 FILE = "game.tw-pddl"
 FOLDERS = ("train", "valid_seen", "valid_unseen")

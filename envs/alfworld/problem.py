@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from envs.alfworld import wheel
-from envs.alfworld.generate import LAMP, Draft, carried, fixed_receptacles, holds, openable, receptacle_type
-from envs.alfworld.goal import demangled
-from envs.alfworld.kinds import TOOLS, TWO
+from turngrid.envs.alfworld import wheel
+from turngrid.envs.alfworld.generate import LAMP, Draft, carried, fixed_receptacles, holds, openable, receptacle_type
+from turngrid.envs.alfworld.goal import demangled
+from turngrid.envs.alfworld.kinds import TOOLS, TWO
 
 Fact = tuple[str, ...]
 _MANGLED = (("-", "_minus_"), ("#", "-"), ("|", "_bar_"), ("+", "_plus_"), (".", "_dot_"), (",", "_comma_"))

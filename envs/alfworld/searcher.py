@@ -12,8 +12,8 @@ import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from envs.alfworld import wheel
-from envs.alfworld.kinds import LIGHT, TOOLS, TWO, TYPES
+from turngrid.envs.alfworld import wheel
+from turngrid.envs.alfworld.kinds import LIGHT, TOOLS, TWO, TYPES
 
 _NAMED = re.compile(r"\ban? ([a-z]+ \d+)")
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from envs.types import TaskError
+from turngrid.envs.types import TaskError
 
 MISSING = "env=alfworld needs the package alfworld, which is not installed (pip install alfworld)"
 

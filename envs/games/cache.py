@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from envs.environment import Environment, GameRecord, Params
-from envs.types import TaskError
+from turngrid.envs.environment import Environment, GameRecord, Params
+from turngrid.envs.types import TaskError
 
 _ENTRY = "entry.json"
 _ABANDONED_AFTER_S = 3600.0

@@ -10,11 +10,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from envs.environment import Environment, Params
-from envs.games.cache import Entry, GameCache, cache_root
-from envs.games.makers import Makers
-from envs.types import TaskError, TaskRef
-from envs.utils.printable import printable
+from turngrid.envs.environment import Environment, Params
+from turngrid.envs.games.cache import Entry, GameCache, cache_root
+from turngrid.envs.games.makers import Makers
+from turngrid.envs.types import TaskError, TaskRef
+from turngrid.envs.utils.printable import printable
 
 # Rejected seeds in a row after which a split is given up: before its first game, and after it.
 _GIVE_UP_AFTER, _RUN_DRY_AFTER = 200, 1000

@@ -9,11 +9,11 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import asdict
 from typing import Any, Self, TypeVar
 
-from envs.environment import Environment, Params
-from envs.games.cache import GameCache
-from envs.hosting.process import WorkerLost, WorkerProcess
-from envs.types import EnvError
-from envs.utils.bar import ticking_bar
+from turngrid.envs.environment import Environment, Params
+from turngrid.envs.games.cache import GameCache
+from turngrid.envs.hosting.process import WorkerLost, WorkerProcess
+from turngrid.envs.types import EnvError
+from turngrid.envs.utils.bar import ticking_bar
 
 T = TypeVar("T")
 

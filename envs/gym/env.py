@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 
-from envs.gym.games import known
-from envs.gym.rules import is_certain, is_win, make, shortest_plan, words
-from envs.text_env import RawStep, TextEnv, accepted_file
-from envs.types import Observation, TaskRef
+from turngrid.envs.gym.games import known
+from turngrid.envs.gym.rules import is_certain, is_win, make, shortest_plan, words
+from turngrid.envs.text_env import RawStep, TextEnv, accepted_file
+from turngrid.envs.types import Observation, TaskRef
 
 
 class GymEnv(TextEnv):

@@ -1,6 +1,6 @@
 """Gymnasium games with discrete actions and observations, in words: ``env=gym``.
 
-``envs.gym.games`` renders a state as text, ``envs.gym.rules`` decides wins.
+``turngrid.envs.gym.games`` renders a state as text, ``turngrid.envs.gym.rules`` decides wins.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from envs.environment import Environment, GameRecord, Params, PromptStyle, Rejected
-from envs.games.catalogue import few_seeds
-from envs.gym.games import OTHER, known
-from envs.gym.rules import check_spaces, expert_plan, is_certain, make, replay, start, words
-from envs.text_env import TextEnv
-from envs.types import TaskError
+from turngrid.envs.environment import Environment, GameRecord, Params, PromptStyle, Rejected
+from turngrid.envs.games.catalogue import few_seeds
+from turngrid.envs.gym.games import OTHER, known
+from turngrid.envs.gym.rules import check_spaces, expert_plan, is_certain, make, replay, start, words
+from turngrid.envs.text_env import TextEnv
+from turngrid.envs.types import TaskError
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ class Gym(Environment):
         )
 
     def env(self, *, legal: bool = False, expert: bool = False) -> TextEnv:
-        from envs.gym.env import GymEnv
+        from turngrid.envs.gym.env import GymEnv
 
         return GymEnv(legal=legal, expert=expert)
 

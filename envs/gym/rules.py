@@ -11,9 +11,9 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from envs.environment import Rejected
-from envs.gym.games import Game
-from envs.types import TaskError
+from turngrid.envs.environment import Rejected
+from turngrid.envs.gym.games import Game
+from turngrid.envs.types import TaskError
 
 Rules = Mapping[str, Any]
 

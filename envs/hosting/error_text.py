@@ -5,7 +5,7 @@ from __future__ import annotations
 import traceback
 from typing import Any
 
-from envs.types import EnvError
+from turngrid.envs.types import EnvError
 
 
 def described(error: BaseException, module: str) -> str:

@@ -14,10 +14,10 @@ from typing import Any, Self
 
 import msgspec
 
-from envs import registry
-from envs.extensions import shipped
-from envs.hosting.process import Message, WorkerLost, WorkerProcess
-from envs.types import EnvError, GameStuck, Observation, StepResult, TaskRef
+from turngrid.envs import registry
+from turngrid.envs.extensions import shipped
+from turngrid.envs.hosting.process import Message, WorkerLost, WorkerProcess
+from turngrid.envs.types import EnvError, GameStuck, Observation, StepResult, TaskRef
 
 _RESET_DEADLINE_S = 60.0
 

@@ -15,8 +15,8 @@ from typing import IO, Any
 
 import msgspec
 
-from envs.types import EnvError
-from envs.utils.printable import printable
+from turngrid.envs.types import EnvError
+from turngrid.envs.utils.printable import printable
 
 Message = dict[str, Any]
 START_DEADLINE_S = 120.0
@@ -160,5 +160,5 @@ def _spawn(theirs: socket.socket, log: IO[bytes]) -> subprocess.Popen[bytes]:
     """
     path = [_ROOT, *(entry for entry in sys.path if entry and entry != _ROOT)]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(path), "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
-    command = [sys.executable, "-P", "-m", "envs.hosting.worker"]
+    command = [sys.executable, "-P", "-m", "turngrid.envs.hosting.worker"]
     return subprocess.Popen(command, stdin=theirs.fileno(), stdout=log, stderr=log, env=env)

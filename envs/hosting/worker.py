@@ -1,6 +1,6 @@
 """A worker process: plays or makes many games of one environment, one request at a time.
 
-``envs.hosting.process`` starts it with a socket as standard input. The first line names the
+``turngrid.envs.hosting.process`` starts it with a socket as standard input. The first line names the
 environment; each further line is one JSON request and gets one JSON line back, in order. The
 process ends when the socket closes or its parent is gone.
 """
@@ -18,12 +18,12 @@ from typing import Any, BinaryIO, TypeVar
 
 import msgspec
 
-from envs.environment import Environment, Rejected
-from envs.hosting.error_text import described
-from envs.registry import load_environment
-from envs.text_env import TextEnv
-from envs.types import Observation, StepResult, TaskRef
-from envs.utils.printable import printable
+from turngrid.envs.environment import Environment, Rejected
+from turngrid.envs.hosting.error_text import described
+from turngrid.envs.registry import load_environment
+from turngrid.envs.text_env import TextEnv
+from turngrid.envs.types import Observation, StepResult, TaskRef
+from turngrid.envs.utils.printable import printable
 
 Message = dict[str, Any]
 Reply = TypeVar("Reply")

@@ -14,10 +14,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from envs.environment import Rejected
-from envs.repair import patches
-from envs.repair.instance import is_test_path, patch_lines
-from envs.repair.mutate import Edit, apply, edits
+from turngrid.envs.environment import Rejected
+from turngrid.envs.repair import patches
+from turngrid.envs.repair.instance import is_test_path, patch_lines
+from turngrid.envs.repair.mutate import Edit, apply, edits
 
 ROOT = Path(__file__).parents[2] / "assets" / "repair"
 # Number of tests, so that a task can ask for a size of suite before any test is run.

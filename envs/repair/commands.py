@@ -8,8 +8,8 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from envs.functions import Function
-from envs.repair.workspace import Refused, Workspace
+from turngrid.envs.functions import Function
+from turngrid.envs.repair.workspace import Refused, Workspace
 
 MAX_ACTION_CHARS = 8000
 FORM = (

@@ -7,18 +7,18 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from envs.repair import commands
-from envs.repair.commands import Command, CommandError, Shape
-from envs.repair.grading import Options, Status, TestRun
-from envs.repair.instance import Instance
-from envs.repair.patches import PatchError
-from envs.repair.providers import InlineFiles, ProviderError, RepoProvider
-from envs.repair.score import Counts, Grade, grade
-from envs.repair.workspace import Workspace
-from envs.sandbox.scratch import sweep
-from envs.sandbox.types import Outcome, SandboxError
-from envs.text_env import RawStep, TextEnv, accepted_file
-from envs.types import EnvError, Observation, TaskRef
+from turngrid.envs.repair import commands
+from turngrid.envs.repair.commands import Command, CommandError, Shape
+from turngrid.envs.repair.grading import Options, Status, TestRun
+from turngrid.envs.repair.instance import Instance
+from turngrid.envs.repair.patches import PatchError
+from turngrid.envs.repair.providers import InlineFiles, ProviderError, RepoProvider
+from turngrid.envs.repair.score import Counts, Grade, grade
+from turngrid.envs.repair.workspace import Workspace
+from turngrid.envs.sandbox.scratch import sweep
+from turngrid.envs.sandbox.types import Outcome, SandboxError
+from turngrid.envs.text_env import RawStep, TextEnv, accepted_file
+from turngrid.envs.types import EnvError, Observation, TaskRef
 
 GOAL_CHARS = 2000
 _UNKNOWN = f"That is not a command. {commands.FORM}"

@@ -13,16 +13,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from envs.environment import Environment, GameRecord, Params, PromptStyle
-from envs.repair.commands import FORM, FUNCTIONS
-from envs.types import TaskError
-from envs.utils.names import nearest
+from turngrid.envs.environment import Environment, GameRecord, Params, PromptStyle
+from turngrid.envs.repair.commands import FORM, FUNCTIONS
+from turngrid.envs.types import TaskError
+from turngrid.envs.utils.names import nearest
 
 if TYPE_CHECKING:
-    from envs.repair.env import Setup
-    from envs.repair.instance import Instance
-    from envs.repair.providers import RepoProvider
-    from envs.text_env import TextEnv
+    from turngrid.envs.repair.env import Setup
+    from turngrid.envs.repair.instance import Instance
+    from turngrid.envs.repair.providers import RepoProvider
+    from turngrid.envs.text_env import TextEnv
 
 _LEVELS = ("easy", "medium", "hard")
 _TURNS = {"easy": 12, "medium": 16, "hard": 24}
@@ -51,7 +51,7 @@ class RepairEnvironment(Environment):
         return 300.0 + 4 * self.settings.tests_deadline_s
 
     def env(self, *, legal: bool = False, expert: bool = False) -> TextEnv:
-        from envs.repair.env import RepairEnv
+        from turngrid.envs.repair.env import RepairEnv
 
         return RepairEnv(self.setup(), legal=legal, expert=expert)
 
@@ -60,10 +60,10 @@ class RepairEnvironment(Environment):
 
     def setup(self) -> Setup:
         """Return the env's setup; ``settings.python`` may name another interpreter for tests."""
-        from envs.repair.commands import Shape
-        from envs.repair.env import Setup
-        from envs.repair.grading import Options
-        from envs.sandbox.types import Limits
+        from turngrid.envs.repair.commands import Shape
+        from turngrid.envs.repair.env import Setup
+        from turngrid.envs.repair.grading import Options
+        from turngrid.envs.sandbox.types import Limits
 
         settings = self.settings
         deadline = settings.tests_deadline_s
@@ -77,7 +77,7 @@ class RepairEnvironment(Environment):
 
     def provider(self, instance: Instance) -> RepoProvider:
         """Return the provider of an instance's repository; by default, its own files."""
-        from envs.repair.providers import InlineFiles
+        from turngrid.envs.repair.providers import InlineFiles
 
         return InlineFiles()
 
@@ -87,8 +87,8 @@ class RepairEnvironment(Environment):
         Raises:
             TaskError: a limit is not above 0, or the sandbox does not work here.
         """
-        from envs.sandbox import sandbox
-        from envs.sandbox.types import SandboxError
+        from turngrid.envs.sandbox import sandbox
+        from turngrid.envs.sandbox.types import SandboxError
 
         settings = self.settings
         for name in _POSITIVE:
@@ -124,12 +124,12 @@ class RepoRepair(RepairEnvironment):
 
     @functools.cached_property
     def version(self) -> str:
-        from envs.repair import bugs
+        from turngrid.envs.repair import bugs
 
         return bugs.digest()[:16]
 
     def parse_task(self, task: str) -> dict[str, Any]:
-        from envs.repair.bugs import TESTS
+        from turngrid.envs.repair.bugs import TESTS
 
         if self.settings.test_split not in _TEST_SPLITS:
             near = nearest(self.settings.test_split, _TEST_SPLITS)
@@ -143,8 +143,8 @@ class RepoRepair(RepairEnvironment):
 
     def for_split(self, params: Params, split: str) -> dict[str, Any]:
         """Choose a split's libraries, and its share of their bugs."""
-        from envs.games.catalogue import SPLITS
-        from envs.repair.bugs import SAME
+        from turngrid.envs.games.catalogue import SPLITS
+        from turngrid.envs.repair.bugs import SAME
 
         apart = self.settings.test_split == "unseen_libraries" and not params["library"]
         unseen = apart and split in _HELD_OUT
@@ -160,7 +160,7 @@ class RepoRepair(RepairEnvironment):
         """List easy repairs, one seed each; longer ones are drawn without end."""
         if params["lines"] != "easy":
             return None
-        from envs.repair.games import listed
+        from turngrid.envs.repair.games import listed
 
         return range(params["first"], params["first"] + len(listed(params)))
 
@@ -168,7 +168,7 @@ class RepoRepair(RepairEnvironment):
         return _TURNS[self.parse_task(task)["lines"] or "hard"]
 
     def make_game(self, params: Params, seed: int, folder: Path) -> GameRecord:
-        from envs.repair.games import make
+        from turngrid.envs.repair.games import make
 
         return make(params, seed, folder, self.setup())
 
@@ -178,7 +178,7 @@ class RepoRepair(RepairEnvironment):
 
 def _libraries(tests: str, *, unseen: bool) -> list[str]:
     """Return the libraries to train on, or the ones held out, with suites of size ``tests``."""
-    from envs.repair.bugs import SUITES, TESTS, UNSEEN
+    from turngrid.envs.repair.bugs import SUITES, TESTS, UNSEEN
 
     low, high = SUITES[tests] if tests else (1, max(TESTS.values()))
     return sorted(name for name, size in TESTS.items() if low <= size <= high and (name in UNSEEN) == unseen)

@@ -10,19 +10,19 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from envs.environment import GameRecord, Params, Rejected, replay
-from envs.repair import bugs, patches
-from envs.repair.bugs import LINES, SUITES, Bug, LibraryError, difficulty
-from envs.repair.commands import clean, lines_of
-from envs.repair.env import RepairEnv, Setup, goal_text
-from envs.repair.grading import Options, TestRun, run_files
-from envs.repair.instance import Instance
-from envs.repair.providers import ProviderError
-from envs.repair.score import count, run_graded
-from envs.repair.statement import statement
-from envs.repair.workspace import Workspace
-from envs.sandbox.types import Limits, Outcome
-from envs.types import EnvError
+from turngrid.envs.environment import GameRecord, Params, Rejected, replay
+from turngrid.envs.repair import bugs, patches
+from turngrid.envs.repair.bugs import LINES, SUITES, Bug, LibraryError, difficulty
+from turngrid.envs.repair.commands import clean, lines_of
+from turngrid.envs.repair.env import RepairEnv, Setup, goal_text
+from turngrid.envs.repair.grading import Options, TestRun, run_files
+from turngrid.envs.repair.instance import Instance
+from turngrid.envs.repair.providers import ProviderError
+from turngrid.envs.repair.score import count, run_graded
+from turngrid.envs.repair.statement import statement
+from turngrid.envs.repair.workspace import Workspace
+from turngrid.envs.sandbox.types import Limits, Outcome
+from turngrid.envs.types import EnvError
 
 FILE = "instance.json"
 # A suite takes 0.3 s of CPU time; ten times as long means that it does not end. The wall time is

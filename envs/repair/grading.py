@@ -18,9 +18,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from envs.sandbox import sandbox
-from envs.sandbox.scratch import prefix
-from envs.sandbox.types import Completed, Level, Limits, Outcome
+from turngrid.envs.sandbox import sandbox
+from turngrid.envs.sandbox.scratch import prefix
+from turngrid.envs.sandbox.types import Completed, Level, Limits, Outcome
 
 # The command starts in a folder of code under test, which must not be imported before the runner.
 BOOT = (

@@ -14,11 +14,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
-from envs.repair.grading import BOOT, Options, TestRun, prepare, run_tests, understand, write_files
-from envs.repair.instance import Instance
-from envs.sandbox import sandbox
-from envs.sandbox.types import Completed, Level, Limits
-from envs.sandbox.watch import Watch
+from turngrid.envs.repair.grading import BOOT, Options, TestRun, prepare, run_tests, understand, write_files
+from turngrid.envs.repair.instance import Instance
+from turngrid.envs.sandbox import sandbox
+from turngrid.envs.sandbox.types import Completed, Level, Limits
+from turngrid.envs.sandbox.watch import Watch
 
 ENGINES = ("docker", "podman")
 _GIT_DEADLINE_S = 300.0

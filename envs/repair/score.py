@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from envs.repair.grading import Options, TestRun
-from envs.sandbox.types import Level, Outcome
+from turngrid.envs.repair.grading import Options, TestRun
+from turngrid.envs.sandbox.types import Level, Outcome
 
 if TYPE_CHECKING:
-    from envs.repair.instance import Instance
-    from envs.repair.workspace import Workspace
+    from turngrid.envs.repair.instance import Instance
+    from turngrid.envs.repair.workspace import Workspace
 
 
 @dataclass(frozen=True)

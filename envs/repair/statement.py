@@ -6,9 +6,9 @@ import ast
 import re
 from collections.abc import Iterable, Sequence
 
-from envs.repair.bugs import Library
-from envs.repair.grading import TestRun
-from envs.repair.mutate import Edit
+from turngrid.envs.repair.bugs import Library
+from turngrid.envs.repair.grading import TestRun
+from turngrid.envs.repair.mutate import Edit
 
 _MOST_PROMISES = 4
 _MOST_PLACES = 4

@@ -16,11 +16,11 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Self
 
-from envs.repair import patches
-from envs.repair.grading import write_files
-from envs.repair.instance import Instance, is_plain_path
-from envs.repair.providers import RepoProvider
-from envs.sandbox.scratch import prefix
+from turngrid.envs.repair import patches
+from turngrid.envs.repair.grading import write_files
+from turngrid.envs.repair.instance import Instance, is_plain_path
+from turngrid.envs.repair.providers import RepoProvider
+from turngrid.envs.sandbox.scratch import prefix
 
 _TOO_BIG = 1 << 20
 

@@ -15,10 +15,10 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from envs.sandbox.scratch import prefix
-from envs.sandbox.types import Completed, Level, Limits, Outcome, SandboxError
-from envs.sandbox.walls import Walls, bubblewrap, environment
-from envs.sandbox.watch import Watch
+from turngrid.envs.sandbox.scratch import prefix
+from turngrid.envs.sandbox.types import Completed, Level, Limits, Outcome, SandboxError
+from turngrid.envs.sandbox.walls import Walls, bubblewrap, environment
+from turngrid.envs.sandbox.watch import Watch
 
 MODES = ("auto", "limits")
 

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from envs.sandbox import seccomp
-from envs.sandbox.types import Level, Limits
+from turngrid.envs.sandbox import seccomp
+from turngrid.envs.sandbox.types import Level, Limits
 
 REPO = "/repo"
 WRITABLE = ("/tmp", "/dev/shm", REPO)

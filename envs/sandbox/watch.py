@@ -14,8 +14,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from envs.sandbox.types import Limits, Outcome
-from envs.sandbox.walls import WRITABLE
+from turngrid.envs.sandbox.types import Limits, Outcome
+from turngrid.envs.sandbox.walls import WRITABLE
 
 _LOOK_EVERY_S = 0.05
 _PAGE_MIB = os.sysconf("SC_PAGE_SIZE") / (1 << 20)

@@ -10,16 +10,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from envs.data_set import DataSetEnvironment, DataSetSettings, Fields, Row
-from envs.environment import GameRecord, Params, PromptStyle
-from envs.repair.commands import FORM, FUNCTIONS
-from envs.repair.environment import RepairEnvironment
-from envs.types import TaskError
-from envs.utils.names import nearest
+from turngrid.envs.data_set import DataSetEnvironment, DataSetSettings, Fields, Row
+from turngrid.envs.environment import GameRecord, Params, PromptStyle
+from turngrid.envs.repair.commands import FORM, FUNCTIONS
+from turngrid.envs.repair.environment import RepairEnvironment
+from turngrid.envs.types import TaskError
+from turngrid.envs.utils.names import nearest
 
 if TYPE_CHECKING:
-    from envs.repair.instance import Instance
-    from envs.repair.providers import RepoProvider
+    from turngrid.envs.repair.instance import Instance
+    from turngrid.envs.repair.providers import RepoProvider
 
 PROVIDERS = ("auto", "inline", "git", "container")
 BINS = {"lines": (8, 31), "tests": (17, 53)}  # last value of easy and of medium (tables 2 and 6 of arXiv 2510.01132)
@@ -75,7 +75,7 @@ class SweGym(DataSetEnvironment, RepairEnvironment):
 
     @staticmethod
     def read_row(row: Mapping[str, Any]) -> Fields:
-        from envs.repair.instance import Instance
+        from turngrid.envs.repair.instance import Instance
 
         return Instance.from_dict(row).to_dict()
 
@@ -86,8 +86,8 @@ class SweGym(DataSetEnvironment, RepairEnvironment):
         return measure is None or difficulty(fields["meta"], measure) == params["level"]
 
     def row_game(self, fields: Fields, params: Params, folder: Path) -> GameRecord:
-        from envs.repair.games import accept
-        from envs.repair.instance import Instance
+        from turngrid.envs.repair.games import accept
+        from turngrid.envs.repair.instance import Instance
 
         demonstration = bool(params.get("demonstration"))
         return accept(Instance.from_dict(fields), folder, self.setup(), demonstration=demonstration)
@@ -103,7 +103,7 @@ class SweGym(DataSetEnvironment, RepairEnvironment):
 
     def provider(self, instance: Instance) -> RepoProvider:
         """Return an instance's provider; ``auto``: its own files, else a mirror, else an image."""
-        from envs.repair.providers import ContainerImage, GitMirror, InlineFiles
+        from turngrid.envs.repair.providers import ContainerImage, GitMirror, InlineFiles
 
         settings = self.settings
         kind = settings.provider

@@ -7,9 +7,9 @@ import sys
 from importlib.metadata import version
 from typing import Any
 
-from envs.text_env import RawStep, TextEnv, accepted_file
-from envs.textarena.games import legal_words
-from envs.types import EnvError, Observation, TaskRef
+from turngrid.envs.text_env import RawStep, TextEnv, accepted_file
+from turngrid.envs.textarena.games import legal_words
+from turngrid.envs.types import EnvError, Observation, TaskRef
 
 
 class TextArenaEnv(TextEnv):

@@ -14,11 +14,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from envs.environment import Environment, GameRecord, Params, PromptStyle, Rejected
-from envs.games.catalogue import few_seeds
-from envs.text_env import TextEnv
-from envs.types import TaskError
-from envs.utils.names import nearest
+from turngrid.envs.environment import Environment, GameRecord, Params, PromptStyle, Rejected
+from turngrid.envs.games.catalogue import few_seeds
+from turngrid.envs.text_env import TextEnv
+from turngrid.envs.types import TaskError
+from turngrid.envs.utils.names import nearest
 
 
 @dataclass(frozen=True)
@@ -79,8 +79,8 @@ class TextArena(Environment):
         return None if games is None else few_seeds(split, games)
 
     def make_game(self, params: Params, seed: int, folder: Path) -> GameRecord:
-        from envs.textarena.env import TextArenaEnv
-        from envs.textarena.games import PLANS
+        from turngrid.envs.textarena.env import TextArenaEnv
+        from turngrid.envs.textarena.games import PLANS
 
         env = TextArenaEnv()
         opening = env.open(params["id"], seed)
@@ -102,6 +102,6 @@ class TextArena(Environment):
         )
 
     def env(self, *, legal: bool = False, expert: bool = False) -> TextEnv:
-        from envs.textarena.env import TextArenaEnv
+        from turngrid.envs.textarena.env import TextArenaEnv
 
         return TextArenaEnv(legal=legal)

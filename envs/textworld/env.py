@@ -10,9 +10,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from envs.text_env import RawStep, TextEnv, sanitise
-from envs.textworld.interpreter import Interpreter, Tracked
-from envs.types import Observation, TaskRef
+from turngrid.envs.text_env import RawStep, TextEnv, sanitise
+from turngrid.envs.textworld.interpreter import Interpreter, Tracked
+from turngrid.envs.types import Observation, TaskRef
 
 # Inform's commands to the program (leave, rewind, log, change how text is printed) and TextWorld's
 # debugging verbs, some of which print the whole state.

@@ -11,13 +11,13 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from envs.environment import Environment, GameRecord, Params, PromptStyle, Rejected
-from envs.textworld import interpreter
-from envs.types import TaskError
-from envs.utils.names import nearest
+from turngrid.envs.environment import Environment, GameRecord, Params, PromptStyle, Rejected
+from turngrid.envs.textworld import interpreter
+from turngrid.envs.types import TaskError
+from turngrid.envs.utils.names import nearest
 
 if TYPE_CHECKING:
-    from envs.text_env import TextEnv
+    from turngrid.envs.text_env import TextEnv
 
 _TASK = re.compile(r"w([1-9]\d?)-o([1-9]\d?)-q([1-9]\d?)")
 _PAPER = ("w2-o3-q4", "w4-o3-q4", "w2-o6-q4", "w4-o6-q8", "w8-o12-q16")
@@ -38,7 +38,7 @@ class TextWorldGames(Environment):
         return f"textworld-{importlib.metadata.version('textworld')}-2"
 
     def env(self, *, legal: bool = False, expert: bool = False) -> TextEnv:
-        from envs.textworld.env import TextWorldEnv
+        from turngrid.envs.textworld.env import TextWorldEnv
 
         return TextWorldEnv(legal=legal, expert=expert)
 
@@ -72,7 +72,7 @@ class TextWorldCustom(TextWorldGames):
         return params["quest"]
 
     def make_game(self, params: Params, seed: int, folder: Path) -> GameRecord:
-        from envs.textworld import games
+        from turngrid.envs.textworld import games
 
         options = games.options(seed)
         options.kb = games.knowledge_base()
@@ -119,7 +119,7 @@ class TwSimple(TextWorldGames):
     def make_game(self, params: Params, seed: int, folder: Path) -> GameRecord:
         from textworld.challenges import CHALLENGES
 
-        from envs.textworld import games
+        from turngrid.envs.textworld import games
 
         with games.shared_knowledge():
             game = CHALLENGES[_SIMPLE][1](settings=dict(params), options=games.options(seed))

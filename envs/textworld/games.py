@@ -17,9 +17,9 @@ from textworld.generator.data import KnowledgeBase
 from textworld.generator.inform7 import CouldNotCompileGameError, compile_inform7_game, generate_inform7_source
 from textworld.logic import GameLogic
 
-from envs.environment import GameRecord, Rejected, replay
-from envs.textworld.env import TextWorldEnv
-from envs.textworld.interpreter import game_sha256
+from turngrid.envs.environment import GameRecord, Rejected, replay
+from turngrid.envs.textworld.env import TextWorldEnv
+from turngrid.envs.textworld.interpreter import game_sha256
 
 _SERIAL = slice(0x12, 0x18)  # Z-machine header: six characters of the compilation date
 

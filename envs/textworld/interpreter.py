@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from envs.text_env import accepted_file
-from envs.types import TaskRef
+from turngrid.envs.text_env import accepted_file
+from turngrid.envs.types import TaskRef
 
 _ASKED = ("inventory", "score")  # printed by the game after each command; moves come with the score
 _EXTRA = re.compile(r"<(inventory|score|moves)>\n(.*?)</\1>", re.DOTALL)

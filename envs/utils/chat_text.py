@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Container
 
-from envs.utils.printable import printable
+from turngrid.envs.utils.printable import printable
 
 _NAMES = (
     *("s", "bos", "eos", "pad", "unk", "mask", "sop", "eop", "think", "BOS_TOKEN", "EOS_TOKEN", "PAD_TOKEN"),

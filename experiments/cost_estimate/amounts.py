@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from omegaconf import DictConfig
 
-from envs.environment import Environment
-from envs.games.catalogue import Catalogue, TooFewGames
-from envs.registry import make_environment
-from tasks.budget import Allocation, allocate_budget, with_games
-from tasks.evaluation_sets import env_node, own, reward_on, tested
-from tasks.mixture import shares, task_weights
-from tasks.splits import cache_dir, games_wanted, validation_samples, what_to_set
+from turngrid.envs.environment import Environment
+from turngrid.envs.games.catalogue import Catalogue, TooFewGames
+from turngrid.envs.registry import make_environment
+from turngrid.tasks.budget import Allocation, allocate_budget, with_games
+from turngrid.tasks.evaluation_sets import env_node, own, reward_on, tested
+from turngrid.tasks.mixture import shares, task_weights
+from turngrid.tasks.splits import cache_dir, games_wanted, validation_samples, what_to_set
 
 
 @dataclass(frozen=True)

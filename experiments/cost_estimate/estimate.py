@@ -10,21 +10,21 @@ from omegaconf import DictConfig
 from rich.markup import escape
 from rich.table import Table
 
-from config import cards
-from config.errors import ConfigError
-from config.machine import check_gpus
-from envs.games.catalogue import cache_root
-from experiments.cost_estimate import gpu_time
-from experiments.cost_estimate.amounts import Amounts, amounts
-from experiments.cost_estimate.gpu_time import checkpoint_bytes, gpu_seconds
-from experiments.cost_estimate.memory import Devices, demand, devices, problems
-from experiments.cost_estimate.throughput import GAMES, STEPS, Profile, machine, recorded, total
-from experiments.evaluation.tables import plain_text
-from records.models import checkpoint_cost, gpus
-from records.models.shape import Shape, shape_of
-from records.run_folder import run_name
-from tasks.budget import allocate_budget, demonstration_price
-from tasks.splits import cache_dir
+from turngrid.config import cards
+from turngrid.config.errors import ConfigError
+from turngrid.config.machine import check_gpus
+from turngrid.envs.games.catalogue import cache_root
+from turngrid.experiments.cost_estimate import gpu_time
+from turngrid.experiments.cost_estimate.amounts import Amounts, amounts
+from turngrid.experiments.cost_estimate.gpu_time import checkpoint_bytes, gpu_seconds
+from turngrid.experiments.cost_estimate.memory import Devices, demand, devices, problems
+from turngrid.experiments.cost_estimate.throughput import GAMES, STEPS, Profile, machine, recorded, total
+from turngrid.experiments.evaluation.tables import plain_text
+from turngrid.records.models import checkpoint_cost, gpus
+from turngrid.records.models.shape import Shape, shape_of
+from turngrid.records.run_folder import run_name
+from turngrid.tasks.budget import allocate_budget, demonstration_price
+from turngrid.tasks.splits import cache_dir
 
 GIB = 2**30
 GAME_BYTES, EPISODE_BYTES = 400_000.0, 12_000.0  # TextWorld's w2-o3-q4 with the tiny model

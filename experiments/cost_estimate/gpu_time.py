@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from omegaconf import DictConfig
 
-from config.lora import adapter_parameters
-from config.method_settings import has_critic
-from config.prompts import form_of
-from records.models import checkpoint_cost
-from records.models.shape import Shape
-from tasks.budget import Allocation
+from turngrid.config.lora import adapter_parameters
+from turngrid.config.method_settings import has_critic
+from turngrid.config.prompts import form_of
+from turngrid.records.models import checkpoint_cost
+from turngrid.records.models.shape import Shape
+from turngrid.tasks.budget import Allocation
 
 TOKENS, SAMPLED = 610.0, 43.0  # of an episode, if no run recorded it: TextWorld's w2-o3-q4, prompt=plain
 THOUGHT = 0.25  # of env.max_action_tokens: what a prompt form that thinks adds to each turn of an episode

@@ -14,14 +14,14 @@ from typing import Any
 import psutil
 from omegaconf import DictConfig, OmegaConf
 
-from config import cards
-from config.finalise import rows_per_device
-from config.lora import adapter_parameters
-from config.method_settings import has_critic
-from records.models import gpus
-from records.models.gpus import GB
-from records.models.shape import Shape, has_experts, linears, settings_of
-from records.run_folder import flattened
+from turngrid.config import cards
+from turngrid.config.finalise import rows_per_device
+from turngrid.config.lora import adapter_parameters
+from turngrid.config.method_settings import has_critic
+from turngrid.records.models import gpus
+from turngrid.records.models.gpus import GB
+from turngrid.records.models.shape import Shape, has_experts, linears, settings_of
+from turngrid.records.run_folder import flattened
 
 WEIGHTS, GRADIENTS, ADAM = 4, 4, 8  # bytes a trained parameter, fp32
 KV_BYTES = 2  # of a number in vLLM's cache

@@ -15,14 +15,14 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from envs.games.catalogue import cache_root
-from envs.utils.files import write_whole
-from experiments.cost_estimate.amounts import Amounts, amounts
-from experiments.evaluation.result import FILE as RESULT
-from records.damage import DISCARDED
-from records.resume import RlFolder
-from records.stages import stage_seconds
-from rollouts.store import read_episodes
+from turngrid.envs.games.catalogue import cache_root
+from turngrid.envs.utils.files import write_whole
+from turngrid.experiments.cost_estimate.amounts import Amounts, amounts
+from turngrid.experiments.evaluation.result import FILE as RESULT
+from turngrid.records.damage import DISCARDED
+from turngrid.records.resume import RlFolder
+from turngrid.records.stages import stage_seconds
+from turngrid.rollouts.store import read_episodes
 
 STEPS, GAMES = 3, 64  # RL steps and test games of the shortest run that is recorded
 # Keys that may differ between runs of the same throughput

@@ -33,16 +33,16 @@ from typing import TYPE_CHECKING
 
 from omegaconf import DictConfig
 
-from config.base import CONF
-from envs.utils.files import write_whole
-from envs.utils.names import meant
-from experiments.evaluate import composed
-from experiments.evaluation.policies import PolicyError, PolicyRef, policies
-from records.process.exit_codes import Refusal, command, own_words, say
+from turngrid.config.base import CONF
+from turngrid.envs.utils.files import write_whole
+from turngrid.envs.utils.names import meant
+from turngrid.experiments.evaluate import composed
+from turngrid.experiments.evaluation.policies import PolicyError, PolicyRef, policies
+from turngrid.records.process.exit_codes import Refusal, command, own_words, say
 
 if TYPE_CHECKING:
-    from experiments.credit_quality.methods import Method
-    from experiments.credit_quality.results import Insight
+    from turngrid.experiments.credit_quality.methods import Method
+    from turngrid.experiments.credit_quality.results import Insight
 
 PAGE, EPISODES, TABLE = "credit_quality.html", "episodes.html", "table.md"
 
@@ -78,7 +78,7 @@ def _chosen(options: Options, overrides: list[str], policy: PolicyRef) -> list[M
     Raises:
         Refusal: a method that was named needs what the policy does not have.
     """
-    from experiments.credit_quality.methods import STANDARD, methods
+    from turngrid.experiments.credit_quality.methods import STANDARD, methods
 
     named = _listed(options.methods)
     found = methods(named or list(STANDARD), overrides)
@@ -93,7 +93,7 @@ def _missing(options: Options, policy: PolicyRef) -> dict[str, str]:
     """Return what methods cannot have here, with the reason."""
     if policy.kind != "checkpoint":
         return dict.fromkeys(("values", "entropy"), f"and {policy.label} is no model that has any")
-    from experiments.credit_quality.critic import critic_file  # torch: not before it is needed
+    from turngrid.experiments.credit_quality.critic import critic_file  # torch: not before it is needed
 
     if options.tasks > 1 or options.screen != "0" or critic_file(policy.path):
         return {}
@@ -142,10 +142,10 @@ def _refuse_policy(options: Options, config: DictConfig, policy: PolicyRef) -> N
 
 
 def _measured(options: Options, config: DictConfig, policy: PolicyRef, chosen: Sequence[Method]) -> str:
-    from experiments.credit_quality.page import episodes_page, html, summary
-    from experiments.credit_quality.results import FILE, Results, markdown, results
-    from experiments.credit_quality.study import Size, games_of, job_of, measured
-    from records.run_folder import held
+    from turngrid.experiments.credit_quality.page import episodes_page, html, summary
+    from turngrid.experiments.credit_quality.results import FILE, Results, markdown, results
+    from turngrid.experiments.credit_quality.study import Size, games_of, job_of, measured
+    from turngrid.records.run_folder import held
 
     size = Size(options.tasks, options.samples, options.k, int(options.screen))
     job, reward = job_of(config, policy, float(options.noise)), str(config.turn_reward.name)
@@ -166,15 +166,15 @@ def _measured(options: Options, config: DictConfig, policy: PolicyRef, chosen: S
 
 
 def _insight(config: DictConfig, policy: PolicyRef, gradients: bool) -> Insight:
-    from experiments.credit_quality.results import Insight
+    from turngrid.experiments.credit_quality.results import Insight
 
     if policy.kind != "checkpoint":
         say(f"no gradients: {policy.label} is no model")
         return Insight()
     import torch
 
-    from experiments.credit_quality.critic import RunCritic, critic_file
-    from experiments.credit_quality.policy_model import PolicyModel
+    from turngrid.experiments.credit_quality.critic import RunCritic, critic_file
+    from turngrid.experiments.credit_quality.policy_model import PolicyModel
 
     torch.set_num_threads(1)  # small models gain nothing from more, and a busy machine loses
     temperature = float(config.actor_rollout_ref.rollout.temperature)

@@ -10,9 +10,9 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from experiments.credit_quality.intervals import Interval
-from experiments.credit_quality.page import summary
-from experiments.credit_quality.results import Results, markdown, shown, table
+from turngrid.experiments.credit_quality.intervals import Interval
+from turngrid.experiments.credit_quality.page import summary
+from turngrid.experiments.credit_quality.results import Results, markdown, shown, table
 
 METHODS = ("grpo", "gigpo", "hgpo", "mt_grpo", "salt", "ppo", "turn_ppo", "graft", "graft:state=history")
 BETTER = METHODS[-2:]  # how much better than the method that results are against

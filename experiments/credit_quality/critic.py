@@ -16,11 +16,11 @@ import torch
 from torch.distributed.tensor import DTensor
 from transformers import AutoConfig, AutoModelForTokenClassification
 
-from experiments.credit_quality.game import MeasuredGame, keys
-from experiments.credit_quality.methods import Groups
-from experiments.credit_quality.policy_model import PolicyModel, positions, rows
-from experiments.credit_quality.study import Measured
-from rollouts.episode import Episode
+from turngrid.experiments.credit_quality.game import MeasuredGame, keys
+from turngrid.experiments.credit_quality.methods import Groups
+from turngrid.experiments.credit_quality.policy_model import PolicyModel, positions, rows
+from turngrid.experiments.credit_quality.study import Measured
+from turngrid.rollouts.episode import Episode
 
 FOLDS = 5  # parts of the games; a part's values come from the head of the others
 WEIGHTS = "model_world_size_1_rank_0.pt"  # verl's name of them

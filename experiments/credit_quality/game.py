@@ -10,13 +10,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from envs.text_env import TextEnv
-from envs.types import EnvError, Observation, StepResult, TaskRef
-from envs.utils.files import write_whole
-from records.process.exit_codes import Refusal
-from rollouts.episode import Episode
-from rollouts.forms.tree import branched
-from rollouts.loop import EpisodeSpec
+from turngrid.envs.text_env import TextEnv
+from turngrid.envs.types import EnvError, Observation, StepResult, TaskRef
+from turngrid.envs.utils.files import write_whole
+from turngrid.records.process.exit_codes import Refusal
+from turngrid.rollouts.episode import Episode
+from turngrid.rollouts.forms.tree import branched
+from turngrid.rollouts.loop import EpisodeSpec
 
 REASON = "the value of a state is measured by going back to it, so the environment must replay exactly"
 EPISODES = ("screened", "episodes")  # fields of MeasuredGame that hold episodes

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from omegaconf import DictConfig
 
-from algorithms.chosen import ALGO, Chosen, algorithm, slots_of
-from algorithms.registry import ON_BATCH, SLOTS, STATES, words
-from config.checks.methods import bad_methods
-from config.compose import compose
-from config.errors import ConfigError
-from envs.extensions import installed
-from envs.utils.names import meant
-from records.process.exit_codes import Refusal
-from rollouts.episode import Episode
+from turngrid.algorithms.chosen import ALGO, Chosen, algorithm, slots_of
+from turngrid.algorithms.registry import ON_BATCH, SLOTS, STATES, words
+from turngrid.config.checks.methods import bad_methods
+from turngrid.config.compose import compose
+from turngrid.config.errors import ConfigError
+from turngrid.envs.extensions import installed
+from turngrid.envs.utils.names import meant
+from turngrid.records.process.exit_codes import Refusal
+from turngrid.rollouts.episode import Episode
 
 if TYPE_CHECKING:
-    from verl_plugin.training.offline import Credited
+    from turngrid.verl_plugin.training.offline import Credited
 
 STANDARD = (
     "grpo",
@@ -76,7 +76,7 @@ class Method:
 
     def credit(self, batch: Batch) -> Credited:
         """Return its credit. Raises: KeyError: the batch lacks what it needs."""
-        from verl_plugin.training.offline import credited_episodes  # verl: seconds
+        from turngrid.verl_plugin.training.offline import credited_episodes  # verl: seconds
 
         known = {name: [tokens for group in batch.known[name] for tokens in group] for name in self.needs}
         return credited_episodes(self.config, batch.groups, {name: np.concatenate(own) for name, own in known.items()})

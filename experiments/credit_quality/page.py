@@ -13,13 +13,13 @@ import numpy as np
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from experiments.credit_quality.intervals import ALL, NOISE, Interval
-from experiments.credit_quality.results import Rated, Results, by_rating, shown
-from experiments.report.charts import COLOURS, GREY, render
-from experiments.viewer.page import page
-from experiments.viewer.sources import Shown
-from experiments.viewer.tokenizer import FILE
-from records.credit import Credit
+from turngrid.experiments.credit_quality.intervals import ALL, NOISE, Interval
+from turngrid.experiments.credit_quality.results import Rated, Results, by_rating, shown
+from turngrid.experiments.report.charts import COLOURS, GREY, render
+from turngrid.experiments.viewer.page import page
+from turngrid.experiments.viewer.sources import Shown
+from turngrid.experiments.viewer.tokenizer import FILE
+from turngrid.records.credit import Credit
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,10 +33,10 @@ NOTE = (
 
 def html(found: Results) -> str:
     """Return the page of the results."""
-    loader = FileSystemLoader(str(files("experiments.credit_quality") / "templates"))
+    loader = FileSystemLoader(str(files("turngrid.experiments.credit_quality") / "templates"))
     template = Environment(loader=loader, autoescape=True, undefined=StrictUndefined).get_template("page.html.j2")
     names = by_rating(found)
-    css = (files("experiments.report") / "templates" / "style.css").read_text(encoding="utf-8")
+    css = (files("turngrid.experiments.report") / "templates" / "style.css").read_text(encoding="utf-8")
     parts = {"plot": Markup(forest(found, names)), "style": Markup(css), "summary": summary(found)}
     return template.render(r=found, methods=names, measures=list(found.methods), shown=shown, **parts)
 

@@ -10,13 +10,13 @@ import torch
 from torch import Tensor
 from transformers import AutoModelForCausalLM
 
-from envs.utils.bar import ticking_bar
-from experiments.credit_quality.intervals import PARTS
-from experiments.credit_quality.measures import SAME, Truth
-from experiments.credit_quality.methods import Groups
-from records.models.loading import load_whole
-from rollouts.episode import Episode
-from rollouts.row import Row, to_rows
+from turngrid.envs.utils.bar import ticking_bar
+from turngrid.experiments.credit_quality.intervals import PARTS
+from turngrid.experiments.credit_quality.measures import SAME, Truth
+from turngrid.experiments.credit_quality.methods import Groups
+from turngrid.records.models.loading import load_whole
+from turngrid.rollouts.episode import Episode
+from turngrid.rollouts.row import Row, to_rows
 
 
 class PolicyModel:

@@ -25,12 +25,12 @@ from pathlib import Path
 import numpy as np
 from omegaconf import OmegaConf
 
-from envs.utils.files import write_whole
-from experiments.credit_quality.intervals import BEST, LEVEL, Interval
-from experiments.credit_quality.results import Results, shown, table
-from experiments.evaluation.result import RunResult
-from records.metrics import read_metrics
-from records.process.exit_codes import Refusal, command, own_words, say
+from turngrid.envs.utils.files import write_whole
+from turngrid.experiments.credit_quality.intervals import BEST, LEVEL, Interval
+from turngrid.experiments.credit_quality.results import Results, shown, table
+from turngrid.experiments.evaluation.result import RunResult
+from turngrid.records.metrics import read_metrics
+from turngrid.records.process.exit_codes import Refusal, command, own_words, say
 
 FEWEST = 4  # methods: fewer have no interval
 ABOUT = "about"  # in a kept file: the environment, the task and the policy

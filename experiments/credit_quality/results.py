@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from envs.utils.files import write_whole
-from experiments.credit_quality.game import MeasuredGame, keys
-from experiments.credit_quality.intervals import PARTS, Interval, cosines, differences, of_truth, rated
-from experiments.credit_quality.measures import Truth, task_sums, truth
-from experiments.credit_quality.methods import Batch, Groups, Method
-from experiments.credit_quality.study import Measured
-from rollouts.episode import Episode
+from turngrid.envs.utils.files import write_whole
+from turngrid.experiments.credit_quality.game import MeasuredGame, keys
+from turngrid.experiments.credit_quality.intervals import PARTS, Interval, cosines, differences, of_truth, rated
+from turngrid.experiments.credit_quality.measures import Truth, task_sums, truth
+from turngrid.experiments.credit_quality.methods import Batch, Groups, Method
+from turngrid.experiments.credit_quality.study import Measured
+from turngrid.rollouts.episode import Episode
 
 if TYPE_CHECKING:
-    from experiments.credit_quality.critic import RunCritic
-    from experiments.credit_quality.policy_model import PolicyModel
+    from turngrid.experiments.credit_quality.critic import RunCritic
+    from turngrid.experiments.credit_quality.policy_model import PolicyModel
 
 FILE = "results.json"
 MOST = 10**9  # numbers of all gradients together, 4 GB
@@ -110,7 +110,7 @@ class Insight:
             known["entropy"] = [[self.model.entropy(episode) for episode in group] for group in groups]
         if "values" not in needs or not self.model:
             return Batch(groups, known), {}
-        from experiments.credit_quality.critic import trained_values, values_of
+        from turngrid.experiments.credit_quality.critic import trained_values, values_of
 
         if self.critic:
             found = values_of(self.critic, games.taken, groups, reward, k)
@@ -126,7 +126,7 @@ class Insight:
         """Return gradients; None without a model, or if it is too large."""
         if self.model is None or not self.wanted or len(groups) * (len(credits) + PARTS) * self.model.size > MOST:
             return None
-        from experiments.credit_quality.policy_model import of_games
+        from turngrid.experiments.credit_quality.policy_model import of_games
 
         return of_games(self.model, groups, credits, truth)
 

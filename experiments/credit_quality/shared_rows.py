@@ -13,11 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from rollouts.sampling import RequestTooLong, Sample, SampleRequest
-from verl_plugin.servers.transformers_server.generator import Generator
-from verl_plugin.servers.transformers_server.key_values import KeyValues, Stretch
-from verl_plugin.servers.transformers_server.packing import Packing, Span
-from verl_plugin.servers.transformers_server.sampling import Rules, draw, uniforms
+from turngrid.rollouts.sampling import RequestTooLong, Sample, SampleRequest
+from turngrid.verl_plugin.servers.transformers_server.generator import Generator
+from turngrid.verl_plugin.servers.transformers_server.key_values import KeyValues, Stretch
+from turngrid.verl_plugin.servers.transformers_server.packing import Packing, Span
+from turngrid.verl_plugin.servers.transformers_server.sampling import Rules, draw, uniforms
 
 ANSWERS_AT_ONCE = 64
 PROMPT_BYTES = 512 * 2**20

@@ -14,18 +14,18 @@ from typing import Any, Self
 
 from omegaconf import DictConfig, OmegaConf
 
-from envs.registry import make_environment
-from envs.types import TaskRef
-from envs.utils.bar import ticking_bar
-from envs.utils.names import file_name
-from experiments.credit_quality.game import MeasuredGame
-from experiments.credit_quality.worker import Job, Worker, do, start
-from experiments.evaluation.policies import PolicyRef
-from records.process.exit_codes import Failure, Refusal, say
-from records.run_folder import OUTPUT_KEYS
-from rollouts.prompt_forms.registry import non_default
-from tasks.evaluation_sets import evaluation_settings, prepare_evaluation_sets
-from tasks.splits import read_tasks
+from turngrid.envs.registry import make_environment
+from turngrid.envs.types import TaskRef
+from turngrid.envs.utils.bar import ticking_bar
+from turngrid.envs.utils.names import file_name
+from turngrid.experiments.credit_quality.game import MeasuredGame
+from turngrid.experiments.credit_quality.worker import Job, Worker, do, start
+from turngrid.experiments.evaluation.policies import PolicyRef
+from turngrid.records.process.exit_codes import Failure, Refusal, say
+from turngrid.records.run_folder import OUTPUT_KEYS
+from turngrid.rollouts.prompt_forms.registry import non_default
+from turngrid.tasks.evaluation_sets import evaluation_settings, prepare_evaluation_sets
+from turngrid.tasks.splits import read_tasks
 
 FOLDER = "credit_quality"
 

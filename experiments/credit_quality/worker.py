@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from envs.text_env import TextEnv
-from envs.types import EnvError, TaskRef
-from envs.utils.parent import die_with_parent
-from experiments.credit_quality.game import GameTree, MeasuredGame, Measurement, Rollouts
-from rollouts.chat_settings import ChatSettings
-from rollouts.episode import Episode, Outcome
-from rollouts.lockstep import LockstepBatch, Slot
-from rollouts.loop import EpisodeSpec, run_episode
-from rollouts.policy import Action, ContextLimit, Policy, RandomPolicy, TurnContext, any_legal, dice
-from rollouts.sampling import Sample, SampleRequest, SamplingParams
-from tasks.run import Run
+from turngrid.envs.text_env import TextEnv
+from turngrid.envs.types import EnvError, TaskRef
+from turngrid.envs.utils.parent import die_with_parent
+from turngrid.experiments.credit_quality.game import GameTree, MeasuredGame, Measurement, Rollouts
+from turngrid.rollouts.chat_settings import ChatSettings
+from turngrid.rollouts.episode import Episode, Outcome
+from turngrid.rollouts.lockstep import LockstepBatch, Slot
+from turngrid.rollouts.loop import EpisodeSpec, run_episode
+from turngrid.rollouts.policy import Action, ContextLimit, Policy, RandomPolicy, TurnContext, any_legal, dice
+from turngrid.rollouts.sampling import Sample, SampleRequest, SamplingParams
+from turngrid.tasks.run import Run
 
 if TYPE_CHECKING:
-    from verl_plugin.rollout.local_rollouts import LoadedModel, Rules
+    from turngrid.verl_plugin.rollout.local_rollouts import LoadedModel, Rules
 
 CHECKPOINT = "checkpoint"
 
@@ -72,7 +72,7 @@ class ModelRollouts:
     """
 
     def __init__(self, model: LoadedModel, rules: Rules) -> None:
-        from experiments.credit_quality.shared_rows import SharedRows
+        from turngrid.experiments.credit_quality.shared_rows import SharedRows
 
         self.model, self.rules = model, rules
         self.rows = SharedRows(model.generator)
@@ -87,7 +87,7 @@ class ModelRollouts:
         return list(episodes)
 
     async def _one(self, spec: EpisodeSpec, slot: Slot, tree: GameTree) -> Episode:
-        from verl_plugin.rollout.local_rollouts import play_one
+        from turngrid.verl_plugin.rollout.local_rollouts import play_one
 
         sessions: Any = tree  # opens sessions, as a pool does
         async with slot:
@@ -144,7 +144,7 @@ class Worker:
         import torch  # it and what follows take seconds to import
         from transformers.utils.logging import disable_progress_bar
 
-        from verl_plugin.rollout.local_rollouts import LoadedModel, Rules
+        from turngrid.verl_plugin.rollout.local_rollouts import LoadedModel, Rules
 
         torch.set_num_threads(1)
         disable_progress_bar()

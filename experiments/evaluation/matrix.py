@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from records.statistics import Interval, bootstrap_difference, mcnemar, sign_flip
-from records.success import summarise, wins_by_sample
-from rollouts.episode import Episode
-from tasks.evaluation_sets import EvaluationSetting, by_task
+from turngrid.records.statistics import Interval, bootstrap_difference, mcnemar, sign_flip
+from turngrid.records.success import summarise, wins_by_sample
+from turngrid.rollouts.episode import Episode
+from turngrid.tasks.evaluation_sets import EvaluationSetting, by_task
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,16 +14,16 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from algorithms.registry import FORM
-from envs.games.catalogue import cache_root
-from envs.utils.names import file_name, meant
-from records.models.hub import check_hub
-from records.models.locate import ModelError, local_folder, resolve_model, run_of
-from records.process.exit_codes import Refusal
-from rollouts.chat_policy import Endpoint
-from rollouts.chat_settings import ChatSettings, chat_settings
-from rollouts.prompt_forms.registry import PLAIN, changed_text, prompt_form
-from rollouts.window import summed_up
+from turngrid.algorithms.registry import FORM
+from turngrid.envs.games.catalogue import cache_root
+from turngrid.envs.utils.names import file_name, meant
+from turngrid.records.models.hub import check_hub
+from turngrid.records.models.locate import ModelError, local_folder, resolve_model, run_of
+from turngrid.records.process.exit_codes import Refusal
+from turngrid.rollouts.chat_policy import Endpoint
+from turngrid.rollouts.chat_settings import ChatSettings, chat_settings
+from turngrid.rollouts.prompt_forms.registry import PLAIN, changed_text, prompt_form
+from turngrid.rollouts.window import summed_up
 
 SCRIPTED = ("expert", "random")
 WORDS = ("base", *SCRIPTED)

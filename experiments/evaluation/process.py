@@ -20,24 +20,24 @@ from typing import TYPE_CHECKING, Any
 
 from omegaconf import OmegaConf
 
-from envs.utils.printable import printable
-from experiments.evaluation.stage import episodes_file, played, progress_file, through_servers
-from experiments.evaluation.text_rollouts import Pools, common_failure, episode_specs
-from records.process.child import stage_exit_code
-from records.process.exit_codes import Failure
-from records.tracking.tracker import Table, Trackers
-from rollouts.chat_settings import ChatSettings
-from rollouts.episode import Episode
-from rollouts.policy import ContextLimit
-from rollouts.sampling import SamplingParams
-from rollouts.store import write_episodes
-from tasks.evaluation_sets import EvaluationSetting
-from tasks.run import Run
-from verl_plugin.rollout.local_rollouts import LoadedModel, Rules
+from turngrid.envs.utils.printable import printable
+from turngrid.experiments.evaluation.stage import episodes_file, played, progress_file, through_servers
+from turngrid.experiments.evaluation.text_rollouts import Pools, common_failure, episode_specs
+from turngrid.records.process.child import stage_exit_code
+from turngrid.records.process.exit_codes import Failure
+from turngrid.records.tracking.tracker import Table, Trackers
+from turngrid.rollouts.chat_settings import ChatSettings
+from turngrid.rollouts.episode import Episode
+from turngrid.rollouts.policy import ContextLimit
+from turngrid.rollouts.sampling import SamplingParams
+from turngrid.rollouts.store import write_episodes
+from turngrid.tasks.evaluation_sets import EvaluationSetting
+from turngrid.tasks.run import Run
+from turngrid.verl_plugin.rollout.local_rollouts import LoadedModel, Rules
 
 if TYPE_CHECKING:
-    from experiments.evaluation.matrix import EvaluationResult
-    from verl_plugin.rollout.served_rollouts import ServedModel
+    from turngrid.experiments.evaluation.matrix import EvaluationResult
+    from turngrid.verl_plugin.rollout.served_rollouts import ServedModel
 
 EXAMPLES = 3  # wins, and as many other episodes, of each checkpoint on each evaluation set
 MATRIX, TRAJECTORIES = "evaluation/matrix", "evaluation/trajectories"
@@ -96,7 +96,7 @@ async def _model(run: Run, path: str, chat: ChatSettings) -> AsyncIterator[Loade
         disable_progress_bar()
         yield LoadedModel(path, run.config.trainer.device, chat, run.prompt.marks)
         return
-    from verl_plugin.rollout.served_rollouts import served  # verl: seconds
+    from turngrid.verl_plugin.rollout.served_rollouts import served  # verl: seconds
 
     async with served(run.config, path, chat, run.prompt.marks) as model:
         yield model
@@ -107,8 +107,8 @@ async def _model(run: Run, path: str, chat: ChatSettings) -> AsyncIterator[Loade
 
 def log_evaluation(run: Run, policies: Sequence[str]) -> None:
     """Log all episodes to the run's trackers, a step for each checkpoint in order."""
-    from experiments.evaluation.matrix import evaluations_of  # scipy: not before it is needed
-    from records.step_metrics import success_by_type
+    from turngrid.experiments.evaluation.matrix import evaluations_of  # scipy: not before it is needed
+    from turngrid.records.step_metrics import success_by_type
 
     stage, settings = run.tracked("evaluation"), run.evaluation_settings
     if not stage.trackers:

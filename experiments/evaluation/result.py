@@ -9,11 +9,11 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from envs.utils.files import write_whole
-from experiments.evaluation.matrix import EvaluationResult, Measures, PairedComparison
-from records.process.exit_codes import Refusal
-from records.provenance import ATTEMPTS
-from records.run_folder import read_failure
+from turngrid.envs.utils.files import write_whole
+from turngrid.experiments.evaluation.matrix import EvaluationResult, Measures, PairedComparison
+from turngrid.records.process.exit_codes import Refusal
+from turngrid.records.provenance import ATTEMPTS
+from turngrid.records.run_folder import read_failure
 
 FILE = "result.json"
 

@@ -11,15 +11,15 @@ from pathlib import Path
 from omegaconf import DictConfig, OmegaConf
 from tqdm import tqdm
 
-from envs.utils.bar import ticking_bar
-from records.damage import discard
-from records.process.exit_codes import say
-from records.process.variables import run_stage
-from rollouts.chat_settings import ChatSettings
-from rollouts.episode import Episode
-from rollouts.store import read_episodes
-from tasks.evaluation_sets import EvaluationSetting
-from tasks.run import Run
+from turngrid.envs.utils.bar import ticking_bar
+from turngrid.records.damage import discard
+from turngrid.records.process.exit_codes import say
+from turngrid.records.process.variables import run_stage
+from turngrid.rollouts.chat_settings import ChatSettings
+from turngrid.rollouts.episode import Episode
+from turngrid.rollouts.store import read_episodes
+from turngrid.tasks.evaluation_sets import EvaluationSetting
+from turngrid.tasks.run import Run
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def evaluate(run: Run, checkpoints: Sequence[Checkpoint], tracked: bool = False)
     progress_file(folder).unlink(missing_ok=True)  # a killed evaluation's
     with ticking_bar(total=left, desc="evaluation", unit="game") as bar:
         update = partial(_show, bar, folder)
-        run_stage(run.config, folder, "evaluation", "experiments.evaluation.process", [str(path)], update)
+        run_stage(run.config, folder, "evaluation", "turngrid.experiments.evaluation.process", [str(path)], update)
     progress_file(folder).unlink(missing_ok=True)
 
 

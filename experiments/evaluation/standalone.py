@@ -13,27 +13,27 @@ from pathlib import Path
 from omegaconf import DictConfig, OmegaConf
 from tqdm import tqdm
 
-from algorithms.registry import FORM
-from envs.registry import make_environment
-from envs.utils.bar import ticking_bar
-from envs.utils.files import write_whole
-from envs.utils.names import file_name
-from experiments.evaluation.matrix import results_of
-from experiments.evaluation.policies import PolicyError, PolicyRef
-from experiments.evaluation.stage import Checkpoint, episodes_file, evaluate, missing_episodes, played
-from experiments.evaluation.tables import comparisons_table, manner_table, plain_text, success_table
-from experiments.evaluation.text_rollouts import Pools, common_failure, episode_specs, roll_out_in_text
-from records.damage import discard_files
-from records.process.exit_codes import say
-from records.run_folder import OUTPUT_KEYS, held
-from rollouts.chat_policy import ChatPolicy
-from rollouts.episode import Episode
-from rollouts.policy import ExpertPolicy, Policy, RandomPolicy
-from rollouts.prompt_forms.registry import non_default
-from rollouts.store import write_episodes
-from rollouts.window import summed_up
-from tasks.evaluation_sets import EvaluationSetting, env_node, prepare_evaluation_sets, tested, turns_of
-from tasks.run import Run
+from turngrid.algorithms.registry import FORM
+from turngrid.envs.registry import make_environment
+from turngrid.envs.utils.bar import ticking_bar
+from turngrid.envs.utils.files import write_whole
+from turngrid.envs.utils.names import file_name
+from turngrid.experiments.evaluation.matrix import results_of
+from turngrid.experiments.evaluation.policies import PolicyError, PolicyRef
+from turngrid.experiments.evaluation.stage import Checkpoint, episodes_file, evaluate, missing_episodes, played
+from turngrid.experiments.evaluation.tables import comparisons_table, manner_table, plain_text, success_table
+from turngrid.experiments.evaluation.text_rollouts import Pools, common_failure, episode_specs, roll_out_in_text
+from turngrid.records.damage import discard_files
+from turngrid.records.process.exit_codes import say
+from turngrid.records.run_folder import OUTPUT_KEYS, held
+from turngrid.rollouts.chat_policy import ChatPolicy
+from turngrid.rollouts.episode import Episode
+from turngrid.rollouts.policy import ExpertPolicy, Policy, RandomPolicy
+from turngrid.rollouts.prompt_forms.registry import non_default
+from turngrid.rollouts.store import write_episodes
+from turngrid.rollouts.window import summed_up
+from turngrid.tasks.evaluation_sets import EvaluationSetting, env_node, prepare_evaluation_sets, tested, turns_of
+from turngrid.tasks.run import Run
 
 EVALUATIONS = "evaluations"
 SCRIPTED_AT_ONCE = 32

@@ -10,10 +10,10 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from experiments.evaluation.matrix import EvaluationResult, PairedComparison
-from experiments.evaluation.result import RunResult, StageResult
-from records.stages import stage_name
-from records.statistics import Interval
+from turngrid.experiments.evaluation.matrix import EvaluationResult, PairedComparison
+from turngrid.experiments.evaluation.result import RunResult, StageResult
+from turngrid.records.stages import stage_name
+from turngrid.records.statistics import Interval
 
 WIDTH = 110
 SHOWN_HEX = 8  # of the hash over an evaluation set's games

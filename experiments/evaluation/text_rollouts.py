@@ -1,6 +1,6 @@
 """The episodes of an evaluation setting, and rollouts of policies that answer in text.
 
-Models run in ``experiments.evaluation.process``.
+Models run in ``turngrid.experiments.evaluation.process``.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Self
 
-from envs.hosting.pool import EnvPool, pool_of
-from rollouts.episode import Episode, Outcome
-from rollouts.failed_episodes import EpisodeFailed, failed_episode, run_with_retries
-from rollouts.loop import EpisodeSpec, run_episode
-from rollouts.policy import Policy
-from tasks.evaluation_sets import EvaluationSetting
-from tasks.run import Run
-from tasks.splits import read_tasks
+from turngrid.envs.hosting.pool import EnvPool, pool_of
+from turngrid.rollouts.episode import Episode, Outcome
+from turngrid.rollouts.failed_episodes import EpisodeFailed, failed_episode, run_with_retries
+from turngrid.rollouts.loop import EpisodeSpec, run_episode
+from turngrid.rollouts.policy import Policy
+from turngrid.tasks.evaluation_sets import EvaluationSetting
+from turngrid.tasks.run import Run
+from turngrid.tasks.splits import read_tasks
 
 
 def episode_specs(run: Run, item: EvaluationSetting) -> list[EpisodeSpec]:

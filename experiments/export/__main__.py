@@ -20,10 +20,10 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import NoReturn
 
-from envs.utils.files import write_whole
-from experiments.export.card import ExportError, card, find
-from records.files.manifest import MANIFEST
-from records.process.exit_codes import command
+from turngrid.envs.utils.files import write_whole
+from turngrid.experiments.export.card import ExportError, card, find
+from turngrid.records.files.manifest import MANIFEST
+from turngrid.records.process.exit_codes import command
 
 CARD, PROMPT_FORM, TEMPLATE = "README.md", "prompt_form.json", "chat_template.jinja"
 

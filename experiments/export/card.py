@@ -9,18 +9,18 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from experiments.evaluation.matrix import EvaluationResult
-from experiments.evaluation.result import RunResult
-from experiments.evaluation.stage import episodes_file
-from records.files.checkpoints import MODEL
-from records.files.manifest import flaw_in
-from records.models.locate import ASSET, PACKAGED, RUN, ModelError, checkpoint, local_folder, run_of
-from records.models.shape import tensors_in
-from records.process.exit_codes import Refusal
-from records.provenance import Attempt, last_attempt
-from records.stages import stage_name
-from rollouts.store import read_episodes
-from tasks.run import Run
+from turngrid.experiments.evaluation.matrix import EvaluationResult
+from turngrid.experiments.evaluation.result import RunResult
+from turngrid.experiments.evaluation.stage import episodes_file
+from turngrid.records.files.checkpoints import MODEL
+from turngrid.records.files.manifest import flaw_in
+from turngrid.records.models.locate import ASSET, PACKAGED, RUN, ModelError, checkpoint, local_folder, run_of
+from turngrid.records.models.shape import tensors_in
+from turngrid.records.process.exit_codes import Refusal
+from turngrid.records.provenance import Attempt, last_attempt
+from turngrid.records.stages import stage_name
+from turngrid.rollouts.store import read_episodes
+from turngrid.tasks.run import Run
 
 UNMERGED = (".lora_", ".base_layer.")  # PEFT's names, which nobody loads without an adapter's config
 CARD = """\

@@ -20,9 +20,9 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import NoReturn
 
-from envs.utils.files import write_whole
-from experiments.report.gather import ReportError, Subject, subjects
-from records.process.exit_codes import command, say
+from turngrid.envs.utils.files import write_whole
+from turngrid.experiments.report.gather import ReportError, Subject, subjects
+from turngrid.records.process.exit_codes import command, say
 
 HTML, MARKDOWN = "report.html", "report.md"
 
@@ -54,15 +54,15 @@ def _place(subject: Subject, out: Path | None, reports: int) -> Path:
 
 
 def _text(subject: Subject) -> str:
-    from experiments.report.terminal import text  # scipy: not before it is needed
+    from turngrid.experiments.report.terminal import text  # scipy: not before it is needed
 
     return text(subject)
 
 
 def write(subject: Subject, folder: Path) -> str:
     """Write both forms of the report, each whole or not at all, and return a line about them."""
-    from experiments.report.contents import contents  # scipy and matplotlib: not before they are needed
-    from experiments.report.page import html, markdown
+    from turngrid.experiments.report.contents import contents  # scipy and matplotlib: not before they are needed
+    from turngrid.experiments.report.page import html, markdown
 
     start = time.perf_counter()
     report = contents(subject)

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from experiments.report import published
-from experiments.report.runs import Run
-from experiments.report.samples import Choice, Sample, Unfilled, by_context, choice_of, sample
-from experiments.sweep.definition import Layout, Selector
-from records.statistics import Interval, share_interval, wilson
+from turngrid.experiments.report import published
+from turngrid.experiments.report.runs import Run
+from turngrid.experiments.report.samples import Choice, Sample, Unfilled, by_context, choice_of, sample
+from turngrid.experiments.sweep.definition import Layout, Selector
+from turngrid.records.statistics import Interval, share_interval, wilson
 
 
 @dataclass(frozen=True)

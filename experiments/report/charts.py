@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from experiments.report.curves import Line, Panel, equal_lines, metric_panels, success_panels
-from experiments.report.reliability import THRESHOLDS, Reliability
-from experiments.report.runs import LAST, Run, grouped
-from experiments.report.samples import BASE
-from records.statistics import WINDOW, Interval
+from turngrid.experiments.report.curves import Line, Panel, equal_lines, metric_panels, success_panels
+from turngrid.experiments.report.reliability import THRESHOLDS, Reliability
+from turngrid.experiments.report.runs import LAST, Run, grouped
+from turngrid.experiments.report.samples import BASE
+from turngrid.records.statistics import WINDOW, Interval
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -24,11 +24,11 @@ from math import sqrt
 
 import numpy as np
 
-from experiments.report.runs import Run, value_name
-from experiments.report.samples import Choice, Sample, Unfilled, by_context, choice_of, sample
-from experiments.sweep.definition import Selector, Takeaway, flattened
-from experiments.sweep.record import Sweep
-from records.statistics import Interval, wilson
+from turngrid.experiments.report.runs import Run, value_name
+from turngrid.experiments.report.samples import Choice, Sample, Unfilled, by_context, choice_of, sample
+from turngrid.experiments.sweep.definition import Selector, Takeaway, flattened
+from turngrid.experiments.sweep.record import Sweep
+from turngrid.records.statistics import Interval, wilson
 
 MIN_SEEDS = 2
 Part = tuple[int, Choice]  # +1 or -1, and the models to take

@@ -11,17 +11,17 @@ from typing import Any
 
 import pandas as pd
 
-from experiments.evaluation.result import State
-from experiments.report import published
-from experiments.report.cells import TableCell, table_cells
-from experiments.report.charts import Chart, charts
-from experiments.report.comparisons import Comparison, Word, differences, verdicts
-from experiments.report.gather import Subject
-from experiments.report.reliability import Reliability, reliability
-from experiments.report.runs import Run, grouped, setting_names
-from experiments.report.settings import shared_and_varied
-from experiments.sweep.definition import SCORE, SUCCESS
-from experiments.sweep.record import Sweep
+from turngrid.experiments.evaluation.result import State
+from turngrid.experiments.report import published
+from turngrid.experiments.report.cells import TableCell, table_cells
+from turngrid.experiments.report.charts import Chart, charts
+from turngrid.experiments.report.comparisons import Comparison, Word, differences, verdicts
+from turngrid.experiments.report.gather import Subject
+from turngrid.experiments.report.reliability import Reliability, reliability
+from turngrid.experiments.report.runs import Run, grouped, setting_names
+from turngrid.experiments.report.settings import shared_and_varied
+from turngrid.experiments.sweep.definition import SCORE, SUCCESS
+from turngrid.experiments.sweep.record import Sweep
 
 UNITS = {SUCCESS: "Success in % of games", SCORE: "Score in % of a game's best"}
 SHARES_OF_TESTS = (

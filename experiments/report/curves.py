@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from experiments.report.runs import EPISODES, SHOWN, SUCCESS, Run, apart, family, grouped, task_axes, title_of
+from turngrid.experiments.report.runs import EPISODES, SHOWN, SUCCESS, Run, apart, family, grouped, task_axes, title_of
 
 MOST_LINES = 8  # in one panel
 MOST_PANELS = 9

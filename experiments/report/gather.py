@@ -9,17 +9,17 @@ from pathlib import Path
 
 import msgspec
 
-from envs.utils.names import file_name, meant
-from experiments.evaluation import result
-from experiments.report.runs import Run, apart, read_run, setting_names
-from experiments.report.samples import BASE
-from experiments.report.settings import coordinates
-from experiments.sweep import record
-from experiments.sweep.definition import Layout, Selector
-from experiments.sweep.record import Sweep
-from records.process.exit_codes import Refusal
-from records.provenance import ATTEMPTS
-from records.run_folder import outside_identity
+from turngrid.envs.utils.names import file_name, meant
+from turngrid.experiments.evaluation import result
+from turngrid.experiments.report.runs import Run, apart, read_run, setting_names
+from turngrid.experiments.report.samples import BASE
+from turngrid.experiments.report.settings import coordinates
+from turngrid.experiments.sweep import record
+from turngrid.experiments.sweep.definition import Layout, Selector
+from turngrid.experiments.sweep.record import Sweep
+from turngrid.records.process.exit_codes import Refusal
+from turngrid.records.provenance import ATTEMPTS
+from turngrid.records.run_folder import outside_identity
 
 MARKS = (result.FILE, ATTEMPTS, "config.yaml")
 MOST_COLUMNS = 9

@@ -14,19 +14,19 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from experiments.evaluation.stage import episodes_file
-from experiments.evaluation.tables import p_value
-from experiments.report.comparisons import Word
-from experiments.report.contents import Contents
-from experiments.report.runs import LAST, Run
-from experiments.report.samples import BASE, read
-from experiments.viewer.page import fragment
-from experiments.viewer.sources import Shown
-from experiments.viewer.tokenizer import tokenizer_of
-from rollouts.episode import Episode
+from turngrid.experiments.evaluation.stage import episodes_file
+from turngrid.experiments.evaluation.tables import p_value
+from turngrid.experiments.report.comparisons import Word
+from turngrid.experiments.report.contents import Contents
+from turngrid.experiments.report.runs import LAST, Run
+from turngrid.experiments.report.samples import BASE, read
+from turngrid.experiments.viewer.page import fragment
+from turngrid.experiments.viewer.sources import Shown
+from turngrid.experiments.viewer.tokenizer import tokenizer_of
+from turngrid.rollouts.episode import Episode
 
 SIGNS = {Word.HOLDS: "✓", Word.DOES_NOT_HOLD: "✗", Word.NOT_ENOUGH: "?"}
-TEMPLATES = str(files("experiments.report") / "templates")
+TEMPLATES = str(files("turngrid.experiments.report") / "templates")
 VIEWER_NOTE = "A sample: the first wins and losses of each run's last model, and of one base model, on the test games."
 
 EACH = 2  # wins and 2 losses per model

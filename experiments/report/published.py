@@ -15,8 +15,8 @@ from typing import Any
 
 import yaml
 
-from envs.utils.names import nearest
-from records.process.exit_codes import Refusal
+from turngrid.envs.utils.names import nearest
+from turngrid.records.process.exit_codes import Refusal
 
 FILE = Path(__file__).with_name("arxiv_2510_01132.yaml")
 NONE = "none"  # in a layout: the paper has no such row or column

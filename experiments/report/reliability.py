@@ -17,8 +17,8 @@ import numpy as np
 import pandas as pd
 from scipy.stats import bootstrap, trim_mean
 
-from experiments.report.runs import LAST, Run, setting_names, task_axes
-from records.statistics import Interval
+from turngrid.experiments.report.runs import LAST, Run, setting_names, task_axes
+from turngrid.records.statistics import Interval
 
 THRESHOLDS = np.linspace(0, 1, 101)
 FEWEST = 3  # seeds: a bootstrap of two runs has three outcomes

@@ -12,12 +12,12 @@ from typing import Any, TypeVar
 import msgspec
 import pandas as pd
 
-from experiments.evaluation.matrix import EvaluationResult
-from experiments.evaluation.result import FILE as RESULT
-from experiments.evaluation.result import RunResult, State, state
-from records.files.json_lines import read_lines
-from records.provenance import ATTEMPTS, Attempt, read_attempts
-from records.run_folder import composed, flattened, read_failure
+from turngrid.experiments.evaluation.matrix import EvaluationResult
+from turngrid.experiments.evaluation.result import FILE as RESULT
+from turngrid.experiments.evaluation.result import RunResult, State, state
+from turngrid.records.files.json_lines import read_lines
+from turngrid.records.provenance import ATTEMPTS, Attempt, read_attempts
+from turngrid.records.run_folder import composed, flattened, read_failure
 
 SUCCESS, EPISODES = "success/train", "rollout/episodes"
 

@@ -12,15 +12,15 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from experiments.evaluation.matrix import EvaluationResult
-from experiments.evaluation.result import State
-from experiments.evaluation.stage import episodes_file
-from experiments.report.runs import LAST, Run, apart
-from experiments.sweep.definition import RESERVED, SCORE, SUCCESS
-from records.stages import stage_name
-from records.success import share_of_best
-from rollouts.episode import Outcome
-from tasks.evaluation_sets import label
+from turngrid.experiments.evaluation.matrix import EvaluationResult
+from turngrid.experiments.evaluation.result import State
+from turngrid.experiments.evaluation.stage import episodes_file
+from turngrid.experiments.report.runs import LAST, Run, apart
+from turngrid.experiments.sweep.definition import RESERVED, SCORE, SUCCESS
+from turngrid.records.stages import stage_name
+from turngrid.records.success import share_of_best
+from turngrid.rollouts.episode import Outcome
+from turngrid.tasks.evaluation_sets import label
 
 BASE = "base"
 Measured = tuple[Run, EvaluationResult]

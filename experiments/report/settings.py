@@ -7,8 +7,8 @@ from typing import Any
 
 import pandas as pd
 
-from experiments.report.runs import Run
-from records.run_folder import outside_identity
+from turngrid.experiments.report.runs import Run
+from turngrid.records.run_folder import outside_identity
 
 NAMED = {  # config key -> name of the axis if the runs belong to no sweep
     "env.name": "env",

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 
 from rich.table import Table
 
-from experiments.evaluation.tables import p_value, plain_text
-from experiments.report.cells import TableCell, table_cells
-from experiments.report.comparisons import Comparison, differences, verdicts
-from experiments.report.gather import Subject
+from turngrid.experiments.evaluation.tables import p_value, plain_text
+from turngrid.experiments.report.cells import TableCell, table_cells
+from turngrid.experiments.report.comparisons import Comparison, differences, verdicts
+from turngrid.experiments.report.gather import Subject
 
 WIDTH = 160
 CAPTION = "% of test games, mean over seeds [95 % interval over games]"

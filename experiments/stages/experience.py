@@ -22,22 +22,22 @@ from typing import Any
 from omegaconf import OmegaConf
 from tqdm import tqdm
 
-from config.experience import writer
-from envs.hosting.pool import pool_of
-from envs.types import Observation, TaskRef
-from envs.utils.bar import ticking_bar
-from records.process.child import stage_exit_code
-from records.process.exit_codes import Failure, say
-from records.process.variables import run_stage
-from rollouts.chat_policy import ChatPolicy, EndpointError
-from rollouts.episode import Episode
-from rollouts.loop import EpisodeSpec
-from rollouts.policy import ContextLimit, TurnContext
-from rollouts.sampling import SamplingParams
-from rollouts.store import read_episodes, write_episodes
-from rollouts.stream import user
-from tasks.demonstrations import episodes_file
-from tasks.early_experience import (
+from turngrid.config.experience import writer
+from turngrid.envs.hosting.pool import pool_of
+from turngrid.envs.types import Observation, TaskRef
+from turngrid.envs.utils.bar import ticking_bar
+from turngrid.records.process.child import stage_exit_code
+from turngrid.records.process.exit_codes import Failure, say
+from turngrid.records.process.variables import run_stage
+from turngrid.rollouts.chat_policy import ChatPolicy, EndpointError
+from turngrid.rollouts.episode import Episode
+from turngrid.rollouts.loop import EpisodeSpec
+from turngrid.rollouts.policy import ContextLimit, TurnContext
+from turngrid.rollouts.sampling import SamplingParams
+from turngrid.rollouts.store import read_episodes, write_episodes
+from turngrid.rollouts.stream import user
+from turngrid.tasks.demonstrations import episodes_file
+from turngrid.tasks.early_experience import (
     REFLECTION,
     TEMPERATURE,
     alternatives_file,
@@ -49,8 +49,8 @@ from tasks.early_experience import (
     specs,
     world_model_row,
 )
-from tasks.run import Run
-from tasks.splits import read_tasks, task_file
+from turngrid.tasks.run import Run
+from turngrid.tasks.splits import read_tasks, task_file
 
 AT_ONCE = 16  # questions to the writer
 THOUGHT_TOKENS = 256
@@ -83,7 +83,7 @@ def _draw(run: Run, model: str) -> None:
     file = run.folder / "episodes" / "alternatives.yaml"
     OmegaConf.save(run.for_process(model=model), file)
     with ticking_bar(desc="alternatives", bar_format="{desc}: {elapsed}"):
-        run_stage(run.config, run.folder, "alternatives", "experiments.stages.experience", [str(file)])
+        run_stage(run.config, run.folder, "alternatives", "turngrid.experiments.stages.experience", [str(file)])
     file.unlink()
 
 
@@ -136,7 +136,7 @@ async def draw(run: Run, path: str) -> list[Episode]:
     """
     from transformers.utils.logging import disable_progress_bar
 
-    from verl_plugin.rollout.local_rollouts import LoadedModel, Rules  # torch and transformers: in this process only
+    from turngrid.verl_plugin.rollout.local_rollouts import LoadedModel, Rules  # torch and transformers: in this process only
 
     disable_progress_bar()
     config, prompt = run.config, int(run.config.data.max_prompt_length)

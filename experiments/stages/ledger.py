@@ -16,14 +16,14 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from records.ledger_entries import FILE, Entry, of_episodes, read_ledger
-from records.metrics import read_metrics
-from records.models.locate import local_folder, run_of
-from records.stages import stage_ended, stage_seconds
-from rollouts.episode import Episode
-from rollouts.store import read_episodes
-from tasks import demonstrations, early_experience, rejection
-from tasks.run import Run
+from turngrid.records.ledger_entries import FILE, Entry, of_episodes, read_ledger
+from turngrid.records.metrics import read_metrics
+from turngrid.records.models.locate import local_folder, run_of
+from turngrid.records.stages import stage_ended, stage_seconds
+from turngrid.rollouts.episode import Episode
+from turngrid.rollouts.store import read_episodes
+from turngrid.tasks import demonstrations, early_experience, rejection
+from turngrid.tasks.run import Run
 
 TOTALS = ("games", "tokens")  # running totals in the metrics
 

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from config import asynchronous
-from tasks.run import Run
+from turngrid.config import asynchronous
+from turngrid.tasks.run import Run
 
 SAMPLING = "dynamic_sampling"  # the filter that samples other prompts
 
@@ -83,5 +83,5 @@ def _advice(run: Run) -> str:
     words += ["more demonstrations for SFT (budget.sft_share)", "another reward"]
     chosen, mode = SAMPLING in (config.get("filter") or {}), asynchronous.mode(config)
     if of_groups and not chosen and mode == asynchronous.SYNC and config.budget.count == "games":
-        words.append(f"filter=[{SAMPLING}]")  # config.checks.methods refuses it elsewhere
+        words.append(f"filter=[{SAMPLING}]")  # turngrid.config.checks.methods refuses it elsewhere
     return f"{', '.join(words[:-1])} or {words[-1]}"

@@ -10,18 +10,18 @@ from contextlib import nullcontext
 
 from omegaconf import OmegaConf
 
-from envs.games.catalogue import cache_root
-from experiments.evaluation.result import RunResult
-from experiments.evaluation.stage import Checkpoint, evaluate
-from experiments.stages import experience, rl, run_summary, sft
-from records.models.hub import check_hub
-from records.models.locate import resolve_model
-from records.stages import stage
-from tasks import demonstrations, early_experience
-from tasks.budget import Allocation
-from tasks.evaluation_sets import prepare_evaluation_sets
-from tasks.run import Run
-from tasks.splits import prepare_tasks
+from turngrid.envs.games.catalogue import cache_root
+from turngrid.experiments.evaluation.result import RunResult
+from turngrid.experiments.evaluation.stage import Checkpoint, evaluate
+from turngrid.experiments.stages import experience, rl, run_summary, sft
+from turngrid.records.models.hub import check_hub
+from turngrid.records.models.locate import resolve_model
+from turngrid.records.stages import stage
+from turngrid.tasks import demonstrations, early_experience
+from turngrid.tasks.budget import Allocation
+from turngrid.tasks.evaluation_sets import prepare_evaluation_sets
+from turngrid.tasks.run import Run
+from turngrid.tasks.splits import prepare_tasks
 
 
 def execute(run: Run) -> RunResult:

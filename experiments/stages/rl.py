@@ -11,22 +11,22 @@ from pathlib import Path
 from omegaconf import DictConfig, OmegaConf, open_dict
 from tqdm import tqdm
 
-from config import lora
-from envs.games.catalogue import cache_root
-from experiments.evaluation.stage import set_evaluation_aside
-from experiments.stages.no_signal import NoSignal
-from records.metrics import read_metrics
-from records.models.locate import resolve_model
-from records.process.child import StageFailed
-from records.process.exit_codes import say
-from records.process.variables import ahead_of_stage, run_stage
-from records.resume import RlFolder, discard_beyond_checkpoint
-from records.turns_played import turns_played
-from tasks.budget import Allocation
-from tasks.run import Run
-from tasks.splits import task_file, validates
+from turngrid.config import lora
+from turngrid.envs.games.catalogue import cache_root
+from turngrid.experiments.evaluation.stage import set_evaluation_aside
+from turngrid.experiments.stages.no_signal import NoSignal
+from turngrid.records.metrics import read_metrics
+from turngrid.records.models.locate import resolve_model
+from turngrid.records.process.child import StageFailed
+from turngrid.records.process.exit_codes import say
+from turngrid.records.process.variables import ahead_of_stage, run_stage
+from turngrid.records.resume import RlFolder, discard_beyond_checkpoint
+from turngrid.records.turns_played import turns_played
+from turngrid.tasks.budget import Allocation
+from turngrid.tasks.run import Run
+from turngrid.tasks.splits import task_file, validates
 
-PROCESS = "verl_plugin.rl"
+PROCESS = "turngrid.verl_plugin.rl"
 STARTING = "starting Ray, models and games"
 TERMINAL_SECONDS, LOG_SECONDS = 1.0, 20.0  # between two states of the bar: each is a line of a log
 

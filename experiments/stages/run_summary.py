@@ -7,18 +7,18 @@ from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
-from experiments.evaluation.matrix import EvaluationResult, results_of
-from experiments.evaluation.result import RunResult, StageResult
-from experiments.evaluation.stage import Checkpoint, played
-from experiments.stages.ledger import ledger
-from experiments.stages.no_signal import NoSignal
-from records.ledger_entries import Entry, spent, write_ledger
-from records.metrics import read_metrics
-from records.stages import stage_seconds
-from records.statistics import WINDOW, running_mean
-from tasks.budget import Allocation
-from tasks.run import Run
-from tasks.splits import skipped_games
+from turngrid.experiments.evaluation.matrix import EvaluationResult, results_of
+from turngrid.experiments.evaluation.result import RunResult, StageResult
+from turngrid.experiments.evaluation.stage import Checkpoint, played
+from turngrid.experiments.stages.ledger import ledger
+from turngrid.experiments.stages.no_signal import NoSignal
+from turngrid.records.ledger_entries import Entry, spent, write_ledger
+from turngrid.records.metrics import read_metrics
+from turngrid.records.stages import stage_seconds
+from turngrid.records.statistics import WINDOW, running_mean
+from turngrid.tasks.budget import Allocation
+from turngrid.tasks.run import Run
+from turngrid.tasks.splits import skipped_games
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

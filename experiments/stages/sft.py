@@ -15,17 +15,17 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from algorithms.registry import FORM
-from envs.utils.bar import ticking_bar
-from experiments.evaluation.stage import set_evaluation_aside
-from records.files.manifest import seal
-from records.metrics import read_metrics
-from records.process.variables import run_stage
-from rollouts.prompt_forms.registry import non_default
-from rollouts.store import read_episodes
-from rollouts.window import rows_of, summed_up
-from tasks import early_experience
-from tasks.run import Run
+from turngrid.algorithms.registry import FORM
+from turngrid.envs.utils.bar import ticking_bar
+from turngrid.experiments.evaluation.stage import set_evaluation_aside
+from turngrid.records.files.manifest import seal
+from turngrid.records.metrics import read_metrics
+from turngrid.records.process.variables import run_stage
+from turngrid.rollouts.prompt_forms.registry import non_default
+from turngrid.rollouts.store import read_episodes
+from turngrid.rollouts.window import rows_of, summed_up
+from turngrid.tasks import early_experience
+from turngrid.tasks.run import Run
 
 ALONE = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}
 
@@ -66,7 +66,7 @@ def _complete(run: Run, settings: DictConfig) -> None:
     if without_ids or not file.exists():
         OmegaConf.save(settings, file)
     if without_ids:
-        run_stage(run.config, run.folder, "sft", "verl_plugin.demonstration_ids", [str(file)])
+        run_stage(run.config, run.folder, "sft", "turngrid.verl_plugin.demonstration_ids", [str(file)])
 
 
 def sft_config(run: Run, episodes_file: Path, model: str) -> DictConfig:
@@ -148,8 +148,8 @@ def _launch(config: DictConfig) -> tuple[str, list[str]]:
     """Return the module and its arguments: torchrun if this node has several GPUs."""
     ranks = 1 if config.trainer.device == "cpu" else int(config.trainer.n_gpus_per_node)
     if ranks == 1:
-        return "verl_plugin.sft", []
-    return "torch.distributed.run", ["--standalone", f"--nproc-per-node={ranks}", "-m", "verl_plugin.sft"]
+        return "turngrid.verl_plugin.sft", []
+    return "torch.distributed.run", ["--standalone", f"--nproc-per-node={ranks}", "-m", "turngrid.verl_plugin.sft"]
 
 
 def _steps(run: Run, episodes_file: Path) -> int:

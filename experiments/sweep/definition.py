@@ -10,8 +10,8 @@ from pathlib import Path
 import msgspec
 import yaml
 
-from envs.utils.names import meant, nearest
-from records.process.exit_codes import Refusal
+from turngrid.envs.utils.names import meant, nearest
+from turngrid.records.process.exit_codes import Refusal
 
 SWEEPS = Path(__file__).resolve().parents[2] / "sweeps"
 SUCCESS, SCORE = "success", "score"
@@ -60,7 +60,7 @@ class Scale(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class Definition(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """A whole file. ``published``: a table of ``experiments.report.published``, or None."""
+    """A whole file. ``published``: a table of ``turngrid.experiments.report.published``, or None."""
 
     title: str
     question: str

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import msgspec
 
-from envs.utils.files import write_whole
-from experiments.sweep.definition import Definition, Layout, Scale, Takeaway, label
+from turngrid.envs.utils.files import write_whole
+from turngrid.experiments.sweep.definition import Definition, Layout, Scale, Takeaway, label
 
 FILE = "sweep.json"
 FOLDER, GRIDS = "sweeps", "multirun"  # under the folder of the runs

@@ -21,11 +21,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from envs.utils.files import write_whole
-from envs.utils.names import meant
-from experiments.viewer.page import LIMIT, page
-from experiments.viewer.sources import RUN_MARK, TRAINING, EpisodeFile, SourceError, episode_files
-from records.process.exit_codes import command, own_words
+from turngrid.envs.utils.files import write_whole
+from turngrid.envs.utils.names import meant
+from turngrid.experiments.viewer.page import LIMIT, page
+from turngrid.experiments.viewer.sources import RUN_MARK, TRAINING, EpisodeFile, SourceError, episode_files
+from turngrid.records.process.exit_codes import command, own_words
 
 PAGE = "trajectories.html"
 

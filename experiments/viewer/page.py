@@ -21,11 +21,11 @@ from typing import Any
 
 import msgspec
 
-from envs.utils.printable import printable
-from experiments.viewer.sources import Shown
-from experiments.viewer.tokenizer import Vocabularies
-from records.credit import pack_runs
-from rollouts.episode import Episode, Turn
+from turngrid.envs.utils.printable import printable
+from turngrid.experiments.viewer.sources import Shown
+from turngrid.experiments.viewer.tokenizer import Vocabularies
+from turngrid.records.credit import pack_runs
+from turngrid.rollouts.episode import Episode, Turn
 
 LIMIT = 5000  # episodes
 SCRIPTS = ("store", "colour", "filters", "list", "tokens", "strip", "graph", "episode", "viewer")
@@ -76,7 +76,7 @@ def page(episodes: Iterable[Shown], title: str, *, limit: int = LIMIT, note: str
 
 @cache
 def asset(name: str) -> str:
-    return (files("experiments.viewer") / "assets" / name).read_text(encoding="utf-8")
+    return (files("turngrid.experiments.viewer") / "assets" / name).read_text(encoding="utf-8")
 
 
 # ---- packed episodes

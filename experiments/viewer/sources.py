@@ -10,17 +10,17 @@ from functools import cache, cached_property
 from itertools import chain, islice
 from pathlib import Path
 
-from envs.utils.names import meant
-from experiments.sweep import record
-from experiments.viewer.tokenizer import tokenizer_of
-from records.credit import Credit, read_credit
-from records.process.exit_codes import Refusal
-from records.replayed import read_replayed, tokens_of
-from records.resume import RlFolder
-from records.run_folder import composed
-from rollouts.episode import Episode
-from rollouts.row import to_rows
-from rollouts.store import DamagedEpisodes, read_episodes
+from turngrid.envs.utils.names import meant
+from turngrid.experiments.sweep import record
+from turngrid.experiments.viewer.tokenizer import tokenizer_of
+from turngrid.records.credit import Credit, read_credit
+from turngrid.records.process.exit_codes import Refusal
+from turngrid.records.replayed import read_replayed, tokens_of
+from turngrid.records.resume import RlFolder
+from turngrid.records.run_folder import composed
+from turngrid.rollouts.episode import Episode
+from turngrid.rollouts.row import to_rows
+from turngrid.rollouts.store import DamagedEpisodes, read_episodes
 
 TRAINING = "training"
 DEMONSTRATIONS = "demonstrations"

@@ -10,12 +10,12 @@ from pathlib import Path
 
 from tokenizers import Tokenizer
 
-from envs.games.catalogue import cache_root
-from envs.utils.printable import REPLACEMENT, printable
-from records.models.locate import ASSET, PACKAGED, local_folder
-from records.resume import RlFolder
-from records.run_folder import composed
-from rollouts.episode import Episode
+from turngrid.envs.games.catalogue import cache_root
+from turngrid.envs.utils.printable import REPLACEMENT, printable
+from turngrid.records.models.locate import ASSET, PACKAGED, local_folder
+from turngrid.records.resume import RlFolder
+from turngrid.records.run_folder import composed
+from turngrid.rollouts.episode import Episode
 
 FILE = "tokenizer.json"
 WORD_START = "\u2581"  # how SentencePiece writes the space before a word
@@ -54,7 +54,7 @@ def _models_of_policies(run: Path, policy: str) -> list[str]:
 def _folder(model: str) -> Path | None:
     """Return the folder of a value of ``model.path``; nothing is downloaded."""
     if model.startswith(ASSET):
-        return Path(str(files("assets"))) / model.removeprefix(ASSET)
+        return Path(str(files("turngrid.assets"))) / model.removeprefix(ASSET)
     if model.startswith(PACKAGED):
         return cache_root() / "models" / model.removeprefix(PACKAGED)
     if not model or (folder := local_folder(model)):

@@ -10,7 +10,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from records.files.manifest import MANIFEST, Flaw, flaw_in, seal
+from turngrid.records.files.manifest import MANIFEST, Flaw, flaw_in, seal
 
 PREFIX = "global_step_"
 MODEL = "actor/huggingface"

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from envs.utils.files import write_whole
+from turngrid.envs.utils.files import write_whole
 
 
 class _Object(msgspec.Struct):

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from envs.utils.files import write_whole
+from turngrid.envs.utils.files import write_whole
 
 MANIFEST = "manifest.json"
 THREADS = 8  # files hashed at once; hashing releases Python's lock

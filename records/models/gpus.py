@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from envs.utils.names import nearest
-from records.process.exit_codes import Refusal
+from turngrid.envs.utils.names import nearest
+from turngrid.records.process.exit_codes import Refusal
 
 GB = 1e9
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-from records.models.locate import ModelError, local_folder
+from turngrid.records.models.locate import ModelError, local_folder
 
 SECONDS = 8.0  # for the whole question: the look-up of a host name has no limit of its own
 ELSEWHERE = "use model.path=FOLDER, a folder with the model"

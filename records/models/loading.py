@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from records.models.locate import ModelError
+from turngrid.records.models.locate import ModelError
 
 SHOWN = 3  # names of weights that a message lists
 

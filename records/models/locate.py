@@ -12,12 +12,12 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from envs.utils.names import meant
-from records.files.checkpoints import MODEL, folder_of, steps
-from records.files.manifest import flaw_in, seal
-from records.process.child import run_child
-from records.process.exit_codes import Refusal
-from records.resume import RlFolder
+from turngrid.envs.utils.names import meant
+from turngrid.records.files.checkpoints import MODEL, folder_of, steps
+from turngrid.records.files.manifest import flaw_in, seal
+from turngrid.records.process.child import run_child
+from turngrid.records.process.exit_codes import Refusal
+from turngrid.records.resume import RlFolder
 
 ASSET = "asset://"
 PACKAGED = "packaged://"
@@ -59,7 +59,7 @@ def check_model(path: str) -> None:
         ModelError: there is no model.
     """
     if path.startswith(ASSET) and not _asset(path).is_dir():
-        names = [entry.name for entry in Path(str(files("assets"))).iterdir() if (entry / "config.json").exists()]
+        names = [entry.name for entry in Path(str(files("turngrid.assets"))).iterdir() if (entry / "config.json").exists()]
         raise ModelError(f"model.path={path}: no such asset; there are: {', '.join(sorted(names))}")
     if path.startswith(PACKAGED) and path.removeprefix(PACKAGED) not in CONVERTED:
         raise ModelError(f"model.path={path}: no such model; there is: {', '.join(CONVERTED)}")
@@ -133,7 +133,7 @@ def _nearest(folder: Path) -> str:
 
 
 def _asset(path: str) -> Path:
-    return Path(str(files("assets").joinpath(path.removeprefix(ASSET))))
+    return Path(str(files("turngrid.assets").joinpath(path.removeprefix(ASSET))))
 
 
 def _converted(name: str, cache: Path) -> Path:
@@ -142,7 +142,7 @@ def _converted(name: str, cache: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     with FileLock(folder.with_suffix(".lock")):
         if flaw_in(folder, content=False):
-            run_child(f"assets.make.{name}", [str(folder)], folder=folder, log=folder.with_suffix(".log"))
+            run_child(f"turngrid.assets.make.{name}", [str(folder)], folder=folder, log=folder.with_suffix(".log"))
             seal(folder)
     return folder
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from records.models.locate import resolve_model
+from turngrid.records.models.locate import resolve_model
 
 # config.json of the models in conf/model whose weights may not be on this machine
 PUBLISHED: dict[str, dict[str, Any]] = {

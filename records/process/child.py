@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from envs.types import EnvError
-from envs.utils.parent import die_with_parent
-from records.process import reaper
-from records.process.exit_codes import FAILED, Failure, say
+from turngrid.envs.types import EnvError
+from turngrid.envs.utils.parent import die_with_parent
+from turngrid.records.process import reaper
+from turngrid.records.process.exit_codes import FAILED, Failure, say
 
 POLL_SECONDS = 0.2
 TAIL_LINES = 15

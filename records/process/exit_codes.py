@@ -15,10 +15,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from envs.types import EnvError, TaskError
-from envs.utils.names import nearest
-from envs.utils.printable import printable
-from rollouts.store import DamagedEpisodes
+from turngrid.envs.types import EnvError, TaskError
+from turngrid.envs.utils.names import nearest
+from turngrid.envs.utils.printable import printable
+from turngrid.rollouts.store import DamagedEpisodes
 
 REFUSED, FAILED, INTERRUPTED = 2, 1, 130
 RESUMES = "the same command goes on from here."

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
 
-from records.process.child import child, run_child
+from turngrid.records.process.child import child, run_child
 
 VLLM_ON_CPU = {
     "VLLM_CPU_OMP_THREADS_BIND": "nobind",  # its default binds a thread to a core that others use
@@ -51,7 +51,7 @@ def stage_variables(config: DictConfig, folder: Path) -> dict[str, str]:
     On CPUs a process has one torch thread, since processes share cores; the trainer has more.
     """
     variables = {
-        "VERL_USE_EXTERNAL_MODULES": "verl_plugin",
+        "VERL_USE_EXTERNAL_MODULES": "turngrid.verl_plugin",
         "TOKENIZERS_PARALLELISM": "false",
         "RAY_USAGE_STATS_ENABLED": "0",
         "RAY_worker_niceness": "0",  # Ray's default of 15 gives way to any other process

@@ -13,8 +13,8 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from records.provenance import first_started, last_attempt
-from records.run_folder import trains_rl
+from turngrid.records.provenance import first_started, last_attempt
+from turngrid.records.run_folder import trains_rl
 
 TRACKERS = ("tensorboard", "wandb", "trackio")  # verl's loggers that are opened here
 SHOWN_NODES = ("env", "algo", "turn_reward", "budget", "model")

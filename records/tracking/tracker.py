@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from records.metric_names import verl_name
-from records.metrics import numbers, plain, read_metrics
-from records.tracking.stage_run import StageRun
+from turngrid.records.metric_names import verl_name
+from turngrid.records.metrics import numbers, plain, read_metrics
+from turngrid.records.tracking.stage_run import StageRun
 
 Line = Mapping[str, Any]
 STAGES = ("sft", "rl", "evaluation")  # in their order

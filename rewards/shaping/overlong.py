@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from envs.utils.ranges import in_range
-from rewards.declared import Card, Method, number
-from rewards.shaping.view import PlayedTurn, RewardView
+from turngrid.envs.utils.ranges import in_range
+from turngrid.rewards.declared import Card, Method, number
+from turngrid.rewards.shaping.view import PlayedTurn, RewardView
 
 PUBLISHED_SHARE = 5  # 4,096 of 20,480 tokens
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import abc
 from dataclasses import dataclass
 
-from rewards.declared import Card, Method, number, word
-from rewards.shaping.view import PlayedTurn, RewardView
+from turngrid.rewards.declared import Card, Method, number, word
+from turngrid.rewards.shaping.view import PlayedTurn, RewardView
 
 
 @dataclass(kw_only=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 
-from rewards.declared import Card, Method, number
-from rewards.shaping.view import RewardView
+from turngrid.rewards.declared import Card, Method, number
+from turngrid.rewards.shaping.view import RewardView
 
 KEEP, SWITCH = "KEEP", "SWITCH"
 

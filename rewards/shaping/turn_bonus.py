@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rewards.declared import Card, Method, number
-from rewards.shaping.view import RewardView
+from turngrid.rewards.declared import Card, Method, number
+from turngrid.rewards.shaping.view import RewardView
 
 
 @dataclass(kw_only=True)

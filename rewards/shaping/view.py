@@ -12,13 +12,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from rewards.reward import ScoredTurn
+from turngrid.rewards.reward import ScoredTurn
 
 TRAINED = "trained"  # the reward that is trained on: the chosen one, then the transforms' result
 
 
 class PlayedTurn(ScoredTurn, Protocol):
-    """The part of ``rollouts.episode.Turn`` that transforms read."""
+    """The part of ``turngrid.rollouts.episode.Turn`` that transforms read."""
 
     @property
     def parsed(self) -> bool: ...

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
-from rewards.declared import Card, number
-from rollouts.episode import Episode
-from rollouts.forms.arpo import Arpo
-from rollouts.forms.linear import Linear
-from rollouts.forms.tree import samplers_of
-from rollouts.loop import EpisodeSpec
+from turngrid.rewards.declared import Card, number
+from turngrid.rollouts.episode import Episode
+from turngrid.rollouts.forms.arpo import Arpo
+from turngrid.rollouts.forms.linear import Linear
+from turngrid.rollouts.forms.tree import samplers_of
+from turngrid.rollouts.loop import EpisodeSpec
 
 
 @dataclass(kw_only=True)

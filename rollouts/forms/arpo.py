@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
-from rewards.declared import Card, number
-from rollouts.episode import Episode
-from rollouts.forms.linear import Linear
-from rollouts.forms.tree import branched
-from rollouts.loop import EpisodeSpec
+from turngrid.rewards.declared import Card, number
+from turngrid.rollouts.episode import Episode
+from turngrid.rollouts.forms.linear import Linear
+from turngrid.rollouts.forms.tree import branched
+from turngrid.rollouts.loop import EpisodeSpec
 
 TOKENS = 20  # first tokens of an answer
 

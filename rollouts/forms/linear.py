@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import ClassVar
 
-from rewards.declared import Card, Method
-from rollouts.episode import Episode
-from rollouts.loop import EpisodeSpec
-from rollouts.seeds import derive_seed
+from turngrid.rewards.declared import Card, Method
+from turngrid.rollouts.episode import Episode
+from turngrid.rollouts.loop import EpisodeSpec
+from turngrid.rollouts.seeds import derive_seed
 
 PlayRound = Callable[[Sequence[EpisodeSpec]], Awaitable[Sequence[Episode | BaseException]]]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from random import Random
 
-from envs.types import EnvError, TaskRef
-from rewards.declared import Card, number
-from rollouts.forms.linear import Linear
-from rollouts.loop import EpisodeSpec
+from turngrid.envs.types import EnvError, TaskRef
+from turngrid.rewards.declared import Card, number
+from turngrid.rollouts.forms.linear import Linear
+from turngrid.rollouts.loop import EpisodeSpec
 
 
 @dataclass(kw_only=True)

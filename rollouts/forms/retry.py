@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
-from rewards.declared import Card, word
-from rollouts.episode import Episode
-from rollouts.forms.linear import Linear
-from rollouts.forms.prefix import expert_plan
-from rollouts.loop import EpisodeSpec
+from turngrid.rewards.declared import Card, word
+from turngrid.rollouts.episode import Episode
+from turngrid.rollouts.forms.linear import Linear
+from turngrid.rollouts.forms.prefix import expert_plan
+from turngrid.rollouts.loop import EpisodeSpec
 
 PLAN, FEEDBACK, HINT = "plan", "last_feedback", "expert_hint"
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rewards.declared import Card, Conflict
-from rollouts.forms.linear import Linear
-from rollouts.window import Summaries
+from turngrid.rewards.declared import Card, Conflict
+from turngrid.rollouts.forms.linear import Linear
+from turngrid.rollouts.window import Summaries
 
 
 @dataclass(kw_only=True)
@@ -14,7 +14,7 @@ class Summary(Summaries, Linear):
     """SUPO: each sample starts at the beginning, in several rows.
 
     A summary is a sampled turn: it is learned from, has no reward, and does not count towards
-    ``env.max_turns``. All rows share the episode's credit. ``rollouts.window.window_of`` reads the
+    ``env.max_turns``. All rows share the episode's credit. ``turngrid.rollouts.window.window_of`` reads the
     settings, so validation, evaluation and SFT have the same rows.
     """
 

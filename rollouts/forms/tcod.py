@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from random import Random
 
-from rewards.declared import Card, Conflict, number, word
-from rollouts.forms.linear import Linear
-from rollouts.forms.prefix import expert_plan
-from rollouts.loop import EpisodeSpec
+from turngrid.rewards.declared import Card, Conflict, number, word
+from turngrid.rollouts.forms.linear import Linear
+from turngrid.rollouts.forms.prefix import expert_plan
+from turngrid.rollouts.loop import EpisodeSpec
 
 
 @dataclass(kw_only=True)

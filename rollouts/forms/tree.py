@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
-from rewards.declared import Card, number
-from rollouts.episode import Episode
-from rollouts.forms.linear import Linear
-from rollouts.loop import EpisodeSpec
-from rollouts.spec import Branch
+from turngrid.rewards.declared import Card, number
+from turngrid.rollouts.episode import Episode
+from turngrid.rollouts.forms.linear import Linear
+from turngrid.rollouts.loop import EpisodeSpec
+from turngrid.rollouts.spec import Branch
 
 
 @dataclass(kw_only=True)

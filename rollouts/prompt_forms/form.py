@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
-from envs.environment import PromptStyle
-from envs.functions import Function
-from envs.text_env import NOT_ALLOWED
-from envs.types import Observation, StepResult
-from rollouts.episode import Turn
-from rollouts.stream import TokenStream
+from turngrid.envs.environment import PromptStyle
+from turngrid.envs.functions import Function
+from turngrid.envs.text_env import NOT_ALLOWED
+from turngrid.envs.types import Observation, StepResult
+from turngrid.rollouts.episode import Turn
+from turngrid.rollouts.stream import TokenStream
 
 NOTHING_READ = "(no action could be read)"
 PLANNED = 2  # actions that the thought of a demonstration names
@@ -50,7 +50,7 @@ class PromptForm:
     Attributes:
         thinks: answers contain a thought.
         calls: actions are calls of the environment's functions.
-        labels: kinds of answer that methods may distinguish (``algorithms.turns``).
+        labels: kinds of answer that methods may distinguish (``turngrid.algorithms.turns``).
         parts: names of parts of an answer that methods may distinguish.
         marks: text of the instructions that looks like a control token (``<think>``).
     """

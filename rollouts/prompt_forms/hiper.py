@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from envs.functions import Function
-from rewards.shaping.subgoals import KEEP, SWITCH
-from rollouts.episode import Turn
-from rollouts.prompt_forms.form import Answer, PromptForm, between, pair, tagged
+from turngrid.envs.functions import Function
+from turngrid.rewards.shaping.subgoals import KEEP, SWITCH
+from turngrid.rollouts.episode import Turn
+from turngrid.rollouts.prompt_forms.form import Answer, PromptForm, between, pair, tagged
 
 PARTS = ("switch", "subgoal", "action")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from rollouts.prompt_forms.form import UNPARSED, Answer, Thinking
+from turngrid.rollouts.prompt_forms.form import UNPARSED, Answer, Thinking
 
 _OBSERVATION = re.compile(r"^[ \t]*observation[ \t]*:", re.IGNORECASE | re.MULTILINE)
 _ACTION = re.compile(r"^[ \t]*action[ \t]*:[ \t]*", re.IGNORECASE | re.MULTILINE)

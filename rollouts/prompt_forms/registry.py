@@ -7,17 +7,17 @@ from dataclasses import MISSING, fields
 from functools import cache
 from typing import Any
 
-from envs.extensions import CONF, find, shipped
-from rollouts.prompt_forms.form import PLAIN_FORM, PromptForm
+from turngrid.envs.extensions import CONF, find, shipped
+from turngrid.rollouts.prompt_forms.form import PLAIN_FORM, PromptForm
 
 PLAIN = "plain"
 PROMPTS: dict[str, str] = {
-    PLAIN: "rollouts.prompt_forms.form:Plain",
-    "think_action": "rollouts.prompt_forms.think_action:ThinkAction",
-    "react": "rollouts.prompt_forms.react:React",
-    "tool_call": "rollouts.prompt_forms.tool_call:ToolCall",
-    "hiper": "rollouts.prompt_forms.hiper:Hiper",
-    "rlvmr": "rollouts.prompt_forms.rlvmr:Rlvmr",
+    PLAIN: "turngrid.rollouts.prompt_forms.form:Plain",
+    "think_action": "turngrid.rollouts.prompt_forms.think_action:ThinkAction",
+    "react": "turngrid.rollouts.prompt_forms.react:React",
+    "tool_call": "turngrid.rollouts.prompt_forms.tool_call:ToolCall",
+    "hiper": "turngrid.rollouts.prompt_forms.hiper:Hiper",
+    "rlvmr": "turngrid.rollouts.prompt_forms.rlvmr:Rlvmr",
 }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from rollouts.prompt_forms.form import UNPARSED, Answer, Thinking, between, pair, tagged
+from turngrid.rollouts.prompt_forms.form import UNPARSED, Answer, Thinking, between, pair, tagged
 
 
 @dataclass(frozen=True)

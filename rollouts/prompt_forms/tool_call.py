@@ -1,4 +1,4 @@
-"""Function calls in JSON, for environments whose actions are functions (``envs.functions``)."""
+"""Function calls in JSON, for environments whose actions are functions (``turngrid.envs.functions``)."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
-from envs.environment import PromptStyle
-from envs.functions import Function, call_of, command_of
-from rollouts.prompt_forms.form import UNPARSED, Answer, Thinking
+from turngrid.envs.environment import PromptStyle
+from turngrid.envs.functions import Function, call_of, command_of
+from turngrid.rollouts.prompt_forms.form import UNPARSED, Answer, Thinking
 
 _OPENING = re.compile(r"(<tool_call>|```\w*)\s*\Z")  # text that models write before a call
 EXAMPLE = '{"name": NAME, "arguments": {NAME: VALUE}}'

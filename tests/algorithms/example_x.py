@@ -9,8 +9,8 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
-from algorithms.turn_table import turn_table
-from algorithms.turns import Turns
+from turngrid.algorithms.turn_table import turn_table
+from turngrid.algorithms.turns import Turns
 
 Paths = dict[str, tuple[str, list[float], list[float], list[float], int]]
 

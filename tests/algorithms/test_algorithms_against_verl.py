@@ -18,11 +18,11 @@ from verl.trainer.ppo import core_algos
 from verl.trainer.ppo.ray_trainer import apply_kl_penalty
 from verl.trainer.ppo.v1.utils import compute_advantage_for_multi_trajectories
 
-from algorithms.group import grpo, rloo
-from algorithms.registry import ALGORITHMS, QUIRKS
-from algorithms.reinforce import reinforce_plus_plus
-from config.values.verl_limits import ESTIMATORS
-from verl_plugin.training import estimators
+from turngrid.algorithms.group import grpo, rloo
+from turngrid.algorithms.registry import ALGORITHMS, QUIRKS
+from turngrid.algorithms.reinforce import reinforce_plus_plus
+from turngrid.config.values.verl_limits import ESTIMATORS
+from turngrid.verl_plugin.training import estimators
 
 CONFIG = AlgoConfig(gamma=0.9, lam=0.8, norm_adv_by_std_in_grpo=True)
 PROMPTS = ["a", "a", "a", "b", "b", "b"]

@@ -5,8 +5,8 @@ import torch
 from token_gae import token_gae
 from torch import Tensor
 
-from algorithms.group import grpo, lite_ppo, rloo
-from algorithms.reinforce import reinforce_plus_plus
+from turngrid.algorithms.group import grpo, lite_ppo, rloo
+from turngrid.algorithms.reinforce import reinforce_plus_plus
 
 ROWS, TOKENS = 8, 12
 PROMPTS = ["a", "b"] * (ROWS // 2)

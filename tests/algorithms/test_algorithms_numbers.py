@@ -7,9 +7,9 @@ import torch
 from token_gae import token_gae
 from torch import Tensor, tensor
 
-from algorithms.group import grpo, lite_ppo, rloo
-from algorithms.pools import whiten
-from algorithms.reinforce import reinforce_plus_plus, reinforce_plus_plus_reset
+from turngrid.algorithms.group import grpo, lite_ppo, rloo
+from turngrid.algorithms.pools import whiten
+from turngrid.algorithms.reinforce import reinforce_plus_plus, reinforce_plus_plus_reset
 
 # Two groups of two episodes: the scores are 6, 3 and 9, 12, each in two turns with an observation token between.
 MASK = tensor([[1.0, 1, 0, 1, 0]] * 4)

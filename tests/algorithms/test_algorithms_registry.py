@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from omegaconf import OmegaConf
 
-from algorithms import registry
-from algorithms.chosen import algorithm
-from algorithms.registry import ALGORITHMS, ESTIMATORS, base_of, words
+from turngrid.algorithms import registry
+from turngrid.algorithms.chosen import algorithm
+from turngrid.algorithms.registry import ALGORITHMS, ESTIMATORS, base_of, words
 
 FOLDER = Path(__file__).parents[2] / "conf/algo"
 

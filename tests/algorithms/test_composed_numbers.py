@@ -11,12 +11,12 @@ import torch
 from example_x import example_x, spread
 from test_methods_numbers import epo_example, stored
 
-from algorithms.registry import SLOTS
-from algorithms.slots import LossView
-from config.compose import composer
-from config.method_settings import made
-from rewards.shaping.view import TRAINED, RewardView
-from rollouts.episode import Episode, Outcome, Turn
+from turngrid.algorithms.registry import SLOTS
+from turngrid.algorithms.slots import LossView
+from turngrid.config.compose import composer
+from turngrid.config.method_settings import made
+from turngrid.rewards.shaping.view import TRAINED, RewardView
+from turngrid.rollouts.episode import Episode, Outcome, Turn
 
 Made = Callable[..., Any]
 

@@ -9,9 +9,9 @@ import torch
 from example_x import example_x, hash_of
 from usual import as_shipped, usual
 
-from algorithms.chosen import Chosen
-from algorithms.credit.graft import Graft
-from algorithms.turns import OUTCOMES, Turns
+from turngrid.algorithms.chosen import Chosen
+from turngrid.algorithms.credit.graft import Graft
+from turngrid.algorithms.turns import OUTCOMES, Turns
 
 # Group P, gamma 0.95:
 #   Q(S2, c) = 0.5, and the game is lost:            V(S2) = 0.5

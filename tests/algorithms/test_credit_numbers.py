@@ -14,20 +14,20 @@ from test_credit_graft import GRAFT, GRAFT_MEAN
 from test_methods_numbers import GIGPO, GIGPO_WITHOUT_STD, SHAPES, assert_turns
 from usual import as_shipped
 
-from algorithms.credit.aem import Aem
-from algorithms.credit.aepo import Aepo
-from algorithms.credit.gigpo import Gigpo
-from algorithms.credit.hgpo import Hgpo
-from algorithms.credit.mt_grpo import MtGrpo
-from algorithms.credit.tree import Tree
-from algorithms.filters.zero_std import ZeroStd
-from algorithms.group import grpo
-from algorithms.pools import deviations
-from algorithms.registry import SLOTS
-from algorithms.turns import Turns
-from config.compose import composer
-from config.errors import ConfigError
-from config.method_settings import made
+from turngrid.algorithms.credit.aem import Aem
+from turngrid.algorithms.credit.aepo import Aepo
+from turngrid.algorithms.credit.gigpo import Gigpo
+from turngrid.algorithms.credit.hgpo import Hgpo
+from turngrid.algorithms.credit.mt_grpo import MtGrpo
+from turngrid.algorithms.credit.tree import Tree
+from turngrid.algorithms.filters.zero_std import ZeroStd
+from turngrid.algorithms.group import grpo
+from turngrid.algorithms.pools import deviations
+from turngrid.algorithms.registry import SLOTS
+from turngrid.algorithms.turns import Turns
+from turngrid.config.compose import composer
+from turngrid.config.errors import ConfigError
+from turngrid.config.method_settings import made
 
 VALID = [[1, 1], [1, 0, 1], [1, 1], [1, 1, 1], [1, 0], [1, 1], [0, 1]]  # of MT-GRPO's example
 WITHOUT_STD = "algorithm.norm_adv_by_std_in_grpo=false"

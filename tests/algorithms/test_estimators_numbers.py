@@ -11,12 +11,12 @@ from example_x import example_x, table
 from torch import Tensor
 from usual import as_shipped, usual
 
-from algorithms.chosen import Chosen, algorithm, method_class
-from algorithms.estimators.bi_level_gae import BiLevelGae
-from algorithms.estimators.turn_gae import TurnGae
-from algorithms.registry import ESTIMATORS
-from algorithms.slots import Estimate, Tokens
-from algorithms.turns import Turns
+from turngrid.algorithms.chosen import Chosen, algorithm, method_class
+from turngrid.algorithms.estimators.bi_level_gae import BiLevelGae
+from turngrid.algorithms.estimators.turn_gae import TurnGae
+from turngrid.algorithms.registry import ESTIMATORS
+from turngrid.algorithms.slots import Estimate, Tokens
+from turngrid.algorithms.turns import Turns
 
 SHAPES: list[dict[str, Any]] = [{}, {"windows": True}, {"dead": True, "padding": 3}, {"windows": True, "dead": True}]
 RAW = [[0.45040, 0.4], [-0.35266, -0.28020, -0.2], [-0.49010, -0.1], [0.22427, 0.03510, 0.1]]

@@ -11,10 +11,10 @@ import torch
 from example_x import example_x
 from test_methods_numbers import SHAPES
 
-from algorithms.registry import SLOTS
-from config.compose import composer
-from config.errors import ConfigError
-from config.method_settings import made
+from turngrid.algorithms.registry import SLOTS
+from turngrid.config.compose import composer
+from turngrid.config.errors import ConfigError
+from turngrid.config.method_settings import made
 
 # what is chosen -> the episodes that are kept. P1 ran out of turns and has an invalid turn, Q6 is garbled; scores P 1 0 0 .75, Q 0 1 0
 KEPT = {

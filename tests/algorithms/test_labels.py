@@ -11,16 +11,16 @@ import torch
 from example_x import GRPO, example_x, spread, table
 from torch import Tensor
 
-from algorithms.credit.rlvmr import Rlvmr as RlvmrCredit
-from algorithms.credit.rlvmr import rule_rewards
-from algorithms.registry import SLOTS
-from algorithms.slots import Estimate, Tokens
-from algorithms.turns import OUTCOMES, ActionTokens, Turns
-from config.compose import composer
-from config.method_settings import made
-from rewards.shaping.subgoals import KEEP, SWITCH
-from rollouts.prompt_forms.hiper import Hiper
-from rollouts.prompt_forms.rlvmr import Rlvmr
+from turngrid.algorithms.credit.rlvmr import Rlvmr as RlvmrCredit
+from turngrid.algorithms.credit.rlvmr import rule_rewards
+from turngrid.algorithms.registry import SLOTS
+from turngrid.algorithms.slots import Estimate, Tokens
+from turngrid.algorithms.turns import OUTCOMES, ActionTokens, Turns
+from turngrid.config.compose import composer
+from turngrid.config.method_settings import made
+from turngrid.rewards.shaping.subgoals import KEEP, SWITCH
+from turngrid.rollouts.prompt_forms.hiper import Hiper
+from turngrid.rollouts.prompt_forms.rlvmr import Rlvmr
 
 FACTORS = ("algo.gamma=0.95", "algo.lam=0.95", "algo.lam_segment=0.95")
 HIGH, LOW, TERM = (0.35, 7, 0.55, 7), (0.3, 0.4, 0.5, 0.6), (0.3, 0.3, 0.5, 0.5)

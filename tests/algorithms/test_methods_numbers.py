@@ -10,18 +10,18 @@ from example_x import GRPO, PATHS, example_x, spread
 from torch import Tensor
 from usual import as_shipped, usual
 
-from algorithms.buffers.self_imitation import SelfImitation
-from algorithms.chosen import Chosen
-from algorithms.credit.gigpo import Gigpo
-from algorithms.filters.void_turns import VoidTurns
-from algorithms.losses.aepo_clip import AepoClip
-from algorithms.losses.turn_clip import StepClip, TurnClip
-from algorithms.registry import SLOTS
-from algorithms.schedules import schedule
-from algorithms.slots import LossView, StoredEpisode
-from algorithms.terms.epo import Epo
-from algorithms.turn_table import turn_ids
-from algorithms.turns import Turns
+from turngrid.algorithms.buffers.self_imitation import SelfImitation
+from turngrid.algorithms.chosen import Chosen
+from turngrid.algorithms.credit.gigpo import Gigpo
+from turngrid.algorithms.filters.void_turns import VoidTurns
+from turngrid.algorithms.losses.aepo_clip import AepoClip
+from turngrid.algorithms.losses.turn_clip import StepClip, TurnClip
+from turngrid.algorithms.registry import SLOTS
+from turngrid.algorithms.schedules import schedule
+from turngrid.algorithms.slots import LossView, StoredEpisode
+from turngrid.algorithms.terms.epo import Epo
+from turngrid.algorithms.turn_table import turn_ids
+from turngrid.algorithms.turns import Turns
 
 SHAPES = [{}, {"windows": True}, {"dead": True, "padding": 3}]
 
@@ -77,7 +77,7 @@ def epo_example(dead: bool) -> tuple[Turns, Tensor]:
     record = [torch.tensor([0, 0])] * len(masks)
     columns = dict.fromkeys(("state", "after", "action", "valid", "parsed"), record)
     members = {str(row): [row] for row in range(len(masks))}
-    from algorithms.turn_table import turn_table
+    from turngrid.algorithms.turn_table import turn_table
 
     outcome = [torch.tensor([0])] * len(masks)
     return turn_table(rows, {**columns, "outcome": outcome}, members, ["g"] * len(masks)), rows["entropy"]

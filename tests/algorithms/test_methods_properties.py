@@ -13,10 +13,10 @@ from example_x import example_x, random_paths, spread
 from torch import Tensor
 from usual import method
 
-from algorithms.registry import SLOTS
-from algorithms.slots import LossView, StoredEpisode
-from algorithms.turn_table import turn_ids
-from algorithms.turns import Turns
+from turngrid.algorithms.registry import SLOTS
+from turngrid.algorithms.slots import LossView, StoredEpisode
+from turngrid.algorithms.turn_table import turn_ids
+from turngrid.algorithms.turns import Turns
 
 SEEDS = (0, 1, 2)
 Shown = Callable[[Any, Turns], dict[str, list[float]]]

@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 from usual import as_shipped
 
-from algorithms.credit.tree import Tree, leaves
-from algorithms.turn_table import turn_table
-from algorithms.turns import Turns
+from turngrid.algorithms.credit.tree import Tree, leaves
+from turngrid.algorithms.turn_table import turn_table
+from turngrid.algorithms.turns import Turns
 
 SCORES = [1.0, 0.0, 1.0, 0.0, 0.0, 0.0]
 TREES = [0, 0, 0, 3, 3, 3]

@@ -8,8 +8,8 @@ import pytest
 import torch
 from example_x import PATHS, episode_rows, example_x, spread, table
 
-from algorithms.turn_table import turn_ids
-from algorithms.turns import ActionTokens, Turns, repeated_states
+from turngrid.algorithms.turn_table import turn_ids
+from turngrid.algorithms.turns import ActionTokens, Turns, repeated_states
 
 SHAPES = [{}, {"windows": True}, {"dead": True}, {"windows": True, "dead": True, "padding": 5}]
 LAYOUT = ("place",)  # of rows and tokens, which differ

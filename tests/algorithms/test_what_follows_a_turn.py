@@ -14,16 +14,16 @@ from test_labels import SPANS
 from torch import Tensor
 from usual import as_shipped, method
 
-from algorithms.credit.gigpo import Gigpo
-from algorithms.credit.hgpo import Hgpo
-from algorithms.credit.tree import Tree
-from algorithms.estimators.bi_level_gae import BiLevelGae
-from algorithms.estimators.turn_gae import TurnGae, turn_returns
-from algorithms.group import grpo
-from algorithms.registry import SLOTS
-from algorithms.reinforce import reinforce_plus_plus
-from algorithms.slots import Tokens
-from algorithms.turns import Turns, repeated_states
+from turngrid.algorithms.credit.gigpo import Gigpo
+from turngrid.algorithms.credit.hgpo import Hgpo
+from turngrid.algorithms.credit.tree import Tree
+from turngrid.algorithms.estimators.bi_level_gae import BiLevelGae
+from turngrid.algorithms.estimators.turn_gae import TurnGae, turn_returns
+from turngrid.algorithms.group import grpo
+from turngrid.algorithms.registry import SLOTS
+from turngrid.algorithms.reinforce import reinforce_plus_plus
+from turngrid.algorithms.slots import Tokens
+from turngrid.algorithms.turns import Turns, repeated_states
 
 CUT = ("P", "A x A x A x A", [-0.1, -0.1, -0.1], "out_of_turns")
 ENDED = ("P", "A y B", [0], "lost")

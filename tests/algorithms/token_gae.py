@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from algorithms.pools import whiten
+from turngrid.algorithms.pools import whiten
 
 
 @torch.no_grad()

@@ -8,14 +8,14 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from assets.make.alfworld_recipe import Noise, Recipe, Stage
-from assets.make.searcher_transcripts import transcript
-from assets.make.tiny_alfworld import build, with_tokenizer
-from assets.make.train import CHOSEN, SEEN, Encoder
-from envs.registry import make_environment
-from records.models.locate import environments_of
+from turngrid.assets.make.alfworld_recipe import Noise, Recipe, Stage
+from turngrid.assets.make.searcher_transcripts import transcript
+from turngrid.assets.make.tiny_alfworld import build, with_tokenizer
+from turngrid.assets.make.train import CHOSEN, SEEN, Encoder
+from turngrid.envs.registry import make_environment
+from turngrid.records.models.locate import environments_of
 
-ASSET = Path(str(files("assets").joinpath("tiny_alfworld")))
+ASSET = Path(str(files("turngrid.assets").joinpath("tiny_alfworld")))
 STYLE = make_environment("alfworld").prompt
 SMALL = Stage("test", 2, 12, 8, noises=(Noise(0.5, 1.0),), batches=1)
 

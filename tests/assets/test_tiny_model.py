@@ -14,8 +14,8 @@ from safetensors.torch import load_file
 from tokenizers import Tokenizer
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
-from assets.make.card import measure
-from assets.make.noisy_transcripts import (
+from turngrid.assets.make.card import measure
+from turngrid.assets.make.noisy_transcripts import (
     Transcript,
     drawn,
     noisy_transcript,
@@ -23,15 +23,15 @@ from assets.make.noisy_transcripts import (
     rename,
     thing_words,
 )
-from assets.make.tiny import build
-from assets.make.tiny_recipe import NoisyExpert, Phase, Recipe, TrainSettings
-from assets.make.train import CHOSEN, Encoder
-from envs.games.catalogue import Catalogue
-from envs.registry import make_environment
-from envs.types import TaskRef
-from verl_plugin.rollout.token_stream import TokenCodec
+from turngrid.assets.make.tiny import build
+from turngrid.assets.make.tiny_recipe import NoisyExpert, Phase, Recipe, TrainSettings
+from turngrid.assets.make.train import CHOSEN, Encoder
+from turngrid.envs.games.catalogue import Catalogue
+from turngrid.envs.registry import make_environment
+from turngrid.envs.types import TaskRef
+from turngrid.verl_plugin.rollout.token_stream import TokenCodec
 
-ASSET = Path(str(files("assets").joinpath("tiny")))
+ASSET = Path(str(files("turngrid.assets").joinpath("tiny")))
 TASK = "w2-o3-q4"
 GAMES = 4
 SETTINGS = TrainSettings(epochs=1, warmup_steps=2)

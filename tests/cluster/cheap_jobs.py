@@ -12,11 +12,11 @@ from pathlib import Path
 import finished_run
 from omegaconf import DictConfig
 
-from config.base import ROOT
-from config.compose import compose
-from train.launch.one_run import Run
-from train.launch.slurm import start
-from train.launch.slurm_wait import Waiting
+from turngrid.config.base import ROOT
+from turngrid.config.compose import compose
+from turngrid.train.launch.one_run import Run
+from turngrid.train.launch.slurm import start
+from turngrid.train.launch.slurm_wait import Waiting
 
 TINY = ("budget=rl_only", "eval.games=2")
 
@@ -40,7 +40,7 @@ def launched(folder: Path, slurm: DictConfig, commands: dict[str, Sequence[str]]
 
 def front_door(*arguments: str, cwd: Path) -> subprocess.Popen[str]:
     """As a shell starts it in the foreground: in a process group of its own, which Ctrl-C reaches."""
-    command = [sys.executable, "-P", "-m", "train", *arguments]
+    command = [sys.executable, "-P", "-m", "turngrid.train", *arguments]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "200"}
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     start = {"start_new_session": True, "preexec_fn": _hear_ctrl_c}

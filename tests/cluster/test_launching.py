@@ -12,13 +12,13 @@ import pytest
 from cheap_jobs import TINY, finished, front_door, python
 from omegaconf import DictConfig
 
-from config import machine
-from config.base import ROOT
-from config.compose import compose, composer
-from config.schema import Slurm
-from records.run_folder import identity, outside_identity
-from train.app import main
-from train.launch import launching, one_run, parallel
+from turngrid.config import machine
+from turngrid.config.base import ROOT
+from turngrid.config.compose import compose, composer
+from turngrid.config.schema import Slurm
+from turngrid.records.run_folder import identity, outside_identity
+from turngrid.train.app import main
+from turngrid.train.launch import launching, one_run, parallel
 
 LAUNCHED = ("slurm", "slurm_gpu1", "slurm_gpu8", "slurm_multinode", "local_parallel")
 

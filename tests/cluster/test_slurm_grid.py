@@ -14,8 +14,8 @@ import small
 from cheap_jobs import front_door
 from small_slurm import SmallSlurm
 
-from config.base import ROOT
-from train.launch.sweep import prepare_launch
+from turngrid.config.base import ROOT
+from turngrid.train.launch.sweep import prepare_launch
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(5400)]
 
@@ -77,7 +77,7 @@ def test_a_sweep_of_six_runs_from_launch_to_report(slurm: SmallSlurm, tmp_path: 
 
 
 def reported(folder: Path) -> str:
-    command = [sys.executable, "-m", "experiments.report", str(folder)]
+    command = [sys.executable, "-m", "turngrid.experiments.report", str(folder)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr
     return (folder / "report.md").read_text()
@@ -118,7 +118,7 @@ def test_a_run_that_its_time_limit_breaks_off_ends_as_an_unbroken_one(slurm: Sma
 
 def hold(output: Path) -> None:
     """So that it does not end in the half minute that SLURM may take to see that a job's time is up."""
-    trainers = [p for p in psutil.process_iter(["cmdline"]) if {"verl_plugin.rl"} & set(p.info["cmdline"] or [])]
+    trainers = [p for p in psutil.process_iter(["cmdline"]) if {"turngrid.verl_plugin.rl"} & set(p.info["cmdline"] or [])]
     (trainer,) = [p for p in trainers if str(output) in p.info["cmdline"][-1]]
     trainer.suspend()
 

@@ -17,8 +17,8 @@ import pytest
 from cheap_jobs import TINY, finished, front_door, launched, python, settings
 from small_slurm import SmallSlurm
 
-from train.app import main
-from train.launch.slurm_wait import Waiting, wait
+from turngrid.train.app import main
+from turngrid.train.launch.slurm_wait import Waiting, wait
 
 AT_WORK = """
 import sys, time

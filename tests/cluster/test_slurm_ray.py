@@ -10,14 +10,14 @@ import pytest
 from cheap_jobs import launched, python, settings
 from small_slurm import SmallSlurm
 
-from train.launch.slurm_wait import wait
+from turngrid.train.launch.slurm_wait import wait
 
 DRIVER = """
 import json, os, subprocess, sys
 from pathlib import Path
 import ray
 from omegaconf import OmegaConf
-from records.process.variables import stage_variables
+from turngrid.records.process.variables import stage_variables
 config = OmegaConf.create({"seed": 7, "trainer": {"device": "cuda"}})
 os.environ.update(stage_variables(config, Path(sys.argv[2]).parent))
 with Path(sys.argv[1]).open("a") as file:

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 import pytest
 from omegaconf import OmegaConf
 
-from config.base import verl_tree
-from config.checks.check import check
-from config.compose import Composer, composer
-from config.errors import ConfigError
-from config.finalise import finalise
-from records.run_folder import identity
+from turngrid.config.base import verl_tree
+from turngrid.config.checks.check import check
+from turngrid.config.compose import Composer, composer
+from turngrid.config.errors import ConfigError
+from turngrid.config.finalise import finalise
+from turngrid.records.run_folder import identity
 
 COLOCATE = "trainer.v1.trainer_mode=colocate_async"
 SEPARATE = "trainer.v1.trainer_mode=separate_async"

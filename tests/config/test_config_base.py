@@ -15,10 +15,10 @@ import yaml
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
-from algorithms.chosen import method_class
-from algorithms.registry import SLOTS, VERLS_LOSSES
-from config.base import CONF, ROOT, verl_folder, verl_tree
-from config.schema import NODES, Top
+from turngrid.algorithms.chosen import method_class
+from turngrid.algorithms.registry import SLOTS, VERLS_LOSSES
+from turngrid.config.base import CONF, ROOT, verl_folder, verl_tree
+from turngrid.config.schema import NODES, Top
 
 # verl's trees leave these out; the engine, model, Ray and agent-loop settings behind them take them all the same
 OPEN_KEYS = (
@@ -45,7 +45,7 @@ def test_the_base_is_what_verls_files_make() -> None:
 @pytest.mark.parametrize("arguments", [["--help"], ["--cfg", "job"]])
 def test_answers_without_torch_or_verl(arguments: list[str], tmp_path: Path) -> None:
     code = (
-        "import json, sys, time; from train.app import main; code = main(sys.argv[1:]);"
+        "import json, sys, time; from turngrid.train.app import main; code = main(sys.argv[1:]);"
         "heavy = [name for name in ('torch', 'verl', 'ray', 'transformers', 'textworld') if name in sys.modules];"
         "print(json.dumps({'code': code, 'heavy': heavy, 'seconds': time.process_time()}), file=sys.stderr)"
     )

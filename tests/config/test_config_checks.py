@@ -14,15 +14,15 @@ import pytest
 import yaml
 from omegaconf import DictConfig, OmegaConf
 
-from algorithms.registry import ALGORITHMS, SLOTS, VERLS_LOSSES, words
-from config.base import CONF
-from config.checks.check import CHECKS, WARNINGS, Rule, check
-from config.compose import Composer, composer
-from config.errors import ConfigError
-from config.finalise import MICRO_BATCH_KEYS, finalise
-from envs.registry import ENVIRONMENTS, make_environment
-from records.run_folder import open_run
-from rewards.registry import REWARDS
+from turngrid.algorithms.registry import ALGORITHMS, SLOTS, VERLS_LOSSES, words
+from turngrid.config.base import CONF
+from turngrid.config.checks.check import CHECKS, WARNINGS, Rule, check
+from turngrid.config.compose import Composer, composer
+from turngrid.config.errors import ConfigError
+from turngrid.config.finalise import MICRO_BATCH_KEYS, finalise
+from turngrid.envs.registry import ENVIRONMENTS, make_environment
+from turngrid.records.run_folder import open_run
+from turngrid.rewards.registry import REWARDS
 
 # What each entry of the table refuses. Where another entry would speak first, the case is made so that none does.
 REFUSED = {

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from config.checks.check import check
-from config.compose import Composer, composer
-from config.errors import ConfigError
-from records.run_folder import run_name
+from turngrid.config.checks.check import check
+from turngrid.config.compose import Composer, composer
+from turngrid.config.errors import ConfigError
+from turngrid.records.run_folder import run_name
 
 MIXED = "env.tasks=[w2-o3-q4,w2-o4-q4]"
 LONG = "env.tasks={w2-o3-q4: 3, w4-o6-q8: 1}"

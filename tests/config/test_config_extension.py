@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from omegaconf import OmegaConf
 
-from config.checks.check import check
-from config.compose import Composer, composer
-from config.errors import ConfigError
-from config.extension import depends_on_length
-from records.run_folder import identity, open_run, run_name
-from tasks.budget import allocate_budget
+from turngrid.config.checks.check import check
+from turngrid.config.compose import Composer, composer
+from turngrid.config.errors import ConfigError
+from turngrid.config.extension import depends_on_length
+from turngrid.records.run_folder import identity, open_run, run_name
+from turngrid.tasks.budget import allocate_budget
 
 WORDS = ("algo=ppo", "seed=3", "budget.rl_steps=6", "env.max_turns=6")
 ROLLOUTS = ("budget.count=rollouts", "budget.units=2000", "budget.sft_share=0.36")  # 72 demonstrations, 10 steps

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from omegaconf import DictConfig, OmegaConf
 
-from config import cards
-from config.base import verl_folder
-from config.cards import Gpu
-from config.compose import Composer, composer
-from config.errors import ConfigError
-from records.models import checkpoint_cost, gpus
-from records.run_folder import identity, run_name
+from turngrid.config import cards
+from turngrid.config.base import verl_folder
+from turngrid.config.cards import Gpu
+from turngrid.config.compose import Composer, composer
+from turngrid.config.errors import ConfigError
+from turngrid.records.models import checkpoint_cost, gpus
+from turngrid.records.run_folder import identity, run_name
 
 SIZES = (
     "actor_rollout_ref.actor.ppo_max_token_len_per_gpu",

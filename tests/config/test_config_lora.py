@@ -11,18 +11,18 @@ from omegaconf import DictConfig, OmegaConf
 from verl.trainer.ppo.utils import need_critic, need_reference_policy
 from verl.utils.config import validate_config
 
-from config.base import ROOT
-from config.checks.check import check
-from config.compose import Composer, composer
-from config.errors import ConfigError
-from config.lora import adapter_parameters, far_lr
-from experiments.stages.rl import rl_config
-from experiments.stages.sft import sft_config
-from records.models.locate import resolve_model
-from records.models.shape import PUBLISHED, from_config, linears
-from records.run_folder import run_name
-from tasks.budget import allocate_budget
-from tasks.run import Run
+from turngrid.config.base import ROOT
+from turngrid.config.checks.check import check
+from turngrid.config.compose import Composer, composer
+from turngrid.config.errors import ConfigError
+from turngrid.config.lora import adapter_parameters, far_lr
+from turngrid.experiments.stages.rl import rl_config
+from turngrid.experiments.stages.sft import sft_config
+from turngrid.records.models.locate import resolve_model
+from turngrid.records.models.shape import PUBLISHED, from_config, linears
+from turngrid.records.run_folder import run_name
+from turngrid.tasks.budget import allocate_budget
+from turngrid.tasks.run import Run
 
 ACTOR = "actor_rollout_ref"
 ALL = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]

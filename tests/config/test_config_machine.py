@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from config import machine
-from config.compose import Composer, composer
-from config.errors import ConfigError
-from config.machine import gpus
-from records.run_folder import identity
-from train.app import main
+from turngrid.config import machine
+from turngrid.config.compose import Composer, composer
+from turngrid.config.errors import ConfigError
+from turngrid.config.machine import gpus
+from turngrid.records.run_folder import identity
+from turngrid.train.app import main
 
 
 @pytest.fixture

@@ -8,16 +8,16 @@ import pytest
 import yaml
 from omegaconf import DictConfig
 
-from config.base import CONF
-from config.checks.check import check
-from config.compose import compose
-from config.errors import ConfigError
-from config.prompts import form_of
-from records.run_folder import identity
-from rollouts.chat_settings import chat_settings
-from rollouts.prompt_forms.form import PromptForm
-from rollouts.prompt_forms.registry import PROMPTS, changed_text, non_default, prompt_class, prompt_form
-from rollouts.prompt_forms.think_action import ThinkAction
+from turngrid.config.base import CONF
+from turngrid.config.checks.check import check
+from turngrid.config.compose import compose
+from turngrid.config.errors import ConfigError
+from turngrid.config.prompts import form_of
+from turngrid.records.run_folder import identity
+from turngrid.rollouts.chat_settings import chat_settings
+from turngrid.rollouts.prompt_forms.form import PromptForm
+from turngrid.rollouts.prompt_forms.registry import PROMPTS, changed_text, non_default, prompt_class, prompt_form
+from turngrid.rollouts.prompt_forms.think_action import ThinkAction
 
 
 @dataclasses.dataclass(frozen=True)

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from config.base import ROOT
-from config.checks.check import check
-from config.compose import compose
+from turngrid.config.base import ROOT
+from turngrid.config.checks.check import check
+from turngrid.config.compose import compose
 
 RECIPES = sorted((ROOT / "recipes").glob("*.yaml"))
 

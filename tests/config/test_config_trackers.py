@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from config import machine
-from config.compose import compose
-from config.errors import ConfigError
-from train.app import main
+from turngrid.config import machine
+from turngrid.config.compose import compose
+from turngrid.config.errors import ConfigError
+from turngrid.train.app import main
 
 
 @pytest.fixture

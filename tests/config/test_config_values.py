@@ -12,17 +12,17 @@ import pytest
 import yaml
 from omegaconf import OmegaConf
 
-from config import compose
-from config.base import ROOT
-from config.errors import ConfigError
-from config.overrides import parse
-from config.schema import NODES, Top
-from config.values.limits import Only, Range
-from config.values.values import limits_in, limits_of
-from config.values.verl_schema import verl_keys
-from envs.registry import ENVIRONMENTS, environment_class
-from rewards.registry import REWARDS, settings_class
-from train.app import main, ready
+from turngrid.config import compose
+from turngrid.config.base import ROOT
+from turngrid.config.errors import ConfigError
+from turngrid.config.overrides import parse
+from turngrid.config.schema import NODES, Top
+from turngrid.config.values.limits import Only, Range
+from turngrid.config.values.values import limits_in, limits_of
+from turngrid.config.values.verl_schema import verl_keys
+from turngrid.envs.registry import ENVIRONMENTS, environment_class
+from turngrid.rewards.registry import REWARDS, settings_class
+from turngrid.train.app import main, ready
 
 SIZES = "must be a whole number from 1 to "
 SEEDS = "must be a whole number from 0 to 4294967295"

@@ -10,12 +10,12 @@ from omegaconf import OmegaConf
 from verl.trainer.ppo.utils import need_critic, need_reference_policy
 from verl.utils.config import validate_config
 
-from algorithms.chosen import algorithm
-from algorithms.registry import ALGORITHMS
-from algorithms.registry import words as algo_words
-from config.base import CONF, ROOT
-from config.checks.check import check
-from config.compose import Composer, composer
+from turngrid.algorithms.chosen import algorithm
+from turngrid.algorithms.registry import ALGORITHMS
+from turngrid.algorithms.registry import words as algo_words
+from turngrid.config.base import CONF, ROOT
+from turngrid.config.checks.check import check
+from turngrid.config.compose import Composer, composer
 
 MODELS = sorted(file.stem for file in (CONF / "model").glob("qwen*.yaml"))
 

@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 from omegaconf import OmegaConf
 
-from algorithms.chosen import method_class
-from algorithms.registry import ESTIMATORS, SLOTS
-from config.base import CONF
-from config.compose import compose
-from config.nodes import dotted
-from config.schema import NODES, Sft, Slurm, Top
-from envs.registry import ENVIRONMENTS, environment_class
-from rewards.registry import REWARDS, settings_class
-from rollouts.prompt_forms.registry import PROMPTS, prompt_class
+from turngrid.algorithms.chosen import method_class
+from turngrid.algorithms.registry import ESTIMATORS, SLOTS
+from turngrid.config.base import CONF
+from turngrid.config.compose import compose
+from turngrid.config.nodes import dotted
+from turngrid.config.schema import NODES, Sft, Slurm, Top
+from turngrid.envs.registry import ENVIRONMENTS, environment_class
+from turngrid.rewards.registry import REWARDS, settings_class
+from turngrid.rollouts.prompt_forms.registry import PROMPTS, prompt_class
 
 KINDS = {
     "top": Top,

@@ -10,13 +10,13 @@ from typing import ClassVar
 
 import pytest
 
-from algorithms.registry import SLOTS, VERLS_LOSSES, words
-from config.checks import estimators, methods
-from config.checks.check import check
-from config.checks.methods import doubtful_methods
-from config.compose import Composer, composer
-from config.errors import ConfigError
-from rewards.declared import GROUPS, Names
+from turngrid.algorithms.registry import SLOTS, VERLS_LOSSES, words
+from turngrid.config.checks import estimators, methods
+from turngrid.config.checks.check import check
+from turngrid.config.checks.methods import doubtful_methods
+from turngrid.config.compose import Composer, composer
+from turngrid.config.errors import ConfigError
+from turngrid.rewards.declared import GROUPS, Names
 
 # Overrides, then the key and the fix of their refusal
 REFUSED = """
@@ -148,7 +148,7 @@ algo=supo trainer.v1.trainer_mode=colocate_async
     rollout_form=summary and trainer.v1.trainer_mode=colocate_async; use trainer.v1.trainer_mode=sync
 rollout_form=[prefix,tcod]
     rollout_form=[prefix,tcod]; use rollout_form=prefix
-loss=turn_clip +loss.mine.target=algorithms.losses.turn_clip:TurnClip +loss.mine.low=0.2 +loss.mine.high=0.2
+loss=turn_clip +loss.mine.target=turngrid.algorithms.losses.turn_clip:TurnClip +loss.mine.low=0.2 +loss.mine.high=0.2
     loss=[turn_clip,mine]; use loss=turn_clip
 """
 WARNED = """

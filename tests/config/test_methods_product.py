@@ -10,10 +10,10 @@ import pytest
 import yaml
 from omegaconf import DictConfig, OmegaConf
 
-from algorithms.registry import ALGORITHMS, SLOTS, VERLS_LOSSES
-from config.base import CONF
-from config.checks.methods import bad_methods
-from config.compose import composer
+from turngrid.algorithms.registry import ALGORITHMS, SLOTS, VERLS_LOSSES
+from turngrid.config.base import CONF
+from turngrid.config.checks.methods import bad_methods
+from turngrid.config.compose import composer
 
 LOSSES = ("", *SLOTS["loss"], *VERLS_LOSSES)
 A_TURN = set(SLOTS["credit"]) - {"aem", "aepo"}  # take one advantage a turn; these multiply what there is

@@ -12,11 +12,11 @@ import pytest
 import yaml
 from omegaconf import OmegaConf
 
-from algorithms.registry import ALGORITHMS, base_of, words
-from config.checks.check import check
-from config.compose import composer
-from config.method_settings import PAPER
-from records.run_folder import flattened
+from turngrid.algorithms.registry import ALGORITHMS, base_of, words
+from turngrid.config.checks.check import check
+from turngrid.config.compose import composer
+from turngrid.config.method_settings import PAPER
+from turngrid.records.run_folder import flattened
 
 PAGE = (Path(__file__).parents[2] / "docs" / "methods.md").read_text()
 ROW = re.compile(r"^\| ((?:`algo=\w+`(?:, )?)+) \| ((?:`[\w.]+=\S+`(?:, )?)+) \|", re.MULTILINE)

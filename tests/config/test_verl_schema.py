@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from config.values.verl_schema import FILE
-from config.values.write_verl_schema import schema
+from turngrid.config.values.verl_schema import FILE
+from turngrid.config.values.write_verl_schema import schema
 
 
 def test_the_file_is_that_of_the_installed_verl() -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from envs.alfworld.environment import AlfWorldSettings
-from envs.alfworld.kinds import MIXTURES, TYPES
-from envs.extensions import shipped
+from turngrid.envs.alfworld.environment import AlfWorldSettings
+from turngrid.envs.alfworld.kinds import MIXTURES, TYPES
+from turngrid.envs.extensions import shipped
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/alfworld.md").read_text()

@@ -7,12 +7,12 @@ import re
 from dataclasses import fields
 from pathlib import Path
 
-from config.base import CONF
-from config.checks.check import CHECKS
-from config.compose import composer
-from config.schema import Budget, Demos
-from records.ledger_entries import Entry
-from records.models.gpus import GPUS
+from turngrid.config.base import CONF
+from turngrid.config.checks.check import CHECKS
+from turngrid.config.compose import composer
+from turngrid.config.schema import Budget, Demos
+from turngrid.records.ledger_entries import Entry
+from turngrid.records.models.gpus import GPUS
 
 ROOT = Path(__file__).parents[2]
 BUDGET, ESTIMATE = ((ROOT / "docs" / f"{name}.md").read_text() for name in ("budget", "cost_estimate"))

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from experiments.credit_quality.__main__ import Options, _listed
-from experiments.credit_quality.comparison import compared, settings, text
-from experiments.credit_quality.intervals import ALL
-from experiments.credit_quality.methods import STANDARD
-from experiments.credit_quality.page import html
-from experiments.credit_quality.predicts import FEWEST, GAIN, main, read_gains
-from experiments.credit_quality.results import Results, markdown
+from turngrid.experiments.credit_quality.__main__ import Options, _listed
+from turngrid.experiments.credit_quality.comparison import compared, settings, text
+from turngrid.experiments.credit_quality.intervals import ALL
+from turngrid.experiments.credit_quality.methods import STANDARD
+from turngrid.experiments.credit_quality.page import html
+from turngrid.experiments.credit_quality.predicts import FEWEST, GAIN, main, read_gains
+from turngrid.experiments.credit_quality.results import Results, markdown
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/credit_quality.md").read_text(encoding="utf-8")

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from config.checks.check import check
-from config.compose import Composer, composer
-from config.overrides import parse
-from config.schema import Curriculum
-from experiments.sweep.definition import load, points
-from tasks.budget import allocate_budget
-from tasks.mixture import shares
+from turngrid.config.checks.check import check
+from turngrid.config.compose import Composer, composer
+from turngrid.config.overrides import parse
+from turngrid.config.schema import Curriculum
+from turngrid.experiments.sweep.definition import load, points
+from turngrid.tasks.budget import allocate_budget
+from turngrid.tasks.mixture import shares
 
 ROOT = Path(__file__).parents[2]
 PAGES = {name: (ROOT / "docs" / f"{name}.md").read_text() for name in ("mixtures", "curriculum")}

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from config.schema import Eval
-from experiments.evaluate import main
-from experiments.evaluation.matrix import EvaluationResult, PairedComparison
-from experiments.evaluation.result import RunResult, StageResult
+from turngrid.config.schema import Eval
+from turngrid.experiments.evaluate import main
+from turngrid.experiments.evaluation.matrix import EvaluationResult, PairedComparison
+from turngrid.experiments.evaluation.result import RunResult, StageResult
 
 PAGE = (Path(__file__).parents[2] / "docs" / "evaluation.md").read_text()
 COMMAND = re.compile(r"```bash\npython -m experiments.evaluate (expert .*)\n```\n\nprints\n\n```\n(.*?)```", re.DOTALL)

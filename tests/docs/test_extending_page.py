@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 import yaml
 
-from records.credit import read_credit
-from rollouts.store import read_episodes
+from turngrid.records.credit import read_credit
+from turngrid.rollouts.store import read_episodes
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/extending.md").read_text()
@@ -28,19 +28,19 @@ USE = """
 import asyncio, contextlib, io, json, sys
 from pathlib import Path
 import torch
-import train.app, train.play.__main__
+import turngrid.train.app, turngrid.train.play.__main__
 from example_x import example_x
-from algorithms.chosen import Chosen
-from config.checks.check import check
-from config.compose import compose
-from config.errors import ConfigError
-from envs.games.catalogue import Catalogue
-from envs.hosting.pool import EnvPool
-from envs.registry import make_environment
-from rewards.registry import reward
-from rewards.shaping.view import RewardView
-from rollouts.episode import Episode, Outcome, Turn
-from tasks import evaluation_sets
+from turngrid.algorithms.chosen import Chosen
+from turngrid.config.checks.check import check
+from turngrid.config.compose import compose
+from turngrid.config.errors import ConfigError
+from turngrid.envs.games.catalogue import Catalogue
+from turngrid.envs.hosting.pool import EnvPool
+from turngrid.envs.registry import make_environment
+from turngrid.rewards.registry import reward
+from turngrid.rewards.shaping.view import RewardView
+from turngrid.rollouts.episode import Episode, Outcome, Turn
+from turngrid.tasks import evaluation_sets
 
 async def played(name, task, actions):
     async with EnvPool(name, 1, 60.0) as pool:
@@ -80,7 +80,7 @@ found["spelled out"] = answer("env.name=lamps.environment:Lamps", "env.task=lamp
 found["commands"] = []
 for command, *arguments in json.loads(sys.argv[1]):
     with contextlib.redirect_stdout(io.StringIO()) as shown:
-        code = {"train": train.app, "play": train.play.__main__}[command].main(arguments)
+        code = {"train": turngrid.train.app, "play": turngrid.train.play.__main__}[command].main(arguments)
     found["commands"].append([code, shown.getvalue()])
 print(json.dumps(found))
 """
@@ -185,7 +185,7 @@ def test_a_whole_run_with_the_package(python: Path, tmp_path: Path) -> None:
     size = ["budget.units=16", "budget.demo_cost=2", "budget.rl_steps=2", "data.train_batch_size=4", "eval.games=4"]
     size += ["actor_rollout_ref.rollout.n=4", "actor_rollout_ref.actor.ppo_mini_batch_size=4"]
     cache = {"TURNGRID_CACHE": str(tmp_path / "cache")}
-    done = run(python, tmp_path, "-m", "train", *chosen, *size, "output_dir=runs", **cache)
+    done = run(python, tmp_path, "-m", "turngrid.train", *chosen, *size, "output_dir=runs", **cache)
     assert done.returncode == 0, done.stderr[-3000:]
     (folder,) = (path.parent for path in tmp_path.glob("runs/*/result.json"))
     for step, line in enumerate(map(json.loads, (folder / "rl/metrics.jsonl").open()), start=1):
@@ -209,5 +209,5 @@ def test_a_whole_run_with_the_package(python: Path, tmp_path: Path) -> None:
 
 
 def test_help_lists_them(python: Path, tmp_path: Path) -> None:
-    said = run(python, tmp_path, "-m", "train", "--help").stdout
+    said = run(python, tmp_path, "-m", "turngrid.train", "--help").stdout
     assert "| lamps |" in said and "| brisk |" in said and re.search(r"gigpo .*\| last", said)

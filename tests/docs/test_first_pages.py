@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from config.base import CONF
-from config.checks.check import CHECKS
-from config.compose import Composer, composer
-from experiments.sweep.definition import load
+from turngrid.config.base import CONF
+from turngrid.config.checks.check import CHECKS
+from turngrid.config.compose import Composer, composer
+from turngrid.experiments.sweep.definition import load
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from envs.gym.games import GAMES, known
-from envs.registry import make_environment
-from envs.textarena.environment import KNOWN
+from turngrid.envs.gym.games import GAMES, known
+from turngrid.envs.registry import make_environment
+from turngrid.envs.textarena.environment import KNOWN
 
 ROOT = Path(__file__).parents[2]
 GYM, TEXTARENA, PLAY = ((ROOT / "docs" / f"{name}.md").read_text() for name in ("gym", "textarena", "play"))
@@ -35,14 +35,14 @@ def test_the_transcript_is_what_happens(tmp_path: Path, game_cache: Path) -> Non
     ((arguments, transcript),) = TRANSCRIPT.findall(PLAY)
     says = "".join(f"{line}\n" for line in re.findall(r"^> (.*)$", transcript, re.MULTILINE))
     says = says.replace("expert\ndown\n", "expert\n")  # shown by the expert, not typed
-    assert run(tmp_path, game_cache, "-m", "train.play", *arguments.split(), says=says) == transcript
+    assert run(tmp_path, game_cache, "-m", "turngrid.train.play", *arguments.split(), says=says) == transcript
 
 
 @pytest.mark.parametrize("page", [GYM, TEXTARENA, PLAY], ids=["gym", "textarena", "play"])
 def test_the_commands_compose(page: str) -> None:
-    from config.checks.check import check
-    from config.compose import compose
-    from train.play.__main__ import split_settings
+    from turngrid.config.checks.check import check
+    from turngrid.config.compose import compose
+    from turngrid.train.play.__main__ import split_settings
 
     for _, words in COMMAND.findall(page):
         if "my_package" not in words:

@@ -1,6 +1,6 @@
 """docs/methods.md: its tables are those of the cards and of the ``algo=`` words' files."""
 
-from config.method_cards import PAGE, with_tables
+from turngrid.config.method_cards import PAGE, with_tables
 
 
 def test_the_tables_are_the_cards() -> None:

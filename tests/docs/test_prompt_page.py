@@ -15,16 +15,16 @@ from pathlib import Path
 import pytest
 from usual import form_of
 
-from config.checks.check import check
-from config.compose import compose
-from config.schema import Prompt
-from envs.games.catalogue import Catalogue
-from envs.hosting.pool import EnvPool
-from envs.registry import make_environment
-from rollouts.episode import Episode
-from rollouts.loop import EpisodeSpec, run_episode
-from rollouts.policy import ExpertPolicy
-from rollouts.prompt_forms.registry import PROMPTS, prompt_class, prompt_form
+from turngrid.config.checks.check import check
+from turngrid.config.compose import compose
+from turngrid.config.schema import Prompt
+from turngrid.envs.games.catalogue import Catalogue
+from turngrid.envs.hosting.pool import EnvPool
+from turngrid.envs.registry import make_environment
+from turngrid.rollouts.episode import Episode
+from turngrid.rollouts.loop import EpisodeSpec, run_episode
+from turngrid.rollouts.policy import ExpertPolicy
+from turngrid.rollouts.prompt_forms.registry import PROMPTS, prompt_class, prompt_form
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "prompt.md").read_text(encoding="utf-8")

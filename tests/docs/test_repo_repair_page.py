@@ -4,8 +4,8 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from envs.registry import make_environment
-from envs.repair.bugs import LINES, SUITES, TESTS, UNSEEN
+from turngrid.envs.registry import make_environment
+from turngrid.envs.repair.bugs import LINES, SUITES, TESTS, UNSEEN
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/repo_repair.md").read_text()

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from experiments.sweep.definition import Definition, load, names, points
-from train.app import main
+from turngrid.experiments.sweep.definition import Definition, load, names, points
+from turngrid.train.app import main
 
 PAGE = (Path(__file__).parents[2] / "docs" / "sweeps.md").read_text(encoding="utf-8")
 JUDGED = (  # where a takeaway of the study is told to have held or not

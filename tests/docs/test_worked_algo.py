@@ -15,8 +15,8 @@ BLOCK = re.compile(r"```\w+\n(?=(?:# @[^\n]*\n)?# (\S+)\n)(.*?)```", re.DOTALL)
 
 # Two episodes with scores 1 and 4: the mean is 2.5. The third row is one of verl's dummy rows.
 USE = """
-import json, torch, verl_plugin.training.estimators
-from config.compose import compose
+import json, torch, turngrid.verl_plugin.training.estimators
+from turngrid.config.compose import compose
 from verl.trainer.ppo.core_algos import get_adv_estimator_fn
 estimator = get_adv_estimator_fn("turngrid_batch_mean")
 rewards = torch.tensor([[0.0, 0, 1], [4, 0, 0], [0, 0, 0]])
@@ -31,10 +31,10 @@ import json, sys
 sys.path.append(sys.argv[1])
 import torch
 from example_x import example_x
-from algorithms.slots import Tokens
-from config.checks.check import check
-from config.compose import compose
-from config.method_settings import made
+from turngrid.algorithms.slots import Tokens
+from turngrid.config.checks.check import check
+from turngrid.config.compose import compose
+from turngrid.config.method_settings import made
 chosen = ["algo=reinforce_plus_plus", "algo.name=my_package.returns:TurnReturns", "algorithm.adv_estimator=turngrid_turns", "+algo.gamma=0.5"]
 by_file = compose(["algo=turn_returns", "algo.name=my_package.returns:TurnReturns", "algo.gamma=0.5"], config_dir="my_package/conf")
 turns = example_x()

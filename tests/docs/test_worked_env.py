@@ -20,9 +20,9 @@ EXAMPLE = re.compile(r"```python\n((?!# \S+/).*?)```", re.DOTALL)
 USE = """
 import asyncio, json, sys
 from omegaconf import OmegaConf
-from envs.games.catalogue import Catalogue
-from envs.hosting.pool import EnvPool
-from envs.registry import make_environment
+from turngrid.envs.games.catalogue import Catalogue
+from turngrid.envs.hosting.pool import EnvPool
+from turngrid.envs.registry import make_environment
 
 env = OmegaConf.load("conf/env/lamps.yaml").env
 listing = Catalogue(make_environment(env.name), sys.argv[1]).listing("lamps-3", "train", 5, progress=False)

@@ -38,11 +38,11 @@ import json, sys
 import torch
 sys.path.append(sys.argv[1])
 from example_x import example_x
-from algorithms.chosen import algorithm
-from config.compose import compose
-from config.method_settings import made
-from rollouts.episode import Episode, Outcome, Turn
-from rollouts.shaping import shape
+from turngrid.algorithms.chosen import algorithm
+from turngrid.config.compose import compose
+from turngrid.config.method_settings import made
+from turngrid.rollouts.episode import Episode, Outcome, Turn
+from turngrid.rollouts.shaping import shape
 config = compose(["algo=gigpo", "credit=[gigpo,last]", "credit.last.others=0.25", "shaping=[early]"])
 methods = made(config).of("credit", 1)
 played = Episode("t", 1, "train", "", [], [], [Turn("", "", rewards={"sparse": r}) for r in (0.0, 0.0, 1.0)], Outcome.WON)
@@ -56,8 +56,8 @@ print(json.dumps([list(methods), found[1].tolist(), found[0, :2].tolist(), paid,
 """
 
 TYPO = """
-from config.compose import compose
-from config.errors import ConfigError
+from turngrid.config.compose import compose
+from turngrid.config.errors import ConfigError
 try:
     compose(["credit=[last]", "credit.last.other=0.5"])
 except ConfigError as error:

@@ -20,8 +20,8 @@ EXAMPLE = re.compile(r"```python\n((?!# \S+/).*?)```", re.DOTALL)
 USE = """
 import json
 from omegaconf import OmegaConf
-from rewards.registry import reward
-from rollouts.episode import Turn
+from turngrid.rewards.registry import reward
+from turngrid.rollouts.episode import Turn
 node = OmegaConf.load("conf/reward/brisk.yaml").turn_reward
 brisk = reward(node.name, node)
 turns = [Turn("", "xyzzy", valid=False), Turn("", "open box", score_delta=1.0), Turn("", "jump", score_delta=1.0)]

@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from envs import registry
-from envs.alfworld.experts import data_folder_kept
-from envs.alfworld.kinds import TYPES
-from envs.games.catalogue import Catalogue
-from envs.types import TaskRef
+from turngrid.envs import registry
+from turngrid.envs.alfworld.experts import data_folder_kept
+from turngrid.envs.alfworld.kinds import TYPES
+from turngrid.envs.games.catalogue import Catalogue
+from turngrid.envs.types import TaskRef
 
 PATCHED_HELP = (
     '\n\naction help {\n    template :: "help";\n'

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from envs import registry
-from envs.games.catalogue import Catalogue
+from turngrid.envs import registry
+from turngrid.envs.games.catalogue import Catalogue
 
 sys.path.append(str(Path(__file__).parent))
 

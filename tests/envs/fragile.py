@@ -15,9 +15,9 @@ from pathlib import Path
 
 import numpy as np
 
-from envs.environment import Environment, GameRecord, PromptStyle, Rejected
-from envs.text_env import RawStep, TextEnv
-from envs.types import EnvError, Observation, TaskError, TaskRef
+from turngrid.envs.environment import Environment, GameRecord, PromptStyle, Rejected
+from turngrid.envs.text_env import RawStep, TextEnv
+from turngrid.envs.types import EnvError, Observation, TaskError, TaskRef
 
 
 class FragileEnv(TextEnv):

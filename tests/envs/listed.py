@@ -6,9 +6,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from envs.environment import Environment, GameRecord, PromptStyle, Rejected
-from envs.text_env import RawStep, TextEnv
-from envs.types import Observation, TaskRef
+from turngrid.envs.environment import Environment, GameRecord, PromptStyle, Rejected
+from turngrid.envs.text_env import RawStep, TextEnv
+from turngrid.envs.types import Observation, TaskRef
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from envs.environment import Environment, GameRecord, PromptStyle
-from envs.text_env import RawStep, TextEnv
-from envs.types import EnvError, Observation, TaskRef
+from turngrid.envs.environment import Environment, GameRecord, PromptStyle
+from turngrid.envs.text_env import RawStep, TextEnv
+from turngrid.envs.types import EnvError, Observation, TaskRef
 
 CODES = (*range(0x20), *range(0x7F, 0xA0), 0x202E, 0x2066)
 NOISE = f"before {''.join(map(chr, CODES))} \x1b[2J\x1b]0;title\x07\x9b31m after"

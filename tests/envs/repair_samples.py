@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from envs.repair.games import write
-from envs.repair.instance import Instance
-from envs.types import TaskRef
+from turngrid.envs.repair.games import write
+from turngrid.envs.repair.instance import Instance
+from turngrid.envs.types import TaskRef
 
 WRONG = '"""Sums."""\n\n\ndef add(a, b):\n    return a - b\n\n\ndef mul(a, b):\n    return a * b\n'
 RIGHT = WRONG.replace("a - b", "a + b")

@@ -12,17 +12,17 @@ from pathlib import Path
 import pytest
 from alfworld_stock import content, one_of_each
 
-from envs import registry
-from envs.alfworld import generate
-from envs.alfworld.kinds import TYPES
-from envs.environment import Rejected
-from envs.games.catalogue import Catalogue
-from envs.hosting.pool import EnvPool
-from envs.types import EnvError, TaskError
-from rewards.registry import reward
-from rollouts.episode import Outcome
-from rollouts.loop import EpisodeSpec, run_episode
-from rollouts.policy import ExpertPolicy, RandomPolicy
+from turngrid.envs import registry
+from turngrid.envs.alfworld import generate
+from turngrid.envs.alfworld.kinds import TYPES
+from turngrid.envs.environment import Rejected
+from turngrid.envs.games.catalogue import Catalogue
+from turngrid.envs.hosting.pool import EnvPool
+from turngrid.envs.types import EnvError, TaskError
+from turngrid.rewards.registry import reward
+from turngrid.rollouts.episode import Outcome
+from turngrid.rollouts.loop import EpisodeSpec, run_episode
+from turngrid.rollouts.policy import ExpertPolicy, RandomPolicy
 
 CONDITIONS = dict(zip(TYPES, (1, 2, 3, 3, 3, 2), strict=True))
 
@@ -67,7 +67,7 @@ def test_the_file_is_in_the_official_form(games):
 def test_a_game_is_the_same_bytes_in_another_process(games, tmp_path):
     """Under another hash seed, which orders sets otherwise."""
     code = (
-        "import sys, hashlib; from pathlib import Path; from envs.registry import make_environment\n"
+        "import sys, hashlib; from pathlib import Path; from turngrid.envs.registry import make_environment\n"
         "w = make_environment('alfworld'); p = w.for_split(w.parse_task('all_types'), 'test')\n"
         "print(w.make_game(p, int(sys.argv[1]), Path(sys.argv[2])).sha256)"
     )
@@ -154,7 +154,7 @@ def test_a_broken_or_exchanged_file_is_an_error_at_once(games, tmp_path):
 
 
 def test_a_plan_that_does_not_win_is_rejected(monkeypatch, tmp_path):
-    from envs.alfworld import problem
+    from turngrid.envs.alfworld import problem
 
     monkeypatch.setattr(problem, "plan", lambda draft: ("look", "inventory"))
     params = make_environment().for_split(make_environment().parse_task("one_type"), "train")
@@ -193,7 +193,7 @@ def test_running_out_of_turns_is_no_win_and_legal_and_expert_are_filled(games):
 
 def test_importing_the_environment_loads_no_engine():
     code = (
-        "import sys; from envs.registry import make_environment; w = make_environment('alfworld')\n"
+        "import sys; from turngrid.envs.registry import make_environment; w = make_environment('alfworld')\n"
         "w.for_split(w.parse_task('all_types'), 'test'); w.max_turns('one_type'); w.version\n"
         "print(*{'textworld', 'fast_downward', 'alfworld', 'numpy', 'tatsu'} & set(sys.modules))"
     )

@@ -5,10 +5,10 @@ import random
 import pytest
 from alfworld_stock import content, one_of_each
 
-from envs.alfworld import games as alfworld_games
-from envs.alfworld import goal, problem, wheel
-from envs.alfworld.engine import Engine
-from envs.alfworld.kinds import TYPES
+from turngrid.envs.alfworld import games as alfworld_games
+from turngrid.envs.alfworld import goal, problem, wheel
+from turngrid.envs.alfworld.engine import Engine
+from turngrid.envs.alfworld.kinds import TYPES
 
 
 @pytest.fixture(scope="module")

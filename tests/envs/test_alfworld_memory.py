@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from alfworld_stock import one_of_each
 
-from envs import registry
-from envs.alfworld import engine, text
-from envs.types import TaskRef
+from turngrid.envs import registry
+from turngrid.envs.alfworld import engine, text
+from turngrid.envs.types import TaskRef
 
 BLANK = TaskRef("alfworld", "all_types", {}, 0, "train", "", "", "", (), "", 1.0)
 

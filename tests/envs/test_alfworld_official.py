@@ -11,12 +11,12 @@ from types import SimpleNamespace
 import pytest
 from alfworld_stock import content, migrated, old, one_of_each, put_file
 
-from envs import registry
-from envs.alfworld import official
-from envs.alfworld.kinds import TYPES
-from envs.environment import Rejected
-from envs.games.catalogue import Catalogue, games_hash
-from envs.types import EnvError, TaskError, TaskRef
+from turngrid.envs import registry
+from turngrid.envs.alfworld import official
+from turngrid.envs.alfworld.kinds import TYPES
+from turngrid.envs.environment import Rejected
+from turngrid.envs.games.catalogue import Catalogue, games_hash
+from turngrid.envs.types import EnvError, TaskError, TaskRef
 
 
 @pytest.fixture(scope="module")
@@ -159,7 +159,7 @@ def test_a_game_that_the_planner_takes_minutes_for_is_skipped(tmp_path, monkeypa
         folder.mkdir()
         game = json.loads((folder / environment.make_game(params, seed, folder).file).read_text())
         put_file(tmp_path, "train", SimpleNamespace(seed=seed), {**game, "walkthrough": None}, number)
-    monkeypatch.setattr("envs.alfworld.experts.PROCESSOR_S", 2)
+    monkeypatch.setattr("turngrid.envs.alfworld.experts.PROCESSOR_S", 2)
     planned, reasons = made(tmp_path, "demonstrations", expert="planner")
     assert len(planned) == 2
     assert reasons == ["the planner expert took more than 2 s of processor time"]
@@ -256,7 +256,7 @@ def test_the_variable_names_the_data_too_and_alfworld_does_not_set_it(data, monk
     monkeypatch.setenv("ALFWORLD_DATA", str(Path.home() / ".cache" / "alfworld"))
     assert registry.make_environment("alfworld").parse_task("all_types")["source"] == "generated"
     monkeypatch.delenv("ALFWORLD_DATA")
-    from envs.alfworld.experts import data_folder_kept
+    from turngrid.envs.alfworld.experts import data_folder_kept
 
     with data_folder_kept():
         import alfworld.agents.expert  # noqa: F401 - it sets the variable when it is imported

@@ -8,15 +8,15 @@ from copy import deepcopy
 import pytest
 from alfworld_stock import one_of_each
 
-from assets.make.house import House
-from envs.alfworld import generate, problem
-from envs.alfworld.env import AlfWorldEnv
-from envs.alfworld.kinds import TYPES, type_of_seed
-from envs.alfworld.searcher import Searcher, Wanted, wanted
-from envs.environment import Rejected
-from envs.games.catalogue import Catalogue
-from envs.registry import make_environment
-from records.statistics import wilson
+from turngrid.assets.make.house import House
+from turngrid.envs.alfworld import generate, problem
+from turngrid.envs.alfworld.env import AlfWorldEnv
+from turngrid.envs.alfworld.kinds import TYPES, type_of_seed
+from turngrid.envs.alfworld.searcher import Searcher, Wanted, wanted
+from turngrid.envs.environment import Rejected
+from turngrid.envs.games.catalogue import Catalogue
+from turngrid.envs.registry import make_environment
+from turngrid.records.statistics import wilson
 
 GAMES, TURNS = 180, 50
 NAME = re.compile(r"[a-z]+ \d+")

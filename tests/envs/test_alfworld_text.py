@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from alfworld_stock import content, migrated, old, one_of_each, stock_env
 
-from envs.alfworld import engine, text
-from envs.alfworld.env import AlfWorldEnv
-from envs.alfworld.kinds import TYPES
+from turngrid.envs.alfworld import engine, text
+from turngrid.envs.alfworld.env import AlfWorldEnv
+from turngrid.envs.alfworld.kinds import TYPES
 
 BANNER = "-= Welcome to TextWorld, ALFRED! =-\n\n"
 

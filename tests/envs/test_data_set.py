@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from envs.games.catalogue import Catalogue
-from envs.registry import make_environment
-from envs.types import TaskError
+from turngrid.envs.games.catalogue import Catalogue
+from turngrid.envs.registry import make_environment
+from turngrid.envs.types import TaskError
 
 PAGE = (Path(__file__).parents[2] / "docs/env.md").read_text()
 BLOCK = re.compile(r"```python\n(# sums/environment.py\n.*?)```", re.DOTALL)

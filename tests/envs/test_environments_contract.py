@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 from omegaconf import OmegaConf
 
-from envs import registry
-from envs.games.catalogue import Catalogue
-from envs.hosting.pool import EnvPool
-from envs.types import EnvError, Observation, StepResult, TaskRef
+from turngrid.envs import registry
+from turngrid.envs.games.catalogue import Catalogue
+from turngrid.envs.hosting.pool import EnvPool
+from turngrid.envs.types import EnvError, Observation, StepResult, TaskRef
 
 ROOT = Path(__file__).parents[2]
 NEEDS_DATA = {"swegym"}  # instances of the user's; tests/envs/test_repair_* make some

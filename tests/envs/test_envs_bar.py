@@ -8,8 +8,8 @@ import time
 
 import pytest
 
-from envs.utils import bar
-from envs.utils.bar import ticking_bar
+from turngrid.envs.utils import bar
+from turngrid.envs.utils.bar import ticking_bar
 
 
 @pytest.mark.parametrize("disable", [False, True])

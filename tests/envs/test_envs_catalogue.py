@@ -12,17 +12,17 @@ from pathlib import Path
 
 import pytest
 
-from envs import registry
-from envs.games.cache import cache_root
-from envs.games.catalogue import SPLITS, Catalogue, games_hash
-from envs.types import EnvError, TaskError, TaskRef
+from turngrid.envs import registry
+from turngrid.envs.games.cache import cache_root
+from turngrid.envs.games.catalogue import SPLITS, Catalogue, games_hash
+from turngrid.envs.types import EnvError, TaskError, TaskRef
 
 SCRIPT = f"""
 import sys
 sys.path.append({str(Path(__file__).parent)!r})
-from envs import registry
+from turngrid.envs import registry
 registry.ENVIRONMENTS["fragile"] = "fragile:Fragile"
-from envs.games.catalogue import Catalogue, games_hash
+from turngrid.envs.games.catalogue import Catalogue, games_hash
 environment = registry.make_environment("fragile")
 print(games_hash(Catalogue(environment, sys.argv[1]).tasks("slow", "test", 8, workers=2, progress=False)), flush=True)
 """

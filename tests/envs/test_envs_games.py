@@ -10,8 +10,8 @@ from itertools import accumulate, pairwise
 
 import pytest
 
-from envs import registry
-from envs.types import EnvError, TaskError, TaskRef
+from turngrid.envs import registry
+from turngrid.envs.types import EnvError, TaskError, TaskRef
 
 JUNK = re.compile(r"\$\$|____|-=|=-|\*\*\*|\n|\t|  |>|Your score|RESTART|Welcome|\d+/\d+")
 
@@ -145,7 +145,7 @@ def test_a_game_is_the_same_bytes_in_another_process(simple_games, custom_games,
     """Under another hash seed, in another folder: sets and dates would show."""
     script = """
 import dataclasses, json, pathlib, sys
-from envs import registry
+from turngrid.envs import registry
 for name, params, seed, folder in json.loads(sys.argv[1]):
     pathlib.Path(folder).mkdir()
     print(json.dumps(registry.make_environment(name).make_game(params, seed, pathlib.Path(folder)).sha256))

@@ -26,15 +26,15 @@ def fresh(code):
 
 
 def test_the_light_rooms_import_nothing_heavy():
-    assert {"envs.hosting.pool", "rewards.registry", "rollouts.loop"} <= set(MODULES)
+    assert {"turngrid.envs.hosting.pool", "turngrid.rewards.registry", "turngrid.rollouts.loop"} <= set(MODULES)
     loaded = fresh(f"import sys, {', '.join(MODULES)}\nprint(*sys.modules)")
-    assert {"envs.textworld.env", "rollouts.loop"} <= loaded
+    assert {"turngrid.envs.textworld.env", "turngrid.rollouts.loop"} <= loaded
     assert not HEAVY & loaded
 
 
 @pytest.mark.parametrize(
     "module",
-    ["envs.registry", "envs.games.catalogue", "envs.hosting.pool", "envs.textworld.environment", "rewards.registry"],
+    ["turngrid.envs.registry", "turngrid.envs.games.catalogue", "turngrid.envs.hosting.pool", "turngrid.envs.textworld.environment", "turngrid.rewards.registry"],
 )
 def test_what_a_driver_imports_leaves_textworld_alone(module):
     """TextWorld takes a second or more to import: only workers and makers pay for it."""
@@ -43,6 +43,6 @@ def test_what_a_driver_imports_leaves_textworld_alone(module):
 
 def test_a_games_address_in_the_cache_is_known_without_textworld():
     """A run whose games are there need not import what makes them."""
-    make = "import sys\nfrom envs.registry import make_environment\n"
+    make = "import sys\nfrom turngrid.envs.registry import make_environment\n"
     told = fresh(f"{make}print(make_environment('textworld').version, 'textworld' in sys.modules)")
     assert told == {f"textworld-{metadata.version('textworld')}-2", "False"}

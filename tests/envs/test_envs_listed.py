@@ -7,14 +7,14 @@ import signal
 import pytest
 from omegaconf import OmegaConf
 
-from envs import registry
-from envs.games.catalogue import Catalogue
-from envs.hosting.pool import EnvPool
-from envs.types import EnvError, TaskError
-from rewards.scores import Sparse
-from rollouts.episode import Outcome
-from rollouts.loop import EpisodeSpec, run_episode
-from rollouts.policy import Action
+from turngrid.envs import registry
+from turngrid.envs.games.catalogue import Catalogue
+from turngrid.envs.hosting.pool import EnvPool
+from turngrid.envs.types import EnvError, TaskError
+from turngrid.rewards.scores import Sparse
+from turngrid.rollouts.episode import Outcome
+from turngrid.rollouts.loop import EpisodeSpec, run_episode
+from turngrid.rollouts.policy import Action
 
 SETTINGS = {"numbers": [3, -1, 2, 9], "unknown": 1}
 

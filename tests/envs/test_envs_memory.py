@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from envs import registry
+from turngrid.envs import registry
 
 
 def resident_mib():

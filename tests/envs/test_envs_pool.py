@@ -12,11 +12,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from envs import registry
-from envs.hosting import process
-from envs.hosting.pool import EnvPool
-from envs.types import EnvError, GameStuck, TaskError
-from rollouts.failed_episodes import EpisodeFailed, run_with_retries
+from turngrid.envs import registry
+from turngrid.envs.hosting import process
+from turngrid.envs.hosting.pool import EnvPool
+from turngrid.envs.types import EnvError, GameStuck, TaskError
+from turngrid.rollouts.failed_episodes import EpisodeFailed, run_with_retries
 
 
 def alive(pid):
@@ -356,11 +356,11 @@ def test_no_worker_outlives_a_killed_owner(counting, action):
     script = f"""
 import asyncio, json, sys
 sys.path.append({str(Path(__file__).parent)!r})
-from envs import registry
-from envs.hosting import process
+from turngrid.envs import registry
+from turngrid.envs.hosting import process
 registry.ENVIRONMENTS["fragile"] = "fragile:Fragile"
-from envs.hosting.pool import EnvPool
-from envs.types import TaskRef
+from turngrid.envs.hosting.pool import EnvPool
+from turngrid.envs.types import TaskRef
 
 async def main():
     async with EnvPool("fragile", 1, 600.0) as pool:
@@ -396,8 +396,8 @@ import asyncio, json, os
 here = os.path.dirname(os.path.abspath(__file__))
 sys.path.remove(here)
 sys.path.append(here)
-from envs.hosting.pool import EnvPool
-from envs.types import TaskRef
+from turngrid.envs.hosting.pool import EnvPool
+from turngrid.envs.types import TaskRef
 
 async def main():
     async with EnvPool("textworld", 1, 30.0) as pool:

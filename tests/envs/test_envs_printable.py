@@ -10,12 +10,12 @@ from pathlib import Path
 import noisy_environment
 import pytest
 
-from envs.environment import Environment
-from envs.games.catalogue import Catalogue
-from envs.hosting.pool import EnvPool
-from envs.types import EnvError
-from envs.utils.chat_text import chat_text
-from envs.utils.printable import printable
+from turngrid.envs.environment import Environment
+from turngrid.envs.games.catalogue import Catalogue
+from turngrid.envs.hosting.pool import EnvPool
+from turngrid.envs.types import EnvError
+from turngrid.envs.utils.chat_text import chat_text
+from turngrid.envs.utils.printable import printable
 
 HARMFUL = [
     chr(code) for code in (*range(0x20), *range(0x7F, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A), 0xD800)

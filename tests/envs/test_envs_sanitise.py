@@ -4,9 +4,9 @@ import time
 
 import pytest
 
-from envs import registry
-from envs.text_env import MAX_ACTION_CHARS, NOT_ALLOWED, RawStep, TextEnv, sanitise
-from envs.types import EnvError, Observation
+from turngrid.envs import registry
+from turngrid.envs.text_env import MAX_ACTION_CHARS, NOT_ALLOWED, RawStep, TextEnv, sanitise
+from turngrid.envs.types import EnvError, Observation
 
 DIRTY = [
     "look\nopen door\nquit",

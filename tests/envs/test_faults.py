@@ -12,8 +12,8 @@ import pytest
 from benchmarks import fault_checks as checks
 from benchmarks import faults
 from benchmarks.fault_policies import draw_faults
-from envs.hosting.pool import EnvPool, Session
-from rollouts.episode import Outcome
+from turngrid.envs.hosting.pool import EnvPool, Session
+from turngrid.rollouts.episode import Outcome
 
 ARGS = argparse.Namespace(workers=2, at_once=8, seed=0)
 RATES = faults.Rates(deaths=0.1, hangs=0.04, hostile=0.2, replay_every=5)

@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 from gymnasium.envs.toy_text.frozen_lake import generate_random_map
 
-from envs.games.catalogue import Catalogue
-from envs.hosting.pool import EnvPool
-from envs.registry import make_environment
-from envs.types import EnvError, TaskError
-from rewards.registry import reward
-from rollouts.episode import Outcome
-from rollouts.loop import EpisodeSpec, run_episode
-from rollouts.policy import ExpertPolicy, RandomPolicy
+from turngrid.envs.games.catalogue import Catalogue
+from turngrid.envs.hosting.pool import EnvPool
+from turngrid.envs.registry import make_environment
+from turngrid.envs.types import EnvError, TaskError
+from turngrid.rewards.registry import reward
+from turngrid.rollouts.episode import Outcome
+from turngrid.rollouts.loop import EpisodeSpec, run_episode
+from turngrid.rollouts.policy import ExpertPolicy, RandomPolicy
 
 HOLES_LAKE = ["SFFF", "FHFH", "FFFH", "HFFG"]
 
@@ -95,7 +95,7 @@ def test_the_taxi_told_and_its_return_by_hand(game_cache: Path) -> None:
 
 def test_every_start_of_the_taxi_has_a_positive_best_return(game_cache: Path) -> None:
     """What dense divides by. The game has 300 starts, whose best returns lie between 3 and 15."""
-    from envs.gym.rules import expert_plan, make, replay
+    from turngrid.envs.gym.rules import expert_plan, make, replay
 
     game, rules, best = make("Taxi-v4", {}), {"winning_return": None}, set()
     for seed in range(100):

@@ -11,17 +11,17 @@ from pathlib import Path
 import pytest
 from repair_samples import GOLD, WRONG, row, task
 
-from envs.environment import Rejected
-from envs.repair.commands import CommandError, Shape, clean, edit, ls, parse, replace, search, show
-from envs.repair.env import RepairEnv, Setup, goal_text
-from envs.repair.games import accept
-from envs.repair.grading import Options
-from envs.repair.instance import Instance, InstanceError
-from envs.repair.providers import InlineFiles
-from envs.repair.workspace import Workspace
-from envs.sandbox.scratch import prefix, sweep
-from envs.sandbox.types import Limits
-from envs.types import EnvError
+from turngrid.envs.environment import Rejected
+from turngrid.envs.repair.commands import CommandError, Shape, clean, edit, ls, parse, replace, search, show
+from turngrid.envs.repair.env import RepairEnv, Setup, goal_text
+from turngrid.envs.repair.games import accept
+from turngrid.envs.repair.grading import Options
+from turngrid.envs.repair.instance import Instance, InstanceError
+from turngrid.envs.repair.providers import InlineFiles
+from turngrid.envs.repair.workspace import Workspace
+from turngrid.envs.sandbox.scratch import prefix, sweep
+from turngrid.envs.sandbox.types import Limits
+from turngrid.envs.types import EnvError
 
 FIX = "edit shop/calc.py 5-5\n    return a + b"
 NO_REPLACE = "replace takes FILE: OLD => NEW, on one line."
@@ -187,8 +187,8 @@ def test_an_untouched_repository_scores_nothing_and_what_is_assumed_of_it_is_so(
     result = env.step("submit")
     assert (result.won, result.terminated, result.score_delta) == (False, True, 0.0)
     assert result.info["detail"] == "nothing was changed"
-    from envs.repair.providers import InlineFiles
-    from envs.repair.score import grade
+    from turngrid.envs.repair.providers import InlineFiles
+    from turngrid.envs.repair.score import grade
 
     with Workspace(Instance.from_dict(row()), InlineFiles()) as workspace:
         really = grade(workspace, Options())
@@ -216,7 +216,7 @@ def test_the_expert_plan_wins(tmp_path):
 
 def test_a_longer_patch_has_a_expert_plan_too(tmp_path):
     """New files, insertions, removals, several places and files."""
-    from envs.repair import patches
+    from turngrid.envs.repair import patches
 
     before = row()["files"]
     lines = WRONG.split("\n")

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from envs.repair.grading import Options, Status, run_files
-from envs.repair.instance import Instance
-from envs.repair.providers import InlineFiles
-from envs.repair.score import Grade, grade
-from envs.repair.workspace import Workspace
-from envs.sandbox.types import Level, Limits, Outcome
+from turngrid.envs.repair.grading import Options, Status, run_files
+from turngrid.envs.repair.instance import Instance
+from turngrid.envs.repair.providers import InlineFiles
+from turngrid.envs.repair.score import Grade, grade
+from turngrid.envs.repair.workspace import Workspace
+from turngrid.envs.sandbox.types import Level, Limits, Outcome
 
 WRONG = "def add(a, b):\n    return a - b\n\n\ndef mul(a, b):\n    return a * b\n"
 RIGHT = WRONG.replace("a - b", "a + b")

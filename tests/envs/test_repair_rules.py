@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from repair_samples import row
 
-from envs.repair.instance import Instance
-from envs.repair.patches import diff
-from envs.repair.providers import InlineFiles
-from envs.repair.workspace import Workspace
+from turngrid.envs.repair.instance import Instance
+from turngrid.envs.repair.patches import diff
+from turngrid.envs.repair.providers import InlineFiles
+from turngrid.envs.repair.workspace import Workspace
 
 # path -> (text, whether it belongs to the tests)
 REPOSITORY = {

@@ -7,18 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from envs import registry
-from envs.environment import Rejected
-from envs.extensions import shipped
-from envs.games.catalogue import PRECEDENCE, Catalogue
-from envs.repair import bugs as making_bugs
-from envs.repair import games as making
-from envs.repair import patches
-from envs.repair.bugs import LINES, TESTS, UNSEEN, Bug
-from envs.repair.instance import Instance, patch_lines
-from envs.types import TaskError
-from rewards.registry import reward
-from rollouts.episode import Turn
+from turngrid.envs import registry
+from turngrid.envs.environment import Rejected
+from turngrid.envs.extensions import shipped
+from turngrid.envs.games.catalogue import PRECEDENCE, Catalogue
+from turngrid.envs.repair import bugs as making_bugs
+from turngrid.envs.repair import games as making
+from turngrid.envs.repair import patches
+from turngrid.envs.repair.bugs import LINES, TESTS, UNSEEN, Bug
+from turngrid.envs.repair.instance import Instance, patch_lines
+from turngrid.envs.types import TaskError
+from turngrid.rewards.registry import reward
+from turngrid.rollouts.episode import Turn
 
 SPLIT_PAIRS = list(itertools.combinations(PRECEDENCE, 2))
 
@@ -309,8 +309,8 @@ def earned(name: str, results) -> float:
 
 
 def _task(made: Instance, folder: Path):
-    from envs.repair.games import write
-    from envs.types import TaskRef
+    from turngrid.envs.repair.games import write
+    from turngrid.envs.types import TaskRef
 
     place = folder / "by hand"
     place.mkdir(parents=True, exist_ok=True)

@@ -4,10 +4,10 @@ import ast
 
 import pytest
 
-from envs.repair import bugs
-from envs.repair.bugs import SUITES, TESTS, UNSEEN, LibraryError
-from envs.repair.games import base_run
-from envs.sandbox.types import Outcome
+from turngrid.envs.repair import bugs
+from turngrid.envs.repair.bugs import SUITES, TESTS, UNSEEN, LibraryError
+from turngrid.envs.repair.games import base_run
+from turngrid.envs.sandbox.types import Outcome
 
 
 @pytest.mark.parametrize("name", sorted(TESTS))

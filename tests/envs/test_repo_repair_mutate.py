@@ -5,9 +5,9 @@ import difflib
 
 import pytest
 
-from envs.repair import bugs as making_bugs
-from envs.repair.bugs import TESTS, library_edits
-from envs.repair.mutate import apply, edits
+from turngrid.envs.repair import bugs as making_bugs
+from turngrid.envs.repair.bugs import TESTS, library_edits
+from turngrid.envs.repair.mutate import apply, edits
 
 
 def bugs(body: str, head: str = "def f(a, b):") -> dict[str, list[str]]:

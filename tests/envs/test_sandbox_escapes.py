@@ -16,9 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from envs.sandbox import sandbox
-from envs.sandbox.types import Completed, Level, Limits, Outcome, SandboxError
-from envs.sandbox.walls import Walls, bubblewrap
+from turngrid.envs.sandbox import sandbox
+from turngrid.envs.sandbox.types import Completed, Level, Limits, Outcome, SandboxError
+from turngrid.envs.sandbox.walls import Walls, bubblewrap
 
 ROOT = Path(__file__).parents[2]
 QUICK = Limits(wall_s=100.0, cpu_s=20.0, memory_mib=512, processes=24, file_mib=4, disk_mib=16, output_mib=1)
@@ -396,9 +396,9 @@ def test_runs_side_by_side_are_counted_alone(way):
 SLEEP = "import time; time.sleep(600)"
 OWNER = """
 import sys
-from envs.sandbox import sandbox
-from envs.sandbox.types import Level
-from envs.sandbox.walls import Walls
+from turngrid.envs.sandbox import sandbox
+from turngrid.envs.sandbox.types import Level
+from turngrid.envs.sandbox.walls import Walls
 way = Walls(Level(sys.argv[1]), drop=sys.argv[2] == "True")
 sandbox.run([sys.executable, "-c", sys.argv[4], sys.argv[3]], visible=sandbox.interpreter_paths(), way=way)
 """
@@ -430,9 +430,9 @@ def test_a_sandbox_ends_with_its_owner(way):
 
 PLAIN_USER = """
 import json, sys
-from envs.sandbox import sandbox
-from envs.sandbox.types import Limits
-from envs.sandbox.walls import bubblewrap
+from turngrid.envs.sandbox import sandbox
+from turngrid.envs.sandbox.types import Limits
+from turngrid.envs.sandbox.walls import bubblewrap
 found = {}
 for way in filter(None, [bubblewrap()]):
     tries = "cat /root/x %s; touch /usr/evil; unshare --user echo free; echo alive"
@@ -493,7 +493,7 @@ def test_modes(way, monkeypatch):
     assert sandbox.level("limits") is Level.LIMITS
     with pytest.raises(SandboxError, match="env.sandbox='maybe' is not one of auto, limits"):
         sandbox.level("maybe")
-    monkeypatch.setattr("envs.sandbox.sandbox.bubblewrap", lambda: None)
+    monkeypatch.setattr("turngrid.envs.sandbox.sandbox.bubblewrap", lambda: None)
     sandbox.walls.cache_clear()
     try:
         with pytest.raises(SandboxError, match="Debian package bubblewrap.*env.sandbox=limits"):

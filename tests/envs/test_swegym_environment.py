@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 from repair_samples import GOLD, RIGHT, TESTS, WRONG, row
 
-from envs.extensions import shipped
-from envs.games.catalogue import Catalogue
-from envs.registry import make_environment
-from envs.repair.instance import Instance
-from envs.repair.providers import ContainerImage, GitMirror, InlineFiles, ProviderError, engine
-from envs.repair.workspace import Workspace
-from envs.swegym.environment import difficulty
-from envs.types import TaskError
+from turngrid.envs.extensions import shipped
+from turngrid.envs.games.catalogue import Catalogue
+from turngrid.envs.registry import make_environment
+from turngrid.envs.repair.instance import Instance
+from turngrid.envs.repair.providers import ContainerImage, GitMirror, InlineFiles, ProviderError, engine
+from turngrid.envs.repair.workspace import Workspace
+from turngrid.envs.swegym.environment import difficulty
+from turngrid.envs.types import TaskError
 
 OLD_TESTS = TESTS.replace("def test_add():\n    assert add(1, 2) == 3\n\n\n", "")
 TEST_PATCH = """--- a/tests/test_calc.py
@@ -189,7 +189,7 @@ def test_a_data_set_that_cannot_be_had_is_an_error(tmp_path):
 
 def test_a_data_set_folder_is_loaded_as_the_hub_gives_it(tmp_path, monkeypatch):
     """The real loader, on a local data set of the same layout: lists as lists, unknown columns beside ours."""
-    from envs.data_set import rows
+    from turngrid.envs.data_set import rows
 
     folder = tmp_path / "owner" / "data"
     folder.mkdir(parents=True)
@@ -320,7 +320,7 @@ def test_without_an_engine_a_container_is_refused(tmp_path, monkeypatch):
 
 
 def test_without_bubblewrap_it_is_refused(tmp_path, monkeypatch):
-    from envs.sandbox import sandbox
+    from turngrid.envs.sandbox import sandbox
 
     made = make_environment("swegym", {"instances": write_rows(tmp_path / "i.jsonl", [row()])})
     monkeypatch.setattr(sandbox, "bubblewrap", lambda: None)

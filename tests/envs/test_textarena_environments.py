@@ -12,15 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from envs.games.catalogue import Catalogue
-from envs.hosting.pool import EnvPool
-from envs.registry import make_environment
-from envs.textarena.environment import KNOWN
-from envs.types import EnvError, TaskError, TaskRef
-from rewards.registry import reward
-from rollouts.episode import Outcome
-from rollouts.loop import EpisodeSpec, run_episode
-from rollouts.policy import ExpertPolicy, RandomPolicy
+from turngrid.envs.games.catalogue import Catalogue
+from turngrid.envs.hosting.pool import EnvPool
+from turngrid.envs.registry import make_environment
+from turngrid.envs.textarena.environment import KNOWN
+from turngrid.envs.types import EnvError, TaskError, TaskRef
+from turngrid.rewards.registry import reward
+from turngrid.rollouts.episode import Outcome
+from turngrid.rollouts.loop import EpisodeSpec, run_episode
+from turngrid.rollouts.policy import ExpertPolicy, RandomPolicy
 
 ROOT = Path(__file__).parents[2]
 
@@ -136,7 +136,7 @@ def test_policies_and_rewards_through_the_pool(tasks) -> None:
 def test_a_game_is_the_same_in_another_process(tasks, tmp_path: Path) -> None:
     script = """
 import json, pathlib, sys
-from envs.registry import make_environment
+from turngrid.envs.registry import make_environment
 for name, seed in json.loads(sys.argv[1]):
     folder = pathlib.Path(sys.argv[2], f"{name}-{seed}"); folder.mkdir()
     environment = make_environment("textarena", {"id": name})
@@ -184,7 +184,7 @@ def test_without_textarena_the_answer_is_how_to_get_it(monkeypatch: pytest.Monke
 
 def test_a_driver_leaves_textarena_alone() -> None:
     """It takes seconds to import, and brings chat clients along."""
-    script = "import sys, envs.registry as r; r.make_environment('textarena').max_turns('Sokoban-v0'); print('textarena' in sys.modules)"
+    script = "import sys, turngrid.envs.registry as r; r.make_environment('textarena').max_turns('Sokoban-v0'); print('textarena' in sys.modules)"
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     out = subprocess.run([sys.executable, "-c", script], env=env, capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "False"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from envs.textworld.env import TextWorldEnv
+from turngrid.envs.textworld.env import TextWorldEnv
 
 HABITS = ((), ("dance", "go east"), ("inventory", "take all", "look"))  # what else each of three episodes does
 

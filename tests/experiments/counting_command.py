@@ -9,7 +9,7 @@ from pathlib import Path
 import counting_environment
 import pytest
 
-from config.base import ROOT
+from turngrid.config.base import ROOT
 
 Command = Callable[..., tuple[int, str, str]]
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from envs.environment import Environment, GameRecord, PromptStyle
-from envs.functions import Function
-from envs.text_env import RawStep, TextEnv
-from envs.types import Observation, TaskError, TaskRef
+from turngrid.envs.environment import Environment, GameRecord, PromptStyle
+from turngrid.envs.functions import Function
+from turngrid.envs.text_env import RawStep, TextEnv
+from turngrid.envs.types import Observation, TaskError, TaskRef
 
 KINDS = 50
 FAR = 10  # the first kind of the games of count-3

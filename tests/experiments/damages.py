@@ -11,10 +11,10 @@ from pathlib import Path
 
 from omegaconf import DictConfig
 
-from experiments.stages.ledger import ledger
-from records.damage import DISCARDED
-from records.resume import RlFolder, discard_beyond_checkpoint
-from tasks.run import Run
+from turngrid.experiments.stages.ledger import ledger
+from turngrid.records.damage import DISCARDED
+from turngrid.records.resume import RlFolder, discard_beyond_checkpoint
+from turngrid.tasks.run import Run
 
 Way = Callable[[Path], None]
 # No run goes on from these: logs, the lock, what shows the run elsewhere, and drafts

@@ -8,10 +8,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from envs.text_env import RawStep, TextEnv
-from envs.textworld.env import TextWorldEnv
-from envs.textworld.environment import TextWorldCustom
-from envs.types import Observation, TaskRef
+from turngrid.envs.text_env import RawStep, TextEnv
+from turngrid.envs.textworld.env import TextWorldEnv
+from turngrid.envs.textworld.environment import TextWorldCustom
+from turngrid.envs.types import Observation, TaskRef
 
 FOLDER = "TURNGRID_TEST_FLAKY"
 GOOD = (2, 3, 4)

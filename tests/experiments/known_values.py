@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from experiments.credit_quality.measures import Truth
+from turngrid.experiments.credit_quality.measures import Truth
 
 Maker = Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]
 

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.synthetic_runs import begin_run, make_run
-from experiments.report.gather import Subject, subjects
-from experiments.sweep import record
-from experiments.sweep.definition import Layout, Selector, Takeaway
-from experiments.sweep.record import Sweep, SweepRun
-from records.run_folder import FAILURE
+from turngrid.experiments.report.gather import Subject, subjects
+from turngrid.experiments.sweep import record
+from turngrid.experiments.sweep.definition import Layout, Selector, Takeaway
+from turngrid.experiments.sweep.record import Sweep, SweepRun
+from turngrid.records.run_folder import FAILURE
 
 GAMES = 20
 BASE = [1] * 4 + [0] * 16  # 20 %

@@ -30,7 +30,7 @@ CLOCKS = ("act_seconds", "env_seconds")
 
 
 ROOT = Path(__file__).resolve().parents[2]
-FRONT_DOOR = (sys.executable, "-m", "train")
+FRONT_DOOR = (sys.executable, "-m", "turngrid.train")
 CONSOLE_SCRIPT = (str(Path(sys.executable).with_name("turngrid-train")),)
 
 

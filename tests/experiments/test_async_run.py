@@ -11,8 +11,8 @@ import small
 import torch
 from transformers import AutoModelForCausalLM
 
-from experiments.evaluation.result import RunResult
-from records.credit import read_credit
+from turngrid.experiments.evaluation.result import RunResult
+from turngrid.records.credit import read_credit
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(4000)]
 STEPS, SAVED, KILLED_AFTER, PROMPTS, SAMPLES, THRESHOLD = 7, 3, 5, 4, 4, 3

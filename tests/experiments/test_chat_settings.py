@@ -18,29 +18,29 @@ from omegaconf import DictConfig, OmegaConf
 from transformers import AutoTokenizer
 from verl.workers.config import HFModelConfig
 
-from config.base import ROOT
-from config.compose import compose
-from config.prompts import form_of
-from envs.hosting.pool import pool_of
-from experiments.evaluation import stage as evaluation
-from experiments.evaluation.policies import PolicyError, policies
-from experiments.evaluation.process import evaluate
-from experiments.evaluation.result import RunResult
-from experiments.evaluation.stage import Checkpoint
-from experiments.evaluation.standalone import acting, evaluation_folder
-from experiments.evaluation.text_rollouts import Pools, episode_specs, roll_out_in_text
-from experiments.stages.sft import sft_config
-from rollouts.chat_policy import Endpoint
-from rollouts.chat_settings import ChatSettings, chat_settings
-from rollouts.episode import Episode
-from rollouts.sampling import Sample, SampleRequest
-from rollouts.store import read_episodes, write_episodes
-from tasks.evaluation_sets import EvaluationSetting, evaluation_settings, prepare_evaluation_sets
-from tasks.rejection import without_ids
-from tasks.run import Run
-from tasks.splits import read_tasks
-from verl_plugin.rollout.agent_loop import TurngridAgentLoop
-from verl_plugin.sft import EpisodeSFTTrainer
+from turngrid.config.base import ROOT
+from turngrid.config.compose import compose
+from turngrid.config.prompts import form_of
+from turngrid.envs.hosting.pool import pool_of
+from turngrid.experiments.evaluation import stage as evaluation
+from turngrid.experiments.evaluation.policies import PolicyError, policies
+from turngrid.experiments.evaluation.process import evaluate
+from turngrid.experiments.evaluation.result import RunResult
+from turngrid.experiments.evaluation.stage import Checkpoint
+from turngrid.experiments.evaluation.standalone import acting, evaluation_folder
+from turngrid.experiments.evaluation.text_rollouts import Pools, episode_specs, roll_out_in_text
+from turngrid.experiments.stages.sft import sft_config
+from turngrid.rollouts.chat_policy import Endpoint
+from turngrid.rollouts.chat_settings import ChatSettings, chat_settings
+from turngrid.rollouts.episode import Episode
+from turngrid.rollouts.sampling import Sample, SampleRequest
+from turngrid.rollouts.store import read_episodes, write_episodes
+from turngrid.tasks.evaluation_sets import EvaluationSetting, evaluation_settings, prepare_evaluation_sets
+from turngrid.tasks.rejection import without_ids
+from turngrid.tasks.run import Run
+from turngrid.tasks.splits import read_tasks
+from turngrid.verl_plugin.rollout.agent_loop import TurngridAgentLoop
+from turngrid.verl_plugin.sft import EpisodeSFTTrainer
 
 COUNTING = ["env.name=counting_environment:Counting", "env.task=count-2", "eval.games=1", "env.workers=1"]
 NO_THINKING = "+data.apply_chat_template_kwargs.enable_thinking=false"

@@ -11,19 +11,19 @@ import pytest
 from omegaconf import DictConfig
 from throughput_profiles import PROFILE
 
-from config.compose import Composer, composer
-from envs.games.catalogue import Catalogue
-from envs.registry import make_environment
-from envs.types import TaskError
-from experiments.cost_estimate import estimate
-from experiments.cost_estimate.amounts import Games, amounts
-from experiments.cost_estimate.estimate import clock
-from experiments.cost_estimate.memory import GB, Devices, demand, problems
-from experiments.cost_estimate.throughput import Profile, measure, profile_file, record, recorded, save, total
-from records.models.shape import PUBLISHED, Shape, from_config, shape_of
-from records.run_folder import run_name
-from rollouts.episode import Episode, Outcome, Turn
-from rollouts.store import write_episodes
+from turngrid.config.compose import Composer, composer
+from turngrid.envs.games.catalogue import Catalogue
+from turngrid.envs.registry import make_environment
+from turngrid.envs.types import TaskError
+from turngrid.experiments.cost_estimate import estimate
+from turngrid.experiments.cost_estimate.amounts import Games, amounts
+from turngrid.experiments.cost_estimate.estimate import clock
+from turngrid.experiments.cost_estimate.memory import GB, Devices, demand, problems
+from turngrid.experiments.cost_estimate.throughput import Profile, measure, profile_file, record, recorded, save, total
+from turngrid.records.models.shape import PUBLISHED, Shape, from_config, shape_of
+from turngrid.records.run_folder import run_name
+from turngrid.rollouts.episode import Episode, Outcome, Turn
+from turngrid.rollouts.store import write_episodes
 
 
 @pytest.fixture(scope="module")

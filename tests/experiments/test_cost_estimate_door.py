@@ -8,11 +8,11 @@ import psutil
 import pytest
 from throughput_profiles import PROFILE
 
-from config.compose import compose
-from experiments.cost_estimate.throughput import save
-from records.models.gpus import GB
-from records.run_folder import run_name
-from train.app import main
+from turngrid.config.compose import compose
+from turngrid.experiments.cost_estimate.throughput import save
+from turngrid.records.models.gpus import GB
+from turngrid.records.run_folder import run_name
+from turngrid.train.app import main
 
 
 def test_what_does_not_fit_is_refused(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

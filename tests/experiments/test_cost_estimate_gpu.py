@@ -8,15 +8,15 @@ from collections.abc import Iterator
 import pytest
 from omegaconf import DictConfig
 
-from config import cards
-from config.checks.check import check
-from config.compose import Composer, composer
-from config.errors import ConfigError
-from experiments.cost_estimate import estimate, gpu_time, memory
-from experiments.cost_estimate.memory import demand
-from records.models import gpus
-from records.models.gpus import GpuError
-from records.models.shape import Shape, shape_of
+from turngrid.config import cards
+from turngrid.config.checks.check import check
+from turngrid.config.compose import Composer, composer
+from turngrid.config.errors import ConfigError
+from turngrid.experiments.cost_estimate import estimate, gpu_time, memory
+from turngrid.experiments.cost_estimate.memory import demand
+from turngrid.records.models import gpus
+from turngrid.records.models.gpus import GpuError
+from turngrid.records.models.shape import Shape, shape_of
 
 BILLION = Shape(parameters=10**9, layers=20, hidden=2048, vocabulary=32_000, head_size=128)
 

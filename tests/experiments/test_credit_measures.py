@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from known_values import Maker, Played, corridor, graph, play
 
-from experiments.credit_quality.intervals import LABELS, cosines, differences, of_truth, products, rated, rated_cosines
-from experiments.credit_quality.measures import Truth, demeaned, task_sums, truth
+from turngrid.experiments.credit_quality.intervals import LABELS, cosines, differences, of_truth, products, rated, rated_cosines
+from turngrid.experiments.credit_quality.measures import Truth, demeaned, task_sums, truth
 
 REPETITIONS, TASKS = 200, 40
 MEASURED = ("r", "r_inside", "sign", "neutral", "bias")

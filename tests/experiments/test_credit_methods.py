@@ -8,11 +8,11 @@ from functools import cache
 import numpy as np
 import pytest
 
-from config.base import CONF
-from config.errors import ConfigError
-from experiments.credit_quality.methods import Batch, Method, method, methods
-from records.process.exit_codes import Refusal
-from rollouts.episode import Episode, Outcome, Turn
+from turngrid.config.base import CONF
+from turngrid.config.errors import ConfigError
+from turngrid.experiments.credit_quality.methods import Batch, Method, method, methods
+from turngrid.records.process.exit_codes import Refusal
+from turngrid.rollouts.episode import Episode, Outcome, Turn
 
 PATHS = [  # of two groups: what was seen and done, and the rewards
     [("A x B y C", [0, 1]), ("A x B z D x E", [0, 0, 0]), ("A y D x E", [0, 0]), ("A x B y C", [0, 1])],

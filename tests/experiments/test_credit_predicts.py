@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from finished_run import ONE_OF_TWO
 
-from experiments.credit_quality.intervals import Interval
-from experiments.credit_quality.predicts import (
+from turngrid.experiments.credit_quality.intervals import Interval
+from turngrid.experiments.credit_quality.predicts import (
     ABOUT,
     GAIN,
     MEAN,
@@ -23,9 +23,9 @@ from experiments.credit_quality.predicts import (
     predicted,
     rank_correlation,
 )
-from experiments.credit_quality.results import Results
-from experiments.evaluation.result import RunResult, StageResult
-from records.metrics import MetricsLog
+from turngrid.experiments.credit_quality.results import Results
+from turngrid.experiments.evaluation.result import RunResult, StageResult
+from turngrid.records.metrics import MetricsLog
 
 RATED = {"grpo": 0.3, "gigpo": 0.35, "salt": 0.4, "graft": 0.6, "hgpo": 0.1}
 WON = {"grpo": 110, "gigpo": 105, "salt": 120, "graft": 130, "hgpo": 90}  # of 200 games, base 100

@@ -20,11 +20,11 @@ import psutil
 import pytest
 from counting_command import Command, command
 
-from config.base import ROOT
-from experiments.credit_quality.__main__ import main
-from experiments.credit_quality.game import MeasuredGame, keys
-from experiments.credit_quality.results import Results, true_advantages
-from records.credit import unpack_runs
+from turngrid.config.base import ROOT
+from turngrid.experiments.credit_quality.__main__ import main
+from turngrid.experiments.credit_quality.game import MeasuredGame, keys
+from turngrid.experiments.credit_quality.results import Results, true_advantages
+from turngrid.records.credit import unpack_runs
 
 COUNTING = ["env.name=counting_environment:Counting", "env.task=count-2", "eval.games=40", "env.workers=1"]
 SMALL = ["tasks=6", "samples=4", "k=32", "processes=1", "methods=[grpo,rloo,gigpo,graft:backup=mean]"]
@@ -163,7 +163,7 @@ def test_two_processes_find_what_one_finds(run: Command, tmp_path: Path) -> None
 @pytest.mark.timeout(1800)
 def test_killed_it_goes_on_to_the_same_numbers(tmp_path: Path) -> None:
     """kill -9 of the command while two processes measure games with a model: they end too, and nothing that was measured is lost."""
-    command = [sys.executable, "-m", "experiments.credit_quality", "tiny", "env.task=w2-o3-q4"]
+    command = [sys.executable, "-m", "turngrid.experiments.credit_quality", "tiny", "env.task=w2-o3-q4"]
     command += ["tasks=4", "samples=2", "k=2", "screen=0", "methods=[grpo,turn_ppo]"]
     killed = subprocess.Popen([*command, f"output_dir={tmp_path / 'killed'}"], cwd=ROOT, stderr=subprocess.DEVNULL)
     family = set()

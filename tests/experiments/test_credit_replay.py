@@ -11,26 +11,26 @@ import pytest
 import torch
 from transformers import AutoConfig, AutoModelForTokenClassification
 
-from config.base import ROOT
-from envs.games.catalogue import Catalogue
-from envs.registry import make_environment
-from envs.text_env import RawStep
-from envs.textworld.env import TextWorldEnv
-from envs.types import Observation, TaskRef
-from experiments.credit_quality.critic import WEIGHTS, RunCritic, critic_file, trained_values
-from experiments.credit_quality.game import GameTree, MeasuredGame, Measurement, NotReplayed, Prefix, keys, prefixes
-from experiments.credit_quality.policy_model import PolicyModel, factors, rows
-from experiments.credit_quality.results import Insight, true_advantages
-from experiments.credit_quality.study import Measured
-from experiments.credit_quality.worker import ModelRollouts
-from rewards.registry import reward
-from rollouts.chat_settings import ChatSettings
-from rollouts.episode import Episode
-from rollouts.policy import ContextLimit
-from rollouts.sampling import SamplingParams
-from rollouts.spec import EpisodeSpec
-from rollouts.window import Window
-from verl_plugin.rollout.local_rollouts import LoadedModel, Rules
+from turngrid.config.base import ROOT
+from turngrid.envs.games.catalogue import Catalogue
+from turngrid.envs.registry import make_environment
+from turngrid.envs.text_env import RawStep
+from turngrid.envs.textworld.env import TextWorldEnv
+from turngrid.envs.types import Observation, TaskRef
+from turngrid.experiments.credit_quality.critic import WEIGHTS, RunCritic, critic_file, trained_values
+from turngrid.experiments.credit_quality.game import GameTree, MeasuredGame, Measurement, NotReplayed, Prefix, keys, prefixes
+from turngrid.experiments.credit_quality.policy_model import PolicyModel, factors, rows
+from turngrid.experiments.credit_quality.results import Insight, true_advantages
+from turngrid.experiments.credit_quality.study import Measured
+from turngrid.experiments.credit_quality.worker import ModelRollouts
+from turngrid.rewards.registry import reward
+from turngrid.rollouts.chat_settings import ChatSettings
+from turngrid.rollouts.episode import Episode
+from turngrid.rollouts.policy import ContextLimit
+from turngrid.rollouts.sampling import SamplingParams
+from turngrid.rollouts.spec import EpisodeSpec
+from turngrid.rollouts.window import Window
+from turngrid.verl_plugin.rollout.local_rollouts import LoadedModel, Rules
 
 TEXTWORLD = make_environment("textworld")
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from experiments.credit_quality import shared_rows
-from experiments.credit_quality.shared_rows import SharedRows
-from rollouts.sampling import RequestTooLong, SampleRequest
-from verl_plugin.servers.transformers_server.generator import Generator
+from turngrid.experiments.credit_quality import shared_rows
+from turngrid.experiments.credit_quality.shared_rows import SharedRows
+from turngrid.rollouts.sampling import RequestTooLong, SampleRequest
+from turngrid.verl_plugin.servers.transformers_server.generator import Generator
 
 TINY = str(Path(__file__).parents[2] / "assets" / "tiny")
 

@@ -11,20 +11,20 @@ import counting_environment
 import pytest
 from counting_command import Command, command
 
-from config.base import ROOT
-from config.checks.check import check
-from config.compose import compose
-from config.errors import ConfigError
-from experiments import evaluate
-from experiments.evaluate import Options, composed, main
-from experiments.evaluation.matrix import evaluations_of
-from experiments.evaluation.policies import PolicyError, policies
-from experiments.evaluation.result import RunResult
-from experiments.evaluation.text_rollouts import Pools, episode_specs, roll_out_in_text
-from records.process.exit_codes import own_words
-from rollouts.policy import Action, TurnContext
-from tasks.evaluation_sets import EvaluationSetting, evaluation_settings, prepare_evaluation_sets
-from tasks.run import Run
+from turngrid.config.base import ROOT
+from turngrid.config.checks.check import check
+from turngrid.config.compose import compose
+from turngrid.config.errors import ConfigError
+from turngrid.experiments import evaluate
+from turngrid.experiments.evaluate import Options, composed, main
+from turngrid.experiments.evaluation.matrix import evaluations_of
+from turngrid.experiments.evaluation.policies import PolicyError, policies
+from turngrid.experiments.evaluation.result import RunResult
+from turngrid.experiments.evaluation.text_rollouts import Pools, episode_specs, roll_out_in_text
+from turngrid.records.process.exit_codes import own_words
+from turngrid.rollouts.policy import Action, TurnContext
+from turngrid.tasks.evaluation_sets import EvaluationSetting, evaluation_settings, prepare_evaluation_sets
+from turngrid.tasks.run import Run
 
 COUNTING = ["env.name=counting_environment:Counting", "env.task=count-2", "eval.games=5", "env.workers=1"]
 

@@ -13,11 +13,11 @@ import counting_environment
 import pytest
 from omegaconf import DictConfig
 
-from config.base import ROOT
-from config.compose import compose
-from tasks import evaluation_sets
-from tasks.budget import allocate_budget
-from tasks.evaluation_sets import (
+from turngrid.config.base import ROOT
+from turngrid.config.compose import compose
+from turngrid.tasks import evaluation_sets
+from turngrid.tasks.budget import allocate_budget
+from turngrid.tasks.evaluation_sets import (
     env_node,
     evaluation_settings,
     from_dict,
@@ -25,7 +25,7 @@ from tasks.evaluation_sets import (
     response_length,
     turns_of,
 )
-from tasks.splits import prepare_tasks, read_tasks, task_file
+from turngrid.tasks.splits import prepare_tasks, read_tasks, task_file
 
 # What the machine on which this was written listed for the first two games of each evaluation set
 PUBLISHED = {
@@ -34,8 +34,8 @@ PUBLISHED = {
 }
 LIST = """
 import json, sys
-from envs.games.catalogue import Catalogue, games_hash
-from envs.registry import make_environment
+from turngrid.envs.games.catalogue import Catalogue, games_hash
+from turngrid.envs.registry import make_environment
 def listed(name):
     env, _, task = name.partition("/")
     return games_hash(Catalogue(make_environment(env), sys.argv[1]).tasks(task, "test", 2, progress=False))

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import small
 
-from rollouts.store import read_episodes
-from tasks.early_experience import ASK
+from turngrid.rollouts.store import read_episodes
+from turngrid.tasks.early_experience import ASK
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3000)]
 SECONDS = 1500  # of a run, on a machine that has others

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from experiments.evaluation.result import RunResult, StageResult
-from experiments.evaluation.tables import summary_table
-from experiments.stages.run_summary import _top, learning_curve
-from records.statistics import running_mean
-from records.success import summarise
-from rollouts.episode import Episode, Outcome, Turn
+from turngrid.experiments.evaluation.result import RunResult, StageResult
+from turngrid.experiments.evaluation.tables import summary_table
+from turngrid.experiments.stages.run_summary import _top, learning_curve
+from turngrid.records.statistics import running_mean
+from turngrid.records.success import summarise
+from turngrid.rollouts.episode import Episode, Outcome, Turn
 
 NAME = "textworld-w2-o3-q4-grpo-sparse-sft_rl-tiny-s0-1a2b3c4d"
 

@@ -15,12 +15,12 @@ from safetensors.torch import load_file
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
-from experiments.stages import sft
-from rollouts.episode import Episode, Outcome, Turn
-from rollouts.store import write_episodes
-from tasks.run import Run
-from verl_plugin.rollout.token_stream import TokenCodec
-from verl_plugin.sft_rows import EpisodeRows
+from turngrid.experiments.stages import sft
+from turngrid.rollouts.episode import Episode, Outcome, Turn
+from turngrid.rollouts.store import write_episodes
+from turngrid.tasks.run import Run
+from turngrid.verl_plugin.rollout.token_stream import TokenCodec
+from turngrid.verl_plugin.sft_rows import EpisodeRows
 
 TEMPLATE = (
     "{% for m in messages %}{{ '<|im_start|>' + m['role'] + '\n' + m['content'] + '<|im_end|>\n' }}{% endfor %}"
@@ -158,8 +158,8 @@ def test_a_second_call_does_nothing(trained: Path, model: Path, demonstrations: 
 DRIVER = """
 import sys
 from pathlib import Path
-from experiments.stages import sft
-from tasks.run import Run
+from turngrid.experiments.stages import sft
+from turngrid.tasks.run import Run
 folder, episodes, model = sys.argv[1:]
 sft.train(Run.read(Path(folder)), Path(episodes), model)
 """

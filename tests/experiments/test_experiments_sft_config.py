@@ -4,19 +4,19 @@ from pathlib import Path
 
 import pytest
 
-from config.compose import compose
-from experiments.stages.sft import _launch, sft_config
-from tasks.run import Run
+from turngrid.config.compose import compose
+from turngrid.experiments.stages.sft import _launch, sft_config
+from turngrid.tasks.run import Run
 
 
 @pytest.mark.parametrize(
     ("overrides", "launched"),
     [
-        (["model=tiny"], ("verl_plugin.sft", [])),
-        (["model=qwen2.5_1.5b", "cluster=gpu1"], ("verl_plugin.sft", [])),
+        (["model=tiny"], ("turngrid.verl_plugin.sft", [])),
+        (["model=qwen2.5_1.5b", "cluster=gpu1"], ("turngrid.verl_plugin.sft", [])),
         (
             ["model=qwen2.5_7b", "cluster=gpu8"],
-            ("torch.distributed.run", ["--standalone", "--nproc-per-node=8", "-m", "verl_plugin.sft"]),
+            ("torch.distributed.run", ["--standalone", "--nproc-per-node=8", "-m", "turngrid.verl_plugin.sft"]),
         ),
     ],
 )

@@ -15,13 +15,13 @@ from omegaconf import OmegaConf
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from config.compose import compose
-from experiments.evaluation.matrix import EvaluationResult
-from experiments.evaluation.result import RunResult
-from experiments.export.__main__ import main
-from records.files.checkpoints import MODEL
-from records.files.manifest import seal
-from records.provenance import Attempt
+from turngrid.config.compose import compose
+from turngrid.experiments.evaluation.matrix import EvaluationResult
+from turngrid.experiments.evaluation.result import RunResult
+from turngrid.experiments.export.__main__ import main
+from turngrid.records.files.checkpoints import MODEL
+from turngrid.records.files.manifest import seal
+from turngrid.records.provenance import Attempt
 
 ROOT = Path(__file__).parents[2]
 TINY = ROOT / "assets" / "tiny"

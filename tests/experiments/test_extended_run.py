@@ -8,8 +8,8 @@ import pytest
 import small
 import torch
 
-from experiments.evaluation.result import RunResult
-from records.process.exit_codes import INTERRUPTED
+from turngrid.experiments.evaluation.result import RunResult
+from turngrid.records.process.exit_codes import INTERRUPTED
 
 # PPO has a critic, EPO a history of its own; 8 games, so that both lengths visit the same ones
 WORDS = (

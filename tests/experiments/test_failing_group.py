@@ -20,20 +20,20 @@ from omegaconf import DictConfig
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from wandb_log import WandbRun, read_runs
 
-from config.compose import compose
-from envs.games.catalogue import Catalogue
-from envs.registry import make_environment
-from experiments.evaluation.result import RunResult
-from experiments.evaluation.stage import Checkpoint, evaluate
-from records.credit import Credit, read_credit
-from records.metric_names import FAMILIES
-from records.process.exit_codes import FAILED, exit_code
-from rollouts.episode import Episode
-from rollouts.store import read_episodes
-from tasks.demonstrations import make_demonstrations
-from tasks.evaluation_sets import prepare_evaluation_sets
-from tasks.run import Run
-from tasks.splits import task_file, write_tasks
+from turngrid.config.compose import compose
+from turngrid.envs.games.catalogue import Catalogue
+from turngrid.envs.registry import make_environment
+from turngrid.experiments.evaluation.result import RunResult
+from turngrid.experiments.evaluation.stage import Checkpoint, evaluate
+from turngrid.records.credit import Credit, read_credit
+from turngrid.records.metric_names import FAMILIES
+from turngrid.records.process.exit_codes import FAILED, exit_code
+from turngrid.rollouts.episode import Episode
+from turngrid.rollouts.store import read_episodes
+from turngrid.tasks.demonstrations import make_demonstrations
+from turngrid.tasks.evaluation_sets import prepare_evaluation_sets
+from turngrid.tasks.run import Run
+from turngrid.tasks.splits import task_file, write_tasks
 
 
 @pytest.fixture(scope="session")

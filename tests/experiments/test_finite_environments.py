@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from omegaconf import DictConfig
 
-from config.compose import compose
-from envs.types import TaskError
-from experiments.cost_estimate.amounts import amounts
-from tasks.budget import allocate_budget
-from tasks.evaluation_sets import prepare_evaluation_sets
-from tasks.splits import look_for_plans, prepare_tasks, read_tasks, task_file
+from turngrid.config.compose import compose
+from turngrid.envs.types import TaskError
+from turngrid.experiments.cost_estimate.amounts import amounts
+from turngrid.tasks.budget import allocate_budget
+from turngrid.tasks.evaluation_sets import prepare_evaluation_sets
+from turngrid.tasks.splits import look_for_plans, prepare_tasks, read_tasks, task_file
 
 POND = "env.kwargs={desc: [SFF,FHF,FFG]}"  # one start, so one game
 LAKE = ["env=gym", "env.kwargs={desc: [SSSS,SSSF,SSHG]}", "budget=rl_only"]  # nine starts

@@ -13,7 +13,7 @@ import pytest
 import small
 import torch
 
-from records.files import checkpoints
+from turngrid.records.files import checkpoints
 
 pytestmark = pytest.mark.slow
 METHODS = (

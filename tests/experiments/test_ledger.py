@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from omegaconf import DictConfig, OmegaConf
 
-from experiments.stages.ledger import ledger
-from records.ledger_entries import Entry, read_ledger, spent, write_ledger
-from rollouts.episode import Episode, Outcome, Turn
-from rollouts.store import write_episodes
-from tasks.run import Run
-from verl_plugin.training.running_total import RunningTotal
+from turngrid.experiments.stages.ledger import ledger
+from turngrid.records.ledger_entries import Entry, read_ledger, spent, write_ledger
+from turngrid.rollouts.episode import Episode, Outcome, Turn
+from turngrid.rollouts.store import write_episodes
+from turngrid.tasks.run import Run
+from turngrid.verl_plugin.training.running_total import RunningTotal
 
 
 def episodes(*games: int, step: int = 0, retries: int = 0) -> list[Episode]:

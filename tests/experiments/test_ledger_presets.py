@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import small
 
-from experiments.evaluation.result import RunResult
-from records.ledger_entries import Entry, read_ledger
-from rollouts.store import read_episodes
+from turngrid.experiments.evaluation.result import RunResult
+from turngrid.records.ledger_entries import Entry, read_ledger
+from turngrid.rollouts.store import read_episodes
 
 pytestmark = pytest.mark.slow
 STEPS, BATCH, SAMPLES = 3, 4, 4

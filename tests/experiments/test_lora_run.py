@@ -11,8 +11,8 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from experiments.evaluation.result import RunResult
-from records.models.locate import resolve_model
+from turngrid.experiments.evaluation.result import RunResult
+from turngrid.records.models.locate import resolve_model
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3000)]
 SECONDS = 1500  # of a run, on a machine that has others

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from envs.types import TaskRef
-from experiments.evaluation.matrix import EvaluationResult, PairedComparison, evaluations_of, paired_comparisons
-from experiments.evaluation.tables import comparisons_table, matrix_tables, p_value, plain_text
-from records.statistics import mcnemar, sign_flip, wilson
-from rollouts.episode import Episode, Outcome, Turn
-from tasks.evaluation_sets import EvaluationSet, EvaluationSetting
-from tasks.splits import write_tasks
+from turngrid.envs.types import TaskRef
+from turngrid.experiments.evaluation.matrix import EvaluationResult, PairedComparison, evaluations_of, paired_comparisons
+from turngrid.experiments.evaluation.tables import comparisons_table, matrix_tables, p_value, plain_text
+from turngrid.records.statistics import mcnemar, sign_flip, wilson
+from turngrid.rollouts.episode import Episode, Outcome, Turn
+from turngrid.tasks.evaluation_sets import EvaluationSet, EvaluationSetting
+from turngrid.tasks.splits import write_tasks
 
 LOST, WON = Outcome.OUT_OF_TURNS, Outcome.WON
 

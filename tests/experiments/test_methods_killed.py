@@ -20,10 +20,10 @@ import torch
 from safetensors.torch import load_file, save_file
 from test_kill_matrix import same
 
-from algorithms.chosen import slots_of
-from algorithms.registry import ALGORITHMS, ESTIMATORS, SLOTS, VERLS_LOSSES, base_of
-from config.compose import composer
-from records.files.manifest import MANIFEST
+from turngrid.algorithms.chosen import slots_of
+from turngrid.algorithms.registry import ALGORITHMS, ESTIMATORS, SLOTS, VERLS_LOSSES, base_of
+from turngrid.config.compose import composer
+from turngrid.records.files.manifest import MANIFEST
 
 pytestmark = pytest.mark.slow
 SAVED, STEPS = 5, 10

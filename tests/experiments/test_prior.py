@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import small
 
-from records.ledger_entries import read_ledger
-from rollouts.store import read_episodes
+from turngrid.records.ledger_entries import read_ledger
+from turngrid.rollouts.store import read_episodes
 
 pytestmark = pytest.mark.slow
 WINNING = [

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import small
 
-from experiments.evaluation.result import RunResult
-from records.credit import read_credit
-from rollouts.store import read_episodes
+from turngrid.experiments.evaluation.result import RunResult
+from turngrid.records.credit import read_credit
+from turngrid.rollouts.store import read_episodes
 
 pytestmark = pytest.mark.slow
 SETTINGS = (

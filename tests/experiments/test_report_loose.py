@@ -11,14 +11,14 @@ import pytest
 from report_sweep import BASE, TASK, SweepMaker, wins
 
 from benchmarks.synthetic_runs import begin_run, make_run
-from experiments.report.__main__ import main, write
-from experiments.report.comparisons import differences
-from experiments.report.curves import equal_lines, success_panels
-from experiments.report.gather import ReportError, subjects
-from experiments.report.page import VIEWER
-from experiments.report.settings import coordinates, shared_and_varied
-from experiments.report.terminal import text
-from experiments.sweep import record
+from turngrid.experiments.report.__main__ import main, write
+from turngrid.experiments.report.comparisons import differences
+from turngrid.experiments.report.curves import equal_lines, success_panels
+from turngrid.experiments.report.gather import ReportError, subjects
+from turngrid.experiments.report.page import VIEWER
+from turngrid.experiments.report.settings import coordinates, shared_and_varied
+from turngrid.experiments.report.terminal import text
+from turngrid.experiments.sweep import record
 
 
 def config(algo: str, lr: float, seed: int) -> dict:
@@ -204,7 +204,7 @@ def test_help_needs_nothing_heavy() -> None:
     import sys
 
     code = (
-        "import sys; from experiments.report.__main__ import main; main(['--help']);"
+        "import sys; from turngrid.experiments.report.__main__ import main; main(['--help']);"
         "print([name for name in ('torch', 'verl', 'ray', 'matplotlib', 'scipy', 'wandb') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -13,9 +13,9 @@ import pytest
 from playwright.sync_api import Page, expect, sync_playwright
 from report_sweep import GAMES, SweepMaker, claim, wins
 
-from experiments.report.__main__ import HTML, MARKDOWN, write
-from experiments.report.contents import listed
-from experiments.report.gather import subjects
+from turngrid.experiments.report.__main__ import HTML, MARKDOWN, write
+from turngrid.experiments.report.contents import listed
+from turngrid.experiments.report.gather import subjects
 
 CHROMIUM = shutil.which("chromium")
 needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="no chromium: apt-get install chromium")

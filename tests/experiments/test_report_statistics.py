@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from report_sweep import SweepMaker, wins
 
-from experiments.report.comparisons import Contrast, Word, interval, judged, p_value
-from experiments.report.reliability import improvement, iqm, profile, reliability, scores_of
-from records.statistics import Interval, wilson
+from turngrid.experiments.report.comparisons import Contrast, Word, interval, judged, p_value
+from turngrid.experiments.report.reliability import improvement, iqm, profile, reliability, scores_of
+from turngrid.records.statistics import Interval, wilson
 
 FIRST = np.array([[0.5, 0.1], [0.6, 0.2], [0.4, 0.15], [0.55, 0.3]])
 SECOND = np.array([[0.45, 0.1], [0.5, 0.05], [0.3, 0.25]])

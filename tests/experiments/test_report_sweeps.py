@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from experiments.report import published
-from experiments.report.comparisons import Word
-from experiments.report.contents import contents
-from experiments.report.gather import Subject, subjects
-from experiments.report.page import html, markdown
-from experiments.sweep import record
-from experiments.sweep.definition import load, names, points
-from experiments.sweep.record import SweepRun
+from turngrid.experiments.report import published
+from turngrid.experiments.report.comparisons import Word
+from turngrid.experiments.report.contents import contents
+from turngrid.experiments.report.gather import Subject, subjects
+from turngrid.experiments.report.page import html, markdown
+from turngrid.experiments.sweep import record
+from turngrid.experiments.sweep.definition import load, names, points
+from turngrid.experiments.sweep.record import SweepRun
 
 
 def planned(name: str, scale: str, output: Path) -> Subject:

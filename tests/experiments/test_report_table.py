@@ -9,13 +9,13 @@ import pytest
 from report_sweep import BASE, TASK, SweepMaker, wins
 
 from benchmarks import synthetic_runs as synthetic
-from experiments.evaluation.result import RunResult
-from experiments.report.cells import TableCell, table_cells
-from experiments.report.gather import Subject
-from experiments.report.runs import read_run
-from experiments.report.samples import shares_of
-from records.statistics import bootstrap_over_games, wilson
-from rollouts.store import write_episodes
+from turngrid.experiments.evaluation.result import RunResult
+from turngrid.experiments.report.cells import TableCell, table_cells
+from turngrid.experiments.report.gather import Subject
+from turngrid.experiments.report.runs import read_run
+from turngrid.experiments.report.samples import shares_of
+from turngrid.records.statistics import bootstrap_over_games, wilson
+from turngrid.rollouts.store import write_episodes
 
 COLUMNS = {"base": {"stage": "base"}, "ppo": {"algo": "ppo", "stage": "rl"}, "grpo": {"algo": "grpo", "stage": "rl"}}
 ROWS = {TASK: {"published": "w2-o3-q4/1.5B"}}

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from report_sweep import BASE, SweepMaker, claim, wins
 
-from experiments.report.comparisons import Comparison, Word, verdicts
+from turngrid.experiments.report.comparisons import Comparison, Word, verdicts
 
 PPO, GRPO = {"algo": "ppo", "stage": "rl"}, {"algo": "grpo", "stage": "rl"}
 

@@ -7,11 +7,11 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from experiments.evaluation.result import State
-from experiments.report.charts import COLOURS, draw_panels, heat_map
-from experiments.report.curves import Panel, metric_panels, over_seeds
-from experiments.report.runs import SHOWN, Run, curve_of, family, title_of
-from records.metric_names import FAMILIES, family_name
+from turngrid.experiments.evaluation.result import State
+from turngrid.experiments.report.charts import COLOURS, draw_panels, heat_map
+from turngrid.experiments.report.curves import Panel, metric_panels, over_seeds
+from turngrid.experiments.report.runs import SHOWN, Run, curve_of, family, title_of
+from turngrid.records.metric_names import FAMILIES, family_name
 
 
 def run(name: str, seed: int, others: dict[str, dict[int, float]], steps: int = 2) -> Run:

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from config.compose import compose
-from experiments.stages.rl import rl_config
-from tasks.budget import Allocation
-from tasks.run import Run
+from turngrid.config.compose import compose
+from turngrid.experiments.stages.rl import rl_config
+from turngrid.tasks.budget import Allocation
+from turngrid.tasks.run import Run
 
 
 @pytest.mark.parametrize(

@@ -10,19 +10,19 @@ from pathlib import Path
 import pytest
 from omegaconf import OmegaConf
 
-from config.compose import Composer, composer
-from experiments.evaluation.result import RunResult
-from experiments.evaluation.stage import Checkpoint
-from experiments.stages import run_summary
-from experiments.stages.no_signal import HIGH, LOW, SHARE, NoSignal
-from experiments.stages.rl import LOG_SECONDS, STARTING, Progress, doing
-from records.metrics import MetricsLog
-from records.resume import RlFolder, discard_beyond_checkpoint
-from records.turns_played import FILE, TurnCounter, turns_played
-from rollouts.episode import Episode, Outcome, Turn
-from rollouts.store import write_episodes
-from tasks.budget import allocate_budget
-from tasks.run import Run
+from turngrid.config.compose import Composer, composer
+from turngrid.experiments.evaluation.result import RunResult
+from turngrid.experiments.evaluation.stage import Checkpoint
+from turngrid.experiments.stages import run_summary
+from turngrid.experiments.stages.no_signal import HIGH, LOW, SHARE, NoSignal
+from turngrid.experiments.stages.rl import LOG_SECONDS, STARTING, Progress, doing
+from turngrid.records.metrics import MetricsLog
+from turngrid.records.resume import RlFolder, discard_beyond_checkpoint
+from turngrid.records.turns_played import FILE, TurnCounter, turns_played
+from turngrid.rollouts.episode import Episode, Outcome, Turn
+from turngrid.rollouts.store import write_episodes
+from turngrid.tasks.budget import allocate_budget
+from turngrid.tasks.run import Run
 
 
 def groups(rl: RlFolder, step: int, count: int) -> None:
@@ -116,7 +116,7 @@ def test_a_validation_beyond_the_checkpoint_is_discarded(tmp_path: Path) -> None
 @pytest.mark.parametrize("what", ["success/train", "success/train_after_prefix"])
 def test_the_bar_follows_it(what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shown = io.StringIO()
-    monkeypatch.setattr("experiments.stages.rl.LOG_SECONDS", 0.0)
+    monkeypatch.setattr("turngrid.experiments.stages.rl.LOG_SECONDS", 0.0)
     monkeypatch.setattr("sys.stderr", shown)
     rl = RlFolder(tmp_path)
     bar = Progress(rl, 3, 0, 4, 2, NoSignal(True, "another reward"))
@@ -138,7 +138,7 @@ def test_the_bar_follows_it(what: str, tmp_path: Path, monkeypatch: pytest.Monke
 def test_the_clock_runs_while_nothing_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In a log too, where each state of the bar is a line."""
     shown, clock = io.StringIO(), [100.0]
-    monkeypatch.setattr("experiments.stages.rl.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("turngrid.experiments.stages.rl.time.monotonic", lambda: clock[0])
     monkeypatch.setattr("sys.stderr", shown)
     bar = Progress(RlFolder(tmp_path), 3, 0, 4, 2, NoSignal(True, "another reward"))
     bar.update()

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from config.compose import compose
-from experiments.evaluate import main
-from experiments.evaluation.stage import through_servers
-from records.run_folder import identity
-from rollouts.sampling import SampleRequest
-from verl_plugin.rollout.local_rollouts import generator_on
+from turngrid.config.compose import compose
+from turngrid.experiments.evaluate import main
+from turngrid.experiments.evaluation.stage import through_servers
+from turngrid.records.run_folder import identity
+from turngrid.rollouts.sampling import SampleRequest
+from turngrid.verl_plugin.rollout.local_rollouts import generator_on
 
 CLOCKS = ("act_seconds", "env_seconds")
 

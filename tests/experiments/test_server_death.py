@@ -13,7 +13,7 @@ import small
 import torch
 from transformers import AutoModelForCausalLM
 
-from experiments.evaluation.result import RunResult
+from turngrid.experiments.evaluation.result import RunResult
 
 pytestmark = pytest.mark.slow
 ROOM = 150  # tokens after the first prompt: three turns or so of the six

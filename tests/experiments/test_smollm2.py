@@ -9,8 +9,8 @@ import small
 import torch
 from safetensors.torch import load_file
 
-from experiments.evaluation.result import RunResult
-from rollouts.store import read_episodes
+from turngrid.experiments.evaluation.result import RunResult
+from turngrid.rollouts.store import read_episodes
 
 pytestmark = pytest.mark.slow
 SETTINGS = (

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import small
 
-from experiments.evaluation.result import RunResult
-from rollouts.store import read_episodes
+from turngrid.experiments.evaluation.result import RunResult
+from turngrid.rollouts.store import read_episodes
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 SETTINGS = (

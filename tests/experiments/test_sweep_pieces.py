@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from experiments.evaluation.result import RunResult, State, state
-from experiments.sweep import record
-from experiments.sweep.definition import Layout, Scale, SweepError, load, names, points
-from experiments.sweep.record import Sweep, SweepRun
+from turngrid.experiments.evaluation.result import RunResult, State, state
+from turngrid.experiments.sweep import record
+from turngrid.experiments.sweep.definition import Layout, Scale, SweepError, load, names, points
+from turngrid.experiments.sweep.record import Sweep, SweepRun
 
 GOOD = """
 title: T

@@ -14,10 +14,10 @@ import pytest
 import viewer_samples as samples
 from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, expect, sync_playwright
 
-from experiments.viewer.page import fragment, page
-from experiments.viewer.sources import Shown, episode_files
-from records.credit import Credit
-from rollouts.episode import Episode
+from turngrid.experiments.viewer.page import fragment, page
+from turngrid.experiments.viewer.sources import Shown, episode_files
+from turngrid.records.credit import Credit
+from turngrid.rollouts.episode import Episode
 
 CHROMIUM = shutil.which("chromium")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium: apt-get install chromium")

@@ -18,17 +18,17 @@ import pytest
 import viewer_samples as samples
 from tokenizers import Tokenizer
 
-from experiments.sweep import record
-from experiments.sweep.definition import Layout
-from experiments.sweep.record import Sweep, SweepRun
-from experiments.viewer.__main__ import Options, main, thin
-from experiments.viewer.page import asset, fragment, page
-from experiments.viewer.sources import Shown, SourceError, episode_files
-from experiments.viewer.tokenizer import words
-from records.credit import Credit, unpack_runs, write_credit
-from records.replayed import Replayed, tokens_of, write_replayed
-from rollouts.row import to_rows
-from rollouts.store import read_episodes, write_episodes
+from turngrid.experiments.sweep import record
+from turngrid.experiments.sweep.definition import Layout
+from turngrid.experiments.sweep.record import Sweep, SweepRun
+from turngrid.experiments.viewer.__main__ import Options, main, thin
+from turngrid.experiments.viewer.page import asset, fragment, page
+from turngrid.experiments.viewer.sources import Shown, SourceError, episode_files
+from turngrid.experiments.viewer.tokenizer import words
+from turngrid.records.credit import Credit, unpack_runs, write_credit
+from turngrid.records.replayed import Replayed, tokens_of, write_replayed
+from turngrid.rollouts.row import to_rows
+from turngrid.rollouts.store import read_episodes, write_episodes
 
 SQUEEZED = re.compile(r'<script type="application/gzip" class="(index|block)">([^<]*)</script>')
 
@@ -322,7 +322,7 @@ def test_five_thousand_episodes_fit_a_page(tmp_path: Path) -> None:
 
 
 def test_the_command_loads_nothing_heavy() -> None:
-    program = "import sys, experiments.viewer.__main__; print([m for m in sys.modules if m in sys.argv[1:]])"
+    program = "import sys, turngrid.experiments.viewer.__main__; print([m for m in sys.modules if m in sys.argv[1:]])"
     heavy = ["torch", "verl", "ray", "transformers", "matplotlib", "scipy", "pandas"]
     asked = subprocess.run([sys.executable, "-c", program, *heavy], check=True, capture_output=True, text=True)
     assert asked.stdout.strip() == "[]"

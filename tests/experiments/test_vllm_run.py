@@ -25,18 +25,18 @@ from heads_of_32 import model_with_heads_of_32
 from omegaconf import OmegaConf
 from transformers import AutoModelForCausalLM
 
-from envs.hosting.pool import EnvPool
-from envs.registry import make_environment
-from experiments import evaluate
-from experiments.export.__main__ import main as export
-from rollouts.chat_settings import ChatSettings
-from rollouts.episode import Episode
-from rollouts.loop import EpisodeSpec
-from rollouts.policy import ContextLimit
-from rollouts.sampling import SamplingParams
-from rollouts.store import read_episodes
-from tasks.splits import read_tasks, task_file
-from verl_plugin.rollout.local_rollouts import LoadedModel, Rules, roll_out_set
+from turngrid.envs.hosting.pool import EnvPool
+from turngrid.envs.registry import make_environment
+from turngrid.experiments import evaluate
+from turngrid.experiments.export.__main__ import main as export
+from turngrid.rollouts.chat_settings import ChatSettings
+from turngrid.rollouts.episode import Episode
+from turngrid.rollouts.loop import EpisodeSpec
+from turngrid.rollouts.policy import ContextLimit
+from turngrid.rollouts.sampling import SamplingParams
+from turngrid.rollouts.store import read_episodes
+from turngrid.tasks.splits import read_tasks, task_file
+from turngrid.verl_plugin.rollout.local_rollouts import LoadedModel, Rules, roll_out_set
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(2400)]
 if not find_spec("vllm"):

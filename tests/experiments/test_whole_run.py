@@ -15,22 +15,22 @@ import torch
 from omegaconf import OmegaConf
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from config.compose import compose
-from envs.types import TaskError
-from experiments.evaluation.result import RunResult
-from experiments.stages.ledger import ledger
-from records import extended
-from records.damage import DISCARDED, discard_damaged
-from records.process.exit_codes import Refusal
-from records.resume import RlFolder, discard_beyond_checkpoint
-from records.run_folder import open_run, run_name
-from rollouts.episode import Episode
-from rollouts.row import to_rows
-from rollouts.store import read_episodes
-from tasks.budget import allocate_budget
-from tasks.run import Run
-from tasks.splits import prepare_tasks, read_tasks, task_file, write_tasks
-from verl_plugin.rollout.token_stream import TokenCodec
+from turngrid.config.compose import compose
+from turngrid.envs.types import TaskError
+from turngrid.experiments.evaluation.result import RunResult
+from turngrid.experiments.stages.ledger import ledger
+from turngrid.records import extended
+from turngrid.records.damage import DISCARDED, discard_damaged
+from turngrid.records.process.exit_codes import Refusal
+from turngrid.records.resume import RlFolder, discard_beyond_checkpoint
+from turngrid.records.run_folder import open_run, run_name
+from turngrid.rollouts.episode import Episode
+from turngrid.rollouts.row import to_rows
+from turngrid.rollouts.store import read_episodes
+from turngrid.tasks.budget import allocate_budget
+from turngrid.tasks.run import Run
+from turngrid.tasks.splits import prepare_tasks, read_tasks, task_file, write_tasks
+from turngrid.verl_plugin.rollout.token_stream import TokenCodec
 
 STEPS = 3
 DAMAGED = (

@@ -14,11 +14,11 @@ sys.path.append(str(PROBE))
 
 import reward_probe
 
-from experiments.evaluation.result import RunResult
-from records.credit import read_credit
-from rollouts.row import to_rows
-from rollouts.store import read_episodes
-from rollouts.window import Window, rows_of
+from turngrid.experiments.evaluation.result import RunResult
+from turngrid.records.credit import read_credit
+from turngrid.rollouts.row import to_rows
+from turngrid.rollouts.store import read_episodes
+from turngrid.rollouts.window import Window, rows_of
 
 pytestmark = pytest.mark.slow
 WINDOW = Window(3, 1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from experiments.cost_estimate.throughput import Profile
+from turngrid.experiments.cost_estimate.throughput import Profile
 
 PROFILE = Profile(
     source="some run",

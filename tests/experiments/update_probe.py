@@ -12,7 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from verl_plugin import hooks
+from turngrid.verl_plugin import hooks
 
 FOLDER = "UPDATE_PROBE_FOLDER"
 ROW = ("prompts", "responses")

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from tokenizers import Tokenizer
 
-from records.credit import Credit, write_credit
-from rollouts.episode import Episode, Outcome, Turn
-from rollouts.store import write_episodes
+from turngrid.records.credit import Credit, write_credit
+from turngrid.rollouts.episode import Episode, Outcome, Turn
+from turngrid.rollouts.store import write_episodes
 
 TINY = Path(__file__).resolve().parents[2] / "assets" / "tiny"
 ATTACK = "<script>window.attacked = true</script><img src=x onerror='window.attacked = true'>"

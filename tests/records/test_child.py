@@ -12,12 +12,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from records.process.child import StageFailed, child, run_child
+from turngrid.records.process.child import StageFailed, child, run_child
 
 DRIVER = """
 import sys
 from pathlib import Path
-from records.process.child import run_child
+from turngrid.records.process.child import run_child
 run_child("stage", [], folder=Path(sys.argv[1]), log=Path(sys.argv[1]) / "log", variables={"PYTHONPATH": sys.argv[1]})
 """
 STAGE = """
@@ -29,8 +29,8 @@ time.sleep(600)
 """
 FORESEEN = """
 import sys
-from records.process.child import stage_exit_code
-from records.process.exit_codes import Failure
+from turngrid.records.process.child import stage_exit_code
+from turngrid.records.process.exit_codes import Failure
 
 def run():
     if sys.argv[1:]:
@@ -95,5 +95,5 @@ def test_a_process_that_was_started_ahead_is_told_its_arguments(tmp_path: Path):
 def test_modules_of_the_users_folder_do_not_stand_in_for_ours(tmp_path: Path):
     (tmp_path / "envs").mkdir()
     (tmp_path / "envs" / "__init__.py").write_text("raise RuntimeError('not ours')")
-    run_child("envs.types", [], folder=tmp_path, log=tmp_path / "log")
+    run_child("turngrid.envs.types", [], folder=tmp_path, log=tmp_path / "log")
     assert (tmp_path / "log").read_text() == ""

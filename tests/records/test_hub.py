@@ -13,12 +13,12 @@ from threading import Thread
 
 import pytest
 
-from config.base import ROOT
-from records.models.hub import SECONDS, check_hub
-from records.models.locate import ModelError
-from train.app import main
+from turngrid.config.base import ROOT
+from turngrid.records.models.hub import SECONDS, check_hub
+from turngrid.records.models.locate import ModelError
+from turngrid.train.app import main
 
-ASK = "import sys; from records.models.hub import check_hub; check_hub(sys.argv[1])"
+ASK = "import sys; from turngrid.records.models.hub import check_hub; check_hub(sys.argv[1])"
 ANSWERS = {  # repository -> status and the hub's own code for it, as huggingface_hub reads them
     "there/model": (200, ""),
     "nobodys/model": (404, "RepoNotFound"),
@@ -63,7 +63,7 @@ def asked(name: str, endpoint: str, home: Path) -> str:
     command = [sys.executable, "-P", "-c", ASK, name]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=100, check=False)
     return (
-        done.stderr.strip().splitlines()[-1].removeprefix("records.models.locate.ModelError: ") if done.stderr else ""
+        done.stderr.strip().splitlines()[-1].removeprefix("turngrid.records.models.locate.ModelError: ") if done.stderr else ""
     )
 
 

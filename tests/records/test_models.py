@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from config.base import ROOT
-from config.checks.check import check
-from config.compose import compose
-from config.errors import ConfigError
-from records.models.locate import ModelError, check_model, local_folder, resolve_model, run_of
+from turngrid.config.base import ROOT
+from turngrid.config.checks.check import check
+from turngrid.config.compose import compose
+from turngrid.config.errors import ConfigError
+from turngrid.records.models.locate import ModelError, check_model, local_folder, resolve_model, run_of
 
 
 def model(folder: Path) -> Path:

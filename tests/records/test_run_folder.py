@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 from omegaconf import DictConfig, OmegaConf
 
-from config.base import ROOT
-from config.compose import Composer, composer
-from records.process.exit_codes import Refusal
-from records.provenance import Attempt
-from records.run_folder import RunFolderBusy, identity, open_run, outside_identity, run_name
+from turngrid.config.base import ROOT
+from turngrid.config.compose import Composer, composer
+from turngrid.records.process.exit_codes import Refusal
+from turngrid.records.provenance import Attempt
+from turngrid.records.run_folder import RunFolderBusy, identity, open_run, outside_identity, run_name
 
 
 @pytest.fixture(scope="module")
@@ -138,7 +138,7 @@ HOLD = """
 import sys, time
 from pathlib import Path
 from omegaconf import OmegaConf
-from records.run_folder import open_run
+from turngrid.records.run_folder import open_run
 with open_run(OmegaConf.load(sys.argv[1]), Path(sys.argv[2])):
     print("held", flush=True)
     time.sleep(600)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from records.statistics import (
+from turngrid.records.statistics import (
     bootstrap_difference,
     bootstrap_over_games,
     mcnemar,

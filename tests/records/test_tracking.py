@@ -15,20 +15,20 @@ from omegaconf import DictConfig, OmegaConf
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from wandb_log import WandbRun, read_runs
 
-from config.base import ROOT
-from records.process.variables import stage_variables
-from records.provenance import Attempt
-from records.run_folder import open_run
-from records.tracking.stage_run import StageRun
-from records.tracking.tracker import Tensorboard
+from turngrid.config.base import ROOT
+from turngrid.records.process.variables import stage_variables
+from turngrid.records.provenance import Attempt
+from turngrid.records.run_folder import open_run
+from turngrid.records.tracking.stage_run import StageRun
+from turngrid.records.tracking.tracker import Tensorboard
 
 # Logs steps FIRST..LAST and keeps those up to KEPT, then dies as by kill -9 unless it may finish.
 LOG = """
 import json, os, signal, sys
 from pathlib import Path
-from records.metrics import MetricsLog, read_metrics
-from records.tracking.stage_run import StageRun
-from records.tracking.tracker import Table, Trackers
+from turngrid.records.metrics import MetricsLog, read_metrics
+from turngrid.records.tracking.stage_run import StageRun
+from turngrid.records.tracking.tracker import Table, Trackers
 run, first, last, kept, finish = json.loads(sys.argv[1])
 log = Path(run["folder"]) / run["stage"] / "metrics.jsonl"
 trackers = Trackers(StageRun.from_node(run), list(read_metrics(log)))
@@ -246,7 +246,7 @@ def test_trackio_holds_each_step_once_with_tables(config: DictConfig, tmp_path: 
     ],
 )
 def test_one_switch_says_who_watches(option: str, trackers: list[str], offline: bool, tmp_path: Path) -> None:
-    from config.compose import compose
+    from turngrid.config.compose import compose
 
     run = StageRun.of(compose([f"tracking={option}"]), tmp_path, "rl")
     assert (run.trackers, run.offline) == (trackers, offline)

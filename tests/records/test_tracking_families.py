@@ -12,14 +12,14 @@ from tensordict import TensorDict
 from verl import DataProto
 from verl.trainer.ppo.metric_utils import compute_data_metrics, compute_throughout_metrics, compute_timing_metrics
 
-from records.metric_names import FAMILIES, RENAMED, family_name, in_families
-from records.metrics import MetricsLog, read_metrics
-from records.statistics import wilson
-from records.step_metrics import step_metrics, validation_metrics
-from rollouts.episode import Episode, Outcome, Turn
-from rollouts.store import write_episodes
-from verl_plugin.training.running_total import RunningTotal
-from verl_plugin.training.tracking import moments
+from turngrid.records.metric_names import FAMILIES, RENAMED, family_name, in_families
+from turngrid.records.metrics import MetricsLog, read_metrics
+from turngrid.records.statistics import wilson
+from turngrid.records.step_metrics import step_metrics, validation_metrics
+from turngrid.rollouts.episode import Episode, Outcome, Turn
+from turngrid.rollouts.store import write_episodes
+from turngrid.verl_plugin.training.running_total import RunningTotal
+from turngrid.verl_plugin.training.tracking import moments
 
 
 def episode(task: str, earned: list[float], won: bool = False, tokens: int = 2) -> Episode:

@@ -11,20 +11,20 @@ import torch
 from omegaconf import OmegaConf
 from safetensors.torch import save_file
 
-from experiments.stages.ledger import ledger
-from records.damage import discard_damaged
-from records.files import checkpoints
-from records.files.json_lines import broken_line, read_lines
-from records.files.manifest import MANIFEST, flaw_in, seal
-from records.models import locate
-from records.process.child import StageFailed
-from records.process.exit_codes import Refusal
-from records.resume import RlFolder, discard_beyond_checkpoint
-from records.stages import stage, stage_seconds
-from rollouts.episode import Episode, Outcome, Turn
-from rollouts.store import write_episodes
-from tasks.run import Run
-from verl_plugin.training.running_total import RunningTotal
+from turngrid.experiments.stages.ledger import ledger
+from turngrid.records.damage import discard_damaged
+from turngrid.records.files import checkpoints
+from turngrid.records.files.json_lines import broken_line, read_lines
+from turngrid.records.files.manifest import MANIFEST, flaw_in, seal
+from turngrid.records.models import locate
+from turngrid.records.process.child import StageFailed
+from turngrid.records.process.exit_codes import Refusal
+from turngrid.records.resume import RlFolder, discard_beyond_checkpoint
+from turngrid.records.stages import stage, stage_seconds
+from turngrid.rollouts.episode import Episode, Outcome, Turn
+from turngrid.rollouts.store import write_episodes
+from turngrid.tasks.run import Run
+from turngrid.verl_plugin.training.running_total import RunningTotal
 
 CONFIG = OmegaConf.create(
     {

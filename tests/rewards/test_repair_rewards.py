@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from envs.types import EnvError
-from rewards.judge import JudgeError
-from rewards.registry import reward
-from rollouts.episode import Turn
+from turngrid.envs.types import EnvError
+from turngrid.rewards.judge import JudgeError
+from turngrid.rewards.registry import reward
+from turngrid.rollouts.episode import Turn
 
 
 def graded(f2p_passed: int, f2p: int, p2p_passed: int, p2p: int, turns: int = 3) -> list[Turn]:
@@ -152,7 +152,7 @@ def test_nobody_there_is_an_error(server):
 
 
 def test_a_failed_request_is_sent_again(server, monkeypatch):
-    monkeypatch.setattr("rewards.judge._WAIT_S", 0.01)
+    monkeypatch.setattr("turngrid.rewards.judge._WAIT_S", 0.01)
     server.answers = [(500, ""), says("maybe"), says("0.5")]
     assert judge(server, retries=2).turn_rewards(changed(), False, 1.0) == [0.0, 0.5]
     assert len(server.asked) == 3

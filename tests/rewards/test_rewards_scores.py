@@ -2,10 +2,10 @@
 
 import pytest
 
-from envs import registry as environments
-from envs.games.catalogue import Catalogue
-from rewards.registry import REWARDS, reward
-from rollouts.episode import Turn
+from turngrid.envs import registry as environments
+from turngrid.envs.games.catalogue import Catalogue
+from turngrid.rewards.registry import REWARDS, reward
+from turngrid.rollouts.episode import Turn
 
 
 def turns(*deltas):
@@ -34,8 +34,8 @@ def test_worked_by_hand(name, deltas, won, max_score, expected):
 
 def test_a_reward_of_another_package_goes_by_its_module():
     """Under which its episodes are recorded, and read again."""
-    found = reward("rewards.scores:Dense")
-    assert found.name == "rewards.scores:Dense" and found.turn_rewards(turns(1, 1), False, 4) == [0.25, 0.25]
+    found = reward("turngrid.rewards.scores:Dense")
+    assert found.name == "turngrid.rewards.scores:Dense" and found.turn_rewards(turns(1, 1), False, 4) == [0.25, 0.25]
     assert reward("dense").name == "dense"
 
 

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 from usual import as_shipped, usual
 
-from algorithms.chosen import Chosen
-from rewards.registry import named_reward
-from rewards.shaping.g_ra import GRa, Level
-from rewards.shaping.overlong import Overlong
-from rewards.shaping.view import TRAINED, RewardView
-from rollouts.episode import Episode, Outcome, Turn
-from rollouts.row import to_rows
-from rollouts.shaping import shape
+from turngrid.algorithms.chosen import Chosen
+from turngrid.rewards.registry import named_reward
+from turngrid.rewards.shaping.g_ra import GRa, Level
+from turngrid.rewards.shaping.overlong import Overlong
+from turngrid.rewards.shaping.view import TRAINED, RewardView
+from turngrid.rollouts.episode import Episode, Outcome, Turn
+from turngrid.rollouts.row import to_rows
+from turngrid.rollouts.shaping import shape
 
 
 def episode(turns: list[Turn], step: int = 1) -> Episode:

@@ -2,9 +2,9 @@
 
 import pytest
 
-from envs.games.catalogue import Catalogue
-from envs.registry import make_environment
-from envs.types import TaskRef
+from turngrid.envs.games.catalogue import Catalogue
+from turngrid.envs.registry import make_environment
+from turngrid.envs.types import TaskRef
 
 
 @pytest.fixture(scope="session")

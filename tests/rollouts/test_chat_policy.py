@@ -13,16 +13,16 @@ from typing import Any
 import pytest
 from chat_stub import Answer, Stub, calls, chat_stub, says
 
-from envs.hosting.pool import EnvPool
-from envs.registry import make_environment
-from envs.types import Observation, TaskRef
-from experiments.evaluate import main
-from rollouts.chat_policy import ChatPolicy, Endpoint, EndpointError, as_text
-from rollouts.episode import Episode, Outcome
-from rollouts.loop import EpisodeSpec, run_episode
-from rollouts.policy import Action, TurnContext
-from rollouts.prompt_forms.tool_call import single_call
-from rollouts.store import read_episodes
+from turngrid.envs.hosting.pool import EnvPool
+from turngrid.envs.registry import make_environment
+from turngrid.envs.types import Observation, TaskRef
+from turngrid.experiments.evaluate import main
+from turngrid.rollouts.chat_policy import ChatPolicy, Endpoint, EndpointError, as_text
+from turngrid.rollouts.episode import Episode, Outcome
+from turngrid.rollouts.loop import EpisodeSpec, run_episode
+from turngrid.rollouts.policy import Action, TurnContext
+from turngrid.rollouts.prompt_forms.tool_call import single_call
+from turngrid.rollouts.store import read_episodes
 
 
 def play(url: str, task: TaskRef, key_env: str = "", max_turns: int = 12) -> Episode:

@@ -6,21 +6,21 @@ from random import Random
 import pytest
 from usual import as_shipped
 
-from config.compose import composer
-from config.method_settings import made
-from envs.registry import make_environment
-from envs.types import EnvError, TaskRef
-from records.step_metrics import step_metrics
-from rollouts.episode import Episode, Outcome, Turn
-from rollouts.forms.aepo import Aepo, branches_in_a_row
-from rollouts.forms.arpo import Arpo
-from rollouts.forms.linear import Linear
-from rollouts.forms.prefix import Prefix
-from rollouts.forms.retry import Retry
-from rollouts.forms.tcod import Tcod
-from rollouts.forms.tree import Tree, nodes_of, roots_of, samplers_of
-from rollouts.loop import EpisodeSpec
-from tasks.rejection import Standards
+from turngrid.config.compose import composer
+from turngrid.config.method_settings import made
+from turngrid.envs.registry import make_environment
+from turngrid.envs.types import EnvError, TaskRef
+from turngrid.records.step_metrics import step_metrics
+from turngrid.rollouts.episode import Episode, Outcome, Turn
+from turngrid.rollouts.forms.aepo import Aepo, branches_in_a_row
+from turngrid.rollouts.forms.arpo import Arpo
+from turngrid.rollouts.forms.linear import Linear
+from turngrid.rollouts.forms.prefix import Prefix
+from turngrid.rollouts.forms.retry import Retry
+from turngrid.rollouts.forms.tcod import Tcod
+from turngrid.rollouts.forms.tree import Tree, nodes_of, roots_of, samplers_of
+from turngrid.rollouts.loop import EpisodeSpec
+from turngrid.tasks.rejection import Standards
 
 ACTIONS = tuple(f"go {number}" for number in range(12))
 TASK = TaskRef("textworld", "w2-o3-q4", {}, 1, "train", "", "", "", ACTIONS, "", 1.0)

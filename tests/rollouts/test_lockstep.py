@@ -5,8 +5,8 @@ import random
 
 import pytest
 
-from rollouts.lockstep import LockstepBatch, Rounds, Slot
-from rollouts.sampling import RequestTooLong, Sample, SampleRequest
+from turngrid.rollouts.lockstep import LockstepBatch, Rounds, Slot
+from turngrid.rollouts.sampling import RequestTooLong, Sample, SampleRequest
 
 
 def request(name: str) -> SampleRequest:

@@ -6,14 +6,14 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from envs.hosting.pool import EnvPool
-from envs.registry import make_environment
-from envs.types import EnvError, Observation, StepResult, TaskRef
-from rewards.registry import named_reward, reward
-from rollouts.episode import Episode, Outcome, Turn
-from rollouts.failed_episodes import EpisodeFailed, run_with_retries
-from rollouts.loop import EpisodeSpec, Session, run_episode
-from rollouts.policy import Action, ExpertPolicy, RandomPolicy, TurnContext
+from turngrid.envs.hosting.pool import EnvPool
+from turngrid.envs.registry import make_environment
+from turngrid.envs.types import EnvError, Observation, StepResult, TaskRef
+from turngrid.rewards.registry import named_reward, reward
+from turngrid.rollouts.episode import Episode, Outcome, Turn
+from turngrid.rollouts.failed_episodes import EpisodeFailed, run_with_retries
+from turngrid.rollouts.loop import EpisodeSpec, Session, run_episode
+from turngrid.rollouts.policy import Action, ExpertPolicy, RandomPolicy, TurnContext
 
 STYLE = make_environment("textworld").prompt
 

@@ -10,21 +10,21 @@ import pytest
 from chat_stub import chat_stub, says
 from usual import form_of
 
-from envs.extensions import shipped
-from envs.games.catalogue import Catalogue
-from envs.hosting.pool import EnvPool
-from envs.registry import make_environment
-from envs.text_env import NOT_ALLOWED
-from envs.types import TaskRef
-from rewards.registry import reward
-from rollouts.chat_policy import ChatPolicy, Endpoint
-from rollouts.episode import Episode
-from rollouts.loop import EpisodeSpec, run_episode
-from rollouts.policy import ExpertPolicy, Policy, RandomPolicy
-from rollouts.prompt_forms.form import Plain, PromptForm
-from rollouts.spec import Branch
-from rollouts.window import window_of
-from tasks.early_experience import specs
+from turngrid.envs.extensions import shipped
+from turngrid.envs.games.catalogue import Catalogue
+from turngrid.envs.hosting.pool import EnvPool
+from turngrid.envs.registry import make_environment
+from turngrid.envs.text_env import NOT_ALLOWED
+from turngrid.envs.types import TaskRef
+from turngrid.rewards.registry import reward
+from turngrid.rollouts.chat_policy import ChatPolicy, Endpoint
+from turngrid.rollouts.episode import Episode
+from turngrid.rollouts.loop import EpisodeSpec, run_episode
+from turngrid.rollouts.policy import ExpertPolicy, Policy, RandomPolicy
+from turngrid.rollouts.prompt_forms.form import Plain, PromptForm
+from turngrid.rollouts.spec import Branch
+from turngrid.rollouts.window import window_of
+from turngrid.tasks.early_experience import specs
 
 STYLE = make_environment("textworld").prompt
 FORMS = [form_of("plain"), form_of("think_action"), form_of("react")]

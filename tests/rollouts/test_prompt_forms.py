@@ -9,11 +9,11 @@ from itertools import product
 import pytest
 from usual import form_of
 
-from envs.environment import PromptStyle
-from envs.repair.commands import FUNCTIONS
-from rollouts.prompt_forms.form import Answer, PromptForm
-from rollouts.prompt_forms.react import React
-from rollouts.prompt_forms.tool_call import ToolCall
+from turngrid.envs.environment import PromptStyle
+from turngrid.envs.repair.commands import FUNCTIONS
+from turngrid.rollouts.prompt_forms.form import Answer, PromptForm
+from turngrid.rollouts.prompt_forms.react import React
+from turngrid.rollouts.prompt_forms.tool_call import ToolCall
 
 STYLE = PromptStyle("You are in a house.", "Answer with one action.")
 LONG = "I could look around, 世界 then go. " * 800  # some 4,000 tokens and more

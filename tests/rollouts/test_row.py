@@ -2,8 +2,8 @@
 
 import pytest
 
-from rollouts.episode import Episode, Outcome, Turn
-from rollouts.row import to_rows
+from turngrid.rollouts.episode import Episode, Outcome, Turn
+from turngrid.rollouts.row import to_rows
 
 
 def episode(turns: list[Turn]) -> Episode:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from rollouts.episode import Episode, Outcome, Turn
-from rollouts.seeds import request_seed
-from rollouts.store import read_episodes, write_episodes
+from turngrid.rollouts.episode import Episode, Outcome, Turn
+from turngrid.rollouts.seeds import request_seed
+from turngrid.rollouts.store import read_episodes, write_episodes
 
 
 def test_round_trip(tmp_path: Path):
@@ -42,7 +42,7 @@ def test_entropies_that_only_the_update_reads_are_not_recorded(tmp_path: Path):
 
 
 def test_half_a_character_is_kept_as_a_question_mark(tmp_path: Path):
-    """As ``envs.hosting.pool`` sends it to the game: what a policy says must not cost the other episodes their records."""
+    """As ``turngrid.envs.hosting.pool`` sends it to the game: what a policy says must not cost the other episodes their records."""
     turn = Turn("seen", "go \ud800 north")
     write_episodes(tmp_path / "a.jsonl", [Episode("t", 1, "test", "g", [], [], [turn], Outcome.LOST)])
     assert [episode.turns[0].action for episode in read_episodes(tmp_path / "a.jsonl")] == ["go ? north"]

@@ -9,12 +9,12 @@ from collections.abc import Iterator
 import pytest
 from omegaconf import DictConfig, OmegaConf
 
-from algorithms.registry import ALGORITHMS
-from config.base import CONF
-from config.checks.check import check
-from config.compose import Composer, composer
-from config.errors import ConfigError
-from tasks.budget import Allocation, BudgetError, allocate_budget, shares
+from turngrid.algorithms.registry import ALGORITHMS
+from turngrid.config.base import CONF
+from turngrid.config.checks.check import check
+from turngrid.config.compose import Composer, composer
+from turngrid.config.errors import ConfigError
+from turngrid.tasks.budget import Allocation, BudgetError, allocate_budget, shares
 
 # The rows of arXiv 2510.01132, table 9, at 1,000 units, 10 a demonstration, 1 an episode
 ROWS = {

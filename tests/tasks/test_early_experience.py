@@ -12,21 +12,21 @@ import pytest
 from chat_stub import chat_stub, says
 from omegaconf import OmegaConf
 
-from config.compose import Composer, composer
-from config.experience import refusal
-from envs.types import TaskRef
-from experiments.stages import experience
-from experiments.stages.ledger import ledger
-from records.process.exit_codes import Failure
-from rollouts.episode import Episode, Outcome, Turn
-from rollouts.prompt_forms.form import PLAIN_FORM
-from rollouts.prompt_forms.registry import prompt_form
-from rollouts.spec import EpisodeSpec
-from rollouts.store import read_episodes, write_episodes
-from rollouts.stream import assistant, user
-from tasks.budget import allocate_budget
-from tasks.demonstrations import episodes_file
-from tasks.early_experience import (
+from turngrid.config.compose import Composer, composer
+from turngrid.config.experience import refusal
+from turngrid.envs.types import TaskRef
+from turngrid.experiments.stages import experience
+from turngrid.experiments.stages.ledger import ledger
+from turngrid.records.process.exit_codes import Failure
+from turngrid.rollouts.episode import Episode, Outcome, Turn
+from turngrid.rollouts.prompt_forms.form import PLAIN_FORM
+from turngrid.rollouts.prompt_forms.registry import prompt_form
+from turngrid.rollouts.spec import EpisodeSpec
+from turngrid.rollouts.store import read_episodes, write_episodes
+from turngrid.rollouts.stream import assistant, user
+from turngrid.tasks.budget import allocate_budget
+from turngrid.tasks.demonstrations import episodes_file
+from turngrid.tasks.early_experience import (
     ASK,
     NotAgain,
     alternatives_file,
@@ -37,8 +37,8 @@ from tasks.early_experience import (
     specs,
     world_model_row,
 )
-from tasks.run import Run
-from tasks.splits import task_file
+from turngrid.tasks.run import Run
+from turngrid.tasks.splits import task_file
 
 PLAN = ("take key", "open door", "go north")
 SEEN = ("a room.", "you hold a key.", "a door is open.", "you are out.")

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from config.compose import compose
-from envs.games.catalogue import Catalogue, games_hash
-from envs.registry import make_environment
-from envs.types import TaskError
-from tasks.budget import allocate_budget
-from tasks.evaluation_sets import prepare_evaluation_sets
-from tasks.mixture import StratifiedBatches, mixture_name, shares, spread, task_of, task_weights
-from tasks.splits import list_games, prepare_tasks, read_tasks, task_file
+from turngrid.config.compose import compose
+from turngrid.envs.games.catalogue import Catalogue, games_hash
+from turngrid.envs.registry import make_environment
+from turngrid.envs.types import TaskError
+from turngrid.tasks.budget import allocate_budget
+from turngrid.tasks.evaluation_sets import prepare_evaluation_sets
+from turngrid.tasks.mixture import StratifiedBatches, mixture_name, shares, spread, task_of, task_weights
+from turngrid.tasks.splits import list_games, prepare_tasks, read_tasks, task_file
 
 SIX = ("pick", "look", "clean", "heat", "cool", "two")
 
@@ -122,7 +122,7 @@ def test_games_of_a_mixture_are_disjoint_in_proportion_and_spread() -> None:
 
 
 def test_an_evaluation_set_of_the_mixture_is_the_same_with_and_without_a_run(tmp_path: Path) -> None:
-    """``experiments.evaluate`` lists it alone, a run beside its training games."""
+    """``turngrid.experiments.evaluate`` lists it alone, a run beside its training games."""
     config = compose(["env.tasks={w1-o2-q1: 1, w2-o3-q1: 2}", "eval.games=3", "budget=rl_only", "budget.rl_steps=1"])
     config.data.train_batch_size = 3
     prepare_evaluation_sets(config, tmp_path / "alone", also_own=True)

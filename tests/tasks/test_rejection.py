@@ -9,17 +9,17 @@ import pytest
 from omegaconf import DictConfig, OmegaConf
 from transformers import AutoTokenizer
 
-from config.base import ROOT
-from config.checks.check import check
-from config.compose import compose
-from config.errors import ConfigError
-from rollouts.chat_settings import ChatSettings
-from rollouts.episode import Episode, Outcome, Turn
-from rollouts.store import read_episodes, write_episodes
-from tasks import demonstrations
-from tasks.rejection import Standards, as_demonstrations, draw, same_tokens, select
-from verl_plugin.rollout.token_stream import TokenCodec
-from verl_plugin.sft_rows import with_ids
+from turngrid.config.base import ROOT
+from turngrid.config.checks.check import check
+from turngrid.config.compose import compose
+from turngrid.config.errors import ConfigError
+from turngrid.rollouts.chat_settings import ChatSettings
+from turngrid.rollouts.episode import Episode, Outcome, Turn
+from turngrid.rollouts.store import read_episodes, write_episodes
+from turngrid.tasks import demonstrations
+from turngrid.tasks.rejection import Standards, as_demonstrations, draw, same_tokens, select
+from turngrid.verl_plugin.rollout.token_stream import TokenCodec
+from turngrid.verl_plugin.sft_rows import with_ids
 
 TINY = ROOT / "assets" / "tiny"
 

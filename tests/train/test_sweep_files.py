@@ -8,12 +8,12 @@ from functools import cache
 import pytest
 from omegaconf import DictConfig
 
-from config.checks.check import check
-from config.compose import composer
-from config.errors import ConfigError
-from experiments.report import published
-from experiments.sweep.definition import Definition, Point, Scale, Selector, flattened, load, names, points
-from tasks.budget import allocate_budget
+from turngrid.config.checks.check import check
+from turngrid.config.compose import composer
+from turngrid.config.errors import ConfigError
+from turngrid.experiments.report import published
+from turngrid.experiments.sweep.definition import Definition, Point, Scale, Selector, flattened, load, names, points
+from turngrid.tasks.budget import allocate_budget
 
 SCALES = ("laptop", "paper")
 FILES = {name: load(name) for name in names()}

@@ -11,18 +11,18 @@ import pytest
 from finished_run import finished
 from omegaconf import DictConfig
 
-from config.base import ROOT
-from config.compose import compose
-from train.app import main
-from train.arguments import parsed
-from train.launch import one_run
+from turngrid.config.base import ROOT
+from turngrid.config.compose import compose
+from turngrid.train.app import main
+from turngrid.train.arguments import parsed
+from turngrid.train.launch import one_run
 
 TINY = ["budget=rl_only", "eval.games=2"]
 
 
 def front_door(*arguments: str, cwd: Path, root: Path = ROOT) -> subprocess.CompletedProcess[str]:
     """As the console script starts it: the working folder is not on the path."""
-    command = [sys.executable, "-P", "-c", "import sys; from train.app import main; sys.exit(main())", *arguments]
+    command = [sys.executable, "-P", "-c", "import sys; from turngrid.train.app import main; sys.exit(main())", *arguments]
     environment = {**os.environ, "PYTHONPATH": str(root)}
     return subprocess.run(command, check=False, cwd=cwd, env=environment, capture_output=True, text=True, timeout=120)
 
@@ -118,6 +118,6 @@ def test_runs_of_a_grid_find_them_too(
 def test_a_shell_completes_options_and_keys(line: str, offered: str, tmp_path: Path) -> None:
     line = f"turngrid-train {line}"
     code = f"import os, sys; os.environ.update(COMP_LINE={line!r}, COMP_POINT='{len(line)}'); "
-    code += "from train.app import main; sys.exit(main(['-sc', 'query=bash']))"
+    code += "from turngrid.train.app import main; sys.exit(main(['-sc', 'query=bash']))"
     done = subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT, capture_output=True, text=True)
     assert done.stdout.split() == offered.split()

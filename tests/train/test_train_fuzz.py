@@ -17,9 +17,9 @@ from fuzz.overrides import Command, Generator, Piece, environments_of
 from fuzz.sanity import Flat, flat, nonsense
 from omegaconf import OmegaConf
 
-from config.base import CONF
-from config.compose import compose
-from config.suggest import groups
+from turngrid.config.base import CONF
+from turngrid.config.compose import compose
+from turngrid.config.suggest import groups
 
 SEED = os.environ.get("TURNGRID_FUZZ_SEED", "0")
 OVERRIDES = 200  # of a chunk

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from config.base import ROOT
+from turngrid.config.base import ROOT
 
 COMMANDS = ["make train", "make test"]
 

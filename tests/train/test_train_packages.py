@@ -9,17 +9,17 @@ from pathlib import Path
 import pytest
 from omegaconf import DictConfig
 
-from config import suggest
-from config.checks.check import check
-from config.compose import compose
-from config.errors import ConfigError
-from envs import extensions, registry
-from envs.extensions import UnknownName
-from rewards.registry import reward
-from train.app import main
-from train.arguments import parsed
-from train.help import help_text
-from train.launch import one_run
+from turngrid.config import suggest
+from turngrid.config.checks.check import check
+from turngrid.config.compose import compose
+from turngrid.config.errors import ConfigError
+from turngrid.envs import extensions, registry
+from turngrid.envs.extensions import UnknownName
+from turngrid.rewards.registry import reward
+from turngrid.train.app import main
+from turngrid.train.arguments import parsed
+from turngrid.train.help import help_text
+from turngrid.train.launch import one_run
 
 Offer = Callable[..., Path]
 

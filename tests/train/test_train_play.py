@@ -15,16 +15,16 @@ from pathlib import Path
 
 import pytest
 
-from config import base
-from config.base import ROOT
-from config.errors import ConfigError
-from config.schema import NODES, Top
-from config.suggest import groups
-from envs.games.catalogue import Catalogue
-from envs.registry import make_environment
-from train.play.__main__ import PlaySettings, main, split_settings
+from turngrid.config import base
+from turngrid.config.base import ROOT
+from turngrid.config.errors import ConfigError
+from turngrid.config.schema import NODES, Top
+from turngrid.config.suggest import groups
+from turngrid.envs.games.catalogue import Catalogue
+from turngrid.envs.registry import make_environment
+from turngrid.train.play.__main__ import PlaySettings, main, split_settings
 
-COMMAND = [sys.executable, "-P", "-c", "import sys; from train.play.__main__ import main; sys.exit(main())"]
+COMMAND = [sys.executable, "-P", "-c", "import sys; from turngrid.train.play.__main__ import main; sys.exit(main())"]
 # The terminal that sends the interrupt, as for a shell's foreground job
 # A shell's background jobs inherit a SIGINT that is ignored, and tests may be one.
 HEARS = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "

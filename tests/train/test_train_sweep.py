@@ -12,15 +12,15 @@ import pytest
 from finished_run import finish
 
 from benchmarks.synthetic_runs import make_run
-from config.base import ROOT
-from config.compose import compose
-from experiments.report.gather import subjects
-from experiments.report.terminal import text
-from experiments.sweep import record
-from records.process.exit_codes import Refusal
-from train.app import main
-from train.launch import one_run
-from train.launch.sweep import grid, prepare_launch, sweep_asked_for
+from turngrid.config.base import ROOT
+from turngrid.config.compose import compose
+from turngrid.experiments.report.gather import subjects
+from turngrid.experiments.report.terminal import text
+from turngrid.experiments.sweep import record
+from turngrid.records.process.exit_codes import Refusal
+from turngrid.train.app import main
+from turngrid.train.launch import one_run
+from turngrid.train.launch.sweep import grid, prepare_launch, sweep_asked_for
 
 MINE = """
 title: Mine
@@ -102,7 +102,7 @@ def test_what_cannot_be_is_refused_before_anything_starts(
 def test_what_this_machine_lacks_is_said_once_for_all_runs(
     mine: str, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("config.machine.gpus", lambda: 0)
+    monkeypatch.setattr("turngrid.config.machine.gpus", lambda: 0)
     assert main(["-m", mine, "cluster=gpu1", f"output_dir={tmp_path / 'runs'}"]) == 2
     assert capfd.readouterr().err.count("this machine has none") == 1
     assert not (tmp_path / "runs").exists()
@@ -152,7 +152,7 @@ def test_a_grid_ends_with_its_own_table_and_is_one_group(
         if arguments[0] == "train":
             groups.update(text for text in arguments if text.startswith("tracking.group="))
             return 0
-        assert arguments[:2] == ["experiments.report", "--text"]
+        assert arguments[:2] == ["turngrid.experiments.report", "--text"]
         for run in record.read(Path(arguments[2])).runs:
             won = {"gigpo": 12, "grpo": 4}[run.coordinates["algo"]]
             if not (tmp_path / run.folder).exists():
@@ -223,6 +223,6 @@ def test_what_is_finished_is_not_repeated_and_what_failed_is_tried_again(mine: s
 
 
 def _front_door(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-P", "-m", "train", *arguments]
+    command = [sys.executable, "-P", "-m", "turngrid.train", *arguments]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     return subprocess.run(command, check=False, cwd=cwd, env=environment, capture_output=True, text=True, timeout=120)

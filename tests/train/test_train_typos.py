@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from config.suggest import groups
-from train.app import main
+from turngrid.config.suggest import groups
+from turngrid.train.app import main
 
 TYPOS = {
     "algo=pppo": ["algo=ppo?", "choices of algo: ", " reinforce_plus_plus, rloo"],
     "algo.name=turn_pp": ["algo.name=turn_pp: unknown algorithm 'turn_pp'; did you mean turn_ppo?", "or module:Name"],
     "algo.name=nowhere:It": ["algo.name=nowhere:It: algo nowhere:It: No module named 'nowhere'"],
-    "algo.name=algorithms.credit.gigpo:Gigpo": [
-        "algo.name=algorithms.credit.gigpo:Gigpo is no estimator: it has no grain"
+    "algo.name=turngrid.algorithms.credit.gigpo:Gigpo": [
+        "algo.name=turngrid.algorithms.credit.gigpo:Gigpo is no estimator: it has no grain"
     ],
     "+algo.gamma=1": ["unknown key algo.gamma; it has: name, state"],
     "loss=aepo": ["algo=aepo or ", "credit=[aepo]", "(choices of loss: aepo_clip, "],

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from config.base import ROOT
+from turngrid.config.base import ROOT
 
 NOT_SOURCES = (".git", ".venv", "runs", "build", "*.egg-info", "__pycache__", ".*_cache", "multirun", "outputs")
 PROBE = """

@@ -11,7 +11,7 @@ from verl.trainer.config import CheckpointConfig
 from verl.workers.config import FSDPEngineConfig, FSDPOptimizerConfig, HFModelConfig
 from verl.workers.engine import EngineRegistry
 
-import verl_plugin  # noqa: F401 - registers ours
+from turngrid import verl_plugin  # noqa: F401 - registers ours
 
 TINY = str(Path(__file__).parents[2] / "assets" / "tiny")
 

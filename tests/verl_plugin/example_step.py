@@ -19,14 +19,14 @@ from usual import filled
 from verl.trainer.ppo.padding_utils import upsample_batch_to_divisible_size
 from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 
-import verl_plugin  # noqa: F401 - registers the estimators
-from algorithms.registry import SLOTS
-from config.compose import composer
-from verl_plugin.training.credit_log import CreditLog
-from verl_plugin.training.step import Step
-from verl_plugin.training.step_methods import Methods
-from verl_plugin.training.step_records import StepGroups
-from verl_plugin.training.trainer import TurngridTrainer
+from turngrid import verl_plugin  # noqa: F401 - registers the estimators
+from turngrid.algorithms.registry import SLOTS
+from turngrid.config.compose import composer
+from turngrid.verl_plugin.training.credit_log import CreditLog
+from turngrid.verl_plugin.training.step import Step
+from turngrid.verl_plugin.training.step_methods import Methods
+from turngrid.verl_plugin.training.step_records import StepGroups
+from turngrid.verl_plugin.training.trainer import TurngridTrainer
 
 
 def row_of(record: dict[str, Any], prompt: int) -> dict[str, Any]:

@@ -21,8 +21,8 @@ from verl.workers.config import HFModelConfig, RolloutConfig
 from verl.workers.rollout.base import get_rollout_class
 from verl.workers.rollout.replica import TokenOutput, get_rollout_replica_class
 
-from verl_plugin.servers import vllm_cpu
-from verl_plugin.servers.transformers_server.replica import TransformersReplica, WeightSync
+from turngrid.verl_plugin.servers import vllm_cpu
+from turngrid.verl_plugin.servers.transformers_server.replica import TransformersReplica, WeightSync
 
 TINY = str(Path(__file__).parents[2] / "assets" / "tiny")
 

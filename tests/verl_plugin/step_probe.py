@@ -23,11 +23,11 @@ from verl.workers.config import TrainingWorkerConfig
 from verl.workers.engine_workers import TrainingWorker
 from verl.workers.utils.losses import value_loss
 
-from config.compose import composer
-from experiments.stages.rl import rl_config
-from tasks.budget import allocate_budget
-from tasks.run import Run
-from verl_plugin.training.task import TRAINERS
+from turngrid.config.compose import composer
+from turngrid.experiments.stages.rl import rl_config
+from turngrid.tasks.budget import allocate_budget
+from turngrid.tasks.run import Run
+from turngrid.verl_plugin.training.task import TRAINERS
 
 TINY = Path(__file__).parents[2] / "assets" / "tiny"
 PROMPTS = 8  # of a step

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from verl_plugin.rollout.agent_shell import AgentShell
+from turngrid.verl_plugin.rollout.agent_shell import AgentShell
 
 
 class Recorded:
@@ -67,7 +67,7 @@ def test_it_can_become_another_worker(shell: AgentShell) -> None:
 
 def test_games_that_start_late_are_the_workers_all_the_same(shell: AgentShell, monkeypatch: pytest.MonkeyPatch) -> None:
     pool = asyncio.Semaphore()  # any context manager will do
-    monkeypatch.setattr("envs.hosting.pool.pool_of", lambda *_, **__: pool)
+    monkeypatch.setattr("turngrid.envs.hosting.pool.pool_of", lambda *_, **__: pool)
     shell._kind = Recorded
 
     async def late() -> Any:

@@ -15,16 +15,16 @@ from parity_servers import TINY, Plain, Served, transformers_server
 from transformers import AutoTokenizer
 from verl.workers.rollout.router import get_router_handle
 
-from envs.games.catalogue import Catalogue
-from envs.hosting.pool import EnvPool
-from envs.registry import make_environment
-from rollouts.episode import Episode
-from rollouts.loop import EpisodeSpec, run_episode
-from rollouts.policy import ContextLimit, ModelPolicy
-from rollouts.sampling import Sample, SampleRequest, SamplingParams
-from verl_plugin.rollout.llm_client import client_class
-from verl_plugin.rollout.samplers import ServerSampler
-from verl_plugin.rollout.token_stream import TokenCodec
+from turngrid.envs.games.catalogue import Catalogue
+from turngrid.envs.hosting.pool import EnvPool
+from turngrid.envs.registry import make_environment
+from turngrid.rollouts.episode import Episode
+from turngrid.rollouts.loop import EpisodeSpec, run_episode
+from turngrid.rollouts.policy import ContextLimit, ModelPolicy
+from turngrid.rollouts.sampling import Sample, SampleRequest, SamplingParams
+from turngrid.verl_plugin.rollout.llm_client import client_class
+from turngrid.verl_plugin.rollout.samplers import ServerSampler
+from turngrid.verl_plugin.rollout.token_stream import TokenCodec
 
 EPISODES, TURNS, TOKENS, TEMPERATURE = 16, 6, 8, 0.7
 BREAK = EPISODES * TURNS // 2  # turns that are played before the weights change

@@ -22,22 +22,22 @@ from verl.trainer.ppo.v1.trainer_base import PPOTrainer
 from verl.utils import fsdp_utils
 from verl.workers.rollout.replica import TokenOutput
 
-from config import asynchronous
-from config.compose import compose
-from records.resume import RlFolder
-from rollouts.sampling import SampleLost, SampleRequest
-from rollouts.store import write_episodes
-from verl_plugin import weight_transfer
-from verl_plugin.rollout.agent_worker import AgentLoopWorker
-from verl_plugin.rollout.llm_client import client_class
-from verl_plugin.rollout.samplers import ServerSampler
-from verl_plugin.training import async_trainer
-from verl_plugin.training.async_trainer import ColocateAsyncTrainer
-from verl_plugin.training.step import Step
-from verl_plugin.training.step_records import EnvironmentKeepsFailing
-from verl_plugin.training.task_loader import Games
-from verl_plugin.training.trainer import in_order
-from verl_plugin.weight_transfer import MeetingPoint, RayWeightTransfer
+from turngrid.config import asynchronous
+from turngrid.config.compose import compose
+from turngrid.records.resume import RlFolder
+from turngrid.rollouts.sampling import SampleLost, SampleRequest
+from turngrid.rollouts.store import write_episodes
+from turngrid.verl_plugin import weight_transfer
+from turngrid.verl_plugin.rollout.agent_worker import AgentLoopWorker
+from turngrid.verl_plugin.rollout.llm_client import client_class
+from turngrid.verl_plugin.rollout.samplers import ServerSampler
+from turngrid.verl_plugin.training import async_trainer
+from turngrid.verl_plugin.training.async_trainer import ColocateAsyncTrainer
+from turngrid.verl_plugin.training.step import Step
+from turngrid.verl_plugin.training.step_records import EnvironmentKeepsFailing
+from turngrid.verl_plugin.training.task_loader import Games
+from turngrid.verl_plugin.training.trainer import in_order
+from turngrid.verl_plugin.weight_transfer import MeetingPoint, RayWeightTransfer
 
 BATCH, STEPS = 4, 3
 

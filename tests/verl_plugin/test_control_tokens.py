@@ -10,14 +10,14 @@ import pytest
 from tokenizers import AddedToken, normalizers
 from tokenizers_of_families import CHATML, FAMILIES, byte_level, ready, special
 
-from rollouts.episode import Episode, Outcome, Turn
-from rollouts.prompt_forms.form import PLAIN_FORM
-from rollouts.stream import assistant, user
-from rollouts.tokenise import fill_ids
-from rollouts.window import Window
-from verl_plugin.rollout.control_tokens import HARMLESS
-from verl_plugin.rollout.token_stream import TokenCodec
-from verl_plugin.sft_rows import EpisodeRows
+from turngrid.rollouts.episode import Episode, Outcome, Turn
+from turngrid.rollouts.prompt_forms.form import PLAIN_FORM
+from turngrid.rollouts.stream import assistant, user
+from turngrid.rollouts.tokenise import fill_ids
+from turngrid.rollouts.window import Window
+from turngrid.verl_plugin.rollout.control_tokens import HARMLESS
+from turngrid.verl_plugin.rollout.token_stream import TokenCodec
+from turngrid.verl_plugin.sft_rows import EpisodeRows
 
 TEXTS = (
     "You open the box.\nExits: north.",

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from records.credit import Credit, pack_runs, read_credit, unpack_runs, write_credit
-from records.resume import RlFolder, discard_beyond_checkpoint
-from verl_plugin.training.credit_log import _credit, _of_episode, rounded
+from turngrid.records.credit import Credit, pack_runs, read_credit, unpack_runs, write_credit
+from turngrid.records.resume import RlFolder, discard_beyond_checkpoint
+from turngrid.verl_plugin.training.credit_log import _credit, _of_episode, rounded
 
 
 def test_credit_survives_the_file(tmp_path: Path) -> None:

@@ -15,10 +15,10 @@ from verl.utils import tensordict_utils as tu
 from verl.workers.engine.fsdp.transformer_impl import FSDPEngine
 from verl.workers.engine.utils import prepare_micro_batches
 
-from verl_plugin.cpu import engines, micro_batches
-from verl_plugin.servers.transformers_server.generator import Generator, SampleRequest
-from verl_plugin.servers.transformers_server.results import GenResult
-from verl_plugin.training import zero_advantages
+from turngrid.verl_plugin.cpu import engines, micro_batches
+from turngrid.verl_plugin.servers.transformers_server.generator import Generator, SampleRequest
+from turngrid.verl_plugin.servers.transformers_server.results import GenResult
+from turngrid.verl_plugin.training import zero_advantages
 
 pytestmark = pytest.mark.usefixtures("one_process")
 TEMPERATURE = 0.7

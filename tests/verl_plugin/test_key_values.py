@@ -8,8 +8,8 @@ import pytest
 import torch
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
-from rollouts.sampling import SampleRequest
-from verl_plugin.servers.transformers_server.key_values import BLOCK, KeyValues, Stretch, common_length
+from turngrid.rollouts.sampling import SampleRequest
+from turngrid.verl_plugin.servers.transformers_server.key_values import BLOCK, KeyValues, Stretch, common_length
 
 
 @pytest.fixture(scope="module")

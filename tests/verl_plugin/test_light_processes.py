@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 CODE = """
-import sys, verl_plugin.servers.transformers_server.server
+import sys, turngrid.verl_plugin.servers.transformers_server.server
 print([name for name in ('torch', 'transformers', 'verl') if name in sys.modules])
 """
 

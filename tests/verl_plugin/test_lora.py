@@ -14,10 +14,10 @@ from test_engines import played, policy_gradient, with_advantages
 from torch import Tensor
 from transformers import AutoModelForCausalLM, AutoModelForTokenClassification
 
-from records.models.loading import load_whole
-from records.models.locate import ModelError, check_model
-from verl_plugin.lora import is_adapted, merged, scaling
-from verl_plugin.servers.transformers_server.generator import Generator
+from turngrid.records.models.loading import load_whole
+from turngrid.records.models.locate import ModelError, check_model
+from turngrid.verl_plugin.lora import is_adapted, merged, scaling
+from turngrid.verl_plugin.servers.transformers_server.generator import Generator
 
 pytestmark = pytest.mark.usefixtures("one_process")
 LORA = {"lora_rank": 4, "lora_alpha": 8, "lora": {"merge": True}}

@@ -20,11 +20,11 @@ from verl.utils import tensordict_utils as tu
 from verl.utils.config import omega_conf_to_dataclass
 from verl.workers.engine.utils import prepare_micro_batches
 
-import verl_plugin  # noqa: F401 - wraps verl's loss
-from algorithms.chosen import slots_of
-from algorithms.turn_table import turn_ids
-from verl_plugin.cpu import micro_batches
-from verl_plugin.training.losses import EPISODES, IN_WORKERS, SUMS, with_sums
+from turngrid import verl_plugin  # noqa: F401 - wraps verl's loss
+from turngrid.algorithms.chosen import slots_of
+from turngrid.algorithms.turn_table import turn_ids
+from turngrid.verl_plugin.cpu import micro_batches
+from turngrid.verl_plugin.training.losses import EPISODES, IN_WORKERS, SUMS, with_sums
 
 PASSES: dict[str, Callable[[TensorDict], Sequence[TensorDict]]] = {
     "whole": lambda data: [data],

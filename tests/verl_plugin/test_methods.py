@@ -29,15 +29,15 @@ from verl.trainer.ppo import core_algos
 from verl.trainer.ppo.padding_utils import upsample_batch_to_divisible_size
 from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 
-import verl_plugin  # noqa: F401 - registers the estimators
-from algorithms.chosen import Chosen
-from algorithms.turns import OUTCOMES, Turns
-from rollouts.episode import Episode, Outcome, Turn
-from verl_plugin.rollout.turn_fields import tree_places, turn_fields
-from verl_plugin.training import replay
-from verl_plugin.training.credit_log import credits_of
-from verl_plugin.training.dynamic_sampling import DynamicSampler
-from verl_plugin.training.turn_rows import TARGETS
+from turngrid import verl_plugin  # noqa: F401 - registers the estimators
+from turngrid.algorithms.chosen import Chosen
+from turngrid.algorithms.turns import OUTCOMES, Turns
+from turngrid.rollouts.episode import Episode, Outcome, Turn
+from turngrid.verl_plugin.rollout.turn_fields import tree_places, turn_fields
+from turngrid.verl_plugin.training import replay
+from turngrid.verl_plugin.training.credit_log import credits_of
+from turngrid.verl_plugin.training.dynamic_sampling import DynamicSampler
+from turngrid.verl_plugin.training.turn_rows import TARGETS
 
 
 @pytest.mark.parametrize(("std", "wanted"), [(True, GIGPO), (False, GIGPO_WITHOUT_STD)])

@@ -16,9 +16,9 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForTokenClas
 from verl.utils import tensordict_utils as tu
 from verl.workers.engine.fsdp.transformer_impl import FSDPEngineWithLMHead, FSDPEngineWithValueHead
 
-from verl_plugin.cpu import micro_batches, packed_rows
-from verl_plugin.cpu.layout import Layout, ids_of
-from verl_plugin.cpu.packed_rows import PackedLogits, PackedRows, action_positions
+from turngrid.verl_plugin.cpu import micro_batches, packed_rows
+from turngrid.verl_plugin.cpu.layout import Layout, ids_of
+from turngrid.verl_plugin.cpu.packed_rows import PackedLogits, PackedRows, action_positions
 
 FIRST, SECOND = [5, 6, 7, 8], [9, 10]
 # prompt, response, mask: rows of two groups; two that go on alike; a row as verl pads a batch with, its ids those of another;

@@ -22,7 +22,7 @@ from verl.workers.engine.fsdp.transformer_impl import FSDPEngineWithLMHead
 from verl.workers.utils.losses import ppo_loss, value_loss
 from verl.workers.utils.padding import response_from_nested, response_to_nested
 
-from algorithms.registry import ALGORITHMS
+from turngrid.algorithms.registry import ALGORITHMS
 
 pytestmark = pytest.mark.usefixtures("one_process")
 MOST = 31

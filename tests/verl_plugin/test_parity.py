@@ -16,17 +16,17 @@ import torch
 from parity_servers import SERVERS, TINY, Plain, Served
 from transformers import AutoTokenizer
 
-from envs.games.catalogue import Catalogue
-from envs.hosting.pool import EnvPool
-from envs.registry import make_environment
-from envs.types import TaskRef
-from rollouts.episode import Episode, Outcome
-from rollouts.failed_episodes import run_with_retries
-from rollouts.loop import EpisodeSpec, run_episode
-from rollouts.policy import ContextLimit, ModelPolicy
-from rollouts.sampling import SamplingParams
-from verl_plugin.rollout.samplers import ServerSampler
-from verl_plugin.rollout.token_stream import TokenCodec
+from turngrid.envs.games.catalogue import Catalogue
+from turngrid.envs.hosting.pool import EnvPool
+from turngrid.envs.registry import make_environment
+from turngrid.envs.types import TaskRef
+from turngrid.rollouts.episode import Episode, Outcome
+from turngrid.rollouts.failed_episodes import run_with_retries
+from turngrid.rollouts.loop import EpisodeSpec, run_episode
+from turngrid.rollouts.policy import ContextLimit, ModelPolicy
+from turngrid.rollouts.sampling import SamplingParams
+from turngrid.verl_plugin.rollout.samplers import ServerSampler
+from turngrid.verl_plugin.rollout.token_stream import TokenCodec
 
 ROOT, HERE = Path(TINY).parents[1], Path(__file__).parent
 BOUND = 1e-4  # nats

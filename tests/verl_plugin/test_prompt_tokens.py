@@ -14,24 +14,24 @@ from tokenizers_of_families import qwen3
 from transformers import AutoTokenizer
 from usual import form_of
 
-from envs.environment import Environment
-from envs.games.catalogue import Catalogue
-from envs.hosting.pool import EnvPool
-from envs.registry import make_environment
-from envs.types import TaskRef
-from rewards.registry import reward
-from rollouts.episode import Episode
-from rollouts.loop import EpisodeSpec, run_episode
-from rollouts.policy import ContextLimit, ExpertPolicy, ModelPolicy
-from rollouts.prompt_forms.form import PromptForm, meaning
-from rollouts.row import Row, to_rows
-from rollouts.sampling import Sample, SampleRequest, SamplingParams
-from rollouts.stream import user
-from rollouts.tokenise import fill_ids
-from rollouts.window import Window, rows_of, window_of
-from verl_plugin.rollout.token_stream import TokenCodec
-from verl_plugin.rollout.turn_fields import turn_fields
-from verl_plugin.sft_rows import EpisodeRows
+from turngrid.envs.environment import Environment
+from turngrid.envs.games.catalogue import Catalogue
+from turngrid.envs.hosting.pool import EnvPool
+from turngrid.envs.registry import make_environment
+from turngrid.envs.types import TaskRef
+from turngrid.rewards.registry import reward
+from turngrid.rollouts.episode import Episode
+from turngrid.rollouts.loop import EpisodeSpec, run_episode
+from turngrid.rollouts.policy import ContextLimit, ExpertPolicy, ModelPolicy
+from turngrid.rollouts.prompt_forms.form import PromptForm, meaning
+from turngrid.rollouts.row import Row, to_rows
+from turngrid.rollouts.sampling import Sample, SampleRequest, SamplingParams
+from turngrid.rollouts.stream import user
+from turngrid.rollouts.tokenise import fill_ids
+from turngrid.rollouts.window import Window, rows_of, window_of
+from turngrid.verl_plugin.rollout.token_stream import TokenCodec
+from turngrid.verl_plugin.rollout.turn_fields import turn_fields
+from turngrid.verl_plugin.sft_rows import EpisodeRows
 
 PLAN = "my plan is to {plan}."
 FORMS = {

@@ -12,13 +12,13 @@ import torch
 from step_probe import TINY
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from algorithms.chosen import ALGO, Chosen, slots_of
-from algorithms.registry import ON_BATCH
-from config.compose import composer
-from rollouts.episode import Episode, Outcome, Turn
-from rollouts.sampling import SampleRequest
-from verl_plugin.rollout.agent_loop import entropies_of, entropies_wanted, row_fields
-from verl_plugin.servers.transformers_server.generator import Generator
+from turngrid.algorithms.chosen import ALGO, Chosen, slots_of
+from turngrid.algorithms.registry import ON_BATCH
+from turngrid.config.compose import composer
+from turngrid.rollouts.episode import Episode, Outcome, Turn
+from turngrid.rollouts.sampling import SampleRequest
+from turngrid.verl_plugin.rollout.agent_loop import entropies_of, entropies_wanted, row_fields
+from turngrid.verl_plugin.servers.transformers_server.generator import Generator
 
 TEMPERATURE = 0.7
 SEEN = "You are in a kitchen. There is a chest here. It is closed. You see a red door to the north. You carry a key."

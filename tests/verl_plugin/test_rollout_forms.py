@@ -15,26 +15,26 @@ from test_windows import Recording
 from transformers import AutoTokenizer
 from usual import as_shipped
 
-from envs.games.catalogue import Catalogue
-from envs.hosting.pool import EnvPool
-from envs.registry import make_environment
-from envs.types import TaskRef
-from rewards.registry import reward
-from rollouts.episode import Episode, Turn
-from rollouts.failed_episodes import run_with_retries
-from rollouts.forms.arpo import TOKENS, Arpo
-from rollouts.forms.linear import GroupFailed, Linear, play_group
-from rollouts.forms.prefix import Prefix
-from rollouts.forms.retry import Retry
-from rollouts.forms.tree import Tree
-from rollouts.loop import EpisodeSpec, run_episode
-from rollouts.policy import ContextLimit, ExpertPolicy, ModelPolicy
-from rollouts.row import to_rows
-from rollouts.sampling import SampleRequest, SamplingParams
-from rollouts.spec import Branch
-from rollouts.tokenise import fill_ids
-from verl_plugin.rollout.token_stream import TokenCodec
-from verl_plugin.servers.transformers_server.generator import Generator
+from turngrid.envs.games.catalogue import Catalogue
+from turngrid.envs.hosting.pool import EnvPool
+from turngrid.envs.registry import make_environment
+from turngrid.envs.types import TaskRef
+from turngrid.rewards.registry import reward
+from turngrid.rollouts.episode import Episode, Turn
+from turngrid.rollouts.failed_episodes import run_with_retries
+from turngrid.rollouts.forms.arpo import TOKENS, Arpo
+from turngrid.rollouts.forms.linear import GroupFailed, Linear, play_group
+from turngrid.rollouts.forms.prefix import Prefix
+from turngrid.rollouts.forms.retry import Retry
+from turngrid.rollouts.forms.tree import Tree
+from turngrid.rollouts.loop import EpisodeSpec, run_episode
+from turngrid.rollouts.policy import ContextLimit, ExpertPolicy, ModelPolicy
+from turngrid.rollouts.row import to_rows
+from turngrid.rollouts.sampling import SampleRequest, SamplingParams
+from turngrid.rollouts.spec import Branch
+from turngrid.rollouts.tokenise import fill_ids
+from turngrid.verl_plugin.rollout.token_stream import TokenCodec
+from turngrid.verl_plugin.servers.transformers_server.generator import Generator
 
 TURNS, SAMPLES, REWARD = 6, 4, "dense"
 

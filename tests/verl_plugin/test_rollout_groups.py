@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from records.files import checkpoints
-from records.resume import RlFolder, discard_beyond_checkpoint
-from rollouts.episode import Episode, Outcome, Turn
-from rollouts.store import read_episodes, write_episodes
-from verl_plugin.training.async_trainer import staleness_metrics
-from verl_plugin.training.rollout_groups import RolloutGroups, step_of
+from turngrid.records.files import checkpoints
+from turngrid.records.resume import RlFolder, discard_beyond_checkpoint
+from turngrid.rollouts.episode import Episode, Outcome, Turn
+from turngrid.rollouts.store import read_episodes, write_episodes
+from turngrid.verl_plugin.training.async_trainer import staleness_metrics
+from turngrid.verl_plugin.training.rollout_groups import RolloutGroups, step_of
 
 WAITING = {"000002-0002": "finished", "000002-0003": "running"}  # what the checkpoint of step 2 knows
 

@@ -15,9 +15,9 @@ from transformers import AutoModelForCausalLM
 from verl.workers.config import RolloutConfig
 from verl.workers.rollout.replica import TokenOutput
 
-from verl_plugin.servers.transformers_server.generator import Generator, GenResult, RequestTooLong, SampleRequest
-from verl_plugin.servers.transformers_server.replica import TransformersReplica, WeightSync, server_name
-from verl_plugin.servers.transformers_server.server import TransformersServer, seed_of
+from turngrid.verl_plugin.servers.transformers_server.generator import Generator, GenResult, RequestTooLong, SampleRequest
+from turngrid.verl_plugin.servers.transformers_server.replica import TransformersReplica, WeightSync, server_name
+from turngrid.verl_plugin.servers.transformers_server.server import TransformersServer, seed_of
 
 TINY = str(Path(__file__).parents[2] / "assets" / "tiny")
 PROMPT = [4, 5, 6, 7, 8, 9]

@@ -14,8 +14,8 @@ import torch
 from ray.actor import ActorHandle
 from transformers import AutoModelForCausalLM
 
-from verl_plugin.servers.transformers_server.generator import Generator, RequestTooLong, SampleRequest
-from verl_plugin.servers.transformers_server.server import TransformersServer
+from turngrid.verl_plugin.servers.transformers_server.generator import Generator, RequestTooLong, SampleRequest
+from turngrid.verl_plugin.servers.transformers_server.server import TransformersServer
 
 ROOT = Path(__file__).parents[2]
 TINY = str(ROOT / "assets" / "tiny")

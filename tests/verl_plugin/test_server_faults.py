@@ -16,19 +16,19 @@ import torch
 from parity_servers import TINY, Plain
 from transformers import AutoTokenizer
 
-from envs.games.catalogue import Catalogue
-from envs.hosting.pool import EnvPool
-from envs.registry import make_environment
-from envs.types import TaskRef
-from rollouts.episode import Episode, Outcome
-from rollouts.failed_episodes import EpisodeFailed, run_with_retries
-from rollouts.lockstep import LockstepBatch
-from rollouts.loop import EpisodeSpec, run_episode
-from rollouts.policy import ContextLimit, ModelPolicy
-from rollouts.sampling import SamplingParams
-from verl_plugin.rollout.samplers import BatchSampler
-from verl_plugin.rollout.token_stream import TokenCodec
-from verl_plugin.servers.transformers_server import launch
+from turngrid.envs.games.catalogue import Catalogue
+from turngrid.envs.hosting.pool import EnvPool
+from turngrid.envs.registry import make_environment
+from turngrid.envs.types import TaskRef
+from turngrid.rollouts.episode import Episode, Outcome
+from turngrid.rollouts.failed_episodes import EpisodeFailed, run_with_retries
+from turngrid.rollouts.lockstep import LockstepBatch
+from turngrid.rollouts.loop import EpisodeSpec, run_episode
+from turngrid.rollouts.policy import ContextLimit, ModelPolicy
+from turngrid.rollouts.sampling import SamplingParams
+from turngrid.verl_plugin.rollout.samplers import BatchSampler
+from turngrid.verl_plugin.rollout.token_stream import TokenCodec
+from turngrid.verl_plugin.servers.transformers_server import launch
 
 EPISODES, TURNS, TOKENS = 12, 6, 8
 ROLLOUT = SimpleNamespace(max_num_seqs=64, response_length=16, dtype="float32")

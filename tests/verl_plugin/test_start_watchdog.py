@@ -7,7 +7,7 @@ import sys
 
 SCRIPT = """
 import time
-from verl_plugin.training import start_watchdog
+from turngrid.verl_plugin.training import start_watchdog
 start_watchdog.begin({seconds})
 {then}
 """

@@ -18,10 +18,10 @@ from torch import Tensor
 from verl.utils import tensordict_utils as tu
 from verl.workers.engine.fsdp import transformer_impl
 
-from algorithms.registry import ALGORITHMS, SLOTS, VERLS_LOSSES
-from config.asynchronous import MODES
-from config.checks.methods import bad_methods
-from config.compose import composer
+from turngrid.algorithms.registry import ALGORITHMS, SLOTS, VERLS_LOSSES
+from turngrid.config.asynchronous import MODES
+from turngrid.config.checks.methods import bad_methods
+from turngrid.config.compose import composer
 
 Row = tuple[str, dict[str, Any], dict[str, Any]]
 

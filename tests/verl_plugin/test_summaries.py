@@ -13,29 +13,29 @@ from test_rollout_forms import SAMPLES, TURNS, Table, table  # noqa: F401 - a fi
 from test_windows import advantages, as_batch, assert_rows_are_what_the_server_saw, end_to_end
 from usual import as_shipped
 
-from algorithms.credit.gigpo import Gigpo
-from algorithms.credit.graft import Graft
-from algorithms.credit.hgpo import Hgpo
-from algorithms.credit.mt_grpo import MtGrpo
-from algorithms.turn_table import turn_table
-from algorithms.turns import Turns
-from records.ledger_entries import of_episodes
-from records.step_metrics import step_metrics
-from records.success import summarise
-from rewards.shaping.turn_bonus import TurnBonus
-from rewards.shaping.view import TRAINED, RewardView
-from rollouts.episode import Episode, Outcome
-from rollouts.forms.linear import Linear
-from rollouts.loop import run_episode
-from rollouts.policy import Action, TurnContext
-from rollouts.row import to_rows
-from rollouts.sampling import SampleRequest
-from rollouts.tokenise import fill_ids
-from rollouts.window import ASK, Summaries, rows_of
-from tasks.rejection import Standards, without_ids
-from verl_plugin.rollout.agent_loop import row_fields
-from verl_plugin.rollout.turn_fields import turn_fields
-from verl_plugin.sft_rows import EpisodeRows
+from turngrid.algorithms.credit.gigpo import Gigpo
+from turngrid.algorithms.credit.graft import Graft
+from turngrid.algorithms.credit.hgpo import Hgpo
+from turngrid.algorithms.credit.mt_grpo import MtGrpo
+from turngrid.algorithms.turn_table import turn_table
+from turngrid.algorithms.turns import Turns
+from turngrid.records.ledger_entries import of_episodes
+from turngrid.records.step_metrics import step_metrics
+from turngrid.records.success import summarise
+from turngrid.rewards.shaping.turn_bonus import TurnBonus
+from turngrid.rewards.shaping.view import TRAINED, RewardView
+from turngrid.rollouts.episode import Episode, Outcome
+from turngrid.rollouts.forms.linear import Linear
+from turngrid.rollouts.loop import run_episode
+from turngrid.rollouts.policy import Action, TurnContext
+from turngrid.rollouts.row import to_rows
+from turngrid.rollouts.sampling import SampleRequest
+from turngrid.rollouts.tokenise import fill_ids
+from turngrid.rollouts.window import ASK, Summaries, rows_of
+from turngrid.tasks.rejection import Standards, without_ids
+from turngrid.verl_plugin.rollout.agent_loop import row_fields
+from turngrid.verl_plugin.rollout.turn_fields import turn_fields
+from turngrid.verl_plugin.sft_rows import EpisodeRows
 
 REWARD, LENGTH = "dense", 5
 BY_TURNS = Summaries(tokens=None, turns=2, most=None, length=LENGTH)

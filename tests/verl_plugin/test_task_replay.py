@@ -15,14 +15,14 @@ from tensordict import TensorDict
 from test_turn_fields import EPISODE
 from transfer_queue import KVBatchMeta
 
-from algorithms.turns import OUTCOMES
-from records.metric_names import in_families
-from rollouts.episode import Turn
-from rollouts.store import write_episodes
-from verl_plugin.training.credit_log import credits_of
-from verl_plugin.training.step_records import StepGroups
-from verl_plugin.training.task_loader import Games
-from verl_plugin.training.trainer import TurngridTrainer
+from turngrid.algorithms.turns import OUTCOMES
+from turngrid.records.metric_names import in_families
+from turngrid.rollouts.episode import Turn
+from turngrid.rollouts.store import write_episodes
+from turngrid.verl_plugin.training.credit_log import credits_of
+from turngrid.verl_plugin.training.step_records import StepGroups
+from turngrid.verl_plugin.training.task_loader import Games
+from turngrid.verl_plugin.training.trainer import TurngridTrainer
 
 LOST = OUTCOMES.index("lost")
 

@@ -12,13 +12,13 @@ from example_x import example_x
 from step_probe import TINY, _worker, composed
 from transformers import AutoModelForCausalLM
 
-from algorithms.chosen import Chosen, slots_of
-from config.checks.check import check
-from config.compose import composer
-from config.errors import ConfigError
-from tasks.rejection import same_tokens
-from verl_plugin.training.teacher import with_teacher
-from verl_plugin.training.turn_rows import KL_IN_REWARD, TurnRows
+from turngrid.algorithms.chosen import Chosen, slots_of
+from turngrid.config.checks.check import check
+from turngrid.config.compose import composer
+from turngrid.config.errors import ConfigError
+from turngrid.tasks.rejection import same_tokens
+from turngrid.verl_plugin.training.teacher import with_teacher
+from turngrid.verl_plugin.training.turn_rows import KL_IN_REWARD, TurnRows
 
 
 def test_a_tokens_advantage_is_what_the_teacher_thinks_of_it() -> None:

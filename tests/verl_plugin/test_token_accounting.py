@@ -13,12 +13,12 @@ import transfer_queue as tq
 from engine_probe import one_layer
 from step_probe import PROMPTS, composed, made, made_up
 
-from envs.environment import PromptStyle
-from envs.types import TaskRef
-from rollouts.episode import Episode, Outcome, Turn
-from rollouts.forms.retry import Retry
-from rollouts.loop import EpisodeSpec
-from rollouts.row import to_rows
+from turngrid.envs.environment import PromptStyle
+from turngrid.envs.types import TaskRef
+from turngrid.rollouts.episode import Episode, Outcome, Turn
+from turngrid.rollouts.forms.retry import Retry
+from turngrid.rollouts.loop import EpisodeSpec
+from turngrid.rollouts.row import to_rows
 
 SAMPLES, ROWS = 2, 3
 ONE_PASS = (

@@ -9,10 +9,10 @@ import pytest
 from omegaconf import OmegaConf
 from transformers import AutoTokenizer
 
-from config.base import ROOT
-from rollouts.stream import user
-from verl_plugin.rollout.token_stream import TokenCodec
-from verl_plugin.servers.replicas import devices_of_replica, replicas
+from turngrid.config.base import ROOT
+from turngrid.rollouts.stream import user
+from turngrid.verl_plugin.rollout.token_stream import TokenCodec
+from turngrid.verl_plugin.servers.replicas import devices_of_replica, replicas
 
 TEXTS = ("You open the box.", "", "You see a key.\nExits: north.", "You open the box.")
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from omegaconf import OmegaConf
 
-from verl_plugin.training.step import Step
-from verl_plugin.training.step_records import MAX_FAILED_GROUPS, EnvironmentKeepsFailing, StepGroups
+from turngrid.verl_plugin.training.step import Step
+from turngrid.verl_plugin.training.step_records import MAX_FAILED_GROUPS, EnvironmentKeepsFailing, StepGroups
 
 MOST = MAX_FAILED_GROUPS * 4  # groups that may fail in a step of 4 prompts
 

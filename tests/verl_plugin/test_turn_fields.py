@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from rollouts.episode import Episode, Outcome, Turn
-from verl_plugin.rollout.turn_fields import STATES, text_hash, turn_fields
+from turngrid.rollouts.episode import Episode, Outcome, Turn
+from turngrid.verl_plugin.rollout.turn_fields import STATES, text_hash, turn_fields
 
 EPISODE = Episode(
     task="t",

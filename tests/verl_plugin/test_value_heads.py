@@ -17,7 +17,7 @@ from tensordict import TensorDict
 from verl.utils import tensordict_utils as tu
 from verl.workers.utils.losses import value_loss
 
-from verl_plugin.value_heads import SUMS, column, weight
+from turngrid.verl_plugin.value_heads import SUMS, column, weight
 
 sys.path.append(str(Path(__file__).parents[1] / "algorithms"))
 

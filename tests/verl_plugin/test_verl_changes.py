@@ -13,10 +13,10 @@ import textwrap
 import pytest
 from verl.trainer.ppo.v1.trainer_base import PPOTrainer
 
-from verl_plugin.changes import IN_PROCESS, ON_CPUS, REPLACED, WRAPPED
-from verl_plugin.hooks import ours
-from verl_plugin.overrides import overrides, reason, until
-from verl_plugin.training.trainer import StepTrainer
+from turngrid.verl_plugin.changes import IN_PROCESS, ON_CPUS, REPLACED, WRAPPED
+from turngrid.verl_plugin.hooks import ours
+from turngrid.verl_plugin.overrides import overrides, reason, until
+from turngrid.verl_plugin.training.trainer import StepTrainer
 
 SIGNATURES = {  # of verl's, by which ours are called
     "verl_F.masked_whiten": "values, mask, shift_mean",

@@ -10,14 +10,14 @@ from omegaconf import OmegaConf
 from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast, Qwen3Config
 
-from rollouts.episode import Episode, Outcome, Turn
-from rollouts.row import to_rows
-from rollouts.store import write_episodes
-from rollouts.tokenise import fill_ids
-from tasks.early_experience import ASK, world_model_row
-from verl_plugin.rollout.token_stream import TokenCodec
-from verl_plugin.sft import keep_precision, verl_config
-from verl_plugin.sft_rows import EpisodeRows, PredictThenImitate, record_experience
+from turngrid.rollouts.episode import Episode, Outcome, Turn
+from turngrid.rollouts.row import to_rows
+from turngrid.rollouts.store import write_episodes
+from turngrid.rollouts.tokenise import fill_ids
+from turngrid.tasks.early_experience import ASK, world_model_row
+from turngrid.verl_plugin.rollout.token_stream import TokenCodec
+from turngrid.verl_plugin.sft import keep_precision, verl_config
+from turngrid.verl_plugin.sft_rows import EpisodeRows, PredictThenImitate, record_experience
 
 TEMPLATE = (
     "{% for m in messages %}{{ '<|im_start|>' + m['role'] + '\n' + m['content'] + '<|im_end|>\n' }}{% endfor %}"

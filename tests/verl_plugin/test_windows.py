@@ -20,29 +20,29 @@ from verl.experimental.agent_loop.agent_loop import AgentLoopMetrics, AgentLoopO
 from verl.protocol import DataProto
 from verl.trainer.ppo.v1.utils import compute_advantage_for_multi_trajectories
 
-from algorithms.registry import ALGORITHMS
-from envs.games.catalogue import Catalogue
-from envs.hosting.pool import EnvPool
-from envs.registry import make_environment
-from envs.types import TaskRef
-from rewards.registry import reward
-from rollouts.episode import Episode, Outcome
-from rollouts.loop import EpisodeSpec, run_episode
-from rollouts.policy import ContextLimit, ExpertPolicy, ModelPolicy
-from rollouts.prompt_forms.form import PLAIN_FORM
-from rollouts.row import Row, to_rows
-from rollouts.sampling import Sample, SampleRequest, SamplingParams
-from rollouts.stream import user
-from rollouts.tokenise import fill_ids
-from rollouts.window import Window, rows_of
-from verl_plugin.rollout.agent_loop import TurngridAgentLoop, row_fields
-from verl_plugin.rollout.token_stream import TokenCodec
-from verl_plugin.servers.transformers_server.generator import Generator
-from verl_plugin.sft_rows import EpisodeRows
-from verl_plugin.training import estimators  # noqa: F401 - registers ours with verl
-from verl_plugin.training.episode_advantages import by_episode, concat_rows, sessions, split_rows
-from verl_plugin.training.losses import EPISODES
-from verl_plugin.training.window_rows import WindowRows, spread
+from turngrid.algorithms.registry import ALGORITHMS
+from turngrid.envs.games.catalogue import Catalogue
+from turngrid.envs.hosting.pool import EnvPool
+from turngrid.envs.registry import make_environment
+from turngrid.envs.types import TaskRef
+from turngrid.rewards.registry import reward
+from turngrid.rollouts.episode import Episode, Outcome
+from turngrid.rollouts.loop import EpisodeSpec, run_episode
+from turngrid.rollouts.policy import ContextLimit, ExpertPolicy, ModelPolicy
+from turngrid.rollouts.prompt_forms.form import PLAIN_FORM
+from turngrid.rollouts.row import Row, to_rows
+from turngrid.rollouts.sampling import Sample, SampleRequest, SamplingParams
+from turngrid.rollouts.stream import user
+from turngrid.rollouts.tokenise import fill_ids
+from turngrid.rollouts.window import Window, rows_of
+from turngrid.verl_plugin.rollout.agent_loop import TurngridAgentLoop, row_fields
+from turngrid.verl_plugin.rollout.token_stream import TokenCodec
+from turngrid.verl_plugin.servers.transformers_server.generator import Generator
+from turngrid.verl_plugin.sft_rows import EpisodeRows
+from turngrid.verl_plugin.training import estimators  # noqa: F401 - registers ours with verl
+from turngrid.verl_plugin.training.episode_advantages import by_episode, concat_rows, sessions, split_rows
+from turngrid.verl_plugin.training.losses import EPISODES
+from turngrid.verl_plugin.training.window_rows import WindowRows, spread
 
 TURNS, TOKENS, REWARD = 8, 6, "dense"
 

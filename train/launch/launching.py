@@ -15,10 +15,10 @@ from pathlib import Path
 
 from omegaconf import DictConfig
 
-from config import machine
-from config.errors import ConfigError
-from train.launch import one_run
-from train.launch.one_run import LAUNCHED, STARTED, Run
+from turngrid.config import machine
+from turngrid.config.errors import ConfigError
+from turngrid.train.launch import one_run
+from turngrid.train.launch.one_run import LAUNCHED, STARTED, Run
 
 HERE, SLURM, PARALLEL = "here", "slurm", "local_parallel"
 
@@ -48,7 +48,7 @@ def launcher(config: DictConfig, config_dir: str | None) -> Launcher:
             machine.check(config)  # each run would refuse it, one after the other
         return partial(_one_by_one, config_dir=config_dir)
     if name == PARALLEL:
-        from train.launch.parallel import run_all
+        from turngrid.train.launch.parallel import run_all
 
         machine.check_gpus(config)
         return partial(run_all, folder / STARTED, devices(config), config_dir=config_dir)
@@ -57,7 +57,7 @@ def launcher(config: DictConfig, config_dir: str | None) -> Launcher:
             f"cluster={config.cluster.name} submits jobs and this machine has no sbatch: start it on a login node"
         )
     check_slurm(config)
-    from train.launch.slurm import launch
+    from turngrid.train.launch.slurm import launch
 
     return partial(launch, config.cluster.slurm, folder, config_dir=config_dir)
 

@@ -19,17 +19,17 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from omegaconf import DictConfig, OmegaConf
 
-from config import base
-from config.checks import folders
-from config.checks.check import check
-from config.compose import composer, packages, search_path
-from config.errors import ConfigError
-from config.overrides import SEARCHPATH, parse, places, search_paths, typed
-from experiments.evaluation.result import State, state
-from experiments.sweep import record
-from records.process.exit_codes import say
-from train.launch import launching, one_run
-from train.launch.sweep import Launch, composing_bar, grid, is_true, prepare_launch, sweep_asked_for
+from turngrid.config import base
+from turngrid.config.checks import folders
+from turngrid.config.checks.check import check
+from turngrid.config.compose import composer, packages, search_path
+from turngrid.config.errors import ConfigError
+from turngrid.config.overrides import SEARCHPATH, parse, places, search_paths, typed
+from turngrid.experiments.evaluation.result import State, state
+from turngrid.experiments.sweep import record
+from turngrid.records.process.exit_codes import say
+from turngrid.train.launch import launching, one_run
+from turngrid.train.launch.sweep import Launch, composing_bar, grid, is_true, prepare_launch, sweep_asked_for
 
 _failed: list[str] = []  # a line for each run that Hydra launched and that failed
 Start = Callable[[], int]
@@ -71,7 +71,7 @@ def _ready_sweep(args: argparse.Namespace) -> Start:
         raise ConfigError(f"{typed(own)}: Hydra does not launch a sweep; use cluster=slurm or cluster=local_parallel")
     launch = prepare_launch(args.overrides, args.config_dir)
     if launch.dry_run:
-        from train.launch.sweep_table import dry_run_table
+        from turngrid.train.launch.sweep_table import dry_run_table
 
         return lambda: _print(dry_run_table(launch), launch.configs)
     start = launching.launcher(launch.configs[0], args.config_dir)
@@ -104,7 +104,7 @@ def _ready_grid(args: argparse.Namespace) -> Start:
             f"out, as in {ranged.key_or_group}=A,B"
         )
     if dry:
-        from train.launch.sweep_table import grid_table
+        from turngrid.train.launch.sweep_table import grid_table
 
         shared = set.intersection(*map(set, runs))
         labels = [one_run.label(run, shared) for run in runs]
@@ -128,7 +128,7 @@ def _start_grid(
 
 
 def _report(*arguments: str) -> None:
-    one_run.call([sys.executable, "-P", "-m", "experiments.report", *arguments])
+    one_run.call([sys.executable, "-P", "-m", "turngrid.experiments.report", *arguments])
 
 
 def _exit_code(failed: Sequence[str]) -> int:
@@ -148,7 +148,7 @@ def _print(table: str, configs: Sequence[DictConfig]) -> int:
     config = configs[0]
     if config.cluster.launcher == launching.SLURM:
         launching.check_slurm(config)
-        from train.launch import slurm
+        from turngrid.train.launch import slurm
 
         folder = Path(config.output_dir).expanduser().absolute() / launching.SLURM
         print(f"\nsbatch would get:\n\n{slurm.script(config.cluster.slurm, folder, len(configs))}")

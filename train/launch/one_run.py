@@ -13,9 +13,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from config.overrides import parse, quoted
-from envs.utils.parent import die_with_parent
-from records.process.child import child_variables
+from turngrid.config.overrides import parse, quoted
+from turngrid.envs.utils.parent import die_with_parent
+from turngrid.records.process.child import child_variables
 
 LAUNCHED = "TURNGRID_LAUNCHED"  # in the environment of a launched run: it computes where it is
 STARTED = time.strftime("%Y-%m-%d_%H-%M-%S")  # group of the runs that have no sweep or grid
@@ -75,7 +75,7 @@ def _different(overrides: Sequence[str], shared: Iterable[str]) -> Sequence[str]
 def command(run: Run, config_dir: str | None = None) -> list[str]:
     """Return the command of a run; ``-P`` ignores modules of the working folder."""
     place = ["--config-dir", str(Path(config_dir).absolute())] if config_dir else []
-    return [sys.executable, "-P", "-m", "train", *place, *run.overrides]
+    return [sys.executable, "-P", "-m", "turngrid.train", *place, *run.overrides]
 
 
 def call(arguments: Sequence[str], **variables: str) -> int:

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from envs.utils.parent import die_with_parent
-from records.process.child import child_variables
-from records.process.exit_codes import say
-from train.launch.one_run import LAUNCHED, Run, command
+from turngrid.envs.utils.parent import die_with_parent
+from turngrid.records.process.child import child_variables
+from turngrid.records.process.exit_codes import say
+from turngrid.train.launch.one_run import LAUNCHED, Run, command
 
 
 def run_all(

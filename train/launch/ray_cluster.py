@@ -22,15 +22,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
-from envs.utils.parent import die_with_parent
-from records.process.child import child_variables, stop
-from records.process.exit_codes import Failure
+from turngrid.envs.utils.parent import die_with_parent
+from turngrid.records.process.child import child_variables, stop
+from turngrid.records.process.exit_codes import Failure
 
 MEETING_SECONDS = 600.0  # nodes of a job start together, but images may have to be fetched
 STOP_SECONDS, AGAIN_SECONDS = 20.0, 5.0
 HEAD, DRAFT, ENDED = "head.json", ".head", "ended"
 LONGEST_ROOT = 24  # characters: Ray adds 71 for its sockets to our 12, and Linux takes 107
-QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_worker_niceness": "0"}  # as in ``records.process.variables``
+QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_worker_niceness": "0"}  # as in ``turngrid.records.process.variables``
 
 
 class RayClusterFailed(Failure):
@@ -128,7 +128,7 @@ class Cluster:
         draft = self.folder / DRAFT
         draft.touch(mode=0o600)
         draft.write_text(json.dumps(dict(variables)), encoding="utf-8")
-        command = [sys.executable, "-P", "-m", "train.launch.ray_cluster", str(self.folder), str(self.nodes)]
+        command = [sys.executable, "-P", "-m", "turngrid.train.launch.ray_cluster", str(self.folder), str(self.nodes)]
         environment = child_variables(variables)
         asking = subprocess.Popen(command, env=environment, preexec_fn=die_with_parent)  # noqa: PLW1509
         while asking.poll() is None and node.poll() is None:

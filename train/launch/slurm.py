@@ -13,11 +13,11 @@ from typing import Any
 import submitit
 from omegaconf import DictConfig, OmegaConf
 
-from records.process.child import child_variables
-from records.process.exit_codes import say
-from train.launch.one_run import LAUNCHED, Run, command
-from train.launch.slurm_job import Job
-from train.launch.slurm_wait import Waiting, is_alive, queue, wait
+from turngrid.records.process.child import child_variables
+from turngrid.records.process.exit_codes import say
+from turngrid.train.launch.one_run import LAUNCHED, Run, command
+from turngrid.train.launch.slurm_job import Job
+from turngrid.train.launch.slurm_wait import Waiting, is_alive, queue, wait
 
 NAME = "turngrid"
 RECORD = "runs.json"

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import submitit
 
-from envs.utils.parent import die_with_parent
-from train.launch import ray_cluster
+from turngrid.envs.utils.parent import die_with_parent
+from turngrid.train.launch import ray_cluster
 
 SIGNALLED = (-signal.SIGTERM, -signal.SIGUSR2)
 SIGNAL_SECONDS = 180.0  # more than any cluster's KillWait

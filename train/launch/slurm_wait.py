@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 import submitit
 
-from records.process.exit_codes import say
-from train.launch.one_run import Run
+from turngrid.records.process.exit_codes import say
+from turngrid.train.launch.one_run import Run
 
 ASK_SECONDS = 5.0
 SILENT_SECONDS = 1800.0  # without an answer of SLURM, after which the wait is given up

@@ -13,16 +13,16 @@ from hydra.core.override_parser.types import ChoiceSweep, Override, RangeSweep
 from omegaconf import DictConfig
 from tqdm import tqdm
 
-from config.checks.check import check
-from config.compose import composer
-from config.errors import ConfigError
-from config.overrides import parse, search_paths, typed
-from envs.utils.bar import ticking_bar
-from envs.utils.names import file_name
-from experiments.sweep import record
-from experiments.sweep.definition import Layout, Point, SweepError, load, part, points, scale_of
-from experiments.sweep.record import Sweep, SweepRun
-from records.run_folder import outside_identity, put_aside, run_name
+from turngrid.config.checks.check import check
+from turngrid.config.compose import composer
+from turngrid.config.errors import ConfigError
+from turngrid.config.overrides import parse, search_paths, typed
+from turngrid.envs.utils.bar import ticking_bar
+from turngrid.envs.utils.names import file_name
+from turngrid.experiments.sweep import record
+from turngrid.experiments.sweep.definition import Layout, Point, SweepError, load, part, points, scale_of
+from turngrid.experiments.sweep.record import Sweep, SweepRun
+from turngrid.records.run_folder import outside_identity, put_aside, run_name
 
 DEFAULT_SCALE = "laptop"
 TAKEN = ("sweep", "scale", "seed", "dry_run", "fresh")  # words of the launch; everything else goes to its runs

@@ -10,13 +10,13 @@ from pathlib import Path
 from omegaconf import DictConfig
 from rich.table import Table
 
-from experiments.cost_estimate.amounts import amounts
-from experiments.cost_estimate.throughput import recorded, total
-from experiments.evaluation.result import State, state
-from experiments.evaluation.tables import plain_text
-from records.run_folder import run_name
-from tasks.budget import allocate_budget
-from train.launch.sweep import Launch
+from turngrid.experiments.cost_estimate.amounts import amounts
+from turngrid.experiments.cost_estimate.throughput import recorded, total
+from turngrid.experiments.evaluation.result import State, state
+from turngrid.experiments.evaluation.tables import plain_text
+from turngrid.records.run_folder import run_name
+from turngrid.tasks.budget import allocate_budget
+from turngrid.train.launch.sweep import Launch
 
 WIDTH = 160
 NOT_RECORDED = "no run of this kind was recorded on this machine"

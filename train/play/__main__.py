@@ -13,21 +13,21 @@ from dataclasses import dataclass
 
 from omegaconf import DictConfig
 
-from config.checks.check import check
-from config.compose import compose
-from config.errors import ConfigError
-from envs.games.catalogue import SPLITS, Catalogue
-from envs.hosting.pool import EnvPool, Session
-from envs.registry import make_environment
-from envs.types import TaskError, TaskRef
-from envs.utils.names import meant
-from records.process.exit_codes import exit_code, own_words, say
-from rewards.registry import reward
-from rollouts.episode import Episode
-from rollouts.loop import EpisodeSpec, run_episode
-from tasks.splits import cache_dir
-from train.arguments import parsed
-from train.play.table import LEAVING, Human, Leave, Screen, ShownExpert, ShownSession, commands
+from turngrid.config.checks.check import check
+from turngrid.config.compose import compose
+from turngrid.config.errors import ConfigError
+from turngrid.envs.games.catalogue import SPLITS, Catalogue
+from turngrid.envs.hosting.pool import EnvPool, Session
+from turngrid.envs.registry import make_environment
+from turngrid.envs.types import TaskError, TaskRef
+from turngrid.envs.utils.names import meant
+from turngrid.records.process.exit_codes import exit_code, own_words, say
+from turngrid.rewards.registry import reward
+from turngrid.rollouts.episode import Episode
+from turngrid.rollouts.loop import EpisodeSpec, run_episode
+from turngrid.tasks.splits import cache_dir
+from turngrid.train.arguments import parsed
+from turngrid.train.play.table import LEAVING, Human, Leave, Screen, ShownExpert, ShownSession, commands
 
 HELP = """turngrid: play an environment by hand, or watch its expert
 
@@ -49,7 +49,7 @@ COLOURS = {"won": "bold green", "lost": "bold red"}
 
 @dataclass
 class PlaySettings:
-    """Keys of ``train.play`` alone, as ``game=3`` or ``play.game=3``.
+    """Keys of ``turngrid.train.play`` alone, as ``game=3`` or ``play.game=3``.
 
     Attributes:
         game: counts from 1 in the order of the split's seeds.

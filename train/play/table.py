@@ -1,4 +1,4 @@
-"""The shown game and its players, which plug into ``rollouts.loop``."""
+"""The shown game and its players, which plug into ``turngrid.rollouts.loop``."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from envs.types import Observation, StepResult, TaskRef
-from envs.utils.printable import printable
-from rollouts.loop import EpisodeSpec, Session
-from rollouts.policy import Action, TurnContext
+from turngrid.envs.types import Observation, StepResult, TaskRef
+from turngrid.envs.utils.printable import printable
+from turngrid.rollouts.loop import EpisodeSpec, Session
+from turngrid.rollouts.policy import Action, TurnContext
 
 QUOTES = '"""'
 COMMANDS = {

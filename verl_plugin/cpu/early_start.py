@@ -14,8 +14,8 @@ from typing import Any
 import ray
 from omegaconf import DictConfig, OmegaConf
 
-from verl_plugin.cpu.ray_start import ray_settings, start_ray
-from verl_plugin.rollout.agent_shell import AgentShell, shell_name
+from turngrid.verl_plugin.cpu.ray_start import ray_settings, start_ray
+from turngrid.verl_plugin.rollout.agent_shell import AgentShell, shell_name
 
 _started: list[Any] = []  # Ray ends an actor without a handle
 
@@ -32,5 +32,5 @@ def start(config: DictConfig) -> None:
         shell.open_pool.remote(env, bool(config.prompt.admissible))
         _started.append(shell)
     if rollout.name == "transformers":
-        launch = importlib.import_module("verl_plugin.servers.transformers_server.launch")
+        launch = importlib.import_module("turngrid.verl_plugin.servers.transformers_server.launch")
         _started.append(launch.start(0, config.actor_rollout_ref.model.path, rollout))

@@ -14,11 +14,11 @@ from verl.utils import tensordict_utils as tu
 from verl.workers.engine.base import EngineRegistry
 from verl.workers.engine.fsdp import transformer_impl
 
-from records.models.loading import load_whole
-from verl_plugin.cpu import micro_batches
-from verl_plugin.cpu.packed_rows import PackedLogits, PackedRows
-from verl_plugin.replaced import replaced
-from verl_plugin.value_heads import with_heads
+from turngrid.records.models.loading import load_whole
+from turngrid.verl_plugin.cpu import micro_batches
+from turngrid.verl_plugin.cpu.packed_rows import PackedLogits, PackedRows
+from turngrid.verl_plugin.replaced import replaced
+from turngrid.verl_plugin.value_heads import with_heads
 
 WIDE = 256  # hidden size from which a second thread gains more than it costs to wake it for each operation
 

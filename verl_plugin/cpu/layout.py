@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from verl_plugin.servers.transformers_server.key_values import common_length
+from turngrid.verl_plugin.servers.transformers_server.key_values import common_length
 
 
 class Layout:

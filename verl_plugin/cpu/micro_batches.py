@@ -21,8 +21,8 @@ from tensordict import TensorDict
 from torch import Tensor
 from verl.utils import tensordict_utils as tu
 
-from verl_plugin.cpu.layout import ids_of
-from verl_plugin.training import zero_advantages
+from turngrid.verl_plugin.cpu.layout import ids_of
+from turngrid.verl_plugin.training import zero_advantages
 
 Passes = tuple[list[TensorDict], Any]
 BY_IDS = "passes_by_ids"  # key of a batch: the common prefix of rows in a pass is computed once

@@ -22,8 +22,8 @@ from transformers.masking_utils import sdpa_mask
 from verl.utils import tensordict_utils as tu
 from verl.utils import torch_functional as verl_F
 
-from verl_plugin.cpu.layout import Layout, ids_of
-from verl_plugin.servers.transformers_server.llama_forward import KINDS
+from turngrid.verl_plugin.cpu.layout import Layout, ids_of
+from turngrid.verl_plugin.servers.transformers_server.llama_forward import KINDS
 
 BY_ROWS = "turngrid_rows"  # name of the attention in transformers' registry
 QUERIES = (

@@ -11,7 +11,7 @@ import torch.distributed as dist
 from verl.plugin.platform.platform_base import PlatformBase
 from verl.plugin.platform.platform_manager import PlatformRegistry
 
-from verl_plugin.cpu.device import CPU_DEVICE
+from turngrid.verl_plugin.cpu.device import CPU_DEVICE
 
 
 @PlatformRegistry.register(platform="cpu")

@@ -11,26 +11,26 @@ import numpy as np
 import torch
 from omegaconf import DictConfig
 
-from algorithms.chosen import ALGO, Chosen, slots_of
-from algorithms.registry import FORM, IN_ROLLOUT, ON_BATCH
-from envs.hosting.pool import EnvPool, pool_of
-from envs.registry import make_environment
-from envs.types import TaskRef
-from rewards.registry import named_reward, reward
-from rollouts.episode import Episode, Turn
-from rollouts.failed_episodes import run_with_retries
-from rollouts.forms.linear import Linear
-from rollouts.loop import EpisodeSpec, run_episode
-from rollouts.policy import ContextLimit, ModelPolicy
-from rollouts.prompt_forms.form import PLAIN_FORM, PromptForm
-from rollouts.prompt_forms.registry import prompt_form
-from rollouts.row import Row, to_rows, window_starts
-from rollouts.sampling import Sampler, SamplingParams
-from rollouts.shaping import shape
-from rollouts.window import window_of
-from tasks.curriculum import turns_at
-from verl_plugin.rollout.token_stream import TokenCodec
-from verl_plugin.rollout.turn_fields import TreePlace, state_wanted, turn_fields
+from turngrid.algorithms.chosen import ALGO, Chosen, slots_of
+from turngrid.algorithms.registry import FORM, IN_ROLLOUT, ON_BATCH
+from turngrid.envs.hosting.pool import EnvPool, pool_of
+from turngrid.envs.registry import make_environment
+from turngrid.envs.types import TaskRef
+from turngrid.rewards.registry import named_reward, reward
+from turngrid.rollouts.episode import Episode, Turn
+from turngrid.rollouts.failed_episodes import run_with_retries
+from turngrid.rollouts.forms.linear import Linear
+from turngrid.rollouts.loop import EpisodeSpec, run_episode
+from turngrid.rollouts.policy import ContextLimit, ModelPolicy
+from turngrid.rollouts.prompt_forms.form import PLAIN_FORM, PromptForm
+from turngrid.rollouts.prompt_forms.registry import prompt_form
+from turngrid.rollouts.row import Row, to_rows, window_starts
+from turngrid.rollouts.sampling import Sampler, SamplingParams
+from turngrid.rollouts.shaping import shape
+from turngrid.rollouts.window import window_of
+from turngrid.tasks.curriculum import turns_at
+from turngrid.verl_plugin.rollout.token_stream import TokenCodec
+from turngrid.verl_plugin.rollout.turn_fields import TreePlace, state_wanted, turn_fields
 
 
 class TurngridAgentLoop:
@@ -156,7 +156,7 @@ def entropies_wanted(config: DictConfig, methods: Chosen) -> bool:
     """Return whether the server sends the entropies of its tokens.
 
     It does if ``methods`` of the update read them and the trainer has no pass to compute them
-    (``config.method_settings``).
+    (``turngrid.config.method_settings``).
     """
     return "entropy" in methods.needs() and bool(config.algorithm.rollout_correction.bypass_mode)
 

@@ -24,7 +24,7 @@ class AgentShell:
     """
 
     def __init__(self) -> None:
-        self._kind = importlib.import_module("verl_plugin.rollout.agent_worker").AgentLoopWorker
+        self._kind = importlib.import_module("turngrid.verl_plugin.rollout.agent_worker").AgentLoopWorker
         importlib.import_module("verl.utils.tokenizer.continuous_token_wiring")
         self._worker: Any = None
         self._became = asyncio.Event()
@@ -35,7 +35,7 @@ class AgentShell:
         """Start the games' processes now; if they fail to start, the first reset raises."""
         if self._worker is not None and self._worker.playing:
             return  # it has started its own
-        self._pool = importlib.import_module("envs.hosting.pool").pool_of(env, legal=legal)
+        self._pool = importlib.import_module("turngrid.envs.hosting.pool").pool_of(env, legal=legal)
         if self._worker is not None:
             self._worker.pool = self._pool
         await self._pool.__aenter__()

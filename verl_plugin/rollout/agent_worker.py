@@ -26,18 +26,18 @@ from torch import Tensor
 from verl.utils.config import omega_conf_to_dataclass
 from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 
-from envs.hosting.error_text import described
-from envs.hosting.pool import EnvPool
-from records.turns_played import TurnCounter
-from rollouts.episode import Episode
-from rollouts.forms.linear import GroupFailed, Linear, play_group
-from rollouts.lockstep import Rounds, Slot
-from rollouts.loop import EpisodeSpec
-from rollouts.store import write_episodes
-from verl_plugin.rollout.agent_loop import TurngridAgentLoop, row_fields
-from verl_plugin.rollout.samplers import BatchSampler, Counted, ServerSampler
-from verl_plugin.rollout.turn_fields import lengths, tree_places
-from verl_plugin.servers.replicas import replicas
+from turngrid.envs.hosting.error_text import described
+from turngrid.envs.hosting.pool import EnvPool
+from turngrid.records.turns_played import TurnCounter
+from turngrid.rollouts.episode import Episode
+from turngrid.rollouts.forms.linear import GroupFailed, Linear, play_group
+from turngrid.rollouts.lockstep import Rounds, Slot
+from turngrid.rollouts.loop import EpisodeSpec
+from turngrid.rollouts.store import write_episodes
+from turngrid.verl_plugin.rollout.agent_loop import TurngridAgentLoop, row_fields
+from turngrid.verl_plugin.rollout.samplers import BatchSampler, Counted, ServerSampler
+from turngrid.verl_plugin.rollout.turn_fields import lengths, tree_places
+from turngrid.verl_plugin.servers.replicas import replicas
 
 logger = logging.getLogger(__name__)
 PUBLISHED_AT_ONCE = 4  # groups, whose rows take twice the memory of their episodes

@@ -13,8 +13,8 @@ import unicodedata
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any
 
-from envs.utils.chat_text import broken_up
-from envs.utils.printable import printable
+from turngrid.envs.utils.chat_text import broken_up
+from turngrid.envs.utils.printable import printable
 
 Render = Callable[[Sequence[str]], list[int]]
 HARMLESS = "unreadable"

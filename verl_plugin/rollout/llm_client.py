@@ -22,7 +22,7 @@ def client_class(server: str) -> type[FullyAsyncLLMServerClient]:
 
 
 def _our_server() -> type[RolloutReplica]:
-    return importlib.import_module("verl_plugin.servers.transformers_server.replica").TransformersReplica
+    return importlib.import_module("turngrid.verl_plugin.servers.transformers_server.replica").TransformersReplica
 
 
 RolloutReplicaRegistry.register("transformers", _our_server)

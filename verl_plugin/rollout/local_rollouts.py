@@ -10,18 +10,18 @@ from dataclasses import dataclass
 import torch
 from transformers import AutoTokenizer
 
-from envs.hosting.pool import EnvPool
-from rollouts.chat_settings import ChatSettings
-from rollouts.episode import Episode
-from rollouts.failed_episodes import EpisodeFailed, failed_episode, run_with_retries
-from rollouts.lockstep import LockstepBatch, Slot
-from rollouts.loop import EpisodeSpec, run_episode
-from rollouts.policy import ContextLimit, ModelPolicy
-from rollouts.sampling import Sample, Sampler, SampleRequest, SamplingParams
-from verl_plugin.rollout.samplers import listed
-from verl_plugin.rollout.token_stream import TokenCodec
-from verl_plugin.servers.transformers_server.generator import Generator
-from verl_plugin.servers.transformers_server.key_values import KeyValues
+from turngrid.envs.hosting.pool import EnvPool
+from turngrid.rollouts.chat_settings import ChatSettings
+from turngrid.rollouts.episode import Episode
+from turngrid.rollouts.failed_episodes import EpisodeFailed, failed_episode, run_with_retries
+from turngrid.rollouts.lockstep import LockstepBatch, Slot
+from turngrid.rollouts.loop import EpisodeSpec, run_episode
+from turngrid.rollouts.policy import ContextLimit, ModelPolicy
+from turngrid.rollouts.sampling import Sample, Sampler, SampleRequest, SamplingParams
+from turngrid.verl_plugin.rollout.samplers import listed
+from turngrid.verl_plugin.rollout.token_stream import TokenCodec
+from turngrid.verl_plugin.servers.transformers_server.generator import Generator
+from turngrid.verl_plugin.servers.transformers_server.key_values import KeyValues
 
 LOCKSTEP_SIZE = 64  # episodes in the model at once; two lockstep batches alternate
 

@@ -10,10 +10,10 @@ import numpy as np
 import ray
 from ray.exceptions import RayActorError
 
-from rollouts.sampling import RequestTooLong, Sample, SampleLost, Sampler, SampleRequest
-from verl_plugin.servers.transformers_server.launch import server_name
-from verl_plugin.servers.transformers_server.results import GenResult
-from verl_plugin.servers.transformers_server.server import TOO_LONG
+from turngrid.rollouts.sampling import RequestTooLong, Sample, SampleLost, Sampler, SampleRequest
+from turngrid.verl_plugin.servers.transformers_server.launch import server_name
+from turngrid.verl_plugin.servers.transformers_server.results import GenResult
+from turngrid.verl_plugin.servers.transformers_server.server import TOO_LONG
 
 
 @dataclass

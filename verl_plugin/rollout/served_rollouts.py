@@ -14,14 +14,14 @@ from transformers import AutoConfig, AutoTokenizer
 from verl.trainer.constants_ppo import get_ppo_ray_runtime_env
 from verl.workers.rollout.llm_server import LLMServerManager
 
-from envs.hosting.pool import EnvPool
-from rollouts.chat_settings import ChatSettings
-from rollouts.episode import Episode
-from rollouts.loop import EpisodeSpec
-from verl_plugin.rollout.llm_client import client_class
-from verl_plugin.rollout.local_rollouts import Rules, play_one
-from verl_plugin.rollout.samplers import ServerSampler
-from verl_plugin.rollout.token_stream import TokenCodec
+from turngrid.envs.hosting.pool import EnvPool
+from turngrid.rollouts.chat_settings import ChatSettings
+from turngrid.rollouts.episode import Episode
+from turngrid.rollouts.loop import EpisodeSpec
+from turngrid.verl_plugin.rollout.llm_client import client_class
+from turngrid.verl_plugin.rollout.local_rollouts import Rules, play_one
+from turngrid.verl_plugin.rollout.samplers import ServerSampler
+from turngrid.verl_plugin.rollout.token_stream import TokenCodec
 
 SHARE = 0.85  # of a GPU's memory, since no trainer needs it
 

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
-from rollouts.stream import Message, user
-from verl_plugin.rollout.control_tokens import ControlTokens
+from turngrid.rollouts.stream import Message, user
+from turngrid.verl_plugin.rollout.control_tokens import ControlTokens
 
 CHATML_END = "<|im_end|>"
 IDS = "i"  # 4 bytes a token; a list takes 8, and Python's collector looks through it
@@ -28,9 +28,9 @@ class TokenCodec:
     Args:
         tokenizer: the model's Hugging Face tokenizer, with a chat template.
         hf_model_type: ``config.json``'s model_type, from which verl chooses how turns are joined.
-        template_kwargs: settings of the chat template (``rollouts.chat_settings``).
+        template_kwargs: settings of the chat template (``turngrid.rollouts.chat_settings``).
         marks: text that messages may have although it is spelled like a control token
-            (``rollouts.prompt_forms``).
+            (``turngrid.rollouts.prompt_forms``).
     """
 
     def __init__(

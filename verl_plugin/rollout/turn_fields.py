@@ -1,4 +1,4 @@
-"""Fields of a row about its turns, for methods that compare turns (``algorithms.turns``)."""
+"""Fields of a row about its turns, for methods that compare turns (``turngrid.algorithms.turns``)."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from algorithms.chosen import Chosen
-from algorithms.registry import STATES
-from algorithms.turn_table import ENDS, NAMED, span_field
-from algorithms.turns import OUTCOMES
-from rollouts.episode import Episode, Turn
-from rollouts.forms.tree import roots_of, samplers_of
-from rollouts.prompt_forms.form import PLAIN_FORM, PromptForm
+from turngrid.algorithms.chosen import Chosen
+from turngrid.algorithms.registry import STATES
+from turngrid.algorithms.turn_table import ENDS, NAMED, span_field
+from turngrid.algorithms.turns import OUTCOMES
+from turngrid.rollouts.episode import Episode, Turn
+from turngrid.rollouts.forms.tree import roots_of, samplers_of
+from turngrid.rollouts.prompt_forms.form import PLAIN_FORM, PromptForm
 
 PREFIX = "turn_"
-MOST_TURNS = 10**7  # of an episode (config.schema.TURNS); numbers the turns of a group
+MOST_TURNS = 10**7  # of an episode (turngrid.config.schema.TURNS); numbers the turns of a group
 REPEATED, TIMES = 20, 10  # so many tokens, so often: garbled (SPEAR's numbers)
 NO_SPAN = (0, 0)
 UNDECODABLE = "\N{REPLACEMENT CHARACTER}"

@@ -23,13 +23,13 @@ from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.v1.trainer_colocate_async import PPOTrainerColocateAsync
 from verl.trainer.ppo.v1.trainer_separate_async import PPOTrainerSeparateAsync
 
-from records.resume import RlFolder
-from rollouts.episode import Episode
-from verl_plugin.rollout.llm_client import client_class
-from verl_plugin.training.rollout_groups import RolloutGroups
-from verl_plugin.training.step import Metrics, Step
-from verl_plugin.training.step_records import StepGroups
-from verl_plugin.training.trainer import StepTrainer, row_order
+from turngrid.records.resume import RlFolder
+from turngrid.rollouts.episode import Episode
+from turngrid.verl_plugin.rollout.llm_client import client_class
+from turngrid.verl_plugin.training.rollout_groups import RolloutGroups
+from turngrid.verl_plugin.training.step import Metrics, Step
+from turngrid.verl_plugin.training.step_records import StepGroups
+from turngrid.verl_plugin.training.trainer import StepTrainer, row_order
 
 PARTITION = "train"
 

@@ -1,4 +1,4 @@
-"""The credit log: what each update was given for its tokens (``records.credit`` has the format).
+"""The credit log: what each update was given for its tokens (``turngrid.records.credit`` has the format).
 
 It is read back from verl's queue, as the update reads it, so that the record cannot differ from the
 use.
@@ -16,11 +16,11 @@ import transfer_queue as tq
 from omegaconf import DictConfig
 from transfer_queue import KVBatchMeta
 
-from algorithms.slots import StoredEpisode
-from records.credit import Credit, write_credit
-from records.replayed import Replayed, tokens_of, write_replayed
-from verl_plugin.training.replay import REPLAYED
-from verl_plugin.training.step import Metrics, Step
+from turngrid.algorithms.slots import StoredEpisode
+from turngrid.records.credit import Credit, write_credit
+from turngrid.records.replayed import Replayed, tokens_of, write_replayed
+from turngrid.verl_plugin.training.replay import REPLAYED
+from turngrid.verl_plugin.training.step import Metrics, Step
 
 DIGITS = 7  # significant ones, about those of a float32; halves the file
 OF_TOKENS = ("advantages", "returns", "values")

@@ -14,7 +14,7 @@ import torch
 import transfer_queue as tq
 from transfer_queue import KVBatchMeta
 
-from verl_plugin.training.turn_rows import MASKS, members, padded, write_tokens
+from turngrid.verl_plugin.training.turn_rows import MASKS, members, padded, write_tokens
 
 
 def mute_dead(batch: KVBatchMeta, needs_group: bool) -> tuple[KVBatchMeta, int, bool]:

@@ -20,9 +20,9 @@ from torch import Tensor
 from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
 
-from algorithms.chosen import Scheduled
-from algorithms.filters.zero_std import equal_scores
-from algorithms.group import group_ids
+from turngrid.algorithms.chosen import Scheduled
+from turngrid.algorithms.filters.zero_std import equal_scores
+from turngrid.algorithms.group import group_ids
 
 NAME = "dynamic_sampling"
 METRIC = f"filter/{NAME}"

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 from verl.trainer.ppo import core_algos
 
-from algorithms.pools import live_rows
-from algorithms.registry import ALGORITHMS, ON_TURNS, QUIRKS
+from turngrid.algorithms.pools import live_rows
+from turngrid.algorithms.registry import ALGORITHMS, ON_TURNS, QUIRKS
 
 Estimator = Callable[..., tuple[Tensor, Tensor]]
 

@@ -22,11 +22,11 @@ from verl.utils.device import get_device_id
 from verl.utils.metric import AggregationType, Metric
 from verl.workers.utils.padding import no_padding_2_padding
 
-from algorithms.chosen import Chosen
-from algorithms.losses.turn_clip import turn_sums
-from algorithms.registry import LOSS_MODE
-from algorithms.slots import LossView
-from verl_plugin.value_heads import SUMS, without_0_tokens
+from turngrid.algorithms.chosen import Chosen
+from turngrid.algorithms.losses.turn_clip import turn_sums
+from turngrid.algorithms.registry import LOSS_MODE
+from turngrid.algorithms.slots import LossView
+from turngrid.verl_plugin.value_heads import SUMS, without_0_tokens
 
 IN_WORKERS = "turngrid_methods"  # key of a batch's extra_info, and so of a worker's data
 EPISODES = "turngrid_episodes"  # likewise: episodes of an update, if they have several rows each
@@ -161,7 +161,7 @@ def own_loss_form(
     config: Any = None,
     rollout_is_weights: Tensor | None = None,
 ) -> tuple[Tensor, dict[str, Any]]:
-    """Compute the form that ``loss=`` chose (``algorithms.slots.LossForm``), with verl's signature."""
+    """Compute the form that ``loss=`` chose (``turngrid.algorithms.slots.LossForm``), with verl's signature."""
     asked = _of_pass.get()
     (form,) = made({"loss": asked["loss"]}).of("loss", asked["step"]).values()
     losses, found = form(old_log_prob, log_prob, advantages, response_mask, asked["turn_ids"])

@@ -15,17 +15,17 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 from verl.trainer.ppo import core_algos
 
-import verl_plugin.training.estimators  # noqa: F401 - registers ours with verl
-from algorithms.chosen import ALGO, Chosen, algorithm, slots_of
-from algorithms.registry import ON_BATCH, STATES
-from algorithms.slots import Tokens, credited
-from algorithms.turn_table import turn_table
-from algorithms.turns import Turns
-from rollouts.episode import Episode
-from rollouts.prompt_forms.registry import prompt_form
-from rollouts.row import to_rows, window_starts
-from verl_plugin.rollout.turn_fields import PREFIX, turn_fields
-from verl_plugin.training.episode_advantages import concat_rows, sessions, split_rows
+import turngrid.verl_plugin.training.estimators  # noqa: F401 - registers ours with verl
+from turngrid.algorithms.chosen import ALGO, Chosen, algorithm, slots_of
+from turngrid.algorithms.registry import ON_BATCH, STATES
+from turngrid.algorithms.slots import Tokens, credited
+from turngrid.algorithms.turn_table import turn_table
+from turngrid.algorithms.turns import Turns
+from turngrid.rollouts.episode import Episode
+from turngrid.rollouts.prompt_forms.registry import prompt_form
+from turngrid.rollouts.row import to_rows, window_starts
+from turngrid.verl_plugin.rollout.turn_fields import PREFIX, turn_fields
+from turngrid.verl_plugin.training.episode_advantages import concat_rows, sessions, split_rows
 
 
 @dataclass(frozen=True)

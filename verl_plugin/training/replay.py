@@ -17,14 +17,14 @@ from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.padding_utils import upsample_batch_to_divisible_size
 from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 
-from algorithms.chosen import Chosen
-from algorithms.slots import StoredEpisode
-from algorithms.turn_table import turn_ids
-from algorithms.turns import Turns
-from verl_plugin.rollout.turn_fields import lengths
-from verl_plugin.training.losses import EPISODES, IN_WORKERS
-from verl_plugin.training.step import Metrics, Step
-from verl_plugin.training.turn_rows import TurnRows, members
+from turngrid.algorithms.chosen import Chosen
+from turngrid.algorithms.slots import StoredEpisode
+from turngrid.algorithms.turn_table import turn_ids
+from turngrid.algorithms.turns import Turns
+from turngrid.verl_plugin.rollout.turn_fields import lengths
+from turngrid.verl_plugin.training.losses import EPISODES, IN_WORKERS
+from turngrid.verl_plugin.training.step import Metrics, Step
+from turngrid.verl_plugin.training.turn_rows import TurnRows, members
 
 REPLAYED = "replayed"  # tag of a row whose key is that of another episode
 KEPT = ("prompts", "responses", "input_ids", "position_ids", "loss_mask", "rollout_log_probs")

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import msgspec
 
-from envs.utils.files import write_whole
-from records.resume import RlFolder
+from turngrid.envs.utils.files import write_whole
+from turngrid.records.resume import RlFolder
 
 READY = "finished"  # verl's status of a group whose samples have all ended
 

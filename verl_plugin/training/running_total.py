@@ -1,4 +1,4 @@
-"""What a run has spent so far, as ``experiments.stages.ledger`` charges it at the end."""
+"""What a run has spent so far, as ``turngrid.experiments.stages.ledger`` charges it at the end."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 
 from omegaconf import DictConfig
 
-from records.metrics import read_metrics
-from rollouts.store import read_episodes
-from tasks.budget import demonstration_price
-from tasks.demonstrations import episodes_file
+from turngrid.records.metrics import read_metrics
+from turngrid.rollouts.store import read_episodes
+from turngrid.tasks.budget import demonstration_price
+from turngrid.tasks.demonstrations import episodes_file
 
 
 class RunningTotal:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from transfer_queue import KVBatchMeta
 
-from algorithms.slots import StoredEpisode
+from turngrid.algorithms.slots import StoredEpisode
 
 Metrics = dict[str, Any]
 

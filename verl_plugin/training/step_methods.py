@@ -1,6 +1,6 @@
 """The methods of a step: filters, an estimator over turns, credit, loss terms and a buffer.
 
-Methods see the turn table and nothing of verl (``algorithms.slots``). A filter mutes tokens in both
+Methods see the turn table and nothing of verl (``turngrid.algorithms.slots``). A filter mutes tokens in both
 masks, since the mean of the loss is over ``loss_mask``. Muted tokens have advantage 0.
 """
 
@@ -15,18 +15,18 @@ from omegaconf import DictConfig
 from torch import Tensor
 from transfer_queue import KVBatchMeta
 
-from algorithms.chosen import ALGO, Chosen, algorithm, slots_of
-from algorithms.registry import ON_BATCH
-from algorithms.slots import Estimate, credited
-from algorithms.turns import Turns, repeated_states
-from rollouts.prompt_forms.registry import prompt_form
-from verl_plugin import value_heads
-from verl_plugin.training.credit_log import rounded
-from verl_plugin.training.dead_rows import mute_dead
-from verl_plugin.training.losses import PREFIX
-from verl_plugin.training.replay import Replay
-from verl_plugin.training.step import Metrics, Step
-from verl_plugin.training.turn_rows import MASKS, TARGETS, TurnRows, of_responses
+from turngrid.algorithms.chosen import ALGO, Chosen, algorithm, slots_of
+from turngrid.algorithms.registry import ON_BATCH
+from turngrid.algorithms.slots import Estimate, credited
+from turngrid.algorithms.turns import Turns, repeated_states
+from turngrid.rollouts.prompt_forms.registry import prompt_form
+from turngrid.verl_plugin import value_heads
+from turngrid.verl_plugin.training.credit_log import rounded
+from turngrid.verl_plugin.training.dead_rows import mute_dead
+from turngrid.verl_plugin.training.losses import PREFIX
+from turngrid.verl_plugin.training.replay import Replay
+from turngrid.verl_plugin.training.step import Metrics, Step
+from turngrid.verl_plugin.training.turn_rows import MASKS, TARGETS, TurnRows, of_responses
 
 STATE = "methods.pt"  # in a checkpoint
 TRAINED_ON = {TARGETS, *map(value_heads.weight, range(value_heads.MOST))}

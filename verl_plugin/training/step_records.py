@@ -10,11 +10,11 @@ from typing import Any
 from omegaconf import DictConfig
 from transfer_queue import KVBatchMeta
 
-from records.metric_names import in_families
-from records.metrics import MetricsLog
-from records.process.exit_codes import Failure
-from rollouts.episode import Episode
-from verl_plugin.training.step import Metrics, Step
+from turngrid.records.metric_names import in_families
+from turngrid.records.metrics import MetricsLog
+from turngrid.records.process.exit_codes import Failure
+from turngrid.rollouts.episode import Episode
+from turngrid.verl_plugin.training.step import Metrics, Step
 
 MAX_FAILED_GROUPS = 3  # times the batch, in one step
 

@@ -12,8 +12,8 @@ from verl.trainer.ppo.v1.trainer_base import TRAINER_REGISTRY
 from verl.utils.config import validate_config
 from verl.workers.rollout import router
 
-from verl_plugin.training.async_trainer import ColocateAsyncTrainer, SeparateAsyncTrainer
-from verl_plugin.training.trainer import TurngridTrainer
+from turngrid.verl_plugin.training.async_trainer import ColocateAsyncTrainer, SeparateAsyncTrainer
+from turngrid.verl_plugin.training.trainer import TurngridTrainer
 
 TRAINERS = {
     "sync": TurngridTrainer,

@@ -13,10 +13,10 @@ from typing import Any, Self
 from omegaconf import DictConfig
 from verl.utils.dataset.rl_dataset import collate_fn
 
-from rollouts.episode import Episode
-from tasks.curriculum import Draws, Thresholded, curriculum, turns_at
-from tasks.mixture import task_of, task_weights
-from verl_plugin.dataset import TaskDataset
+from turngrid.rollouts.episode import Episode
+from turngrid.tasks.curriculum import Draws, Thresholded, curriculum, turns_at
+from turngrid.tasks.mixture import task_of, task_weights
+from turngrid.verl_plugin.dataset import TaskDataset
 
 
 class GameLoader:

@@ -10,9 +10,9 @@ import torch
 from verl import DataProto
 from verl.utils import tracking as verls
 
-from records.metrics import read_metrics
-from records.tracking.stage_run import TRACKERS, StageRun
-from records.tracking.tracker import Trackers
+from turngrid.records.metrics import read_metrics
+from turngrid.records.tracking.stage_run import TRACKERS, StageRun
+from turngrid.records.tracking.tracker import Trackers
 
 MOMENTS = {"advantages": "credit/advantage", "returns": "credit/return", "values": "credit/value"}
 

@@ -27,19 +27,19 @@ from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 from verl.utils.debug import marked_timer
 
-from records.files import checkpoints
-from records.step_metrics import step_metrics, validation_metrics
-from rollouts.store import read_episodes, write_episodes
-from verl_plugin.training import estimators, start_watchdog, zero_advantages  # noqa: F401
-from verl_plugin.training.credit_log import CreditLog
-from verl_plugin.training.losses import IN_WORKERS
-from verl_plugin.training.running_total import RunningTotal
-from verl_plugin.training.step import Metrics, Part, Step
-from verl_plugin.training.step_methods import Methods
-from verl_plugin.training.step_records import StepGroups, StepLog
-from verl_plugin.training.task_loader import Games
-from verl_plugin.training.turn_rows import targets_alone
-from verl_plugin.training.window_rows import WindowRows, has_windows
+from turngrid.records.files import checkpoints
+from turngrid.records.step_metrics import step_metrics, validation_metrics
+from turngrid.rollouts.store import read_episodes, write_episodes
+from turngrid.verl_plugin.training import estimators, start_watchdog, zero_advantages  # noqa: F401
+from turngrid.verl_plugin.training.credit_log import CreditLog
+from turngrid.verl_plugin.training.losses import IN_WORKERS
+from turngrid.verl_plugin.training.running_total import RunningTotal
+from turngrid.verl_plugin.training.step import Metrics, Part, Step
+from turngrid.verl_plugin.training.step_methods import Methods
+from turngrid.verl_plugin.training.step_records import StepGroups, StepLog
+from turngrid.verl_plugin.training.task_loader import Games
+from turngrid.verl_plugin.training.turn_rows import targets_alone
+from turngrid.verl_plugin.training.window_rows import WindowRows, has_windows
 
 if TYPE_CHECKING:
     from verl.trainer.ppo.v1.trainer_base import PPOTrainer as Base

@@ -13,12 +13,12 @@ from torch import Tensor
 from transfer_queue import KVBatchMeta
 from verl.workers.utils.padding import response_from_nested
 
-from algorithms.slots import Tokens
-from algorithms.turn_table import ENDS, NAMED, span_field, turn_table
-from algorithms.turns import Turns
-from verl_plugin import value_heads
-from verl_plugin.rollout.turn_fields import PREFIX
-from verl_plugin.training.episode_advantages import sessions
+from turngrid.algorithms.slots import Tokens
+from turngrid.algorithms.turn_table import ENDS, NAMED, span_field, turn_table
+from turngrid.algorithms.turns import Turns
+from turngrid.verl_plugin import value_heads
+from turngrid.verl_plugin.rollout.turn_fields import PREFIX
+from turngrid.verl_plugin.training.episode_advantages import sessions
 
 MASKS = ("loss_mask", "response_mask")
 KL_IN_REWARD = "token_level_rewards"  # a field if the KL is part of the reward

@@ -10,11 +10,11 @@ from math import lcm
 from omegaconf import DictConfig, open_dict
 from transfer_queue import KVBatchMeta
 
-from algorithms.registry import FORM
-from rollouts.prompt_forms.registry import prompt_form
-from rollouts.window import window_of
-from verl_plugin.training.losses import EPISODES
-from verl_plugin.training.step import Metrics
+from turngrid.algorithms.registry import FORM
+from turngrid.rollouts.prompt_forms.registry import prompt_form
+from turngrid.rollouts.window import window_of
+from turngrid.verl_plugin.training.losses import EPISODES
+from turngrid.verl_plugin.training.step import Metrics
 
 
 class WindowRows:

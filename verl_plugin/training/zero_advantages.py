@@ -13,8 +13,8 @@ from typing import Final, Literal
 
 from omegaconf import DictConfig
 
-from algorithms.chosen import method_class, slots_of
-from algorithms.registry import LOSS_MODE
+from turngrid.algorithms.chosen import method_class, slots_of
+from turngrid.algorithms.registry import LOSS_MODE
 
 KEY = "leave_out_zero_advantages"  # in the extra_info of a batch, and so of its mini-batches
 

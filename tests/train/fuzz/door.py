@@ -13,8 +13,8 @@ from unittest import mock
 from fuzz.overrides import Command
 from omegaconf import DictConfig
 
-import config.compose
-from train import app
+import turngrid.config.compose
+from turngrid.train import app
 
 
 @dataclass

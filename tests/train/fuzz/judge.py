@@ -13,7 +13,7 @@ from fuzz.sanity import Flat, flat, nonsense
 from fuzz.words import TELLING
 from omegaconf import DictConfig, OmegaConf
 
-from records import run_folder
+from turngrid.records import run_folder
 
 MOST_LINES = 3
 LONGEST_NAME = 255

@@ -13,13 +13,13 @@ from typing import Any
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
-from records.models.loading import load_whole
-from rollouts.sampling import RequestTooLong, SampleRequest
-from verl_plugin.servers.transformers_server.batch import Batch
-from verl_plugin.servers.transformers_server.key_values import KeyValues
-from verl_plugin.servers.transformers_server.llama_forward import KINDS, LlamaForward
-from verl_plugin.servers.transformers_server.module_forward import ModuleForward
-from verl_plugin.servers.transformers_server.results import GenResult
+from turngrid.records.models.loading import load_whole
+from turngrid.rollouts.sampling import RequestTooLong, SampleRequest
+from turngrid.verl_plugin.servers.transformers_server.batch import Batch
+from turngrid.verl_plugin.servers.transformers_server.key_values import KeyValues
+from turngrid.verl_plugin.servers.transformers_server.llama_forward import KINDS, LlamaForward
+from turngrid.verl_plugin.servers.transformers_server.module_forward import ModuleForward
+from turngrid.verl_plugin.servers.transformers_server.results import GenResult
 
 PREFIX_BYTES = 512 * 2**20
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from rollouts.sampling import SampleRequest
+from turngrid.rollouts.sampling import SampleRequest
 
 BLOCK = 256  # tokens: stretches are multiples of it, so that an episode seldom needs a larger one
 

@@ -8,7 +8,7 @@ from typing import Any
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from verl_plugin.servers.transformers_server.server import TransformersServer
+from turngrid.verl_plugin.servers.transformers_server.server import TransformersServer
 
 
 def server_name(rank: int, role: str = "policy") -> str:

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch.nn.functional import rms_norm
 
-from verl_plugin.servers.transformers_server.packing import Packing
+from turngrid.verl_plugin.servers.transformers_server.packing import Packing
 
 KINDS = ("llama", "qwen2", "qwen3")  # ``model_type``; SmolLM2 is a llama
 Turn = tuple[torch.Tensor, torch.Tensor]  # cosines and signed sines of the rotary embedding, (tokens, 1, head size)

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from transformers import AttentionInterface, AttentionMaskInterface
 
-from verl_plugin.servers.transformers_server.packing import Packing
+from turngrid.verl_plugin.servers.transformers_server.packing import Packing
 
 PACKED = "turngrid_packed"
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import torch
 from torch.nn.functional import scaled_dot_product_attention
 
-from verl_plugin.servers.transformers_server.key_values import KeyValues
+from turngrid.verl_plugin.servers.transformers_server.key_values import KeyValues
 
 # Rows in one attention call, by device: one needs neither copy nor padding, but on a GPU calls cost more
 ROWS_AT_ONCE = {"cpu": 1, "cuda": 32}

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rollouts.lockstep import settle
-from rollouts.sampling import RequestTooLong, SampleRequest
-from verl_plugin.servers.transformers_server.results import GenResult
+from turngrid.rollouts.lockstep import settle
+from turngrid.rollouts.sampling import RequestTooLong, SampleRequest
+from turngrid.verl_plugin.servers.transformers_server.results import GenResult
 
 if TYPE_CHECKING:
     import torch
@@ -71,7 +71,7 @@ class TransformersServer:
         import torch
         from transformers.utils.logging import disable_progress_bar
 
-        from verl_plugin.servers.transformers_server.generator import Generator
+        from turngrid.verl_plugin.servers.transformers_server.generator import Generator
 
         torch.set_num_threads(1)  # trainer and games have their own cores
         disable_progress_bar()  # an actor's log is the trainer's console
