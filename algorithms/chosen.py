@@ -8,7 +8,17 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from omegaconf import DictConfig, OmegaConf
 
-from turngrid.algorithms.registry import ALGO, ALGORITHMS, ESTIMATORS, ON_TURNS, SLOTS, Algorithm, base_of, on_turns, words
+from turngrid.algorithms.registry import (
+    ALGO,
+    ALGORITHMS,
+    ESTIMATORS,
+    ON_TURNS,
+    SLOTS,
+    Algorithm,
+    base_of,
+    on_turns,
+    words,
+)
 from turngrid.algorithms.schedules import Schedule, schedule
 from turngrid.envs.extensions import find
 from turngrid.rewards.shaping.view import TRAINED

@@ -72,7 +72,12 @@ ALGORITHMS: dict[str, Algorithm] = {
         Algorithm("ppo", "gae", needs=frozenset({"values"})),
         Algorithm("grpo", "turngrid_grpo", "episode", requires=_OF_GROUPS, function="turngrid.algorithms.group:grpo"),
         Algorithm(
-            "rloo", "turngrid_rloo", "episode", requires=_OF_GROUPS, divides=False, function="turngrid.algorithms.group:rloo"
+            "rloo",
+            "turngrid_rloo",
+            "episode",
+            requires=_OF_GROUPS,
+            divides=False,
+            function="turngrid.algorithms.group:rloo",
         ),
         Algorithm(
             "lite_ppo",

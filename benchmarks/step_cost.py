@@ -33,8 +33,8 @@ from omegaconf import DictConfig, OmegaConf
 from tensordict import NonTensorData, NonTensorStack
 from verl.utils.config import omega_conf_to_dataclass
 
-from turngrid import verl_plugin  # noqa: F401 - registers ours
 from benchmarks.against import Watched
+from turngrid import verl_plugin  # noqa: F401 - registers ours
 from turngrid.config.compose import composer
 from turngrid.envs.games.catalogue import cache_root
 from turngrid.experiments.stages.rl import rl_config

@@ -44,13 +44,18 @@ def contracts() -> list[dict[str, Any]]:
 def layers() -> list[list[str]]:
     """Rooms that stand beside each other, upper ones first."""
     (rooms,) = (contract for contract in contracts() if contract["type"] == "layers")
-    return [[room.strip() for room in layer.split("|")] for layer in rooms["layers"]]
+    return [[named(room) for room in layer.split("|")] for layer in rooms["layers"]]
 
 
 def light_rooms() -> set[str]:
     """Those that may not import torch."""
     forbidden = (contract for contract in contracts() if "torch" in contract.get("forbidden_modules", ()))
-    return {room for contract in forbidden for room in contract["source_modules"]}
+    return {named(room) for contract in forbidden for room in contract["source_modules"]}
+
+
+def named(package: str) -> str:
+    """Return the folder of ``turngrid.FOLDER``."""
+    return package.strip().removeprefix("turngrid.")
 
 
 def purpose(room: str) -> str:
@@ -121,7 +126,7 @@ def why(by: str) -> str:
 def overridden(found: Iterable[Override]) -> str:
     """A list for each class of ours."""
     return "## Overridden in a class of ours\n\n" + "".join(
-        part(f"`{cls.removeprefix('verl_plugin.')}`", [(method(one), one.why) for one in methods])
+        part(f"`{cls.removeprefix('turngrid.verl_plugin.')}`", [(method(one), one.why) for one in methods])
         for cls, methods in grouped(found, lambda one: one.ours)
     )
 

@@ -22,7 +22,7 @@ ROOMS = (
     "rewards",
     "envs",
 )
-OURS = {*ROOMS, "__future__", "assets", "benchmarks"}
+OURS = {"turngrid", "__future__", "benchmarks"}
 PUBLIC = {"os._exit"}  # documented by Python
 
 # file -> why it may, and when that ends

@@ -37,7 +37,9 @@ WRAPPED: Table = {
         "get_fsdp_full_state_dict": "turngrid.verl_plugin.lora:merged_state",
         "FSDPCheckpointManager.save_checkpoint": "turngrid.verl_plugin.lora:with_adapter",
     },
-    "verl.workers.engine_workers": {"ActorRolloutRefWorker.init_model": "turngrid.verl_plugin.training.teacher:with_teacher"},
+    "verl.workers.engine_workers": {
+        "ActorRolloutRefWorker.init_model": "turngrid.verl_plugin.training.teacher:with_teacher"
+    },
     "verl.utils.fsdp_utils": {"fsdp2_sharded_save_to_cpu": "turngrid.verl_plugin.mends:save_copies"},
 }
 

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 from turngrid import verl_plugin
 
+OURS = "turngrid.verl_plugin"
+
 
 @dataclass(frozen=True)
 class Override:
@@ -31,20 +33,20 @@ def overrides() -> list[Override]:
 
 
 def _our_classes() -> list[type]:
-    names = [module.name for module in pkgutil.walk_packages(verl_plugin.__path__, "verl_plugin.")]
+    names = [module.name for module in pkgutil.walk_packages(verl_plugin.__path__, "turngrid.verl_plugin.")]
     things = [thing for name in names for thing in vars(importlib.import_module(name)).values()]
-    return [thing for thing in dict.fromkeys(filter(inspect.isclass, things)) if _is_of(thing, "verl_plugin")]
+    return [thing for thing in dict.fromkeys(filter(inspect.isclass, things)) if _is_of(thing, OURS)]
 
 
 def _is_of(cls: type, package: str) -> bool:
-    return cls.__module__.split(".")[0] == package
+    return f"{cls.__module__}.".startswith(f"{package}.")
 
 
 def _of(cls: type) -> Iterator[Override]:
     """Yield the overrides in the classes of ours that ``cls`` is made of."""
     for place, ours in enumerate(cls.__mro__):
         bases = [base for base in cls.__mro__[place:] if _is_of(base, "verl")]
-        for name, value in vars(ours).items() if _is_of(ours, "verl_plugin") else ():
+        for name, value in vars(ours).items() if _is_of(ours, OURS) else ():
             theirs = [vars(base)[name] for base in bases if name in vars(base)]
             if not theirs or not inspect.isfunction(value) or name.startswith("__"):
                 continue

@@ -45,7 +45,7 @@ class DynamicSampling(ZeroStd):
 
     batches: int = number(1)
 
-    sampler = ("pkg://verl_plugin.training.dynamic_sampling", "DynamicSampler")
+    sampler = ("pkg://turngrid.verl_plugin.training.dynamic_sampling", "DynamicSampler")
     conflicts = (
         Conflict(
             ("trainer.v1.trainer_mode",),

@@ -13,7 +13,14 @@ from functools import cache
 
 import numpy as np
 
-from turngrid.experiments.credit_quality.measures import MEASURES, OF_TRUTH, SHARES, SHARES_OF_TRUTH, Sums, without_noise
+from turngrid.experiments.credit_quality.measures import (
+    MEASURES,
+    OF_TRUTH,
+    SHARES,
+    SHARES_OF_TRUTH,
+    Sums,
+    without_noise,
+)
 
 DRAWS, LEVEL = 2000, 0.95
 LABELS = {"gradient": "cosine with the true policy gradient", "adam": "the same, with Adam's scaling"}

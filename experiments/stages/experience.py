@@ -136,7 +136,10 @@ async def draw(run: Run, path: str) -> list[Episode]:
     """
     from transformers.utils.logging import disable_progress_bar
 
-    from turngrid.verl_plugin.rollout.local_rollouts import LoadedModel, Rules  # torch and transformers: in this process only
+    from turngrid.verl_plugin.rollout.local_rollouts import (  # torch and transformers: in this process only
+        LoadedModel,
+        Rules,
+    )
 
     disable_progress_bar()
     config, prompt = run.config, int(run.config.data.max_prompt_length)

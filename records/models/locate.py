@@ -59,7 +59,9 @@ def check_model(path: str) -> None:
         ModelError: there is no model.
     """
     if path.startswith(ASSET) and not _asset(path).is_dir():
-        names = [entry.name for entry in Path(str(files("turngrid.assets"))).iterdir() if (entry / "config.json").exists()]
+        names = [
+            entry.name for entry in Path(str(files("turngrid.assets"))).iterdir() if (entry / "config.json").exists()
+        ]
         raise ModelError(f"model.path={path}: no such asset; there are: {', '.join(sorted(names))}")
     if path.startswith(PACKAGED) and path.removeprefix(PACKAGED) not in CONVERTED:
         raise ModelError(f"model.path={path}: no such model; there is: {', '.join(CONVERTED)}")

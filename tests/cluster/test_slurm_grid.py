@@ -118,7 +118,9 @@ def test_a_run_that_its_time_limit_breaks_off_ends_as_an_unbroken_one(slurm: Sma
 
 def hold(output: Path) -> None:
     """So that it does not end in the half minute that SLURM may take to see that a job's time is up."""
-    trainers = [p for p in psutil.process_iter(["cmdline"]) if {"turngrid.verl_plugin.rl"} & set(p.info["cmdline"] or [])]
+    trainers = [
+        p for p in psutil.process_iter(["cmdline"]) if {"turngrid.verl_plugin.rl"} & set(p.info["cmdline"] or [])
+    ]
     (trainer,) = [p for p in trainers if str(output) in p.info["cmdline"][-1]]
     trainer.suspend()
 

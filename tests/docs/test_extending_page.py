@@ -95,7 +95,7 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (source / name).write_text(content)
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(home)], check=True)
     (packages,) = home.glob("lib/python*/site-packages")
-    (packages / "borrowed.pth").write_text(f"{ROOT}\n{sysconfig.get_paths()['purelib']}\n")
+    (packages / "borrowed.pth").write_text(f"{sysconfig.get_paths()['purelib']}\n")
     fresh = home / "bin" / "python"
     offline = ["--disable-pip-version-check", "--no-index", "--no-deps", "--no-build-isolation", "-qq"]
     done = run(fresh, source, "-m", "pip", "install", *offline, str(source))

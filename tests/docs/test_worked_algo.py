@@ -1,6 +1,7 @@
 """The worked example of docs/algo.md, followed to the letter in a copy of the project."""
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -50,13 +51,22 @@ for config in (compose(chosen), by_file):
 def said(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
     """What one process says there, a line each: verl is read once."""
     command = [sys.executable, "-W", "ignore", "-c", USE + OVER_TURNS, str(ROOT / "tests/algorithms")]
-    project = copied(tmp_path_factory.mktemp("project"))
-    lines = subprocess.run(command, cwd=project, check=True, capture_output=True, text=True).stdout.splitlines()
+    project = copied(tmp_path_factory.mktemp("project") / "turngrid")
+    lines = subprocess.run(
+        command,
+        cwd=project,
+        env={**os.environ, "PYTHONPATH": str(project.parent)},
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.splitlines()
     return [json.loads(line) for line in lines[-3:]]
 
 
 def copied(folder: Path) -> Path:
     """A copy of the rooms with the example's three pieces in place."""
+    folder.mkdir()
+    shutil.copy(ROOT / "__init__.py", folder)
     for room in (
         "algorithms",
         "verl_plugin",

@@ -47,19 +47,22 @@ print(json.dumps([[task.seed for task in listing.tasks], len({task.sha256 for ta
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     """A copy of the rooms with the example's three pieces in place."""
+    folder = tmp_path / "turngrid"
+    folder.mkdir()
+    shutil.copy(ROOT / "__init__.py", folder)
     for room in ("envs", "conf"):
-        shutil.copytree(ROOT / room, tmp_path / room, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(ROOT / room, folder / room, ignore=shutil.ignore_patterns("__pycache__"))
     blocks = dict(FILE.findall(EXAMPLES))
     for path, place in PLACES.items():
         assert place in PAGE
-        (tmp_path / place).parent.mkdir(exist_ok=True)
-        (tmp_path / place).write_text(blocks[path])
+        (folder / place).parent.mkdir(exist_ok=True)
+        (folder / place).write_text(blocks[path])
     line = dict(FILE.findall(PAGE))["envs/registry.py"]
-    registry = tmp_path / "envs/registry.py"
+    registry = folder / "envs/registry.py"
     head = "ENVIRONMENTS: dict[str, str] = {\n"
     assert head in registry.read_text()
     registry.write_text(registry.read_text().replace(head, head + line))
-    return tmp_path
+    return folder
 
 
 def run(folder: Path, *arguments: str, **env: str) -> str:
@@ -72,7 +75,7 @@ def run(folder: Path, *arguments: str, **env: str) -> str:
 
 def test_the_new_environment_is_listed_and_played(project: Path) -> None:
     """Without a ``make_game`` every seed is a game of its own."""
-    seeds, games, rejected = json.loads(run(project, "-c", USE, str(project / "cache"), PYTHONPATH=str(project)))
+    seeds, games, rejected = json.loads(run(project, "-c", USE, str(project / "cache"), PYTHONPATH=str(project.parent)))
     assert seeds == [30001, 30002, 30003, 30004, 30005] and games == 5 and not rejected
     assert len(dict(FILE.findall(EXAMPLES))["lamps/environment.py"].splitlines()) <= 41  # with its name
 

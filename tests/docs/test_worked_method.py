@@ -68,7 +68,9 @@ except ConfigError as error:
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the rooms with the three pieces of both examples in place."""
-    folder = tmp_path_factory.mktemp("project")
+    folder = tmp_path_factory.mktemp("project") / "turngrid"
+    folder.mkdir()
+    shutil.copy(ROOT / "__init__.py", folder)
     for room in ROOMS:
         shutil.copytree(ROOT / room, folder / room, ignore=shutil.ignore_patterns("__pycache__"))
     blocks = dict(FILE.findall(EXAMPLES))
@@ -89,7 +91,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def said(project: Path) -> list[str]:
     """What one process says there: torch is read once."""
     command = [sys.executable, "-c", USE + TYPO, str(ROOT / "tests/algorithms")]
-    env = {"PYTHONPATH": str(project)}
+    env = {"PYTHONPATH": str(project.parent)}
     done = subprocess.run(command, cwd=project, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()

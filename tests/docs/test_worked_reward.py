@@ -32,22 +32,25 @@ print(json.dumps([brisk.name, brisk.turn_rewards(turns, True, 2.0)]))
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     """A copy of the rooms with the example's three pieces in place."""
+    folder = tmp_path / "turngrid"
+    folder.mkdir()
+    shutil.copy(ROOT / "__init__.py", folder)
     for room in ("envs", "rewards", "rollouts", "conf"):
-        shutil.copytree(ROOT / room, tmp_path / room, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(ROOT / room, folder / room, ignore=shutil.ignore_patterns("__pycache__"))
     blocks = dict(FILE.findall(EXAMPLES))
     for path, place in PLACES.items():
         assert place in PAGE
-        (tmp_path / place).write_text(blocks[path])
+        (folder / place).write_text(blocks[path])
     line = dict(FILE.findall(PAGE))["rewards/registry.py"]
-    registry = tmp_path / "rewards/registry.py"
+    registry = folder / "rewards/registry.py"
     head = "REWARDS: dict[str, str] = {\n"
     assert head in registry.read_text()
     registry.write_text(registry.read_text().replace(head, head + line))
-    return tmp_path
+    return folder
 
 
 def run(folder: Path, root: Path, code: str) -> str:
-    env = {**os.environ, "PYTHONPATH": str(root)}
+    env = {**os.environ, "PYTHONPATH": str(root.parent)}
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=folder, env=env, capture_output=True, text=True, check=False
     )

@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 HEAVY = {"torch", "verl", "ray", "transformers", "tensorflow", "vllm", "datasets"}
 MODULES = sorted(
-    ".".join(path.relative_to(ROOT).with_suffix("").parts)
+    ".".join(("turngrid", *path.relative_to(ROOT).with_suffix("").parts))
     for room in ("envs", "rewards", "rollouts")
     for path in (ROOT / room).rglob("*.py")
     if path.name != "__init__.py"
@@ -34,7 +34,13 @@ def test_the_light_rooms_import_nothing_heavy():
 
 @pytest.mark.parametrize(
     "module",
-    ["turngrid.envs.registry", "turngrid.envs.games.catalogue", "turngrid.envs.hosting.pool", "turngrid.envs.textworld.environment", "turngrid.rewards.registry"],
+    [
+        "turngrid.envs.registry",
+        "turngrid.envs.games.catalogue",
+        "turngrid.envs.hosting.pool",
+        "turngrid.envs.textworld.environment",
+        "turngrid.rewards.registry",
+    ],
 )
 def test_what_a_driver_imports_leaves_textworld_alone(module):
     """TextWorld takes a second or more to import: only workers and makers pay for it."""

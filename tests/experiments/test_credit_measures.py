@@ -8,7 +8,15 @@ import numpy as np
 import pytest
 from known_values import Maker, Played, corridor, graph, play
 
-from turngrid.experiments.credit_quality.intervals import LABELS, cosines, differences, of_truth, products, rated, rated_cosines
+from turngrid.experiments.credit_quality.intervals import (
+    LABELS,
+    cosines,
+    differences,
+    of_truth,
+    products,
+    rated,
+    rated_cosines,
+)
 from turngrid.experiments.credit_quality.measures import Truth, demeaned, task_sums, truth
 
 REPETITIONS, TASKS = 200, 40

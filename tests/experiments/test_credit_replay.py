@@ -18,7 +18,15 @@ from turngrid.envs.text_env import RawStep
 from turngrid.envs.textworld.env import TextWorldEnv
 from turngrid.envs.types import Observation, TaskRef
 from turngrid.experiments.credit_quality.critic import WEIGHTS, RunCritic, critic_file, trained_values
-from turngrid.experiments.credit_quality.game import GameTree, MeasuredGame, Measurement, NotReplayed, Prefix, keys, prefixes
+from turngrid.experiments.credit_quality.game import (
+    GameTree,
+    MeasuredGame,
+    Measurement,
+    NotReplayed,
+    Prefix,
+    keys,
+    prefixes,
+)
 from turngrid.experiments.credit_quality.policy_model import PolicyModel, factors, rows
 from turngrid.experiments.credit_quality.results import Insight, true_advantages
 from turngrid.experiments.credit_quality.study import Measured

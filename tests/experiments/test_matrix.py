@@ -8,7 +8,12 @@ from pathlib import Path
 import pytest
 
 from turngrid.envs.types import TaskRef
-from turngrid.experiments.evaluation.matrix import EvaluationResult, PairedComparison, evaluations_of, paired_comparisons
+from turngrid.experiments.evaluation.matrix import (
+    EvaluationResult,
+    PairedComparison,
+    evaluations_of,
+    paired_comparisons,
+)
 from turngrid.experiments.evaluation.tables import comparisons_table, matrix_tables, p_value, plain_text
 from turngrid.records.statistics import mcnemar, sign_flip, wilson
 from turngrid.rollouts.episode import Episode, Outcome, Turn

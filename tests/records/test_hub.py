@@ -63,7 +63,9 @@ def asked(name: str, endpoint: str, home: Path) -> str:
     command = [sys.executable, "-P", "-c", ASK, name]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=100, check=False)
     return (
-        done.stderr.strip().splitlines()[-1].removeprefix("turngrid.records.models.locate.ModelError: ") if done.stderr else ""
+        done.stderr.strip().splitlines()[-1].removeprefix("turngrid.records.models.locate.ModelError: ")
+        if done.stderr
+        else ""
     )
 
 

@@ -9,7 +9,15 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from turngrid.tasks.curriculum import Curriculum, Draws, Thresholded, curriculum, equal_phases, horizon_in_thirds, turns_at
+from turngrid.tasks.curriculum import (
+    Curriculum,
+    Draws,
+    Thresholded,
+    curriculum,
+    equal_phases,
+    horizon_in_thirds,
+    turns_at,
+)
 
 SIMPLE, COMPLEX = "w2-o3-q4", "w4-o6-q8"
 TASKS = (SIMPLE, COMPLEX)

@@ -22,7 +22,13 @@ TINY = ["budget=rl_only", "eval.games=2"]
 
 def front_door(*arguments: str, cwd: Path, root: Path = ROOT) -> subprocess.CompletedProcess[str]:
     """As the console script starts it: the working folder is not on the path."""
-    command = [sys.executable, "-P", "-c", "import sys; from turngrid.train.app import main; sys.exit(main())", *arguments]
+    command = [
+        sys.executable,
+        "-P",
+        "-c",
+        "import sys; from turngrid.train.app import main; sys.exit(main())",
+        *arguments,
+    ]
     environment = {**os.environ, "PYTHONPATH": str(root)}
     return subprocess.run(command, check=False, cwd=cwd, env=environment, capture_output=True, text=True, timeout=120)
 

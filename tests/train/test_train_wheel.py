@@ -18,9 +18,9 @@ PROBE = """
 import json
 from importlib.metadata import distribution
 from importlib.resources import files
-found = {room: sorted(str(p.name) for p in files(room).iterdir()) for room in ("conf", "recipes", "sweeps", "assets")}
+found = {room: sorted(str(p.name) for p in files(f"turngrid.{room}").iterdir()) for room in ("conf", "recipes", "sweeps", "assets")}
 found["plugins"] = [e.value for e in distribution("turngrid").entry_points if e.group == "verl.plugins"]
-found["root"] = str(files("conf"))
+found["root"] = str(files("turngrid.conf"))
 print(json.dumps(found))
 """
 
@@ -59,7 +59,7 @@ def test_everything_a_run_reads_is_in_the_wheel(python: Path, tmp_path: Path) ->
     )
     found = json.loads(done.stdout)
     assert not found["root"].startswith(str(ROOT))
-    assert found["plugins"] == ["verl_plugin"]
+    assert found["plugins"] == ["turngrid.verl_plugin"]
     for room in ("conf", "recipes", "sweeps", "assets"):
         sources = {path.name for path in (ROOT / room).iterdir() if path.name != "__pycache__"}
         assert sources - set(found[room]) == set()

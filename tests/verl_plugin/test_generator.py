@@ -22,7 +22,12 @@ from transformers import (
 )
 
 from turngrid.verl_plugin.servers.transformers_server import packing
-from turngrid.verl_plugin.servers.transformers_server.generator import Generator, GenResult, RequestTooLong, SampleRequest
+from turngrid.verl_plugin.servers.transformers_server.generator import (
+    Generator,
+    GenResult,
+    RequestTooLong,
+    SampleRequest,
+)
 from turngrid.verl_plugin.servers.transformers_server.llama_forward import LlamaForward
 from turngrid.verl_plugin.servers.transformers_server.module_forward import ModuleForward
 

@@ -90,13 +90,18 @@ def ask(code: str, folder: Path, **variables: str) -> dict[str, Any]:
 def named(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """As our stages start verl's processes."""
     folder = tmp_path_factory.mktemp("named")
-    return ask(LIGHT + EVERYTHING + GLOO + TELL, folder, VERL_USE_EXTERNAL_MODULES="turngrid.verl_plugin", VERL_PLATFORM="cpu")
+    return ask(
+        LIGHT + EVERYTHING + GLOO + TELL, folder, VERL_USE_EXTERNAL_MODULES="turngrid.verl_plugin", VERL_PLATFORM="cpu"
+    )
 
 
 def check_registrations(facts: dict[str, Any]) -> None:
     assert facts["kl"] == "turngrid.verl_plugin.training.estimators.apply_kl_penalty"
     assert facts["adapter"] == "turngrid.verl_plugin.servers.transformers_server.replica.WeightSync"
-    language, value = "turngrid.verl_plugin.cpu.engines.CpuLanguageModel", "turngrid.verl_plugin.cpu.engines.CpuValueModel"
+    language, value = (
+        "turngrid.verl_plugin.cpu.engines.CpuLanguageModel",
+        "turngrid.verl_plugin.cpu.engines.CpuValueModel",
+    )
     assert facts["engines"] == [language, language, value, value]
     assert facts["platform"] == ["turngrid.verl_plugin.cpu.platform.CpuPlatform", "cpu", "cpu"]
     assert facts["waiting"] == [] and facts["finders"] == 1
@@ -125,7 +130,7 @@ def test_the_entry_point_loads_the_plugin(tmp_path: Path) -> None:
     )
     path = f"{tmp_path / 'site'}{os.pathsep}{ROOT}"
     light = ask(LIGHT + TELL, tmp_path, PYTHONPATH=path, VERL_PLATFORM="cpu")["light"]
-    assert {"verl_plugin", "turngrid.verl_plugin.hooks"} <= set(light)
+    assert {"turngrid.verl_plugin", "turngrid.verl_plugin.hooks"} <= set(light)
 
 
 def test_importing_verl_stays_light_and_late_plugins_catch_up(named: dict[str, Any], tmp_path: Path) -> None:
@@ -137,9 +142,9 @@ facts = {"late": losses.ppo_loss is not before}
 """
     plain = ask(LIGHT + late + TELL, tmp_path, VERL_USE_EXTERNAL_PLUGINS="none")
     added = set(named["light"]) - set(plain["light"])
-    allowed = {"verl_plugin", "turngrid.verl_plugin.hooks", "turngrid.verl_plugin.changes"}
+    allowed = {"turngrid", "turngrid.verl_plugin", "turngrid.verl_plugin.hooks", "turngrid.verl_plugin.changes"}
     allowed |= {f"turngrid.verl_plugin.cpu{module}" for module in ("", ".platform", ".device")}
-    assert {"verl_plugin", "turngrid.verl_plugin.hooks"} <= added
+    assert {"turngrid.verl_plugin", "turngrid.verl_plugin.hooks"} <= added
     assert {name for name in added - allowed if name.split(".")[0] not in ("psutil", "resource")} == set()
     assert not WAITED_FOR - {"verl.plugin.platform.platform_manager"} & set(named["light"])
     assert plain["late"], "a loss is changed although verl had loaded its module before the plugin"

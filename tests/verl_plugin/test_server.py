@@ -15,7 +15,12 @@ from transformers import AutoModelForCausalLM
 from verl.workers.config import RolloutConfig
 from verl.workers.rollout.replica import TokenOutput
 
-from turngrid.verl_plugin.servers.transformers_server.generator import Generator, GenResult, RequestTooLong, SampleRequest
+from turngrid.verl_plugin.servers.transformers_server.generator import (
+    Generator,
+    GenResult,
+    RequestTooLong,
+    SampleRequest,
+)
 from turngrid.verl_plugin.servers.transformers_server.replica import TransformersReplica, WeightSync, server_name
 from turngrid.verl_plugin.servers.transformers_server.server import TransformersServer, seed_of
 

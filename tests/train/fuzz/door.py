@@ -13,7 +13,7 @@ from unittest import mock
 from fuzz.overrides import Command
 from omegaconf import DictConfig
 
-import turngrid.config.compose
+from turngrid.config import compose
 from turngrid.train import app
 
 
@@ -63,7 +63,7 @@ def _without(names: Sequence[str]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _nothing_starts(configs: list[DictConfig]) -> Iterator[None]:
-    ready, finalise = app.ready, config.compose.finalise
+    ready, finalise = app.ready, compose.finalise
 
     def begun(arguments: Sequence[str]) -> Callable[[], int]:
         ready(arguments)
@@ -73,5 +73,5 @@ def _nothing_starts(configs: list[DictConfig]) -> Iterator[None]:
         configs.append(finalise(config))
         return configs[-1]
 
-    with mock.patch.object(app, "ready", begun), mock.patch.object(config.compose, "finalise", finished):
+    with mock.patch.object(app, "ready", begun), mock.patch.object(compose, "finalise", finished):
         yield

@@ -11,7 +11,13 @@ from turngrid.rollouts.sampling import SampleRequest
 from turngrid.verl_plugin.servers.transformers_server.key_values import KeyValues
 from turngrid.verl_plugin.servers.transformers_server.packing import Packing, Span
 from turngrid.verl_plugin.servers.transformers_server.results import GenResult
-from turngrid.verl_plugin.servers.transformers_server.sampling import Rules, draw, full_entropies, top_entropies, uniforms
+from turngrid.verl_plugin.servers.transformers_server.sampling import (
+    Rules,
+    draw,
+    full_entropies,
+    top_entropies,
+    uniforms,
+)
 
 Forward = Callable[[torch.Tensor, Packing], torch.Tensor]
 ENTROPIES = {"entropies": top_entropies, "full_entropies": full_entropies}  # by a request's field

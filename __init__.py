@@ -1,0 +1,1 @@
+"""Multi-turn agentic RL as a grid of experiments on verl."""
