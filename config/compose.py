@@ -116,11 +116,16 @@ def _composed(extra: tuple[str, ...], overrides: Sequence[Override]) -> DictConf
     """
     singles = [override for override in overrides if given.is_value(override)]
     rest = [override for override in overrides if override not in singles]
-    if any(not given.is_option(override) for override in rest):  # such as +key=1: keep the order of all
+    if any(not given.is_option(override) for override in rest):  # such as +node={}: keep the order of all
         singles, rest = [], list(overrides)
     config: DictConfig = pickle.loads(_with_options((*extra, *map(given.typed, rest)), machine.gpu_rollout()))
     for override in singles:
-        OmegaConf.update(config, override.key_or_group, override.value(), merge=False)
+        key, is_new = override.key_or_group, override.is_add()
+        if is_new and OmegaConf.select(config, key) is not None:
+            raise ConfigError(
+                f"{given.typed(override)}: the key has a value already; use {key}={override.get_value_element_as_str()}"
+            )
+        OmegaConf.update(config, key, override.value(), merge=False, force_add=is_new)
     return config
 
 

@@ -58,11 +58,11 @@ def _can_be_run(values: Any) -> bool:
 
 
 def is_value(override: Override) -> bool:
-    """Return whether an override sets one existing key to a value that Hydra would not merge into a
+    """Return whether an override sets or adds one key, to a value that Hydra would not merge into a
     node.
     """
     key, value = override.key_or_group, override.value()
-    plain = override.package is None and not (override.is_add() or override.is_force_add() or override.is_delete())
+    plain = override.package is None and not (override.is_force_add() or override.is_delete())
     single = key in get_type_hints(Top) or "." in key and not key.startswith("hydra")
     slot, *setting = key.split(".")
     schedule = slot in SLOTS and len(setting) == 2  # a schedule takes another one's place
