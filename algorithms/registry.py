@@ -11,8 +11,8 @@ An estimator is verl's if verl 0.9.1 is right for multi-turn rows, else ours;
   tokens, takes returns before whitening and whitens over action tokens only; dead rows change
   nothing.
 - **reinforce_plus_plus**: verl's. It carries the return over observation tokens; older verl, and
-  with it the study's released code, reset it there. Both whiten with ``turngrid.algorithms.pools.whiten``,
-  in float64 (``turngrid.verl_plugin.changes``).
+  with it the study's released code, reset it there. Both whiten with
+  ``turngrid.algorithms.pools.whiten``, in float64 (``turngrid.verl_plugin.changes``).
 - **lite_ppo**: ours; verl has none.
 - **grpo**, **rloo**: ours. verl's equal them on healthy groups, but give a group of one its raw
   score as the advantage (0 here), and count an episode without any action into its group's
@@ -42,10 +42,11 @@ class Algorithm:
             methods say which they take.
         needs, requires: as in ``turngrid.rewards.declared.Method``.
         divides: by a standard deviation, which credit may then do too.
-        function: ``module:name`` of our estimator, which ``turngrid.verl_plugin.training.estimators``
-            registers with verl. It is called with ``token_level_rewards``, ``response_mask`` and
-            those of its other parameters that are called ``index`` (the group of each row) or like
-            a key of verl's ``algorithm`` node. None: verl's own.
+        function: ``module:name`` of our estimator, which
+            ``turngrid.verl_plugin.training.estimators`` registers with verl. It is called with
+            ``token_level_rewards``, ``response_mask`` and those of its other parameters that are
+            called ``index`` (the group of each row) or like a key of verl's ``algorithm`` node.
+            None: verl's own.
     """
 
     name: str

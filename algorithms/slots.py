@@ -99,8 +99,9 @@ class Credit(Protocol):
     """Moves or scales the credit of single turns.
 
     Attributes:
-        grains: grains of advantages that it accepts (``turngrid.algorithms.registry.Algorithm.grain``). A
-            method that accepts "token" may only multiply: advantages then differ inside a turn.
+        grains: grains of advantages that it accepts
+            (``turngrid.algorithms.registry.Algorithm.grain``). A method that accepts "token" may
+            only multiply: advantages then differ inside a turn.
     """
 
     grains: ClassVar[frozenset[str]]

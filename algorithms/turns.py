@@ -1,8 +1,8 @@
 """The turn table of a step: all that a method may know of what happened (docs/methods.md).
 
 E episodes, K turns of the longest one, B rows (one an episode, or one a window of it), T response
-tokens. Episodes without an action token ("dead" ones) are not in it. ``turngrid.algorithms.turn_table``
-builds it.
+tokens. Episodes without an action token ("dead" ones) are not in it.
+``turngrid.algorithms.turn_table`` builds it.
 """
 
 from __future__ import annotations

@@ -1,11 +1,13 @@
-"""This checkout's run beside another commit's, in turns: wall and CPU seconds of a step, start, peak memory, and their ratios.
+"""This checkout's run beside another commit's, in turns: wall and CPU seconds of a step, start,
+peak memory, and their ratios.
 
     python -m benchmarks.against COMMIT [--rounds 3] [--out FILE] [KEY=VALUE ...]
 
-The commit is checked out into a temporary folder and run by this environment's Python, so it needs the same
-dependencies. A round is one run of each, the order changing from round to round, after one of each that only makes
-their games. A figure is the median over the rounds. CPU seconds are those of all processes of a run, and of each kind
-of process in a later step; memory is the proportional set size (PSS) summed over all.
+The commit is checked out into a temporary folder and run by this environment's Python, so it needs
+the same dependencies. A round is one run of each, the order changing from round to round, after one
+of each that only makes their games. A figure is the median over the rounds. CPU seconds are those
+of all processes of a run, and of each kind of process in a later step; memory is the proportional
+set size (PSS) summed over all.
 """
 
 from __future__ import annotations
@@ -71,7 +73,8 @@ def kind(process: psutil.Process) -> str:
 
 
 class Watched:
-    """A run's processes: CPU seconds so far, those that ended included as last seen, and the most memory at once."""
+    """A run's processes: CPU seconds so far, those that ended included as last seen, and the most
+    memory at once."""
 
     def __init__(self, pid: int) -> None:
         self.root = psutil.Process(pid)

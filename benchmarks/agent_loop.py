@@ -4,14 +4,16 @@
     [--repeats 5]
         [--out FILE.json]
 
-Both play the same tasks with the same model, server, turns, tokens a turn, environment and transfer queue; verl's loop
-reaches the environment through a tool. ``fixed`` is an environment in this process that answers at once and always the
-same, ``textworld`` real games in their pool. They take turns, so that a busy machine is busy for both.
+Both play the same tasks with the same model, server, turns, tokens a turn, environment and transfer
+queue; verl's loop reaches the environment through a tool. ``fixed`` is an environment in this
+process that answers at once and always the same, ``textworld`` real games in their pool. They take
+turns, so that a busy machine is busy for both.
 
-With ``--passes none`` the server answers without its model, so that all wall time is outside the forward passes: that is the
-overhead, and its ratio the figure. With ``--passes real`` the overhead is the wall time of a batch less the seconds that the
-server spent sampling, which leaves out whatever a loop did while the model worked for its other episodes: of two loops
-the one that makes the model work longer looks better there. Medians over the repeats. ``alone`` is our loop with one
+With ``--passes none`` the server answers without its model, so that all wall time is outside the
+forward passes: that is the overhead, and its ratio the figure. With ``--passes real`` the overhead
+is the wall time of a batch less the seconds that the server spent sampling, which leaves out
+whatever a loop did while the model worked for its other episodes: of two loops the one that makes
+the model work longer looks better there. Medians over the repeats. ``alone`` is our loop with one
 request a turn through the client that a synchronous run with rollout=vllm has.
 """
 
@@ -71,7 +73,8 @@ SCHEMA = {
 
 @ToolParser.register("whole_answer")
 class WholeAnswer(ToolParser):
-    """Whatever the model says is a command, so that a model that was never taught to call tools calls one each turn."""
+    """Whatever the model says is a command, so that a model that was never taught to call tools
+    calls one each turn."""
 
     async def extract_tool_calls(self, responses_ids: list[int], tools: Any = None) -> tuple[str, list[FunctionCall]]:
         text = self.tokenizer.decode(responses_ids, skip_special_tokens=True)

@@ -1,10 +1,12 @@
 """ALFWorld: our engine against stock alfworld, the pool against one process, and making games.
 
-    python -m benchmarks.alfworld [--games 12] [--seconds 8] [--repeats 3] [--make 120] [--workers N] [--out FILE.json]
+    python -m benchmarks.alfworld [--games 12] [--seconds 8] [--repeats 3] [--make 120] [--workers
+    N] [--out FILE.json]
 
-Stock is TextWorld's PddlEnv under alfworld's wrappers, in this process, game by game beside ours, on the same actions;
-every text is compared. All figures are given in processor time too, which a machine that others use disturbs less.
-Targets: 1.8 times stock's steps/s; the pool 0.8 times (one process x cores); 500 games a minute on two cores.
+Stock is TextWorld's PddlEnv under alfworld's wrappers, in this process, game by game beside ours,
+on the same actions; every text is compared. All figures are given in processor time too, which a
+machine that others use disturbs less. Targets: 1.8 times stock's steps/s; the pool 0.8 times (one
+process x cores); 500 games a minute on two cores.
 """
 
 from __future__ import annotations
@@ -46,7 +48,8 @@ def stock_env() -> Any:
 
 
 def against_stock(tasks: list[TaskRef]) -> dict[str, float]:
-    """Steps/s of both on the same games and actions, by processor time; and what a game costs before its first step.
+    """Steps/s of both on the same games and actions, by processor time; and what a game costs
+    before its first step.
 
     Raises:
         AssertionError: a text differs.
@@ -95,7 +98,8 @@ def play_ours(env: TextEnv, task: TaskRef, actions: list[str], spent: dict[str, 
 
 
 async def pool(tasks: list[TaskRef], workers: int, seconds: float, repeats: int) -> dict[str, float]:
-    """Whole episodes on 64 open games, in one process and through the pool, taken in turns; medians."""
+    """Whole episodes on 64 open games, in one process and through the pool, taken in turns;
+    medians."""
     tasks = [tasks[number % len(tasks)] for number in range(64)]
     envs = [registry.make_environment(ENVIRONMENT).env() for _ in tasks]
     samples: dict[str, list[float]] = {"raw": [], "pool": [], "raw_cpu_s": [], "pool_cpu_s": []}
@@ -119,7 +123,8 @@ async def pool(tasks: list[TaskRef], workers: int, seconds: float, repeats: int)
 
 
 def making(count: int, workers: int) -> dict[str, float]:
-    """New games into an empty cache, each replayed to a win; the start of the processes included."""
+    """New games into an empty cache, each replayed to a win; the start of the processes
+    included."""
     with tempfile.TemporaryDirectory() as cache:
         start, before = time.perf_counter(), _children_cpu()
         Catalogue(registry.make_environment(ENVIRONMENT), cache).tasks(

@@ -2,8 +2,9 @@
 
     python -m benchmarks.credit --episodes 1024 --turns 50 --tokens 16384
 
-A third of a row's tokens are actions. Turns answer few states, so that most are compared with others. The second of two calls counts.
-Memory, as Linux tells it, is what is taken beyond the rows; a method's also beyond the table and the columns of the rows that it returns.
+A third of a row's tokens are actions. Turns answer few states, so that most are compared with
+others. The second of two calls counts. Memory, as Linux tells it, is what is taken beyond the rows;
+a method's also beyond the table and the columns of the rows that it returns.
 """
 
 from __future__ import annotations

@@ -1,10 +1,13 @@
-"""Steps a second: one env after another in this process, against the pool on all cores, on the same games.
+"""Steps a second: one env after another in this process, against the pool on all cores, on the same
+games.
 
-    python -m benchmarks.env_pool [--games 64] [--seconds 8] [--repeats 3] [--workers N] [--out FILE.json]
+    python -m benchmarks.env_pool [--games 64] [--seconds 8] [--repeats 3] [--workers N] [--out
+    FILE.json]
 
-Both sides play whole episodes (reset, expert plan, the next reset) of the same 64 open games. The two are measured in
-turns, so that a busy machine is busy for both; the medians are compared. Target: pool >= 0.8 x one process x cores.
-On a machine that others use too, the processor time that a step costs (workers and this process together) says more.
+Both sides play whole episodes (reset, expert plan, the next reset) of the same 64 open games. The
+two are measured in turns, so that a busy machine is busy for both; the medians are compared.
+Target: pool >= 0.8 x one process x cores. On a machine that others use too, the processor time that
+a step costs (workers and this process together) says more.
 """
 
 from __future__ import annotations

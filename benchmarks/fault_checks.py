@@ -1,4 +1,5 @@
-"""What must hold of episodes that were played among faults: every one there, once, with its own text, and repeatable."""
+"""What must hold of episodes that were played among faults: every one there, once, with its own
+text, and repeatable."""
 
 from __future__ import annotations
 
@@ -39,7 +40,8 @@ def not_as_played(said: Said, episodes: Iterable[Episode]) -> Iterator[str]:
 
 
 def anothers_text(episodes: Iterable[Episode]) -> Iterator[str]:
-    """The same actions in the same game show the same text, whoever plays: a text from elsewhere breaks this."""
+    """The same actions in the same game show the same text, whoever plays: a text from elsewhere
+    breaks this."""
     known: dict[tuple[str, tuple[str, ...]], str] = {}
     for episode in episodes:
         texts = [*(turn.observation for turn in episode.turns), episode.final_observation]
@@ -51,7 +53,8 @@ def anothers_text(episodes: Iterable[Episode]) -> Iterator[str]:
 
 
 async def not_repeatable(episode: Episode, spec: EpisodeSpec, env: TextEnv) -> str:
-    """The record's actions, played again through the loop but on one env of this process, give the record: "" if so."""
+    """The record's actions, played again through the loop but on one env of this process, give the
+    record: "" if so."""
     again = await run_episode(_Recorded(episode), _Here(env), spec, None)
     one, other = _without_timings(episode), _without_timings(again)
     different = [name for name in one if one[name] != other[name]]

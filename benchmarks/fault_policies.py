@@ -1,5 +1,5 @@
-"""Scripted policies and faults for ``benchmarks.faults``: which worker is killed or stopped when, and what is said to
-a game."""
+"""Scripted policies and faults for ``benchmarks.faults``: which worker is killed or stopped when,
+and what is said to a game."""
 
 from __future__ import annotations
 
@@ -60,11 +60,12 @@ Answer = TypeVar("Answer")
 
 @dataclass
 class ScriptedPolicy:
-    """Follows the expert's plan (``kind="expert"``) or draws from ``phrases`` (``"random"``), and says a hostile text instead
-    in a share of its turns.
+    """Follows the expert's plan (``kind="expert"``) or draws from ``phrases`` (``"random"``), and
+    says a hostile text instead in a share of its turns.
 
-    What it says is seeded by what it is for, so that a retried episode repeats it. ``said`` keeps, by task and sample,
-    what it was shown and what it answered in its last try: what the episode's record must hold.
+    What it says is seeded by what it is for, so that a retried episode repeats it. ``said`` keeps,
+    by task and sample, what it was shown and what it answered in its last try: what the episode's
+    record must hold.
     """
 
     kind: str
@@ -112,11 +113,13 @@ def draw_faults(keys: list[Key], deaths: float, hangs: float, seed: int) -> dict
 
 
 class Saboteur:
-    """Sends its signal to a worker of the pool when an episode reaches the turn of its fault, once an episode.
+    """Sends its signal to a worker of the pool when an episode reaches the turn of its fault, once
+    an episode.
 
-    A hang waits for a moment in which no game is being opened: that has a deadline of a minute, a step one of seconds. And no
-    worker is struck before every action that the last strike interrupted has its answer: an action that brings two workers down
-    is not tried a third time (``turngrid.envs.types.GameStuck``), rightly so.
+    A hang waits for a moment in which no game is being opened: that has a deadline of a minute, a
+    step one of seconds. And no worker is struck before every action that the last strike
+    interrupted has its answer: an action that brings two workers down is not tried a third time
+    (``turngrid.envs.types.GameStuck``), rightly so.
     """
 
     def __init__(self, pool: EnvPool, faults: Mapping[Key, Fault], seed: int) -> None:
@@ -148,7 +151,8 @@ class Saboteur:
 
 
 class StruckSession:
-    """A session of the pool that tells the saboteur of each turn, and does not end before its signal has been sent."""
+    """A session of the pool that tells the saboteur of each turn, and does not end before its
+    signal has been sent."""
 
     def __init__(self, session: Session, saboteur: Saboteur, key: Key) -> None:
         self._session, self._saboteur, self._key = session, saboteur, key

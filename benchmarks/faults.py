@@ -1,13 +1,15 @@
-"""Episodes among faults: workers that are killed, workers that hang, and texts that no game expects.
+"""Episodes among faults: workers that are killed, workers that hang, and texts that no game
+expects.
 
-    python -m benchmarks.faults [--episodes 10000] [--workers 2] [--at-once 16] [--seed 0] [--out FILE.json]
+    python -m benchmarks.faults [--episodes 10000] [--workers 2] [--at-once 16] [--seed 0] [--out
+    FILE.json]
 
-Scripted policies (half follow the expert's plan, half draw from the commands of all the games) play textworld,
-alfworld and repo_repair through the pool and the loop of ``rollouts``, with its retries. In 1 % of the episodes a
-worker process gets SIGKILL, in
-0.5 % SIGSTOP (it hangs until its deadline ends it); 5 % of the actions are hostile texts. The records are written and
-read again, and checked: no episode lost or counted twice, none with another's text, every 50th played again from its
-record and compared. Exit status 1 where one of these does not hold.
+Scripted policies (half follow the expert's plan, half draw from the commands of all the games) play
+textworld, alfworld and repo_repair through the pool and the loop of ``rollouts``, with its retries.
+In 1 % of the episodes a worker process gets SIGKILL, in 0.5 % SIGSTOP (it hangs until its deadline
+ends it); 5 % of the actions are hostile texts. The records are written and read again, and checked:
+no episode lost or counted twice, none with another's text, every 50th played again from its record
+and compared. Exit status 1 where one of these does not hold.
 """
 
 from __future__ import annotations
@@ -46,7 +48,8 @@ PHRASES = ("look", "inventory", "go north", "examine me", "ls", "search def", "t
 
 @dataclass(frozen=True)
 class Part:
-    """One environment's share of the episodes. A grading takes seconds where a game's step takes a millisecond."""
+    """One environment's share of the episodes. A grading takes seconds where a game's step takes a
+    millisecond."""
 
     environment: str
     task: str
@@ -74,7 +77,8 @@ class Rates:
 
 @dataclass
 class Played:
-    """What came of one environment: its records as read back from disk, and the violations that were found in them."""
+    """What came of one environment: its records as read back from disk, and the violations that
+    were found in them."""
 
     environment: str
     episodes: list[Episode]
@@ -121,7 +125,8 @@ def specs_of(name: str, tasks: list[TaskRef], count: int) -> list[EpisodeSpec]:
 async def play(
     pool: EnvPool, specs: list[EpisodeSpec], rates: Rates, *, at_once: int, seed: int, done: Callable[[], object]
 ) -> tuple[list[Episode], Saboteur, checks.Said, int]:
-    """Every plan through the pool, with retries, among faults; records, faults, and what the policies saw and said."""
+    """Every plan through the pool, with retries, among faults; records, faults, and what the
+    policies saw and said."""
     phrases = sorted({*PHRASES, *(command for spec in specs for command in spec.task.expert_plan)})
     policies = [ScriptedPolicy(kind, phrases, rates.hostile) for kind in ("expert", "random")]
     saboteur = Saboteur(pool, draw_faults([key_of(spec) for spec in specs], rates.deaths, rates.hangs, seed), seed)

@@ -2,7 +2,8 @@
 
     python benchmarks/first_step.py [KEY=VALUE ...]
 
-A fresh ``budget=rl_only`` run with its games cached; stopped once its first step is logged. Seconds of wall time.
+A fresh ``budget=rl_only`` run with its games cached; stopped once its first step is logged. Seconds
+of wall time.
 """
 
 from __future__ import annotations

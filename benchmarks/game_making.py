@@ -1,9 +1,11 @@
-"""Seconds a game on one core: this project's making in one process, against the ``tw-make`` command, on the same games.
+"""Seconds a game on one core: this project's making in one process, against the ``tw-make``
+command, on the same games.
 
     python -m benchmarks.game_making [--task w2-o3-q4] [--games 8] [--out FILE.json]
 
-Our time includes starting the process, importing TextWorld, compiling and replaying the expert plan; the command starts
-anew for each game, as it does for its users, and checks nothing. Target: at least 2.5 times as fast.
+Our time includes starting the process, importing TextWorld, compiling and replaying the expert
+plan; the command starts anew for each game, as it does for its users, and checks nothing. Target:
+at least 2.5 times as fast.
 """
 
 from __future__ import annotations

@@ -1,11 +1,14 @@
-"""Sampled tokens a second: our generator, with and without kept prefixes, against plain ``model.generate``.
+"""Sampled tokens a second: our generator, with and without kept prefixes, against plain
+``model.generate``.
 
-    python -m benchmarks.generation [--episodes 64] [--turns 12] [--repeats 3] [--model FOLDER] [--out FILE.json]
+    python -m benchmarks.generation [--episodes 64] [--turns 12] [--repeats 3] [--model FOLDER]
+    [--out FILE.json]
 
-64 episodes grow by about 40 observation tokens a turn from prompts of about 130, and sample 2 to 9 tokens. All sides get
-the same turns on one thread; ``model.generate`` gets one left-padded batch a turn and its usual cache within the turn.
-They are measured in turns, so that a busy machine is busy for all; processor time is compared.
-Without ``--model`` the weights are random, in the shape of ``model=tiny``.
+64 episodes grow by about 40 observation tokens a turn from prompts of about 130, and sample 2 to 9
+tokens. All sides get the same turns on one thread; ``model.generate`` gets one left-padded batch a
+turn and its usual cache within the turn. They are measured in turns, so that a busy machine is busy
+for all; processor time is compared. Without ``--model`` the weights are random, in the shape of
+``model=tiny``.
 """
 
 from __future__ import annotations
@@ -48,7 +51,8 @@ class TurnBatch:
 
 
 def make_turns(episodes: int, turns: int, vocabulary: int) -> list[TurnBatch]:
-    """The text is given, whatever is sampled, so that both sides have the same work. No id is an end of turn."""
+    """The text is given, whatever is sampled, so that both sides have the same work. No id is an
+    end of turn."""
     rng = random.Random(0)
 
     def some(low: int, high: int) -> list[int]:
@@ -75,7 +79,8 @@ def run_ours(generator: Generator, batches: Sequence[TurnBatch]) -> None:
 
 @torch.inference_mode()
 def run_plain(model: Any, batches: Sequence[TurnBatch]) -> None:
-    """It has one limit a batch, so that short rows sample on with the longest; log-probabilities from its scores."""
+    """It has one limit a batch, so that short rows sample on with the longest; log-probabilities
+    from its scores."""
     for batch in batches:
         width = max(map(len, batch.prompts))
         ids = torch.tensor([[0] * (width - len(row)) + row for row in batch.prompts])

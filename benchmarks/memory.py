@@ -1,8 +1,10 @@
-"""Peak memory of a run: the proportional set size (PSS) summed over all of its processes, sampled twice a second.
+"""Peak memory of a run: the proportional set size (PSS) summed over all of its processes, sampled
+twice a second.
 
     python benchmarks/memory.py [KEY=VALUE ...]
 
-PSS counts a page that k processes share as 1/k in each, so the sum is what the run takes from the machine.
+PSS counts a page that k processes share as 1/k in each, so the sum is what the run takes from the
+machine.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Imported first by a benchmark that starts a Ray of its own on a CPU: what torch, verl, Ray and the queue read as they load."""
+"""Imported first by a benchmark that starts a Ray of its own on a CPU: what torch, verl, Ray and
+the queue read as they load."""
 
 import os
 

@@ -2,10 +2,11 @@
 
     python -m benchmarks.repair [--repeats 15] [--tests 30] [--out FILE.json]
 
-Both sides run one after the other, in turns, so that a busy machine is busy for both. ``bare``: ``python -m pytest -q
-FILES`` in a folder that holds the repaired repository, plugins and all. ``bare, no plugins``: the same without the
-plugins that happen to be installed. ``evaluation``: ``submit`` in the environment, from the edited repository to the
-score. Target: at most 1.5 x bare + 0.2 s, by the medians.
+Both sides run one after the other, in turns, so that a busy machine is busy for both. ``bare``:
+``python -m pytest -q FILES`` in a folder that holds the repaired repository, plugins and all.
+``bare, no plugins``: the same without the plugins that happen to be installed. ``evaluation``:
+``submit`` in the environment, from the edited repository to the score. Target: at most 1.5 x bare +
+0.2 s, by the medians.
 """
 
 from __future__ import annotations

@@ -1,11 +1,13 @@
-"""CPU seconds of the rollout server for a recorded step: this checkout beside another commit, in turns.
+"""CPU seconds of the rollout server for a recorded step: this checkout beside another commit, in
+turns.
 
     python -m benchmarks.replay RUN_FOLDER COMMIT [--rounds 3]
 
-The requests of the first RL step of a finished run (rollout=transformers, rollout_form=linear), in the lockstep batches in which
-they were asked, go through the generator with the weights of its SFT stage. Each side samples once a round, in a process and
-thread of its own. Printed are medians, how many turns got other tokens than were recorded, and the largest difference of
-a log-probability where the tokens are the same. COMMIT: a5a3a04 or later, whose modules have the names used here.
+The requests of the first RL step of a finished run (rollout=transformers, rollout_form=linear), in
+the lockstep batches in which they were asked, go through the generator with the weights of its SFT
+stage. Each side samples once a round, in a process and thread of its own. Printed are medians, how
+many turns got other tokens than were recorded, and the largest difference of a log-probability
+where the tokens are the same. COMMIT: a5a3a04 or later, whose modules have the names used here.
 """
 
 from __future__ import annotations

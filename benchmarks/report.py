@@ -3,8 +3,9 @@
     python -m benchmarks.report                # 4 algorithms x 5 tasks x 10 seeds = 200 runs, into a temporary folder
     python -m benchmarks.report --seeds 3 --keep /tmp/sweep
 
-The runs are synthetic but of real size: 25 training steps, two models with 200 test games each, episodes of 10 turns (about
-4 kB a game), verl's whole config. Only the report itself is timed, in a process of its own.
+The runs are synthetic but of real size: 25 training steps, two models with 200 test games each,
+episodes of 10 turns (about 4 kB a game), verl's whole config. Only the report itself is timed, in a
+process of its own.
 """
 
 from __future__ import annotations
@@ -79,8 +80,8 @@ def _sweep(runs: list[SweepRun]) -> Sweep:
 
 
 def measure(folder: Path) -> tuple[float, float, float]:
-    """Seconds from the command to its end, start of Python included, by the clock and on the processor; the page's size in
-    MB."""
+    """Seconds from the command to its end, start of Python included, by the clock and on the
+    processor; the page's size in MB."""
     start, before = time.perf_counter(), _processor_seconds()
     subprocess.run([sys.executable, "-m", "turngrid.experiments.report", str(folder)], check=True)
     wall, busy = time.perf_counter() - start, _processor_seconds() - before

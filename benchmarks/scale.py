@@ -1,15 +1,18 @@
-"""The agent loop at size: episodes a second against the limit that the server's latency sets, CPU and memory of each part.
+"""The agent loop at size: episodes a second against the limit that the server's latency sets, CPU
+and memory of each part.
 
-    python -m benchmarks.scale [--episodes 64 256 1024 4096] [--environments idle textworld] [--workers 1]
-    [--turns 16] [--tokens 16384] [--latency 4] [--out FILE.json]
+    python -m benchmarks.scale [--episodes 64 256 1024 4096] [--environments idle textworld]
+    [--workers 1] [--turns 16] [--tokens 16384] [--latency 4] [--out FILE.json]
 
-Agent-loop workers, environment processes, verl's client and load balancer, and the transfer queue are a run's own; in the
-place of GPUs stands a server that answers each turn ``latency`` seconds after it was asked. All episodes of a size begin
-at once, in groups of 8 samples, and have the same number of turns, so that N episodes of T turns take T x latency seconds
-at best: that is the limit, N / (T x latency) episodes a second. The measured time runs from handing out the prompts to
-the last row in the queue. CPU is user and system time of a part's processes over the turns played; memory is what their
-resident set grew by at most, over the episodes. Everything runs on this machine, server and queue too: with fewer cores than
-that needs, the share of the limit falls for want of cores, and the CPU of a turn is the figure that holds.
+Agent-loop workers, environment processes, verl's client and load balancer, and the transfer queue
+are a run's own; in the place of GPUs stands a server that answers each turn ``latency`` seconds
+after it was asked. All episodes of a size begin at once, in groups of 8 samples, and have the same
+number of turns, so that N episodes of T turns take T x latency seconds at best: that is the limit,
+N / (T x latency) episodes a second. The measured time runs from handing out the prompts to the last
+row in the queue. CPU is user and system time of a part's processes over the turns played; memory is
+what their resident set grew by at most, over the episodes. Everything runs on this machine, server
+and queue too: with fewer cores than that needs, the share of the limit falls for want of cores, and
+the CPU of a turn is the figure that holds.
 """
 
 from __future__ import annotations
@@ -68,7 +71,8 @@ def limit(episodes: int, turns: int, latency: float) -> float:
 
 
 def processes(gpus: int, answer: int, cpu_ms: float) -> int:
-    """Of one core each, that keep so many GPUs busy where a turn samples ``answer`` tokens and takes ``cpu_ms`` of them."""
+    """Of one core each, that keep so many GPUs busy where a turn samples ``answer`` tokens and
+    takes ``cpu_ms`` of them."""
     return ceil(gpus * GPU_TOKENS / answer * cpu_ms / 1e3 / BUSY)
 
 
@@ -84,7 +88,8 @@ def needs(agent_ms: float, environment_ms: float) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class Load:
-    """What is played: ``tokens`` an episode, in ``turns`` turns, each answered after ``latency`` seconds."""
+    """What is played: ``tokens`` an episode, in ``turns`` turns, each answered after ``latency``
+    seconds."""
 
     environment: str
     episodes: int
@@ -100,8 +105,9 @@ class Load:
 
 @dataclass(frozen=True)
 class Figures:
-    """Of one load. CPU in milliseconds a turn; memory in MiB an episode, of the agent loop's and the environment's processes;
-    ``latency`` as the server kept it, in seconds; ``tokens`` an episode as recorded, on average."""
+    """Of one load. CPU in milliseconds a turn; memory in MiB an episode, of the agent loop's and
+    the environment's processes; ``latency`` as the server kept it, in seconds; ``tokens`` an
+    episode as recorded, on average."""
 
     episodes_per_s: float
     limit: float
@@ -180,7 +186,8 @@ class Bench:
             ray.kill(actor)
 
     def parts(self) -> tuple[Part, Part, Part]:
-        """Agent loop, environment, and all others of this machine's Ray: server, load balancer, queue, Ray itself."""
+        """Agent loop, environment, and all others of this machine's Ray: server, load balancer,
+        queue, Ray itself."""
         agents = [psutil.Process(pid) for pid in ray.get([worker.pid.remote() for worker in self.workers])]
         games = [child for agent in agents for child in agent.children(recursive=True)]
         counted = {process.pid for process in (*agents, *games)}

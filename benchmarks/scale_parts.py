@@ -1,5 +1,5 @@
-"""What ``benchmarks.scale`` puts in the place of GPUs, and of games: a server that answers after a set latency, and an
-environment that costs nothing. The agent loop between them is a run's own."""
+"""What ``benchmarks.scale`` puts in the place of GPUs, and of games: a server that answers after a
+set latency, and an environment that costs nothing. The agent loop between them is a run's own."""
 
 from __future__ import annotations
 
@@ -30,9 +30,11 @@ class Answer:
 
 
 class StubServer:
-    """Answers some seconds after a request came (``begin``), as a vLLM server that has room for all of them.
+    """Answers some seconds after a request came (``begin``), as a vLLM server that has room for all
+    of them.
 
-    ``answers``: token ids; which one an episode's turn says depends on both, so that a group's samples go different ways.
+    ``answers``: token ids; which one an episode's turn says depends on both, so that a group's
+    samples go different ways.
     """
 
     def __init__(self, answers: Sequence[Sequence[int]]) -> None:

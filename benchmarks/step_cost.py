@@ -1,13 +1,16 @@
-"""What a step costs with each choice of methods: CPU seconds of all processes of one run, which takes the choices in turns.
+"""What a step costs with each choice of methods: CPU seconds of all processes of one run, which
+takes the choices in turns.
 
     python -m benchmarks.step_cost [--rounds 5] [--with KEY=VALUE ...] CHOICE CHOICE ...
     python -m benchmarks.step_cost algo=grpo algo=aem "algo=grpo loss=clip_cov"     # the first is what others are compared with
     python -m benchmarks.step_cost "algo=grpo every_row" algo=mt_grpo       # whose update leaves out no row without an advantage
 
-Every step samples the same games with the same seeds and leaves the policy as it is, so that steps differ in nothing but the choice.
-That may be of whatever a trainer and its agent loops read anew: methods of a step and estimators over the same critic, not
-rollout forms that need other games, or sizes. Idle processes count too, as does the log; changing the choice does not. A figure is the
-median over the rounds, each compared with the mean of the two steps that the first choice has in its round.
+Every step samples the same games with the same seeds and leaves the policy as it is, so that steps
+differ in nothing but the choice. That may be of whatever a trainer and its agent loops read anew:
+methods of a step and estimators over the same critic, not rollout forms that need other games, or
+sizes. Idle processes count too, as does the log; changing the choice does not. A figure is the
+median over the rounds, each compared with the mean of the two steps that the first choice has in
+its round.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Run folders as a run leaves them, with wins that we choose: for tests of the report and for its benchmark."""
+"""Run folders as a run leaves them, with wins that we choose: for tests of the report and for its
+benchmark."""
 
 from __future__ import annotations
 
@@ -37,8 +38,8 @@ def make_run(
 
     Args:
         folder: to be made.
-        played: stage -> evaluation set -> score of each game, in [0, 1], a win being 1; the stages in the order in
-            which they were made.
+        played: stage -> evaluation set -> score of each game, in [0, 1], a win being 1; the stages
+            in the order in which they were made.
         seed: of the run.
         config: its config, nested; the seed is put in.
         curve: success on the training episodes of each step.

@@ -21,7 +21,8 @@ OF_TASKS = ("phases", "threshold")
 
 
 def fill_in(config: DictConfig) -> None:
-    """Set phases of equal length or a horizon in thirds, if the option needs one and none is given."""
+    """Set phases of equal length or a horizon in thirds, if the option needs one and none is
+    given."""
     node, steps = config.curriculum, _steps(config)
     if not steps:
         return
@@ -32,7 +33,8 @@ def fill_in(config: DictConfig) -> None:
 
 
 def short_horizon(config: DictConfig) -> str | None:
-    """Warn of a task whose expert plan is longer than the first horizon, but not than a later one."""
+    """Warn of a task whose expert plan is longer than the first horizon, but not than a later
+    one."""
     horizon, environment = config.curriculum.horizon, make_environment(config.env.name, config.env)
     for task in _tasks(config) if horizon else []:
         plan = environment.optimal_turns(environment.parse_task(task))

@@ -1,4 +1,5 @@
-"""Checks of this machine, without importing torch or vLLM: GPUs, vLLM, attention kernels, trackers."""
+"""Checks of this machine, without importing torch or vLLM: GPUs, vLLM, attention kernels,
+trackers."""
 
 from __future__ import annotations
 
@@ -143,7 +144,8 @@ def check_trackers(config: DictConfig) -> None:
 
 
 def _logged_in(host: str) -> bool:
-    """Return whether wandb finds a key (environment, netrc, settings). Importing it takes a second."""
+    """Return whether wandb finds a key (environment, netrc, settings). Importing it takes a
+    second."""
     from wandb.sdk.lib.wbauth import authenticate_session
 
     return authenticate_session(host=host, source="turngrid", prompt=False, update_session=False) is not None

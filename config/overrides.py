@@ -220,7 +220,8 @@ def explain(overrides: Sequence[str], error: Exception) -> str:
 
 
 def _refused(error: BaseException | None) -> str | None:
-    """Return the message of a resolver that refuses, such as that of a model that does not exist."""
+    """Return the message of a resolver that refuses, such as that of a model that does not
+    exist."""
     while error is not None:
         if isinstance(error, Refusal):
             return str(error)

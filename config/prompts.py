@@ -12,7 +12,8 @@ from turngrid.rollouts.prompt_forms.form import PromptForm
 from turngrid.rollouts.prompt_forms.registry import PLAIN, prompt_form
 from turngrid.rollouts.window import summed_up, window_of
 
-THINKING = "data.apply_chat_template_kwargs.enable_thinking"  # for policy, teacher and servers (``turngrid.rollouts.chat_settings``)
+# for policy, teacher and servers (``turngrid.rollouts.chat_settings``)
+THINKING = "data.apply_chat_template_kwargs.enable_thinking"
 FOLLOWING = ("env.max_action_tokens", "data.max_response_length")
 ANSWERS = 12  # answers of env.max_action_tokens in a row, before it is summed up
 

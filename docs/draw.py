@@ -1,5 +1,6 @@
-"""Draws what the docs show of the code: ``architecture.svg`` from the contract of rooms in pyproject.toml, and ``verl.md`` from
-``verl_plugin`` and the reproductions of verl's bugs. Run it after changing either:
+"""Draws what the docs show of the code: ``architecture.svg`` from the contract of rooms in
+pyproject.toml, and ``verl.md`` from ``verl_plugin`` and the reproductions of verl's bugs. Run it
+after changing either:
 
     python docs/draw.py
 """

@@ -90,8 +90,8 @@ class Environment(abc.ABC):
 
     Attributes:
         Settings: the keys that this environment adds to the ``env`` node, as a frozen dataclass
-            whose values stand in ``conf/env/NAME.yaml``. A setting that changes a game must be in its parameters
-            (``parse_task``), which are its key in the cache.
+            whose values stand in ``conf/env/NAME.yaml``. A setting that changes a game must be in
+            its parameters (``parse_task``), which are its key in the cache.
         grades_unfinished: an episode that is cut off is graded (``TextEnv.finish``) and may be won.
         examples: names of tasks for suggestions; there may be others.
         lists_actions: ``Observation.legal`` is all that it accepts (``prompt.admissible``).

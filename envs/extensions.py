@@ -104,7 +104,8 @@ def options() -> dict[str, dict[str, Path]]:
 
 
 def shipped(group: str, name: str, **changes: Any) -> dict[str, Any]:
-    """Return the values that an option's file gives to the option's own node, for use without Hydra.
+    """Return the values that an option's file gives to the option's own node, for use without
+    Hydra.
 
     Args:
         group: a folder of ``conf/``.
@@ -112,7 +113,8 @@ def shipped(group: str, name: str, **changes: Any) -> dict[str, Any]:
         changes: values that replace those of the file.
 
     Returns:
-        The values without ``name``. A value that refers to other keys is left out unless ``changes`` has it.
+        The values without ``name``. A value that refers to other keys is left out unless
+        ``changes`` has it.
     """
     return deepcopy(_shipped(group, name)) | changes
 

@@ -39,7 +39,8 @@ def make_environment(name: str, settings: Mapping[str, Any] | None = None) -> En
 
     Args:
         name: a name of ours or of another package, or ``module:Class``.
-        settings: the ``env`` node of a config, or a part of it; ``conf/env/NAME.yaml`` has the rest.
+        settings: the ``env`` node of a config, or a part of it; ``conf/env/NAME.yaml`` has the
+            rest.
 
     Raises:
         TaskError: no such environment.

@@ -1,4 +1,5 @@
-"""A run's metrics: JSON lines, each step once, under the names of ``turngrid.records.metric_names``."""
+"""A run's metrics: JSON lines, each step once, under the names of
+``turngrid.records.metric_names``."""
 
 from __future__ import annotations
 

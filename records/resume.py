@@ -1,8 +1,8 @@
 """The folder of an RL stage, and how a killed stage goes back to its last checkpoint.
 
 Everything after the last saved step moves to ``rl/discarded/`` and is not charged. Groups of an
-asynchronous trainer are sorted by ``turngrid.verl_plugin.training.rollout_groups``, once the trainer has
-read its checkpoint.
+asynchronous trainer are sorted by ``turngrid.verl_plugin.training.rollout_groups``, once the
+trainer has read its checkpoint.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What a method declares: ranges of its settings, requirements, conflicts, and its card.
 
 ``turngrid.config.checks.methods`` reads the declarations and refuses a run before anything starts.
-``turngrid.config.method_cards`` writes the cards into docs/methods.md. A declaration is an attribute of the
-class, or a property if it depends on the settings.
+``turngrid.config.method_cards`` writes the cards into docs/methods.md. A declaration is an
+attribute of the class, or a property if it depends on the settings.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ class Conflict:
     (``{0}``), ``use`` also what the first fact names (``{fact}``).
 
     Attributes:
-        keys: keys of the config, slots, or facts about a run (``turngrid.config.checks.facts``). A slot's
-            value is the names chosen there.
+        keys: keys of the config, slots, or facts about a run (``turngrid.config.checks.facts``). A
+            slot's value is the names chosen there.
         when: called with the method and the keys' values; true if they conflict.
         reason: why, in words that follow ``SLOT=METHOD and KEY=VALUE:``.
         use: what to type instead; by default what the first fact names.

@@ -1,7 +1,7 @@
 """Rewards of repaired repositories: one number on the last turn, from the tests that pass.
 
-The last turn's ``info["tests"]`` has the counts (``turngrid.envs.repair.score.Counts``). An episode that was
-never graded gets 0.
+The last turn's ``info["tests"]`` has the counts (``turngrid.envs.repair.score.Counts``). An episode
+that was never graded gets 0.
 """
 
 from __future__ import annotations

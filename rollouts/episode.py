@@ -57,11 +57,13 @@ class Turn:
         versions: training steps whose weights sampled the first and the last token. Only kept if
             several steps sampled the episode; else ``Episode.policy_version`` holds for all turns.
         shared: the turn was sampled in the parent, another episode of the group.
-        summary: the policy summed up earlier turns (``turngrid.rollouts.window``); ``action`` is the
-            summary. Such a turn has no reward, and the next turn begins a row.
-        entropies: of the tokens, if a rollout form asked for them (``turngrid.rollouts.sampling.Sample``).
+        summary: the policy summed up earlier turns (``turngrid.rollouts.window``); ``action`` is
+            the summary. Such a turn has no reward, and the next turn begins a row.
+        entropies: of the tokens, if a rollout form asked for them
+            (``turngrid.rollouts.sampling.Sample``).
         full_entropies: the same, if a method of the update asked for them.
-        answer: the whole answer, if it is more than the action (``turngrid.rollouts.prompt_forms``).
+        answer: the whole answer, if it is more than the action
+            (``turngrid.rollouts.prompt_forms``).
         thought: the part of the answer before the action.
         thought_tokens: number of ``action_ids``, from the first, that belong to the thought.
         admissible: actions that the prompt listed.

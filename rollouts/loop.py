@@ -26,7 +26,8 @@ async def run_episode(policy: Policy, session: Session, spec: EpisodeSpec, strea
     """Run one episode to its end.
 
     Args:
-        stream: keeps the token ids; None for text policies (``turngrid.rollouts.tokenise`` adds ids later).
+        stream: keeps the token ids; None for text policies (``turngrid.rollouts.tokenise`` adds ids
+            later).
 
     Raises:
         EnvError: the environment failed; the episode must not be trained on.

@@ -1,4 +1,5 @@
-"""What holds for every test: one thread a library, no network look-ups, verl's CPU platform; and what only saves time."""
+"""What holds for every test: one thread a library, no network look-ups, verl's CPU platform; and
+what only saves time."""
 
 from __future__ import annotations
 
@@ -30,8 +31,8 @@ importlib.import_module("turngrid.verl_plugin")  # before transformers is import
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """What has been imported by then is a million objects in which no garbage is to be found; and a config alone is ten
-    thousand, for which Python would look fifteen times."""
+    """What has been imported by then is a million objects in which no garbage is to be found; and a
+    config alone is ten thousand, for which Python would look fifteen times."""
     gc.disable()
     try:
         return (yield)
@@ -41,8 +42,8 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.set_threshold(100_000)
 
 
-# Share one Ray, and the first ones one queue of verl's, whose start takes 13 s of a core: one worker runs them, one after the
-# other (verl_plugin/conftest.py).
+# Share one Ray, and the first ones one queue of verl's, whose start takes 13 s of a core: one
+# worker runs them, one after the other (verl_plugin/conftest.py).
 WITH_RAY = (
     "test_steps",
     "test_methods",
@@ -56,7 +57,8 @@ WITH_RAY = (
     "test_server_actor",
     "test_async_trainer",
 )
-# What takes longest, longest first: begun last, one of these would keep one worker busy when the others have ended.
+# What takes longest, longest first: begun last, one of these would keep one worker busy when the
+# others have ended.
 LONG = (
     "test_whole_run",
     "test_failing_group",
@@ -112,8 +114,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 class Scheduling(LoadFileScheduling):
-    """A worker is given whole files, those with Ray together; the next one when one test is left, not two, which may be long
-    while another worker has nothing to do."""
+    """A worker is given whole files, those with Ray together; the next one when one test is left,
+    not two, which may be long while another worker has nothing to do."""
 
     def _reschedule(self, node: WorkerController) -> None:
         if not self.workqueue or self._pending_of(self.assigned_work[node]) < 2:
@@ -144,7 +146,8 @@ def runner() -> Iterator[asyncio.Runner]:
 
 @pytest.fixture(scope="module")
 def pool_of_one(runner: asyncio.Runner) -> Iterator[Callable[[str], EnvPool]]:
-    """A pool of one process for an environment, which lists what it would accept; it ends with the module's tests."""
+    """A pool of one process for an environment, which lists what it would accept; it ends with the
+    module's tests."""
     with ExitStack() as stack:
 
         def pool(environment: str) -> EnvPool:

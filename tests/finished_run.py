@@ -1,4 +1,5 @@
-"""A run's folder as it is after its last stage, for tests that need a finished run and not what it found."""
+"""A run's folder as it is after its last stage, for tests that need a finished run and not what it
+found."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A credit method that changes nothing and fails the run where rewards did not arrive at their turns."""
+"""A credit method that changes nothing and fails the run where rewards did not arrive at their
+turns."""
 
 from __future__ import annotations
 

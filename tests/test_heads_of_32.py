@@ -1,4 +1,5 @@
-"""The model of the vLLM tests is tiny in other clothes, but for the epsilon of its norms (logits go up to 26)."""
+"""The model of the vLLM tests is tiny in other clothes, but for the epsilon of its norms (logits go
+up to 26)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""No new private name of another project, and no new replacement of its functions (docs/architecture.md)."""
+"""No new private name of another project, and no new replacement of its functions
+(docs/architecture.md)."""
 
 from __future__ import annotations
 

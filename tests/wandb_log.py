@@ -1,7 +1,8 @@
 """Reads Weights & Biases' offline logs: a run folder's ``wandb/offline-run-*/run-ID.wandb``.
 
-Such a file is a LevelDB log (github.com/google/leveldb, doc/log_format.md) of protobuf records behind a header of seven
-bytes: blocks of 32 KiB, each with fragments of records. A killed run leaves a last fragment that is cut short.
+Such a file is a LevelDB log (github.com/google/leveldb, doc/log_format.md) of protobuf records
+behind a header of seven bytes: blocks of 32 KiB, each with fragments of records. A killed run
+leaves a last fragment that is cut short.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ class WandbRun:
     """One run, from all the logs that its attempts left.
 
     Attributes:
-        history: what was logged, one mapping a step with ``_step``, in order; a step that two attempts logged counts once,
-            as the first one logged it (so does W&B's server).
+        history: what was logged, one mapping a step with ``_step``, in order; a step that two
+            attempts logged counts once, as the first one logged it (so does W&B's server).
         axes: over which other metric a metric is drawn.
         folders: of the attempts, in order; tables lie under ``files/`` there.
         ended: exit code of the last attempt; None where it was killed.

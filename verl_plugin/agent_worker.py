@@ -1,4 +1,5 @@
-"""Gives agent-loop workers to verl (``actor_rollout_ref.rollout.agent.agent_loop_manager_class``)."""
+"""Gives agent-loop workers to verl
+(``actor_rollout_ref.rollout.agent.agent_loop_manager_class``)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The RL stage's process: verl's V1 trainer from a config file that ``turngrid.experiments.stages.rl``
-wrote.
+"""The RL stage's process: verl's V1 trainer from a config file that
+``turngrid.experiments.stages.rl`` wrote.
 
     python -P -m verl_plugin.rl [CONFIG.yaml]
 

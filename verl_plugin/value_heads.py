@@ -1,4 +1,5 @@
-"""A critic with several value heads (``turngrid.algorithms.slots.Estimator.heads``); verl's has one.
+"""A critic with several value heads (``turngrid.algorithms.slots.Estimator.heads``); verl's has
+one.
 
 ``critic.model.override_config.value_heads`` is their number. The first head's values are
 ``values``, as verl's; others have a number: ``values_1``. Each head has its own returns and its own

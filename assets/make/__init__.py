@@ -1,1 +1,2 @@
-"""Remake the models that ship with turngrid: ``python -m assets.make tiny`` or ``tiny_alfworld``."""
+"""Remake the models that ship with turngrid: ``python -m assets.make tiny`` or
+``tiny_alfworld``."""

@@ -1,7 +1,7 @@
 """A drawn ALFWorld game without the planner, whose translator takes 0.2 s a game.
 
-It has the same commands and texts (tested), without ``look``, ``inventory``, ``help``, ``slice`` and
-examining a thing.
+It has the same commands and texts (tested), without ``look``, ``inventory``, ``help``, ``slice``
+and examining a thing.
 """
 
 from __future__ import annotations

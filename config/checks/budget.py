@@ -43,7 +43,8 @@ def buys_too_little(config: DictConfig) -> str | None:
 
 
 def sft_of_nothing(config: DictConfig) -> str | None:
-    """Warn of an SFT that changes next to nothing: Adam moves a weight by about ``lr`` an update."""
+    """Warn of an SFT that changes next to nothing: Adam moves a weight by about ``lr`` an
+    update."""
     sft, demonstrations = config.model.sft, allocate_budget(config).demonstrations
     updates = sft.epochs * -(-demonstrations // sft.batch_size)
     if not updates or updates * sft.lr >= LEAST_MOVE:

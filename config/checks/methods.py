@@ -1,7 +1,7 @@
 """Which methods cannot be combined: with each other, with an algorithm, with verl's settings.
 
-A method declares what it requires and conflicts with (``turngrid.rewards.declared``); this module reads the
-declarations and names none.
+A method declares what it requires and conflicts with (``turngrid.rewards.declared``); this module
+reads the declarations and names none.
 """
 
 from __future__ import annotations

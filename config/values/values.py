@@ -61,7 +61,8 @@ def _problem(key: str, value: Any, limits: Limits) -> str | None:
 
 @cache
 def _of_another(key: str) -> Limit:
-    """Return the limit of a key that is not in verl's tree; parts of verl or Ray may still read it."""
+    """Return the limit of a key that is not in verl's tree; parts of verl or Ray may still read
+    it."""
     verls = key.split(".")[0] in base.verl_tree()
     return verls and verl_limits.limit_of(key) or Types()
 
@@ -130,7 +131,8 @@ def _of_default(name: str, key: Key) -> Limit:
 
 
 def limits_in(kind: Any, prefix: str = "") -> dict[str, Limit]:
-    """Return the limits of a dataclass and of those within: the metadata of a field, else its type."""
+    """Return the limits of a dataclass and of those within: the metadata of a field, else its
+    type."""
     hints = get_type_hints(kind)
     found: dict[str, Limit] = {}
     for field in dataclasses.fields(kind):

@@ -1,7 +1,7 @@
 """A worker process: plays or makes many games of one environment, one request at a time.
 
-``turngrid.envs.hosting.process`` starts it with a socket as standard input. The first line names the
-environment; each further line is one JSON request and gets one JSON line back, in order. The
+``turngrid.envs.hosting.process`` starts it with a socket as standard input. The first line names
+the environment; each further line is one JSON request and gets one JSON line back, in order. The
 process ends when the socket closes or its parent is gone.
 """
 

@@ -1,7 +1,8 @@
 """Many answers to few prompts: equal prompts are computed once; equal answers share a row.
 
-A request's answer is that of ``Generator``, up to rounding: it depends on prompt, parameters and seed.
-Two games of 8 samples with 16 continuations a prefix take 20 CPU seconds, with ``Generator`` 86.
+A request's answer is that of ``Generator``, up to rounding: it depends on prompt, parameters and
+seed. Two games of 8 samples with 16 continuations a prefix take 20 CPU seconds, with ``Generator``
+86.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ class SharedRows:
 
     @torch.inference_mode()
     def generate(self, requests: Sequence[SampleRequest]) -> list[Sample | Exception]:
-        """Return an answer for each request, or an error if prompt and answer exceed the context."""
+        """Return an answer for each request, or an error if prompt and answer exceed the
+        context."""
         keys = [(_packed(request.prompt_ids), request.seed) for request in requests]
         errors = {key: error for key, request in zip(keys, requests, strict=True) if (error := self._problem(request))}
         wanted: dict[bytes, dict[int, SampleRequest]] = defaultdict(dict)
@@ -59,7 +61,8 @@ class SharedRows:
         return None
 
     def _chunks(self, wanted: Mapping[bytes, Mapping[int, SampleRequest]]) -> Iterator[list[_Prompt]]:
-        """Yield batches of prompts, short ones first: a long prompt may begin with a shorter one, then known."""
+        """Yield batches of prompts, short ones first: a long prompt may begin with a shorter one,
+        then known."""
         chunk: list[_Prompt] = []
         for packed in sorted(wanted, key=lambda packed: (len(packed), packed)):
             requests = tuple(wanted[packed].values())
@@ -88,7 +91,8 @@ class _Prompt:
 
     @property
     def start(self) -> int:
-        """Number of tokens whose keys and values are known; never all, since the last one gives the logits."""
+        """Number of tokens whose keys and values are known; never all, since the last one gives the
+        logits."""
         return min(self.known.end, len(self.ids) - 1) if self.known else 0
 
     @property
@@ -126,7 +130,8 @@ class _Piece:
 
 
 class _Prompts:
-    """Pieces by prompt. The least recently used are dropped first, and a continuation before what it continues."""
+    """Pieces by prompt. The least recently used are dropped first, and a continuation before what
+    it continues."""
 
     def __init__(self) -> None:
         self._pieces: dict[bytes, _Piece] = {}
@@ -162,7 +167,8 @@ class _Prompts:
 
 @dataclass(frozen=True)
 class _Row:
-    """Answers with the same tokens so far. ``token`` is the newest; ``known`` tokens before it are in the stretch."""
+    """Answers with the same tokens so far. ``token`` is the newest; ``known`` tokens before it are
+    in the stretch."""
 
     stretch: Stretch
     known: int

@@ -60,7 +60,8 @@ class Scale(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class Definition(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """A whole file. ``published``: a table of ``turngrid.experiments.report.published``, or None."""
+    """A whole file. ``published``: a table of ``turngrid.experiments.report.published``, or
+    None."""
 
     title: str
     question: str

@@ -1,6 +1,7 @@
 """Size of a model and the linear layers that LoRA can adapt, without loading it.
 
-Read from ``config.json`` and the headers of the weights, or, for names of ``conf/model``, from a table.
+Read from ``config.json`` and the headers of the weights, or, for names of ``conf/model``, from a
+table.
 """
 
 from __future__ import annotations
@@ -84,7 +85,8 @@ def from_config(config: dict[str, Any]) -> Shape | None:
 def linears(path: str) -> dict[str, int] | None:
     """Return inputs plus outputs of each linear layer by name, summed over all blocks.
 
-    That is what a rank of an adapter costs, in numbers. None if neither weights nor table are there.
+    That is what a rank of an adapter costs, in numbers. None if neither weights nor table are
+    there.
     """
     if path in PUBLISHED:
         return _of_llama(PUBLISHED[path])

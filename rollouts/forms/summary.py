@@ -14,8 +14,8 @@ class Summary(Summaries, Linear):
     """SUPO: each sample starts at the beginning, in several rows.
 
     A summary is a sampled turn: it is learned from, has no reward, and does not count towards
-    ``env.max_turns``. All rows share the episode's credit. ``turngrid.rollouts.window.window_of`` reads the
-    settings, so validation, evaluation and SFT have the same rows.
+    ``env.max_turns``. All rows share the episode's credit. ``turngrid.rollouts.window.window_of``
+    reads the settings, so validation, evaluation and SFT have the same rows.
     """
 
     windows = False

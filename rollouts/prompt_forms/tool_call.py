@@ -1,4 +1,5 @@
-"""Function calls in JSON, for environments whose actions are functions (``turngrid.envs.functions``)."""
+"""Function calls in JSON, for environments whose actions are functions
+(``turngrid.envs.functions``)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Example X of the methods' specifications: two groups of episodes small enough to work out by hand."""
+"""Example X of the methods' specifications: two groups of episodes small enough to work out by
+hand."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ from turngrid.algorithms.turns import Turns
 
 Paths = dict[str, tuple[str, list[float], list[float], list[float], int]]
 
-# episode -> path "state action state ...", rewards, entropies (nats), values, outcome, how often its turns are valid
+# episode -> path "state action state ...", rewards, entropies (nats), values, outcome, how often
+# its turns are valid
 PATHS: Paths = {
     "P_0": ("S0 a S1 b S2", [0, 1], [0.2, 0.4], [0.5, 0.6], 0),
     "P_1": ("S0 a S1 c S0 b S3", [0, 0, 0], [0.6, 0.8, 0.5], [0.4, 0.3, 0.2], 2),
@@ -29,8 +31,9 @@ GRPO_WITHOUT_STD = [0.5625, -0.4375, -0.4375, 0.3125, -1 / 3, 2 / 3, -1 / 3]
 
 
 def example_x(windows: bool = False, dead: bool = False, padding: int = 0, paths: Paths = PATHS) -> Turns:
-    """``windows``: an episode's first turn has a row of its own; ``dead``: each group has an episode without an action too;
-    ``padding``: rows as verl adds them, with the records of the first; ``paths``: other episodes than example X."""
+    """``windows``: an episode's first turn has a row of its own; ``dead``: each group has an
+    episode without an action too; ``padding``: rows as verl adds them, with the records of the
+    first; ``paths``: other episodes than example X."""
     rows: list[dict[str, object]] = []
     for name in paths:
         rows += episode_rows(name, windows, paths)
@@ -43,7 +46,8 @@ def example_x(windows: bool = False, dead: bool = False, padding: int = 0, paths
 
 
 def random_paths(seed: int, groups: int = 4, samples: int = 5) -> Paths:
-    """Episodes of 1 to 6 turns in few states, of which some end at once, some groups score the same, and some turns say nothing."""
+    """Episodes of 1 to 6 turns in few states, of which some end at once, some groups score the
+    same, and some turns say nothing."""
     draw = random.Random(seed)
     paths: Paths = {}
     for group, sample in itertools.product(range(groups), range(samples)):
@@ -79,7 +83,8 @@ def episode_rows(name: str, windows: bool, paths: Paths = PATHS) -> list[dict[st
 
 
 def _spans(sizes: list[int]) -> dict[str, list[int]]:
-    """The first token says whether the subgoal stays, the last one is the action's, and what there is between names the subgoal."""
+    """The first token says whether the subgoal stays, the last one is the action's, and what there
+    is between names the subgoal."""
     ends = {
         "switch": lambda size: (0, 1),
         "subgoal": lambda size: (1, size - 1),
@@ -93,7 +98,8 @@ def _spans(sizes: list[int]) -> dict[str, list[int]]:
 
 
 def _tokens(turns: list[tuple[int, float, float, float]]) -> dict[str, list[float]]:
-    """Two or three action tokens a turn, then two of context, on which nothing that stands there may be read."""
+    """Two or three action tokens a turn, then two of context, on which nothing that stands there
+    may be read."""
     found: dict[str, list[float]] = {"mask": [], "reward": [], "entropy": [], "values": []}
     for size, reward, entropy, value in turns:
         found["mask"] += [1] * size + [0, 0]

@@ -1,4 +1,5 @@
-"""Where verl 0.9.1's own estimators are right for multi-turn rows, and where not: the reasons behind the registry.
+"""Where verl 0.9.1's own estimators are right for multi-turn rows, and where not: the reasons
+behind the registry.
 
 These run verl's functions, so that a new version of verl which changes its mind is noticed here.
 """
@@ -29,7 +30,8 @@ PROMPTS = ["a", "a", "a", "b", "b", "b"]
 
 
 def rows(dead: int = 0, seed: int = 0) -> DataProto:
-    """Six multi-turn rows of two prompts, then as many dummy rows as verl's padding would add, in its form."""
+    """Six multi-turn rows of two prompts, then as many dummy rows as verl's padding would add, in
+    its form."""
     generator = torch.Generator().manual_seed(seed)
     mask = torch.tensor([[1, 1, 0, 0, 1, 0, 1, 1, 0], [1, 0, 1, 0, 0, 0, 0, 0, 0], [1, 1, 1, 0, 1, 1, 1, 0, 0]] * 2)
     tensors = {n: torch.randn(mask.shape, generator=generator) for n in ("values", "old_log_probs", "ref_log_prob")}
@@ -41,7 +43,8 @@ def rows(dead: int = 0, seed: int = 0) -> DataProto:
 
 
 def dummies(name: str, like: Tensor, count: int) -> Tensor:
-    """verl zeroes a dummy row's mask and rewards; the models' outputs on it are whatever they are."""
+    """verl zeroes a dummy row's mask and rewards; the models' outputs on it are whatever they
+    are."""
     filled = 0 if name in ("response_mask", "token_level_scores", "token_level_rewards") else 3
     return like.new_full((count, like.shape[1]), filled)
 
@@ -91,7 +94,8 @@ def test_verl_reinforce_plus_plus_reaches_the_first_turn_and_the_released_quirk_
 @pytest.mark.parametrize("name", ALGORITHMS)
 @pytest.mark.parametrize("score", [0.7, 0.1, 1 / 3])
 def test_a_batch_that_earned_all_the_same_teaches_nothing(name: str, score: float) -> None:
-    """verl whitens in float32, where each of these became up to 0.0006, of one sign for all; Adam makes full steps of that."""
+    """verl whitens in float32, where each of these became up to 0.0006, of one sign for all; Adam
+    makes full steps of that."""
     data = rows(dead=2)
     mask = data.batch["response_mask"]
     data.batch["values"].zero_()
@@ -171,7 +175,8 @@ def controller() -> SimpleNamespace:
 
 @pytest.mark.parametrize("mode", ["token-mean", "seq-mean-token-mean"])
 def test_kl_in_the_loss_reads_action_tokens_only(mode: str) -> None:
-    """``agg_loss`` as ``ppo_loss`` calls it for KL, policy and entropy; it also skips rows without action tokens."""
+    """``agg_loss`` as ``ppo_loss`` calls it for KL, policy and entropy; it also skips rows without
+    action tokens."""
     mask = rows().batch["response_mask"].bool()
     kl = torch.rand(mask.shape)
     poisoned = kl.masked_fill(~mask, 1e9)

@@ -1,4 +1,5 @@
-"""Rows without a sampled token (verl's dummy rows, an episode without an action) change no other row's numbers."""
+"""Rows without a sampled token (verl's dummy rows, an episode without an action) change no other
+row's numbers."""
 
 import pytest
 import torch

@@ -11,7 +11,8 @@ from turngrid.algorithms.group import grpo, lite_ppo, rloo
 from turngrid.algorithms.pools import whiten
 from turngrid.algorithms.reinforce import reinforce_plus_plus, reinforce_plus_plus_reset
 
-# Two groups of two episodes: the scores are 6, 3 and 9, 12, each in two turns with an observation token between.
+# Two groups of two episodes: the scores are 6, 3 and 9, 12, each in two turns with an observation
+# token between.
 MASK = tensor([[1.0, 1, 0, 1, 0]] * 4)
 REWARDS = tensor([[0.0, 2, 0, 4, 0], [0, 3, 0, 0, 0], [0, 0, 0, 9, 0], [0, 6, 0, 6, 0]])
 GROUPS = ["a", "a", "b", "b"]
@@ -39,7 +40,8 @@ def test_grpo_without_std_by_hand() -> None:
 
 
 def test_grpo_with_std_by_hand() -> None:
-    """The unbiased standard deviation of {6, 3} is 3 / sqrt(2), so that the advantages are 1 / sqrt(2)."""
+    """The unbiased standard deviation of {6, 3} is 3 / sqrt(2), so that the advantages are 1 /
+    sqrt(2)."""
     advantages, _ = grpo(REWARDS, MASK, GROUPS)
     half = math.sqrt(0.5)
     torch.testing.assert_close(advantages, on_action_tokens([half, -half, -half, half]), atol=1e-6, rtol=0)
@@ -52,7 +54,8 @@ def drawn(count: int) -> list[float]:
 @pytest.mark.parametrize("estimator", [grpo, rloo])
 @pytest.mark.parametrize("samples", [2, 3, 7, 8, 16, 31])
 def test_equal_scores_give_exactly_no_advantage(estimator, samples: int) -> None:
-    """One group a score; in float32 the mean of eight 0.7 is another number, and GRPO made 0.056 of the difference."""
+    """One group a score; in float32 the mean of eight 0.7 is another number, and GRPO made 0.056 of
+    the difference."""
     scores = [0.7, 0.1, 1.0, 1 / 3, 1e-3, -2.7, 1e6, *drawn(200)]
     rewards = tensor(scores).repeat_interleave(samples).unsqueeze(-1)
     advantages, _ = estimator(rewards, torch.ones_like(rewards), [score for score in scores for _ in range(samples)])
@@ -127,7 +130,8 @@ def test_gae_unchanged_by_any_value_on_observation_tokens(anything: float) -> No
 
 
 def test_reinforce_plus_plus_reaches_the_first_turn() -> None:
-    """gamma = 1/2, the only reward is the last turn's: 1, 1/2 before it, 1/4, 1/8; observation tokens cost nothing."""
+    """gamma = 1/2, the only reward is the last turn's: 1, 1/2 before it, 1/4, 1/8; observation
+    tokens cost nothing."""
     rewards = tensor([[0.0, 0, 0, 0, 0, 0, 1]])
     advantages, returns = reinforce_plus_plus(rewards, TURNS, gamma=0.5)
     torch.testing.assert_close(returns, tensor([[0.125, 0.25, 0, 0.5, 0, 0, 1]]))

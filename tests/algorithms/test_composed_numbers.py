@@ -1,5 +1,6 @@
-"""The specifications' numbers of methods as a composed config makes them; the other test files have their corners. Those of credit and of
-filters are in files of their own, those of losses in tests/verl_plugin/test_method_losses.py, of estimators in test_methods.py there."""
+"""The specifications' numbers of methods as a composed config makes them; the other test files have
+their corners. Those of credit and of filters are in files of their own, those of losses in
+tests/verl_plugin/test_method_losses.py, of estimators in test_methods.py there."""
 
 from __future__ import annotations
 
@@ -95,7 +96,8 @@ def test_self_imitation(chosen: Made, setting: str, wanted: list[float]) -> None
 
 @pytest.mark.parametrize("dead", [False, True])
 def test_task_replay(chosen: Made, dead: bool) -> None:
-    """In a group without a win the episode with the lowest score makes way, of equal ones the last sample."""
+    """In a group without a win the episode with the lowest score makes way, of equal ones the last
+    sample."""
     turns = example_x(dead=dead)
     turns.reward[:] = 0
     turns.outcome[:] = 1
@@ -108,7 +110,8 @@ def test_task_replay(chosen: Made, dead: bool) -> None:
 
 
 def test_rollout_forms(chosen: Made) -> None:
-    """Numbers of their specifications; whole groups are in tests/rollouts/test_forms.py, and played by the agent loop."""
+    """Numbers of their specifications; whole groups are in tests/rollouts/test_forms.py, and played
+    by the agent loop."""
     turn = {"action_ids": [7], "logprobs": [-1.0]}
     rose = [Turn("", "", **turn, entropies=[entropy / 20] * 20) for entropy in (3.0, 3.5, 3.5)]
     episode = Episode("t", 1, "train", "win", [], [1], rose, Outcome.LOST, sample=0)

@@ -1,4 +1,5 @@
-"""``credit=graft`` against numbers worked out by hand; those of example X are compared in test_credit_numbers.py."""
+"""``credit=graft`` against numbers worked out by hand; those of example X are compared in
+test_credit_numbers.py."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ GRAFT = [
 ]
 
 # The mean over all turns that answered a state:
-#   V(S1) = (1 + 0.95 V(S0) + 0.25 + 0.95 * 0.5) / 3, V(S0) = 3 * 0.95 V(S1) / 5 = 0.57 V(S1), so V(S1) = 0.575 / 0.8195.
+#   V(S1) = (1 + 0.95 V(S0) + 0.25 + 0.95 * 0.5) / 3, V(S0) = 3 * 0.95 V(S1) / 5 = 0.57 V(S1), so
+#   V(S1) = 0.575 / 0.8195.
 # Group Q: V(U0) = (0 + 0.95 + 0) / 3.
 S1 = 0.575 / 0.8195
 S0, U0 = 0.57 * S1, 0.95 / 3
@@ -47,7 +49,8 @@ GRAFT_MEAN = [
 
 
 def table(*episodes: tuple[str, str, list[float], str]) -> Turns:
-    """Of (group, path "state action state ...", rewards, outcome); the action "*" is a summary. The critic says -0.2 of every turn."""
+    """Of (group, path "state action state ...", rewards, outcome); the action "*" is a summary. The
+    critic says -0.2 of every turn."""
     width = max(len(rewards) for _, _, rewards, _ in episodes)
 
     def column(offset: int) -> torch.Tensor:
@@ -140,7 +143,8 @@ def test_where_nothing_follows_an_episode_that_was_cut_off() -> None:
 
 @pytest.mark.parametrize("bootstrap", [False, None])
 def test_running_out_of_turns_is_not_paid_for_the_costs_that_it_spares(bootstrap: bool | None) -> None:
-    """V(A) = (-.1 + .5 V(A) + 0) / 2 = -.06667. Nothing follows B, and 0 less V(A) would be the largest credit of all."""
+    """V(A) = (-.1 + .5 V(A) + 0) / 2 = -.06667. Nothing follows B, and 0 less V(A) would be the
+    largest credit of all."""
     turns = table(("P", "A x A y B", [-0.1, 0], "out_of_turns"), ("Q", "A x A y B", [-0.1, 0], "lost"))
     cut, lost = graft(turns, gamma=0.5, backup="mean", bootstrap_truncated=bootstrap)
     assert cut == pytest.approx([-0.1 + 0.5 * -0.05 / 0.75 + 0.05 / 0.75, 0.0])
@@ -154,7 +158,8 @@ def test_what_the_last_turn_before_a_cut_earned_is_its_own() -> None:
 
 
 def test_gains_of_rounding_alone_are_none() -> None:
-    """The rewards of x and y are equal but for float32, and what is 0 must not be scaled to the size of other credit."""
+    """The rewards of x and y are equal but for float32, and what is 0 must not be scaled to the
+    size of other credit."""
     turns = table(("P", "A x B", [0.1 + 0.2], "won"), ("P", "A y C z D", [0.1, 0.2], "won"))
     made = as_shipped(Graft, gamma=1.0, scale=True)(turns, torch.tensor([[1.0, 0], [-1, 1]]).double())
     assert not made[turns.mask].any()

@@ -1,4 +1,5 @@
-"""Every credit method on example X, as a composed config makes it: the specifications' numbers, whatever rows lie beside them."""
+"""Every credit method on example X, as a composed config makes it: the specifications' numbers,
+whatever rows lie beside them."""
 
 from __future__ import annotations
 
@@ -209,7 +210,8 @@ def test_gigpo_takes_sums_that_differ_by_rounding_for_equal() -> None:
 
 
 def test_hgpo_leaves_out_histories_whose_returns_differ_by_rounding() -> None:
-    """The two with .3 share their second state too. Equal returns there have no weight beside -.70711 of the first state."""
+    """The two with .3 share their second state too. Equal returns there have no weight beside
+    -.70711 of the first state."""
     paths: Paths = {
         f"P_{n}": (path, rewards, [0.0] * 3, [0.0] * 3, 1)
         for n, (path, rewards) in enumerate(
@@ -247,8 +249,9 @@ def test_equal_entropies_are_not_stretched_to_the_whole_scale() -> None:
 
 
 def stopping(credit: Any, samples: int = 8) -> float:
-    """The expected gradient by the continue-logit where going on earns .8 in a second turn and the policy goes on with p = .5, over all
-    groups of so many samples; the true one is p (1 - p) x .8 = .2."""
+    """The expected gradient by the continue-logit where going on earns .8 in a second turn and the
+    policy goes on with p = .5, over all groups of so many samples; the true one is p (1 - p) x .8 =
+    .2."""
     total = 0.0
     for count in range(samples + 1):
         paths: Paths = {
@@ -268,5 +271,6 @@ def stopping(credit: Any, samples: int = 8) -> float:
 
 @pytest.mark.parametrize(("outcome", "wanted"), [("reward", 0.2 * 7 / 8), ("won", 0.0)])
 def test_mt_grpo_by_turn_numbers_does_not_see_what_only_longer_episodes_earn(outcome: str, wanted: float) -> None:
-    """The turn's own term is 0 in both: all that have a second turn earn the same. 7 / 8 is the baseline's, which has the sample itself."""
+    """The turn's own term is 0 in both: all that have a second turn earn the same. 7 / 8 is the
+    baseline's, which has the sample itself."""
     assert stopping(as_shipped(MtGrpo, turn="reward", outcome=outcome)) == pytest.approx(wanted)

@@ -28,7 +28,8 @@ WHITENED += [[-0.59355, -0.31100], [2.10436, 0.62981], [-0.56250, -0.62460]]
 
 
 def tokens_of(turns: Turns) -> Tokens:
-    """The critic says of every token what it says of its turn's first one, and half of that by its further heads; a teacher says as the first."""
+    """The critic says of every token what it says of its turn's first one, and half of that by its
+    further heads; a teacher says as the first."""
     assert turns.value is not None
     value = turns.spread(turns.value).float()
     return Tokens(turns.place >= 0, torch.zeros(turns.place.shape), value, heads=(value / 2, value / 2), kl=value)
@@ -122,7 +123,8 @@ def test_bi_level_gae_discounts_inside_a_turn_too() -> None:
 
 
 def test_a_reward_of_nothing_ends_a_turn_all_the_same() -> None:
-    """The released code's turns end where a reward stands: with one at the end only, it would discount nothing here."""
+    """The released code's turns end where a reward stands: with one at the end only, it would
+    discount nothing here."""
     found = as_shipped(BiLevelGae)(*one_episode([0.0, 0.0, 1.0], [[0.0, 0.0]] * 3)).returns
     assert found[0, ::4].tolist() == pytest.approx([0.95**2, 0.95, 1])
 

@@ -16,7 +16,8 @@ from turngrid.config.compose import composer
 from turngrid.config.errors import ConfigError
 from turngrid.config.method_settings import made
 
-# what is chosen -> the episodes that are kept. P1 ran out of turns and has an invalid turn, Q6 is garbled; scores P 1 0 0 .75, Q 0 1 0
+# what is chosen -> the episodes that are kept. P1 ran out of turns and has an invalid turn, Q6 is
+# garbled; scores P 1 0 0 .75, Q 0 1 0
 KEPT = {
     "void_turns": [0, 2, 3, 4, 5, 6],
     "over_turns": [0, 2, 3, 4, 5, 6],
@@ -55,7 +56,8 @@ def test_every_filter_has_an_example() -> None:
 
 
 def test_std_top_of_the_specification_and_ties_go_to_the_first_prompts(chosen: Callable[..., Any]) -> None:
-    """Deviations (.5, 0, .433, .25), half of four: groups 0 and 2. Of equal ones, the first prompts, in whatever order rows lie."""
+    """Deviations (.5, 0, .433, .25), half of four: groups 0 and 2. Of equal ones, the first
+    prompts, in whatever order rows lie."""
     method = chosen("std_top", "filter.std_top.share=0.5")
     turns = example_x()
     several = {

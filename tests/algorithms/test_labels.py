@@ -1,4 +1,5 @@
-"""Methods that tell kinds of answer apart, as a composed config makes them: the specifications' numbers, and numbers by hand."""
+"""Methods that tell kinds of answer apart, as a composed config makes them: the specifications'
+numbers, and numbers by hand."""
 
 from __future__ import annotations
 
@@ -134,7 +135,8 @@ def test_where_only_the_switch_is_said_low_is_valued_behind_it() -> None:
     assert parts_of(found, turns)[1:] == [pytest.approx(numbers, abs=1e-5) for numbers in WON[1:]]
 
 
-# Of example X: planning p, explore e, reflection r, monitor m, none -; the second turn of P_1 goes back and is not understood
+# Of example X: planning p, explore e, reflection r, monitor m, none -; the second turn of P_1 goes
+# back and is not understood
 TAGGED = ["pe", "per", "ep", "eep", "r-", "pm", "mm"]
 EARNED = [[1, 1], [0, 0, 1], [1, 0], [1, 1, 0], [0, 0], [1, 0], [0, 0]]
 Z = [[1.095445, 0.447214], [-0.730297, -1.788854, 0.707107], [0.447214, -0.730297], [0.447214, 0.447214, -0.730297]]

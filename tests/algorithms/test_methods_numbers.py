@@ -1,4 +1,5 @@
-"""Each method against numbers worked out by hand, and by its authors' code where that was to be had."""
+"""Each method against numbers worked out by hand, and by its authors' code where that was to be
+had."""
 
 from __future__ import annotations
 
@@ -164,7 +165,8 @@ def test_turn_clip(low: float, high: float, loss: float, first: list[float], sec
 
 
 def test_step_clip_bounds_what_a_bad_turn_costs() -> None:
-    """A = -1: ratios e^0.5 and e^2 cost 1.5 at most with dual 1.5; a good turn is bounded by the clip alone."""
+    """A = -1: ratios e^0.5 and e^2 cost 1.5 at most with dual 1.5; a good turn is bounded by the
+    clip alone."""
     ratios, mask = torch.tensor([[0.5, 0.0, 2.0, 0.0, 2.0]]), torch.tensor([[1, 0, 1, 0, 1]])
     advantages = torch.tensor([[-1.0, 0, -1, 0, 1]])
     losses, metrics = StepClip(low=0.2, high=0.2, dual=1.5)(ratios * 0, ratios, advantages, mask, turn_ids(mask))
@@ -175,7 +177,8 @@ def test_step_clip_bounds_what_a_bad_turn_costs() -> None:
 
 
 def test_aepo_clip_costs_what_ppos_does_and_keeps_a_gradient_above_the_clip() -> None:
-    """Ratios e^2 and e^-2 with A = 1, and e^2, e^-2 with A = -1; PPO's gradients are 0, -e^-2, 0, 0."""
+    """Ratios e^2 and e^-2 with A = 1, and e^2, e^-2 with A = -1; PPO's gradients are 0, -e^-2, 0,
+    0."""
     ratios, mask = torch.tensor([[2.0, -2.0, 2.0, -2.0]]), torch.ones(1, 4).long()
     advantages, now = torch.tensor([[1.0, 1, -1, -1]]), ratios.clone().requires_grad_()
     losses, metrics = AepoClip(low=0.2, high=0.3, dual=3.0)(ratios * 0, now, advantages, mask, turn_ids(mask))

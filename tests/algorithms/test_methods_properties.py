@@ -1,4 +1,5 @@
-"""What holds of every method of every slot: how episodes lie in rows, in which order, and what else lies there changes nothing."""
+"""What holds of every method of every slot: how episodes lie in rows, in which order, and what else
+lies there changes nothing."""
 
 from __future__ import annotations
 
@@ -63,7 +64,8 @@ def replayed(method: Any, turns: Turns) -> dict[str, list[float]]:
 
 
 def put_back(method: Any, turns: Turns) -> dict[str, list[float]]:
-    """By the episode that makes way, where all failed in the third step, the step of what takes its place."""
+    """By the episode that makes way, where all failed in the third step, the step of what takes its
+    place."""
     failed = replace(turns, reward=turns.reward * 0, outcome=turns.outcome * 0 + 1)
     return {turns.episodes[e]: [float(held.step)] for e, held in method.replace(failed, 3).items()}
 

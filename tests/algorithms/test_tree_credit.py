@@ -18,7 +18,8 @@ TREE_GRPO = [1.86834, -1.80019, 1.86834, -0.64550, -0.64550, -0.64550]
 
 
 def leaves_of(scores: list[float], trees: list[int], dead: bool = False) -> Turns:
-    """Two turns each; those of a tree share their first. ``dead``: with an episode that has no action token."""
+    """Two turns each; those of a tree share their first. ``dead``: with an episode that has no
+    action token."""
     tokens = torch.tensor([[1, 1, 0, 1]] * len(scores) + [[0, 0, 0, 0]] * dead)
     reward = torch.zeros(tokens.shape)
     reward[: len(scores), 3] = torch.tensor(scores)

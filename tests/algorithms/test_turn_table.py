@@ -1,4 +1,5 @@
-"""The turn table: the same from one row an episode and from several, and dead rows are not in it."""
+"""The turn table: the same from one row an episode and from several, and dead rows are not in
+it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Methods that look at what follows a turn: episodes that were cut off while turns cost something, and summaries between turns."""
+"""Methods that look at what follows a turn: episodes that were cut off while turns cost something,
+and summaries between turns."""
 
 from __future__ import annotations
 
@@ -40,7 +41,8 @@ def credit(method: Any, turns: Turns) -> list[list[float]]:
 
 @pytest.mark.parametrize(("gamma", "first"), [(1.0, -0.3), (0.5, -0.175)])
 def test_gigpo_counts_the_costs_that_running_out_of_turns_spares(gamma: float, first: float) -> None:
-    """Returns to go of -.3 -.2 -.1 would make the last turn the best of A. With as many turns ahead all three have the first's."""
+    """Returns to go of -.3 -.2 -.1 would make the last turn the best of A. With as many turns ahead
+    all three have the first's."""
     made = as_shipped(Gigpo, gamma=gamma, std=False)
     assert credit(made, table(CUT, ENDED)) == [pytest.approx([first / 4] * 3), pytest.approx([-first * 3 / 4])]
     assert credit(as_shipped(Gigpo, gamma=gamma), table(CUT, CUT)) == [[0.0] * 3] * 2
@@ -49,7 +51,8 @@ def test_gigpo_counts_the_costs_that_running_out_of_turns_spares(gamma: float, f
 
 
 def test_gigpo_fills_up_with_the_episodes_mean_cost() -> None:
-    """The returns -.2 -.1 0 become -.2, -.1 - .2 / 3 and -.4 / 3: the turn without a cost is the best, by .1 - .2 / 3 a turn."""
+    """The returns -.2 -.1 0 become -.2, -.1 - .2 / 3 and -.4 / 3: the turn without a cost is the
+    best, by .1 - .2 / 3 a turn."""
     turns = table(("P", "A x A x A y A", [-0.1, -0.1, 0], "out_of_turns"))
     mean = (-0.2 - 0.5 / 3 - 0.4 / 3) / 3
     wanted = pytest.approx([-0.2 - mean, -0.5 / 3 - mean, -0.4 / 3 - mean])
@@ -64,7 +67,8 @@ def test_the_end_of_a_game_and_rewards_above_0_are_as_published(outcome: str) ->
 
 
 def test_hgpo_counts_them_too() -> None:
-    """By one state -.3 -.3 -.3 0, by two -.3 -.3, which are equal: the mean of all returns is -.225."""
+    """By one state -.3 -.3 -.3 0, by two -.3 -.3, which are equal: the mean of all returns is
+    -.225."""
     found = credit(as_shipped(Hgpo, gamma=1.0, std=False, history=1), table(CUT, ENDED))
     assert found == [pytest.approx([-0.075] * 3, abs=1e-6), pytest.approx([0.225], abs=1e-6)]
     published = credit(as_shipped(Hgpo, gamma=1.0, std=False, history=1, costs_go_on=False), table(CUT, ENDED))
@@ -73,7 +77,8 @@ def test_hgpo_counts_them_too() -> None:
 
 @pytest.mark.parametrize(("bootstrap", "raw"), [(False, [0.1 - 0.1, 0.0]), (True, [0.05, 0.1])])
 def test_a_critics_turns_are_not_paid_for_the_costs_that_the_cut_spares(bootstrap: bool, raw: list[float]) -> None:
-    """V is -.2 throughout. r + 0 - V would be .2 for the last turn. The critic learns the returns as they were: -.1 and 0."""
+    """V is -.2 throughout. r + 0 - V would be .2 for the last turn. The critic learns the returns
+    as they were: -.1 and 0."""
     turns = table(("P", "A x A y A", [-0.1, 0], "out_of_turns"))
     assert turns.value is not None
     aims, returns = turn_returns(turns, turns.value, 0.5, 1.0, bootstrap)
@@ -87,7 +92,8 @@ def test_a_critics_turns_are_not_paid_for_the_costs_that_the_cut_spares(bootstra
 def of_tokens(
     rewards: list[float], values: list[list[float]], outcome: int, summary: list[int]
 ) -> tuple[Turns, Tokens]:
-    """One episode, with an observation after each turn; an answer of ``SPANS`` where it is long enough."""
+    """One episode, with an observation after each turn; an answer of ``SPANS`` where it is long
+    enough."""
     row: dict[str, Any] = {"mask": [], "reward": [], "values": []}
     for reward, own in zip(rewards, values, strict=True):
         row["mask"] += [1] * len(own) + [0]
@@ -105,8 +111,8 @@ def of_tokens(
 
 
 def test_bi_level_gae_is_not_paid_either() -> None:
-    """One turn of values -.1 -.3 -.2, r 0, lambda .5. Its last token has 0 - U + min(U, 0) = 0 where the episode was cut off, else .2;
-    those before have v' - v + A' / 2."""
+    """One turn of values -.1 -.3 -.2, r 0, lambda .5. Its last token has 0 - U + min(U, 0) = 0
+    where the episode was cut off, else .2; those before have v' - v + A' / 2."""
     for outcome, wanted in ((2, [-0.15, 0.1, 0.0]), (1, [-0.1, 0.2, 0.2])):
         turns, tokens = of_tokens([0.0], [[-0.1, -0.3, -0.2]], outcome, [0])
         found, raw = as_shipped(BiLevelGae, lam=0.5)(turns, tokens), torch.tensor(wanted)
@@ -116,7 +122,8 @@ def test_bi_level_gae_is_not_paid_either() -> None:
 
 
 def test_hiper_is_not_paid_either() -> None:
-    """V of all heads is -.2, r 0, one turn: 0 in each part of the answer where it was cut off, .2 where it ended."""
+    """V of all heads is -.2, r 0, one turn: 0 in each part of the answer where it was cut off, .2
+    where it ended."""
     for outcome, wanted in ((2, 0.0), (1, 0.2)):
         turns, tokens = of_tokens([0.0], [[-0.2] * 6], outcome, [0])
         tokens = replace(tokens, heads=(tokens.value, tokens.value))
@@ -161,7 +168,8 @@ def test_two_episodes_that_differ_by_a_summary_have_the_same_credit(name: str) -
 
 
 def with_summaries(turns: Turns) -> tuple[Turns, Tensor]:
-    """A summary in every episode of two turns or more, after turns 1 to 3 in turn; and the place of each turn that there was."""
+    """A summary in every episode of two turns or more, after turns 1 to 3 in turn; and the place of
+    each turn that there was."""
     width = turns.mask.shape[1] + 1
     before = 1 + torch.arange(len(turns.mask)) % 3
     before = before.where(before <= turns.last, width).unsqueeze(1)
@@ -215,7 +223,8 @@ def test_empgs_bonus_looks_past_a_summary() -> None:
 
 
 def test_turn_gae_discounts_no_summary() -> None:
-    """V .3 .4 and r 0 1: what the critic says of the summary is compared with the return of the turn after it, and with nothing else."""
+    """V .3 .4 and r 0 1: what the critic says of the summary is compared with the return of the
+    turn after it, and with nothing else."""
     for gamma, lam, bootstrap in ((0.5, 0.5, False), (0.9, 1.0, True)):
         plain, summed_up = table(PLAIN), table(SUMMED_UP)
         one, _ = turn_returns(plain, torch.tensor([[0.3, 0.4]]).double(), gamma, lam, bootstrap)

@@ -17,16 +17,19 @@ def token_gae(
     lam: float = 1.0,
     whitened: bool = True,
 ) -> tuple[Tensor, Tensor]:
-    """Token GAE that steps from action token to action token and does not see the observations between them.
+    """Token GAE that steps from action token to action token and does not see the observations
+    between them.
 
-    For consecutive *action* tokens k, k+1 (arXiv 1506.02438, eq. 16; over turns as in arXiv 2510.01132):
-    ``delta_k = r_k + gamma * V_{k+1} - V_k`` and ``A_k = delta_k + gamma * lam * A_{k+1}``.
-    So a turn's last token bootstraps from the value at the next turn's first action token, one factor gamma * lam an
-    action token and none for an observation token. After the last action token V and A are 0: an episode that was cut
-    off is not bootstrapped. Returns are ``A + V``, taken before whitening.
+    For consecutive *action* tokens k, k+1 (arXiv 1506.02438, eq. 16; over turns as in arXiv
+    2510.01132): ``delta_k = r_k + gamma * V_{k+1} - V_k`` and
+    ``A_k = delta_k + gamma * lam * A_{k+1}``. So a turn's last token bootstraps from the value at
+    the next turn's first action token, one factor gamma * lam an action token and none for an
+    observation token. After the last action token V and A are 0: an episode that was cut off is not
+    bootstrapped. Returns are ``A + V``, taken before whitening.
 
     Args:
-        token_level_rewards: shape (rows, tokens), each turn's reward on that turn's last action token.
+        token_level_rewards: shape (rows, tokens), each turn's reward on that turn's last action
+            token.
         values: the critic's values, shape (rows, tokens); anything may stand on observation tokens.
         response_mask: shape (rows, tokens), 1 on action tokens.
         gamma: discount an action token.

@@ -1,4 +1,5 @@
-"""The tiny model for ALFWorld: its words are single tokens, its transcripts are those of play, its making makes a model."""
+"""The tiny model for ALFWorld: its words are single tokens, its transcripts are those of play, its
+making makes a model."""
 
 from dataclasses import replace
 from importlib.resources import files

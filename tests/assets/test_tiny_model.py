@@ -1,4 +1,5 @@
-"""The tiny model: its tokenizer loses nothing, its transcripts are what an agent sees, its games are nobody else's."""
+"""The tiny model: its tokenizer loses nothing, its transcripts are what an agent sees, its games
+are nobody else's."""
 
 from __future__ import annotations
 

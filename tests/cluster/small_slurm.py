@@ -1,4 +1,5 @@
-"""A real SLURM for tests: munged, slurmctld and slurmd daemons of our own on this host, on loopback only, nothing of /etc.
+"""A real SLURM for tests: munged, slurmctld and slurmd daemons of our own on this host, on loopback
+only, nothing of /etc.
 
 Each node has two GPUs that are links to /dev/null.
 """
@@ -60,7 +61,8 @@ def missing() -> list[str]:
 
 
 class SmallSlurm:
-    """``environment`` makes SLURM's commands talk to it. ``remembers_s``: how long it knows of a job that has ended."""
+    """``environment`` makes SLURM's commands talk to it. ``remembers_s``: how long it knows of a
+    job that has ended."""
 
     def __init__(self, root: Path, nodes: int = 2, remembers_s: int = 300) -> None:
         self.root, self.nodes, self._remembers_s = root, [f"n{i}" for i in range(1, nodes + 1)], remembers_s
@@ -116,10 +118,12 @@ class SmallSlurm:
         return done.stdout
 
     def hurry(self, job_id: str) -> None:
-        """Without the two minutes that SLURM lets a job wait that has come back into the queue, and with time enough for it.
+        """Without the two minutes that SLURM lets a job wait that has come back into the queue, and
+        with time enough for it.
 
-        Not at once: a node takes a job that starts within the second of its requeue for one that was killed (its credentials
-        are dated in whole seconds), and the job would end FAILED without a word in its log.
+        Not at once: a node takes a job that starts within the second of its requeue for one that
+        was killed (its credentials are dated in whole seconds), and the job would end FAILED
+        without a word in its log.
         """
         _until(lambda: "PENDING BeginTime" in self.command("squeue", "-h", "-j", job_id, "-o", "%T %r"), 120)
         self.command("scontrol", "update", f"JobId={job_id}", "TimeLimit=600", "StartTime=now+2")

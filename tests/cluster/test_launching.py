@@ -1,4 +1,5 @@
-"""Who starts runs, as far as no SLURM is needed: names, refusals, places, and several runs at once on this machine."""
+"""Who starts runs, as far as no SLURM is needed: names, refusals, places, and several runs at once
+on this machine."""
 
 from __future__ import annotations
 
@@ -191,7 +192,8 @@ sys.exit(not other.exists())
 
 
 def test_as_many_runs_go_at_once_as_there_are_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each waits for the other one: the first would fail if the second were started after its end."""
+    """Each waits for the other one: the first would fail if the second were started after its
+    end."""
     places = [str(tmp_path / "even"), str(tmp_path / "odd")]
     meeting = {1: python(MEETS, *places), 2: python(MEETS, *reversed(places))}
     monkeypatch.setattr(parallel, "command", lambda run, _: meeting[run.number])

@@ -1,4 +1,5 @@
-"""What SLURM is for, with real runs: a sweep from launch to report, and a run that its time limit breaks off."""
+"""What SLURM is for, with real runs: a sweep from launch to report, and a run that its time limit
+breaks off."""
 
 from __future__ import annotations
 
@@ -42,7 +43,8 @@ def launch(*arguments: str, cwd: Path, seconds: float = 2400) -> tuple[int, str]
 
 
 def test_a_sweep_of_six_runs_from_launch_to_report(slurm: SmallSlurm, tmp_path: Path) -> None:
-    """Something lies in the way of one run's SFT. Once it is gone, the same command runs that one alone."""
+    """Something lies in the way of one run's SFT. Once it is gone, the same command runs that one
+    alone."""
     (tmp_path / "six.yaml").write_text(SWEEP)
     arguments = (
         "sweep=six.yaml",
@@ -117,7 +119,8 @@ def test_a_run_that_its_time_limit_breaks_off_ends_as_an_unbroken_one(slurm: Sma
 
 
 def hold(output: Path) -> None:
-    """So that it does not end in the half minute that SLURM may take to see that a job's time is up."""
+    """So that it does not end in the half minute that SLURM may take to see that a job's time is
+    up."""
     trainers = [
         p for p in psutil.process_iter(["cmdline"]) if {"turngrid.verl_plugin.rl"} & set(p.info["cmdline"] or [])
     ]
@@ -138,7 +141,8 @@ def steps_logged(output: Path) -> int:
 
 
 def assert_same(folder: Path, unbroken: Path) -> None:
-    """Token ids, rewards and outcomes of every step, of which masks and rows are made; each step once."""
+    """Token ids, rewards and outcomes of every step, of which masks and rows are made; each step
+    once."""
     for step in range(1, STEPS + 1):
         name = f"rl/episodes/{step:06d}.jsonl"
         assert small.without_clocks(folder / name) == small.without_clocks(unbroken / name), name

@@ -20,7 +20,8 @@ from turngrid.algorithms.registry import SLOTS, VERLS_LOSSES
 from turngrid.config.base import CONF, ROOT, verl_folder, verl_tree
 from turngrid.config.schema import NODES, Top
 
-# verl's trees leave these out; the engine, model, Ray and agent-loop settings behind them take them all the same
+# verl's trees leave these out; the engine, model, Ray and agent-loop settings behind them take them
+# all the same
 OPEN_KEYS = (
     "actor_rollout_ref.actor.fsdp_config.mixed_precision",
     "actor_rollout_ref.ref.fsdp_config.mixed_precision",
@@ -96,7 +97,8 @@ def test_an_option_is_named_like_its_file(file: Path) -> None:
 
 
 def test_an_algorithm_sets_no_key_of_a_method() -> None:
-    """Which would choose the method all the same where another one, or none, is chosen on the command line."""
+    """Which would choose the method all the same where another one, or none, is chosen on the
+    command line."""
     named = {file.stem: {*yaml.safe_load(file.read_text())} & {*SLOTS} for file in (CONF / "algo").glob("*.yaml")}
     assert {name: keys for name, keys in named.items() if keys} == {}
 

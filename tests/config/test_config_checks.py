@@ -1,5 +1,5 @@
-"""The table of config checks: each entry meets a config that it refuses, and every combination runs or is in the
-table."""
+"""The table of config checks: each entry meets a config that it refuses, and every combination runs
+or is in the table."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ from turngrid.envs.registry import ENVIRONMENTS, make_environment
 from turngrid.records.run_folder import open_run
 from turngrid.rewards.registry import REWARDS
 
-# What each entry of the table refuses. Where another entry would speak first, the case is made so that none does.
+# What each entry of the table refuses. Where another entry would speak first, the case is made so
+# that none does.
 REFUSED = {
     "estimate_gpu": ["estimate_gpu=H100x0"],
     "folders": [f"output_dir={CONF}/config.yaml"],
@@ -182,7 +183,8 @@ def test_registries_and_options_agree() -> None:
 
 
 def test_env_reward_and_budget_set_only_their_own_node() -> None:
-    """Which is why the combinations below may put these nodes into a config that was composed with others."""
+    """Which is why the combinations below may put these nodes into a config that was composed with
+    others."""
     for group, node in (("env", "env"), ("reward", "turn_reward"), ("budget", "budget")):
         for file in (CONF / group).glob("*.yaml"):
             content = yaml.safe_load(file.read_text())

@@ -1,4 +1,5 @@
-"""Mixtures and curricula as they are composed: what is filled in, and what is refused in one line."""
+"""Mixtures and curricula as they are composed: what is filled in, and what is refused in one
+line."""
 
 from __future__ import annotations
 

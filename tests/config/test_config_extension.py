@@ -1,4 +1,5 @@
-"""``extend=runs/NAME``: what it takes from that run, what it refuses and what it says, on folders as a run leaves them."""
+"""``extend=runs/NAME``: what it takes from that run, what it refuses and what it says, on folders
+as a run leaves them."""
 
 from __future__ import annotations
 

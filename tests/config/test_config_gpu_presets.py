@@ -1,4 +1,5 @@
-"""GPU options: what each card gets, what Ray is asked for, what a checkpoint costs, and that names stay as they were."""
+"""GPU options: what each card gets, what Ray is asked for, what a checkpoint costs, and that names
+stay as they were."""
 
 from __future__ import annotations
 
@@ -90,8 +91,8 @@ def test_cards_are_known_by_their_names(name: str, known: str | None) -> None:
 
 @pytest.mark.parametrize("cluster", ["gpu1", "gpu8", "slurm_gpu1", "slurm_gpu8"])
 def test_ray_gives_out_what_verl_asks_for(composed: Composer, cluster: str) -> None:
-    """3 cores a GPU for verl's placement groups, one for TransferQueue's controller and one for each of its storage units; with
-    fewer the start hangs."""
+    """3 cores a GPU for verl's placement groups, one for TransferQueue's controller and one for
+    each of its storage units; with fewer the start hangs."""
     config = composed([QWEN, f"cluster={cluster}", "cluster.slurm.cpus_per_task=2"])
     units = config.transfer_queue.backend.SimpleStorage.num_data_storage_units
     asked = 3 * config.trainer.n_gpus_per_node + 1 + units

@@ -1,4 +1,5 @@
-"""``model.lora_rank``: what follows from it for every stage and server, and what is refused before anything starts."""
+"""``model.lora_rank``: what follows from it for every stage and server, and what is refused before
+anything starts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""``rollout=`` and ``cluster=gpu*`` on machines with and without GPUs. The device files here are a folder's."""
+"""``rollout=`` and ``cluster=gpu*`` on machines with and without GPUs. The device files here are a
+folder's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What a person mistypes in a value is answered by one line that names the key, before anything is made or started."""
+"""What a person mistypes in a value is answered by one line that names the key, before anything is
+made or started."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Each default stands once, in YAML: dataclasses of settings type it, and an option's file repeats no value of conf/config.yaml."""
+"""Each default stands once, in YAML: dataclasses of settings type it, and an option's file repeats
+no value of conf/config.yaml."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Methods that cannot be combined: each case is refused, with the settings in conflict and what to type instead."""
+"""Methods that cannot be combined: each case is refused, with the settings in conflict and what to
+type instead."""
 
 from __future__ import annotations
 

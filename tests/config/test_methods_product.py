@@ -1,4 +1,5 @@
-"""Every algorithm x credit x filter x loss, and x term, either runs or is refused, as one table here says."""
+"""Every algorithm x credit x filter x loss, and x term, either runs or is refused, as one table
+here says."""
 
 from __future__ import annotations
 
@@ -55,8 +56,9 @@ def with_loss(everything: DictConfig, loss: str) -> DictConfig:
 
 
 def refused(algo: str, credit: Names, filters: Names, loss: str) -> bool:
-    """The declared table. A group has 8 samples, an episode one row, no episode branches off, and the trainer is
-    synchronous. ``tree`` needs a form that branches off and ``rlvmr`` a prompt form of its own."""
+    """The declared table. A group has 8 samples, an episode one row, no episode branches off, and
+    the trainer is synchronous. ``tree`` needs a form that branches off and ``rlvmr`` a prompt form
+    of its own."""
     return (
         bool({"tree", "rlvmr"} & {*credit})
         or (algo in BY_TOKEN and bool(A_TURN & {*credit}))

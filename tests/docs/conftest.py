@@ -1,4 +1,5 @@
-"""The docs' examples, run where the tests run: a process for each would spend its time on imports."""
+"""The docs' examples, run where the tests run: a process for each would spend its time on
+imports."""
 
 from __future__ import annotations
 

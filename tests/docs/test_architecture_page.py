@@ -1,4 +1,5 @@
-"""What the docs show of the code is what the code is: the picture of rooms, the table of changes in verl, and file names."""
+"""What the docs show of the code is what the code is: the picture of rooms, the table of changes in
+verl, and file names."""
 
 from __future__ import annotations
 

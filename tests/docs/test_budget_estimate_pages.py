@@ -1,5 +1,5 @@
-"""docs/budget.md and docs/cost_estimate.md: their examples print what they say, their commands compose, their tables
-are whole."""
+"""docs/budget.md and docs/cost_estimate.md: their examples print what they say, their commands
+compose, their tables are whole."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""docs/credit_quality.md: its figures are those of the committed results, and what it names exists."""
+"""docs/credit_quality.md: its figures are those of the committed results, and what it names
+exists."""
 
 from __future__ import annotations
 

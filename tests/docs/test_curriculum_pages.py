@@ -1,4 +1,5 @@
-"""docs/mixtures.md and docs/curriculum.md: their examples run, their commands compose, their tables name what exists."""
+"""docs/mixtures.md and docs/curriculum.md: their examples run, their commands compose, their tables
+name what exists."""
 
 import re
 import shlex

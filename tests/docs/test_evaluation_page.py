@@ -1,4 +1,5 @@
-"""The command of docs/evaluation.md prints the table that stands below it, and its Python reads a run's result."""
+"""The command of docs/evaluation.md prints the table that stands below it, and its Python reads a
+run's result."""
 
 import contextlib
 import io

@@ -1,4 +1,5 @@
-"""The worked example of docs/extending.md, built and installed into an environment of its own, used from a folder elsewhere."""
+"""The worked example of docs/extending.md, built and installed into an environment of its own, used
+from a folder elsewhere."""
 
 from __future__ import annotations
 
@@ -112,8 +113,9 @@ def run(python: Path, folder: Path, *arguments: str, **more: str) -> subprocess.
 
 @pytest.fixture(scope="module")
 def found(python: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What one process in an empty folder says: verl's tree, torch and the package's list are read once. Its games are in a
-    cache of their own: the page's environment may change without another version."""
+    """What one process in an empty folder says: verl's tree, torch and the package's list are read
+    once. Its games are in a cache of their own: the page's environment may change without another
+    version."""
     commands = json.dumps([[name, *shlex.split(rest)] for name, rest in COMMAND.findall(PAGE)])
     folder = tmp_path_factory.mktemp("elsewhere")
     paths = {"PYTHONPATH": str(ROOT / "tests" / "algorithms"), "TURNGRID_CACHE": str(folder / "cache")}
@@ -173,7 +175,8 @@ def test_the_commands_of_the_page(found: dict[str, Any]) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(1500)
 def test_a_whole_run_with_the_package(python: Path, tmp_path: Path) -> None:
-    """Demonstrations, SFT, RL and evaluation, by names and, for the reward, by its module; nothing of ours is told of it."""
+    """Demonstrations, SFT, RL and evaluation, by names and, for the reward, by its module; nothing
+    of ours is told of it."""
     chosen = [
         "env=lamps",
         "env.task=lamps-5",

@@ -1,4 +1,5 @@
-"""The pages of the gymnasium and textarena environments and of playing by hand: what they show is what happens."""
+"""The pages of the gymnasium and textarena environments and of playing by hand: what they show is
+what happens."""
 
 from __future__ import annotations
 

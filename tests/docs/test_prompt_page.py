@@ -34,7 +34,8 @@ LAST_LINE, CALLED_LAMPS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 
 @pytest.fixture
 def examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The page's modules, and extending.md's lamps, where Python finds them; the games' processes too."""
+    """The page's modules, and extending.md's lamps, where Python finds them; the games' processes
+    too."""
     (tmp_path / "lamps").mkdir()
     files = {"last_line_form": LAST_LINE, "called_lamps": CALLED_LAMPS}
     files |= dict(LAMPS.findall((DOCS / "extending.md").read_text(encoding="utf-8")))

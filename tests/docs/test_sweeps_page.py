@@ -52,7 +52,8 @@ def test_every_takeaway_is_judged(sweep: str) -> None:
 
 @pytest.fixture
 def dry_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
-    """What a dry run prints in a folder that holds the page's example, on a machine that has measured nothing."""
+    """What a dry run prints in a folder that holds the page's example, on a machine that has
+    measured nothing."""
     (example,) = re.findall(r"```yaml\n(# kl\.yaml.*?)```", PAGE, re.DOTALL)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TURNGRID_CACHE", str(tmp_path / "cache"))

@@ -1,4 +1,5 @@
-"""The environment of docs/extending.md, put into a copy of the project as docs/env.md says, and the latter's runnable blocks."""
+"""The environment of docs/extending.md, put into a copy of the project as docs/env.md says, and the
+latter's runnable blocks."""
 
 import json
 import os

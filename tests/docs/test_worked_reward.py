@@ -1,4 +1,5 @@
-"""The reward of docs/extending.md, put into a copy of the project as docs/reward.md says, and the latter's runnable block."""
+"""The reward of docs/extending.md, put into a copy of the project as docs/reward.md says, and the
+latter's runnable block."""
 
 import json
 import os

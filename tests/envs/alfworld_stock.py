@@ -1,4 +1,5 @@
-"""Generated games for the tests, alfworld's own environment beside ours, and a data folder in the official layout."""
+"""Generated games for the tests, alfworld's own environment beside ours, and a data folder in the
+official layout."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ def one_of_each(cache: Path, split: str = "test") -> dict[str, TaskRef]:
 
 @functools.cache
 def stock_env() -> Any:
-    """Stock alfworld in this process: TextWorld's PddlEnv under alfworld's wrappers, as its AlfredTWEnv stacks them."""
+    """Stock alfworld in this process: TextWorld's PddlEnv under alfworld's wrappers, as its
+    AlfredTWEnv stacks them."""
     with data_folder_kept():
         from alfworld.agents.environment.alfred_tw_env import AlfredDemangler, AlfredInfos
     import textworld
@@ -43,7 +45,8 @@ def content(task: TaskRef) -> dict[str, Any]:
 
 
 def put_file(root: Path, folder: str, task: TaskRef, data: Mapping[str, Any], number: int = 0) -> Path:
-    """A game where the official data has its like: ``json_2.1.1/FOLDER/TYPE-Thing-None-Place-N/trial_T.../``."""
+    """A game where the official data has its like:
+    ``json_2.1.1/FOLDER/TYPE-Thing-None-Place-N/trial_T.../``."""
     kind = TYPES[task.seed % 6]
     file = root / "json_2.1.1" / folder / f"{kind}-Thing-None-Place-{task.seed}" / f"trial_T{number}" / "game.tw-pddl"
     file.parent.mkdir(parents=True)
@@ -52,7 +55,8 @@ def put_file(root: Path, folder: str, task: TaskRef, data: Mapping[str, Any], nu
 
 
 def old(data: Mapping[str, Any]) -> dict[str, Any]:
-    """The same game as json_2.1.1 has it: what alfworld's migration to 2.1.2 changed, changed back."""
+    """The same game as json_2.1.1 has it: what alfworld's migration to 2.1.2 changed, changed
+    back."""
     domain, help_action = data["pddl_domain"].split("(:action help", 1)
     grammar = data["grammar"].split("\naction help {", 1)[0]
     for new, before in (
@@ -67,5 +71,6 @@ def old(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def migrated(data: Mapping[str, Any]) -> dict[str, Any]:
-    """The same game as json_2.1.2 has it, whose ``help`` is no rule of the grammar but its text itself."""
+    """The same game as json_2.1.2 has it, whose ``help`` is no rule of the grammar but its text
+    itself."""
     return {**data, "grammar": data["grammar"].split("\naction help {", 1)[0] + PATCHED_HELP}

@@ -14,7 +14,8 @@ sys.path.append(str(Path(__file__).parent))
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """The interpreter warns of every game that is not one of the classics it knows; TextWorld reads scores itself."""
+    """The interpreter warns of every game that is not one of the classics it knows; TextWorld reads
+    scores itself."""
     config.addinivalue_line("filterwarnings", "ignore:Game .* is not fully supported")
 
 

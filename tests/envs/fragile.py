@@ -1,7 +1,7 @@
 """An environment small enough to be wrong in every way on command; real worker processes play it.
 
-Its games are text files with a number: ``add`` counts up to it and wins. Other commands hang, die, shout, fail or lose. Scores and
-wins are numpy's, as games of other packages have them.
+Its games are text files with a number: ``add`` counts up to it and wins. Other commands hang, die,
+shout, fail or lose. Scores and wins are numpy's, as games of other packages have them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""A game of somebody else's, as a package would register it: words to read, numbers to answer, no rules to look into."""
+"""A game of somebody else's, as a package would register it: words to read, numbers to answer, no
+rules to look into."""
 
 from __future__ import annotations
 

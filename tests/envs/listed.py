@@ -1,5 +1,5 @@
-"""An environment that lists its games, has settings, and grades what was not finished; real worker processes play
-it."""
+"""An environment that lists its games, has settings, and grades what was not finished; real worker
+processes play it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""An environment that says every character that nobody wants in a prompt or a terminal, wherever an environment says
-something."""
+"""An environment that says every character that nobody wants in a prompt or a terminal, wherever an
+environment says something."""
 
 from __future__ import annotations
 

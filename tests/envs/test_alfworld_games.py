@@ -1,4 +1,5 @@
-"""Generated games: won by their plans, the same everywhere, kept apart, paid by ALFRED's goal conditions."""
+"""Generated games: won by their plans, the same everywhere, kept apart, paid by ALFRED's goal
+conditions."""
 
 import asyncio
 import hashlib

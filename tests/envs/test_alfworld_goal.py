@@ -31,7 +31,8 @@ def test_the_six_goals_are_recognised_from_alfworlds_own_templates(kind):
 
 @pytest.mark.parametrize("kind", sorted(set(wheel.goals()) - set(TYPES)))
 def test_other_goals_are_refused(kind):
-    """Movable receptacles, slices, three things or all of a type: alfworld's text games have none of them."""
+    """Movable receptacles, slices, three things or all of a type: alfworld's text games have none
+    of them."""
     with pytest.raises(ValueError, match="not one of the six"):
         parsed(kind)
 
@@ -95,7 +96,8 @@ def test_light_needs_the_thing_in_hand_and_the_lamp_where_one_stands():
 
 @pytest.mark.parametrize("kind", TYPES)
 def test_all_conditions_hold_exactly_where_the_engine_says_won(games, kind):
-    """Along random play around the plan, on the real engine: the count needs no help from the outcome."""
+    """Along random play around the plan, on the real engine: the count needs no help from the
+    outcome."""
     data, task, rng = content(games[kind]), games[kind], random.Random(kind)
     _, asked = alfworld_games.goal_of(data)
     assert asked.task_type == kind

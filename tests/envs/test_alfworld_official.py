@@ -1,4 +1,5 @@
-"""The official data's layout and both kinds of its files, made from generated games (the data itself is a download)."""
+"""The official data's layout and both kinds of its files, made from generated games (the data
+itself is a download)."""
 
 import json
 import os
@@ -43,7 +44,8 @@ def catalogue(data, **settings):
 
 
 def made(data, split, **settings):
-    """What the catalogue's makers would answer, in this process: the games, and the reasons why others are none."""
+    """What the catalogue's makers would answer, in this process: the games, and the reasons why
+    others are none."""
     environment = make_environment(data, **settings)
     params = environment.for_split(environment.parse_task("all_types"), split)
     tasks, reasons = [], []
@@ -74,7 +76,8 @@ def wins(data, task):
 
 
 def test_both_kinds_of_files_are_played_with_todays_commands(data, games):
-    """A game is in the data once with its plan and once without: the old one takes the plan that was made for it."""
+    """A game is in the data once with its plan and once without: the old one takes the plan that
+    was made for it."""
     tasks, reasons = made(data, "test")
     assert not reasons
     assert {task.goal for task in tasks} == {task.goal for task in games}
@@ -89,7 +92,8 @@ def test_both_kinds_of_files_are_played_with_todays_commands(data, games):
 
 
 def test_the_listing_is_sorted_whatever_the_file_system_does(data, games, tmp_path):
-    """The same files, written in the opposite order somewhere else: same seeds, same evaluation set, same cache."""
+    """The same files, written in the opposite order somewhere else: same seeds, same evaluation
+    set, same cache."""
     copy = tmp_path / "copy"
     for file in sorted((data / "json_2.1.1").rglob("*.tw-pddl"), reverse=True):
         target = copy / file.relative_to(data)
@@ -166,7 +170,8 @@ def test_a_game_that_the_planner_takes_minutes_for_is_skipped(tmp_path, monkeypa
 
 
 def test_the_handcoded_expert_plays_as_it_does_in_alfworld(data, games):
-    """It searches, so its plans are long; what it wins is replayed in our engine, and the same the next time."""
+    """It searches, so its plans are long; what it wins is replayed in our engine, and the same the
+    next time."""
     asked = {"expert": "handcoded", "expert_max_commands": 60}
     first, reasons = made(data, "demonstrations", **asked)
     one = TYPES[games[1].seed % 6]
@@ -214,7 +219,8 @@ def test_a_broken_file_is_skipped_and_counted(reason, games, tmp_path):
 
 
 def test_the_catalogue_goes_on_after_broken_files(data):
-    """Their seeds and reasons are in the listing, and the count that was asked for is filled from the rest."""
+    """Their seeds and reasons are in the listing, and the count that was asked for is filled from
+    the rest."""
     for file in (data / "json_2.1.1" / "train").rglob("*.tw-pddl"):
         if file.parent.name in ("trial_T0", "trial_T3"):
             file.write_text(file.read_text()[:500])

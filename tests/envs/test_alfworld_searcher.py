@@ -1,5 +1,5 @@
-"""The expert that plays from what is visible: it wins, and does nothing that it was not told of. And houses, in which it
-plays many games at little cost: they answer as the engine does."""
+"""The expert that plays from what is visible: it wins, and does nothing that it was not told of.
+And houses, in which it plays many games at little cost: they answer as the engine does."""
 
 import random
 import re
@@ -107,7 +107,8 @@ def elsewhere(draft, rng):
 
 
 def test_what_it_does_follows_from_what_was_told(drawn):
-    """As long as two games read alike it does the same in both, wherever the thing lies; the maker's plan does not."""
+    """As long as two games read alike it does the same in both, wherever the thing lies; the
+    maker's plan does not."""
     rng, makers_knew = random.Random(0), 0
     for draft in drawn[:60]:
         other = elsewhere(draft, rng)
@@ -146,7 +147,8 @@ def test_demonstrations_are_searched_for_and_other_splits_are_as_they_were():
 
 
 def test_a_demonstration_game_has_the_searchers_plan_within_the_limit(tmp_path):
-    """Its file, and so its hash, is the same whoever demonstrates; what takes longer is left out and counted."""
+    """Its file, and so its hash, is the same whoever demonstrates; what takes longer is left out
+    and counted."""
     found, planned = [
         Catalogue(make_environment("alfworld", settings), tmp_path).listing(
             "one_type", "demonstrations", 4, workers=1, progress=False
@@ -168,7 +170,8 @@ LEFT_OUT = re.compile(r"look|inventory|help|slice .*|examine .*")
 
 @pytest.mark.parametrize("kind", TYPES)
 def test_a_house_answers_as_the_engine_does(games, kind):
-    """The same commands, texts and win, on good play with detours. Of "examine" a house knows the places alone."""
+    """The same commands, texts and win, on good play with detours. Of "examine" a house knows the
+    places alone."""
     task, rng = games[kind], random.Random(kind)
     real, house = Real(task), House(generate.draw(kind, True, task.seed))
     assert (house.goal, house.opening) == (real.goal, real.opening)

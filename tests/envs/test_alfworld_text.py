@@ -48,7 +48,8 @@ def test_the_texts_are_alfworlds_own(games, kind):
 
 
 def test_every_kind_of_command_is_answered_alike(games):
-    """A hundred random steps hardly look into things held; this walks through all forms of "examine" and "help"."""
+    """A hundred random steps hardly look into things held; this walks through all forms of
+    "examine" and "help"."""
     task, stock, env = games[TYPES[3]], stock_env(), AlfWorldEnv(legal=True)
     stock.load(task.game_file)
     stock.reset()
@@ -117,7 +118,8 @@ def test_capitals_and_a_full_stop_are_forgiven(games):
 
 
 def test_a_grammar_from_a_file_runs_no_code(games):
-    """Expressions of a grammar join attributes of things; anything else is refused before it is evaluated."""
+    """Expressions of a grammar join attributes of things; anything else is refused before it is
+    evaluated."""
     grammar = content(games[TYPES[0]])["grammar"].replace(
         "You close the {r.name}.", "{__import__('os').system('touch /tmp/hacked')}"
     )

@@ -1,4 +1,5 @@
-"""The environment of docs/env.md whose tasks are rows: listed, split, played, and what is no task skipped."""
+"""The environment of docs/env.md whose tasks are rows: listed, split, played, and what is no task
+skipped."""
 
 import json
 import re

@@ -1,4 +1,5 @@
-"""What every registered environment promises, asked of each by its first test game through real worker processes."""
+"""What every registered environment promises, asked of each by its first test game through real
+worker processes."""
 
 from __future__ import annotations
 

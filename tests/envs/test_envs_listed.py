@@ -1,5 +1,5 @@
-"""Environments with settings, with games that are listed rather than drawn, and with episodes graded when they are cut
-off."""
+"""Environments with settings, with games that are listed rather than drawn, and with episodes
+graded when they are cut off."""
 
 import os
 import signal

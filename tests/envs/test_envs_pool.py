@@ -1,4 +1,5 @@
-"""Many games on a few processes: who hears of it when one of them hangs, dies or talks out of turn."""
+"""Many games on a few processes: who hears of it when one of them hangs, dies or talks out of
+turn."""
 
 import asyncio
 import json
@@ -164,7 +165,8 @@ def test_a_game_that_always_kills_its_worker_is_an_error_for_its_policy_alone(co
 
 
 def test_neighbours_bear_any_number_of_lost_workers(counting):
-    """Three games bring down two workers each; the fourth is played again from its beginning each time, and goes on."""
+    """Three games bring down two workers each; the fourth is played again from its beginning each
+    time, and goes on."""
 
     async def main():
         async with EnvPool("fragile", 1, 60.0) as pool:

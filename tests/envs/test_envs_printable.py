@@ -1,4 +1,5 @@
-"""Whatever an environment prints: what leaves it steers no terminal, hides nothing, and can be written to a file."""
+"""Whatever an environment prints: what leaves it steers no terminal, hides nothing, and can be
+written to a file."""
 
 from __future__ import annotations
 

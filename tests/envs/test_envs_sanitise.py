@@ -73,7 +73,8 @@ def test_a_very_long_first_line_is_cut_and_the_second_is_still_not_heard():
 
 @pytest.mark.parametrize("action", DIRTY)
 def test_a_dirty_action_desynchronises_nothing(custom_games, action):
-    """After it, the game answers every step of the expert plan as it does without it, and is won."""
+    """After it, the game answers every step of the expert plan as it does without it, and is
+    won."""
     task = custom_games[0]
     environment = registry.make_environment("textworld")
     clean, dirty = environment.env(), environment.env()

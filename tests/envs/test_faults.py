@@ -1,4 +1,5 @@
-"""``benchmarks.faults`` in small: real faults leave no trace in the records, and each of its checks finds what it is for."""
+"""``benchmarks.faults`` in small: real faults leave no trace in the records, and each of its checks
+finds what it is for."""
 
 from __future__ import annotations
 
@@ -70,7 +71,8 @@ def other_score(episodes):
 
 @pytest.mark.parametrize("spoil", [drop, double, fail, swap, other_text, other_end, other_score])
 def test_broken_records_are_found(spoil, played, custom_games):
-    """The records were sound before. Every fifth is replayed; number 5 is among them, and number 7 is not."""
+    """The records were sound before. Every fifth is replayed; number 5 is among them, and number 7
+    is not."""
     episodes = copy.deepcopy(played.episodes)
     said = {checks.key_of(one): [(turn.observation, turn.action) for turn in one.turns] for one in episodes}
     specs = faults.specs_of("textworld", custom_games, EPISODES)

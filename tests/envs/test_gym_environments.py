@@ -1,4 +1,5 @@
-"""gymnasium's games in words: what is shown, what an expert and a random policy earn, what cannot be played."""
+"""gymnasium's games in words: what is shown, what an expert and a random policy earn, what cannot
+be played."""
 
 from __future__ import annotations
 
@@ -79,7 +80,8 @@ def test_words_that_are_no_action_change_nothing(game_cache: Path) -> None:
 
 
 def test_the_taxi_told_and_its_return_by_hand(game_cache: Path) -> None:
-    """-1 a step, -10 for a pickup where nobody waits, +20 for the delivery; the best return of the start makes 1."""
+    """-1 a step, -10 for a pickup where nobody waits, +20 for the delivery; the best return of the
+    start makes 1."""
     task = games(game_cache, 1, id="Taxi-v4")[0]
     assert task.max_score == 20 - (len(task.expert_plan) - 1) > 0
     first, results = steps(task, ["dropoff", *task.expert_plan])

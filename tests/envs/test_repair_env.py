@@ -344,7 +344,8 @@ def resident_mib():
 
 
 def open_files():
-    """Of files by name, and pipes. Sockets and events are left out: other tests' Ray, in this process, opens them when it likes."""
+    """Of files by name, and pipes. Sockets and events are left out: other tests' Ray, in this
+    process, opens them when it likes."""
     found = [str(entry.readlink()) for entry in Path("/proc/self/fd").iterdir() if entry.is_symlink()]
     return sorted(
         "pipe" if target.startswith("pipe:") else target

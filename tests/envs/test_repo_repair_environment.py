@@ -1,4 +1,5 @@
-"""env=repo_repair: tasks made of bugs that tests notice, won by their repair, split so that nothing is seen twice."""
+"""env=repo_repair: tasks made of bugs that tests notice, won by their repair, split so that nothing
+is seen twice."""
 
 import itertools
 import json

@@ -68,7 +68,8 @@ def attempts(way: Walls, lines: str, repo: Path | None = None) -> list[str]:
 
 
 def left(mark: str) -> list[str]:
-    """Processes that carry a word in their command line; the kernel takes a moment to end a namespace."""
+    """Processes that carry a word in their command line; the kernel takes a moment to end a
+    namespace."""
     end = time.monotonic() + 60
     while (found := running(mark)) and time.monotonic() < end:
         time.sleep(0.05)
@@ -225,7 +226,8 @@ TOO_MUCH = {
     "for number in range(150_000): open(f'{number}', 'w').close()": (
         dataclasses.replace(QUICK, files=2_000), Outcome.TOO_MANY_FILES
     ),
-    # what is held open counts for all processes: each socket may have hundreds of KiB of the kernel's memory in it
+    # what is held open counts for all processes: each socket may have hundreds of KiB of the
+    # kernel's memory in it
     "for _ in range(5):\n    if os.fork() == 0: held = [socket.socketpair() for _ in range(200)]; break\ntime.sleep(600)": (
         QUICK, Outcome.TOO_MANY_FILES
     ),
@@ -247,7 +249,8 @@ def test_a_command_that_takes_too_much_is_ended(way, repo, code):
 
 # What is tried in the walls' folder, and what comes of it.
 ANYWHERE = {
-    # of 1.6 GiB where 512 MiB are allowed, nothing is left that no process is seen to have; memory of one's own still is
+    # of 1.6 GiB where 512 MiB are allowed, nothing is left that no process is seen to have; memory
+    # of one's own still is
     """
     import ctypes, mmap, os
     libc = ctypes.CDLL(None)
@@ -260,7 +263,8 @@ ANYWHERE = {
     attempt(lambda: mmap.mmap(-1, 1 << 20))
     attempt(lambda: mmap.mmap(-1, 1 << 20, mmap.MAP_PRIVATE))
     """: ["OSError"] * 4 + ["PermissionError", "done"],
-    # sockets' buffers could hold megabytes each, in the kernel; programs that ask are told that it is done
+    # sockets' buffers could hold megabytes each, in the kernel; programs that ask are told that it
+    # is done
     """
     import socket
     one, _ = socket.socketpair()
@@ -274,8 +278,8 @@ ANYWHERE = {
     """: ["True", "1"],
     "attempt(lambda: open('big', 'wb').write(b'x' * (8 << 20)))": ["OSError"],
 }
-# No user namespace gives rights inside it, by each of the three calls that make one; 56 and 435 are clone and clone3,
-# which takes its flags from memory. The numbers are those of x86_64.
+# No user namespace gives rights inside it, by each of the three calls that make one; 56 and 435 are
+# clone and clone3, which takes its flags from memory. The numbers are those of x86_64.
 NAMESPACES = """
     import ctypes, subprocess
     libc = ctypes.CDLL(None)
@@ -328,7 +332,8 @@ def test_what_is_refused_behind_walls(way, repo, lines, answers):
 
 @behind_walls
 def test_devices_hold_no_memory(way):
-    """A shared mapping of /dev/zero is one of no file; /dev itself would be a disk without a limit."""
+    """A shared mapping of /dev/zero is one of no file; /dev itself would be a disk without a
+    limit."""
     lines = "attempt(lambda: open('/dev/zero', 'rb'))\nattempt(lambda: open('/dev/file', 'w'))"
     assert "done" not in attempts(way, lines)
 
@@ -405,8 +410,8 @@ sandbox.run([sys.executable, "-c", sys.argv[4], sys.argv[3]], visible=sandbox.in
 
 
 def inside(mark: str) -> list[list[bytes]]:
-    """The command itself, once its walls stand and it runs; the owner and the walls have the word in their command lines
-    too."""
+    """The command itself, once its walls stand and it runs; the owner and the walls have the word
+    in their command lines too."""
     found = [Path(f"/proc/{pid}/cmdline") for pid in running(mark)]
     lines = [line.read_bytes().split(b"\0") for line in found if line.exists()]
     return [line for line in lines if line[2:3] == [SLEEP.encode()]]
@@ -469,7 +474,8 @@ def test_a_user_without_privileges_gets_the_same_walls(way, repo):
 @pytest.mark.parametrize("way", [way for way in WALLED if way.level is Level.BUBBLEWRAP], **by_name)
 @pytest.mark.parametrize(("content", "used"), [('exec {real} "$@"', True), ("exit 1", False), (None, False)])
 def test_bubblewrap_is_started_where_it_was_found(way, tmp_path, monkeypatch, content, used):
-    """In a folder that commands do not look into, as conda and nix have it; one that does not start is an error."""
+    """In a folder that commands do not look into, as conda and nix have it; one that does not start
+    is an error."""
     started, tool = tmp_path / "started", tmp_path / "bin/bwrap"
     tool.parent.mkdir()
     body = f"#!/bin/sh\ntouch {started}\n{content.format(real=shutil.which('bwrap'))}\n" if content else "no program"

@@ -1,4 +1,5 @@
-"""env=swegym: instance files as others publish them, repositories from three places, and what is skipped and why."""
+"""env=swegym: instance files as others publish them, repositories from three places, and what is
+skipped and why."""
 
 from __future__ import annotations
 
@@ -188,7 +189,8 @@ def test_a_data_set_that_cannot_be_had_is_an_error(tmp_path):
 
 
 def test_a_data_set_folder_is_loaded_as_the_hub_gives_it(tmp_path, monkeypatch):
-    """The real loader, on a local data set of the same layout: lists as lists, unknown columns beside ours."""
+    """The real loader, on a local data set of the same layout: lists as lists, unknown columns
+    beside ours."""
     from turngrid.envs.data_set import rows
 
     folder = tmp_path / "owner" / "data"
@@ -303,7 +305,8 @@ def test_images_are_called_as_they_are_published():
 
 
 def test_without_an_engine_a_container_is_refused(tmp_path, monkeypatch):
-    """Nothing here can start a container; the refusal is real, with or without the engine's program."""
+    """Nothing here can start a container; the refusal is real, with or without the engine's
+    program."""
     try:
         engine()
     except ProviderError as error:

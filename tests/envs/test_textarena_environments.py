@@ -1,4 +1,5 @@
-"""textarena's games that need nothing downloaded: made from seeds, won by their plans, graded by textarena's own word."""
+"""textarena's games that need nothing downloaded: made from seeds, won by their plans, graded by
+textarena's own word."""
 
 from __future__ import annotations
 

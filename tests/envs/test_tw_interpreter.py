@@ -1,4 +1,5 @@
-"""Games in the interpreter alone read as TextWorld's own layers tell them; their state can be saved."""
+"""Games in the interpreter alone read as TextWorld's own layers tell them; their state can be
+saved."""
 
 import pytest
 

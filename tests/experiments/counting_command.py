@@ -17,7 +17,8 @@ Command = Callable[..., tuple[int, str, str]]
 def command(
     main: Callable[[Sequence[str]], int], folder: Path, patch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> Command:
-    """What runs ``main`` with its results in ``folder``/out, whose workers find ``counting_environment``: exit code, stdout, stderr."""
+    """What runs ``main`` with its results in ``folder``/out, whose workers find
+    ``counting_environment``: exit code, stdout, stderr."""
     patch.setenv("PYTHONPATH", f"{Path(counting_environment.__file__).parent}{os.pathsep}{ROOT}")
 
     def run(*arguments: str) -> tuple[int, str, str]:

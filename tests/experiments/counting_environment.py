@@ -1,6 +1,8 @@
-"""An environment whose games cost nothing: say ``add`` as often as the task says. ``drop`` ends a game, and loses it.
+"""An environment whose games cost nothing: say ``add`` as often as the task says. ``drop`` ends a
+game, and loses it.
 
-A game is its seed modulo ``KINDS``, whatever the task: splits and tasks do share games, unless somebody sees to it.
+A game is its seed modulo ``KINDS``, whatever the task: splits and tasks do share games, unless
+somebody sees to it.
 """
 
 from __future__ import annotations

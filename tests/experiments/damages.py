@@ -58,7 +58,8 @@ def _copy_file(source: str, to: str) -> None:
 
 
 def names(run: Path, last: int) -> list[str]:
-    """Files of the run up to step ``last``: what a step that was killed had played goes to ``discarded/`` in any case."""
+    """Files of the run up to step ``last``: what a step that was killed had played goes to
+    ``discarded/`` in any case."""
     found = sorted(path.relative_to(run).as_posix() for path in run.rglob("*") if path.is_file())
     return [name for name in found if not name.startswith(LEFT_OUT) and _step(name) <= last and not _seen(name, last)]
 
@@ -87,6 +88,7 @@ def lost(run: Path, folder: Path, damaged: str) -> list[str]:
 
 
 def go_on(config: DictConfig, folder: Path) -> None:
-    """As the stages of a run that is taken up again: their first look at the folder, and the books that they keep."""
+    """As the stages of a run that is taken up again: their first look at the folder, and the books
+    that they keep."""
     discard_beyond_checkpoint(RlFolder(folder))
     ledger(Run(config, folder))

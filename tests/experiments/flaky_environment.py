@@ -1,4 +1,5 @@
-"""TextWorld with one bad game: of the first game that is reset, exactly three plays come to a start, ever.
+"""TextWorld with one bad game: of the first game that is reset, exactly three plays come to a
+start, ever.
 
 So in a group of four samples one fails at its first try and at each retry.
 """

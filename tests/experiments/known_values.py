@@ -1,6 +1,8 @@
-"""Environments whose values are known: Markov chains over a few states, of which the last but one is won and the last is lost.
+"""Environments whose values are known: Markov chains over a few states, of which the last but one
+is won and the last is lost.
 
-Everything is drawn for many repetitions at once; a repetition has tasks, a task a group of episodes.
+Everything is drawn for many repetitions at once; a repetition has tasks, a task a group of
+episodes.
 """
 
 from __future__ import annotations
@@ -16,7 +18,8 @@ Maker = Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]
 
 
 def corridor(draw: np.random.Generator, shape: tuple[int, ...], length: int = 4) -> np.ndarray:
-    """(..., length + 2, length + 2): a step towards the goal with a chance that differs from task to task, else one back."""
+    """(..., length + 2, length + 2): a step towards the goal with a chance that differs from task
+    to task, else one back."""
     ahead = draw.uniform(0.35, 0.85, shape)
     moves = np.zeros((*shape, length + 2, length + 2))
     for place in range(length):
@@ -47,8 +50,9 @@ def values(moves: np.ndarray, turns: int) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Played:
-    """One entry a turn of all repetitions, but for ``score``, (episodes,). ``value`` and ``next_value``: exact ones before and after it;
-    ``before`` and ``after``: of its k continuations, (N, k). ``group``: its episode's score less the mean of its group's."""
+    """One entry a turn of all repetitions, but for ``score``, (episodes,). ``value`` and
+    ``next_value``: exact ones before and after it; ``before`` and ``after``: of its k
+    continuations, (N, k). ``group``: its episode's score less the mean of its group's."""
 
     task: np.ndarray
     episode: np.ndarray
@@ -80,7 +84,8 @@ class Played:
 
 
 def play(maker: Maker, tasks: int, seed: int, k: int = 16, samples: int = 8, turns: int = 6) -> Played:
-    """Episodes from state 0. Equal prefixes of a task share their k continuations, each of which wins by a draw of its own."""
+    """Episodes from state 0. Equal prefixes of a task share their k continuations, each of which
+    wins by a draw of its own."""
     draw = np.random.default_rng(seed)
     moves = maker(draw, (tasks,))
     value, states = values(moves, turns), moves.shape[-1]

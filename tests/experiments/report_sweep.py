@@ -1,4 +1,5 @@
-"""Sweeps of synthetic runs, small enough to work out by hand: 20 games, wins that are chosen one by one."""
+"""Sweeps of synthetic runs, small enough to work out by hand: 20 games, wins that are chosen one by
+one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A whole run, small enough for a test: 4 demonstrations, 3 RL steps of 4 games x 4 samples, 8 test games."""
+"""A whole run, small enough for a test: 4 demonstrations, 3 RL steps of 4 games x 4 samples, 8 test
+games."""
 
 from __future__ import annotations
 
@@ -35,7 +36,8 @@ CONSOLE_SCRIPT = (str(Path(sys.executable).with_name("turngrid-train")),)
 
 
 def somebody_elses(folder: Path) -> Path:
-    """A folder whose modules and configs have the names of ours and would end any process that took them for ours."""
+    """A folder whose modules and configs have the names of ours and would end any process that took
+    them for ours."""
     folder.mkdir(parents=True)
     for name in ("train.py", "rewards.py", "envs/__init__.py", "rollouts/__init__.py", "verl_plugin/__init__.py"):
         (folder / name).parent.mkdir(exist_ok=True)

@@ -1,4 +1,5 @@
-"""One setting of the chat template, four users: RL rollouts, SFT rows, an evaluated model and a chat endpoint."""
+"""One setting of the chat template, four users: RL rollouts, SFT rows, an evaluated model and a
+chat endpoint."""
 
 from __future__ import annotations
 
@@ -138,7 +139,8 @@ def asked(config: DictConfig, item: EvaluationSetting, model: Path, like: Episod
 
 
 def contexts(episode: Episode, end: int) -> list[list[int]]:
-    """The ids between the turns; the token that ends an action may be the model's own or put there for it."""
+    """The ids between the turns; the token that ends an action may be the model's own or put there
+    for it."""
     return [turn.context_ids[turn.context_ids[0] == end :] for turn in episode.turns if turn.context_ids]
 
 
@@ -161,7 +163,8 @@ def test_all_four_render_alike(model: Path, tmp_path: Path, overrides: list[str]
 
 @pytest.mark.parametrize("form", ["think_action", "react prompt.history=1", "tool_call prompt.history=1"])
 def test_all_four_render_every_prompt_form_alike(model: Path, tmp_path: Path, form: str) -> None:
-    """With a history every prompt is rendered anew, by an endpoint as by us; in a growing row the first one is."""
+    """With a history every prompt is rendered anew, by an endpoint as by us; in a growing row the
+    first one is."""
     overrides = [*f"prompt={form}".split(), "prompt.thinking=false", "env.max_action_tokens=16"]
     config, item = composed(model, tmp_path, *overrides)
     played = evaluated(config, item, model, tmp_path)

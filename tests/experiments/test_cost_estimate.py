@@ -171,7 +171,8 @@ def test_which_runs_are_recorded(
 
 
 def test_shapes_have_the_published_sizes() -> None:
-    """Qwen2.5's model cards: 0.49B, 1.54B, 7.61B; Qwen3-8B: 8.2B; SmolLM2: 134.5M; ours: 316,096 with its norms."""
+    """Qwen2.5's model cards: 0.49B, 1.54B, 7.61B; Qwen3-8B: 8.2B; SmolLM2: 134.5M; ours: 316,096
+    with its norms."""
     sizes = [shape.parameters for config in PUBLISHED.values() if (shape := from_config(config))]
     assert [round(size / 1e6, -1) for size in sizes[:4]] == [490, 1540, 7620, 8190]
     assert sizes[4] == pytest.approx(134.5e6, rel=1e-3)
@@ -195,7 +196,8 @@ def test_disk_by_hand(composed: Composer) -> None:
 
 
 def test_disk_with_lora_by_hand(composed: Composer) -> None:
-    """Frozen weights twice, adapters twice, Adam of the adapters alone: 40,960 numbers of rank 8."""
+    """Frozen weights twice, adapters twice, Adam of the adapters alone: 40,960 numbers of rank
+    8."""
     config, shape = composed(["model.lora_rank=8", "budget=rl_only"]), shape_of("asset://tiny")
     assert shape is not None
     more = disk(config, shape, None)["output_dir"] - disk(config, None, None)["output_dir"]
@@ -209,7 +211,8 @@ def test_a_full_disk_says_which_key_to_set(composed: Composer, cache: Path, tmp_
 
 
 def test_memory_of_this_machine_by_hand(composed: Composer) -> None:
-    """fp32: 16 bytes a trained parameter and 4 of the server; 92 a token, layer and hidden unit; 12 a logit."""
+    """fp32: 16 bytes a trained parameter and 4 of the server; 92 a token, layer and hidden unit; 12
+    a logit."""
 
     def needed(size: int, *words: str) -> float:
         where = Devices("this machine", 1, 20 * GB)

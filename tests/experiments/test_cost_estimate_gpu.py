@@ -62,7 +62,8 @@ def test_a_wrong_name_is_answered_with_the_nearest(text: str, near: str) -> None
 
 
 def test_memory_by_hand(composed: Composer) -> None:
-    """12 bytes a parameter over 8 GPUs beside vLLM's 60 % of 80 GB, 50 % where there is a critic; 2 GB for CUDA."""
+    """12 bytes a parameter over 8 GPUs beside vLLM's 60 % of 80 GB, 50 % where there is a critic; 2
+    GB for CUDA."""
 
     def needed(number: int, *words: str) -> float:
         return memory_bytes(composed(["model=qwen2.5_1.5b", "cluster=gpu8", *words]), ("H100", number), BILLION)
@@ -77,7 +78,8 @@ def test_memory_by_hand(composed: Composer) -> None:
 
 
 def test_memory_with_lora_by_hand(composed: Composer) -> None:
-    """Rank 16 on all linear layers of Qwen2.5-1.5B: 18,464,768 numbers, 16 bytes each; 4 a frozen parameter, and a critic's 16."""
+    """Rank 16 on all linear layers of Qwen2.5-1.5B: 18,464,768 numbers, 16 bytes each; 4 a frozen
+    parameter, and a critic's 16."""
     words = ["model=qwen2.5_1.5b", "cluster=gpu8", "rollout=transformers", "model.lora_rank=16"]
     words.append("actor_rollout_ref.actor.ppo_max_token_len_per_gpu=16384")
     adapter, rest = 18_464_768, 16384 * (2 * 20 * 2048 + 8 * 32_000) + 2e9 + 2e9
@@ -101,7 +103,8 @@ HALF = ["model=qwen2.5_0.5b", "cluster=gpu1", "budget=rl_only", "scale=first"]
 
 
 def test_the_review_by_hand(composed: Composer) -> None:
-    """0.5B on 24 GB: 16 bytes x 0.494e9 + 8,192 tokens x (8 x 151,936 + 2 x 24 x 896) bytes + 2 GB = 20.2 GB."""
+    """0.5B on 24 GB: 16 bytes x 0.494e9 + 8,192 tokens x (8 x 151,936 + 2 x 24 x 896) bytes + 2 GB
+    = 20.2 GB."""
     config = composed([*HALF, "estimate_gpu=RTX4090"])
     shape = shape_of(config.model.path)
     assert shape is not None and shape.cached_numbers * 2 == 12_288
@@ -111,7 +114,8 @@ def test_the_review_by_hand(composed: Composer) -> None:
 
 
 def test_one_step_by_hand(composed: Composer) -> None:
-    """14 operations a parameter and token (played, read twice, updated), of which 30 % are reached, and 7 s."""
+    """14 operations a parameter and token (played, read twice, updated), of which 30 % are reached,
+    and 7 s."""
     config = composed([*HALF, "estimate_gpu=RTX4090"])
     seconds = gpu_time.step_seconds(config, 128, BILLION, 100e12)
     assert seconds == pytest.approx(14e9 * 128 * 610 / 30e12 + 7)
@@ -143,7 +147,8 @@ def test_all_that_is_offloaded_lies_elsewhere(composed: Composer) -> None:
     ],
 )
 def test_what_is_suggested_fits(composed: Composer, words: str, card: str, number: int) -> None:
-    """The suggested words, given to the same command, are composed, checked, and no longer refused."""
+    """The suggested words, given to the same command, are composed, checked, and no longer
+    refused."""
     asked = [*words.split(), f"estimate_gpu={card}x{number}"]
     config = composed(asked)
     shape = shape_of(config.model.path)
@@ -171,7 +176,8 @@ def test_where_nothing_fits_nothing_is_suggested(composed: Composer) -> None:
 
 
 def test_longer_episodes_need_more(composed: Composer) -> None:
-    """vLLM must hold the keys and values of one whole row, whose length follows from the lengths of prompt and response."""
+    """vLLM must hold the keys and values of one whole row, whose length follows from the lengths of
+    prompt and response."""
     config = composed([*HALF, "estimate_gpu=24GB", "data.max_response_length=29000", "model.context=32768"])
     problem = problems(config, ("6GB", 1), BILLION)[-1]
     assert "for one episode of 32072 tokens" in problem

@@ -40,7 +40,8 @@ def estimates(made: Truth, credits: dict[str, np.ndarray]) -> dict[tuple[str, st
 
 @pytest.mark.parametrize("maker", [corridor, graph])
 def test_intervals_cover_the_truth_at_their_nominal_rate(maker: Maker) -> None:
-    """Correlations: that with the exact advantages. What depends on which turns are significant: the estimate over all 4,000 tasks."""
+    """Correlations: that with the exact advantages. What depends on which turns are significant:
+    the estimate over all 4,000 tasks."""
     played = episodes(maker)
     credits = credits_of(played)
     target = estimates(played.truth(0, REPETITIONS * TASKS)[0], credits)
@@ -80,7 +81,8 @@ def test_noise_and_constant_credit_are_rated_as_the_docs_say() -> None:
 
 
 def test_what_is_known_of_the_truth_itself() -> None:
-    """A task's noise is Bernoulli's; reliability is the correlation of two estimates, and grows with k by the formula of Spearman and Brown."""
+    """A task's noise is Bernoulli's; reliability is the correlation of two estimates, and grows
+    with k by the formula of Spearman and Brown."""
     played, other = episodes(corridor), play(corridor, REPETITIONS * TASKS, seed=0, k=8)
     made, _ = played.truth(0, REPETITIONS * TASKS)
     found = of_truth(task_sums(made, played.group), draws=2)
@@ -102,7 +104,8 @@ def test_paired_differences_are_narrower_than_the_methods_own_intervals() -> Non
 
 
 def test_intervals_of_cosines_cover_that_of_many_batches() -> None:
-    """Gradients of a game are the mean gradient and its own; the truth's are known with noise, that of each part of its continuations."""
+    """Gradients of a game are the mean gradient and its own; the truth's are known with noise, that
+    of each part of its continuations."""
     draw, games, size = np.random.default_rng(0), 20, 40
     mean = 0.15 * draw.standard_normal(size)
     batches = []
@@ -131,7 +134,8 @@ def test_adams_scale_makes_parameters_with_small_gradients_count() -> None:
 
 
 def test_the_share_of_other_samples_luck_of_a_leave_one_out_baseline() -> None:
-    """x = R - mean of 7 others: the baseline's variance is s^2 / 7, which the jackknife over the 7 finds without bias."""
+    """x = R - mean of 7 others: the baseline's variance is s^2 / 7, which the jackknife over the 7
+    finds without bias."""
     draw = np.random.default_rng(0)
     score = (draw.random((500, 8)) < 0.4).astype(float)
     total = score.sum(1, keepdims=True)

@@ -1,4 +1,5 @@
-"""Methods by name: what is composed, what is refused, and that the same numbers come out as in a step of training."""
+"""Methods by name: what is composed, what is refused, and that the same numbers come out as in a
+step of training."""
 
 from __future__ import annotations
 
@@ -49,7 +50,8 @@ def groups(windows: bool = False) -> list[list[Episode]]:
 
 
 def with_values(word: str, windows: bool = False) -> tuple[np.ndarray, np.ndarray]:
-    """Credit a turn, whose first token has the value V(t) = t / 4 and whose second has V(t) + 1; and credit a token."""
+    """Credit a turn, whose first token has the value V(t) = t / 4 and whose second has V(t) + 1;
+    and credit a token."""
     values = [[np.ravel([[t / 4, t / 4 + 1] for t in range(count)]) for count in group] for group in TURNS]
     found = made(word).credit(Batch(groups(windows), {"values": values}))
     return found.turns, found.tokens
@@ -99,7 +101,8 @@ def whitened(numbers: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("windows", [False, True])
 def test_estimators_see_the_values_of_a_critic(windows: bool) -> None:
-    """With lambda 0 a turn's advantage is r + V' - V, and a token's is what the next token's value, or the reward, adds."""
+    """With lambda 0 a turn's advantage is r + V' - V, and a token's is what the next token's value,
+    or the reward, adds."""
     number = np.concatenate([np.arange(count) for count in TURNS.reshape(-1)])
     last = np.r_[number[1:] == 0, True]
     reward = last * every_turn(SCORES)

@@ -1,4 +1,5 @@
-"""Does a rating tell what a method gains? ``python -m experiments.credit_quality.predicts`` on finished runs."""
+"""Does a rating tell what a method gains? ``python -m experiments.credit_quality.predicts`` on
+finished runs."""
 
 from __future__ import annotations
 
@@ -77,7 +78,8 @@ def test_gains_are_of_seeds_and_measures_by_rank(tmp_path: Path, capsys: pytest.
 
 
 def test_spearmans_by_hand() -> None:
-    """Ranks 2 3 4 5 1 and 3 2 4 5 1: 1 - 6 (1 + 1) / (5 x 24) = 0.9; z = 1.472, and its error sqrt(1.405 / 2) = 0.838."""
+    """Ranks 2 3 4 5 1 and 3 2 4 5 1: 1 - 6 (1 + 1) / (5 x 24) = 0.9; z = 1.472, and its error
+    sqrt(1.405 / 2) = 0.838."""
     found = rank_correlation(list(RATED.values()), list(WON.values()))
     assert found.estimate == pytest.approx(0.9)
     assert found.low == pytest.approx(math.tanh(1.4722 - 1.96 * 0.8382), abs=1e-3)

@@ -1,4 +1,5 @@
-"""``python -m experiments.credit_quality`` on games that cost nothing and whose values are known."""
+"""``python -m experiments.credit_quality`` on games that cost nothing and whose values are
+known."""
 
 from __future__ import annotations
 
@@ -162,7 +163,8 @@ def test_two_processes_find_what_one_finds(run: Command, tmp_path: Path) -> None
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_killed_it_goes_on_to_the_same_numbers(tmp_path: Path) -> None:
-    """kill -9 of the command while two processes measure games with a model: they end too, and nothing that was measured is lost."""
+    """kill -9 of the command while two processes measure games with a model: they end too, and
+    nothing that was measured is lost."""
     command = [sys.executable, "-m", "turngrid.experiments.credit_quality", "tiny", "env.task=w2-o3-q4"]
     command += ["tasks=4", "samples=2", "k=2", "screen=0", "methods=[grpo,turn_ppo]"]
     killed = subprocess.Popen([*command, f"output_dir={tmp_path / 'killed'}"], cwd=ROOT, stderr=subprocess.DEVNULL)

@@ -66,7 +66,8 @@ def test_equal_prompts_and_equal_answers_are_fed_once() -> None:
 
 
 def test_prompts_of_one_call_that_begin_alike_share_their_beginning() -> None:
-    """Prompts of four turns, each the one before and 10 tokens more, with 64 answers each so that none shares a batch."""
+    """Prompts of four turns, each the one before and 10 tokens more, with 64 answers each so that
+    none shares a batch."""
     shared, rows = SharedRows(make_generator()), [[11] * 20 + list(range(20, 20 + 10 * turns)) for turns in range(4)]
     shared.generate([SampleRequest(f"{seed}", row, 1, seed=seed) for row in rows for seed in range(64)])
     assert shared.tokens == len(rows[-1])
@@ -89,7 +90,8 @@ def test_old_prompts_make_way(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_is_counted_is_what_is_held(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where a piece is dropped after a prompt of the same batch was found to begin with it, and then put again."""
+    """Also where a piece is dropped after a prompt of the same batch was found to begin with it,
+    and then put again."""
     shared, (first, other) = SharedRows(make_generator()), ([11] * 20, [12] * 15)
     shared.generate([SampleRequest("first", first, 1)])
     token_bytes = shared._prompts._nbytes // len(first)

@@ -1,4 +1,5 @@
-"""A real run of a mixture under stages and a horizon; and the same run killed and taken up again."""
+"""A real run of a mixture under stages and a horizon; and the same run killed and taken up
+again."""
 
 from __future__ import annotations
 

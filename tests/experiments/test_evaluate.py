@@ -136,7 +136,8 @@ def test_expert_wins_all_and_random_hardly_any(tmp_path: Path, capfd: pytest.Cap
 
 
 def test_eating_the_food_of_tw_simple_is_no_success(tmp_path: Path) -> None:
-    """The game is over as it is when it is won; the same policy that puts the food on the stove wins."""
+    """The game is over as it is when it is won; the same policy that puts the food on the stove
+    wins."""
     config = compose(["env=tw_simple", "eval.games=2", "env.workers=1"])
     item = set_of(config, tmp_path)
 

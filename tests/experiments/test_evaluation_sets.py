@@ -52,7 +52,8 @@ def counting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_the_same_evaluation_set_is_the_same_games_on_another_machine(tmp_path: Path) -> None:
-    """Made anew in an empty cache, by a process with another hash seed, clock, locale and working folder."""
+    """Made anew in an empty cache, by a process with another hash seed, clock, locale and working
+    folder."""
     other = {"PYTHONHASHSEED": "7", "TZ": "Pacific/Auckland", "LC_ALL": "C", "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-c", LIST, str(tmp_path / "cache"), *PUBLISHED]
     done = subprocess.run(command, cwd=tmp_path, env=os.environ | other, capture_output=True, text=True, check=False)
@@ -61,8 +62,8 @@ def test_the_same_evaluation_set_is_the_same_games_on_another_machine(tmp_path: 
 
 
 def test_no_other_split_has_a_game_of_any_evaluation_set(counting: list[str], tmp_path: Path) -> None:
-    """Training seeds begin with the kinds 1, 2, 3, ...: 1 to 5 are the run's own evaluation set, 11 to 15 that of
-    count-3."""
+    """Training seeds begin with the kinds 1, 2, 3, ...: 1 to 5 are the run's own evaluation set, 11
+    to 15 that of count-3."""
     config = compose([*counting, "eval.tasks=[count-3,count-2]", "budget.units=16", "budget.sft_share=0.5", *SMALL])
     allocation = allocate_budget(config)
     assert (allocation.demonstrations, allocation.games) == (4, 8)

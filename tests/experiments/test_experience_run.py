@@ -1,4 +1,5 @@
-"""Runs through the front door whose SFT, or whose RL, learns from more than a game's own words: early experience, a teacher."""
+"""Runs through the front door whose SFT, or whose RL, learns from more than a game's own words:
+early experience, a teacher."""
 
 from __future__ import annotations
 
@@ -44,7 +45,8 @@ def test_it_takes_as_many_updates_as_imitation_and_is_charged(run: Path) -> None
 
 
 def test_a_teacher_is_another_model_from_the_first_step_on(run: Path, tmp_path: Path) -> None:
-    """The model that was fine-tuned above teaches the one that it began with; a reference policy would be 0 apart at first."""
+    """The model that was fine-tuned above teaches the one that it began with; a reference policy
+    would be 0 apart at first."""
     words = (
         "algo=distill",
         f"algo.teacher={run}",

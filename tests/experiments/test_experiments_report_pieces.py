@@ -50,7 +50,8 @@ def episode(outcome: Outcome, *valid: bool) -> Episode:
 
 
 def test_episodes_summarised_by_hand() -> None:
-    """Won in 2 and in 4 turns, lost in 1, out of turns in 3: 10 actions, of which 4 were not understood, 1 not even read."""
+    """Won in 2 and in 4 turns, lost in 1, out of turns in 3: 10 actions, of which 4 were not
+    understood, 1 not even read."""
     played = [
         episode(Outcome.WON, True, False),
         episode(Outcome.LOST, True),

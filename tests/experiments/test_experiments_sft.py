@@ -1,4 +1,5 @@
-"""The SFT stage with verl's own trainer: same seed, same weights; a kill in the middle changes nothing."""
+"""The SFT stage with verl's own trainer: same seed, same weights; a kill in the middle changes
+nothing."""
 
 import json
 import os
@@ -168,7 +169,8 @@ sft.train(Run.read(Path(folder)), Path(episodes), model)
 def test_killed_in_the_middle_then_run_again_gives_the_same_weights(
     trained: Path, model: Path, demonstrations: Path, tmp_path: Path
 ) -> None:
-    """The driver is killed with -9 once the first step is logged: its child dies too, and the rest is as if unbroken."""
+    """The driver is killed with -9 once the first step is logged: its child dies too, and the rest
+    is as if unbroken."""
     OmegaConf.save(config(), tmp_path / "config.yaml")
     command = [sys.executable, "-c", DRIVER, str(tmp_path), str(demonstrations), str(model)]
     driver = subprocess.Popen(command, cwd=Path(__file__).parents[2], stderr=subprocess.DEVNULL)

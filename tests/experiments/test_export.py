@@ -1,4 +1,5 @@
-"""An exported model: the run's logits in plain transformers, its figures on the card, and nothing half written."""
+"""An exported model: the run's logits in plain transformers, its figures on the card, and nothing
+half written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A run of 2 steps, extended to 4 and killed on the way, equals an unbroken run of 4 bit for bit."""
+"""A run of 2 steps, extended to 4 and killed on the way, equals an unbroken run of 4 bit for
+bit."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""One sample of a group that cannot be saved: the whole group goes, another takes its place, and it is counted; what every
-tracker was told of that run; and what is on record as credit is what its losses were given, token by token."""
+"""One sample of a group that cannot be saved: the whole group goes, another takes its place, and it
+is counted; what every tracker was told of that run; and what is on record as credit is what its
+losses were given, token by token."""
 
 from __future__ import annotations
 
@@ -248,7 +249,8 @@ def test_values_and_returns_are_those_of_the_value_loss(run: tuple[Path, str], h
 
 
 def test_the_shaped_reward_is_returned_from_the_last_token_of_its_turn(run: tuple[Path, str]):
-    """With gamma 1 a token's return is all that is paid from its turn on; the first step has no KL to pay."""
+    """With gamma 1 a token's return is all that is paid from its turn on; the first step has no KL
+    to pay."""
     for episode, credit in credited(run[0])[:16]:
         sparse = [turn.rewards["sparse"] for turn in episode.turns]
         prices = [-reward_probe.PRICE * (not turn.valid) for turn in episode.turns]

@@ -1,4 +1,5 @@
-"""A step may have more prompts than the budget buys games: they come several times in it, and are charged once."""
+"""A step may have more prompts than the budget buys games: they come several times in it, and are
+charged once."""
 
 from __future__ import annotations
 

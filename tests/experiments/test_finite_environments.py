@@ -1,5 +1,5 @@
-"""An environment with fewer games than the budget would pay: training takes what there is, other splits say what to
-set."""
+"""An environment with fewer games than the budget would pay: training takes what there is, other
+splits say what to set."""
 
 from __future__ import annotations
 

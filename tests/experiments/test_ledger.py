@@ -1,4 +1,5 @@
-"""The ledger, from folders as runs leave them: what is charged, what is only listed, both totals."""
+"""The ledger, from folders as runs leave them: what is charged, what is only listed, both
+totals."""
 
 from __future__ import annotations
 
@@ -38,8 +39,9 @@ def config(count: str, model: str = "asset://tiny") -> DictConfig:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Two demonstrations; step 1 on games 1 and 2, step 2 on 2 and 3 with a dropped group and retries; a step 3 that a
-    kill threw away, of which one group was whole, and a validation; a validation; an evaluation."""
+    """Two demonstrations; step 1 on games 1 and 2, step 2 on 2 and 3 with a dropped group and
+    retries; a step 3 that a kill threw away, of which one group was whole, and a validation; a
+    validation; an evaluation."""
     run = tmp_path / "run"
     write_episodes(run / "episodes" / "demonstrations.jsonl", episodes(8, 9))
     write_episodes(run / "rl" / "episodes" / "000001.jsonl", episodes(1, 1, 2, 2, step=1))
@@ -81,7 +83,8 @@ def test_every_line_by_hand(folder: Path, count: str, charged: list[int]) -> Non
 
 
 def test_own_turns_alone_are_paid_for(folder: Path) -> None:
-    """A group of which one episode begins after a replayed turn, one with a turn of another, and one was only played."""
+    """A group of which one episode begins after a replayed turn, one with a turn of another, and
+    one was only played."""
     plain, begun, branched, spare = episodes(1, 1, 1, 1, step=1)
     begun.prefix = [Turn("a hall.", "go", [4, 5], context_ids=[6, 7], sampled=False)]
     branched.parent, branched.turns = 0, [replace(plain.turns[0], shared=True), plain.turns[1]]

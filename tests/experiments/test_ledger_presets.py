@@ -1,4 +1,5 @@
-"""Every row of table 9 at a small scale, killed and taken up again: the ledger is what lies on disk, and no more."""
+"""Every row of table 9 at a small scale, killed and taken up again: the ledger is what lies on
+disk, and no more."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ SCALE = [  # 20 units in all, 2 a demonstration
     "trainer.save_freq=2",  # so that a kill costs a step
     "eval.games=4",
 ]
-# row -> (its share, demonstrations, distinct games: what is left, as far as 3 steps of 4 prompts see them)
+# row -> (its share, demonstrations, distinct games: what is left, as far as 3 steps of 4 prompts
+# see them)
 ROWS = {
     "sft0_rl1000": (0.0, 0, 12),
     "sft20_rl800": (0.2, 2, 12),

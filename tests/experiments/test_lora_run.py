@@ -1,4 +1,5 @@
-"""Runs with LoRA through the front door: SFT, then RL with a KL loss, evaluation; the same killed and taken up again; and PPO."""
+"""Runs with LoRA through the front door: SFT, then RL with a KL loss, evaluation; the same killed
+and taken up again; and PPO."""
 
 from __future__ import annotations
 
@@ -105,7 +106,8 @@ def test_a_killed_run_ends_with_the_same_bytes(run: Path, killed: Path) -> None:
 
 
 def test_ppo_with_kl_trains_its_critic_whole(tmp_path: Path) -> None:
-    """verl leaves in the batch that the actor's adapter is to be left out, and its critic has none."""
+    """verl leaves in the batch that the actor's adapter is to be left out, and its critic has
+    none."""
     run = small.finish(
         tmp_path,
         "algo=ppo",

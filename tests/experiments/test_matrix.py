@@ -105,7 +105,8 @@ def test_policies_of_text_have_no_tokens(once: EvaluationSetting) -> None:
 
 
 def test_several_samples_by_hand(once: EvaluationSetting) -> None:
-    """Of three plays the games win 3, 1, 0 and 0: mean 4/12; of two plays of a game, 1, 2/3, 0 and 0 see a win."""
+    """Of three plays the games win 3, 1, 0 and 0: mean 4/12; of two plays of a game, 1, 2/3, 0 and
+    0 see a win."""
     item = replace(once, samples_per_game=3)
     (evaluation,) = evaluations_of(item, {"rl": episodes(1, 1, 1, 0, 1, 0, 0, 0, 0, 0, 0, 0)})
     assert (evaluation.successes, evaluation.games, evaluation.samples_per_game) == (4, 4, 3)
@@ -146,7 +147,8 @@ def test_every_two_policies_are_a_comparison(once: EvaluationSetting) -> None:
 
 
 def test_a_mixture_has_an_evaluation_of_its_own_for_each_task(tmp_path: Path) -> None:
-    """Games of d2 and d3 take turns, each played twice; the second of d2 and both plays of the first of d3 are won."""
+    """Games of d2 and d3 take turns, each played twice; the second of d2 and both plays of the
+    first of d3 are won."""
     write_tasks(tmp_path / "mixed.jsonl", [game(1), game(2, "d3"), game(3), game(4, "d3")])
     item = EvaluationSetting("", evaluation_set(task="d2+d3", file=str(tmp_path / "mixed.jsonl")), 0.4, 2)
     whole, first, second = evaluations_of(item, {"rl": episodes(0, 0, 1, 1, 0, 1, 0, 0)})

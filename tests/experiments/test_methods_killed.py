@@ -1,9 +1,10 @@
-"""Every method trains for ten steps without a NaN, and killed in the tenth (kill -9) it ends with the same bits.
+"""Every method trains for ten steps without a NaN, and killed in the tenth (kill -9) it ends with
+the same bits.
 
     python -m pytest -n 0 -m slow tests/experiments/test_methods_killed.py -k spear
 
-The run is killed once its tenth step is saved. Its folder is put aside, that checkpoint taken away, as where the kill came before
-it was written, and the same command goes on from the fifth step.
+The run is killed once its tenth step is saved. Its folder is put aside, that checkpoint taken away,
+as where the kill came before it was written, and the same command goes on from the fifth step.
 """
 
 from __future__ import annotations
@@ -63,7 +64,9 @@ CASES = {  # options that have no state share a run
     ),
     "prefix": ("algo=reinforce_plus_plus", PRICES, "rollout_form=prefix"),
 }
-ACTED = {  # what a step after the kill tells of a method that need not do anything; else equal bits would show nothing of it
+# what a step after the kill tells of a method that need not do anything; else equal bits would show
+# nothing of it
+ACTED = {
     "spear": "buffer/self_imitation/replayed",
     "task_replay": "buffer/task_replay/replaced",
     "dapo": "filter/dynamic_sampling/replaced",
@@ -138,7 +141,8 @@ def _checkpoint(rl: Path, step: int) -> Path:
 
 
 def _content(file: Path) -> Any:
-    """Bytes; of what torch saved those of each tensor, since the pickle beside them holds hashes that each process salts anew."""
+    """Bytes; of what torch saved those of each tensor, since the pickle beside them holds hashes
+    that each process salts anew."""
     if not zipfile.is_zipfile(file):
         return file.read_bytes()
     with zipfile.ZipFile(file) as parts:

@@ -1,4 +1,5 @@
-"""A run that begins with another run's model, and learns from its wins: through the front door, with real stages."""
+"""A run that begins with another run's model, and learns from its wins: through the front door,
+with real stages."""
 
 from __future__ import annotations
 

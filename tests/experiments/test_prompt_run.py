@@ -1,4 +1,5 @@
-"""A whole run in a prompt form with thoughts: each turn a row of its own, thoughts not learned from, actions listed."""
+"""A whole run in a prompt form with thoughts: each turn a row of its own, thoughts not learned
+from, actions listed."""
 
 from __future__ import annotations
 

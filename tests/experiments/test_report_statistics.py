@@ -1,4 +1,5 @@
-"""The report's statistics against hand-worked values, and against what rliable 1.2.0 gave for the same scores."""
+"""The report's statistics against hand-worked values, and against what rliable 1.2.0 gave for the
+same scores."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ SECOND = np.array([[0.45, 0.1], [0.5, 0.05], [0.3, 0.25]])
 
 
 def test_iqm_drops_a_quarter_at_either_end() -> None:
-    """Of 0.1 .15 .2 .3 .4 .5 .55 .6 the middle four: 1.4 / 4. Of six scores one goes at either end: 1.1 / 4.
+    """Of 0.1 .15 .2 .3 .4 .5 .55 .6 the middle four: 1.4 / 4. Of six scores one goes at either end:
+    1.1 / 4.
 
     The intervals are those of rliable's ``get_interval_estimates`` with 20,000 resamples.
     """
@@ -30,9 +32,11 @@ def test_iqm_drops_a_quarter_at_either_end() -> None:
 
 
 def test_improvement_counts_pairs_of_runs_task_by_task() -> None:
-    """Task 1: 0.5 beats 2 of (.45 .5 .3) and ties one, 0.6 beats 3, 0.4 beats 1, 0.55 beats 3: 9.5 of 12.
+    """Task 1: 0.5 beats 2 of (.45 .5 .3) and ties one, 0.6 beats 3, 0.4 beats 1, 0.55 beats 3: 9.5
+    of 12.
 
-    Task 2: 0.1 beats 1 and ties one, 0.2 beats 2, 0.15 beats 2, 0.3 beats 3: 8.5 of 12. The interval is rliable's.
+    Task 2: 0.1 beats 1 and ties one, 0.2 beats 2, 0.15 beats 2, 0.3 beats 3: 8.5 of 12. The
+    interval is rliable's.
     """
     (better,) = improvement(FIRST, SECOND)
     assert better.mean == pytest.approx((9.5 + 8.5) / 24)
@@ -56,7 +60,8 @@ def test_runs_are_drawn_within_a_task_only() -> None:
 
 
 def test_interval_over_seeds_alone_is_students() -> None:
-    """Differences 0.1, 0.2, 0.3: mean 0.2, standard error 0.1 / sqrt(3), t(0.975, 2) = 4.303 (any table)."""
+    """Differences 0.1, 0.2, 0.3: mean 0.2, standard error 0.1 / sqrt(3), t(0.975, 2) = 4.303 (any
+    table)."""
     found = interval([0.1, 0.2, 0.3], over_games=0.0, games=200)
     half = 4.303 * 0.1 / sqrt(3)
     assert (found.mean, found.low, found.high) == pytest.approx((0.2, 0.2 - half, 0.2 + half), abs=1e-3)
@@ -69,8 +74,8 @@ def test_interval_over_games_alone_is_students_too() -> None:
 
 
 def test_both_variances_are_joined_with_satterthwaites_freedom() -> None:
-    """a = 0.0004 (101 games), b = 0.0012 / 3 = 0.0004 (three seeds): freedom 4e-4^2 * 4 / (4e-4^2 (1/100 + 1/2)) = 7.843;
-    t(0.975, 7.843) = 2.314 (between 2.365 at 7 and 2.306 at 8)."""
+    """a = 0.0004 (101 games), b = 0.0012 / 3 = 0.0004 (three seeds): freedom 4e-4^2 * 4 / (4e-4^2
+    (1/100 + 1/2)) = 7.843; t(0.975, 7.843) = 2.314 (between 2.365 at 7 and 2.306 at 8)."""
     spread = sqrt(0.0012)
     found = interval([0.1 - spread, 0.1, 0.1 + spread], over_games=0.0004, games=101)
     assert found.high - found.mean == pytest.approx(2.314 * sqrt(0.0008), rel=1e-3)
@@ -84,7 +89,8 @@ def test_a_difference_without_any_spread_still_leaves_doubt() -> None:
 
 
 def test_p_belongs_to_the_interval() -> None:
-    """At p = .05 the interval ends at zero. Without any spread: of 2^4 signs of four equal differences, 2 are as large."""
+    """At p = .05 the interval ends at zero. Without any spread: of 2^4 signs of four equal
+    differences, 2 are as large."""
     bounds = interval([0.1, 0.2, 0.3], 0.004, 20)
     shifted = [share - bounds.low for share in (0.1, 0.2, 0.3)]
     assert p_value(shifted, 0.004, 20) == pytest.approx(0.05)

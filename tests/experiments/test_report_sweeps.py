@@ -1,4 +1,5 @@
-"""Every sweep of ours can be reported before anything has run, and its published figures stand in the table."""
+"""Every sweep of ours can be reported before anything has run, and its published figures stand in
+the table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The report's table: which runs a cell takes, what it says of them, and the published figure beside it."""
+"""The report's table: which runs a cell takes, what it says of them, and the published figure
+beside it."""
 
 from __future__ import annotations
 
@@ -169,7 +170,8 @@ def test_without_the_episodes_a_cell_is_empty(maker: SweepMaker, damage: str) ->
 
 
 def test_a_mixtures_evaluation_set_is_cut_into_its_tasks(tmp_path: Path) -> None:
-    """Six games of a mixture, taken in turn from two tasks: 3 wins of 3 easy ones, 1 of 3 hard ones."""
+    """Six games of a mixture, taken in turn from two tasks: 3 wins of 3 easy ones, 1 of 3 hard
+    ones."""
     episodes = [
         synthetic.episode(task, game, won, 2)
         for game, (task, won) in enumerate(zip("eheheh", [1, 0, 1, 1, 1, 0], strict=True))

@@ -38,8 +38,9 @@ def test_a_clear_difference_holds_and_its_reverse_does_not(maker: SweepMaker) ->
 
 
 def test_the_interval_by_hand(maker: SweepMaker) -> None:
-    """PPO wins games 0-9 and 0-11, GRPO 0-7 both times. The mean difference of
-    games 8 and 9 is 1, of 10 and 11 it is 1/2, of the rest 0: mean 0.15, sum of squares 2.5, variance (2.5 - 20 * 0.0225) / 19. By seed: 0.1, 0.2."""
+    """PPO wins games 0-9 and 0-11, GRPO 0-7 both times. The mean difference of games 8 and 9 is 1,
+    of 10 and 11 it is 1/2, of the rest 0: mean 0.15, sum of squares 2.5, variance (2.5 - 20 *
+    0.0225) / 19. By seed: 0.1, 0.2."""
     for seed, count in enumerate((10, 12)):
         maker.run({"rl": wins(count)}, seed, algo="ppo")
         maker.run({"rl": wins(8)}, seed, algo="grpo")

@@ -1,4 +1,5 @@
-"""Curves of training beside success: which metrics, how they are smoothed, what a run of one step looks like."""
+"""Curves of training beside success: which metrics, how they are smoothed, what a run of one step
+looks like."""
 
 from __future__ import annotations
 

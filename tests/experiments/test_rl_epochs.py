@@ -1,4 +1,5 @@
-"""verl ends training after so many passes over the games, and a pass has whole batches only: steps must not run out."""
+"""verl ends training after so many passes over the games, and a pass has whole batches only: steps
+must not run out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What the bar of the RL stage says, from folders as a trainer leaves them at each moment of a step."""
+"""What the bar of the RL stage says, from folders as a trainer leaves them at each moment of a
+step."""
 
 from __future__ import annotations
 
@@ -64,7 +65,8 @@ def test_each_moment_of_a_step_has_its_words(tmp_path: Path) -> None:
 
 
 async def test_turns_of_two_processes_are_counted_together(tmp_path: Path) -> None:
-    """As soon as they are written; those of a step that has ended and lost its folder are nobody's."""
+    """As soon as they are written; those of a step that has ended and lost its folder are
+    nobody's."""
     rl = RlFolder(tmp_path)
     groups(rl, 1, 0)
     step, validated, ended = rl.episodes / "000001", rl.validation / "000001", rl.episodes / "000000"

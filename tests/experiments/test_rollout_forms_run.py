@@ -1,4 +1,5 @@
-"""A run with each rollout form, and the same run killed and taken up again: what is trained, told and charged."""
+"""A run with each rollout form, and the same run killed and taken up again: what is trained, told
+and charged."""
 
 from __future__ import annotations
 

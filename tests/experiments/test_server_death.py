@@ -1,4 +1,5 @@
-"""A whole run whose rollout server is killed in its second step, and whose context is too small for its turns.
+"""A whole run whose rollout server is killed in its second step, and whose context is too small for
+its turns.
 
 The run ends and says why. The same command goes on from the last checkpoint.
 """
@@ -74,7 +75,8 @@ def _assert_sampled_by(model: torch.nn.Module, episode: dict) -> None:
 
 
 def test_what_outgrows_the_context_is_counted_apart(folder: Path) -> None:
-    """From turns that ran out, games that were lost, and errors; in the metrics of a step and in the result."""
+    """From turns that ran out, games that were lost, and errors; in the metrics of a step and in
+    the result."""
     for step in small.lines(folder / "rl" / "metrics.jsonl"):
         episodes = small.lines(folder / "rl" / "episodes" / f"{step['step']:06d}.jsonl")
         outgrown = [episode for episode in episodes if episode["outcome"] == "out_of_context"]

@@ -1,4 +1,5 @@
-"""A real instruct model in the study's other two environments: two RL steps each, on real games and real tests."""
+"""A real instruct model in the study's other two environments: two RL steps each, on real games and
+real tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A real run under Weights & Biases, killed between two checkpoints and started again: the logs tell of one run."""
+"""A real run under Weights & Biases, killed between two checkpoints and started again: the logs
+tell of one run."""
 
 from __future__ import annotations
 

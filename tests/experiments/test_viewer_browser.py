@@ -1,4 +1,5 @@
-"""The page in a real browser: what it shows, what its filters and keys do, and that nothing in it can attack it."""
+"""The page in a real browser: what it shows, what its filters and keys do, and that nothing in it
+can attack it."""
 
 from __future__ import annotations
 
@@ -35,7 +36,8 @@ def browser() -> Iterator[Browser]:
 
 
 class Tab:
-    """A page that is open; ``complaints`` is whatever the browser's console said, ``asked`` what was loaded."""
+    """A page that is open; ``complaints`` is whatever the browser's console said, ``asked`` what
+    was loaded."""
 
     def __init__(self, browser: Browser, scheme: str = "light", width: int = 1400) -> None:
         self.complaints: list[str] = []
@@ -162,7 +164,8 @@ def test_a_window_that_moves_on_is_shown_where_it_begins(opened: Open) -> None:
 
 
 def test_a_history_and_admissible_actions_are_told_once(opened: Open) -> None:
-    """With ``prompt.history`` each turn has a prompt of its own; the thought is among the tokens."""
+    """With ``prompt.history`` each turn has a prompt of its own; the thought is among the
+    tokens."""
     told = samples.episode(1)
     for number, turn in enumerate(told.turns):
         turn.admissible = ["open box", f"<b>take {number}</b>"]
@@ -365,9 +368,11 @@ def test_two_checkpoints_on_one_game_side_by_side(opened: Open) -> None:
 
 @pytest.fixture(scope="module")
 def group(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One step of three games: the samples of the first earned the same; those of the second branch, with a replayed beginning,
-    and the branch, which is learned from, comes first; of the third, one had an answer without an action. Turn by turn the first two share their observations. Before them a game of another
-    step, whose samples earned the same too, and an earlier episode took the place of one."""
+    """One step of three games: the samples of the first earned the same; those of the second
+    branch, with a replayed beginning, and the branch, which is learned from, comes first; of the
+    third, one had an answer without an action. Turn by turn the first two share their observations.
+    Before them a game of another step, whose samples earned the same too, and an earlier episode
+    took the place of one."""
     mended = [samples.episode(4, step=2, sample=sample) for sample in range(2)]
     flat = [samples.episode(1, step=1, sample=sample) for sample in range(2)]
     tree = [samples.episode(2, step=1, sample=sample, won=sample == 1, parent=[None, 0][sample]) for sample in range(2)]
@@ -386,7 +391,8 @@ def group(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def told(episode: Episode) -> Credit:
-    """Credit whose layers are 0.5 by the estimator, less 0.25 by a method; 0 for the first game's."""
+    """Credit whose layers are 0.5 by the estimator, less 0.25 by a method; 0 for the first
+    game's."""
     gain = 0.0 if episode.seed == 1 else 0.5
     layers = {"grpo": [gain] * len(episode.turns), "gigpo": [gain / 2] * len(episode.turns)}
     return replace(samples.credit(episode), layers=layers)

@@ -1,7 +1,9 @@
-"""A whole GRPO run whose rollouts are verl's vLLM server, on a CPU: weights change, and it goes on playing what they say.
+"""A whole GRPO run whose rollouts are verl's vLLM server, on a CPU: weights change, and it goes on
+playing what they say.
 
-`make test-vllm-cpu`: vLLM has an environment of its own. Each checkpoint is played by plain transformers too, greedily, in
-the same games as vLLM played them right after that checkpoint's step.
+`make test-vllm-cpu`: vLLM has an environment of its own. Each checkpoint is played by plain
+transformers too, greedily, in the same games as vLLM played them right after that checkpoint's
+step.
 """
 
 from __future__ import annotations
@@ -106,8 +108,8 @@ def test_greedy_episodes_are_those_of_transformers(run: Path, step: int) -> None
 
 
 def test_weights_were_updated(run: Path) -> None:
-    """Else the test above would say nothing about their way to the server. Where no group both won and lost, only weight
-    decay moves them."""
+    """Else the test above would say nothing about their way to the server. Where no group both won
+    and lost, only weight decay moves them."""
     moved = [distance(run, step) for step in range(1, STEPS + 1)]
     assert max(moved) > 1e-4, moved
     first, last = validation(run, 0), validation(run, STEPS)
@@ -140,7 +142,8 @@ def test_sampled_tokens_have_the_logprobs_of_the_weights_before(run: Path, step:
 
 
 def test_vllm_plays_with_what_lora_has_learned(tmp_path: Path) -> None:
-    """The server's probabilities of what it sampled are those that the trainer computes of base and adapter."""
+    """The server's probabilities of what it sampled are those that the trainer computes of base and
+    adapter."""
     model = model_with_heads_of_32(tmp_path / "model")
     lora = ("model.lora_rank=8", "algorithm.rollout_correction.bypass_mode=false", "shaping=[invalid_action]")
     short = ("budget=rl_only", "budget.sft_share=0", "budget.rl_steps=2", "eval.games=2")
@@ -155,7 +158,8 @@ def test_vllm_plays_with_what_lora_has_learned(tmp_path: Path) -> None:
 
 @contextmanager
 def vllm_serve(model: Path, log: Path) -> Iterator[str]:
-    """docs/export.md's command, in fp32 as the run is, on a free port and with little memory: the endpoint's address."""
+    """docs/export.md's command, in fp32 as the run is, on a free port and with little memory: the
+    endpoint's address."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -187,7 +191,8 @@ def answers(port: int) -> bool:
 
 
 def test_the_exported_folder_plays_the_same_behind_vllm_serve(run: Path, tmp_path: Path) -> None:
-    """Greedily, in the run's test games: what it does and what becomes of it are those of the run's own evaluation."""
+    """Greedily, in the run's test games: what it does and what becomes of it are those of the run's
+    own evaluation."""
     model = tmp_path / "my-model"
     assert export([str(run), "--to", str(model)]) == 0
     words = (

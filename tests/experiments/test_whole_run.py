@@ -1,5 +1,5 @@
-"""One real run through the front door, looked at from every side; a copy of it half-way, damaged and taken up again; and every
-file of that copy, damaged in every way."""
+"""One real run through the front door, looked at from every side; a copy of it half-way, damaged
+and taken up again; and every file of that copy, damaged in every way."""
 
 from __future__ import annotations
 
@@ -49,8 +49,9 @@ def run(half_way: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def half_way(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What a kill -9 would have left of it once the checkpoint of its second RL step was whole: a copy that was made while none
-    of its processes moved. That they all die when one is killed is tested by test_child.py, and by the slow tests."""
+    """What a kill -9 would have left of it once the checkpoint of its second RL step was whole: a
+    copy that was made while none of its processes moved. That they all die when one is killed is
+    tested by test_child.py, and by the slow tests."""
     output = tmp_path_factory.mktemp("whole run")
     process = small.launch(output, *VALIDATED)
     small.wait_for(lambda: bool(list(output.glob("*/rl/checkpoints/global_step_2/manifest.json"))), 500)
@@ -69,8 +70,8 @@ def first_step(run: Path) -> list[Episode]:
 
 @pytest.fixture(scope="session")
 def killed(half_way: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Taken up again, after four of its files were damaged as well: by the console script, from a folder that holds somebody
-    else's modules under our names."""
+    """Taken up again, after four of its files were damaged as well: by the console script, from a
+    folder that holds somebody else's modules under our names."""
     output = tmp_path_factory.mktemp("killed")
     folder = Path(shutil.copytree(half_way, output / half_way.name))
     for name in DAMAGED[:2]:
@@ -95,7 +96,8 @@ def sequence(episode: Episode) -> tuple[list[int], list[bool]]:
 
 
 def test_logprobs_of_the_episodes_are_those_of_teacher_forcing(run: Path, first_step: list[Episode]):
-    """Holds only if the recorded ids are the ones that the server saw, in that order and with nothing between."""
+    """Holds only if the recorded ids are the ones that the server saw, in that order and with
+    nothing between."""
     model = AutoModelForCausalLM.from_pretrained(run / "sft" / "model", dtype=torch.float32)
     temperature = OmegaConf.load(run / "rl" / "config.yaml").actor_rollout_ref.rollout.temperature
     for episode in first_step:
@@ -108,7 +110,8 @@ def test_logprobs_of_the_episodes_are_those_of_teacher_forcing(run: Path, first_
 
 
 def test_ids_are_the_chat_template_of_the_messages(run: Path, first_step: list[Episode]):
-    """Where the model ended its own turns and its words re-encode to themselves, the template gives the same ids."""
+    """Where the model ended its own turns and its words re-encode to themselves, the template gives
+    the same ids."""
     tokenizer = AutoTokenizer.from_pretrained(run / "sft" / "model")
     compared = 0
     for episode in first_step:
@@ -360,7 +363,8 @@ def test_a_run_goes_on_after_damage_to_any_file(half_way: Path, tmp_path: Path, 
 
 
 def _step_after(name: str, how: damages.Way) -> int:
-    """A checkpoint whose manifest is missing is none; verl's note makes the newest one an exception."""
+    """A checkpoint whose manifest is missing is none; verl's note makes the newest one an
+    exception."""
     sealed = name.startswith("rl/checkpoints/global_step_2/")
     noted = name.endswith("global_step_2/manifest.json") and how is damages.missing
     of_step = name in ("rl/episodes/000002.jsonl", "rl/metrics.jsonl")

@@ -1,4 +1,5 @@
-"""A whole PPO run in which the model sees a window of each episode: demonstrations, critic, update, evaluation."""
+"""A whole PPO run in which the model sees a window of each episode: demonstrations, critic, update,
+evaluation."""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
-"""Writes down what verl's losses are given, in whatever process they run: one file a micro-batch, in ``FOLDER``.
+"""Writes down what verl's losses are given, in whatever process they run: one file a micro-batch,
+in ``FOLDER``.
 
-Reaches those processes as the ``sitecustomize`` of a folder on ``PYTHONPATH``, so that nothing of the run is changed.
+Reaches those processes as the ``sitecustomize`` of a folder on ``PYTHONPATH``, so that nothing of
+the run is changed.
 """
 
 from __future__ import annotations

@@ -88,7 +88,8 @@ def training(steps: int, games: int = 2, samples: int = 4) -> Iterator[list[Epis
 
 
 def run_folder(path: Path, steps: int = 3) -> Path:
-    """3 steps of 2 games x 4 samples, an evaluation of 5 games, 2 demonstrations; credit for all steps but the first."""
+    """3 steps of 2 games x 4 samples, an evaluation of 5 games, 2 demonstrations; credit for all
+    steps but the first."""
     path.mkdir(parents=True)
     (path / "attempts.jsonl").write_text(json.dumps({"commit": "0" * 40}) + "\n")
     (path / "config.yaml").write_text("model:\n  path: asset://tiny\nturn_reward:\n  name: sparse\n")

@@ -1,4 +1,5 @@
-"""A model of the hub that cannot be had is refused at once: with a hub that really answers, and one that does not."""
+"""A model of the hub that cannot be had is refused at once: with a hub that really answers, and one
+that does not."""
 
 from __future__ import annotations
 
@@ -55,7 +56,8 @@ def hub() -> Iterator[str]:
 
 
 def asked(name: str, endpoint: str, home: Path) -> str:
-    """The last line of a fresh process that asks this hub: its address is read when the client is imported."""
+    """The last line of a fresh process that asks this hub: its address is read when the client is
+    imported."""
     without = {
         key: value for key, value in os.environ.items() if key != "HF_HUB_OFFLINE" and "proxy" not in key.lower()
     }

@@ -36,13 +36,15 @@ def test_wilson_refuses_no_games() -> None:
 
 
 def test_bootstrap_of_one_seed_has_binomial_quantiles() -> None:
-    """Of 4 wins in 10 games, a resample's wins are Binomial(10, 0.4): its 2.5 and 97.5 % quantiles are 1 and 7."""
+    """Of 4 wins in 10 games, a resample's wins are Binomial(10, 0.4): its 2.5 and 97.5 % quantiles
+    are 1 and 7."""
     interval = bootstrap_over_games([[1] * 4 + [0] * 6])
     assert (interval.mean, interval.low, interval.high) == pytest.approx((0.4, 0.1, 0.7))
 
 
 def test_bootstrap_has_the_published_standard_error() -> None:
-    """The mouse data of Efron and Tibshirani (1993), table 2.1: mean 86.86, bootstrap standard error 23.36."""
+    """The mouse data of Efron and Tibshirani (1993), table 2.1: mean 86.86, bootstrap standard
+    error 23.36."""
     interval = bootstrap_over_games([[94, 197, 16, 38, 99, 141, 23]], confidence=math.erf(1 / math.sqrt(2)))
     assert interval.mean == pytest.approx(86.86, abs=0.005)
     assert (interval.high - interval.low) / 2 == pytest.approx(23.36, rel=0.03)
@@ -62,7 +64,8 @@ def test_seeds_of_different_games_are_refused() -> None:
 
 
 def test_difference_is_paired_by_game() -> None:
-    """However unlike the games are, what they gain is alike: by hand, 1 of 4 games gains 0.4 and the others 0.2."""
+    """However unlike the games are, what they gain is alike: by hand, 1 of 4 games gains 0.4 and
+    the others 0.2."""
     before, after = [[0.0, 0.5, 0.2, 0.1]], [[0.2, 0.7, 0.4, 0.5]]
     gain = bootstrap_difference(after, before)
     assert (gain.mean, gain.low, gain.high) == pytest.approx((0.25, 0.2, 0.35))
@@ -71,7 +74,8 @@ def test_difference_is_paired_by_game() -> None:
 
 
 def test_a_difference_that_all_games_share_still_leaves_doubt() -> None:
-    """Wilson's upper bound of 0 in 20 is 0.1611 (Newcombe, 1998): that share of other games could differ."""
+    """Wilson's upper bound of 0 in 20 is 0.1611 (Newcombe, 1998): that share of other games could
+    differ."""
     same = bootstrap_difference([[1, 0] * 10], [[1, 0] * 10])
     assert (same.mean, same.low, same.high) == pytest.approx((0, -0.1611, 0.1611), abs=5e-5)
     opposite = bootstrap_difference([[1] * 20], [[0] * 20])
@@ -101,7 +105,8 @@ def test_mcnemar_as_published(gained: int, lost: int, p: float) -> None:
 
 
 def test_mcnemar_of_many_games_stays_exact() -> None:
-    """All of 1,100 games to one side: 2 / 2^1100 is less than any float but the way there must not overflow."""
+    """All of 1,100 games to one side: 2 / 2^1100 is less than any float but the way there must not
+    overflow."""
     assert mcnemar(1000, 0) == 2.0**-999
     assert mcnemar(1100, 0) == 0.0
 
@@ -122,8 +127,9 @@ def flips(length: int) -> Iterator[tuple[int, ...]]:
 
 
 def test_darwins_plants() -> None:
-    """Fisher (1935), The Design of Experiments, section 21: of the 2^15 = 32,768 ways to sign the differences of Darwin's 15
-    pairs of plants (in eighths of an inch), 1,726 give a sum of 314 or more in size: 5.267 %."""
+    """Fisher (1935), The Design of Experiments, section 21: of the 2^15 = 32,768 ways to sign the
+    differences of Darwin's 15 pairs of plants (in eighths of an inch), 1,726 give a sum of 314 or
+    more in size: 5.267 %."""
     differences = [49, -67, 8, 16, 6, 23, 28, 41, 14, 29, 56, 24, 75, 60, -48]
     assert sum(differences) == 314
     assert sign_flip(differences) == 1726 / 32768
@@ -147,7 +153,8 @@ def test_one_play_a_game_has_wilsons_interval() -> None:
 
 
 def test_plays_of_one_game_count_as_one_game() -> None:
-    """The same outcome four times over says no more than once: the interval must not shrink by half."""
+    """The same outcome four times over says no more than once: the interval must not shrink by
+    half."""
     games = np.random.default_rng(2).integers(0, 2, 40).tolist()
     assert success_interval([games] * 4) == bootstrap_over_games([games])
 

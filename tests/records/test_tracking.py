@@ -1,4 +1,5 @@
-"""What trackers get to know: Weights & Biases and trackio for real, each in a process of its own, killed and started again."""
+"""What trackers get to know: Weights & Biases and trackio for real, each in a process of its own,
+killed and started again."""
 
 from __future__ import annotations
 
@@ -132,8 +133,8 @@ def test_runs_of_one_process_share_no_environment(config: DictConfig, tmp_path: 
 
 @pytest.fixture(scope="module")
 def offline(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, WandbRun]:
-    """Killed after step 4, of which 2 is the last with a checkpoint; what is left of metrics.jsonl then, as a resume leaves
-    it, goes on to step 5."""
+    """Killed after step 4, of which 2 is the last with a checkpoint; what is left of metrics.jsonl
+    then, as a resume leaves it, goes on to step 5."""
     config = settings()
     with open_run(config, tmp_path_factory.mktemp("runs")) as run:
         log(config, run.path, (1, 4), kept=2, finish=False)
@@ -189,7 +190,8 @@ def test_what_a_kill_swallowed_is_sent_by_the_next_attempt(config: DictConfig, t
 
 
 def test_the_stages_are_one_run_each_over_its_own_steps(config: DictConfig, tmp_path: Path) -> None:
-    """Three steps of SFT and two of RL are there already: the evaluation, whose steps begin with 0, comes after them."""
+    """Three steps of SFT and two of RL are there already: the evaluation, whose steps begin with 0,
+    comes after them."""
     config.tracking.verl_names = True
     with open_run(config, tmp_path) as run:
         for stage, steps in (("sft", 3), ("rl", 2)):

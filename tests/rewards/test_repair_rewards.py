@@ -1,4 +1,5 @@
-"""Rewards of repaired repositories against numbers worked by hand, and the judge against a server of our own."""
+"""Rewards of repaired repositories against numbers worked by hand, and the judge against a server
+of our own."""
 
 from __future__ import annotations
 
@@ -46,7 +47,8 @@ def test_an_episode_that_was_never_graded_gets_nothing(name):
 
 
 class Server:
-    """An OpenAI-compatible endpoint that says what it is told to say, and keeps what it was asked."""
+    """An OpenAI-compatible endpoint that says what it is told to say, and keeps what it was
+    asked."""
 
     def __init__(self) -> None:
         self.answers: list[Any] = []

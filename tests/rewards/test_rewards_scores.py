@@ -46,7 +46,8 @@ def test_no_turns_no_rewards(name):
 
 
 def test_a_lost_game_never_pays_as_much_as_a_won_one():
-    """The released code divides a loss by 1 and a win by its number of rewards; we divide both by the maximum."""
+    """The released code divides a loss by 1 and a win by its number of rewards; we divide both by
+    the maximum."""
     lost = reward("dense").turn_rewards(turns(1, 1, 1, 1, 1, 1, 0), False, 7.0)
     won = reward("dense").turn_rewards(turns(1, 1, 1, 1, 1, 1, 1), True, 7.0)
     assert sum(lost) == pytest.approx(6 / 7)

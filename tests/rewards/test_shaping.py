@@ -60,7 +60,8 @@ def test_an_answer_without_an_action_costs_on_top() -> None:
 
 
 def test_keeping_a_subgoal_costs_and_changing_it_under_that_name_more() -> None:
-    """Three turns of four keep theirs, of which one names another: 0.3 x 3/4 spread over three, and 0.2."""
+    """Three turns of four keep theirs, of which one names another: 0.3 x 3/4 spread over three, and
+    0.2."""
     made = played([0, 0, 0, 1], label=["KEEP", "SWITCH", "KEEP", "KEEP"], thought=["a", "b", "b", "c"])
     shape(made, "sparse", transforms(subgoals={"changed": 0.2}))
     assert trained(made) == pytest.approx([-0.075, 0, -0.075, 1 - 0.075 - 0.2])
@@ -155,7 +156,8 @@ def test_levels_that_gate_nothing_are_refused(levels: list[dict[str, Any]], mess
 
 @dataclass
 class Marks:
-    """Somebody's own: marks the first turn under a name of its own, which the next transform reads."""
+    """Somebody's own: marks the first turn under a name of its own, which the next transform
+    reads."""
 
     def __call__(self, view: RewardView) -> dict[str, list[float]]:
         return {"first": [1.0] + [0.0] * (len(view.episode.turns) - 1)}

@@ -161,8 +161,8 @@ def test_what_cannot_be_asked_is_refused_at_once(arguments: tuple[str, ...], wor
 
 
 def test_an_endpoint_is_evaluated_and_nothing_is_asked_twice(tmp_path: Path, capfd: pytest.CaptureFixture[str]):
-    """One that answers badly in the middle ends the command in one line; the evaluation set that it had finished is
-    kept."""
+    """One that answers badly in the middle ends the command in one line; the evaluation set that it
+    had finished is kept."""
     words = [
         "endpoint_model=parrot-7b",
         "eval.games=2",

@@ -177,7 +177,8 @@ def test_a_shared_turn_counts_once() -> None:
 
 
 def certain(sample: int, *entropies: float, parent: int | None = None, shared: int = 0) -> Episode:
-    """A turn an entropy, of which the first 20 tokens have an equal share; what comes after counts for nothing."""
+    """A turn an entropy, of which the first 20 tokens have an equal share; what comes after counts
+    for nothing."""
     turns = [
         Turn(f"seen {n}", "look", [7], [-1.0], shared=n < shared, entropies=[entropy / 20] * 20 + [9.0])
         for n, entropy in enumerate(entropies)

@@ -76,7 +76,8 @@ def test_a_batch_answered_short_is_refused():
 
 
 def test_a_cancelled_episode_is_in_no_batch_and_holds_nobody_up():
-    """It is cancelled while it waits for the others' turn; those who share the batch are the same as without it."""
+    """It is cancelled while it waits for the others' turn; those who share the batch are the same
+    as without it."""
     seen: list[list[str]] = []
 
     async def run_batch(requests: list[SampleRequest]) -> list[Sample]:

@@ -79,7 +79,8 @@ def test_the_random_policy_is_uniform_over_legal_commands_and_repeatable(demonst
 
 
 def test_a_game_that_comes_twice_in_a_step_is_not_played_twice_alike(demonstration_games: list[TaskRef]):
-    """Randomness follows the prompt (the group), not the game: a refill may bring the same game again."""
+    """Randomness follows the prompt (the group), not the game: a refill may bring the same game
+    again."""
     spec = spec_for(demonstration_games[1], 6)
     groups = [play(RandomPolicy(run_seed=3), replace(spec, prompt=name)) for name in ("000001-0000", "000001-0017")]
     actions = [[turn.action for turn in episode.turns] for episode in groups]
@@ -99,7 +100,8 @@ class Says:
 
 
 def test_an_answer_without_an_action_is_not_one_that_was_not_understood(demonstration_games: list[TaskRef]):
-    """What is left of the answer after cleaning decides; other rewards are recorded beside the chosen one."""
+    """What is left of the answer after cleaning decides; other rewards are recorded beside the
+    chosen one."""
     task = demonstration_games[0]
     named = {name: named_reward(name) for name in ("outcome", "parsed", "valid")}
     texts = ("dance", "quit", " \n", "\u5bdd\u308b", *task.expert_plan)

@@ -69,7 +69,8 @@ def ask(runner: asyncio.Runner, play: Any) -> Any:
 def test_answers_score_what_their_actions_deserve(
     ask: Any, demonstration_games: list[TaskRef], form: PromptForm
 ) -> None:
-    """A player who knows the way, after an action that the game does not know and, where there is a form, two that lack it."""
+    """A player who knows the way, after an action that the game does not know and, where there is a
+    form, two that lack it."""
     task = demonstration_games[0]
     astray = [] if isinstance(form, Plain) else [task.expert_plan[0], "so I <action>go"]
     texts = [form.write("dance wildly", "why not"), *astray]
@@ -102,7 +103,8 @@ def test_another_forms_answers_earn_nothing(ask: Any, demonstration_games: list[
 def test_an_unparsed_answer_is_told_what_was_wrong(
     ask: Any, demonstration_games: list[TaskRef], name: str, told: bool
 ) -> None:
-    """In the form's words, once; prompt=plain leaves it to the environment, and so does tell_format=false."""
+    """In the form's words, once; prompt=plain leaves it to the environment, and so does
+    tell_format=false."""
     form = form_of(name, tell_format=told)
     episode, sent = ask(["", form.write("quit", "so")], demonstration_games[0], form)
     assert [turn.parsed for turn in episode.turns[:2]] == [False, True]
@@ -113,7 +115,8 @@ def test_an_unparsed_answer_is_told_what_was_wrong(
 
 
 def test_an_unparsed_answer_that_acts_is_told_both(ask: Any, demonstration_games: list[TaskRef]) -> None:
-    """HiPER's unparsed answers go to the environment whole: what they did is told too; a game that is won needs no such words."""
+    """HiPER's unparsed answers go to the environment whole: what they did is told too; a game that
+    is won needs no such words."""
     task, form = demonstration_games[0], form_of("hiper")
     episode, _ = ask(task.expert_plan, task, form)
     seen = [turn.observation for turn in episode.turns[1:]]
@@ -150,7 +153,8 @@ def test_the_expert_thinks_aloud_and_wins(play: Any, demonstration_games: list[T
 def test_a_replayed_answer_shows_what_it_said_or_no_later_action(
     play: Any, demonstration_games: list[TaskRef], form: PromptForm
 ) -> None:
-    """Early experience sees the demonstration's own words; after a prefix of three actions, nothing names the fourth."""
+    """Early experience sees the demonstration's own words; after a prefix of three actions, nothing
+    names the fourth."""
     task = demonstration_games[1]
     shown = play(ExpertPolicy(), task, form)
     (spec,) = [one for one in specs(shown, EpisodeSpec(task, STYLE, 1, form=form), 1) if len(one.prefix) == 3]
@@ -165,7 +169,8 @@ def test_a_replayed_answer_shows_what_it_said_or_no_later_action(
 def test_admissible_actions_are_listed_in_every_message(
     ask: Any, demonstration_games: list[TaskRef], history: int | None
 ) -> None:
-    """And in none where that was not asked for; after an answer that no action could be read from, too."""
+    """And in none where that was not asked for; after an answer that no action could be read from,
+    too."""
     form, task = form_of("react", admissible=True, history=history), demonstration_games[0]
     answers = [form.write(action, "so") for action in task.expert_plan]
     episode, sent = ask(["what?", *answers], task, form)
@@ -193,7 +198,8 @@ def test_the_last_turns_are_told_in_one_message(ask: Any, demonstration_games: l
 
 
 def test_a_repair_is_won_by_calls(runner: asyncio.Runner) -> None:
-    """The expert's commands as calls of functions; a call that no function fits is answered, and not understood."""
+    """The expert's commands as calls of functions; a call that no function fits is answered, and
+    not understood."""
     environment = make_environment("repo_repair")
     (task,) = Catalogue(environment, None).tasks("lines-easy", "train", 1, progress=False)
     form = form_of("tool_call")

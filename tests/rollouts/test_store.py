@@ -21,7 +21,8 @@ def test_round_trip(tmp_path: Path):
 
 
 def test_a_record_of_an_older_version_is_read(tmp_path: Path):
-    """Which knew neither answers without an action nor reward transforms; what says nothing is still left out."""
+    """Which knew neither answers without an action nor reward transforms; what says nothing is
+    still left out."""
     turn = Turn("seen", "look", rewards={"sparse": 0.0})
     episode = Episode("t", 1, "train", "g", [], [], [turn], Outcome.LOST)
     record = episode.to_dict()
@@ -42,7 +43,8 @@ def test_entropies_that_only_the_update_reads_are_not_recorded(tmp_path: Path):
 
 
 def test_half_a_character_is_kept_as_a_question_mark(tmp_path: Path):
-    """As ``turngrid.envs.hosting.pool`` sends it to the game: what a policy says must not cost the other episodes their records."""
+    """As ``turngrid.envs.hosting.pool`` sends it to the game: what a policy says must not cost the
+    other episodes their records."""
     turn = Turn("seen", "go \ud800 north")
     write_episodes(tmp_path / "a.jsonl", [Episode("t", 1, "test", "g", [], [], [turn], Outcome.LOST)])
     assert [episode.turns[0].action for episode in read_episodes(tmp_path / "a.jsonl")] == ["go ? north"]

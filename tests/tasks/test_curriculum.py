@@ -1,4 +1,5 @@
-"""Schedules by hand-worked numbers; a run that goes on from any step draws the games of an unbroken one."""
+"""Schedules by hand-worked numbers; a run that goes on from any step draws the games of an unbroken
+one."""
 
 from __future__ import annotations
 
@@ -46,7 +47,8 @@ def test_defaults_by_hand() -> None:
 
 
 def played(order: Thresholded, *shares: tuple[int, int], first: int = 1, task: str = SIMPLE) -> list[int]:
-    """The phase's number before each step and after the last, where ``task`` had these (won, played)."""
+    """The phase's number before each step and after the last, where ``task`` had these (won,
+    played)."""
     numbers = [order.phase(first).number]
     for step, share in enumerate(shares, start=first):
         order.observe(step, {task: share})
@@ -55,7 +57,8 @@ def played(order: Thresholded, *shares: tuple[int, int], first: int = 1, task: s
 
 
 def test_a_threshold_counts_all_episodes_of_the_window_together() -> None:
-    """Steps of 8: 8/8 alone is no full window; 8+2 of 16 is 0.625; 2+9 of 16 is 0.6875; 9+5 of 16 is 0.875 with 14."""
+    """Steps of 8: 8/8 alone is no full window; 8+2 of 16 is 0.625; 2+9 of 16 is 0.6875; 9+5 of 16
+    is 0.875 with 14."""
     order = Thresholded(TASKS, threshold=0.7, window=2)
     assert played(order, (8, 8), (2, 8), (5, 8), (7, 8)) == [1, 1, 1, 1, 2]
     assert order.phase(5) == order.phase(6)
@@ -120,7 +123,8 @@ def test_stages_switch_at_the_stated_step() -> None:
 
 
 def test_a_threshold_switches_after_the_step_that_meets_it() -> None:
-    """Step s wins s of 6, so the last two steps have 7/12 = 0.58 after step 4 and 9/12 after step 5."""
+    """Step s wins s of 6, so the last two steps have 7/12 = 0.58 after step 4 and 9/12 after step
+    5."""
     order = draws(NODES["threshold"])
     complex_games = [sum(game >= 12 for game in step_of(order, step)) for step in range(1, 9)]
     assert complex_games == [0, 0, 0, 0, 0, 1, 1, 1]

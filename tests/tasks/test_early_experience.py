@@ -1,4 +1,5 @@
-"""Early experience: which of the model's actions are kept, what rows they make, what they cost, who writes thoughts."""
+"""Early experience: which of the model's actions are kept, what rows they make, what they cost, who
+writes thoughts."""
 
 from __future__ import annotations
 
@@ -170,7 +171,8 @@ def test_what_cannot_be_is_refused(composed: Composer, words: str) -> None:
 
 
 def test_the_ledger_charges_the_draws_and_counts_passes(composed: Composer, tmp_path: Path) -> None:
-    """One demonstration of 3 actions; two alternatives of 2 sampled tokens; 3 epochs, the first of predictions."""
+    """One demonstration of 3 actions; two alternatives of 2 sampled tokens; 3 epochs, the first of
+    predictions."""
     ids = [replace(turn, action_ids=[1, 2, 3]) for turn in DEMONSTRATION.turns]
     alternatives = [draw(0, "b"), draw(1, "c")]
     write_episodes(episodes_file(tmp_path), [replace(DEMONSTRATION, turns=ids)])

@@ -1,4 +1,5 @@
-"""Shares, spreads and stratified batches by hand-worked numbers; the games of a mixture from the real catalogue."""
+"""Shares, spreads and stratified batches by hand-worked numbers; the games of a mixture from the
+real catalogue."""
 
 from __future__ import annotations
 
@@ -42,15 +43,16 @@ def test_shares_of_the_study() -> None:
 
 
 def test_largest_remainders_by_hand() -> None:
-    """The textbook case, 100,000 votes for 10 seats: quotas 4.7, 1.6, 1.59, 1.2, 0.6 and 0.31 have the whole parts 4, 1,
-    1, 1, 0 and 0; the three seats left go to the remainders .7, .6 and .6."""
+    """The textbook case, 100,000 votes for 10 seats: quotas 4.7, 1.6, 1.59, 1.2, 0.6 and 0.31 have
+    the whole parts 4, 1, 1, 1, 0 and 0; the three seats left go to the remainders .7, .6 and .6."""
     votes = {"yellow": 47_000, "white": 16_000, "red": 15_900, "green": 12_000, "blue": 6_000, "pink": 3_100}
     assert shares(votes, 10) == {"yellow": 5, "white": 2, "red": 1, "green": 1, "blue": 1, "pink": 0}
     assert shares({"a": 0.7, "b": 0.3}, 10) == {"a": 7, "b": 3}
 
 
 def test_spread_by_hand() -> None:
-    """The i-th of n lies at (2i + 1) / 2n: thirds of b at 1/6, 1/2, 5/6, halves of a at 1/4, 3/4."""
+    """The i-th of n lies at (2i + 1) / 2n: thirds of b at 1/6, 1/2, 5/6, halves of a at 1/4,
+    3/4."""
     assert spread({"a": 2, "b": 3}) == ["b", "a", "b", "a", "b"]
     assert spread({"a": 2, "b": 2}) == ["a", "b", "a", "b"]
     assert spread({"a": 1, "b": 0}) == ["a"]
@@ -72,7 +74,8 @@ def test_equal_tasks_share_every_batch_equally() -> None:
 
 @pytest.mark.parametrize("trial", range(60))
 def test_proportions_hold_in_every_batch_and_exactly_over_a_cycle(trial: int) -> None:
-    """Also where the batch does not divide the games, and where there are fewer games than places in a batch."""
+    """Also where the batch does not divide the games, and where there are fewer games than places
+    in a batch."""
     draw = random.Random(trial)
     games = {f"task {i}": draw.randint(1, 60) for i in range(draw.randint(1, 6))}
     total, size = sum(games.values()), draw.randint(1, 100)

@@ -1,4 +1,5 @@
-"""Every file of ``sweeps/``: its runs can be launched, and at paper scale they are the study's (arXiv 2510.01132)."""
+"""Every file of ``sweeps/``: its runs can be launched, and at paper scale they are the study's
+(arXiv 2510.01132)."""
 
 from __future__ import annotations
 
@@ -38,7 +39,8 @@ UNMET = {
 
 @pytest.fixture(scope="module")
 def composed() -> Iterator[Composed]:
-    """The config of a run, composed once whoever asks for it; the seed changes nothing that is looked at here."""
+    """The config of a run, composed once whoever asks for it; the seed changes nothing that is
+    looked at here."""
     with composer() as compose:
         found = cache(lambda overrides: compose(list(overrides)))
         yield lambda point: found(point.overrides)
@@ -71,7 +73,8 @@ def fills(config: DictConfig, selector: Selector) -> bool:
 def test_every_run_can_be_launched(name: str, scale: str, composed: Composed, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(KEY, "a key")  # of the judge that wants one
     warnings = [warning for point in runs(FILES[name].scales[scale]) for warning in check(composed(point))]
-    # on the cluster=cpu of this test; and what the study's learning rate does with 300 demonstrations
+    # on the cluster=cpu of this test; and what the study's learning rate does with 300
+    # demonstrations
     paper = ("will take days", "change next to nothing; it is the study's")
     expected = paper if scale == "paper" else ("pre-trained on textworld alone",)
     assert all(any(words in warning for words in expected) for warning in warnings), warnings
@@ -166,8 +169,9 @@ def test_there_is_a_file_for_every_table() -> None:
     assert {file.published for file in FILES.values()} == set(published.tables())
 
 
-# The study's settings, as in its protocol: models, training games, epochs (passes over them, one episode each), turns,
-# demonstrations. A number in a row's own name (tables 9 and 13, the recipes) is not here.
+# The study's settings, as in its protocol: models, training games, epochs (passes over them, one
+# episode each), turns, demonstrations. A number in a row's own name (tables 9 and 13, the recipes)
+# is not here.
 SMALL, LARGE, SWE = "Qwen/Qwen2.5-1.5B-Instruct", "Qwen/Qwen2.5-7B-Instruct", "Qwen/Qwen3-8B"
 STUDY: dict[str, tuple[set[str], int, int, set[int], int]] = {
     "table1_complexity": ({SMALL}, 5000, 150, {12}, 0),

@@ -1,5 +1,6 @@
-"""800 overrides that could be typed, 2,000 with the slow tests, on lines of one to eight: each is refused in a line that
-names what is wrong with it, or makes a config that a run can use. ``TURNGRID_FUZZ_SEED=7`` before pytest draws others."""
+"""800 overrides that could be typed, 2,000 with the slow tests, on lines of one to eight: each is
+refused in a line that names what is wrong with it, or makes a config that a run can use.
+``TURNGRID_FUZZ_SEED=7`` before pytest draws others."""
 
 from __future__ import annotations
 
@@ -79,7 +80,8 @@ def _drawn(generator: Generator) -> Iterator[Command]:
 
 
 def _answers(command: Command) -> Iterator[tuple[Command, Outcome]]:
-    """As a person would: what is refused is left out, and the rest tried again, so that nothing hides behind it."""
+    """As a person would: what is refused is left out, and the rest tried again, so that nothing
+    hides behind it."""
     refused: tuple[Piece, ...] = command.pieces[:1]
     while command.pieces and refused:
         outcome = knock(command)
@@ -88,7 +90,8 @@ def _answers(command: Command) -> Iterator[tuple[Command, Outcome]]:
         command = command.without(refused)
 
 
-# What once ended in a traceback, was answered without the key's name, or passed: a line, and what its answer names
+# What once ended in a traceback, was answered without the key's name, or passed: a line, and what
+# its answer names
 ONCE = {
     "budget=3": "budget",
     "trainer.test_freq=007": "trainer.test_freq",

@@ -1,4 +1,5 @@
-"""Names that other packages offer, as their metadata on the path says it: none of them is installed or imported."""
+"""Names that other packages offer, as their metadata on the path says it: none of them is installed
+or imported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Playing by hand and watching, as a user does it: commands through a pipe, keys at a terminal, real workers."""
+"""Playing by hand and watching, as a user does it: commands through a pipe, keys at a terminal,
+real workers."""
 
 from __future__ import annotations
 
@@ -52,7 +53,8 @@ Play = Callable[..., subprocess.CompletedProcess[str]]
 def play(
     environment: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> Play:
-    """The same in this process, which saves a start; the game's workers are processes of their own."""
+    """The same in this process, which saves a start; the game's workers are processes of their
+    own."""
     monkeypatch.chdir(tmp_path)
     for name in ("PYTHONPATH", "TURNGRID_CACHE"):
         monkeypatch.setenv(name, environment[name])
@@ -137,7 +139,8 @@ def test_a_game_cannot_steer_the_terminal(environment: dict[str, str], tmp_path:
 
 
 def test_an_action_of_several_lines_keeps_its_indents(play: Play, environment: dict[str, str]) -> None:
-    """A repair is an edit command with the new lines below it; without their indents they would not compile."""
+    """A repair is an edit command with the new lines below it; without their indents they would not
+    compile."""
     catalogue = Catalogue(make_environment("repo_repair"), environment["TURNGRID_CACHE"])
     [task] = catalogue.tasks("lines-easy", "test", 1, "ratio", workers=1, progress=False)
     assert any("\n    " in action for action in task.expert_plan)
@@ -233,8 +236,8 @@ def test_help_tells_the_commands(capfd: pytest.CaptureFixture[str]) -> None:
 def at_a_terminal(environment: dict[str, str], keys: list[bytes], *arguments: str) -> tuple[int, str]:
     """Press one key (or line) a prompt; the exit code and all that was shown.
 
-    A Ctrl-C that meets readline between its prompt and its waiting is heard with the next key, so the last one is pressed
-    again after a while, as a person would.
+    A Ctrl-C that meets readline between its prompt and its waiting is heard with the next key, so
+    the last one is pressed again after a while, as a person would.
     """
     ours, theirs = pty.openpty()
     process = subprocess.Popen(

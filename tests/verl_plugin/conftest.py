@@ -1,5 +1,5 @@
-"""A Ray, with logical GPUs for replicas that ask for one, and verl's queue, which files that follow one another share; and a
-process group of one process."""
+"""A Ray, with logical GPUs for replicas that ask for one, and verl's queue, which files that follow
+one another share; and a process group of one process."""
 
 from __future__ import annotations
 
@@ -50,7 +50,8 @@ def _handed_on(name: str) -> bool:
 
 
 def _has(item: pytest.Item, name: str) -> bool:
-    """Some test of this one's file has Ray and the fixture. (Another file calls something else a queue.)"""
+    """Some test of this one's file has Ray and the fixture. (Another file calls something else a
+    queue.)"""
     names = (set(getattr(one, "fixturenames", ())) for one in item.session.items if one.path == item.path)
     return any({name, "ray_session"} <= found for found in names)
 
@@ -84,7 +85,8 @@ def _start_ray() -> None:
 
 @pytest.fixture(scope="module")
 def queue(ray_session: None) -> Iterator[None]:
-    """verl's queue, empty. It is closed before its Ray, since a process remembers one whose Ray is gone."""
+    """verl's queue, empty. It is closed before its Ray, since a process remembers one whose Ray is
+    gone."""
     import transfer_queue as tq
     from omegaconf import OmegaConf
 

@@ -17,7 +17,8 @@ TINY = str(Path(__file__).parents[2] / "assets" / "tiny")
 
 
 def one_layer(folder: Path) -> str:
-    """A model with the shipped one's tokenizer and a quarter of its layers, for tests that ask models for a lot."""
+    """A model with the shipped one's tokenizer and a quarter of its layers, for tests that ask
+    models for a lot."""
     config = AutoConfig.from_pretrained(TINY)
     config.num_hidden_layers, config.layer_types = 1, config.layer_types[:1]
     torch.manual_seed(0)

@@ -1,4 +1,5 @@
-"""What the parity suite asks of a rollout server, through verl's own calls; and plain transformers beside it."""
+"""What the parity suite asks of a rollout server, through verl's own calls; and plain transformers
+beside it."""
 
 from __future__ import annotations
 
@@ -35,7 +36,8 @@ class TinyModel:
 
 @dataclass
 class Served:
-    """verl's replica and the trainer's side of its weight sync. ``generate`` is what verl's client offers."""
+    """verl's replica and the trainer's side of its weight sync. ``generate`` is what verl's client
+    offers."""
 
     replica: Any
     sync: Any
@@ -56,8 +58,8 @@ class Served:
         await self.sync.update_weights(iter(state.items()), global_steps=step)
 
     async def through_aborts(self, name: str, ids: Sequence[int], limit: int) -> tuple[list[int], int]:
-        """A greedy answer, asked for again where it was cut off, and how often that was: what verl's client for
-        asynchronous training does."""
+        """A greedy answer, asked for again where it was cut off, and how often that was: what
+        verl's client for asynchronous training does."""
         tokens: list[int] = []
         aborts = 0
         while True:

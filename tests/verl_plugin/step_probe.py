@@ -1,6 +1,8 @@
-"""A trainer's whole step without rollouts: its own methods, verl's queue and verl's workers, all in the calling process.
+"""A trainer's whole step without rollouts: its own methods, verl's queue and verl's workers, all in
+the calling process.
 
-The rows that would have been played are made up; everything that is done with them, from padding to the optimizers, is real.
+The rows that would have been played are made up; everything that is done with them, from padding to
+the optimizers, is real.
 """
 
 from __future__ import annotations
@@ -65,7 +67,8 @@ class Answer:
 
 
 class Played:
-    """Stands where verl keeps its replay buffer: the next prompts' episodes, which are in the queue."""
+    """Stands where verl keeps its replay buffer: the next prompts' episodes, which are in the
+    queue."""
 
     def __init__(self, samples: int, windows: int) -> None:
         self._samples, self._windows, self._prompts = samples, windows, 0
@@ -110,7 +113,8 @@ def made_up(
 
 
 def turns_of(sample: int) -> dict[str, Any]:
-    """What is told of the two turns of ``MASK``: all samples begin alike, and every fourth has an invalid turn."""
+    """What is told of the two turns of ``MASK``: all samples begin alike, and every fourth has an
+    invalid turn."""
     seen, odd = [0, 1 + sample % 2, 9], sample % 4 == 3
     told = {"state": seen[:2], "after": seen[1:], "action": [0, sample % 2], "valid": [1, 1 - odd]}
     told |= {"parsed": [1, 1 - odd], "garbled": [0, 0], "outcome": [sample % 4]}
@@ -131,7 +135,8 @@ def composed(folder: Path, *overrides: str) -> DictConfig:
 
 
 def made(config: DictConfig, model: str, windows: int) -> Any:
-    """The trainer that a run with this config has, with fresh copies of a model; episodes have 1 to ``windows`` rows."""
+    """The trainer that a run with this config has, with fresh copies of a model; episodes have 1 to
+    ``windows`` rows."""
     config.actor_rollout_ref.model.path = config.critic.model.path = model
     probed: Any = TRAINERS[config.trainer.v1.trainer_mode](config)
     probed.global_steps, probed.timing_raw, probed.ref_in_actor, probed.distillation_config = 1, {}, False, None

@@ -1,5 +1,5 @@
-"""New weights in the middle of episodes, as an asynchronous trainer brings them: our server, verl's balancer and client, real
-games."""
+"""New weights in the middle of episodes, as an asynchronous trainer brings them: our server, verl's
+balancer and client, real games."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Which prompts an asynchronous trainer hands out, and what it takes for its step; on the trainer's own methods, without its
-processes."""
+"""Which prompts an asynchronous trainer hands out, and what it takes for its step; on the trainer's
+own methods, without its processes."""
 
 from __future__ import annotations
 

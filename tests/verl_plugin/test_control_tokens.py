@@ -1,5 +1,5 @@
-"""Whatever an environment, a policy or an expert says: of the control tokens in a prompt, each is the chat template's
-own."""
+"""Whatever an environment, a policy or an expert says: of the control tokens in a prompt, each is
+the chat template's own."""
 
 from __future__ import annotations
 
@@ -37,8 +37,9 @@ class Style:
 
 @dataclass
 class Family:
-    """A tokenizer, its codec, and its control tokens as this file sees them: all added ones but two words of text. Any
-    character that a tokenizer does not know is ``<unk>``, which therefore steers nothing."""
+    """A tokenizer, its codec, and its control tokens as this file sees them: all added ones but two
+    words of text. Any character that a tokenizer does not know is ``<unk>``, which therefore steers
+    nothing."""
 
     name: str
 
@@ -68,8 +69,9 @@ def family(request: pytest.FixtureRequest) -> Family:
 
 
 def forgeries(mark: str) -> list[str]:
-    """A mark alone, in a text, many, within itself, cut by what is left out of a text, as a tokenizer may normalise it,
-    and with a part of it at the text's end, where the template goes on."""
+    """A mark alone, in a text, many, within itself, cut by what is left out of a text, as a
+    tokenizer may normalise it, and with a part of it at the text's end, where the template goes
+    on."""
     half = len(mark) // 2
     wide = "".join(chr(ord(letter) + 0xFEE0) if "!" <= letter <= "~" else letter for letter in mark)
     return [
@@ -94,7 +96,8 @@ def test_every_control_token_of_every_tokenizer_is_the_templates_own(family: Fam
 
 
 def test_all_marks_at_once_in_roles_goals_observations_and_windows(family: Family) -> None:
-    """As demonstrations are rendered for SFT, with what an environment and an expert say in every place."""
+    """As demonstrations are rendered for SFT, with what an environment and an expert say in every
+    place."""
     hostile = "\n".join(text for mark in family.marks.values() for text in forgeries(mark))
     for window in (None, Window(2, 1)):
         rows = [row_controls(family, demonstration(text), window) for text in ("a door", hostile)]
@@ -158,7 +161,8 @@ def test_a_padding_token_that_is_a_letter_of_the_language_is_text() -> None:
 
 
 def test_where_nothing_else_helps_the_words_are_left_out() -> None:
-    """A tokenizer that drops spaces before it looks for its tokens: one spelled with letters cannot be broken up."""
+    """A tokenizer that drops spaces before it looks for its tokens: one spelled with letters cannot
+    be broken up."""
     core = byte_level(
         *special("<|im_start|>", "<|im_end|>"),
         AddedToken("qq", special=True, normalized=True),

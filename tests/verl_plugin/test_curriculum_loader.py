@@ -1,4 +1,5 @@
-"""Our loader in verl's place: rows of the data set, in the order of the draws, with a state that torch saves."""
+"""Our loader in verl's place: rows of the data set, in the order of the draws, with a state that
+torch saves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""verl's FSDP2 engines on a CPU, built as its workers build them, beside the rollout server's generator."""
+"""verl's FSDP2 engines on a CPU, built as its workers build them, beside the rollout server's
+generator."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ def test_a_narrow_model_has_one_thread(monkeypatch: pytest.MonkeyPatch):
 
 
 def played(engine: Any) -> tuple[TensorDict, list[GenResult]]:
-    """Rows that the generator sampled with the engine's weights, as the trainer gets them, and what the generator told of them."""
+    """Rows that the generator sampled with the engine's weights, as the trainer gets them, and what
+    the generator told of them."""
     generator = Generator.from_pretrained(TINY)
     weights, _ = engine.get_per_tensor_param()
     generator.load_weights(weights)
@@ -62,7 +64,8 @@ def played(engine: Any) -> tuple[TensorDict, list[GenResult]]:
 
 @pytest.mark.parametrize("forward_only", [False, True], ids=["actor", "reference"])
 def test_the_trainers_log_probs_and_entropies_are_the_servers(forward_only: bool) -> None:
-    """verl's sum of an entropy in float32 is itself up to 4e-5 off. The reference policy's offload to pinned memory, for one, cannot be had on a CPU."""
+    """verl's sum of an entropy in float32 is itself up to 4e-5 off. The reference policy's offload
+    to pinned memory, for one, cannot be had on a CPU."""
     engine = make_engine(forward_only=forward_only)
     assert all(
         isinstance(parameter, DTensor) and parameter.device.type == "cpu" for parameter in engine.module.parameters()
@@ -99,7 +102,8 @@ def with_advantages(batch: TensorDict, advantages: list[float], left_out: str = 
 
 
 def policy_gradient(model_output: dict[str, Any], data: TensorDict, dp_group: Any = None) -> tuple[torch.Tensor, dict]:
-    """Minus the advantage-weighted log-probs of the action tokens, over all tokens of the mini-batch."""
+    """Minus the advantage-weighted log-probs of the action tokens, over all tokens of the
+    mini-batch."""
     rows = zip(model_output["log_probs"].unbind(), data["advantages"].unbind(), strict=True)
     total = sum((logprobs[-len(weights) - 1 : -1] * weights).sum() for logprobs, weights in rows)
     return -total / data["batch_num_tokens"], {"rows": len(data)}
@@ -113,7 +117,8 @@ def value_error(model_output: dict[str, Any], data: TensorDict, dp_group: Any = 
 def gradient(
     engine: Any, batch: TensorDict, loss: Any = policy_gradient, verls: bool = False
 ) -> tuple[torch.Tensor, list[int]]:
-    """The gradient of all weights, and how many rows each pass had; ``verls``: in verl's own passes."""
+    """The gradient of all weights, and how many rows each pass had; ``verls``: in verl's own
+    passes."""
     kind = FSDPEngine if verls else type(engine)
     engine.optimizer_zero_grad()
     with engine.train_mode():

@@ -1,4 +1,5 @@
-"""The generator against transformers' own generate, teacher forcing and distributions worked by hand."""
+"""The generator against transformers' own generate, teacher forcing and distributions worked by
+hand."""
 
 from __future__ import annotations
 
@@ -148,8 +149,9 @@ def test_greedy_equals_plain_generate(family: str, device: str) -> None:
 
 
 class Episodes:
-    """12 episodes, the samples of 4 prompts, that do in a random order what episodes do: go on, slide a window, start again,
-    ask as a new request, or ask for nothing in this turn. One in three is greedy."""
+    """12 episodes, the samples of 4 prompts, that do in a random order what episodes do: go on,
+    slide a window, start again, ask as a new request, or ask for nothing in this turn. One in three
+    is greedy."""
 
     def __init__(self) -> None:
         self.rng = random.Random(0)
@@ -185,8 +187,8 @@ class Episodes:
 def test_whatever_episodes_do_answers_are_those_of_plain_transformers(
     family: str, rows_at_once: int, mask_places: int, device: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Over 8 turns with weights updated in their midst, memory for a third of what there is to keep, and masks so small that long
-    rows are cut."""
+    """Over 8 turns with weights updated in their midst, memory for a third of what there is to
+    keep, and masks so small that long rows are cut."""
     monkeypatch.setitem(packing.ROWS_AT_ONCE, device, rows_at_once)
     monkeypatch.setattr(packing, "MASK_PLACES", mask_places)
     token_bytes = make_generator(family, device).memory.token_bytes
@@ -212,7 +214,8 @@ def test_what_is_kept_changes_no_token() -> None:
 
 
 def test_the_same_requests_give_the_same_bits_whatever_was_asked_before() -> None:
-    """What fits is counted from the last update on: a server that has seen larger batches evicts like a new one."""
+    """What fits is counted from the last update on: a server that has seen larger batches evicts
+    like a new one."""
     used, new = (make_generator(prefix_bytes=300_000) for _ in range(2))
     play(used, prompts(40, longest=150, seed=7), turns=2, max_tokens=6)
     used.load_weights(make_model().state_dict().items())

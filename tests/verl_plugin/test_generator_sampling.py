@@ -31,13 +31,15 @@ def test_the_token_is_where_the_cumulative_share_passes_the_uniform(uniform: flo
 
 
 def test_temperature_two_takes_square_roots_of_the_shares() -> None:
-    """sqrt(.5, .3, .15, .05) = .7071, .5477, .3873, .2236, in sum 1.8657: shares .3790, .2936, .2076, .1198."""
+    """sqrt(.5, .3, .15, .05) = .7071, .5477, .3873, .2236, in sum 1.8657: shares .3790, .2936,
+    .2076, .1198."""
     assert [draw_one(u, temperature=2.0)[0] for u in (0.378, 0.380, 0.672, 0.674, 0.879, 0.881)] == [0, 1, 1, 2, 2, 3]
     assert draw_one(0.5, temperature=2.0)[1] == pytest.approx(math.log(math.sqrt(0.3) / 1.8657), abs=1e-4)
 
 
 def test_entropies_are_of_the_whole_distribution_at_the_temperature() -> None:
-    """Whatever top-k and top-p leave out; temperature 0 stands for 1. Of the shares above and of those of temperature two."""
+    """Whatever top-k and top-p leave out; temperature 0 stands for 1. Of the shares above and of
+    those of temperature two."""
     logits = torch.tensor([SHARES] * 3).log()
     found = full_entropies(logits, Rules([1.0, 2.0, 0.0], [0.5, 1.0, 1.0], [1, -1, -1]))
     halved = [math.sqrt(share) / 1.8657 for share in SHARES]

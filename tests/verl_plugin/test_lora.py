@@ -1,4 +1,5 @@
-"""LoRA in verl's FSDP2 engine: adapters, what leaves the engine, what it saves, and what it goes on from."""
+"""LoRA in verl's FSDP2 engine: adapters, what leaves the engine, what it saves, and what it goes on
+from."""
 
 from __future__ import annotations
 

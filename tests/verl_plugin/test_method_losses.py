@@ -1,4 +1,5 @@
-"""Loss forms and terms through verl's own ``ppo_loss``: the numbers of the specifications, whole and cut into passes."""
+"""Loss forms and terms through verl's own ``ppo_loss``: the numbers of the specifications, whole
+and cut into passes."""
 
 from __future__ import annotations
 
@@ -60,7 +61,8 @@ def nested(rows: Sequence[Sequence[float]]) -> Tensor:
 
 @dataclass
 class Rows:
-    """Of an update: what a model gives for them, with gradients, and what verl's engines are given."""
+    """Of an update: what a model gives for them, with gradients, and what verl's engines are
+    given."""
 
     log_probs: list[Tensor]
     entropy: list[Tensor]
@@ -100,7 +102,8 @@ def rows_of(
 
 
 def model_output(rows: Rows, part: TensorDict) -> dict[str, Tensor]:
-    """As an engine gives it: a number for every token of prompt and response, one place to the left."""
+    """As an engine gives it: a number for every token of prompt and response, one place to the
+    left."""
     chosen, prompts = part["row"].tolist(), part["prompts"].offsets().diff().tolist()
 
     def shifted(columns: list[Tensor]) -> Tensor:
@@ -194,7 +197,8 @@ WORDS = {
 
 @pytest.mark.parametrize("words", WORDS)
 def test_words_for_losses(words: str) -> None:
-    """Row 3 of the example is dead: it is not in the batch, and the seq-mean modes divide by two rows."""
+    """Row 3 of the example is dead: it is not in the batch, and the seq-mean modes divide by two
+    rows."""
     chosen = [word.replace("actor.", "actor_rollout_ref.actor.", 1) for word in words.split()]
     config = composed(Path(), *chosen)
     rows = rows_of(RATIOS[:2], MASKS[:2], ADVANTAGES[:2])
@@ -207,7 +211,8 @@ def test_words_for_losses(words: str) -> None:
 
 @pytest.mark.parametrize("passes", PASSES)
 def test_dr_grpo_divides_the_rows_of_windows_by_episodes(passes: str) -> None:
-    """The first episode in two windows, and a row of padding: the numbers of one row an episode (``WORDS``)."""
+    """The first episode in two windows, and a row of padding: the numbers of one row an episode
+    (``WORDS``)."""
     config = composed(Path(), "loss=dr_grpo", "data.max_response_length=6")
     rows = rows_of(
         [[0.1, -0.1, 0.3], [-0.5, 0.2], [0.05, 0.0], [0.0]],

@@ -1,4 +1,5 @@
-"""Methods through verl's own queue and estimator: example X gives the numbers of the specifications in the rows of the update."""
+"""Methods through verl's own queue and estimator: example X gives the numbers of the specifications
+in the rows of the update."""
 
 from __future__ import annotations
 
@@ -143,7 +144,8 @@ def test_bi_level_gae_is_whitened_over_tokens_and_returns_are_not(queue: None) -
 
 
 def test_the_kl_of_a_turns_tokens_is_part_of_its_reward(queue: None) -> None:
-    """Every log-probability is .1 above the reference's, so a turn of n tokens earns .001 x .1 x n less."""
+    """Every log-probability is .1 above the reference's, so a turn of n tokens earns .001 x .1 x n
+    less."""
     made, batch = with_kl("kl", "algo=turn_ppo", "algo.lam=0", "algo.gamma=0")
     returns = turns_of(estimated(made, batch, {}), "returns")
     assert returns["P_0"] == pytest.approx([0 - 2e-4, 1 - 3e-4]) and returns["P_2"] == pytest.approx([-2e-4, -3e-4])
@@ -178,7 +180,8 @@ def with_kl(partition: str, *words: str) -> tuple[Any, KVBatchMeta]:
 
 
 def test_a_critic_is_trained_on_the_first_tokens_of_turns_and_on_no_muted_one(queue: None) -> None:
-    """Half the mean square over the 13 turns that are left of values that are off by 1, 2, 3 at a turn's tokens."""
+    """Half the mean square over the 13 turns that are left of values that are off by 1, 2, 3 at a
+    turn's tokens."""
     made = trainer_of("algo=turn_ppo", "algo.value_at=first", "filter=[void_turns]", "filter.void_turns.void=invalid")
     made.critic_wg = Critic(made.config.critic)
     batch = estimated(made, batch_of("first", windows=True, dead=True), {})
@@ -197,7 +200,8 @@ def masks_of(batch: KVBatchMeta) -> list[torch.Tensor]:
 
 
 class Critic:
-    """A worker group with verl's value loss and in place of a model values that are off by the number of the token in its turn."""
+    """A worker group with verl's value loss and in place of a model values that are off by the
+    number of the token in its turn."""
 
     def __init__(self, config: Any) -> None:
         self.config, self.tokens = config, 0
@@ -448,7 +452,8 @@ EQUAL, MIXED, FAILED = [[1.0, 0.0], [0.5, 0.5]], [[0.0, 1.0], [0.0, 0.0]], []  #
 
 
 class Plays:
-    """Stands where verl plays prompts: those of a step in their order, each with the outcome that is written for it."""
+    """Stands where verl plays prompts: those of a step in their order, each with the outcome that
+    is written for it."""
 
     def __init__(self, partition: str, outcomes: list[list[list[float]]]) -> None:
         self.partition, self.outcomes, self.played = partition, outcomes, 0

@@ -1,4 +1,5 @@
-"""What several rows begin with, computed once: the same log-probabilities, values and gradients as padded rows."""
+"""What several rows begin with, computed once: the same log-probabilities, values and gradients as
+padded rows."""
 
 from __future__ import annotations
 
@@ -21,8 +22,8 @@ from turngrid.verl_plugin.cpu.layout import Layout, ids_of
 from turngrid.verl_plugin.cpu.packed_rows import PackedLogits, PackedRows, action_positions
 
 FIRST, SECOND = [5, 6, 7, 8], [9, 10]
-# prompt, response, mask: rows of two groups; two that go on alike; a row as verl pads a batch with, its ids those of another;
-# a row that is the beginning of another
+# prompt, response, mask: rows of two groups; two that go on alike; a row as verl pads a batch with,
+# its ids those of another; a row that is the beginning of another
 ROWS = [
     (FIRST, [11, 12, 13], [1, 0, 1]),
     (SECOND, [14, 15], [1, 1]),
@@ -50,7 +51,8 @@ def test_a_layout_by_hand():
 
 
 def test_positions_by_hand():
-    """Row 0: response at places 3-5, actions at 3 and 5, so the head looks at 2 and 4. Row 2: actions at 2 and 3."""
+    """Row 0: response at places 3-5, actions at 3 and 5, so the head looks at 2 and 4. Row 2:
+    actions at 2 and 3."""
     where = action_positions(
         jagged([[5, 6, 7, 8, 9, 10], [11, 12, 13, 14], [15, 16, 17, 18, 19]]), jagged([[1, 0, 1], [1, 1], [0, 1, 1, 0]])
     )

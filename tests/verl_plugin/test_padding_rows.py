@@ -1,4 +1,5 @@
-"""An update with every number of padding rows: no model is given one, and nothing comes out otherwise than without any."""
+"""An update with every number of padding rows: no model is given one, and nothing comes out
+otherwise than without any."""
 
 from __future__ import annotations
 
@@ -131,7 +132,8 @@ def losses_of(config: DictConfig) -> Losses:
 
 
 def step(models: Models, config: DictConfig, losses: Losses, padding: int) -> dict[str, Any]:
-    """All that a step asks of models, as an asynchronous one does, which asks for more than a synchronous one."""
+    """All that a step asks of models, as an asynchronous one does, which asks for more than a
+    synchronous one."""
     order = np.random.default_rng(padding).permutation(len(MASKS) + padding)
     data = batch(padding, order)
     data["old_log_probs"] = judged(models.actor, data, "log_probs")
@@ -149,8 +151,8 @@ def step(models: Models, config: DictConfig, losses: Losses, padding: int) -> di
 def test_padding_changes_nothing_and_reaches_no_model(
     algo: str, kl: str, models: Models, passes: list[TensorDict], tmp_path: Path
 ) -> None:
-    """PPO, which has a critic too, has every number of padding rows: odd ones without KL, even ones with it. The others
-    have the least, the most and one between."""
+    """PPO, which has a critic too, has every number of padding rows: odd ones without KL, even ones
+    with it. The others have the least, the most and one between."""
     config = composed(tmp_path, f"algo={algo}", *KL[kl])
     losses = losses_of(config)
     first = 1 + list(KL).index(kl)

@@ -1,4 +1,5 @@
-"""Whichever server samples, tokens and log-probabilities are those of plain transformers: same prompts, same weights.
+"""Whichever server samples, tokens and log-probabilities are those of plain transformers: same
+prompts, same weights.
 
 Prompts are those of real games. Bounds: greedy tokens equal, log-probs within 1e-4 nats in fp32.
 """
@@ -98,7 +99,8 @@ async def play(served: Served, codec: TokenCodec, games: list[TaskRef]) -> list[
 
 
 def assert_turns(plain: Plain, episode: Episode, temperature: float) -> None:
-    """Log-probs of all turns from one pass over the whole row; greedy turns from the ids that came before them."""
+    """Log-probs of all turns from one pass over the whole row; greedy turns from the ids that came
+    before them."""
     ids, places, logprobs = list(episode.prompt_ids), [], []
     for turn in episode.turns:
         if temperature == 0:

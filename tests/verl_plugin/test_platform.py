@@ -1,4 +1,5 @@
-"""What verl finds of ours, asked in interpreters of their own: nothing is left over from another test."""
+"""What verl finds of ours, asked in interpreters of their own: nothing is left over from another
+test."""
 
 from __future__ import annotations
 
@@ -69,7 +70,8 @@ print(json.dumps({"light": light, **(facts if "facts" in dir() else {})}))
 
 
 def ask(code: str, folder: Path, **variables: str) -> dict[str, Any]:
-    """Run ``code`` with nothing of the plugin in the environment but ``variables``, and read its last line."""
+    """Run ``code`` with nothing of the plugin in the environment but ``variables``, and read its
+    last line."""
     cleared = ("VERL_USE_EXTERNAL_MODULES", "VERL_USE_EXTERNAL_PLUGINS", "VERL_PLATFORM")
     environment = {name: value for name, value in os.environ.items() if name not in cleared}
     environment |= {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", **variables}
@@ -154,7 +156,8 @@ facts = {"late": losses.ppo_loss is not before}
 def test_a_processs_platform_is_its_runs(
     cluster: str, device: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where there is no ``nvidia-smi`` too: verl then asks each platform in turn, and ours is also in processes of a GPU run."""
+    """Where there is no ``nvidia-smi`` too: verl then asks each platform in turn, and ours is also
+    in processes of a GPU run."""
     from verl.plugin.platform import platform_manager
 
     assert platform_manager.PlatformRegistry.get("cpu") is not None

@@ -1,4 +1,5 @@
-"""Tokens of each prompt form: what the server saw is what is trained, and what SFT imitates is what a model would say."""
+"""Tokens of each prompt form: what the server saw is what is trained, and what SFT imitates is what
+a model would say."""
 
 from __future__ import annotations
 
@@ -45,7 +46,8 @@ CALLS = form_of("tool_call", demo_thought=PLAN)
 
 @dataclass
 class Says:
-    """A server that samples these texts, the one after the other, cut off at the limit like any other."""
+    """A server that samples these texts, the one after the other, cut off at the limit like any
+    other."""
 
     codec: TokenCodec
     texts: list[str]
@@ -268,7 +270,8 @@ def test_thousands_of_tokens_of_thought_are_told_from_the_action() -> None:
 
 
 def test_parts_of_an_answer_are_known_by_their_tokens() -> None:
-    """A token with the end of a part and more belongs to the next one; the end of the answer belongs to its action."""
+    """A token with the end of a part and more belongs to the next one; the end of the answer
+    belongs to its action."""
     form = FORMS["hiper"]
     for tokenizer, kind in ((qwen3(), "qwen3"), (AutoTokenizer.from_pretrained(TINY), "qwen3")):
         codec = TokenCodec(tokenizer, kind, marks=form.marks)

@@ -1,4 +1,5 @@
-"""Entropies that our rollout server tells with its tokens: when it is asked, that they are right, and their way into rows.
+"""Entropies that our rollout server tells with its tokens: when it is asked, that they are right,
+and their way into rows.
 
 ``test_engines`` has the trainer's own beside them, ``test_steps`` a step with either.
 """

@@ -1,4 +1,5 @@
-"""Rollout forms on real games with the tiny model: what the server saw is what is trained, and nothing else is."""
+"""Rollout forms on real games with the tiny model: what the server saw is what is trained, and
+nothing else is."""
 
 from __future__ import annotations
 
@@ -55,8 +56,8 @@ class Table:
         return EpisodeSpec(self.game, style, TURNS, reward(REWARD), step=1, prompt="000001-0000")
 
     def play(self, form: Linear, spec: EpisodeSpec | None = None, prompt: int = 1024, response: int = 1024) -> Played:
-        """A group, and what the server was asked for each sample. ``prompt``: tokens that the first message may have, ``response``:
-        all that follows it."""
+        """A group, and what the server was asked for each sample. ``prompt``: tokens that the first
+        message may have, ``response``: all that follows it."""
         asked: dict[int, list[SampleRequest]] = {}
 
         async def one(spec: EpisodeSpec) -> Episode:

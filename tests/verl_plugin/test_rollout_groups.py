@@ -1,4 +1,5 @@
-"""Groups of an asynchronous run from play to record, at checkpoints and after kills; and how old their weights were."""
+"""Groups of an asynchronous run from play to record, at checkpoints and after kills; and how old
+their weights were."""
 
 from __future__ import annotations
 
@@ -71,7 +72,8 @@ def test_a_checkpoint_files_away_what_it_needs_no_more(rl: RlFolder, groups: Rol
 
 
 def test_an_older_checkpoint_finds_its_groups_again(rl: RlFolder, groups: RolloutGroups) -> None:
-    """A damaged checkpoint of step 3 had settled what that of step 2 still waited for: trained on, or too old."""
+    """A damaged checkpoint of step 3 had settled what that of step 2 still waited for: trained on,
+    or too old."""
     waiting = {**WAITING, "000002-0004": "finished", "000002-0005": "finished"}
     played(groups, *waiting)
     groups.file("000002-0005").unlink()
@@ -112,7 +114,8 @@ def test_after_a_kill_only_what_the_checkpoint_knows_comes_back(
 
 
 def test_what_was_played_twice_is_spoilt_once(rl: RlFolder, groups: RolloutGroups) -> None:
-    """A group that was being played when the checkpoint was saved keeps its id when it is played again."""
+    """A group that was being played when the checkpoint was saved keeps its id when it is played
+    again."""
     save(rl, 2)
     played(groups, "000002-0003")
     train(rl, groups, 3, "000002-0003")

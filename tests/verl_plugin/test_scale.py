@@ -1,4 +1,5 @@
-"""``benchmarks.scale`` in small: all of its episodes go through the real agent loop, and its limit is what a hand computes."""
+"""``benchmarks.scale`` in small: all of its episodes go through the real agent loop, and its limit
+is what a hand computes."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ def test_the_limit_by_hand() -> None:
 
 
 def test_processes_by_hand() -> None:
-    """8 GPUs of 15,220 tokens/s at 256 a turn: 475.6 turns/s, which take 1.62 cores of 3.4 ms each, of which 0.7 may be busy."""
+    """8 GPUs of 15,220 tokens/s at 256 a turn: 475.6 turns/s, which take 1.62 cores of 3.4 ms each,
+    of which 0.7 may be busy."""
     assert processes(8, 256, 3.4) == 3 and processes(64, 32, 3.4) == 148
 
 

@@ -1,4 +1,5 @@
-"""The rollout server as a Ray actor under load: many callers, weight updates in between, and what it leaves behind."""
+"""The rollout server as a Ray actor under load: many callers, weight updates in between, and what
+it leaves behind."""
 
 from __future__ import annotations
 
@@ -45,8 +46,8 @@ def weights(step: int) -> dict[str, torch.Tensor]:
 
 
 def ragged(count: int, seed: int, name: str = "r") -> list[SampleRequest]:
-    """No top-k and no top-p: after random ids many tokens are equally likely to eight digits, and which of them would be
-    kept is a matter of rounding, which differs from batch to batch."""
+    """No top-k and no top-p: after random ids many tokens are equally likely to eight digits, and
+    which of them would be kept is a matter of rounding, which differs from batch to batch."""
     rng = random.Random(seed)
     return [
         SampleRequest(
@@ -148,8 +149,8 @@ async def test_an_abort_answers_who_waits_and_the_server_goes_on(server: ActorHa
 
 
 async def test_finished_episodes_leave_no_memory(server: ActorHandle) -> None:
-    """A step's prefixes take 64 * 600 tokens * 2 KiB = 75 MiB; four steps of them would be 300 MiB. In its first steps the
-    process finds its level: how the batches fall together decides when."""
+    """A step's prefixes take 64 * 600 tokens * 2 KiB = 75 MiB; four steps of them would be 300 MiB.
+    In its first steps the process finds its level: how the batches fall together decides when."""
 
     async def step(number: int) -> int:
         wire = [SampleRequest(f"{number}-{i}", [7] * 600, 2, seed=i) for i in range(64)]

@@ -78,7 +78,8 @@ async def process_of(server: Any) -> int:
 async def test_an_episode_that_the_model_cannot_hold_ends_alone(
     ray_session: None, codec: TokenCodec, games: list[TaskRef], tmp_path: Path
 ) -> None:
-    """The config allows more than this model attends to: the server says so, for those episodes that grew too long."""
+    """The config allows more than this model attends to: the server says so, for those episodes
+    that grew too long."""
     model = shutil.copytree(TINY, tmp_path / "small")
     config = json.loads((model / "config.json").read_text())
     (model / "config.json").write_text(json.dumps({**config, "max_position_embeddings": SMALL_CONTEXT}))

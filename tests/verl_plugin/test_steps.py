@@ -1,4 +1,5 @@
-"""Whole steps of the trainers of every mode, on made-up rows: how often the optimizers step, and which rows a model is given."""
+"""Whole steps of the trainers of every mode, on made-up rows: how often the optimizers step, and
+which rows a model is given."""
 
 from __future__ import annotations
 
@@ -61,7 +62,8 @@ def given(monkeypatch: pytest.MonkeyPatch) -> list[TensorDict]:
 
 
 def stepped(folder: Path, model: str, mode: str, windows: int, *overrides: str) -> tuple[Any, dict[str, Any], int]:
-    """A trainer after one step of episodes of so many rows at most, its metrics, and how many rows were padding."""
+    """A trainer after one step of episodes of so many rows at most, its metrics, and how many rows
+    were padding."""
     more = (f"env.window_turns={WINDOWS}",) if windows > 1 else ()
     config = composed(folder, f"trainer.v1.trainer_mode={mode}", *SIZES, *more, *overrides)
     trainer, metrics = made(config, model, windows), {}
@@ -92,7 +94,8 @@ def test_a_step_updates_as_often_as_it_has_mini_batches_and_on_no_padding(
 
 
 def drawn(count: int, seed: int = 16) -> list[str]:
-    """Combinations of methods that run, drawn at random: an algorithm, credit, filters, a loss, a term, and windows."""
+    """Combinations of methods that run, drawn at random: an algorithm, credit, filters, a loss, a
+    term, and windows."""
     draw, found = random.Random(seed), []
     while len(found) < count:
         algo, loss = draw.choice([*ALGORITHMS]), draw.choice(["", *SLOTS["loss"], *VERLS_LOSSES])

@@ -1,4 +1,5 @@
-"""Episodes that the policy sums up as it goes: real games, the tiny model, and what is trained of them."""
+"""Episodes that the policy sums up as it goes: real games, the tiny model, and what is trained of
+them."""
 
 from __future__ import annotations
 
@@ -232,13 +233,15 @@ def test_a_summary_answers_a_state_of_its_own(played: Played) -> None:
 
 
 def whole_row(episode: Episode) -> Episode:
-    """As if it had been played in one row without summaries; of its tokens it does not matter which."""
+    """As if it had been played in one row without summaries; of its tokens it does not matter
+    which."""
     turns = [replace(turn, prompt_ids=[], context_ids=[0]) for turn in episode.turns]
     return replace(episode, turns=turns)
 
 
 def test_all_rows_of_an_episode_share_its_credit(played: Played) -> None:
-    """GRPO's advantages by hand, those of verl's way with several rows, and GiGPO's, which finds no partner for a summary."""
+    """GRPO's advantages by hand, those of verl's way with several rows, and GiGPO's, which finds no
+    partner for a summary."""
     episodes, _ = played
     for number, episode in enumerate(episodes):
         episode.turns[0].rewards[REWARD] += 0.5 * number

@@ -1,4 +1,5 @@
-"""buffer=task_replay through verl's own queue: a failed group of example X learns from what once won its game."""
+"""buffer=task_replay through verl's own queue: a failed group of example X learns from what once
+won its game."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""On-policy distillation: the specification's numbers, and another model in the reference policy's place."""
+"""On-policy distillation: the specification's numbers, and another model in the reference policy's
+place."""
 
 from __future__ import annotations
 

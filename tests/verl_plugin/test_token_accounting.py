@@ -27,7 +27,8 @@ ONE_PASS = (
     f"actor_rollout_ref.actor.ppo_mini_batch_size={PROMPTS}",
     "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=64",
     "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=64",
-    "algorithm.rollout_correction.bypass_mode=false",  # the ratio of new to old is 1, and the loss minus the mean advantage
+    # the ratio of new to old is 1, and the loss minus the mean advantage
+    "algorithm.rollout_correction.bypass_mode=false",
 )
 
 
@@ -78,7 +79,8 @@ def attempt(sample: int, tokens: int, won: bool, guidance: str = "") -> Episode:
 
 
 def retried(prompt: str, sample: int, window: int) -> tuple[str, dict[str, Any], dict[str, Any]]:
-    """Every other prompt is won at first, by 6 tokens to 3; the others, lost by as many, are won with guidance by 5 to 1."""
+    """Every other prompt is won at first, by 6 tokens to 3; the others, lost by as many, are won
+    with guidance by 5 to 1."""
     first = [attempt(0, 3, won=False), attempt(1, 6, won=int(prompt) % 2 == 0)]
     base = EpisodeSpec(TaskRef("textworld", "t", {}, 1, "train", "", "", "", (), "", 1.0), PromptStyle("", ""), 1)
     form = Retry(guidance="last_feedback")
@@ -91,7 +93,8 @@ def retried(prompt: str, sample: int, window: int) -> tuple[str, dict[str, Any],
 
 
 def test_attempts_that_were_taken_again_count_nowhere(model: str, tmp_path: Path) -> None:
-    """Not in the baseline, nor among the tokens: 6 + 3 and 5 + 1 of two prompts, without the 9 of the failed attempts."""
+    """Not in the baseline, nor among the tokens: 6 + 3 and 5 + 1 of two prompts, without the 9 of
+    the failed attempts."""
     trainer = made(composed(tmp_path, *ONE_PASS, "rollout_form=retry"), model, 1)
     trainer.replay_buffer.row = retried
     metrics, wanted = stepped(trainer)
@@ -99,7 +102,8 @@ def test_attempts_that_were_taken_again_count_nowhere(model: str, tmp_path: Path
     assert metrics["actor/pg_loss"] == pytest.approx(loss, abs=1e-5) == wanted
 
 
-# of each sample: its tree, the tokens of the turn that its tree's two leaves share, those of its own turn, its score
+# of each sample: its tree, the tokens of the turn that its tree's two leaves share, those of its
+# own turn, its score
 LEAVES = ((0, 3, 2, 0.0), (0, 3, 4, 1.0), (2, 5, 2, 2.0), (2, 5, 1, 0.0))
 # (score - 3/4) / 0.957427 of the four, and +-1/2 or +-1 over 0.707107 or 1.414214 of a tree's two
 OF_LEAVES = (-0.783349 - 0.707106, 0.261116 + 0.707106, 1.305582 + 0.707106, -0.783349 - 0.707106)

@@ -1,4 +1,5 @@
-"""Our way of joining turns, which renders a message once, gives the ids of verl's own, which renders it every time."""
+"""Our way of joining turns, which renders a message once, gives the ids of verl's own, which
+renders it every time."""
 
 from __future__ import annotations
 
@@ -51,7 +52,8 @@ def test_a_groups_prompt_is_rendered_once_and_each_sample_has_ids_of_its_own(mon
 
 
 def test_what_was_rendered_is_kept_in_few_bytes() -> None:
-    """Long prompts by the hundred: 4 bytes an id, and the text as it came, about one byte an id here."""
+    """Long prompts by the hundred: 4 bytes an id, and the text as it came, about one byte an id
+    here."""
     codec, text = TokenCodec(AutoTokenizer.from_pretrained(ROOT / "assets" / "tiny"), "qwen3"), "zq" * 5_000
     codec.first_prompt([user("You are in a room.")])
     tracemalloc.start()

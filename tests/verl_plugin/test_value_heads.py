@@ -30,7 +30,8 @@ HEADS = range(3)
 def loss_of(
     heads: int, data: dict[str, list[list[float]]], said: dict[str, list[list[float]]]
 ) -> tuple[float, dict[str, Any]]:
-    """verl's value loss with ours around it. ``said``: a number for each token of the prompt and of the response but the last."""
+    """verl's value loss with ours around it. ``said``: a number for each token of the prompt and of
+    the response but the last."""
     config = SimpleNamespace(cliprange_value=100.0, loss_agg_mode="token-mean", loss_scale_factor=None)
     rows = {name: jagged(numbers) for name, numbers in data.items()}
     batch = TensorDict({"prompts": jagged([[1], [1]]), "responses": jagged([[2, 3, 4], [5, 6]]), **rows}, 2)

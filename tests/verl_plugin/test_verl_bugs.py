@@ -1,6 +1,8 @@
-"""Bugs of verl 0.9.1 in a few lines each, run without our plugin. docs/verl.md shows them (``python docs/draw.py``).
+"""Bugs of verl 0.9.1 in a few lines each, run without our plugin. docs/verl.md shows them
+(``python docs/draw.py``).
 
-A failure says that verl has mended the bug: what is ours then goes (``verl_plugin/changes.py``), and the function too.
+A failure says that verl has mended the bug: what is ours then goes (``verl_plugin/changes.py``),
+and the function too.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ print(json.dumps({name: shows(name) for name in test_verl_bugs.BUGS}))
 
 
 def bug_kl_of_padding_rows() -> None:
-    """`apply_kl_penalty` averages the KL over all rows, so that rows of padding dilute the metric and mislead the adaptive controller."""
+    """`apply_kl_penalty` averages the KL over all rows, so that rows of padding dilute the metric
+    and mislead the adaptive controller."""
     import torch
     from verl import DataProto
     from verl.trainer.ppo.core_algos import FixedKLController
@@ -39,7 +42,8 @@ def bug_kl_of_padding_rows() -> None:
 
 
 def bug_logger_with_flush() -> None:
-    """`separate_async` with `actor_rollout_ref.hybrid_engine=false` ends in a TypeError: its logger is given an argument of `print`."""
+    """`separate_async` with `actor_rollout_ref.hybrid_engine=false` ends in a TypeError: its logger
+    is given an argument of `print`."""
     import inspect
 
     from verl.trainer.ppo.v1 import trainer_separate_async
@@ -52,7 +56,8 @@ def bug_logger_with_flush() -> None:
 
 
 def bug_saved_weights_follow_the_update() -> None:
-    """`fsdp2_sharded_save_to_cpu` copies nothing if the weights are on the CPU, so that what it saved changes with the model."""
+    """`fsdp2_sharded_save_to_cpu` copies nothing if the weights are on the CPU, so that what it
+    saved changes with the model."""
     import torch
     import torch.distributed as dist
     from torch.distributed.device_mesh import init_device_mesh
@@ -70,7 +75,8 @@ def bug_saved_weights_follow_the_update() -> None:
 
 
 def bug_flag_of_the_reference_stays() -> None:
-    """With LoRA, `_compute_ref_log_prob` leaves `no_lora_adapter` in the batch, and a critic, which is asked next, cannot take it."""
+    """With LoRA, `_compute_ref_log_prob` leaves `no_lora_adapter` in the batch, and a critic, which
+    is asked next, cannot take it."""
     from unittest.mock import MagicMock, patch
 
     from verl.trainer.ppo.v1 import trainer_base
@@ -82,7 +88,8 @@ def bug_flag_of_the_reference_stays() -> None:
 
 
 def bug_critic_with_flash_attention() -> None:
-    """`load_valuehead_model` asks for flash attention, whatever the model's config and the machine have."""
+    """`load_valuehead_model` asks for flash attention, whatever the model's config and the machine
+    have."""
     from unittest.mock import patch
 
     from transformers import AutoModelForTokenClassification, LlamaConfig

@@ -1,4 +1,5 @@
-"""What is changed in verl, against the verl that is installed: a new version that breaks an entry is told which."""
+"""What is changed in verl, against the verl that is installed: a new version that breaks an entry
+is told which."""
 
 from __future__ import annotations
 
@@ -99,7 +100,8 @@ def test_every_change_has_its_reason_and_an_end(by: str) -> None:
 
 
 def test_every_override_has_its_reason() -> None:
-    """docs/verl.md lists them, and tests/docs says that it is current: a hook that verl renames is missing there."""
+    """docs/verl.md lists them, and tests/docs says that it is current: a hook that verl renames is
+    missing there."""
     assert not [f"{one.ours}.{one.method}" for one in overrides() if not one.why]
 
 

@@ -70,7 +70,8 @@ def test_a_row_is_the_chat_with_loss_on_the_actions(codec: TokenCodec) -> None:
 
 
 def test_sft_and_rl_rows_are_one_tokenisation(codec: TokenCodec) -> None:
-    """Ids that an episode carries already are taken as they are: here a token that no text would give."""
+    """Ids that an episode carries already are taken as they are: here a token that no text would
+    give."""
     episode = fill_ids(demonstration(), codec.stream())
     episode.turns[0].action_ids[0] = codec.tokenizer.convert_tokens_to_ids("<|endoftext|>")
     rl, row = to_rows(episode, reward="")[0], EpisodeRows([episode], codec, max_tokens=200)[0]
@@ -81,7 +82,8 @@ def test_sft_and_rl_rows_are_one_tokenisation(codec: TokenCodec) -> None:
 
 
 def test_a_prediction_has_its_loss_on_what_was_seen_alone(codec: TokenCodec, tmp_path: Path) -> None:
-    """Of a turn after a replayed one; what was seen has 300 bytes, 256 of which are learned. A row without room is left out."""
+    """Of a turn after a replayed one; what was seen has 300 bytes, 256 of which are learned. A row
+    without room is left out."""
     shown = demonstration()
     drawn = replace(shown, prefix=shown.turns[:1], turns=[replace(shown.turns[1], action="jump")])
     drawn.messages[-1] = {"role": "assistant", "content": "jump"}

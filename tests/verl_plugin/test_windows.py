@@ -1,4 +1,5 @@
-"""Episodes of which the model sees a window: real games, the tiny model, and what the trainer makes of the rows."""
+"""Episodes of which the model sees a window: real games, the tiny model, and what the trainer makes
+of the rows."""
 
 from __future__ import annotations
 
@@ -328,7 +329,8 @@ def padded(values: list[list[float]]) -> torch.Tensor:
 
 
 def as_batch(rows: list[list[Row]], groups: list[str]) -> tuple[DataProto, list[str]]:
-    """As verl hands it on: padded rows, their keys and groups. Values are any numbers, the same for the same token."""
+    """As verl hands it on: padded rows, their keys and groups. Values are any numbers, the same for
+    the same token."""
     flat = [row for episode in rows for row in episode]
     keys = [f"{groups[e]}_{e}_{r}" for e, episode in enumerate(rows) for r in range(len(episode))]
     generator = torch.Generator().manual_seed(0)
@@ -379,7 +381,8 @@ def test_an_episode_counts_once_however_many_rows_it_has(windowed: list[Played],
 @pytest.mark.parametrize("parts", [1, 2, 4, 8])
 @pytest.mark.parametrize("rows", range(8, 41))
 def test_every_update_gets_its_share_of_the_padding(rows: int, parts: int) -> None:
-    """verl pads at the end; the last of eight updates of 33 rows that are padded to 64 had nothing to learn from."""
+    """verl pads at the end; the last of eight updates of 33 rows that are padded to 64 had nothing
+    to learn from."""
     padding = [False] * rows + [True] * (-rows % 32)
     order = spread(padding, parts)
     assert sorted(order) == list(range(len(padding)))

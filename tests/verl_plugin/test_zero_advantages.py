@@ -1,4 +1,5 @@
-"""When rows whose advantage is 0 may be left out of a policy's update: asked of configs, and of verl's policy losses."""
+"""When rows whose advantage is 0 may be left out of a policy's update: asked of configs, and of
+verl's policy losses."""
 
 from __future__ import annotations
 
@@ -91,7 +92,8 @@ def actor(default: DictConfig) -> ActorConfig:
 
 
 def pull(mode: str, rows: list[int], actor: ActorConfig) -> torch.Tensor:
-    """What a policy loss does to the log-probs of these of four rows, of which the last two have no advantage."""
+    """What a policy loss does to the log-probs of these of four rows, of which the last two have no
+    advantage."""
     draw = torch.Generator().manual_seed(0)
     old, new = -torch.rand(4, 5, generator=draw), -torch.rand(4, 5, generator=draw)
     advantages = torch.tensor([1.0, -0.5, 0.0, 0.0]).unsqueeze(1).expand(4, 5)

@@ -1,4 +1,5 @@
-"""Tokenizers as the families of models have them, made here: small vocabularies, real control tokens, real templates."""
+"""Tokenizers as the families of models have them, made here: small vocabularies, real control
+tokens, real templates."""
 
 from __future__ import annotations
 
@@ -58,7 +59,8 @@ def ready(core: Tokenizer, template: str, **ends: str) -> PreTrainedTokenizerFas
 
 
 def qwen3() -> PreTrainedTokenizerBase:
-    """``<think>`` and the tools' marks are no special tokens there; nor are runs of spaces, which are text."""
+    """``<think>`` and the tools' marks are no special tokens there; nor are runs of spaces, which
+    are text."""
     marks = (
         "<think>",
         "</think>",
@@ -79,7 +81,8 @@ def llama3() -> PreTrainedTokenizerBase:
 
 
 def llama2() -> PreTrainedTokenizerBase:
-    """Words are pieces of a table, spaces are part of them, and what is not in the table is ``<unk>``."""
+    """Words are pieces of a table, spaces are part of them, and what is not in the table is
+    ``<unk>``."""
     letters = [(chr(code), -3.0) for code in (10, *range(33, 127))]
     table = [("<unk>", 0.0), ("<s>", 0.0), ("</s>", 0.0), ("▁", -2.0), *letters]
     core = Tokenizer(models.Unigram(table, unk_id=0, byte_fallback=False))
@@ -104,7 +107,8 @@ def gemma() -> PreTrainedTokenizerBase:
 
 
 def normalising() -> PreTrainedTokenizerBase:
-    """Looks for its tokens, which have spaces in them, after small letters and NFKC; and swallows the spaces around one."""
+    """Looks for its tokens, which have spaces in them, after small letters and NFKC; and swallows
+    the spaces around one."""
     form = normalizers.Sequence([normalizers.NFKC(), normalizers.Lowercase()])
     names = ("<turn of user>", "<turn of assistant>", "<turn of system>", "<end of turn>")
     tokens = [AddedToken(name, special=True, normalized=True) for name in names]

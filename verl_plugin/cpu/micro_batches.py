@@ -60,7 +60,8 @@ def _cut(data: TensorDict, rows: list[int], size: int) -> list[TensorDict]:
 
 
 def in_order(outputs: dict[str, Tensor], data: TensorDict) -> dict[str, Tensor]:
-    """Reorder jagged outputs from the passes' order to that of ``data``; rows without a pass are 0."""
+    """Reorder jagged outputs from the passes' order to that of ``data``; rows without a pass are
+    0."""
     order, acted = order_of_rows(data), _with_an_action(data)
     lengths = data["input_ids"].offsets().diff().tolist()
 

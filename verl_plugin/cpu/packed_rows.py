@@ -83,7 +83,8 @@ class PackedRows:
 
 
 class PackedLogits(PackedRows):
-    """Mixed into an FSDP engine, before ``FSDPEngineWithLMHead``: logits before action tokens only."""
+    """Mixed into an FSDP engine, before ``FSDPEngineWithLMHead``: logits before action tokens
+    only."""
 
     _positions: Positions
 

@@ -41,7 +41,8 @@ class AgentShell:
         await self._pool.__aenter__()
 
     async def become(self, *arguments: Any) -> None:
-        """Be the worker of these arguments; if that fails, ``generate_sequences`` raises the error."""
+        """Be the worker of these arguments; if that fails, ``generate_sequences`` raises the
+        error."""
         try:
             self._worker, self._failure = self._kind(*arguments), None
         except Exception as error:

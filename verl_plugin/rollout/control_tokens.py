@@ -72,7 +72,8 @@ class ControlTokens:
 
 
 def _unknown(tokenizer: Any) -> set[int]:
-    """Return the token for unknown characters, which steers nothing, unless it has another use too."""
+    """Return the token for unknown characters, which steers nothing, unless it has another use
+    too."""
     others = [token for name, token in tokenizer.special_tokens_map.items() if name != "unk_token"]
     return set() if tokenizer.unk_token in (None, *others) else {tokenizer.unk_token_id}
 

@@ -1,4 +1,5 @@
-"""Fields of a row about its turns, for methods that compare turns (``turngrid.algorithms.turns``)."""
+"""Fields of a row about its turns, for methods that compare turns
+(``turngrid.algorithms.turns``)."""
 
 from __future__ import annotations
 

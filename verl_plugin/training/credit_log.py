@@ -1,4 +1,5 @@
-"""The credit log: what each update was given for its tokens (``turngrid.records.credit`` has the format).
+"""The credit log: what each update was given for its tokens (``turngrid.records.credit`` has the
+format).
 
 It is read back from verl's queue, as the update reads it, so that the record cannot differ from the
 use.

@@ -1,4 +1,5 @@
-"""Advantages of episodes that no trainer holds: the same estimators and credit, on rows in memory."""
+"""Advantages of episodes that no trainer holds: the same estimators and credit, on rows in
+memory."""
 
 from __future__ import annotations
 

@@ -44,7 +44,8 @@ class RolloutGroups:
         return sorted(self.folder.glob("*.failed"))
 
     def settle(self, step: int, waiting: Iterable[str]) -> None:
-        """Keep the files of the groups ``waiting`` alone, once the checkpoint of ``step`` is whole."""
+        """Keep the files of the groups ``waiting`` alone, once the checkpoint of ``step`` is
+        whole."""
         known = set(waiting)
         self._file_away(step, [file for file in self.files() if file.stem not in known])
 

@@ -1,7 +1,8 @@
 """The methods of a step: filters, an estimator over turns, credit, loss terms and a buffer.
 
-Methods see the turn table and nothing of verl (``turngrid.algorithms.slots``). A filter mutes tokens in both
-masks, since the mean of the loss is over ``loss_mask``. Muted tokens have advantage 0.
+Methods see the turn table and nothing of verl (``turngrid.algorithms.slots``). A filter mutes
+tokens in both masks, since the mean of the loss is over ``loss_mask``. Muted tokens have advantage
+0.
 """
 
 from __future__ import annotations
@@ -164,7 +165,8 @@ class Methods:
     # ---- terms
 
     def _prepared(self, rows: TurnRows, turns: Turns, keep: Tensor, metrics: Metrics) -> dict[str, Tensor]:
-        """Return every term's numbers a token; its coefficients go to the workers with the batch."""
+        """Return every term's numbers a token; its coefficients go to the workers with the
+        batch."""
         columns: dict[str, Tensor] = {}
         coefficients: dict[str, Any] = {}
         for name, term in self.chosen.of("terms", self._step.number).items():

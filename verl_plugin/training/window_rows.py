@@ -67,7 +67,8 @@ class WindowRows:
 
     @contextmanager
     def mini_batches(self, node: DictConfig, batch: KVBatchMeta) -> Iterator[None]:
-        """Cut ``batch`` into mini-batches of prompts; verl's have ``ppo_mini_batch_size`` x n rows."""
+        """Cut ``batch`` into mini-batches of prompts; verl's have ``ppo_mini_batch_size`` x n
+        rows."""
         usual, samples, updates = node.ppo_mini_batch_size, self._actor.rollout.n, self._updates(node)
         batch.extra_info[EPISODES] = self._prompts * samples // updates
         with open_dict(node):

@@ -91,7 +91,8 @@ def named(command: Command, outcome: Outcome) -> tuple[Piece, ...]:
 
 
 def _folder_of(config: DictConfig) -> str:
-    """Without the real hash, which is slow and asks no more of the config than that it can be resolved."""
+    """Without the real hash, which is slow and asks no more of the config than that it can be
+    resolved."""
     with mock.patch.object(run_folder, "identity", return_value="0" * 8):
         return run_folder.run_name(config)
 

@@ -1,4 +1,5 @@
-"""Command lines that a person, a script or a tired mind could type: seeded, and each with the words that a refusal must say."""
+"""Command lines that a person, a script or a tired mind could type: seeded, and each with the words
+that a refusal must say."""
 
 from __future__ import annotations
 
@@ -64,7 +65,8 @@ class Generator:
     Args:
         default: the config without overrides, resolved and flat.
         groups: the groups and their options.
-        environments: words that choose an environment or a reward -> the keys that it brings, with their defaults.
+        environments: words that choose an environment or a reward -> the keys that it brings, with
+            their defaults.
     """
 
     def __init__(
@@ -92,7 +94,8 @@ class Generator:
         }
 
     def command(self) -> Command:
-        """A sixth have one piece, the others up to eight, one of which may choose an option: Hydra takes long over each."""
+        """A sixth have one piece, the others up to eight, one of which may choose an option: Hydra
+        takes long over each."""
         count = self.random.choices([1, 2, 3, 4, 6, 8], [15, 10, 10, 15, 25, 25])[0]
         drawn = [self._one_of(self.kinds), *(self._one_of(self.keys) for _ in range(count - 1))]
         pieces = list({piece.names: piece for piece in drawn}.values())  # a key once: of two, the later alone counts
@@ -210,7 +213,8 @@ class Generator:
         return [key for key in self.default if range_of(key)]
 
     def _any(self, key: str, default: Any) -> str:
-        """A value of any kind; now and then one beside the default, which is nearest to what is right."""
+        """A value of any kind; now and then one beside the default, which is nearest to what is
+        right."""
         if self.random.random() < 0.15:
             return self._beside(default)
         if self.random.random() < 0.03:
@@ -244,7 +248,8 @@ class Generator:
 
 
 def environments_of(conf: Path) -> dict[str, Flat]:
-    """Words that choose an environment or a reward -> the keys that only it brings, read off its file."""
+    """Words that choose an environment or a reward -> the keys that only it brings, read off its
+    file."""
     found = {}
     for file in (*conf.glob("env/*.yaml"), *conf.glob("reward/*.yaml")):
         content = OmegaConf.to_container(OmegaConf.load(file))

@@ -1,4 +1,5 @@
-"""The range of each number that a run has, from what the number is and not from the door's own checks."""
+"""The range of each number that a run has, from what the number is and not from the door's own
+checks."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ PROCESSES, TURNS, GAMES, COUNT, TOKENS, SECONDS, SEED = 4096, 10**9, 10**9, 10**
 
 @dataclass(frozen=True)
 class Range:
-    """``low`` and ``high`` belong to it unless they are ``outside``. ``fine``: overrides that alone must be accepted."""
+    """``low`` and ``high`` belong to it unless they are ``outside``. ``fine``: overrides that alone
+    must be accepted."""
 
     keys: str
     low: float

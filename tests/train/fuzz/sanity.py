@@ -1,4 +1,5 @@
-"""What no run can mean, whatever the front door thinks: written from what the numbers are, not from the door's own checks."""
+"""What no run can mean, whatever the front door thinks: written from what the numbers are, not from
+the door's own checks."""
 
 from __future__ import annotations
 

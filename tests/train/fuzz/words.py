@@ -1,4 +1,5 @@
-"""What people type, and what they do not mean to: values, flags, Hydra's own keys, places to write to."""
+"""What people type, and what they do not mean to: values, flags, Hydra's own keys, places to write
+to."""
 
 from __future__ import annotations
 
@@ -121,7 +122,8 @@ NEW = (
     "nope", "env.nope", "trainer.nope", "actor_rollout_ref.rollout.nope", "seed.x", "env.task.x", "a.b.c", "1", "a b",
     "ü", "nope.", ".nope", "..", "a..b", "env/x", "x@y",
 )
-# for output_dir: files, what lies below them, what is no folder's name; and what may be one, or where only root may write
+# for output_dir: files, what lies below them, what is no folder's name; and what may be one, or
+# where only root may write
 WRONG_PLACES = (
     "README.md", "README.md/runs", "/dev/null", "/dev/null/runs", "x" * 300, "a/" * 2100, "[a]", "{a: 1}", "null",
     "${nope}",
@@ -153,5 +155,6 @@ GROUP_FORMS = (
 NODE_FORMS = (
     "{n}={v}", "{n}={{nope: 1}}", "{n}={{}}", "~{n}", "+{n}={v}", "++{n}={v}", "{n}=[1]", "{n}=null",
 )
-NEEDS_OTHERS = frozenset({"critic.ppo_mini_batch_size", "budget.experience_cost", "demos.alternatives"})  # sound only together with other keys
+# sound only together with other keys
+NEEDS_OTHERS = frozenset({"critic.ppo_mini_batch_size", "budget.experience_cost", "demos.alternatives"})
 # fmt: on

@@ -1,4 +1,5 @@
-"""New tokens of several rows, end to end without padding, and the attention of each to its own row."""
+"""New tokens of several rows, end to end without padding, and the attention of each to its own
+row."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from turngrid.verl_plugin.servers.transformers_server.key_values import KeyValues
 
-# Rows in one attention call, by device: one needs neither copy nor padding, but on a GPU calls cost more
+# Rows in one attention call, by device: one needs neither copy nor padding, but on a GPU calls cost
+# more
 ROWS_AT_ONCE = {"cpu": 1, "cuda": 32}
 MASK_PLACES = 2**26  # numbers in the mask of one call (queries times keys): 128 MiB in bfloat16
 

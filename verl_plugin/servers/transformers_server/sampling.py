@@ -92,7 +92,8 @@ def full_entropies(logits: torch.Tensor, rules: Rules) -> torch.Tensor:
 
 
 def restrict(weights: torch.Tensor, rules: Rules) -> torch.Tensor:
-    """Zero all but the k likeliest tokens, then all but the fewest of these that reach the share p."""
+    """Zero all but the k likeliest tokens, then all but the fewest of these that reach the share
+    p."""
     ordered, index = weights.sort(dim=-1, descending=True, stable=True)
     rank = torch.arange(weights.shape[-1], device=weights.device).expand_as(weights)
     ordered = torch.where((rules.top_k == 0) | (rank < rules.top_k), ordered, 0)

@@ -102,7 +102,8 @@ class TransformersServer:
             RequestTooLong: prompt and answer exceed the model's context.
             ValueError: there are images or videos, or no prompt, or the limit is below one token.
         """
-        # Imported late: our agent loop calls ``generate_batch``, and without verl the server starts in half the time.
+        # Imported late: our agent loop calls ``generate_batch``, and without verl the server starts
+        # in half the time.
         from verl.workers.rollout.replica import TokenOutput
 
         if image_data or video_data:
