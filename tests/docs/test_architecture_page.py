@@ -22,6 +22,7 @@ WRITTEN = {  # by whoever follows the page, or read in a run's folder or a repos
     "configuration.md": {"recipes/NAME.yaml"},
     "env.md": {"envs/lamps/environment.py", "conf/env/lamps.yaml", "tasks/skipped.json"},
     "methods.md": {
+        "conf/algo/last_turns.yaml",
         *("algorithms/credit/last.py", "conf/credit/last.yaml"),
         *("rewards/shaping/early.py", "conf/shaping/early.yaml"),
     },

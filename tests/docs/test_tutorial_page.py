@@ -1,0 +1,73 @@
+"""docs/tutorial.md: its module gives the numbers that it names, its commands are accepted.
+
+docs/troubleshooting.md: the keys that it names exist.
+"""
+
+import re
+import shlex
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import torch
+from omegaconf import OmegaConf
+
+from turngrid.config.checks.check import CHECKS
+from turngrid.config.compose import Composer, composer
+from turngrid.rollouts.episode import Turn
+
+ROOT = Path(__file__).parents[2]
+sys.path.append(str(ROOT / "tests" / "algorithms"))
+
+from example_x import example_x
+
+TUTORIAL, TROUBLE = ((ROOT / "docs" / f"{name}.md").read_text() for name in ("tutorial", "troubleshooting"))
+COMMANDS = re.findall(r"^python -m train (?!-m)(.+)$", TUTORIAL, re.MULTILINE)
+KEYS = re.findall(r"`((?:env|eval|budget|cluster|actor_rollout_ref|model|demos)\.[\w.]+)`", TROUBLE)
+
+
+@pytest.fixture(scope="module")
+def mine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModuleType]:
+    folder = tmp_path_factory.mktemp("checkout")
+    (code,) = re.findall(r"```python\n# mine.py\n(.*?)```", TUTORIAL, re.DOTALL)
+    (folder / "mine.py").write_text(code)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(folder)
+        import mine
+
+        yield mine
+        del sys.modules["mine"]
+
+
+@pytest.fixture(scope="module")
+def composed() -> Iterator[Composer]:
+    with composer() as compose:
+        yield compose
+
+
+def test_its_reward_charges_each_turn(mine: ModuleType) -> None:
+    turns = [Turn("", ""), Turn("", ""), Turn("", "")]
+    assert mine.Brisk().turn_rewards(turns, True, 1.0) == pytest.approx([-0.02, -0.02, 0.98])
+    assert mine.Brisk().turn_rewards(turns, False, 1.0) == pytest.approx([-0.02] * 3)
+
+
+def test_its_method_gives_the_numbers_of_the_page(mine: ModuleType) -> None:
+    turns = example_x()
+    credit = mine.Late()(turns, torch.ones(turns.mask.shape))
+    longest = int(turns.mask.sum(dim=1).argmax())
+    assert "must get 0.5, 0.5, 1" in TUTORIAL and credit[longest].tolist() == [0.5, 0.5, 1.0]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_its_commands_are_accepted(mine: ModuleType, composed: Composer, command: str) -> None:
+    words = shlex.split(command)
+    config = composed([word for word in words if "=" in word])
+    assert not [rule.name for rule in CHECKS if rule.applies(config)]
+
+
+def test_keys_of_the_troubleshooting_page_exist(composed: Composer) -> None:
+    config = composed([])
+    missing = [key for key in KEYS if OmegaConf.select(config, key, default="none here") == "none here"]
+    assert len(KEYS) > 8 and missing == []
