@@ -33,9 +33,9 @@ class DataSetSettings:
     """
 
     instances: str
-    test_instances: str
-    test_share: float = field(metadata={"range": (0, 1)})
-    validation_share: float = field(metadata={"range": (0, 1)})
+    test_instances: str = ""
+    test_share: float = field(default=0.22, metadata={"range": (0, 1)})
+    validation_share: float = field(default=0.0, metadata={"range": (0, 1)})
 
 
 @dataclass(frozen=True)

@@ -98,7 +98,7 @@ def test_a_grid_finds_them_and_options_of_ones_own(
     monkeypatch.setattr(one_run, "call", lambda arguments: started.append(arguments[3:]) or 0)
     words = [place.format(tmp_path / "own"), "budget=mine", "recipe=hilly", "seed=0,1", f"output_dir={tmp_path}"]
     assert main(["-m", *words]) == 0
-    started = [arguments[1:] for arguments in started if arguments[0] == "train"]
+    started = [arguments[1:] for arguments in started if arguments[0] == "turngrid.train"]
     assert [(run.budget.sft_share, run.seed) for run in map(composed, started)] == [(0.25, 0), (0.25, 1)]
     with pytest.raises(ConfigError, match=r"hydra.searchpath=a must be a list of strings"):
         compose(["hydra.searchpath=a"])

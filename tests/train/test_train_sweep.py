@@ -150,7 +150,7 @@ def test_a_grid_ends_with_its_own_table_and_is_one_group(
 
     def child(command: list[str]) -> int:
         arguments = command[3:]
-        if arguments[0] == "train":
+        if arguments[0] == "turngrid.train":
             groups.update(text for text in arguments if text.startswith("tracking.group="))
             return 0
         assert arguments[:2] == ["turngrid.experiments.report", "--text"]

@@ -1,7 +1,6 @@
 """Computing arithmetic expressions with names and functions.
 
-Grammar, loosest first: sums, products, signs, powers (to the right), then numbers, names, calls and
-brackets.
+Grammar, loosest first: sums, products, signs, powers (to the right), then numbers, names, calls and brackets.
 """
 
 from __future__ import annotations
@@ -30,8 +29,7 @@ def evaluate(source: str, names: Mapping[str, float] | None = None) -> float:
 
 
 def variables(source: str) -> list[str]:
-    """The variables of an expression in alphabetical order, each once; functions that are called
-    are left out."""
+    """The variables of an expression in alphabetical order, each once; functions that are called are left out."""
     tokens = tokenise(source)
     found = set()
     for token, following in pairwise(tokens):

@@ -8,8 +8,7 @@ OPERATORS = ("**", "//", "+", "-", "*", "/", "%", "(", ")", ",")
 
 
 class ExpressionError(ValueError):
-    """An expression that cannot be read or computed; ``position`` is the column (from 0) of the
-    culprit."""
+    """An expression that cannot be read or computed; ``position`` is the column (from 0) of the culprit."""
 
     def __init__(self, message: str, position: int) -> None:
         super().__init__(f"{message} at column {position}")

@@ -38,8 +38,7 @@ class LruCache:
         return self._entries[key]
 
     def put(self, key: Hashable, value: Any) -> None:
-        """Keep a value; the key becomes the one used last, and the oldest entry goes if there are
-        too many."""
+        """Keep a value; the key becomes the one used last, and the oldest entry goes if there are too many."""
         self._entries[key] = value
         self._entries.move_to_end(key)
         while len(self._entries) > self.capacity:
@@ -96,8 +95,7 @@ class TtlCache:
 
 
 def memoise(capacity: int = 128) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """A decorator: remember the last results of a function by its arguments; ``.cache`` is the
-    cache."""
+    """A decorator: remember the last results of a function by its arguments; ``.cache`` is the cache."""
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         cache = LruCache(capacity)

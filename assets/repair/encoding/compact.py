@@ -73,8 +73,7 @@ def unpack(data: bytes) -> list[int]:
 
 
 def encode_base32(number: int, group: int = 0) -> str:
-    """Crockford's base 32 with a check symbol at the end; ``group`` puts a dash after so many
-    symbols."""
+    """Crockford's base 32 with a check symbol at the end; ``group`` puts a dash after so many symbols."""
     if number < 0:
         raise ValueError("only numbers from 0 on")
     symbols = ""

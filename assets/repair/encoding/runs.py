@@ -44,8 +44,7 @@ def decode_runs(encoded: str) -> str:
 
 
 def huffman_code(text: str) -> dict[str, str]:
-    """A prefix code of zeros and ones that is shortest for this text; of equal weights the smaller
-    letter comes first."""
+    """A prefix code of zeros and ones that is shortest for this text; of equal weights the smaller letter comes first."""
     counts = Counter(text)
     if len(counts) == 1:
         return dict.fromkeys(counts, "0")

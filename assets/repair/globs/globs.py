@@ -13,8 +13,7 @@ class PatternError(ValueError):
 
 
 def expand_braces(pattern: str) -> list[str]:
-    """The patterns that ``{a,b}`` stands for, in order; braces may be nested. Without a comma they
-    are kept."""
+    """The patterns that ``{a,b}`` stands for, in order; braces may be nested. Without a comma they are kept."""
     start = pattern.find("{")
     if start < 0:
         return [pattern]
@@ -46,8 +45,7 @@ def _choices(pattern: str, start: int, commas: list[int], end: int) -> list[str]
 
 
 def match_name(name: str, pattern: str) -> bool:
-    """Match one name, without separators: ``*`` any text, ``?`` any character, ``[a-f]`` one of a
-    set.
+    """Match one name, without separators: ``*`` any text, ``?`` any character, ``[a-f]`` one of a set.
 
     A name that starts with a dot is only matched by a pattern that does.
     """
@@ -86,8 +84,7 @@ def _one(char: str, pattern: str, place: int) -> int:
 
 
 def _in_set(char: str, pattern: str, place: int) -> int:
-    """Sets list characters and ranges; ``!`` at their start means all others, ``]`` there stands
-    for itself."""
+    """Sets list characters and ranges; ``!`` at their start means all others, ``]`` there stands for itself."""
     begin = place + 1
     negated = pattern[begin : begin + 1] == "!"
     if negated:
@@ -125,11 +122,10 @@ def _match_parts(parts: list[str], patterns: list[str]) -> bool:
 
 
 class IgnoreList:
-    """Patterns as in an ignore file: the last one that matches decides, and ``!`` takes a path back
-    in.
+    """Patterns as in an ignore file: the last one that matches decides, and ``!`` takes a path back in.
 
-    A pattern with a separator before its end matches from the root on, others match a name at any
-    depth. What lies in an ignored folder is ignored too.
+    A pattern with a separator before its end matches from the root on, others match a name at any depth. What lies in
+    an ignored folder is ignored too.
     """
 
     def __init__(self, lines: Iterable[str]) -> None:

@@ -1,5 +1,4 @@
-"""Reading and writing settings in sections, with continuation lines and references between
-values."""
+"""Reading and writing settings in sections, with continuation lines and references between values."""
 
 from __future__ import annotations
 
@@ -21,8 +20,7 @@ class SettingsError(ValueError):
 
 
 class Settings:
-    """Sections of keys with text values. Keys do not depend on case; section [default] stands
-    behind all others."""
+    """Sections of keys with text values. Keys do not depend on case; section [default] stands behind all others."""
 
     def __init__(self) -> None:
         self._sections: dict[str, dict[str, str]] = {}
@@ -70,8 +68,7 @@ class Settings:
         self._sections.setdefault(section, {})[key.strip().lower()] = value
 
     def get(self, section: str, key: str, fallback: str | None = None) -> str:
-        """The value with its references filled in; ``${key}`` is one of the same section,
-        ``${section:key}`` another's."""
+        """The value with its references filled in; ``${key}`` is one of the same section, ``${section:key}`` another's."""
         value = self._raw(section, key.lower())
         if value is None:
             if fallback is None:
@@ -119,8 +116,7 @@ class Settings:
         return own.get(key, self._sections.get(DEFAULT, {}).get(key))
 
     def _expand(self, value: str, section: str, seen: tuple[tuple[str, str], ...]) -> str:
-        """Fill in the references of a value; ``seen`` are the values that are being filled in
-        around it."""
+        """Fill in the references of a value; ``seen`` are the values that are being filled in around it."""
 
         def fill(match: re.Match[str]) -> str:
             place = (match.group(1) or section, match.group(2).lower())

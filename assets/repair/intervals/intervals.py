@@ -102,8 +102,7 @@ class IntervalSet:
         return IntervalSet((start + by, stop + by) for start, stop in self)
 
     def first_fit(self, length: int, earliest: int = 0) -> int | None:
-        """The smallest start, not before ``earliest``, of ``length`` numbers in a row; None where
-        there are none."""
+        """The smallest start, not before ``earliest``, of ``length`` numbers in a row; None where there are none."""
         for start, stop in self:
             begin = max(start, earliest)
             if stop - begin >= length:

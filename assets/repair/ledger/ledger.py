@@ -73,8 +73,7 @@ class Ledger:
         return posting
 
     def transfer(self, day: date, source: str, target: str, cents: int, fee_percent: str = "0") -> Posting:
-        """Send an amount from one account to another; a fee on top goes from the source to the
-        account ``fees``."""
+        """Send an amount from one account to another; a fee on top goes from the source to the account ``fees``."""
         if cents <= 0:
             raise PostingError("a transfer moves a positive amount")
         fee = percentage(cents, fee_percent)

@@ -32,8 +32,7 @@ def percentage(cents: int, percent: str) -> int:
 
 
 def split(cents: int, weights: list[int]) -> list[int]:
-    """Parts in proportion to the weights that add up exactly; the largest remainders get the last
-    cents."""
+    """Parts in proportion to the weights that add up exactly; the largest remainders get the last cents."""
     total = sum(weights)
     if total <= 0 or min(weights) < 0:
         raise ValueError("the weights must be positive together, and none negative")

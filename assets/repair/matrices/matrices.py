@@ -119,8 +119,7 @@ def _dot(left: Iterable[Fraction], right: Iterable[Fraction]) -> Fraction:
 
 
 def _eliminate(rows: list[Row], width: int) -> tuple[list[Row], Fraction]:
-    """Gauss-Jordan over the first ``width`` columns; also gives the product of the pivots with its
-    sign."""
+    """Gauss-Jordan over the first ``width`` columns; also gives the product of the pivots with its sign."""
     product = Fraction(1)
     top = 0
     for column in range(width):

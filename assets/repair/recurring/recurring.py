@@ -27,8 +27,7 @@ def add_months(day: date, months: int, keep: int | None = None) -> date:
 
 
 def nth_weekday(year: int, month: int, weekday: int, nth: int) -> date | None:
-    """The first (1), second, ... or last (-1) Monday (0) to Sunday (6) of a month; None where there
-    is none."""
+    """The first (1), second, ... or last (-1) Monday (0) to Sunday (6) of a month; None where there is none."""
     first, days = calendar.monthrange(year, month)
     if nth > 0:
         number = 1 + (weekday - first) % 7 + 7 * (nth - 1)
@@ -58,8 +57,7 @@ def workdays_between(start: date, end: date, holidays: frozenset[date] = frozens
 
 @dataclass(frozen=True)
 class Rule:
-    """Every ``every`` units from ``start`` on, up to and with ``until``; ``weekdays`` (0 is Monday)
-    narrow weeks."""
+    """Every ``every`` units from ``start`` on, up to and with ``until``; ``weekdays`` (0 is Monday) narrow weeks."""
 
     start: date
     unit: str
@@ -129,8 +127,7 @@ class Rule:
 
 
 def parse_rule(text: str, start: date) -> Rule:
-    """Read ``daily``, ``every 3 days``, ``every 2 weeks on mon, fri`` or
-    ``every month until 2024-06-30``."""
+    """Read ``daily``, ``every 3 days``, ``every 2 weeks on mon, fri`` or ``every month until 2024-06-30``."""
     words = text.lower().replace(",", " ").split()
     until = None
     if "until" in words:

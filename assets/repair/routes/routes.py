@@ -101,8 +101,7 @@ class Graph:
         return hops
 
     def order(self) -> list[Node]:
-        """All nodes, each before the ones that its edges lead to; else as they were named
-        (Kahn)."""
+        """All nodes, each before the ones that its edges lead to; else as they were named (Kahn)."""
         waiting = dict.fromkeys(self._edges, 0)
         for ends in self._edges.values():
             for end in ends:
@@ -141,8 +140,7 @@ class Graph:
 
 
 def spanning_tree(edges: Iterable[tuple[Node, Node, float]]) -> list[tuple[Node, Node, float]]:
-    """The cheapest edges that connect all nodes, cheapest first (Kruskal); a forest where they do
-    not hang together."""
+    """The cheapest edges that connect all nodes, cheapest first (Kruskal); a forest where they do not hang together."""
     leader: dict[Node, Node] = {}
 
     def find(node: Node) -> Node:

@@ -10,8 +10,7 @@ ALIGNMENTS = {"left": str.ljust, "right": str.rjust, "centre": str.center}
 
 
 class Table:
-    """A header, rows of as many cells, and an alignment a column (``left`` unless said
-    otherwise)."""
+    """A header, rows of as many cells, and an alignment a column (``left`` unless said otherwise)."""
 
     def __init__(self, header: Sequence[str], align: Sequence[str] = (), max_width: int = 20) -> None:
         for name in align:
@@ -34,8 +33,7 @@ class Table:
         return [min(max(len(cell) for cell in column), self.max_width) for column in columns]
 
     def render(self) -> str:
-        """The header, a line of dashes, and the rows; cells that are too wide go on in further
-        lines."""
+        """The header, a line of dashes, and the rows; cells that are too wide go on in further lines."""
         widths = self.widths()
         lines = self._lines(self.header, widths)
         lines.append("-+-".join("-" * width for width in widths))
@@ -57,8 +55,7 @@ class Table:
 
 
 def columns(items: Sequence[str], width: int, gap: int = 2) -> list[str]:
-    """The items in as few lines as fit into ``width``, filled column after column, as ``ls``
-    does."""
+    """The items in as few lines as fit into ``width``, filled column after column, as ``ls`` does."""
     if not items:
         return []
     cell = max(len(item) for item in items) + gap

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 
 def wrap(text: str, width: int, indent: str = "") -> list[str]:
-    """Lines of at most ``width`` characters, broken between words; lines after the first start with
-    ``indent``.
+    """Lines of at most ``width`` characters, broken between words; lines after the first start with ``indent``.
 
     Words that are longer than a line are cut. A text without words gives no line.
     """
@@ -33,8 +32,7 @@ def wrap(text: str, width: int, indent: str = "") -> list[str]:
 
 
 def shorten(text: str, width: int, mark: str = "...") -> str:
-    """The text in one line of at most ``width`` characters; whole words go, and ``mark`` says
-    so."""
+    """The text in one line of at most ``width`` characters; whole words go, and ``mark`` says so."""
     words = text.split()
     whole = " ".join(words)
     if len(whole) <= width:
@@ -48,8 +46,7 @@ def shorten(text: str, width: int, mark: str = "...") -> str:
 
 
 def justify(words: list[str], width: int) -> str:
-    """The words in one line of exactly ``width`` characters; gaps on the left get the odd
-    spaces."""
+    """The words in one line of exactly ``width`` characters; gaps on the left get the odd spaces."""
     if len(words) == 1:
         return words[0].ljust(width)
     gaps = len(words) - 1

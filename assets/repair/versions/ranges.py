@@ -1,5 +1,4 @@
-"""Ranges of versions: ``>=1.2, <2``, ``^1.4``, ``~0.3.1``, ``1.x``, alternatives joined by
-``||``."""
+"""Ranges of versions: ``>=1.2, <2``, ``^1.4``, ``~0.3.1``, ``1.x``, alternatives joined by ``||``."""
 
 from __future__ import annotations
 
@@ -32,8 +31,7 @@ class Bound:
 
 
 class Range:
-    """What a requirement allows. Pre-releases are allowed only where a bound names one of the same
-    three numbers."""
+    """What a requirement allows. Pre-releases are allowed only where a bound names one of the same three numbers."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -102,8 +100,7 @@ def _next(given: list[int]) -> Version:
 
 
 def _caret_limit(given: list[int]) -> Version:
-    """The first number that is not zero may not change: ^1.2.3 stays below 2.0.0, ^0.2.3 below
-    0.3.0."""
+    """The first number that is not zero may not change: ^1.2.3 stays below 2.0.0, ^0.2.3 below 0.3.0."""
     for index, number in enumerate(given):
         if number > 0:
             return _next(given[: index + 1])

@@ -18,8 +18,7 @@ class VersionError(ValueError):
 @functools.total_ordering
 @dataclass(frozen=True, eq=False)
 class Version:
-    """``pre`` are the dotted parts of a pre-release (1.0.0-rc.1 has rc and 1); ``build`` does not
-    count in comparisons."""
+    """``pre`` are the dotted parts of a pre-release (1.0.0-rc.1 has rc and 1); ``build`` does not count in comparisons."""
 
     major: int
     minor: int = 0
@@ -58,8 +57,7 @@ class Version:
         return hash(self._order())
 
     def _order(self) -> tuple:
-        """A release comes after its pre-releases; numbers come before words, and fewer parts before
-        more."""
+        """A release comes after its pre-releases; numbers come before words, and fewer parts before more."""
         parts = tuple((0, int(part), "") if part.isdigit() else (1, 0, part) for part in self.pre)
         return self.major, self.minor, self.patch, not self.pre, parts
 
@@ -69,8 +67,7 @@ class Version:
         return not self.pre
 
     def bump(self, part: str) -> Version:
-        """The next release: ``major``, ``minor`` or ``patch`` counts up, and what is right of it
-        starts at 0.
+        """The next release: ``major``, ``minor`` or ``patch`` counts up, and what is right of it starts at 0.
 
         The next patch of a pre-release is the release itself.
         """
