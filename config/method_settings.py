@@ -80,7 +80,9 @@ def _typed(kind: Any, node: DictConfig, place: str) -> DictConfig:
         typed[key] = value
     values: Any = OmegaConf.to_container(typed, resolve=False)
     if missing := next((key for key, value in values.items() if value == MISSING), None):
-        raise ConfigError(f"{place}.{missing} must be given; use {place}.{missing}=VALUE")
+        slot, _, name = place.partition(".")
+        word = f"{slot}={name}, whose file has it" if name in SLOTS.get(slot, ()) else f"{place}.{missing}=VALUE"
+        raise ConfigError(f"{place}.{missing} must be given; use {word}")
     return typed
 
 

@@ -151,7 +151,7 @@ def test_a_wrong_path_gets_one_line(tmp_path: Path, make: str, message: str) -> 
 def test_a_config_that_is_no_yaml_gets_one_line(tmp_path: Path) -> None:
     run = begin_run(tmp_path / "run", seed=3)
     (run / "config.yaml").write_text("seed: [3")
-    with pytest.raises(ReportError, match=r"cannot be read: \S+/config.yaml is no YAML"):
+    with pytest.raises(ReportError, match=r"cannot be read: \S+/config.yaml is not YAML"):
         subjects([run])
 
 

@@ -1,4 +1,4 @@
-"""800 overrides that could be typed, 2,000 with the slow tests, on lines of one to eight: each is
+"""400 overrides that could be typed, 2,000 with the slow tests, on lines of one to eight: each is
 refused in a line that names what is wrong with it, or makes a config that a run can use.
 ``TURNGRID_FUZZ_SEED=7`` before pytest draws others."""
 
@@ -24,7 +24,7 @@ from turngrid.config.suggest import groups
 
 SEED = os.environ.get("TURNGRID_FUZZ_SEED", "0")
 OVERRIDES = 200  # of a chunk
-CHUNKS = [*range(4), *(pytest.param(chunk, marks=pytest.mark.slow) for chunk in range(4, 10))]
+CHUNKS = [*range(2), *(pytest.param(chunk, marks=pytest.mark.slow) for chunk in range(2, 10))]
 
 
 @pytest.fixture(scope="module")

@@ -28,14 +28,17 @@ TYPOS = {
     "loss=[gspo,cispo]": ["loss=[gspo,cispo]: a step has one; use loss=gspo"],
     "loss=gsp": ["loss=gspo?"],
     "+credit.gigpo.wight=1": ["unknown key credit.gigpo.wight; did you mean credit.gigpo.weight?"],
-    "+filter.void_turns.void=some": ["filter=[void_turns]: void=some must be unparsed or invalid"],
+    "+filter.void_turns.void=invalid": ["filter.void_turns.stop must be given; use filter=void_turns"],
+    "filter=[void_turns] filter.void_turns.void=some": [
+        "filter=[void_turns]: void=some must be one of: unparsed, invalid"
+    ],
     "shaping=[turn_bonu]": ["shaping=turn_bonus?"],
     "+shaping.turn_bonus.wieght=1": ["unknown key shaping.turn_bonus.wieght; did you mean shaping.turn_bonus.weight?"],
     "+shaping.g_ra.levels=[{reward:outcome,gat:1},{reward:dense}]": [
         "unknown key gat in a Level of shaping.g_ra; did you mean gate?"
     ],
-    "+shaping.format.at=first": ["shaping=[format]: at=first must be own or last"],
-    "+credit.gigpo.weight={cosin:10}": ["unknown schedule 'cosin'; did you mean cosine_up?"],
+    "shaping=[format] shaping.format.at=first": ["shaping=[format]: at=first must be one of: own, last"],
+    "credit=[gigpo] credit.gigpo.weight={cosin:10}": ["unknown schedule 'cosin'; did you mean cosine_up?"],
     "+terms.mine.target=nowhere:It": ["terms nowhere:It: No module named 'nowhere'"],
     "model=qwen2.5": ["choices of model:", "qwen2.5_0.5b"],
     "model=Qwen/Qwen2.5-1.5B-Instruct": ["model.path=Qwen/Qwen2.5-1.5B-Instruct"],
@@ -83,7 +86,7 @@ TYPOS = {
 
 @pytest.mark.parametrize("override", TYPOS)
 def test_one_line_with_a_suggestion(override: str, capfd: pytest.CaptureFixture[str]) -> None:
-    code = main([override])
+    code = main(override.split())
     out, err = capfd.readouterr()
     assert code != 0
     assert out == ""
