@@ -89,7 +89,8 @@ def measured(checkout: Path, run: Path) -> dict[str, float]:
 
 def line(name: str, seen: Sequence[dict[str, float]]) -> str:
     cpu, last = median(one["cpu"] for one in seen), seen[-1]
-    return f"{name:8}{cpu:8.2f} CPU s   {last['other']} of {last['turns']} turns differ, log-probs within {last['off']:.1e}"
+    turns = f"{last['other']} of {last['turns']} turns differ, log-probs within {last['off']:.1e}"
+    return f"{name:8}{cpu:8.2f} CPU s   {turns}"
 
 
 def main() -> None:
