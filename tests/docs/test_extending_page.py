@@ -100,7 +100,8 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (source / name).write_text(content)
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(home)], check=True)
     (packages,) = home.glob("lib/python*/site-packages")
-    (packages / "borrowed.pth").write_text(f"{sysconfig.get_paths()['purelib']}\n")
+    borrowed = sysconfig.get_paths()["purelib"]  # addsitedir reads its .pth files too: turngrid's editable install
+    (packages / "borrowed.pth").write_text(f"import site; site.addsitedir({borrowed!r})\n")
     fresh = home / "bin" / "python"
     offline = ["--disable-pip-version-check", "--no-index", "--no-deps", "--no-build-isolation", "-qq"]
     done = run(fresh, source, "-m", "pip", "install", *offline, str(source))
