@@ -15,7 +15,7 @@ VLLM_PY := .venv-vllm/bin/python
 VLLM_PIP := $(CLOCK) $(VLLM_PY) $(INSTALL)
 GPU_PY := .venv-gpu/bin/python
 GPU_PIP := $(CLOCK) $(GPU_PY) $(INSTALL)
-# Packages without a mypy error.
+# Packages without a mypy error. mypy does not find turngrid through the editable install, hence lint's link.
 TYPED := envs rewards rollouts algorithms tasks config records
 GPU ?= cluster=gpu1 model=qwen2.5_0.5b budget=rl_only scale=first
 
@@ -59,7 +59,8 @@ test-vllm-cpu: .venv-vllm/.test
 lint: .venv/.dev
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check .
-	@$(PY) -m mypy $(TYPED)
+	@mkdir -p .venv/mypy && ln -sfn "$(CURDIR)" .venv/mypy/turngrid
+	@MYPYPATH=.venv/mypy $(PY) -m mypy $(TYPED:%=-p turngrid.%)
 
 setup: .venv/.cpu
 

@@ -21,8 +21,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
@@ -30,9 +28,9 @@ from statistics import median
 import psutil
 from tqdm import tqdm
 
+from benchmarks.checkouts import ROOT, checked_out, import_variables, is_package
 from benchmarks.memory import GIB, family, pss
 
-ROOT = Path(__file__).parents[1]
 SAMPLE_SECONDS = 0.1
 SAMPLES_A_PSS = 10  # reading it takes about 10 ms of CPU a process
 SHORT = ("budget=rl_only", "budget.rl_steps=4", "eval.games=1")
@@ -47,7 +45,7 @@ NAMES = {
 PARTS = {  # kinds of processes, by what their command lines say: Ray writes an actor's class there
     "rollout server": "TransformersServer",
     "agent loop": "AgentShell",
-    "environments": r"envs\.worker",
+    "environments": r"envs\.(\w+\.)?worker",
     "transfer queue": "Queue|SimpleStorage",
     "actor": "WorkerDict",
 }
@@ -109,10 +107,9 @@ def lines(output: Path) -> int:
     return files[0].read_bytes().count(b"\n") if files else 0
 
 
-def variables(checkout: Path) -> dict[str, str]:
+def cache_variables(checkout: Path) -> dict[str, str]:
     """Another commit has games of its own, since it may not read the records of ours."""
-    cache = {} if checkout == ROOT else {"TURNGRID_CACHE": str(checkout.parent / "cache")}
-    return {"PYTHONPATH": str(checkout), **cache}
+    return {} if checkout == ROOT else {"TURNGRID_CACHE": str(checkout.parent / "cache")}
 
 
 @dataclass(frozen=True)
@@ -144,26 +141,17 @@ def summary(ends: list[StepEnd], peak: float) -> Figures:
 
 def measured(checkout: Path, overrides: list[str]) -> Figures:
     """Raises SystemExit where the run fails."""
-    with tempfile.TemporaryDirectory() as output:
-        command = [sys.executable, "-m", "turngrid.train", f"output_dir={output}", *SHORT, *overrides]
+    module = "turngrid.train" if is_package(checkout) else "train"
+    with tempfile.TemporaryDirectory() as output, import_variables(checkout) as imports:
+        command = [sys.executable, "-m", module, f"output_dir={output}", *SHORT, *overrides]
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        process = subprocess.Popen(command, cwd=checkout, env=os.environ | variables(checkout), **quiet)
+        variables = os.environ | imports | cache_variables(checkout)
+        process = subprocess.Popen(command, cwd=checkout, env=variables, **quiet)
         watched = Watched(process.pid)
         ends = watch(process, watched, Path(output))
     if process.returncode or len(ends) < 2:
         sys.exit(f"the run in {checkout} ended with exit code {process.returncode} after {len(ends)} steps: {command}")
     return summary(ends, watched.peak)
-
-
-@contextmanager
-def checked_out(commit: str) -> Iterator[Path]:
-    with tempfile.TemporaryDirectory() as folder:
-        place = Path(folder) / "checkout"
-        subprocess.run(["git", "-C", ROOT, "worktree", "add", "--quiet", "--detach", place, commit], check=True)
-        try:
-            yield place
-        finally:
-            subprocess.run(["git", "-C", ROOT, "worktree", "remove", "--force", place], check=True)
 
 
 def compared(other: Path, rounds: int, overrides: list[str]) -> dict[str, list[Figures]]:

@@ -1,8 +1,7 @@
 """Wall time outside the model's forward passes: our agent loop against verl's own tool agent loop.
 
-    python -m benchmarks.agent_loop [--passes none] [--environment fixed] [--prompts 8] [--samples 8] [--turns 6]
-    [--repeats 5]
-        [--out FILE.json]
+    python -m benchmarks.agent_loop [--passes none] [--environment fixed] [--prompts 8]
+        [--samples 8] [--turns 6] [--repeats 5] [--out FILE.json]
 
 Both play the same tasks with the same model, server, turns, tokens a turn, environment and transfer
 queue; verl's loop reaches the environment through a tool. ``fixed`` is an environment in this

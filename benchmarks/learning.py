@@ -1,8 +1,8 @@
 """Does it learn? Whole runs through the front door, several seeds, then success by stage over the
 seeds.
 
-    python benchmarks/learning.py --seeds 0,1,2                                   # the default: SFT, then RL
-    python benchmarks/learning.py --seeds 0,1,2 budget=rl_only algo=ppo           # RL from the base model
+    python benchmarks/learning.py --seeds 0,1,2  # the default: SFT, then RL
+    python benchmarks/learning.py --seeds 0,1,2 budget=rl_only algo=ppo  # RL from the base model
 
 Anything after the options goes to ``python -m train``. Every stage is evaluated as a run evaluates
 it: last checkpoint, the test evaluation set, temperature 0.4. Finished runs are not repeated.

@@ -79,9 +79,12 @@ def one_side(run: Path) -> dict[str, float]:
 
 def measured(checkout: Path, run: Path) -> dict[str, float]:
     """Raises SystemExit where that side fails."""
+    from benchmarks.checkouts import import_variables
+
     command = [sys.executable, __file__, str(run), ONE_SIDE]
-    variables = os.environ | {"PYTHONPATH": str(checkout), "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command, check=False, cwd=checkout, env=variables, capture_output=True, text=True)
+    with import_variables(checkout) as imports:
+        variables = os.environ | imports | {"OMP_NUM_THREADS": "1"}
+        done = subprocess.run(command, check=False, cwd=checkout, env=variables, capture_output=True, text=True)
     if done.returncode:
         sys.exit(f"{checkout}: {done.stderr}")
     return json.loads(done.stdout.splitlines()[-1])
@@ -89,11 +92,12 @@ def measured(checkout: Path, run: Path) -> dict[str, float]:
 
 def line(name: str, seen: Sequence[dict[str, float]]) -> str:
     cpu, last = median(one["cpu"] for one in seen), seen[-1]
-    return f"{name:8}{cpu:8.2f} CPU s   {last['other']} of {last['turns']} turns differ, log-probs within {last['off']:.1e}"
+    turns = f"{last['other']} of {last['turns']} turns differ, log-probs within {last['off']:.1e}"
+    return f"{name:8}{cpu:8.2f} CPU s   {turns}"
 
 
 def main() -> None:
-    from benchmarks.against import ROOT, checked_out
+    from benchmarks.checkouts import ROOT, checked_out
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", type=Path, help="a run's folder")

@@ -1,7 +1,9 @@
 """How long the report of a large sweep takes, and how large its page is.
 
-    python -m benchmarks.report                # 4 algorithms x 5 tasks x 10 seeds = 200 runs, into a temporary folder
+    python -m benchmarks.report
     python -m benchmarks.report --seeds 3 --keep /tmp/sweep
+
+The default sweep has 4 algorithms x 5 tasks x 10 seeds = 200 runs, in a temporary folder.
 
 The runs are synthetic but of real size: 25 training steps, two models with 200 test games each,
 episodes of 10 turns (about 4 kB a game), verl's whole config. Only the report itself is timed, in a

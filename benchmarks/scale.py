@@ -315,8 +315,8 @@ def local_ray() -> Iterator[None]:
 
 
 HEAD = (
-    "| environment | episodes | workers | episodes/s | limit | share | CPU ms a turn: agent loop | environment | server, queue, Ray "
-    "| MiB an episode: agent loop | environment |"
+    "| environment | episodes | workers | episodes/s | limit | share | CPU ms a turn: agent loop | environment | "
+    "server, queue, Ray | MiB an episode: agent loop | environment |"
 )
 
 

@@ -15,7 +15,10 @@ from turngrid.envs.environment import Environment, GameRecord, Params, PromptSty
 from turngrid.envs.text_env import RawStep, TextEnv
 from turngrid.envs.types import Observation, TaskRef
 
-SEEN = "You are in a kitchen. There is a chest here. It is closed. You see a red door to the north. You carry a key and a lamp."
+SEEN = (
+    "You are in a kitchen. There is a chest here. It is closed. You see a red door to the north. "
+    "You carry a key and a lamp."
+)
 COMMANDS = ("look", "inventory", "go north", "go south", "go east", "go west")  # none of them ends a game
 
 

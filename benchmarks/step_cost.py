@@ -2,8 +2,11 @@
 takes the choices in turns.
 
     python -m benchmarks.step_cost [--rounds 5] [--with KEY=VALUE ...] CHOICE CHOICE ...
-    python -m benchmarks.step_cost algo=grpo algo=aem "algo=grpo loss=clip_cov"     # the first is what others are compared with
-    python -m benchmarks.step_cost "algo=grpo every_row" algo=mt_grpo       # whose update leaves out no row without an advantage
+    python -m benchmarks.step_cost algo=grpo algo=aem "algo=grpo loss=clip_cov"
+    python -m benchmarks.step_cost "algo=grpo every_row" algo=mt_grpo
+
+The others are compared with the first choice. With ``every_row`` an update also computes the rows
+without an advantage.
 
 Every step samples the same games with the same seeds and leaves the policy as it is, so that steps
 differ in nothing but the choice. That may be of whatever a trainer and its agent loops read anew:

@@ -72,8 +72,8 @@ def refusal(config: DictConfig) -> Iterator[str]:
     sampler = config.trainer.v1.sampler
     if config.curriculum.name != "none":
         yield (
-            f"curriculum={config.curriculum.name} counts steps, and trainer.v1.trainer_mode={name} plays for several at "
-            "a time: choose curriculum=none or trainer.v1.trainer_mode=sync"
+            f"curriculum={config.curriculum.name} counts steps, and trainer.v1.trainer_mode={name} plays for several "
+            "at a time: choose curriculum=none or trainer.v1.trainer_mode=sync"
         )
     threshold, strategy = sampler.max_off_policy_threshold, sampler.max_off_policy_strategy
     warmup = config.trainer.v1[name].num_warmup_batches
@@ -92,19 +92,19 @@ def _problems_of_separate(config: DictConfig) -> Iterator[str]:
     batch, mini = config.data.train_batch_size, config.actor_rollout_ref.actor.ppo_mini_batch_size
     if batch != separate.parameter_sync_step * mini:
         yield (
-            f"trainer.v1.separate_async.parameter_sync_step={separate.parameter_sync_step} must be data.train_batch_size / "
-            f"actor_rollout_ref.actor.ppo_mini_batch_size = {batch} / {mini}"
+            f"trainer.v1.separate_async.parameter_sync_step={separate.parameter_sync_step} must be "
+            f"data.train_batch_size / actor_rollout_ref.actor.ppo_mini_batch_size = {batch} / {mini}"
         )
     for key in ("nnodes", "n_gpus_per_node"):
         if rollout[key] < 1:
             yield (
-                f"trainer.v1.trainer_mode=separate_async: actor_rollout_ref.rollout.{key}={rollout[key]} must be at least 1: "
-                "rollouts have GPUs of their own"
+                f"trainer.v1.trainer_mode=separate_async: actor_rollout_ref.rollout.{key}={rollout[key]} must be at "
+                "least 1: rollouts have GPUs of their own"
             )
     if rollout.checkpoint_engine.backend == "naive":
         yield (
-            "trainer.v1.trainer_mode=separate_async: actor_rollout_ref.rollout.checkpoint_engine.backend=naive cannot send "
-            "weights to other GPUs: set it to nccl"
+            "trainer.v1.trainer_mode=separate_async: actor_rollout_ref.rollout.checkpoint_engine.backend=naive cannot "
+            "send weights to other GPUs: set it to nccl"
         )
     if config.trainer.device == "cuda" and rollout.name != "vllm":
         yield "trainer.v1.trainer_mode=separate_async needs rollout=vllm on GPUs"

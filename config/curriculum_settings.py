@@ -41,8 +41,8 @@ def short_horizon(config: DictConfig) -> str | None:
         enough = [step for step, turns in horizon.items() if plan and turns >= plan]
         if enough and enough[0] > 1:
             return (
-                f"{task} is won in {plan} turns at best and curriculum.horizon allows {horizon[1]} at first: expect no wins "
-                f"before step {enough[0]}"
+                f"{task} is won in {plan} turns at best and curriculum.horizon allows {horizon[1]} at first: expect no "
+                f"wins before step {enough[0]}"
             )
     return None
 

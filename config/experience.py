@@ -72,15 +72,24 @@ def _of_world_model(config: DictConfig, asked: str) -> Iterator[str]:
         if (value := OmegaConf.select(config, key)) is not None:
             yield f"{key}={value} does nothing with {asked}, which writes nothing: choose demos.experience={REFLECTION}"
     if config.model.sft.epochs < 2:
-        yield f"{asked} takes the first of model.sft.epochs={config.model.sft.epochs} for predictions: set 2 or more, so that one imitates"
+        yield (
+            f"{asked} takes the first of model.sft.epochs={config.model.sft.epochs} for predictions: "
+            "set 2 or more, so that one imitates"
+        )
 
 
 def _of_reflection(config: DictConfig, asked: str) -> Iterator[str]:
     form = form_of(config)
     if not form.thinks or form.calls:
-        yield f"{asked} teaches thoughts and prompt={config.prompt.name} has none of its own: choose prompt=think_action or prompt=react"
+        yield (
+            f"{asked} teaches thoughts and prompt={config.prompt.name} has none of its own: "
+            "choose prompt=think_action or prompt=react"
+        )
     if not config.demos.writer:
-        yield f"{asked} needs a chat endpoint that writes thoughts: set demos.writer=http://HOST/v1 and demos.writer_model=NAME"
+        yield (
+            f"{asked} needs a chat endpoint that writes thoughts: "
+            "set demos.writer=http://HOST/v1 and demos.writer_model=NAME"
+        )
     try:
         writer(config)
     except EndpointError as error:

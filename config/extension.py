@@ -137,8 +137,8 @@ def _refuse_same_length(config: DictConfig, before: DictConfig, run: Path) -> No
     if new.steps <= old.steps:
         more = " and budget.units that pay for it" if budget.count == "rollouts" else ""
         raise ConfigError(
-            f"extend={config.extend}: {new.steps} RL steps are not more than its {old.steps}; use budget.rl_steps={old.steps + 1} "
-            f"or more{more}"
+            f"extend={config.extend}: {new.steps} RL steps are not more than its {old.steps}; "
+            f"use budget.rl_steps={old.steps + 1} or more{more}"
         )
 
 

@@ -108,11 +108,17 @@ def refusal(config: DictConfig) -> Iterator[str]:
         if (strategy := OmegaConf.select(actor.actor, key)) != "fsdp2":
             yield f"{rank} needs actor_rollout_ref.actor.{key}=fsdp2, not {strategy}"
     if actor.rollout.layered_summon and "dummy" in actor.rollout.load_format and not merges(config):
-        yield f"{rank}: actor_rollout_ref.rollout.layered_summon=true needs actor_rollout_ref.rollout.load_format=safetensors"
+        yield (
+            f"{rank}: actor_rollout_ref.rollout.layered_summon=true needs "
+            "actor_rollout_ref.rollout.load_format=safetensors"
+        )
     if (backend := actor.rollout.checkpoint_engine.backend) == "delta_sharded":
         yield f"{rank}: actor_rollout_ref.rollout.checkpoint_engine.backend={backend} cannot send it; choose nccl"
     if has_experts(settings_of(config.model.path) or {}):
-        yield f"{rank}: model.path={config.model.path} is a mixture of experts, whose experts LoRA would leave out; train it whole"
+        yield (
+            f"{rank}: model.path={config.model.path} is a mixture of experts, whose experts LoRA would leave out; "
+            "train it whole"
+        )
     yield from _unknown_layers(config)
 
 

@@ -17,8 +17,9 @@ from turngrid.records.models.shape import shape_of
 
 OTHER_DRIVERS = ("/dev/dxg", "/dev/kfd")  # WSL, AMD: no device file for each GPU
 NO_GPU = (
-    "cluster={cluster} computes on GPUs and this machine has none: cluster=cpu trains here, estimate=true estimate_gpu=H100x{wanted} "
-    "tells what the run would take there, and SLURM's nodes are reached with -m (docs/slurm.md)"
+    "cluster={cluster} computes on GPUs and this machine has none: cluster=cpu trains here, "
+    "estimate=true estimate_gpu=H100x{wanted} tells what the run would take there, "
+    "and SLURM's nodes are reached with -m (docs/slurm.md)"
 )
 FEW_GPUS = (
     "trainer.n_gpus_per_node={wanted} and this machine has {there}: set it to that, or choose cluster=gpu1 "
@@ -30,15 +31,19 @@ NO_VLLM = (
 
 VLLM_CPU_HEADS = (32, 64, 80, 96, 112, 128, 160, 192, 224, 256, 512)  # vLLM 0.30's CPUAttentionBackend
 FLASH = "flash_attention_2"  # verl's default
-NO_VLLM_KERNEL = "model.path={path} has attention heads of {size} numbers, and vLLM's CPU kernels are for {sizes}: choose rollout=transformers"
+NO_VLLM_KERNEL = (
+    "model.path={path} has attention heads of {size} numbers, and vLLM's CPU kernels are for {sizes}: "
+    "choose rollout=transformers"
+)
 NO_FLASH = (
-    "cluster={cluster} trains with flash-attn and it is not installed: pip install --no-build-isolation flash-attn==2.8.3, or "
+    "cluster={cluster} trains with flash-attn and it is not installed: "
+    "pip install --no-build-isolation flash-attn==2.8.3, or "
     "do without (docs/cluster.md): '+actor_rollout_ref.model.override_config.attn_implementation=sdpa' "
     "actor_rollout_ref.model.use_remove_padding=false"
 )
 NO_FLASH_CRITIC = (
-    "algo={algo} has a critic, which verl loads on GPUs with flash-attn whatever the config says, and it is not installed: pip "
-    "install --no-build-isolation flash-attn==2.8.3, or choose algo=grpo or algo=rloo (docs/cluster.md)"
+    "algo={algo} has a critic, which verl loads on GPUs with flash-attn whatever the config says, and it is not "
+    "installed: pip install --no-build-isolation flash-attn==2.8.3, or choose algo=grpo or algo=rloo (docs/cluster.md)"
 )
 PACKAGES = ("wandb", "trackio")  # of trainer.logger: those that are extras
 HOST = "https://api.wandb.ai"
@@ -48,8 +53,8 @@ NOT_INSTALLED = (
     "tracking=local"
 )
 NO_KEY = (
-    "tracking=wandb finds no key for {host}: run `wandb login`, set WANDB_API_KEY, or choose tracking=wandb_offline and send "
-    "the logs later by `wandb sync`"
+    "tracking=wandb finds no key for {host}: run `wandb login`, set WANDB_API_KEY, or choose tracking=wandb_offline "
+    "and send the logs later by `wandb sync`"
 )
 
 

@@ -31,7 +31,10 @@ STYLE = """
   .arrow { stroke: #6e7781; fill: none; marker-end: url(#tip) }
 """
 WHITE = '<rect width="100%" height="100%" fill="white"/>'
-TIP = '<marker id="tip" markerWidth="8" markerHeight="8" refX="6" refY="4" orient="auto"><path d="M0,0 L8,4 L0,8 z" fill="#6e7781"/></marker>'
+TIP = (
+    '<marker id="tip" markerWidth="8" markerHeight="8" refX="6" refY="4" orient="auto">'
+    '<path d="M0,0 L8,4 L0,8 z" fill="#6e7781"/></marker>'
+)
 
 
 # ---- the picture of rooms
@@ -86,9 +89,14 @@ def picture() -> str:
             parts.append(f'<path class="arrow" d="M{WIDTH / 2:g},{y - GAP} V{y - 3}"/>')
     bottom = 16 + len(shown) * (HEIGHT + GAP)
     parts.append(f'<rect x="{LEFT}" y="{bottom}" width="14" height="14" fill="{BLINK}" stroke="#afb8c1"/>')
-    note = "imports neither torch nor verl nor ray nor transformers. An arrow: may import what lies below, never the other way."
+    note = (
+        "imports neither torch nor verl nor ray nor transformers. An arrow: "
+        "may import what lies below, never the other way."
+    )
     parts.append(f'<text class="what" x="{LEFT + 22}" y="{bottom + 12}">{note}</text>')
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{bottom + 30}" viewBox="0 0 {WIDTH} {bottom + 30}">'
+    height = bottom + 30
+    size = f'width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}"'
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" {size}>'
     return "\n".join([head, f"<style>{STYLE}</style>", f"<defs>{TIP}</defs>", WHITE, *parts, "</svg>", ""])
 
 
@@ -96,15 +104,19 @@ def picture() -> str:
 
 PAGE = """# What is changed in verl
 
-verl is a dependency, never a copy. `python docs/draw.py` writes this page from [`verl_plugin/changes.py`](../verl_plugin/changes.py),
-from our classes, and from the docstrings of what is ours. `tests/verl_plugin/test_verl_changes.py` names the entries that a new version of verl breaks.
-What verl offers for others to fill in (registries, abstract methods, class names in its config) is no change and is not listed.
+verl is a dependency, never a copy. `python docs/draw.py` writes this page \
+from [`verl_plugin/changes.py`](../verl_plugin/changes.py),
+from our classes, and from the docstrings of what is ours. \
+`tests/verl_plugin/test_verl_changes.py` names the entries that a new version of verl breaks.
+What verl offers for others to fill in (registries, abstract methods, class names in its config) \
+is no change and is not listed.
 Changed too: vLLM's CPU build keeps a layer's weights (`verl_plugin/servers/vllm_cpu.py`).
 
 """
 BUGS = """## Bugs of verl 0.9.1
 
-Each can be sent upstream as it is: it imports verl and nothing of ours. `tests/verl_plugin/test_verl_bugs.py` runs them; a test
+Each can be sent upstream as it is: it imports verl and nothing of ours. \
+`tests/verl_plugin/test_verl_bugs.py` runs them; a test
 that fails says that verl has mended the bug and that what is ours can go.
 
 """

@@ -20,8 +20,8 @@ _ANSWER = re.compile(r"\s*(?:score\s*[:=]\s*)?(0(?:\.\d+)?|1(?:\.0+)?|\.\d+)\s*\
 _SHOWN_CHARS = 8000
 _WAIT_S = 1.0
 _ASK = (
-    "You grade a change to a Python repository. Answer with one number between 0 and 1 and nothing else: 1 for a change "
-    "that repairs what is described and breaks nothing, 0 for one that repairs nothing."
+    "You grade a change to a Python repository. Answer with one number between 0 and 1 and nothing else: 1 for a "
+    "change that repairs what is described and breaks nothing, 0 for one that repairs nothing."
 )
 
 

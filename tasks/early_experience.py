@@ -30,8 +30,9 @@ ALTERNATIVES = {WORLD_MODEL: 8, REFLECTION: 3}  # samples at each state; the pap
 TEMPERATURE = 1.0
 ASK = "Predict what you will see next."
 WRITE = (
-    "Write, in the first person and in one short paragraph, the thoughts that lead from what was seen to the best action and say why "
-    "it is better than the other. Speak as somebody who has not acted yet. Do not end with the action itself."
+    "Write, in the first person and in one short paragraph, the thoughts that lead from what was seen "
+    "to the best action and say why it is better than the other. "
+    "Speak as somebody who has not acted yet. Do not end with the action itself."
 )
 
 

@@ -66,7 +66,8 @@ def prepare_tasks(config: DictConfig, allocation: Allocation, folder: Path, avoi
     if games == allocation.games:
         return allocation
     say(
-        f"note: {config.env.task} has {games} training games, the budget pays for {allocation.games}: they are revisited"
+        f"note: {config.env.task} has {games} training games, "
+        f"the budget pays for {allocation.games}: they are revisited"
     )
     return with_games(allocation, config.budget, games)
 
@@ -80,8 +81,8 @@ def _refuse_other_games(folder: Path, listings: Mapping[str, Listing]) -> None:
     file = task_file(folder, "train")
     if file.exists() and read_tasks(file) != list(listings["train"].tasks):
         raise TaskError(
-            "eval.games, eval.tasks and eval.validation_games would change the training games of the extended run: leave "
-            "them, and use python -m experiments.evaluate for other test games"
+            "eval.games, eval.tasks and eval.validation_games would change the training games of the extended run: "
+            "leave them, and use python -m experiments.evaluate for other test games"
         )
 
 

@@ -30,7 +30,7 @@ PUBLIC = {"os._exit"}  # documented by Python
 ALLOWED = {
     "envs/alfworld/text.py": "ALFWorld's grammar is parsed by TextWorld, which offers no public function",
     "envs/alfworld/engine.py": "the planner's translator replaces sys.argv, which is put back",
-    "envs/textworld/games.py": "TextWorld reads its rules in the order of the file system: games would differ by machine",
+    "envs/textworld/games.py": "TextWorld reads its rules in the file system's order: games would differ by machine",
     "verl_plugin/cpu/engines.py": "verl's engines for CPUs (docs/verl.md)",
     "verl_plugin/cpu/platform.py": "verl asks for a process group of GPUs; ends when verl has a platform for CPUs",
     "verl_plugin/hooks.py": "carries out the table of docs/verl.md",

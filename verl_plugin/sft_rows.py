@@ -44,8 +44,8 @@ class EpisodeRows(Dataset[dict[str, Tensor]]):
         longest = max(len(row["input_ids"]) for row in self._rows)
         if longest > max_tokens:
             raise ValueError(
-                f"data.max_prompt_length + data.max_response_length={max_tokens}: a demonstration has {longest} tokens; "
-                "raise them, or choose a task with shorter expert plans"
+                f"data.max_prompt_length + data.max_response_length={max_tokens}: a demonstration has {longest} "
+                "tokens; raise them, or choose a task with shorter expert plans"
             )
 
     def __len__(self) -> int:
@@ -108,8 +108,8 @@ class PredictThenImitate(Sampler[list[int]]):
         self.seed = self.epoch = 0
         if predictions // ranks < len(self):
             raise ValueError(
-                f"demos.experience: {predictions} alternatives are fewer than the {len(self)} updates of an epoch, since the "
-                "model nearly always does as the expert did; raise demos.alternatives, or leave it out"
+                f"demos.experience: {predictions} alternatives are fewer than the {len(self)} updates of an epoch, "
+                "since the model nearly always does as the expert did; raise demos.alternatives, or leave it out"
             )
 
     def __len__(self) -> int:

@@ -37,7 +37,8 @@ class SelfImitation(Method):
 
     requires = frozenset({GROUPS, SYNCHRONOUS})
     card = Card(
-        "replays episodes better than their group, without KL and terms; these are in no metric of success and not charged",
+        "replays episodes better than their group, without KL and terms; "
+        "these are in no metric of success and not charged",
         paper="2509.22601",
         source="code",
         result="72.8 -> 88.9 (1.5B, GRPO)",

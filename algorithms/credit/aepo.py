@@ -29,7 +29,8 @@ class Aepo(Method):
         "multiplies a turn's advantage by 1 + `weight` z(entropy)",
         paper="2510.14545",
         source="notes",
-        ours="H is the turn's mean and z is over the batch; in the code H is a token's and z is over a pass of the update",
+        ours="H is the turn's mean and z is over the batch; "
+        "in the code H is a token's and z is over a pass of the update",
     )
 
     def __call__(self, turns: Turns, advantages: Tensor) -> Tensor:

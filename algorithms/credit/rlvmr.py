@@ -26,8 +26,8 @@ class Rlvmr(Method):
     grains = frozenset({"episode"})
     requires = frozenset({WHOLE_STEP})
     card = Card(
-        "takes `alpha` x the episode's advantage + (1 - `alpha`) x what the turn's tag promised, compared with the batch's "
-        "turns of that tag",
+        "takes `alpha` x the episode's advantage + (1 - `alpha`) x what the turn's tag promised, compared with the "
+        "batch's turns of that tag",
         paper="2507.22844",
         source="a note",
         result="91.4 seen, 91.8 unseen (7B)",

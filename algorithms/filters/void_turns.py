@@ -22,8 +22,8 @@ class VoidTurns(Method):
 
     when = "after"
     card = Card(
-        "mutes episodes with an answer without an action (`void: invalid`: also one that was not understood); `stop: true` "
-        "ends them there",
+        "mutes episodes with an answer without an action (`void: invalid`: also one that was not understood); "
+        "`stop: true` ends them there",
         paper="2509.02479",
         source="code",
         ours="such an end is a loss",

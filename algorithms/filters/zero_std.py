@@ -61,8 +61,8 @@ class DynamicSampling(ZeroStd):
         ),
     )
     card = Card(
-        "samples other prompts in place of groups of equal scores, up to `batches` batches a step; all are charged and in "
-        "the metrics of success",
+        "samples other prompts in place of groups of equal scores, up to `batches` batches a step; all are charged and "
+        "in the metrics of success",
         paper="2503.14476",
         ours="one for one",
     )

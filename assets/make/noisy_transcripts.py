@@ -29,8 +29,8 @@ CHUNK = 20  # games a process plays before it reports
 IDLE = frozenset({"look", "inventory"})  # every observation contains their answers
 # Words of TextWorld's commands that are no names of things.
 _WORDS = (
-    "take open close unlock lock go drop put insert eat cook slice chop dice from into onto in on with north south east west"
-    " examine look inventory the a an of"
+    "take open close unlock lock go drop put insert eat cook slice chop dice from into onto in on with north south "
+    "east west examine look inventory the a an of"
 )
 COMMAND_WORDS = frozenset(_WORDS.split())
 WORD = re.compile(r"[a-z]+")

@@ -29,10 +29,12 @@ as an untuned chat model does, so demonstrations and RL both have something to s
 
 ## Trained on
 {recipe.games:,} TextWorld games `{recipe.task}` (our catalogue's pre-training split, seeds from 100001; listed in
-`pretraining_games.json`; a run in an environment that this file does not name is warned of), played for at most {recipe.max_turns} turns by policies that follow the expert plan
+`pretraining_games.json`; a run in an environment that this file does not name is warned of), \
+played for at most {recipe.max_turns} turns by policies that follow the expert plan
 at each turn with the chance given, and else draw a possible command. The policy is drawn for each transcript:
 
-| phase | games | transcripts of each | policies: chance to follow the plan (share of the transcripts) | epochs | learning rate |
+| phase | games | transcripts of each | policies: chance to follow the plan (share of the transcripts) \
+| epochs | learning rate |
 |---|---|---|---|---|---|
 {phases}
 

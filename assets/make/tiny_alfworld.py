@@ -33,11 +33,13 @@ POOL = 64  # transcripts sorted by length together, so that a batch has little p
 CARD = """\
 # The tiny model for ALFWorld
 
-A causal language model of {parameters:,} parameters (the shape of `model=tiny`) with a lower-case byte-pair tokenizer of
+A causal language model of {parameters:,} parameters (the shape of `model=tiny`) with a lower-case byte-pair \
+tokenizer of
 {vocabulary:,} entries and the ChatML template. It knows the words and commands of ALFWorld and is of no use elsewhere.
 
 ## Trained on
-The weights of `model=tiny`, then transcripts of our ALFWorld expert that plays from what is visible (`env.expert=searcher`),
+The weights of `model=tiny`, then transcripts of our ALFWorld expert that plays from what is visible \
+(`env.expert=searcher`),
 each in a game of its own, drawn in the floor plans for training, by seeds beyond those of every split. Of the tasks
 {share:.0%} are of the first type in any case, the others of any. At some turns something else was done instead, which
 is read but not learned. A new token begins as the mean of the tokens that its text was before.
@@ -46,7 +48,8 @@ is read but not learned. A new token begins as the mean of the tokens that its t
 |---|---|---|---|---|
 {stages}
 
-AdamW at {stage.learning_rate:g}, which falls at the end of the last stage; next-token loss on the expert's actions and on what
+AdamW at {stage.learning_rate:g}, which falls at the end of the last stage; next-token loss on the expert's actions \
+and on what
 was seen. {minutes:.0f} core-minutes.
 
 ## Remake

@@ -19,7 +19,10 @@ def share_against_name(config: DictConfig) -> str | None:
     budget = config.budget
     if budget.name == FREE or budget.sft_share == shipped("budget", budget.name).get("sft_share", budget.sft_share):
         return None
-    return f"budget={budget.name} leaves no choice of budget.sft_share={budget.sft_share}: choose budget=sft_rl to divide the units"
+    return (
+        f"budget={budget.name} leaves no choice of budget.sft_share={budget.sft_share}: "
+        "choose budget=sft_rl to divide the units"
+    )
 
 
 def no_demonstration(config: DictConfig) -> str | None:
@@ -29,8 +32,8 @@ def no_demonstration(config: DictConfig) -> str | None:
         return None
     with_more = f" + budget.experience_cost={budget.experience_cost:g}" if budget.experience_cost else ""
     return (
-        f"budget.units x budget.sft_share = {units:g} units cannot pay a demonstration at budget.demo_cost={budget.demo_cost:g}{with_more}; "
-        "raise one, lower the other, or choose budget=rl_only"
+        f"budget.units x budget.sft_share = {units:g} units cannot pay a demonstration at "
+        f"budget.demo_cost={budget.demo_cost:g}{with_more}; raise one, lower the other, or choose budget=rl_only"
     )
 
 
@@ -50,8 +53,8 @@ def sft_of_nothing(config: DictConfig) -> str | None:
     if not updates or updates * sft.lr >= LEAST_MOVE:
         return None
     return (
-        f"SFT of {demonstrations} demonstrations is {updates} updates at model.sft.lr={sft.lr:g}, which change next to nothing; "
-        "it is the study's, and model.sft.lr=1e-5 model.sft.epochs=3 is a usual choice"
+        f"SFT of {demonstrations} demonstrations is {updates} updates at model.sft.lr={sft.lr:g}, which change next to "
+        "nothing; it is the study's, and model.sft.lr=1e-5 model.sft.epochs=3 is a usual choice"
     )
 
 

@@ -40,7 +40,10 @@ def step_deadline(config: DictConfig) -> str | None:
     if deadline > longest:
         return None
     because = ", as env.tests_deadline_s says" if "tests_deadline_s" in config.env else ""
-    return f"env.step_deadline_s={deadline:g} is no more than the {longest:g} s that one step of this environment may take{because}: raise it"
+    return (
+        f"env.step_deadline_s={deadline:g} is no more than the {longest:g} s "
+        f"that one step of this environment may take{because}: raise it"
+    )
 
 
 def bad_window(config: DictConfig) -> str | None:
@@ -90,7 +93,10 @@ def useless_samples(config: DictConfig) -> str | None:
     samples_per_game = config.eval.samples_per_game
     if samples_per_game == 1 or 0 not in config.eval.temperatures:
         return None
-    return f"temperature 0 plays a game {samples_per_game} times the same way: leave 0 out of eval.temperatures, or eval.samples_per_game=1"
+    return (
+        f"temperature 0 plays a game {samples_per_game} times the same way: "
+        "leave 0 out of eval.temperatures, or eval.samples_per_game=1"
+    )
 
 
 def too_few_turns(config: DictConfig) -> str | None:

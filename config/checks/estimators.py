@@ -22,7 +22,8 @@ ROW_MEAN = "seq-mean-token-mean"
 def verls_keys(config: DictConfig) -> Iterator[str]:
     """Refused values of verl's keys, whatever is chosen."""
     if OmegaConf.select(config, LOSS) == LOSS_MODE and not config.get("loss"):
-        yield f"{LOSS}={LOSS_MODE}: it stands for a loss of ours and none is chosen; use loss={next(iter(SLOTS['loss']))}"
+        first = next(iter(SLOTS["loss"]))
+        yield f"{LOSS}={LOSS_MODE}: it stands for a loss of ours and none is chosen; use loss={first}"
     for node in ("actor_rollout_ref.actor", "critic"):
         if OmegaConf.select(config, f"{node}.{AGGREGATED}") == ROW_MEAN and (rows := several_rows(config)):
             yield (
@@ -64,7 +65,10 @@ def _teacher(config: DictConfig) -> Iterator[str]:
         yield str(error).replace("model.path=", "algo.teacher=")
         return
     if _other_tokens(teacher, str(config.model.path)):
-        yield f"algo.teacher={path}: it has other tokens than model.path={config.model.path}; use a teacher with the same tokens"
+        yield (
+            f"algo.teacher={path}: it has other tokens than model.path={config.model.path}; "
+            "use a teacher with the same tokens"
+        )
     if config.model.lora_rank:
         yield (
             f"model.lora_rank={config.model.lora_rank}: verl would ask the policy in place of algo.teacher; use "

@@ -27,7 +27,10 @@ def too_long(config: DictConfig) -> str | None:
     length = len("-".join(parts.values()).encode()) + ADDED
     if length <= LONGEST:
         return None
-    return f"{key}={shown(word)} makes the name of the run's folder {length} bytes long, and file systems take {LONGEST}: shorten it"
+    return (
+        f"{key}={shown(word)} makes the name of the run's folder {length} bytes long, "
+        f"and file systems take {LONGEST}: shorten it"
+    )
 
 
 def _reason(folder: str) -> str | None:

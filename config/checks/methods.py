@@ -189,8 +189,8 @@ def _labels(run: Run, method: Any) -> Iterator[str]:
     if wanted and form_of(run.config).labels != wanted:
         fitting = [f"prompt={form}" for form in PROMPTS if prompt_class(form).labels == wanted]
         yield (
-            f"{run.slot}={run.name} and prompt={run.config.prompt.name}: it distinguishes answers of {', '.join(wanted)}; "
-            f"use {' or '.join(fitting) or 'a prompt form with these labels'}"
+            f"{run.slot}={run.name} and prompt={run.config.prompt.name}: it distinguishes answers of "
+            f"{', '.join(wanted)}; use {' or '.join(fitting) or 'a prompt form with these labels'}"
         )
 
 
@@ -229,8 +229,8 @@ def no_game_comes_again(config: DictConfig) -> str | None:
     if not names or prompts > bought.games:
         return None
     return (
-        f"buffer={names[0]} and budget.units={config.budget.units}: {prompts} prompts of {bought.games} games sample each game "
-        "once, so no stored episode is replayed; use a lower budget.units or a higher budget.rl_steps"
+        f"buffer={names[0]} and budget.units={config.budget.units}: {prompts} prompts of {bought.games} games sample "
+        "each game once, so no stored episode is replayed; use a lower budget.units or a higher budget.rl_steps"
     )
 
 

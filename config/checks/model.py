@@ -32,7 +32,10 @@ def no_such_gpu(config: DictConfig) -> str | None:
     except gpus.GpuError as error:
         return str(error)
     if config.estimate_gpu and config.trainer.device == "cpu":
-        return f"estimate_gpu={config.estimate_gpu} counts on GPUs and cluster={config.cluster.name} has none: choose cluster=gpu1 or gpu8"
+        return (
+            f"estimate_gpu={config.estimate_gpu} counts on GPUs and cluster={config.cluster.name} has none: "
+            "choose cluster=gpu1 or gpu8"
+        )
     return None
 
 
@@ -41,8 +44,8 @@ def context_too_short(config: DictConfig) -> str | None:
     if length <= config.model.context:
         return None
     return (
-        f"data.max_prompt_length + data.max_response_length = {length} tokens, more than model={config.model.name} can attend "
-        f"to (model.context={config.model.context})"
+        f"data.max_prompt_length + data.max_response_length = {length} tokens, more than model={config.model.name} can "
+        f"attend to (model.context={config.model.context})"
     )
 
 
@@ -51,8 +54,8 @@ def action_too_long(config: DictConfig) -> str | None:
     if action <= response:
         return None
     return (
-        f"env.max_action_tokens={action} is more than data.max_response_length={response}, which leaves no room for one action: raise "
-        "the one or lower the other"
+        f"env.max_action_tokens={action} is more than data.max_response_length={response}, which leaves no room for "
+        "one action: raise the one or lower the other"
     )
 
 
@@ -70,6 +73,7 @@ def unseen_environment(config: DictConfig) -> str | None:
     if known is None or config.env.name in known:
         return None
     return (
-        f"model={config.model.name} was pre-trained on {' and '.join(known)} alone, so env={config.env.name} has words that it never "
-        f"saw and it may well win nothing: choose another model, such as model={AT_HOME.get(config.env.name, 'smollm2_135m')}"
+        f"model={config.model.name} was pre-trained on {' and '.join(known)} alone, "
+        f"so env={config.env.name} has words that it never saw and it may well win nothing: "
+        f"choose another model, such as model={AT_HOME.get(config.env.name, 'smollm2_135m')}"
     )

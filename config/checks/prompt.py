@@ -24,8 +24,8 @@ def bad_prompt(config: DictConfig) -> Iterator[str]:
         yield f"prompt.thinking=true: the answers of prompt={prompt.name} hold no thoughts; choose prompt=think_action"
     if prompt.history is not None and config.env.window_turns is not None:
         yield (
-            f"prompt.history={prompt.history} and env.window_turns={config.env.window_turns} both say how much of an episode is "
-            "seen: choose one"
+            f"prompt.history={prompt.history} and env.window_turns={config.env.window_turns} both say how much of an "
+            "episode is seen: choose one"
         )
 
 
@@ -59,8 +59,8 @@ def little_room(config: DictConfig) -> str | None:
         return None
     return (
         f"an answer may have env.max_action_tokens={env.max_action_tokens} tokens and an episode's row holds "
-        f"data.max_response_length={room}: if all are used, an episode ends out of context after {room // env.max_action_tokens} of "
-        f"{env.max_turns} turns; prompt.history=2 gives each turn a row of its own"
+        f"data.max_response_length={room}: if all are used, an episode ends out of context after "
+        f"{room // env.max_action_tokens} of {env.max_turns} turns; prompt.history=2 gives each turn a row of its own"
     )
 
 
@@ -75,6 +75,7 @@ def few_summaries(config: DictConfig) -> str | None:
     if (turns := a_row * (rules.most + 1)) >= env.max_turns:
         return None
     return (
-        f"a row of {a_row} answers of env.max_action_tokens={env.max_action_tokens} is summed up, at most {place}.most={rules.most} times: "
+        f"a row of {a_row} answers of env.max_action_tokens={env.max_action_tokens} is summed up, "
+        f"at most {place}.most={rules.most} times: "
         f"if all are used, an episode ends out of context after {turns} of {env.max_turns} turns; raise {place}.most"
     )

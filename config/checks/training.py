@@ -44,8 +44,8 @@ def group_of_one(config: DictConfig) -> str | None:
     if samples > 1 or not algorithm(config.algo.name).needs_group:
         return None
     return (
-        f"algo={config.algo.name} compares the samples of a prompt and actor_rollout_ref.rollout.n={samples} leaves nothing to "
-        "compare: set it to 2 or more, or choose algo=ppo or algo=reinforce_plus_plus"
+        f"algo={config.algo.name} compares the samples of a prompt and actor_rollout_ref.rollout.n={samples} leaves "
+        "nothing to compare: set it to 2 or more, or choose algo=ppo or algo=reinforce_plus_plus"
     )
 
 
@@ -64,8 +64,8 @@ def over_devices(key: str, config: DictConfig) -> str | None:
     if prompts * samples % devices == 0:
         return None
     return (
-        f"{key}={prompts} x actor_rollout_ref.rollout.n={samples} does not divide over the {devices} devices of trainer.nnodes x "
-        "trainer.n_gpus_per_node"
+        f"{key}={prompts} x actor_rollout_ref.rollout.n={samples} does not divide over the {devices} devices of "
+        "trainer.nnodes x trainer.n_gpus_per_node"
     )
 
 
@@ -88,8 +88,8 @@ def row_over_pass(config: DictConfig) -> str | None:
     for key in PASS_KEYS:
         if (tokens := OmegaConf.select(config, key)) is not None and tokens < row:
             return (
-                f"{key}={tokens} cannot hold one row of data.max_prompt_length + data.max_response_length = {row} tokens: set it to "
-                f"{row} or more, or the lengths to less"
+                f"{key}={tokens} cannot hold one row of data.max_prompt_length + data.max_response_length = {row} "
+                f"tokens: set it to {row} or more, or the lengths to less"
             )
     return None
 
@@ -107,8 +107,8 @@ def other_trainer(config: DictConfig) -> str | None:
     if config.trainer.use_v1 and asynchronous.mode(config) in asynchronous.MODES:
         return None
     return (
-        "only verl's V1 trainer keeps turn rewards: leave trainer.use_v1=true, and choose trainer.v1.trainer_mode from: "
-        + ", ".join(asynchronous.MODES)
+        "only verl's V1 trainer keeps turn rewards: leave trainer.use_v1=true, "
+        f"and choose trainer.v1.trainer_mode from: {', '.join(asynchronous.MODES)}"
     )
 
 

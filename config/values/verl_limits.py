@@ -20,7 +20,10 @@ SEED = whole(0, 2**32 - 1)
 PROCESSES = whole(1, 1024)
 TEXT = Types(frozenset({"str"}))
 OUR_LORA = "the run's own key is model.lora_"
-NO_ADAPTER = "LoRA begins with a new adapter; merge yours into its model (PEFT's merge_and_unload) and name that: model.path=FOLDER"
+NO_ADAPTER = (
+    "LoRA begins with a new adapter; merge yours into its model (PEFT's merge_and_unload) and name that: "
+    "model.path=FOLDER"
+)
 NO_CRITIC = "a critic is trained whole, with LoRA too"
 CRITIC_LORA = {
     "lora_rank": 0,

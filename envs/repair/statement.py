@@ -21,9 +21,8 @@ def statement(library: Library, edits: Sequence[Edit], failing: Sequence[str], r
     It names functions, never lines, and shows no code of the library.
     """
     promises = list(dict.fromkeys(_promise(test) for test in failing))
-    lines = [
-        f"{len(failing)} of {len(run.statuses)} tests of the library {library.name} fail. What should hold and does not:"
-    ]
+    failed = f"{len(failing)} of {len(run.statuses)} tests of the library {library.name} fail."
+    lines = [f"{failed} What should hold and does not:"]
     lines += [f"- {promise}" for promise in promises[:_MOST_PROMISES]]
     if len(promises) > _MOST_PROMISES:
         lines.append(f"- and {len(promises) - _MOST_PROMISES} more")

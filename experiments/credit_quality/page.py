@@ -45,11 +45,13 @@ def summary(found: Results) -> str:
     about, truth = found.about, found.truth
     critic = ""
     if "critic" in about:
-        critic = f" The critic, {about['critic']}, explains {about['critic_explains']:.0%} of the variance of what was played on."
+        explained = f"{about['critic_explains']:.0%} of the variance of what was played on"
+        critic = f" The critic, {about['critic']}, explains {explained}."
     return (
-        f"{about['tasks']} games with {about['samples']} episodes each ({about['won']:.0%} won), {about['turns']} turns, "
-        f"{about['k']} continuations of each of {about['prefixes']} prefixes. Reliability of the true advantages "
-        f"{shown(truth['reliability'])}; the best that credit constant in an episode can reach: {shown(truth['ceiling'])}.{critic}"
+        f"{about['tasks']} games with {about['samples']} episodes each ({about['won']:.0%} won), "
+        f"{about['turns']} turns, {about['k']} continuations of each of {about['prefixes']} prefixes. "
+        f"Reliability of the true advantages {shown(truth['reliability'])}; "
+        f"the best that credit constant in an episode can reach: {shown(truth['ceiling'])}.{critic}"
     )
 
 

@@ -81,7 +81,8 @@ def set_evaluation_aside(folder: Path, name: str) -> None:
     for file in sorted((folder / "evaluation").rglob(f"{name}.jsonl")):
         place = discard(folder, file).relative_to(folder)
         say(
-            f"note: {file.relative_to(folder)} is of an earlier model; it is evaluated again, and the file moved to {place}"
+            f"note: {file.relative_to(folder)} is of an earlier model; "
+            f"it is evaluated again, and the file moved to {place}"
         )
 
 

@@ -40,7 +40,8 @@ pipeline_tag: text-generation
 
 ## How it is asked
 
-Observations are `user` messages, actions `assistant` messages; an episode is one conversation. `prompt_form.json` has the form of the
+Observations are `user` messages, actions `assistant` messages; an episode is one conversation. \
+`prompt_form.json` has the form of the
 prompt, what the chat template is called with, and how many tokens an action may have.{begins}
 
 ## How to load it
@@ -171,7 +172,10 @@ def _figures(found: Exported) -> str:
     matrix = found.result.matrix if found.result and found.stage else ()
     if not matrix:
         return "Not measured: the run evaluated its last checkpoint only."
-    head = "| model | environment | task | temperature | success, % [95 % interval] | games | seeds |\n|---|---|---|---|---|---|---|"
+    head = (
+        "| model | environment | task | temperature | success, % [95 % interval] | games | seeds |\n"
+        "|---|---|---|---|---|---|---|"
+    )
     rows = [_row(item, found) for item in matrix if item.policy in ("base", found.stage)]
     note = "Held-out games, which no training saw; intervals cover other games, not other seeds."
     return "\n".join([head, *rows, "", note])
@@ -189,8 +193,9 @@ def _training(found: Exported) -> list[str]:
     config, attempt = found.run.config, found.attempt
     versions = attempt.versions if attempt else {}
     packages = ", ".join(f"{name} {versions[name]}" for name in ("turngrid", "verl", "torch") if versions.get(name))
+    commit = f"; commit `{attempt.commit[:10]}`" if attempt and attempt.commit else ""
     return [
         f"budget `{config.budget.name}`, {config.budget.units:,.0f} units; seed {config.seed}",
         f"run `{found.run.folder.name}`",
-        f"{packages or 'packages not recorded'}{f'; commit `{attempt.commit[:10]}`' if attempt and attempt.commit else ''}",
+        f"{packages or 'packages not recorded'}{commit}",
     ]

@@ -25,8 +25,9 @@ from turngrid.experiments.sweep.record import Sweep
 
 UNITS = {SUCCESS: "Success in % of games", SCORE: "Score in % of a game's best"}
 SHARES_OF_TESTS = (
-    "mean shares of tests that pass, and the study does not say of which tests. Ours are the share of failing tests that "
-    "were repaired, less the share of passing tests that were broken and not below 0: 0 for a repository that nobody touched"
+    "mean shares of tests that pass, and the study does not say of which tests. Ours are the share of failing tests "
+    "that were repaired, less the share of passing tests that were broken and not below 0: "
+    "0 for a repository that nobody touched"
 )
 RESOLVED = "mean shares of tests that pass, where ours are shares of instances resolved: two measures, not one"
 
@@ -118,7 +119,9 @@ class Contents:
             for evaluation in run.evaluations[:1]
         }
         words = [
-            f"{games} test games, {'one sample' if samples_per_game == 1 else f'{samples_per_game} samples'} each, temperature {temperature:g}"
+            f"{games} test games, "
+            f"{'one sample' if samples_per_game == 1 else f'{samples_per_game} samples'} each, "
+            f"temperature {temperature:g}"
             for games, samples_per_game, temperature in sorted(ways)
         ]
         turns = sorted({evaluation.max_turns for run in self.runs for evaluation in run.evaluations})

@@ -93,7 +93,8 @@ def checkpoint(folder: Path) -> Path:
     for model in (folder, folder / "actor" / "huggingface"):
         if (model / "adapter_config.json").exists():
             raise ModelError(
-                f"model.path={model}: a PEFT adapter, not a model; merge it (merge_and_unload) and use the merged folder"
+                f"model.path={model}: a PEFT adapter, not a model; "
+                "merge it (merge_and_unload) and use the merged folder"
             )
         if (model / "config.json").exists():
             return model

@@ -56,7 +56,8 @@ def answer(*overrides):
         return str(error)
 
 found = {}
-[task] = Catalogue(make_environment("lamps"), Path("cache")).tasks("lamps-12", "test", 1, reward="brisk", progress=False)
+catalogue = Catalogue(make_environment("lamps"), Path("cache"))
+[task] = catalogue.tasks("lamps-12", "test", 1, reward="brisk", progress=False)
 odd = ["", "\\n", "light", "quit", "x" * 200_000, "light " + "9" * 200_000, "light ²", "ł 💡"]
 results = asyncio.run(played("lamps", task, [*odd, *task.expert_plan]))
 nonsense, results = results[:len(odd)], results[len(odd):]
@@ -69,13 +70,16 @@ for name, settings in (("last", {"others": 0.25}), ("mine", {"others": 0.25, "ta
     found[name] = method(example_x(), torch.ones(7, 3))[1:3].tolist()
 view = RewardView(Episode("t", 1, "train", "", [], [], [Turn("", "")] * 4, Outcome.WON), {"trained": [0.0] * 4}, 1)
 found["shaping"] = Chosen({"shaping": {"early": {"bonus": {"linear": [0, 2, 2]}}}}).of("shaping", 1)["early"](view)
-found["near"] = [answer("env=lamp"), answer("credit=[lst]"), answer("env.name=lampz"), answer("credit=[last]", "credit.last.other=1")]
-foreign = compose(["reward=brisk", "eval.tasks=[w2-o3-q4,lamps/lamps-5,lamps.environment:Lamps/lamps-6]", "eval.games=2"])
+typos = (["env=lamp"], ["credit=[lst]"], ["env.name=lampz"], ["credit=[last]", "credit.last.other=1"])
+found["near"] = [answer(*typo) for typo in typos]
+tasks = "eval.tasks=[w2-o3-q4,lamps/lamps-5,lamps.environment:Lamps/lamps-6]"
+foreign = compose(["reward=brisk", tasks, "eval.games=2"])
 evaluation_sets.prepare_evaluation_sets(foreign, Path("run"))
 found["sets"] = [[*names, evaluation_sets.turns_of(foreign, *names)] for names in evaluation_sets.tested(foreign)]
 found["files"] = sorted(path.name for path in Path("run").rglob("*.jsonl"))
-found["spelled out"] = answer("env.name=lamps.environment:Lamps", "env.task=lamps-4", "turn_reward.name=lamps.reward:Brisk",
-                              "+turn_reward.price=0.01", "+credit.mine.target=lamps.credit:Last", "+credit.mine.others=0.5",
+found["spelled out"] = answer("env.name=lamps.environment:Lamps", "env.task=lamps-4",
+                              "turn_reward.name=lamps.reward:Brisk", "+turn_reward.price=0.01",
+                              "+credit.mine.target=lamps.credit:Last", "+credit.mine.others=0.5",
                               "scale=laptop")
 
 found["commands"] = []
@@ -96,8 +100,8 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (source / name).write_text(content)
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(home)], check=True)
     (packages,) = home.glob("lib/python*/site-packages")
-    site = sysconfig.get_paths()["purelib"]
-    (packages / "borrowed.pth").write_text(f"import site; site.addsitedir({site!r})\n")  # turngrid's own .pth too
+    borrowed = sysconfig.get_paths()["purelib"]  # addsitedir reads its .pth files too: turngrid's editable install
+    (packages / "borrowed.pth").write_text(f"import site; site.addsitedir({borrowed!r})\n")
     fresh = home / "bin" / "python"
     offline = ["--disable-pip-version-check", "--no-index", "--no-deps", "--no-build-isolation", "-qq"]
     done = run(fresh, source, "-m", "pip", "install", *offline, str(source))

@@ -36,8 +36,9 @@ from turngrid.algorithms.slots import Tokens
 from turngrid.config.checks.check import check
 from turngrid.config.compose import compose
 from turngrid.config.method_settings import made
-chosen = ["algo=reinforce_plus_plus", "algo.name=my_package.returns:TurnReturns", "algorithm.adv_estimator=turngrid_turns", "+algo.gamma=0.5"]
-by_file = compose(["algo=turn_returns", "algo.name=my_package.returns:TurnReturns", "algo.gamma=0.5"], config_dir="my_package/conf")
+name = "algo.name=my_package.returns:TurnReturns"
+chosen = ["algo=reinforce_plus_plus", name, "algorithm.adv_estimator=turngrid_turns", "+algo.gamma=0.5"]
+by_file = compose(["algo=turn_returns", name, "algo.gamma=0.5"], config_dir="my_package/conf")
 turns = example_x()
 for config in (compose(chosen), by_file):
     check(config)

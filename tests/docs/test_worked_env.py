@@ -34,14 +34,16 @@ async def main():
             session = await pool.open()
             plan = (await session.reset(task, 0)).legal
             results = [await session.step(action) for action in plan]
-            assert [(result.won, result.score_delta) for result in results] == [(False, 0), (True, 1)] and task.max_score == 1
+            assert [(result.won, result.score_delta) for result in results] == [(False, 0), (True, 1)]
+            assert task.max_score == 1
             await session.reset(task, 0)
             for action in ("", "quit\\n" + plan[0], "light ²", "x" * 200_000):
                 refused = await session.step(action)
                 assert not refused.valid and "Dark:" in refused.observation.text
 
 asyncio.run(main())
-print(json.dumps([[task.seed for task in listing.tasks], len({task.sha256 for task in listing.tasks}), listing.rejected]))
+seeds, files = [task.seed for task in listing.tasks], {task.sha256 for task in listing.tasks}
+print(json.dumps([seeds, len(files), listing.rejected]))
 """
 
 

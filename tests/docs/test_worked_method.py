@@ -45,7 +45,8 @@ from turngrid.rollouts.episode import Episode, Outcome, Turn
 from turngrid.rollouts.shaping import shape
 config = compose(["algo=gigpo", "credit=[gigpo,last]", "credit.last.others=0.25", "shaping=[early]"])
 methods = made(config).of("credit", 1)
-played = Episode("t", 1, "train", "", [], [], [Turn("", "", rewards={"sparse": r}) for r in (0.0, 0.0, 1.0)], Outcome.WON)
+three = [Turn("", "", rewards={"sparse": r}) for r in (0.0, 0.0, 1.0)]
+played = Episode("t", 1, "train", "", [], [], three, Outcome.WON)
 shape(played, "sparse", made(config).of("shaping", 1))
 paid = [turn.trained("sparse") for turn in played.turns]
 turns = example_x()

@@ -177,7 +177,8 @@ def test_only_source_files_of_the_library_are_edited(env, place):
     result = env.step(f"edit {place}\nx = 1")
     assert (result.valid, result.info) == (False, {"refused": "file"})
     assert result.observation.text == (
-        f"{place.split()[0]} is not a source file of the library; a repair changes existing ones only. Nothing was changed."
+        f"{place.split()[0]} is not a source file of the library; a repair changes existing ones only. "
+        "Nothing was changed."
     )
     assert env.step("submit").info["patch"] == ""
 

@@ -62,7 +62,8 @@ def in_module(code: str) -> dict[str, str]:
 IGNORED = {
     "edited tests": {"tests/test_calc.py": "def test_mul(): pass\ndef test_add(): pass\ndef test_add_more(): pass\n"},
     "a conftest": {
-        "conftest.py": "import pytest\n@pytest.hookimpl(tryfirst=True)\ndef pytest_pyfunc_call(pyfuncitem):\n    return True\n"
+        "conftest.py": "import pytest\n@pytest.hookimpl(tryfirst=True)\n"
+        "def pytest_pyfunc_call(pyfuncitem):\n    return True\n"
     },
     "a conftest below": {"tests/conftest.py": "def pytest_collection_modifyitems(items):\n    items.clear()\n"},
     "pytest.ini": {"pytest.ini": "[pytest]\naddopts = --version\n"},
@@ -239,7 +240,10 @@ def test_half_a_repair_is_paid_half():
 
 def test_a_conftest_written_while_tests_run_helps_nobody_afterwards():
     """The module under test may write into its copy; the next run starts from another."""
-    code = "import pathlib\npathlib.Path('tests/conftest.py').write_text('def pytest_pyfunc_call(pyfuncitem): return True')"
+    code = (
+        "import pathlib\n"
+        "pathlib.Path('tests/conftest.py').write_text('def pytest_pyfunc_call(pyfuncitem): return True')"
+    )
     with Workspace(Instance.from_dict(ROW), AnyEdit()) as workspace:
         workspace.write("calc.py", f"{code}\n{WRONG}")
         for _ in range(2):

@@ -228,7 +228,9 @@ TOO_MUCH = {
     ),
     # what is held open counts for all processes: each socket may have hundreds of KiB of the
     # kernel's memory in it
-    "for _ in range(5):\n    if os.fork() == 0: held = [socket.socketpair() for _ in range(200)]; break\ntime.sleep(600)": (
+    "for _ in range(5):\n"
+    "    if os.fork() == 0: held = [socket.socketpair() for _ in range(200)]; break\n"
+    "time.sleep(600)": (
         QUICK, Outcome.TOO_MANY_FILES
     ),
     "time.sleep(600)": (Limits(wall_s=1.0), Outcome.TIMED_OUT),

@@ -185,7 +185,10 @@ def test_without_textarena_the_answer_is_how_to_get_it(monkeypatch: pytest.Monke
 
 def test_a_driver_leaves_textarena_alone() -> None:
     """It takes seconds to import, and brings chat clients along."""
-    script = "import sys, turngrid.envs.registry as r; r.make_environment('textarena').max_turns('Sokoban-v0'); print('textarena' in sys.modules)"
+    script = (
+        "import sys, turngrid.envs.registry as r; r.make_environment('textarena').max_turns('Sokoban-v0'); "
+        "print('textarena' in sys.modules)"
+    )
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     out = subprocess.run([sys.executable, "-c", script], env=env, capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "False"

@@ -91,6 +91,9 @@ def test_a_typo_is_answered_with_the_nearest(arguments: tuple[str, str, str], ne
 
 
 def test_nothing_heavy_is_imported() -> None:
-    code = "import sys, turngrid.experiments.report.published as p; p.tables(); print([m for m in ('torch', 'verl', 'ray', 'scipy', 'hydra') if m in sys.modules])"
+    code = (
+        "import sys, turngrid.experiments.report.published as p; p.tables(); "
+        "print([m for m in ('torch', 'verl', 'ray', 'scipy', 'hydra') if m in sys.modules])"
+    )
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300).stdout
     assert shown.strip() == "[]"

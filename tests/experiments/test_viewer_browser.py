@@ -23,7 +23,8 @@ from turngrid.rollouts.episode import Episode
 CHROMIUM = shutil.which("chromium")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium: apt-get install chromium")
 READY_MS = 120_000
-FOREIGN = """<!doctype html><style>* {{ display: none !important; color: red }} html, body, div {{ display: block !important }}
+FOREIGN = """<!doctype html><style>* {{ display: none !important; color: red }}
+html, body, div {{ display: block !important }}
 </style><h1 id="top">Report</h1>{first}<p>between</p>{second}"""
 
 

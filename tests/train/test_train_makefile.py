@@ -11,6 +11,7 @@ from pathlib import Path
 from turngrid.config.base import ROOT
 
 COMMANDS = ["make train", "make test"]
+TYPED = ("envs", "rewards", "rollouts", "algorithms", "tasks", "config", "records")
 
 
 def make(folder: Path, *arguments: str, **variables: str) -> list[str]:
@@ -66,9 +67,14 @@ def test_readme_has_the_two_commands_and_ci_runs_them() -> None:
 
 
 def test_lint_is_ruff_and_mypy(tmp_path: Path) -> None:
-    check, layout, types = make(set_up(tmp_path / "turngrid"), "lint")
+    folder = set_up(tmp_path / "a path with spaces" / "turngrid")
+    check, layout, link, types = make(folder, "lint")
     assert check.endswith("ruff check .") and layout.endswith("ruff format --check .")
-    assert types.split()[2:] == ["mypy", "envs", "rewards", "rollouts", "algorithms", "tasks", "config", "records"]
+    subprocess.run(["bash", "-c", link], cwd=folder, check=True)
+    assert (folder / ".venv" / "mypy" / "turngrid").samefile(folder)
+    assert types.startswith("MYPYPATH=.venv/mypy .venv/bin/python -m mypy ")
+    assert types.split()[4::2] == ["-p"] * 7
+    assert types.split()[5::2] == [f"turngrid.{package}" for package in TYPED]
 
 
 def test_every_pin_is_exact_and_from_no_particular_place() -> None:

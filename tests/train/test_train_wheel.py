@@ -18,7 +18,8 @@ PROBE = """
 import json
 from importlib.metadata import distribution
 from importlib.resources import files
-found = {room: sorted(str(p.name) for p in files(f"turngrid.{room}").iterdir()) for room in ("conf", "recipes", "sweeps", "assets")}
+rooms = ("conf", "recipes", "sweeps", "assets")
+found = {room: sorted(str(p.name) for p in files(f"turngrid.{room}").iterdir()) for room in rooms}
 found["plugins"] = [e.value for e in distribution("turngrid").entry_points if e.group == "verl.plugins"]
 found["root"] = str(files("turngrid.conf"))
 print(json.dumps(found))

@@ -247,8 +247,8 @@ def playable(episode: Episode) -> Episode:
     """
     if not episode.turns:
         raise NoRoom(
-            f"{episode.task}: the first prompt has {len(episode.prompt_ids)} tokens, which leaves no room for an action: "
-            "raise data.max_prompt_length or data.max_response_length"
+            f"{episode.task}: the first prompt has {len(episode.prompt_ids)} tokens, which leaves no room for an "
+            "action: raise data.max_prompt_length or data.max_response_length"
         )
     return episode
 

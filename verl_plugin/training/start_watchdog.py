@@ -30,8 +30,8 @@ def step_began() -> None:
 
 def _give_up(seconds: float) -> None:
     print(
-        f"cluster.start_deadline_s={seconds:g}: no training step began in this time; a Ray worker may have failed to start: "
-        "see /tmp/ray/session_latest/logs",
+        f"cluster.start_deadline_s={seconds:g}: no training step began in this time; a Ray worker may have failed to "
+        "start: see /tmp/ray/session_latest/logs",
         file=sys.stderr,
         flush=True,
     )
