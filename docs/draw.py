@@ -97,9 +97,9 @@ def picture() -> str:
 PAGE = """# What is changed in verl
 
 verl is a dependency, never a copy.
-`python docs/draw.py` writes this page from [`verl_plugin/changes.py`](../verl_plugin/changes.py), our classes and their docstrings.
+`python docs/draw.py` writes this page from [`changes.py`](../verl_plugin/changes.py), our classes and their docstrings.
 If a new version of verl breaks an entry, `tests/verl_plugin/test_verl_changes.py` names it.
-verl's own extension points (registries, abstract methods, class names in its config) are not changes and are not listed.
+verl's extension points (registries, abstract methods, class names in its config) are not changes and are not listed.
 One change is to vLLM: its CPU build keeps a layer's weights (`verl_plugin/servers/vllm_cpu.py`).
 
 """
