@@ -206,8 +206,8 @@ class Bench:
         before = await self.server.stats.remote()
         wall, cpu = time.perf_counter(), time.process_time()
         await worker.generate_sequences(batch)
-        while worker.background_tasks:
-            await asyncio.gather(*worker.background_tasks)
+        while worker._tasks:
+            await asyncio.gather(*worker._tasks)
         wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
         after = await self.server.stats.remote()
         keys = list(tq.kv_list("train")["train"])

@@ -160,7 +160,7 @@ class Worker(AgentShell):
 
     async def busy(self) -> int:
         """Groups that have not come to their end."""
-        return len(self._worker.background_tasks)
+        return len(self._worker._tasks)
 
 
 class Bench:

@@ -104,20 +104,20 @@ def picture() -> str:
 
 PAGE = """# What is changed in verl
 
-verl is a dependency, never a copy. `python docs/draw.py` writes this page \
-from [`verl_plugin/changes.py`](../verl_plugin/changes.py),
-from our classes, and from the docstrings of what is ours. \
-`tests/verl_plugin/test_verl_changes.py` names the entries that a new version of verl breaks.
-What verl offers for others to fill in (registries, abstract methods, class names in its config) \
-is no change and is not listed.
-Changed too: vLLM's CPU build keeps a layer's weights (`verl_plugin/servers/vllm_cpu.py`).
+verl is a dependency, never a copy.
+`python docs/draw.py` writes this page from [`changes.py`](../verl_plugin/changes.py), \
+our classes and their docstrings.
+If a new version of verl breaks an entry, `tests/verl_plugin/test_verl_changes.py` names it.
+verl's extension points (registries, abstract methods, class names in its config) \
+are not changes and are not listed.
+One change is to vLLM: its CPU build keeps a layer's weights (`verl_plugin/servers/vllm_cpu.py`).
 
 """
 BUGS = """## Bugs of verl 0.9.1
 
-Each can be sent upstream as it is: it imports verl and nothing of ours. \
-`tests/verl_plugin/test_verl_bugs.py` runs them; a test
-that fails says that verl has mended the bug and that what is ours can go.
+Each script shows one bug and imports nothing of turngrid, so it can be sent to verl as it is.
+`tests/verl_plugin/test_verl_bugs.py` runs the scripts.
+If a test fails, verl has fixed the bug, and our replacement can be removed.
 
 """
 

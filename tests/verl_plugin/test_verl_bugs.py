@@ -1,8 +1,8 @@
 """Bugs of verl 0.9.1 in a few lines each, run without our plugin. docs/verl.md shows them
 (``python docs/draw.py``).
 
-A failure says that verl has mended the bug: what is ours then goes (``verl_plugin/changes.py``),
-and the function too.
+A failure means that verl has fixed the bug: then remove our replacement
+(``verl_plugin/changes.py``) and the function.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ def bug_kl_of_padding_rows() -> None:
 
 
 def bug_logger_with_flush() -> None:
-    """`separate_async` with `actor_rollout_ref.hybrid_engine=false` ends in a TypeError: its logger
-    is given an argument of `print`."""
+    """`separate_async` with `actor_rollout_ref.hybrid_engine=false` ends in a TypeError: it passes
+    an argument of `print` to its logger."""
     import inspect
 
     from verl.trainer.ppo.v1 import trainer_separate_async
@@ -75,8 +75,8 @@ def bug_saved_weights_follow_the_update() -> None:
 
 
 def bug_flag_of_the_reference_stays() -> None:
-    """With LoRA, `_compute_ref_log_prob` leaves `no_lora_adapter` in the batch, and a critic, which
-    is asked next, cannot take it."""
+    """With LoRA, `_compute_ref_log_prob` leaves `no_lora_adapter` in the batch, and the critic,
+    which gets the batch next, does not accept it."""
     from unittest.mock import MagicMock, patch
 
     from verl.trainer.ppo.v1 import trainer_base
@@ -88,8 +88,8 @@ def bug_flag_of_the_reference_stays() -> None:
 
 
 def bug_critic_with_flash_attention() -> None:
-    """`load_valuehead_model` asks for flash attention, whatever the model's config and the machine
-    have."""
+    """`load_valuehead_model` requests flash attention, and ignores the model's config and the
+    machine."""
     from unittest.mock import patch
 
     from transformers import AutoModelForTokenClassification, LlamaConfig
