@@ -1,8 +1,9 @@
-"""Atomic writes."""
+"""Atomic writes and removals."""
 
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 
@@ -15,3 +16,12 @@ def write_whole(path: Path, content: str | bytes) -> None:
         file.flush()
         os.fsync(file.fileno())
     draft.replace(path)
+
+
+def remove_folder(path: Path) -> None:
+    """Remove a folder, if it is there, into which another process may still write.
+
+    A file that is created while the folder is emptied keeps it there, so it is emptied again.
+    """
+    while path.exists():
+        shutil.rmtree(path, ignore_errors=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from omegaconf import DictConfig
 from transfer_queue import KVBatchMeta
 
+from turngrid.envs.utils.files import remove_folder
 from turngrid.records.metric_names import in_families
 from turngrid.records.metrics import MetricsLog
 from turngrid.records.process.exit_codes import Failure
@@ -72,7 +72,7 @@ class StepGroups:
 
     def recorded(self) -> None:
         """Clear the files, whose episodes are in the step's file now."""
-        shutil.rmtree(self.folder)
+        remove_folder(self.folder)
 
     def saved(self) -> None:
         """Note that the step's checkpoint is whole."""

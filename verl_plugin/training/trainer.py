@@ -13,7 +13,6 @@ What differs from verl's, and why:
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections import Counter
 from contextlib import AbstractContextManager, nullcontext
@@ -27,6 +26,7 @@ from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 from verl.utils.debug import marked_timer
 
+from turngrid.envs.utils.files import remove_folder
 from turngrid.records.files import checkpoints
 from turngrid.records.step_metrics import step_metrics, validation_metrics
 from turngrid.rollouts.store import read_episodes, write_episodes
@@ -228,7 +228,7 @@ class StepTrainer(Base):
         folder = Path(self.config.run.validation) / f"{self.global_steps:06d}"
         episodes = [episode for file in sorted(folder.glob("*.jsonl")) for episode in read_episodes(file)]
         write_episodes(folder.with_suffix(".jsonl"), episodes)
-        shutil.rmtree(folder, ignore_errors=True)
+        remove_folder(folder)
         return {**metrics, **validation_metrics(episodes, int(self.config.actor_rollout_ref.rollout.val_kwargs.n))}
 
     # ---- checkpoints
