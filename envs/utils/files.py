@@ -22,6 +22,11 @@ def remove_folder(path: Path) -> None:
     """Remove a folder, if it is there, into which another process may still write.
 
     A file that is created while the folder is emptied keeps it there, so it is emptied again.
+
+    Raises:
+        OSError: the folder cannot be removed.
     """
-    while path.exists():
-        shutil.rmtree(path, ignore_errors=True)
+    shutil.rmtree(path, ignore_errors=True)
+    shutil.rmtree(path, ignore_errors=True)
+    if path.exists():
+        shutil.rmtree(path)
