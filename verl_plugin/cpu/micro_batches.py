@@ -4,8 +4,8 @@ verl cuts a batch into micro-batches in the order of its rows and pads each to i
 rows with a common prefix share a micro-batch if that prefix is computed once (``packed_rows``),
 else rows of similar length do. Two kinds of rows are left out:
 
-- Rows without an action token, with which verl pads a batch: no loss or metric reads them. - In a
-policy update, rows whose advantage is 0 everywhere, if ``zero_advantages`` allows it. Their
+- Rows without an action token, with which verl pads a batch: no loss or metric reads them.
+- In a policy update, rows whose advantage is 0 everywhere, if ``zero_advantages`` allows it. Their
   gradient is 0. For some losses, only micro-batches that consist of such rows are left out.
 
 A loss is still divided by all tokens of the mini-batch, so the update is the same.

@@ -7,8 +7,7 @@ trainer in two ways:
 - a group's file stays in a separate folder until a checkpoint records what became of the group
   (``rollout_groups``), and a step's record is made of the groups that it trained on;
 - no more prompts are dispatched than the remaining steps will train on, so that no episode is
-sampled
-  in vain.
+  sampled in vain.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """verl's trainer with our parts of a step: one class, which overrides each of verl's hooks once.
 
-It differs from verl's in these ways: - prompt ids derive from (step, index) and rows are sorted by
-(id, sample): verl's ids are random,
+It differs from verl's in these ways:
+- prompt ids derive from (step, index) and rows are sorted by (id, sample): verl's ids are random,
   and its rows are in order of arrival;
-- metrics go to our append-only log before the checkpoint of their step is written, so that a
-  killed run can resume from any checkpoint with each step logged once; trackers follow that log;
-- a step's episodes are gathered into one file; - methods see the turn table of a step
-(``step_methods``), windows have separate updates
+- metrics go to our append-only log before the checkpoint of their step is written, so that a killed
+  run can resume from any checkpoint with each step logged once; trackers follow that log;
+- a step's episodes are gathered into one file;
+- methods see the turn table of a step (``step_methods``), windows have separate updates
   (``window_rows``);
 - an environment that keeps failing ends the run.
 """
