@@ -1,4 +1,4 @@
-"""The methods of a run: made from its config, with each step's numbers, saved in checkpoints."""
+"""The methods of a run: created from its config, with each step's numbers, saved in checkpoints."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ OF_NODE = ("name", "state")  # keys of the node ``algo`` that are no settings of
 
 def slots_of(config: DictConfig, slots: Iterable[str] = (*SLOTS, ALGO)) -> dict[str, Any]:
     """Return the nodes of these slots as plain settings, for ``Chosen``."""
-    chosen = {*config}  # OmegaConf takes long to say that a key is not there
+    chosen = {*config}  # OmegaConf is slow to report a missing key
     nodes = {slot: config.get(slot) if slot in chosen else None for slot in slots}
     return {slot: OmegaConf.to_container(node, resolve=True) if node else {} for slot, node in nodes.items()}
 
@@ -38,7 +38,7 @@ class Scheduled:
     """One method with its settings, some of which may follow a schedule.
 
     Raises:
-        ValueError: there is no such method, or it cannot have these settings.
+        ValueError: there is no such method, or it does not accept these settings.
     """
 
     def __init__(self, slot: str, name: str, settings: Mapping[str, Any]) -> None:
@@ -62,7 +62,11 @@ class Scheduled:
         return self.made
 
     def refuse(self, steps: int) -> None:
-        """Raises: ValueError: within ``steps`` steps a schedule gives a number that is refused."""
+        """Check the schedules over the run.
+
+        Raises:
+            ValueError: within ``steps`` steps, a schedule gives a number that the method refuses.
+        """
         for step in range(1, steps + 1 if self.schedules else 1):
             try:
                 self._new(step)
@@ -73,14 +77,22 @@ class Scheduled:
 
 
 def method_class(slot: str, name: str, settings: Mapping[str, Any]) -> Any:
-    """Return the dataclass of a method. Raises: UnknownName."""
+    """Return the dataclass of a method.
+
+    Raises:
+        UnknownName: there is no such method.
+    """
     if slot == ALGO:
         return find(ALGO, base_of(name), {**dict.fromkeys(words(), ""), **ESTIMATORS})
     return find(slot, str(settings.get(TARGET) or name), SLOTS[slot])
 
 
 def algorithm(word: str) -> Algorithm:
-    """Return what the trainer has to know of ``algo.name``. Raises: UnknownName."""
+    """Return the trainer's facts about ``algo.name``.
+
+    Raises:
+        UnknownName: there is no such algorithm.
+    """
     if not on_turns(word):
         return ALGORITHMS[base_of(word)]
     kind = method_class(ALGO, word, {})
@@ -99,7 +111,11 @@ def is_schedule(kind: Any, key: str, value: Any) -> bool:
 
 
 def _like(kind: Any, key: str, value: float) -> float:
-    """Convert a schedule's number. Raises: ValueError: a switch gets neither 0 nor 1."""
+    """Convert a schedule's number to the setting's type.
+
+    Raises:
+        ValueError: a boolean setting gets neither 0 nor 1.
+    """
     wanted = _number(kind, key)
     if wanted is bool and value not in (0, 1):
         raise ValueError(f"{key} is true or false, and its schedule gives {value:g}")
@@ -136,7 +152,7 @@ class Chosen:
         return any(self._methods.values())
 
     def needs(self) -> frozenset[str]:
-        """Return what of the policy has to be known: ``entropy``, ``values``, ``teacher``."""
+        """Return the inputs from models that methods need: ``entropy``, ``values``, ``teacher``."""
         return frozenset(need for method in self._made() for need in getattr(method, "needs", ()))
 
     def heads(self) -> int:
@@ -148,7 +164,11 @@ class Chosen:
         return frozenset(name for method in self._made() for name in getattr(method, "reads", ())) - {TRAINED}
 
     def refuse(self, steps: int) -> None:
-        """Raises: ValueError: within so many steps, a schedule leaves its setting's range."""
+        """Check all schedules over the run.
+
+        Raises:
+            ValueError: within so many steps, a schedule leaves its setting's range.
+        """
         for slot, methods in self._methods.items():
             for name, method in methods.items():
                 try:
@@ -164,7 +184,11 @@ class Chosen:
         return {name: method.made.state() for name, method in self._stateful()}
 
     def load(self, state: Mapping[str, Any]) -> None:
-        """Raises: KeyError: the state lacks a method of this run."""
+        """Restore the methods' state.
+
+        Raises:
+            KeyError: the state lacks a method of this run.
+        """
         for name, method in self._stateful():
             method.made.load(state[name])
 

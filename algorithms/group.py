@@ -1,11 +1,11 @@
 """Estimators whose baseline is the other samples of the same prompt: GRPO, RLOO and Lite PPO.
 
 All sum an episode's rewards to one score and give every action token of the row the same advantage.
-A live row that is alone in its group has no baseline: it counts as dead, with advantage 0
+A live row without another one in its group has no baseline: it counts as dead, with advantage 0
 (``turngrid.verl_plugin.training.dead_rows``).
 
-Scores and baselines are float64. In float32, equal scores of a group would differ from their mean
-by its last bit, which GRPO divides by next to nothing.
+Scores and baselines are float64. In float32, equal scores of a group may differ from their mean by
+a rounding error, which GRPO would divide by a deviation near 0.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Statistics over sampled tokens, and over pools: turns with a common group, state, ..."""
+"""Statistics over sampled tokens, and over pools, which are sets of turns with a common group or
+state.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,7 @@ import torch
 from torch import Tensor
 
 EPSILON = 1e-6  # added to a standard deviation
-EQUAL = torch.finfo(torch.float32).eps  # rewards are float32, in which .1 + .2 is not .3
+EQUAL = torch.finfo(torch.float32).eps  # tolerance: rewards are float32, in which .1 + .2 is not .3
 
 
 def live_rows(response_mask: Tensor) -> Tensor:
@@ -66,21 +68,23 @@ def bounds(values: Tensor, pool: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def without_rounding(differences: Tensor, pool: Tensor, size: Tensor) -> Tensor:
-    """Set differences that float32 rounding alone can make to 0. All methods compare by this.
+    """Set differences to 0 that float32 rounding alone can cause. All methods compare values by
+    this.
 
     Args:
         differences: (n,) float64, between values of a pool.
         pool: (n,) int64, numbered from 0.
-        size: (n,) the sum of the absolute numbers that a value is the sum of.
+        size: (n,) for each value, the sum of the absolute numbers that it is the sum of.
     """
     _, largest = bounds(size, pool)
     return differences.where(differences.abs() > EQUAL * largest[pool], 0.0)
 
 
 def centred(values: Tensor, pool: Tensor, size: Tensor | None = None) -> Tensor:
-    """Subtract the mean of its pool from each value; (n,), exactly 0 if they are equal.
+    """Subtract its pool's mean from each value; (n,), exactly 0 if all values of a pool are equal.
 
-    ``size``: as in ``without_rounding``; None: the values are not sums.
+    Args:
+        size: as in ``without_rounding``; None if the values are not sums.
     """
     return without_rounding(values - means(values, pool)[pool], pool, values.abs() if size is None else size)
 

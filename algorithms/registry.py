@@ -33,19 +33,19 @@ ALGO = "algo"
 
 @dataclass(frozen=True)
 class Algorithm:
-    """What the trainer has to know of an ``algo=`` word.
+    """The trainer's facts about an ``algo=`` word.
 
     Attributes:
         name: the entry of ``ALGORITHMS`` that the word is built on, or an estimator over turns.
         estimator: the value of verl's ``algorithm.adv_estimator``.
-        grain: what has an advantage of its own: a ``token``, a ``turn`` or an ``episode``; credit
-            methods say which they take.
+        grain: the unit that has its own advantage: a ``token``, a ``turn`` or an ``episode``;
+            credit methods declare which they accept.
         needs, requires: as in ``turngrid.rewards.declared.Method``.
-        divides: by a standard deviation, which credit may then do too.
+        divides: whether it divides by a standard deviation, which credit may then do too.
         function: ``module:name`` of our estimator, which
             ``turngrid.verl_plugin.training.estimators`` registers with verl. It is called with
             ``token_level_rewards``, ``response_mask`` and those of its other parameters that are
-            called ``index`` (the group of each row) or like a key of verl's ``algorithm`` node.
+            named ``index`` (the group of each row) or like a key of verl's ``algorithm`` node.
             None: verl's own.
     """
 

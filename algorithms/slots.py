@@ -1,9 +1,9 @@
-"""The slots of a step: what a method of each slot takes and returns (docs/methods.md).
+"""The slots of a step: input and output of the methods in each slot (docs/methods.md).
 
-A method is a dataclass: its fields are its settings. A number among them may follow a schedule
-    (``turngrid.algorithms.schedules``); the
-method sees the number of the current step. Random draws are seeded by the run's seed and the step.
-Methods may declare what ``turngrid.rewards.declared.Method`` has.
+A method is a dataclass whose fields are its settings. A number among them may follow a schedule
+(``turngrid.algorithms.schedules``); the method sees the number of the current step. Random draws
+are seeded by the run's seed and the step. Methods may declare what
+``turngrid.rewards.declared.Method`` has.
 """
 
 from __future__ import annotations
@@ -42,7 +42,9 @@ class Tokens:
 
 
 class Head(NamedTuple):
-    """Targets of a further critic head, (E, K), and the tokens that it learns at, (B, T) bool."""
+    """Targets of a further critic head, (E, K), and the tokens on which it is trained, (B, T)
+    bool.
+    """
 
     returns: Tensor
     targets: Tensor
@@ -69,9 +71,9 @@ class Estimator(Protocol):
     """Computes advantages from rewards, turns, values or entropy (``algo=``).
 
     Attributes:
-        needs: "values" trains a critic; "teacher" puts ``algo.teacher`` in the reference policy's
-            place.
-        grain: what gets one advantage.
+        needs: "values" trains a critic; "teacher" replaces the reference policy by
+            ``algo.teacher``.
+        grain: the unit that gets one advantage.
     """
 
     needs: ClassVar[Names]
@@ -82,7 +84,7 @@ class Estimator(Protocol):
 
 
 class Filter(Protocol):
-    """Chooses the episodes that are learned from.
+    """Chooses the episodes to train on.
 
     Attributes:
         when: "before": a dropped episode is not part of its group's baseline. "after": it is, and
@@ -92,7 +94,7 @@ class Filter(Protocol):
     when: ClassVar[Literal["before", "after"]]
 
     def __call__(self, turns: Turns, step: int) -> Tensor:
-        """(E,) bool: True keeps an episode."""
+        """Return (E,) bool: True keeps an episode."""
 
 
 class Credit(Protocol):
@@ -107,16 +109,16 @@ class Credit(Protocol):
     grains: ClassVar[frozenset[str]]
 
     def __call__(self, turns: Turns, advantages: Tensor) -> Tensor:
-        """(E, K) to (E, K); values outside turns are undefined."""
+        """Change the advantages of turns, (E, K) to (E, K); values outside turns are undefined."""
 
 
 def credited(
     credits: Mapping[str, Any], turns: Turns, tokens: Tensor, mask: Tensor, algo: str, grain: str
 ) -> tuple[Tensor, dict[str, Tensor]]:
-    """Apply credit methods in their order.
+    """Apply credit methods in order.
 
-    If advantages differ inside a turn (``grain`` is a token), credit only ever scales them, and
-    there are no layers.
+    If advantages differ inside a turn (``grain`` is a token), credit can only scale them, and there
+    are no layers.
 
     Args:
         credits: the methods by name.
@@ -124,7 +126,7 @@ def credited(
         mask: (B, T), the action tokens that count.
 
     Returns:
-        Advantages a token, (B, T), and each layer's advantages a turn, (E, K) by name.
+        Token advantages, (B, T), and each layer's turn advantages, (E, K) by name.
     """
     scaled = grain == "token"
     matrix = torch.ones(turns.mask.shape).double() if scaled else turns.mean(tokens, mask)
@@ -138,7 +140,7 @@ def credited(
 
 
 class LossForm(Protocol):
-    """Computes an action token's loss in place of PPO's clipped loss.
+    """Computes an action token's loss, replacing PPO's clipped loss.
 
     Attributes:
         over_turns: optional; the update's loss is the mean over turns of means over their tokens.
@@ -155,14 +157,14 @@ class LossForm(Protocol):
 
 @dataclass(frozen=True)
 class LossView:
-    """One pass, as a loss term sees it.
+    """One forward pass (micro-batch), as seen by a loss term.
 
     Attributes:
         log_prob, entropy: (b, T), nats, with gradient; ``entropy`` is None unless the term needs
             it.
         data: the term's (b, T) numbers from ``prepare``.
-        scale: turns a sum over the pass's tokens, weighted by ``data["weight"]``, into a share of
-            the mean over the whole update.
+        scale: factor that turns a sum over the pass's tokens, weighted by ``data["weight"]``, into
+            a share of the mean over the whole update.
     """
 
     log_prob: Tensor
@@ -172,7 +174,7 @@ class LossView:
 
 
 class Term(Protocol):
-    """Adds to the loss. Its state lives in the trainer and is part of every checkpoint."""
+    """A loss term. Its state is in the trainer and part of every checkpoint."""
 
     needs: ClassVar[Names]
 
@@ -194,7 +196,9 @@ class Term(Protocol):
         """Return what a pass adds to the loss, and metrics that add up. Runs in the worker."""
 
     def state(self) -> dict[str, Any]:
-        """Return plain containers, strings, numbers, tensors: reading a checkpoint runs no code."""
+        """Return plain containers, strings, numbers and tensors, so that reading a checkpoint runs
+        no code.
+        """
 
     def load(self, state: Mapping[str, Any]) -> None: ...
 
@@ -221,10 +225,10 @@ class StoredEpisode:
 
 
 class Buffer(Protocol):
-    """Keeps episodes of earlier steps and replays some of them after a step's own update.
+    """Stores episodes of earlier steps and replays some of them after a step's own update.
 
-    A buffer with ``replace(turns, step) -> {episode: StoredEpisode}`` puts stored episodes in the
-    place of the step's own, before the baseline. It requires ``OWN_ROWS``.
+    A buffer with ``replace(turns, step) -> {episode: StoredEpisode}`` replaces episodes of the step
+    by stored ones, before the baseline. It requires ``OWN_ROWS``.
     """
 
     def wanted(self, turns: Turns, advantages: Tensor, step: int) -> Sequence[int]:

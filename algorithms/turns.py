@@ -1,4 +1,4 @@
-"""The turn table of a step: all that a method may know of what happened (docs/methods.md).
+"""The turn table of a step: all the data that a method may use (docs/methods.md).
 
 E episodes, K turns of the longest one, B rows (one an episode, or one a window of it), T response
 tokens. Episodes without an action token ("dead" ones) are not in it.
@@ -272,7 +272,9 @@ def discounted(numbers: Tensor, factor: float | Tensor) -> Tensor:
 
 
 def repeated_states(turns: Turns) -> float:
-    """Return the share of turns whose state their group met in another turn too, in [0, 1]."""
+    """Return the share of turns, in [0, 1], whose state also occurs in another turn of their
+    group.
+    """
     episode, turn = turns.acting()
     if not len(episode):
         return 0.0

@@ -32,8 +32,8 @@ def when_async(ours: Any, verls: Any, *, _root_: DictConfig) -> Any:
 
 
 def updates_of_a_step(verls: int, *, _root_: DictConfig) -> int:
-    """Return the updates of a step; ``separate_async`` needs one for each batch that the trainer
-    takes from its buffer.
+    """Return the number of updates a step; ``separate_async`` needs one for each batch from its
+    buffer.
     """
     if mode(_root_) != SEPARATE:
         return verls
@@ -87,7 +87,7 @@ def refusal(config: DictConfig) -> Iterator[str]:
 
 
 def _problems_of_separate(config: DictConfig) -> Iterator[str]:
-    """Yield what verl asserts only once its processes run."""
+    """Yield problems that verl asserts only after its processes have started."""
     rollout, separate = config.actor_rollout_ref.rollout, config.trainer.v1.separate_async
     batch, mini = config.data.train_batch_size, config.actor_rollout_ref.actor.ppo_mini_batch_size
     if batch != separate.parameter_sync_step * mini:

@@ -1,9 +1,9 @@
-"""What Hydra composes beside ``conf/``: verl's composed ``ppo_trainer`` tree, the recipes and our
-resolvers.
+"""The parts of a config that Hydra composes besides ``conf/``: verl's ``ppo_trainer`` tree, the
+recipes and our resolvers.
 
 verl's YAML files are read as files. Through ``pkg://verl...`` Hydra would import verl and torch
-(nine seconds), and on our search path verl's groups would mix with ours: ``reward=`` and ``model=``
-mean something else there.
+(nine seconds). On our search path verl's groups would mix with ours, where ``reward=`` and
+``model=`` mean something else.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parent.parent
 CONF = extensions.CONF
 RECIPES = ROOT / "recipes"
 BASE = "verl"  # the name of verl's tree in our defaults list
-RESOLVERS = (  # functions that conf/ calls as ${NAME:...}
+RESOLVERS = (  # resolvers, which conf/ calls as ${NAME:...}
     machine.gpu_rollout,
     machine.one_for_cores,
     cards.gpu_memory,

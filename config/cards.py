@@ -1,4 +1,4 @@
-"""The GPUs of this machine, and sizes that conf/cluster/gpu*.yaml choose by their memory."""
+"""The GPUs of this machine, and the sizes that conf/cluster/gpu*.yaml derive from their memory."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ USUAL = 80.0  # GB, without a card and ``estimate_gpu``, as on a node that submi
 
 
 def gpu_memory(*, _root_: DictConfig) -> float:
-    """Return the GB of the card ``estimate_gpu``, else of the smallest card here."""
+    """Return the GB of the card in ``estimate_gpu``, else of the smallest card here."""
     if _root_.estimate_gpu:
         try:
             return gpus.gpu(gpus.parse(_root_.estimate_gpu)[0]).memory / GB
@@ -41,22 +41,24 @@ def without_critic(alone: Any, with_critic: Any, *, _root_: DictConfig) -> Any:
 
 
 def at_least(count: int, there: int | None = None) -> int:
-    """Return the cores that Ray counts: as many as its processes request, or as there are."""
+    """Return the number of cores for Ray: as many as its processes request, or more if there are
+    more.
+    """
     return max(count, there or one_for_cores(1, 10**6))
 
 
 def importance_weights(*, _root_: DictConfig) -> str | None:
     """Return the level of truncated importance weights.
 
-    On GPUs the server's log-probs are bf16 from other kernels than the trainer's, so a token's loss
-    is weighed by min(p_trainer / p_server, 2), unless the loss has one ratio a turn.
+    On GPUs the server computes log-probs in bf16 with other kernels than the trainer. So a token's
+    loss is weighed by min(p_trainer / p_server, 2), unless the loss has one ratio a turn.
     """
     of_turns = any(getattr(loss, "ratio_of", "token") == "turn" for _, loss in kinds(_root_, "loss"))
     return "token" if _root_.trainer.device == "cuda" and not of_turns else None
 
 
 def checkpoint_every(usual: int, *, _root_: DictConfig) -> int:
-    """Return the steps between checkpoints, by the cost of one."""
+    """Return the number of steps between checkpoints, from the cost of one."""
     shape = shape_of(_root_.model.path) if _root_.trainer.device == "cuda" else None
     return (
         steps_between(size(shape.parameters, has_critic(_root_), adapter_parameters(_root_, shape))) if shape else usual
@@ -69,7 +71,7 @@ def here() -> Gpu | None:
 
 
 def name_of(config: DictConfig) -> str:
-    """Return the card that sizes were chosen for, such as ``24GB``."""
+    """Return the card that the sizes are for, such as ``24GB``."""
     card = here()
     memory = config.cluster.gpu_memory_gb
     return f"{int(memory or (card.memory / GB if card else USUAL))}GB"

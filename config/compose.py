@@ -1,4 +1,4 @@
-"""From command-line overrides to the config that a run uses."""
+"""Compose a run's complete config from command-line overrides."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from turngrid.config.values import values
 from turngrid.envs import extensions
 
 Composer = Callable[[Sequence[str]], DictConfig]
-KEPT = 64  # configs of different options
+KEPT = 64  # maximum number of cached configs with different options
 
 NOT_COMPOSED = (HydraException, OmegaConfBaseException, AttributeError, TypeError, ValueError)
 
@@ -44,7 +44,7 @@ def compose(overrides: Sequence[str], config_dir: str | None = None) -> DictConf
 
 @contextmanager
 def composer(config_dir: str | None = None) -> Iterator[Composer]:
-    """Compose several configs with one initialisation of Hydra."""
+    """Return a function that composes several configs with one initialisation of Hydra."""
     base.register()
     with initialize_config_dir(str(base.CONF), version_base="1.3"):
         yield lambda overrides: _whole(overrides, config_dir)
@@ -57,7 +57,7 @@ def _whole(overrides: Sequence[str], config_dir: str | None) -> DictConfig:
     if run := extension.source(overrides):
         return extension.compose_extended(overrides, run, of_one)
     config = of_one(overrides)
-    if config.extend is not None:  # set by a file: the settings would not be those of the run
+    if config.extend is not None:  # set by a file, it would change the settings of the run
         raise ConfigError(f"extend={config.extend} belongs on the command line, beside budget.rl_steps=STEPS")
     return config
 
@@ -76,10 +76,10 @@ def packages(overrides: Sequence[Override], config_dir: str | None) -> list[str]
 
 
 def search_path(folders: Sequence[str]) -> tuple[str, ...]:
-    """Return the one override that adds folders, or places such as ``pkg://a``, to Hydra's search
+    """Return one override that adds all folders, or places such as ``pkg://a``, to Hydra's search
     path.
 
-    Hydra follows only the first of several such overrides.
+    Hydra applies only the first of several such overrides.
     """
     places = dict.fromkeys(folder if "://" in folder else f"file://{folder}" for folder in folders)
     return (f"{given.SEARCHPATH}=[{','.join(map(given.quoted, places))}]",) if folders else ()
@@ -111,8 +111,8 @@ def _typed(extra: tuple[str, ...], overrides: Sequence[Override]) -> DictConfig:
 
 
 def _composed(extra: tuple[str, ...], overrides: Sequence[Override]) -> DictConfig:
-    """Hydra composes the options once (0.2 s); runs of a grid that differ in values share a copy (3
-    ms).
+    """Compose the options once (0.2 s); runs of a grid that differ only in values copy the result
+    (3 ms).
     """
     singles = [override for override in overrides if given.is_value(override)]
     rest = [override for override in overrides if override not in singles]

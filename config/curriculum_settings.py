@@ -1,4 +1,4 @@
-"""The ``curriculum`` node: the values of its ``null`` for this run, and its checks."""
+"""The ``curriculum`` node: fills in values that are ``null``, and checks them."""
 
 from __future__ import annotations
 
@@ -33,8 +33,9 @@ def fill_in(config: DictConfig) -> None:
 
 
 def short_horizon(config: DictConfig) -> str | None:
-    """Warn of a task whose expert plan is longer than the first horizon, but not than a later
-    one."""
+    """Warn of a task whose expert plan is longer than the first horizon, but not longer than a
+    later one.
+    """
     horizon, environment = config.curriculum.horizon, make_environment(config.env.name, config.env)
     for task in _tasks(config) if horizon else []:
         plan = environment.optimal_turns(environment.parse_task(task))
@@ -74,8 +75,8 @@ def _without_effect(node: DictConfig) -> Iterator[str]:
 
 
 def _shapes(node: DictConfig) -> Iterator[str]:
-    """Yield keys that are no mapping by step; their type is Any, since Hydra cannot replace a typed
-    mapping.
+    """Yield keys that are not a mapping by step. Their type is Any, since Hydra cannot replace a
+    typed mapping.
     """
     plain: Any = OmegaConf.to_container(OmegaConf.create({"phases": node.phases, "horizon": node.horizon}))
     for key, kind, example in (("phases", list, "{1: [a], 10: [a, b]}"), ("horizon", int, "{1: 4, 9: 8}")):

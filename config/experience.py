@@ -18,8 +18,8 @@ ITS_OWN = ("demos.alternatives", *WRITER.values(), "budget.experience_cost")
 
 
 def fill_in(config: DictConfig) -> None:
-    """Set the number of alternatives and their cost: an episode for one alternative at each state
-    of a demonstration.
+    """Set the number of alternatives and their cost: that of one episode, for an alternative at
+    each state.
     """
     if (kind := kind_of(config)) not in KINDS:
         return
@@ -30,8 +30,10 @@ def fill_in(config: DictConfig) -> None:
 
 
 def writer(config: DictConfig) -> Endpoint:
-    """Return the endpoint that writes reflections. Raises: EndpointError: a wrong setting; the
-    message names our keys.
+    """Return the endpoint that writes reflections.
+
+    Raises:
+        EndpointError: a setting is wrong; the message names our keys.
     """
     demos = config.demos
     try:

@@ -1,5 +1,6 @@
-"""``extend=runs/NAME budget.rl_steps=8``: a run's settings with more RL steps; what was trained so
-far stays.
+"""``extend=runs/NAME budget.rl_steps=8``: repeat a run's settings with more RL steps.
+
+Settings that affect the training so far must not change.
 """
 
 from __future__ import annotations
@@ -36,21 +37,21 @@ FREE = (  # keys and nodes that an extension may change, since the training so f
     "trainer.max_critic_ckpt_to_keep",
 )
 NOT_AGAIN = ("extend", "fresh", "dry_run", "estimate", "estimate_gpu", "output_dir", "budget.games")
-PLANS = ("phases", "horizon")  # of the node ``curriculum``
+PLANS = ("phases", "horizon")  # keys of the node ``curriculum``
 OPTIMIZERS = ("actor_rollout_ref.actor.optim", "critic.optim")
 HASH = 8  # hex digits at the end of a run's name
 Compose = Callable[[Sequence[str]], DictConfig]
 
 
 def source(overrides: Sequence[str]) -> Path | None:
-    """Return the folder of ``extend=``; None if nothing is extended.
+    """Return the folder of ``extend=``; None if no run is extended.
 
     Raises:
-        ConfigError: it is no run's folder.
+        ConfigError: it is not a run's folder.
     """
     words = [text for text in overrides if text.lstrip("+").startswith("extend=")]
     value = given.parse(words)[-1].value() if words else None
-    if not isinstance(value, str):  # several values are refused, or expanded, elsewhere
+    if not isinstance(value, str):  # several values are refused or expanded in another module
         return None
     run = Path(value).expanduser().absolute()
     if not (run / "config.yaml").exists():
@@ -63,7 +64,7 @@ def compose_extended(overrides: Sequence[str], run: Path, compose: Compose) -> D
     """Compose the config of ``run`` with the changes of ``overrides``.
 
     Raises:
-        ConfigError: they change what was trained, or add no step.
+        ConfigError: a change affects the training so far, or there are no more steps than before.
     """
     was = composed(run)
     config = compose(_with_recorded(overrides, run))
@@ -73,7 +74,7 @@ def compose_extended(overrides: Sequence[str], run: Path, compose: Compose) -> D
     if identity(before) != run.name[-HASH:]:
         raise ConfigError(_another_past(was, before, run, [_key(text) for text in overrides]))
     _refuse_same_length(config, before, run)
-    for key in PLANS:  # made from the number of steps; a step keeps its task and turns
+    for key in PLANS:  # derived from the number of steps; kept, so that each step keeps its task and turns
         config.curriculum[key] = before.curriculum[key]
     return config
 
@@ -81,15 +82,15 @@ def compose_extended(overrides: Sequence[str], run: Path, compose: Compose) -> D
 def _with_recorded(overrides: Sequence[str], run: Path) -> list[str]:
     """Return the overrides with which the run was started, then ``overrides``.
 
-    The number of games stays, since a checkpoint refers to games by their index.
+    The number of games is kept, since a checkpoint refers to games by their index.
     """
     typed = {_key(text) for text in overrides}
     recorded = {_key(text): text for attempt in read_attempts(run / ATTEMPTS) for text in attempt.overrides or ()}
     again = [text for key, text in recorded.items() if key not in typed and key not in NOT_AGAIN]
-    place = [] if "output_dir" in typed else [f"output_dir={given.quoted(str(run.parent))}"]
+    folder = [] if "output_dir" in typed else [f"output_dir={given.quoted(str(run.parent))}"]
     games = task_file(run, "train")
     count = len(games.read_text(encoding="utf-8").splitlines()) if games.exists() else 0
-    return [*again, *overrides, *place, *([f"budget.games={count}"] if count else [])]
+    return [*again, *overrides, *folder, *([f"budget.games={count}"] if count else [])]
 
 
 def _key(text: str) -> str:
@@ -101,7 +102,9 @@ def _is(key: str, nodes: Sequence[str]) -> bool:
 
 
 def _another_past(was: Plain, before: DictConfig, run: Path, typed: Sequence[str]) -> str:
-    """Return the message about the key to blame: a typed one, else a group's, else the first."""
+    """Return the message that names the key to blame: a typed one, else a group's, else the
+    first.
+    """
     changed = _changed(was, before)
     if not changed:
         return f"extend={run}: its name is not the one that its settings make; give the folder its first name again"
@@ -114,7 +117,7 @@ def _another_past(was: Plain, before: DictConfig, run: Path, typed: Sequence[str
 
 
 def _changed(was: Plain, now: DictConfig) -> dict[str, tuple[Any, Any]]:
-    """Return key -> (old, new) for changed values that are part of what was trained."""
+    """Return key -> (old, new) for changed values that affect the training so far."""
     old, new = (dict(flattened(node)) for node in (was, OmegaConf.to_container(now, resolve=True)))
     outside = (*FREE, *outside_identity())
     keys = [key for key in {**old, **new} if old.get(key) != new.get(key) and not _is(key, outside)]
@@ -143,22 +146,24 @@ def _refuse_same_length(config: DictConfig, before: DictConfig, run: Path) -> No
 
 
 def depends_on_length(config: DictConfig) -> str | None:
-    """Warn of schedules that would differ in a run of this length from the start."""
+    """Warn of schedules whose course so far would differ if the run had had the new length from the
+    start.
+    """
     if not config.extend:
         return None
     was = composed(Path(config.extend).expanduser())
-    trained = dict(flattened(identifying(config)))  # without what follows from the cluster
-    found = [f"{key}.lr_scheduler_type" for key in OPTIMIZERS if _of_length(OmegaConf.select(config, key))]
-    found += _of_curriculum(was)
-    found += ["terms.epo.steps"] if "epo" in (config.get("terms") or {}) and config.terms.epo.steps is None else []
-    found += [key for key in _changed(was, config) if key in trained]
-    if not found:
+    trained = dict(flattened(identifying(config)))  # without keys that follow from the cluster
+    names = [f"{key}.lr_scheduler_type" for key in OPTIMIZERS if _of_length(OmegaConf.select(config, key))]
+    names += _of_curriculum(was)
+    names += ["terms.epo.steps"] if "epo" in (config.get("terms") or {}) and config.terms.epo.steps is None else []
+    names += [key for key in _changed(was, config) if key in trained]
+    if not names:
         return None
-    return f"{', '.join(found)}: made for another number of steps, so a run of this length from the start would differ"
+    return f"{', '.join(names)}: made for another number of steps, so a run of this length from the start would differ"
 
 
 def _of_curriculum(was: Plain) -> list[str]:
-    """Return the curriculum's keys that were made from the number of steps."""
+    """Return the curriculum's keys that were derived from the number of steps."""
     made = OmegaConf.create({**was, "curriculum": {**was["curriculum"], "phases": None, "horizon": None}})
     curriculum_settings.fill_in(made)
     return [

@@ -24,13 +24,12 @@ MICRO_BATCH_KEYS = (
 
 
 def finalise(config: DictConfig) -> DictConfig:
-    """Fill in, in place, every key whose default follows from others; a key that was set keeps its
-    value.
+    """Fill in, in place, every null key whose default follows from others; given values are kept.
 
     Raises:
         ConfigError: the environment or its task does not exist, or the mixture is invalid.
     """
-    method_settings.made(config)  # a rollout form that refuses its settings cannot say what a step costs
+    method_settings.made(config)  # a rollout form that refuses its settings has no cost a step
     prompts.fill_in(config)
     experience.fill_in(config)
     _finalise_tasks(config)
@@ -49,8 +48,9 @@ def finalise(config: DictConfig) -> DictConfig:
 
 
 def _finalise_tasks(config: DictConfig) -> None:
-    """Write a mixture as task -> weight with its name in ``env.task``; its turns are those of its
-    longest task.
+    """Write a mixture as task -> weight, with its name in ``env.task``.
+
+    Its number of turns is that of its longest task.
     """
     env = config.env
     try:
@@ -64,8 +64,9 @@ def _finalise_tasks(config: DictConfig) -> None:
 
 
 def explained(error: TaskError, env: DictConfig) -> str:
-    """Return the message with the key to blame, or the other environment to which the task
-    belongs."""
+    """Return the message with the key to blame, or with the environment to which the task
+    belongs.
+    """
     reason = _belongs_to(env) or str(error)
     key = f"env.task={env.task}" if env.tasks is None else "env.tasks"
     return reason if reason.startswith("env.") else f"{key}: {reason}"

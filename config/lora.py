@@ -21,8 +21,8 @@ from turngrid.records.models.shape import Shape, has_experts, linears, settings_
 ALPHA = 32
 LR_FACTOR = 10
 LEARNING_RATES = ("actor_rollout_ref.actor.optim.lr", "model.sft.lr")
-FULL_LR = 1e-6  # of full training, if neither the model's option nor the scale's has one
-FAR = 3  # a learning rate so many times above or below ours is warned of
+FULL_LR = 1e-6  # default for full training, if neither the model's option nor the scale's has one
+FAR = 3  # factor above or below our learning rate that causes a warning
 ALL = "all-linear"  # PEFT's word for all linear layers but the head
 
 
@@ -32,7 +32,7 @@ def lr(full: float, *, _root_: DictConfig) -> float:
     """
     if not OmegaConf.select(_root_, "model.lora_rank"):
         return full
-    return float(f"{LR_FACTOR * full:.6g}")  # 1e-05, and not 9.999999999999999e-06
+    return float(f"{LR_FACTOR * full:.6g}")  # gives 1e-05, not 9.999999999999999e-06
 
 
 def far_lr(config: DictConfig) -> str | None:
@@ -74,8 +74,8 @@ def fill_in(config: DictConfig) -> None:
 def merges(config: DictConfig) -> bool:
     """Return whether rollout servers get merged weights.
 
-    vLLM on the trainer's GPUs gets the base once and then adapters. verl sends no adapters to a
-    server with GPUs of its own, and the transformers server accepts none.
+    vLLM on the trainer's GPUs gets the base once, then adapters. verl sends no adapters to a server
+    with separate GPUs, and the transformers server does not accept any.
     """
     with_adapters = config.trainer.device == "cuda" and config.actor_rollout_ref.rollout.name == "vllm"
     return not with_adapters or asynchronous.mode(config) == asynchronous.SEPARATE

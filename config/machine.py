@@ -45,7 +45,7 @@ NO_FLASH_CRITIC = (
     "algo={algo} has a critic, which verl loads on GPUs with flash-attn whatever the config says, and it is not "
     "installed: pip install --no-build-isolation flash-attn==2.8.3, or choose algo=grpo or algo=rloo (docs/cluster.md)"
 )
-PACKAGES = ("wandb", "trackio")  # of trainer.logger: those that are extras
+PACKAGES = ("wandb", "trackio")  # trackers of trainer.logger that are optional packages
 HOST = "https://api.wandb.ai"
 QUIET_MODES = ("offline", "disabled", "dryrun", "shared")
 NOT_INSTALLED = (
@@ -59,7 +59,9 @@ NO_KEY = (
 
 
 def gpus(devices: Path = Path("/dev")) -> int | None:
-    """Return the number of GPUs that a process may use; None: at least one, of unknown number."""
+    """Return the number of GPUs that a process may use; None if there are GPUs of unknown
+    number.
+    """
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     files = sum(bool(re.fullmatch(r"nvidia\d+", file.name)) for file in devices.iterdir())
     unnumbered = shutil.which("nvidia-smi") or any(Path(path).exists() for path in OTHER_DRIVERS)
@@ -82,14 +84,12 @@ def gpu_rollout() -> str:
 
 
 def one_for_cores(cores: int, most: int) -> int:
-    """Return one process for each ``cores`` cores that this process may use, at least 1 and at most
-    ``most``.
-    """
+    """Return one process for every ``cores`` usable cores, at least 1 and at most ``most``."""
     return max(1, min(most, len(os.sched_getaffinity(0)) // cores))
 
 
 def check(config: DictConfig) -> None:
-    """Check this machine before a run starts here; composing, estimating and submitting do not need
+    """Check this machine before a run starts here. Composing, estimating and submitting do not need
     it.
 
     Raises:
@@ -103,7 +103,11 @@ def check(config: DictConfig) -> None:
 
 
 def check_gpus(config: DictConfig) -> None:
-    """Raises: ConfigError: fewer GPUs than asked for."""
+    """Check the number of GPUs.
+
+    Raises:
+        ConfigError: there are fewer GPUs than requested.
+    """
     if config.trainer.device != "cuda":
         return
     there, wanted = gpus(), int(config.trainer.n_gpus_per_node)
@@ -137,7 +141,11 @@ def check_kernels(config: DictConfig) -> None:
 
 
 def check_trackers(config: DictConfig) -> None:
-    """Raises: ConfigError: a tracker is not installed, or online Weights & Biases has no login."""
+    """Check that trackers can be used.
+
+    Raises:
+        ConfigError: a tracker is not installed, or online Weights & Biases has no login.
+    """
     wanted = [name for name in PACKAGES if name in config.trainer.logger]
     for name in wanted:
         if find_spec(name) is None:

@@ -1,6 +1,7 @@
-"""Types of the settings of methods (``credit``, ``algo``, ...), and what they need of verl.
+"""Types of the settings of methods (``credit``, ``algo``, ...), and the keys of verl that methods
+need.
 
-Only a config that chooses a method imports it, and torch with it.
+It is imported, and torch with it, only if a config chooses a method.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ def give_types(config: DictConfig) -> None:
     """Type the settings of every chosen method in place.
 
     Raises:
-        ConfigError: no such method or setting, or a value that it cannot have.
+        ConfigError: there is no such method or setting, or a value is invalid.
     """
     for slot in SLOTS:
         for name, node in (config.get(slot) or {}).items():
@@ -68,21 +69,21 @@ def _estimator(name: str) -> Any:
     return kind
 
 
-def _typed(kind: Any, node: DictConfig, place: str) -> DictConfig:
+def _typed(kind: Any, node: DictConfig, path: str) -> DictConfig:
     plain: Any = OmegaConf.to_container(node, resolve=False)
     known = {item.name: item for item in dataclasses.fields(kind) if item.init}
-    taken = known if place == ALGO else {*known, TARGET}  # ``algo.name`` itself takes module:Name
+    taken = known if path == ALGO else {*known, TARGET}  # ``algo.name`` itself takes module:Name
     if unknown := next((key for key in plain if key not in taken), None):
-        raise ConfigError(f"unknown key {place}.{unknown}; {_meant(unknown, list(known), f'{place}.')}")
+        raise ConfigError(f"unknown key {path}.{unknown}; {_meant(unknown, list(known), f'{path}.')}")
     kept = {key: value for key, value in plain.items() if key == TARGET or is_schedule(kind, key, value)}
-    typed = _structured(kind, {key: value for key, value in plain.items() if key not in kept}, place)
+    typed = _structured(kind, {key: value for key, value in plain.items() if key not in kept}, path)
     for key, value in kept.items():
         typed[key] = value
     values: Any = OmegaConf.to_container(typed, resolve=False)
     if missing := next((key for key, value in values.items() if value == MISSING), None):
-        slot, _, name = place.partition(".")
-        word = f"{slot}={name}, whose file has it" if name in SLOTS.get(slot, ()) else f"{place}.{missing}=VALUE"
-        raise ConfigError(f"{place}.{missing} must be given; use {word}")
+        slot, _, name = path.partition(".")
+        word = f"{slot}={name}, whose file has it" if name in SLOTS.get(slot, ()) else f"{path}.{missing}=VALUE"
+        raise ConfigError(f"{path}.{missing} must be given; use {word}")
     return typed
 
 
@@ -91,22 +92,26 @@ def _meant(word: str, known: Sequence[str], place: str = "") -> str:
     return f"did you mean {place}{near}?" if near else f"it has: {', '.join(known)}"
 
 
-def _structured(kind: Any, given: dict[str, Any], place: str) -> DictConfig:
+def _structured(kind: Any, given: dict[str, Any], path: str) -> DictConfig:
     settings = dataclasses.make_dataclass(kind.__name__, fields_in(kind))
     try:
         typed = OmegaConf.merge(OmegaConf.structured(settings), given)
     except ConfigKeyError as error:  # its own keys are known by now
         part: Any = error.object_type
         meant = _meant(str(error.key), [item.name for item in dataclasses.fields(part)])
-        raise ConfigError(f"unknown key {error.key} in a {part.__name__} of {place}; {meant}") from error
+        raise ConfigError(f"unknown key {error.key} in a {part.__name__} of {path}; {meant}") from error
     except OmegaConfBaseException as error:
-        raise ConfigError(f"{place}.{error.full_key}: {str(error).splitlines()[0]}") from error
+        raise ConfigError(f"{path}.{error.full_key}: {str(error).splitlines()[0]}") from error
     plain: Any = OmegaConf.to_container(typed, resolve=False)
-    return OmegaConf.create(plain)  # untyped: a schedule may stand for a number
+    return OmegaConf.create(plain)  # untyped, since a schedule may replace a number
 
 
 def made(config: DictConfig) -> Chosen:
-    """Make the methods of a composed config. Raises: ConfigError: a method refuses its settings."""
+    """Make the methods of a composed config.
+
+    Raises:
+        ConfigError: a method refuses its settings.
+    """
     nodes = slots_of(config)
     try:
         return Chosen(nodes)
@@ -121,14 +126,14 @@ def has_critic(config: DictConfig) -> bool:
 
 
 def fill_in(config: DictConfig) -> None:
-    """Set what the chosen methods need of verl.
+    """Set the keys of verl that the chosen methods need.
 
     - Entropy of the policy that sampled: if the rollout server does not report it, verl computes it
-      in a separate pass, which ``bypass_mode`` leaves out. Entropy with a gradient, for a loss
+      in a separate pass, which ``bypass_mode`` would skip. Entropy with a gradient, for a loss
       term: the update computes it too.
-    - Values: a critic, which verl trains by itself for its own ``gae`` alone; and its heads, if
+    - Values: a critic, which verl by itself trains only for its own ``gae``; and its heads, if
       there are several.
-    - A teacher: its log-probs, as verl computes those of a reference policy.
+    - A teacher: its log-probs, computed as verl computes those of a reference policy.
     - Another sampler of prompts: verl's replay buffer is replaced.
     """
     if not any(config.get(slot) for slot in SLOTS) and not on_turns(config.algo.name):
@@ -162,15 +167,17 @@ def _chosen(nodes: dict[str, Any]) -> str:
 
 
 def in_algo(ours: Any, theirs: Any, *words: str, _root_: DictConfig) -> Any:
-    """Resolve ``${in_algo:OURS,THEIRS,WORDS}``: theirs with these ``algo=`` words.
+    """Resolve ``${in_algo:OURS,THEIRS,WORDS}``: THEIRS if ``algo=`` is one of WORDS, else OURS.
 
-    A method's file asks, since an option of ``algo=`` cannot name a method that the command line
-    may have left out.
+    The file of a method uses it, since an option of ``algo=`` cannot set keys of a method that the
+    command line may not choose.
     """
     return theirs if _root_.algo.name in words else ours
 
 
 def in_paper(ours: Any, theirs: Any, *words: str, _root_: DictConfig) -> Any:
-    """Resolve ``${in_paper:OURS,THEIRS,WORDS}``: theirs at ``scale=paper`` with these words."""
+    """Resolve ``${in_paper:OURS,THEIRS,WORDS}``: THEIRS at ``scale=paper`` with one of WORDS, else
+    OURS.
+    """
     meant = not words or _root_.algo.name in words
     return theirs if meant and _root_.scale.name == PAPER else ours

@@ -1,8 +1,7 @@
-"""The types of our nodes. An environment, a reward and a prompt form add settings to the node that
-names them.
+"""The types of our nodes. An environment, a reward and a prompt form add settings to their nodes.
 
-While Hydra composes, all nodes are untyped, so that an option's file may bring keys of its own;
-here they get their types.
+While Hydra composes, all nodes are untyped, so that an option's file may add keys; here they get
+their types.
 """
 
 from __future__ import annotations
@@ -38,19 +37,19 @@ def settings_of(config: DictConfig) -> dict[str, type]:
     Raises:
         ConfigError: no such environment, reward or form.
     """
-    found = {}
+    by_node = {}
     for node, (what, settings) in CHOSEN.items():
         name = str(config[node].get("name"))
         try:
-            found[node] = settings(name)
-            if not dataclasses.is_dataclass(found[node]):
-                raise TypeError(f"{found[node]!r} is no dataclass of settings")
+            by_node[node] = settings(name)
+            if not dataclasses.is_dataclass(by_node[node]):
+                raise TypeError(f"{by_node[node]!r} is no dataclass of settings")
         except (TaskError, UnknownName) as error:
             raise ConfigError(f"{node}.name={name}: {error}") from error
-        except Exception as error:  # a module of the user may raise anything while it is imported
+        except Exception as error:  # importing a user's module may raise any exception
             wrong = f" is no {what}: {error} (its form is module:Class)" if what else f": {error}"
             raise ConfigError(f"{node}.name={name}{wrong}") from error
-    return found
+    return by_node
 
 
 def give_types(config: DictConfig, settings: Mapping[str, type]) -> None:
@@ -72,7 +71,7 @@ def give_types(config: DictConfig, settings: Mapping[str, type]) -> None:
 
 @cache
 def merged(ours: type, theirs: type) -> type:
-    """Return a dataclass with the fields of both; a subclass is impossible, since only one of them
+    """Return a dataclass with the fields of both. Inheritance is impossible, since only one of them
     is frozen.
     """
     fields = {item[0]: item for cls in (ours, theirs) for item in fields_in(cls)}
@@ -83,11 +82,11 @@ def fields_in(kind: Any) -> list[tuple[str, Any, Any]]:
     """Return name, type and default of each setting for ``make_dataclass``; keyword-only, as some
     have no default.
     """
-    hints, found = get_type_hints(kind), [item for item in dataclasses.fields(kind) if item.init]
+    hints, fields = get_type_hints(kind), [item for item in dataclasses.fields(kind) if item.init]
     kept: list[dict[str, Any]] = [
-        {"default": item.default, "default_factory": item.default_factory, "kw_only": True} for item in found
+        {"default": item.default, "default_factory": item.default_factory, "kw_only": True} for item in fields
     ]
-    return [(item.name, hints[item.name], dataclasses.field(**have)) for item, have in zip(found, kept, strict=True)]
+    return [(item.name, hints[item.name], dataclasses.field(**have)) for item, have in zip(fields, kept, strict=True)]
 
 
 def dotted(node: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:

@@ -1,5 +1,5 @@
-"""A run's overrides: parsed, refused if Hydra would accept them silently, explained if Hydra cannot
-compose them.
+"""A run's overrides: parse them, refuse those that Hydra would accept silently, and explain Hydra's
+errors.
 """
 
 from __future__ import annotations
@@ -29,12 +29,16 @@ STEERING = (
 OPTIONAL = ("recipe",)
 SEARCHPATH = "hydra.searchpath"  # folders of options besides conf/
 RUNS = 10**4
-LONG = 300  # characters of another project's message
+LONG = 300  # maximum characters of another project's message
 NODE_OF_GROUP = {"reward": "turn_reward"}  # every other group's node has the group's name
 
 
 def parse(overrides: Sequence[str]) -> list[Override]:
-    """Raises: ConfigError: one of them is no override."""
+    """Parse the overrides.
+
+    Raises:
+        ConfigError: one of them is no override.
+    """
     parsed = []
     for text in overrides:
         try:
@@ -65,7 +69,7 @@ def is_value(override: Override) -> bool:
     plain = override.package is None and not (override.is_force_add() or override.is_delete())
     single = key in get_type_hints(Top) or "." in key and not key.startswith("hydra")
     slot, *setting = key.split(".")
-    schedule = slot in SLOTS and len(setting) == 2  # a schedule takes another one's place
+    schedule = slot in SLOTS and len(setting) == 2  # a schedule replaces another one
     replaces = not isinstance(value, dict) or schedule
     return plain and single and replaces
 
@@ -84,16 +88,18 @@ def search_paths(overrides: Sequence[str]) -> list[str]:
 
 
 def places(overrides: Iterable[Override]) -> list[str]:
-    """Return the folders of options that the overrides add. Raises: ConfigError: one is no list of
-    strings.
+    """Return the option folders that the overrides add.
+
+    Raises:
+        ConfigError: an override is no list of strings.
     """
-    found: list[str] = []
+    folders: list[str] = []
     for override in overrides:
         if names_places(override) and (value := override.value()) is not None:
-            if not isinstance(value, list) or not all(isinstance(place, str) for place in value):
+            if not isinstance(value, list) or not all(isinstance(folder, str) for folder in value):
                 raise ConfigError(f"{typed(override)} must be a list of strings, as in {SEARCHPATH}=[file:///FOLDER]")
-            found += map(str, value)
-    return found
+            folders += map(str, value)
+    return folders
 
 
 def names_places(override: Override) -> bool:
@@ -203,7 +209,9 @@ def _about_node(node: str, overrides: Iterable[Override]) -> str:
 
 
 def explain(overrides: Sequence[str], error: Exception) -> str:
-    """Return one line for an error of Hydra or OmegaConf: the override that is to blame and why."""
+    """Return one line for an error of Hydra or OmegaConf: the override that caused it, and the
+    reason.
+    """
     if problem := _refused(error):
         return problem
     parsed = parse(overrides)
@@ -230,8 +238,8 @@ def _refused(error: BaseException | None) -> str | None:
 
 
 def _likely(overrides: Sequence[Override], message: str) -> Sequence[Override]:
-    """Return the overrides that an error is probably about: named by it, else interpolating, else
-    all.
+    """Return the overrides that probably caused an error: those it names, else interpolating ones,
+    else all.
     """
     named = [override for override in overrides if typed(override) and typed(override) in message]
     return named or [override for override in overrides if "${" in str(override.value())] or overrides

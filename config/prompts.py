@@ -33,8 +33,8 @@ def of_prompt(plain: Any, other: Any, *, _root_: DictConfig) -> Any:
 
 
 def of_answers(least: int, *, _root_: DictConfig) -> int:
-    """Return the tokens of a row: ``ANSWERS`` answers, or fewer to leave room for one more, its
-    observation and a summary.
+    """Return the tokens of a row: ``ANSWERS`` answers, or fewer so that one more, its observation
+    and a summary still fit.
     """
     answer, room = int(_root_.env.max_action_tokens), _root_.data.max_response_length
     most = ANSWERS * answer if room is None else int(room) - 3 * answer
@@ -61,7 +61,11 @@ def fill_in(config: DictConfig) -> None:
 
 
 def form_of(config: DictConfig) -> PromptForm:
-    """Return the prompt form. Raises: ConfigError: the form refuses its settings."""
+    """Return the prompt form.
+
+    Raises:
+        ConfigError: the form refuses its settings.
+    """
     try:
         return prompt_form(config.prompt)
     except (ValueError, TypeError) as error:
@@ -69,7 +73,7 @@ def form_of(config: DictConfig) -> PromptForm:
 
 
 def several_rows(config: DictConfig) -> str:
-    """Return the setting that makes several rows of an episode; "" if it has one row."""
+    """Return the setting that gives an episode several rows; "" if it has one row."""
     form = summed_up(config.get(FORM))
     return in_windows(config) or (f"{FORM}={form}" if form else "")
 
@@ -80,7 +84,7 @@ def one_row(setting: str) -> str:
 
 
 def in_windows(config: DictConfig) -> str:
-    """Return the setting that leaves turns out of what the policy sees; "" if it sees all."""
+    """Return the setting that hides turns from the policy; "" if it sees all."""
     if config.prompt.history is not None:
         return f"prompt.history={config.prompt.history}"
     return "" if window_of(config.env, form_of(config)) is None else f"env.window_turns={config.env.window_turns}"

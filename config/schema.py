@@ -1,8 +1,8 @@
-"""The types of our config nodes and the ranges of their numbers; ``conf/config.yaml`` has the
-values and their meaning.
+"""The types of our config nodes and the ranges of their numbers; ``conf/config.yaml`` documents
+them and has their values.
 
-No field has a default, so that each value stands once. A key that is not here, or a value of
-another type or outside its range, is an error at composition.
+Fields have no defaults, so that each value is written once. An unknown key, or a value of another
+type or outside its range, is an error at composition.
 """
 
 from __future__ import annotations

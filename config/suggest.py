@@ -1,4 +1,4 @@
-"""Options and keys that exist, and the nearest one to a typo."""
+"""Lists the existing options and keys, and finds the nearest one to a typo."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ WITH_SETTINGS = ("env", "reward", "prompt", "algo", *SLOTS)  # groups whose opti
 def groups() -> dict[str, list[str]]:
     """Return the options in ``conf/`` and ``recipes/`` by group."""
     folders = [path for path in base.CONF.iterdir() if path.is_dir() and any(path.glob("*.yaml"))]
-    found = {path.name: sorted(option.stem for option in path.glob("*.yaml")) for path in folders}
-    found["recipe"] = sorted(path.stem for path in base.RECIPES.glob("*.yaml"))
-    return dict(sorted(found.items()))
+    options = {path.name: sorted(option.stem for option in path.glob("*.yaml")) for path in folders}
+    options["recipe"] = sorted(path.stem for path in base.RECIPES.glob("*.yaml"))
+    return dict(sorted(options.items()))
 
 
 def all_options() -> dict[str, list[str]]:
@@ -110,13 +110,13 @@ def _options_with(key: str, keys: dict[str, Any]) -> list[str]:
     """Return the choices, beside those made, whose files set a key: ``env.id`` is in env=gym and
     env=textarena.
     """
-    found = []
+    choices = []
     for group, name, file in ((group, name, base.CONF / group / f"{name}.yaml") for group, name in _with_settings()):
         text = file.read_text(encoding="utf-8")
         prefix = "" if "@package _global_" in text else f"{group}.{name}."
         if key.startswith(prefix) and key in dict(dotted(OmegaConf.to_container(OmegaConf.load(file)), prefix)):
-            found.append(_choice(group, *(keys.get(group) or ()), name) if group in SLOTS else f"{group}={name}")
-    return found
+            choices.append(_choice(group, *(keys.get(group) or ()), name) if group in SLOTS else f"{group}={name}")
+    return choices
 
 
 def _with_settings() -> Iterator[tuple[str, str]]:

@@ -24,12 +24,12 @@ Reader = Callable[[Mapping[str, Any]], Fields]
 
 @dataclass(frozen=True)
 class DataSetSettings:
-    """Keys of ``env``: a file (.jsonl, .json) or data set of the Hugging Face hub, and splits.
+    """Keys of ``env``: a file (.jsonl, .json) or a data set of the Hugging Face hub, and splits.
 
     Attributes:
         instances: a path, or ``owner/name`` or ``owner/name:split``.
-        test_instances: another one, whose rows are the test split.
-        test_share, validation_share: shares of ``instances``, if it holds these splits too.
+        test_instances: a second source, whose rows are the test split.
+        test_share, validation_share: shares of ``instances``, if it contains these splits too.
     """
 
     instances: str
@@ -59,7 +59,7 @@ class DataSetEnvironment(Environment):
     """An environment whose games are rows; ``Settings`` derives from ``DataSetSettings``.
 
     A subclass implements ``parse_task``, ``env`` and ``read_row``, and may override ``fits`` and
-    ``row_game``. Rows that are no tasks are rejected one by one, with their reasons.
+    ``row_game``. Rows that are no tasks are rejected individually, with their reasons.
     """
 
     row_id: str = "id"  # the field that names a row
@@ -88,7 +88,11 @@ class DataSetEnvironment(Environment):
         return GameRecord("row.json")
 
     def check_sources(self) -> None:
-        """Raises: TaskError: a source that cannot exist, or shares over 1."""
+        """Check the sources and shares.
+
+        Raises:
+            TaskError: a source cannot exist, or the shares exceed 1.
+        """
         settings = self.settings
         for key in ("instances", "test_instances"):
             if source := getattr(settings, key):
@@ -98,15 +102,15 @@ class DataSetEnvironment(Environment):
             raise TaskError("env.test_share and env.validation_share are shares of the rows, together at most 1")
 
     def seeds(self, params: Params, split: str) -> Sequence[int]:
-        """Return the rows of a split, by their hashes; train and demonstrations share theirs.
+        """Return the seeds of a split's rows; training and demonstrations have the same rows.
 
         Raises:
             TaskError: the split has no such row.
         """
-        found = self._rows(split)
-        chosen = [row for row in found if row.fields is None or self.fits(row.fields, params)]
+        of_split = self._rows(split)
+        chosen = [row for row in of_split if row.fields is None or self.fits(row.fields, params)]
         if not any(row.fields for row in chosen):
-            raise TaskError(self.no_rows(params, split, found))
+            raise TaskError(self.no_rows(params, split, of_split))
         return [row.seed for row in chosen]
 
     def no_rows(self, params: Params, split: str, found: Sequence[Row]) -> str:
@@ -144,25 +148,30 @@ def row_of(task: TaskRef) -> Fields:
 
 
 def rows(source: str, environment: DataSetEnvironment) -> tuple[Row, ...]:
-    """Return the rows of ``source``, by a hash of their ids: the order in the file does not matter.
+    """Return the rows of ``source``, sorted by a hash of their ids, so independent of the file's
+    order.
 
     Raises:
         TaskError: the source is not available, or none of its rows is a task.
     """
     path, read = Path(source).expanduser(), environment.read_row
     if path.is_file():
-        found = _of_file(path.absolute(), path.stat().st_mtime_ns, read, environment.row_id)
+        result = _of_file(path.absolute(), path.stat().st_mtime_ns, read, environment.row_id)
     else:
         _check_source("env.instances", source)
-        found = _of_hub(source, read, environment.row_id)
-    if not any(row.fields for row in found):
-        why = f"; the first: {found[0].problem}" if found else ""
-        raise TaskError(f"env.instances={source!r}: none of its {len(found)} rows is a usable instance{why}")
-    return found
+        result = _of_hub(source, read, environment.row_id)
+    if not any(row.fields for row in result):
+        why = f"; the first: {result[0].problem}" if result else ""
+        raise TaskError(f"env.instances={source!r}: none of its {len(result)} rows is a usable instance{why}")
+    return result
 
 
 def _check_source(key: str, source: str) -> None:
-    """Raises: TaskError: ``source`` is no file, and no name of the hub."""
+    """Check the form of a source.
+
+    Raises:
+        TaskError: ``source`` is neither a file nor a name of the hub.
+    """
     path = Path(source).expanduser()
     if not path.is_file() and (path.suffix in (".jsonl", ".json") or not _HUB_NAME.fullmatch(source)):
         raise TaskError(f"{key}={source!r}: no such file (give a .jsonl file or a data set as owner/name)")
@@ -196,8 +205,8 @@ def _of_hub(source: str, read: Reader, row_id: str) -> tuple[Row, ...]:
 
 
 def _sorted(raw: Iterable[Any], read: Reader, row_id: str) -> tuple[Row, ...]:
-    found = (_row(row, read, row_id) for row in raw)
-    return tuple(sorted(found, key=lambda row: (row.place, row.seed)))
+    parsed = (_row(row, read, row_id) for row in raw)
+    return tuple(sorted(parsed, key=lambda row: (row.place, row.seed)))
 
 
 def _row(raw: Any, read: Reader, row_id: str) -> Row:

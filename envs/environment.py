@@ -1,4 +1,6 @@
-"""What a text environment declares: its tasks, its rewards, how its games are made and played."""
+"""The interface of a text environment: its tasks and rewards, and how its games are made and
+run.
+"""
 
 from __future__ import annotations
 
@@ -42,15 +44,15 @@ class PromptStyle:
 
 @dataclass(frozen=True)
 class GameRecord:
-    """A game that was made, and won along its expert plan if it has one.
+    """A game that was made and, if it has an expert plan, won along it.
 
     Attributes:
-        file: path in the game's folder; "": the parameters and the seed are the whole game.
-        sha256: covers all that playing reads; default: the file, or the parameters and the seed.
+        file: path in the game's folder; "" if the parameters and the seed are the whole game.
+        sha256: hash of all that a game reads; default: that of the file, or of parameters and seed.
         goal: what the agent has to do, unless the first observation says so.
         expert_plan: actions that win; a game without them gives no demonstration.
-        fingerprint: hash of the initial state and the goal as facts, not as words; seeds with the
-            same one are one game. Default: the sha256.
+        fingerprint: hash of the initial state and the goal as facts, not as words. Seeds with equal
+            fingerprints are the same game. Default: the sha256.
         max_score: score of a perfect game.
     """
 
@@ -89,13 +91,14 @@ class Environment(abc.ABC):
     """One family of games. It has no state; a running game is a ``TextEnv``.
 
     Attributes:
-        Settings: the keys that this environment adds to the ``env`` node, as a frozen dataclass
-            whose values stand in ``conf/env/NAME.yaml``. A setting that changes a game must be in
-            its parameters (``parse_task``), which are its key in the cache.
-        grades_unfinished: an episode that is cut off is graded (``TextEnv.finish``) and may be won.
+        Settings: frozen dataclass of the keys that this environment adds to the ``env`` node, with
+            values in ``conf/env/NAME.yaml``. A setting that changes a game must be in its
+            parameters (``parse_task``), which are its cache key.
+        grades_unfinished: whether an episode that is cut off is graded (``TextEnv.finish``) and may
+            be won.
         examples: names of tasks for suggestions; there may be others.
-        lists_actions: ``Observation.legal`` is all that it accepts (``prompt.admissible``).
-        agent_stops: the agent may end an episode, as by ``submit``.
+        lists_actions: whether ``Observation.legal`` is all that it accepts (``prompt.admissible``).
+        agent_stops: whether the agent may end an episode, as by ``submit``.
     """
 
     name: ClassVar[str]
@@ -112,12 +115,12 @@ class Environment(abc.ABC):
 
     @property
     def more_games(self) -> str:
-        """Advice for a split with too few games because seeds repeat games; "": none."""
+        """Advice if a split has too few games because seeds repeat games; "" for none."""
         return ""
 
     @property
     def longest_step_s(self) -> float:
-        """Seconds that a step may take; ``env.step_deadline_s`` must be more."""
+        """Maximum seconds of a step; ``env.step_deadline_s`` must be larger."""
         return 0.0
 
     @property
@@ -127,7 +130,9 @@ class Environment(abc.ABC):
 
     @property
     def version(self) -> str:
-        """Version of the games, part of their cache key; new if a seed gives another game."""
+        """Version of the games, part of their cache key. It must change if a seed gives another
+        game.
+        """
         return "1"
 
     @abc.abstractmethod
@@ -147,11 +152,12 @@ class Environment(abc.ABC):
         return None
 
     def for_split(self, params: Params, split: str) -> dict[str, Any]:
-        """Return the generator's parameters for a split; by default, splits differ by seed only."""
+        """Return the generator's parameters for a split; by default, splits differ only by seed."""
         return dict(params)
 
     def seeds(self, params: Params, split: str) -> Sequence[int] | None:
-        """Return the seeds of listed games, in order; None: the seeds of ``catalogue.SPLITS``.
+        """Return the seeds of listed games, in order; None to use the seeds of
+        ``catalogue.SPLITS``.
 
         Raises:
             TaskError: the games to list are not available.
@@ -161,7 +167,7 @@ class Environment(abc.ABC):
     def make_game(self, params: Params, seed: int, folder: Path) -> GameRecord:
         """Make a seed's game in ``folder``; equal arguments give equal bytes on every machine.
 
-        By default each seed is a game, which ``TextEnv.reset_game`` makes of ``task.params`` and
+        By default there is no file: ``TextEnv.reset_game`` makes the game from ``task.params`` and
         ``task.seed``.
 
         Raises:
@@ -178,16 +184,17 @@ class Environment(abc.ABC):
         return replace(record, sha256=sha256, fingerprint=record.fingerprint or sha256)
 
     def game_address(self, params: Params, seed: int) -> str:
-        """Return the hash of all that determines a game."""
+        """Return a hash of everything that determines a game."""
         parts = json.dumps([self.name, self.version, dict(params), seed], sort_keys=True)
         return hashlib.sha256(parts.encode()).hexdigest()
 
     @abc.abstractmethod
     def env(self, *, legal: bool = False, expert: bool = False) -> TextEnv:
-        """Return an object that plays one game after another.
+        """Return an object that runs one game after another.
 
         Args:
-            legal, expert: fill the fields of that name in each observation, which takes time.
+            legal: fill ``legal`` in each observation, which takes time.
+            expert: fill ``expert``, likewise.
         """
 
     def game_sha256(self, game_file: Path) -> str:
@@ -203,5 +210,5 @@ class Environment(abc.ABC):
         return dict(params)
 
     def scores_only_at_end(self, params: Params) -> bool:
-        """Return whether the score changes at the win only, so that dense equals sparse."""
+        """Return whether the score changes only at a win, so that dense equals sparse."""
         return False

@@ -32,12 +32,12 @@ class UnknownName(TaskError):
 
 
 def path_of(kind: str, name: str, ours: Mapping[str, str]) -> str:
-    """Return ``module:Name`` of a name in ``ours`` or in the entry points.
+    """Return ``module:Name`` for a name in ``ours`` or in the entry points.
 
     A name of the form ``module:Name`` is returned unchanged.
 
     Raises:
-        UnknownName: no such name.
+        UnknownName: there is no such name.
     """
     if ":" in name:
         return name
@@ -52,10 +52,10 @@ def path_of(kind: str, name: str, ours: Mapping[str, str]) -> str:
 
 
 def find(kind: str, name: str, ours: Mapping[str, str]) -> Any:
-    """Import and return what a name stands for.
+    """Import and return the object of a name.
 
     Raises:
-        UnknownName: no such name, module or attribute.
+        UnknownName: there is no such name, module or attribute.
     """
     path = path_of(kind, name, ours)
     try:
@@ -71,18 +71,18 @@ def load(path: str) -> Any:
 
 
 def installed(kind: str, ours: Container[str] = ()) -> dict[str, str]:
-    """Return ``module:Name`` by name, of other packages.
+    """Return name -> ``module:Name`` of other packages.
 
     Raises:
         UnknownName: a name is offered twice, or is in ``ours``.
     """
-    found: dict[str, EntryPoint] = {}
+    points: dict[str, EntryPoint] = {}
     for point in _points():
         if point.name.startswith(f"{kind}."):
             name = point.name.removeprefix(f"{kind}.")
-            _refuse_twice(point.name, point, name in ours, found.get(name))
-            found[name] = point
-    return {name: point.value for name, point in found.items()}
+            _refuse_twice(point.name, point, name in ours, points.get(name))
+            points[name] = point
+    return {name: point.value for name, point in points.items()}
 
 
 @cache
@@ -92,29 +92,28 @@ def options() -> dict[str, dict[str, Path]]:
     Raises:
         UnknownName: an option is offered twice or is in ``conf/``, or a package has no such folder.
     """
-    found: dict[str, dict[str, Path]] = {}
+    by_group: dict[str, dict[str, Path]] = {}
     owners: dict[str, EntryPoint] = {}
     for point, folder in _folders():
         for file in sorted(folder.glob("*/*.yaml")):
             group, option = file.parent.name, f"{file.parent.name}={file.stem}"
             _refuse_twice(option, point, (CONF / group / file.name).exists(), owners.get(option))
             owners[option] = point
-            found.setdefault(group, {})[file.stem] = file
-    return found
+            by_group.setdefault(group, {})[file.stem] = file
+    return by_group
 
 
 def shipped(group: str, name: str, **changes: Any) -> dict[str, Any]:
-    """Return the values that an option's file gives to the option's own node, for use without
-    Hydra.
+    """Return the values of an option's own node from its YAML file, without Hydra.
 
     Args:
         group: a folder of ``conf/``.
-        name: the option; without a file, the result is ``changes``.
+        name: the option; if it has no file, the result is ``changes``.
         changes: values that replace those of the file.
 
     Returns:
         The values without ``name``. A value that refers to other keys is left out unless
-        ``changes`` has it.
+            ``changes`` has it.
     """
     return deepcopy(_shipped(group, name)) | changes
 
@@ -149,7 +148,9 @@ def _folders() -> tuple[tuple[EntryPoint, Path], ...]:
 
 
 def _folder(point: EntryPoint) -> Path:
-    """Return a package's folder; only the outermost package is searched, since others import it."""
+    """Return a package's folder. Only the outermost package is looked up, since inner ones need an
+    import.
+    """
     top, *inner = point.value.split(".")
     spec = find_spec(top)
     places = spec.submodule_search_locations if spec else None

@@ -1,4 +1,4 @@
-"""Functions that stand for commands with arguments (``prompt=tool_call``)."""
+"""Functions for tool calls, which stand for commands with arguments (``prompt=tool_call``)."""
 
 from __future__ import annotations
 
@@ -65,9 +65,11 @@ class Function:
 
 
 def command_of(functions: Sequence[Function], name: str, arguments: Mapping[str, Any]) -> str | None:
-    """Return the command of a call; None without such a function, or with other arguments."""
-    found = next((function for function in functions if function.name == name), None)
-    return found.command(arguments) if found else None
+    """Return the command of a call; None if there is no such function or the arguments do not
+    fit.
+    """
+    named = next((function for function in functions if function.name == name), None)
+    return named.command(arguments) if named else None
 
 
 def call_of(functions: Sequence[Function], command: str) -> tuple[str, dict[str, str]] | None:

@@ -1,4 +1,4 @@
-"""A running game of a text environment: cleans actions, returns score changes and outcomes."""
+"""A running game of a text environment: cleans actions, and returns score changes and outcomes."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def accepted_file(task: TaskRef, digest: Callable[[Path], str] | None = None) ->
         EnvError: the file is missing or not the accepted one.
     """
     file = Path(task.game_file)
-    found = (digest(file) if digest else hashlib.sha256(file.read_bytes()).hexdigest()) if file.is_file() else ""
-    if found != task.sha256:
+    sha256 = (digest(file) if digest else hashlib.sha256(file.read_bytes()).hexdigest()) if file.is_file() else ""
+    if sha256 != task.sha256:
         raise EnvError(f"{task.key}: the game file {file} is missing or is not the one that was accepted")
     return file
 
@@ -60,7 +60,7 @@ def _printable(seen: Observation) -> Observation:
 
 @dataclass(frozen=True)
 class RawStep:
-    """A step of a game. ``score``: the game's points so far; None: 1 for a win, else 0."""
+    """A step of a game. ``score``: the game's points so far; None means 1 for a win, else 0."""
 
     observation: Observation
     score: float | None = None
@@ -135,7 +135,9 @@ class TextEnv(abc.ABC):
 
     @final
     def saved(self) -> Any:
-        """Return the episode's state for ``restore``; None if it can only be replayed."""
+        """Return the episode's state for ``restore``; None if it can only be reached by
+        replaying.
+        """
         game = self.save_game()
         return None if game is None else (game, self.__score, self.__open)
 

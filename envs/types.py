@@ -1,6 +1,6 @@
 """Types of all text environments: a task, an observation, the result of a step.
 
-They are frozen and made of plain values, so that they travel between processes as JSON.
+They are frozen and made of plain values, so that they can be sent between processes as JSON.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ class EnvError(RuntimeError):
 
 
 class GameStuck(EnvError):
-    """An action brought down two workers in the same way, so it is not tried a third time."""
+    """An action killed two workers in the same way, so it is not tried a third time."""
 
 
 class TaskError(ValueError):
-    """A task or setting that its environment does not know; the message names a choice."""
+    """A task or setting is unknown to its environment; the message names a choice."""
 
 
 @dataclass(frozen=True)
@@ -63,10 +63,10 @@ class TaskRef:
 
 @dataclass(frozen=True)
 class Observation:
-    """What the agent sees, and what only scripted policies may read.
+    """What the agent sees, and fields that only scripted policies may read.
 
     Attributes:
-        legal: commands accepted now; a prompt lists them with ``prompt.admissible`` only.
+        legal: commands accepted now; a prompt lists them only with ``prompt.admissible``.
         expert: the rest of an expert plan, if the environment knows one; never in a prompt.
     """
 

@@ -1,1 +1,3 @@
-"""What is done with a run or with many: stages, evaluation, sweeps, plans, reports, the viewer."""
+"""Commands on one run or several: stages, evaluation, sweeps, cost estimates, reports and the
+viewer.
+"""

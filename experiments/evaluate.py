@@ -54,7 +54,7 @@ def main(arguments: list[str]) -> int:
     asked = policies(words, _endpoint(options), config)
     if any(policy.kind == "checkpoint" for policy in asked):
         machine.check_gpus(config)
-    from turngrid.experiments.evaluation.standalone import hold  # scipy: not before it is needed
+    from turngrid.experiments.evaluation.standalone import hold  # imports scipy, so only when needed
 
     print(hold(config, asked, options.at_once), flush=True)
     return 0
@@ -69,10 +69,11 @@ def _endpoint(options: Options) -> Endpoint | None:
 
 
 def composed(words: Sequence[str], overrides: list[str]) -> DictConfig:
-    """Return the config, checked for what an evaluation uses.
+    """Compose the config, and run the checks that an evaluation needs.
 
     Raises:
-        ConfigError, PolicyError: it is refused.
+        ConfigError: a check refuses the config.
+        PolicyError: a policy cannot be evaluated with it.
     """
     from turngrid.config.checks.check import CHECKS, WARNINGS
     from turngrid.config.checks.prompt import not_where_evaluated
@@ -93,7 +94,7 @@ def composed(words: Sequence[str], overrides: list[str]) -> DictConfig:
 
 
 def _refuse_another_environment(words: Sequence[str], overrides: Sequence[str], config: DictConfig) -> None:
-    """Refuse to evaluate a run on another environment than its own, unless it was typed."""
+    """Refuse a run that was trained on another environment, unless the environment was typed."""
     chosen = any(item.split("=")[0] in ("env", "env.name", "eval.tasks") for item in overrides)
     other = next((word for word in words if (trained_on(word) or config.env.name) != config.env.name), None)
     if other and not chosen:

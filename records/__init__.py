@@ -1,1 +1,1 @@
-"""What a run leaves behind and is resumed from: files, metrics, trackers, child processes."""
+"""Files of a run, for its results and for resuming: records, metrics, trackers, child processes."""

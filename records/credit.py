@@ -22,9 +22,9 @@ class Credit:
     """Credit of one episode, an entry a sampled token, in the trained reward's unit.
 
     Attributes:
-        advantages: None for a token that a rollout correction took out of the update.
+        advantages: None for a token that a rollout correction removed from the update.
         values: empty without a critic.
-        layers: an entry a turn, by name: the estimator's advantage, then that of each method.
+        layers: by name, an entry a turn: the estimator's advantage, then that of each method.
     """
 
     advantages: Sequence[float | None]

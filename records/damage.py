@@ -1,6 +1,6 @@
 """Damaged parts of a run folder move to ``discarded/``; the stages then make them again.
 
-RL goes on from the newest whole checkpoint before the first damaged step. A finished run is not
+RL resumes from the newest whole checkpoint before the first damaged step. A finished run is not
 checked.
 """
 
@@ -17,7 +17,7 @@ from turngrid.records.process.exit_codes import Refusal
 from turngrid.records.resume import RlFolder
 
 DISCARDED = "discarded"
-# What a stage makes again, and records that no stage goes on from; the second kind may be empty.
+# Files that a stage makes again, and records that no stage resumes from; the latter may be empty.
 FILLED = (
     "*.json",
     "ledger.jsonl",
@@ -62,7 +62,7 @@ def discard_files(folder: Path) -> list[str]:
 
 
 def _wrong(path: Path) -> str:
-    """Return what is wrong with a file, in words that follow its name; "" if nothing is."""
+    """Return a file's damage, in words that follow its name; "" if it is whole."""
     if path.suffix != ".json":
         number = broken_line(path)
         return f"is broken in line {number}" if number else ""
@@ -86,7 +86,7 @@ def _sft(folder: Path) -> list[str]:
 
 
 def _checkpoints(folder: Path) -> list[str]:
-    """Discard checkpoints that RL cannot go on from; the newest that stays is sealed."""
+    """Discard checkpoints that RL cannot resume from; the newest one that is kept is sealed."""
     rl = RlFolder(folder)
     root = rl.checkpoints
     newest = checkpoints.newest(root, content=True)
@@ -104,7 +104,7 @@ def _checkpoints(folder: Path) -> list[str]:
 
 
 def _damaged_record(rl: RlFolder, last: int) -> tuple[int, str] | None:
-    """Return the first step up to ``last`` with damaged metrics or episodes, and what is wrong."""
+    """Return the first step up to ``last`` with damaged metrics or episodes, and the damage."""
     metrics = {line["step"]: line for line in read_metrics(rl.metrics)}
     for step in range(1, last + 1):
         if step not in metrics:

@@ -30,13 +30,13 @@ COPIED = (
 
 
 def copy_run(source: Path, target: Path, evaluation: bool) -> int:
-    """Make ``target`` in one rename, so that a kill leaves all of it or nothing.
+    """Copy the run to ``target`` in one rename, so that a kill leaves a whole copy or none.
 
     Args:
-        evaluation: copy the test episodes of the base and SFT models too.
+        evaluation: also copy the test episodes of the base and SFT models.
 
     Returns:
-        The step that the copy goes on from.
+        The step from which the copy resumes.
 
     Raises:
         Refusal: the run has no whole checkpoint.
@@ -56,7 +56,7 @@ def copy_run(source: Path, target: Path, evaluation: bool) -> int:
         shutil.copytree(folder, draft / folder.relative_to(source), copy_function=_link_or_copy)
     checkpoints.go_on_from(RlFolder(draft).checkpoints, step)
     draft.rename(target)
-    with suppress(OSError):  # another extension is being made beside it
+    with suppress(OSError):  # another process may be making an extension of the same run
         draft.parent.rmdir()
     return step
 

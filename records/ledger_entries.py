@@ -19,20 +19,20 @@ FILE = "ledger.jsonl"
 
 @dataclass(frozen=True)
 class Entry:
-    """One line.
+    """One line of the ledger.
 
     Attributes:
         kind: ``demonstration``, ``rl_episode``, ``evaluation/rl``, ...
         step: training step; 0 outside RL.
-        count: episodes.
+        count: number of episodes.
         units: their charge in budget units.
-        tokens: sampled or imitated.
-        episode_seconds: spent in policy and environment, summed over parallel episodes.
-        games: distinct games that no earlier line of this kind had.
-        uncharged: cost in units of what is not charged.
-        wall_seconds: by the clock; None if unknown.
-        ended: when, in Unix seconds; None if unknown.
-        note: which run, which model.
+        tokens: sampled or imitated tokens.
+        episode_seconds: seconds spent in policy and environment, summed over parallel episodes.
+        games: distinct games that no earlier line of this kind has.
+        uncharged: cost in units of uncharged episodes.
+        wall_seconds: elapsed seconds; None if unknown.
+        ended: end in Unix seconds; None if unknown.
+        note: the run or the model.
     """
 
     kind: str
@@ -64,7 +64,7 @@ def read_ledger(path: Path) -> list[Entry]:
 
 
 def spent(config: DictConfig, entries: Sequence[Entry]) -> dict[str, Any]:
-    """Return the sums by both ways of counting, whichever is charged."""
+    """Return the sums by both ways of counting, whichever of them is charged."""
     demonstrated = sum(entry.units for entry in entries if entry.kind in ("demonstration", "alternative"))
     rl = [entry for entry in entries if entry.kind == "rl_episode"]
     cost = float(config.budget.episode_cost)

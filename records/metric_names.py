@@ -1,6 +1,6 @@
-"""Names of metrics: our families, and which of verl's names belong to which (docs/tracking.md).
+"""Names of metrics: our families, and the mapping from verl's names (docs/tracking.md).
 
-One table for ``metrics.jsonl``, tensorboard, Weights & Biases and trackio.
+One table is used for ``metrics.jsonl``, tensorboard, Weights & Biases and trackio.
 """
 
 from __future__ import annotations

@@ -20,8 +20,9 @@ class Replayed:
     Attributes:
         played: the step that sampled it.
         tokens: ``tokens_of`` its rows.
-        advantage: of all its tokens, if it has an update apart from the step's.
-        instead: line of the step's episode that it replaced; the step then gave it its advantage.
+        advantage: advantage of all its tokens, if it has a separate update.
+        instead: line of the step's episode that it replaced; its advantage is then computed in the
+            step.
     """
 
     played: int

@@ -1,7 +1,7 @@
-"""The folder of an RL stage, and how a killed stage goes back to its last checkpoint.
+"""The folder of an RL stage, and the return of a killed stage to its last checkpoint.
 
 Everything after the last saved step moves to ``rl/discarded/`` and is not charged. Groups of an
-asynchronous trainer are sorted by ``turngrid.verl_plugin.training.rollout_groups``, once the
+asynchronous trainer are sorted by ``turngrid.verl_plugin.training.rollout_groups``, after the
 trainer has read its checkpoint.
 """
 
@@ -27,7 +27,7 @@ class RlFolder:
         self.replayed = self.root / "replayed"
         self.validation = self.root / "validation"
         self.metrics = self.root / "metrics.jsonl"
-        self.groups = self.root / "groups"  # asynchronous trainers only, as is the next
+        self.groups = self.root / "groups"  # this and the next: asynchronous trainers only
         self.stale = self.root / "stale"
         self.discarded = self.root / "discarded"
         self.config = self.root / "config.yaml"
@@ -43,7 +43,7 @@ class RlFolder:
         return self.episodes / f"{step:06d}.jsonl"
 
     def new_attempt(self) -> Path:
-        """Return a folder for what is discarded now; it is not made yet."""
+        """Return a new folder for discarded files; it is not created yet."""
         return self.discarded / f"{len(_entries(self.discarded)):03d}"
 
 
@@ -54,7 +54,7 @@ def discard_beyond_checkpoint(rl: RlFolder) -> int:
     for begun in [path for path in [*_entries(rl.episodes), *_entries(rl.validation)] if path.is_dir()]:
         (begun / turns_played.FILE).unlink(missing_ok=True)
         if not _entries(begun):
-            begun.rmdir()  # a step without an episode is nothing to discard
+            begun.rmdir()  # a step without an episode is not discarded
     late = {folder: _late(folder, step) for folder in (rl.episodes, rl.credit, rl.replayed, rl.validation)}
     lines = list(read_metrics(rl.metrics))
     if any(late.values()) or any(line["step"] > step for line in lines):
@@ -74,5 +74,5 @@ def _entries(folder: Path) -> list[Path]:
 
 
 def _late(folder: Path, step: int) -> list[Path]:
-    """Return what is of a later step, and the drafts of an unfinished one."""
+    """Return the entries of later steps, and the drafts of an unfinished step."""
     return [path for path in _entries(folder) if not path.stem.isdigit() or int(path.stem) > step or path.is_dir()]

@@ -30,7 +30,7 @@ from turngrid.rollouts.prompt_forms.registry import non_default
 
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # forty times as fast, if PyYAML has libyaml
 CONF = Path(__file__).resolve().parent.parent / "conf"
-WHERE_AND_HOW = ("cluster", "tracking")  # groups that decide where a run computes and who watches
+WHERE_AND_HOW = ("cluster", "tracking")  # groups that set where a run computes and which trackers it has
 SERVERS = "rollout"  # all servers sample the same tokens, up to rounding and random numbers
 OUTPUT_KEYS = (
     "output_dir",
@@ -67,8 +67,10 @@ class RunFolder:
 
 @cache
 def outside_identity() -> tuple[str, ...]:
-    """Return the dotted keys that are no part of a run's identity: all that the groups ``cluster``,
-    ``rollout`` and ``tracking`` set, and ``OUTPUT_KEYS``.
+    """Return the dotted keys that are not part of a run's identity.
+
+    These are the keys that the groups ``cluster``, ``rollout`` and ``tracking`` set, and
+    ``OUTPUT_KEYS``.
     """
     keys = {*OUTPUT_KEYS, *WHERE_AND_HOW}
     for group in (*WHERE_AND_HOW, SERVERS):
@@ -87,14 +89,15 @@ def flattened(node: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def identity(config: DictConfig) -> str:
-    """Return 8 hex digits of what ``identifying`` returns."""
+    """Return 8 hex digits of a hash of ``identifying``."""
     return hashlib.sha256(json.dumps(identifying(config), sort_keys=True, default=str).encode()).hexdigest()[:8]
 
 
 def identifying(config: DictConfig) -> Plain:
-    """Return the resolved config without what is outside the identity, and what follows from that.
+    """Return the resolved config without the keys outside the identity and the values that follow
+    from them.
 
-    A null key counts as missing. Methods of a slot count in order, also those without settings.
+    A null key counts as missing. Methods of a slot count in order, even if they have no settings.
     """
     whole: Any = OmegaConf.to_container(OmegaConf.create(_blanked(config)), resolve=True)
     whole["prompt"] = non_default(whole.get("prompt"))  # default settings of a prompt form are not in a run's name
@@ -129,7 +132,9 @@ def _put(node: Plain, key: str, value: Any) -> None:
 
 
 def _turned_off(config: DictConfig) -> bool:
-    """Return whether importance weights, GPUs' default, are null: that is not missing."""
+    """Return whether importance weights, which GPUs have by default, are null; this null does not
+    count as missing.
+    """
     if (
         OmegaConf.select(config, "trainer.device") != "cuda"
         or OmegaConf.select(config, "trainer.v1.trainer_mode") != "sync"
@@ -171,7 +176,7 @@ def trains_rl(config: DictConfig) -> bool:
 
 @contextmanager
 def open_run(config: DictConfig, root: Path, overrides: Sequence[str] | None = None) -> Iterator[RunFolder]:
-    """Make and hold the run's folder until the block ends. A killed process holds nothing.
+    """Make and hold the run's folder until the block ends. A killed process releases it.
 
     With ``config.fresh`` an earlier run of that name is moved to ``root/.old/``. With
     ``config.extend`` a new folder begins as a copy of that run. The notes name damaged parts, which
@@ -181,8 +186,8 @@ def open_run(config: DictConfig, root: Path, overrides: Sequence[str] | None = N
         overrides: as typed, for the record.
 
     Raises:
-        RunFolderBusy: another process holds it, or the run that is extended.
-        Refusal: no folder can be made there, or it is damaged and cannot go on.
+        RunFolderBusy: another process holds the folder, or the run to extend.
+        Refusal: no folder can be made there, or it is damaged and cannot be resumed.
     """
     path = (root / run_name(config)).absolute()
     if config.fresh:
@@ -251,7 +256,7 @@ def held(path: Path) -> Iterator[None]:
 
 
 def composed(run: Path) -> dict[str, Any]:
-    """Return the run's config as it was written; {} if there is none.
+    """Return the run's recorded config; {} if there is none.
 
     Raises:
         ValueError: it cannot be read.

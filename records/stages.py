@@ -1,4 +1,4 @@
-"""The stages of a run: their names for people, and the seconds that each took over all attempts."""
+"""The stages of a run: their names in tables, and each one's seconds over all attempts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def stage_name(name: str) -> str:
 
 @contextmanager
 def stage(folder: Path, name: str) -> Iterator[None]:
-    """Record a stage's seconds, also if it fails; a killed stage leaves no line."""
+    """Record a stage's seconds, even if it fails; a killed stage leaves no line."""
     start = time.perf_counter()
     outcome = "failed"
     try:

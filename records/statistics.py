@@ -10,7 +10,7 @@ from math import comb
 import numpy as np
 
 WINDOW = 5  # steps over which curves are smoothed
-RESAMPLES = 10_000  # of a bootstrap
+RESAMPLES = 10_000  # resamples of a bootstrap
 
 
 def running_mean(values: Sequence[float]) -> list[float]:
@@ -99,9 +99,10 @@ def bootstrap_difference(after: Sequence[Sequence[float]], before: Sequence[Sequ
 
 
 def _with_doubt(interval: Interval, games: int, lowest: float) -> Interval:
-    """Widen an interval of equal games, from which a bootstrap draws nothing else.
+    """Widen an interval for games that are all equal, from which a bootstrap has no variance.
 
-    Its bounds are then as far off as Wilson's bound on the share of games that could still differ.
+    Each bound then has the distance of Wilson's bound on the share of games that could still
+    differ.
     """
     if interval.low < interval.high:
         return interval

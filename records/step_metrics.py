@@ -15,7 +15,7 @@ def step_metrics(groups: Sequence[Sequence[Episode]], trained: str, mended: Coll
     Args:
         groups: the episodes of each prompt.
         trained: the name of the chosen reward (``Turn.trained``).
-        mended: numbers of the groups in which an episode of an earlier step replaced one.
+        mended: indices of the groups in which a stored episode replaced one.
     """
     episodes = [episode for group in groups for episode in group]
     learned = [[episode for episode in group if episode.trained] for group in groups]
@@ -60,7 +60,7 @@ def validation_metrics(episodes: Sequence[Episode], samples: int) -> dict[str, f
 
 
 def _success(episodes: Sequence[Episode]) -> dict[str, float]:
-    """Return success of the episodes without help, and of each other kind there is."""
+    """Return the success of episodes without help, and of each other kind that occurs."""
     kinds = {
         "train": [episode for episode in episodes if episode.whole],
         "train_after_prefix": [episode for episode in episodes if episode.prefix],
@@ -77,8 +77,10 @@ def success_by_type(episodes: Sequence[Episode], prefix: str) -> dict[str, float
 
 
 def _form(episodes: Sequence[Episode]) -> dict[str, float]:
-    """Return what a rollout form adds: replayed turns and tokens, tokens that leaves share,
-    episodes that are not trained on, and the guided share of the others.
+    """Return metrics of a rollout form.
+
+    These are replayed turns and tokens, tokens that leaves share, untrained episodes, and the
+    guided share of the others.
     """
     metrics: dict[str, float] = {}
     if any(episode.prefix for episode in episodes):
@@ -130,20 +132,20 @@ def _shaping(episodes: Sequence[Episode]) -> dict[str, float]:
     return {f"shaping/{name}/mean": _mean(episode.shaping.get(name, 0.0) for episode in episodes) for name in names}
 
 
-def _signal(groups: Sequence[Sequence[Episode]], trained: str, mended: Collection[int]) -> dict[str, float]:
-    """Return the share of groups in which all episodes earned the same.
+def _signal(groups: Sequence[Sequence[Episode]], trained: str, replaced: Collection[int]) -> dict[str, float]:
+    """Return the share of groups in which all episodes have the same reward.
 
     GRPO and RLOO learn nothing from them. Groups of one episode do not count.
     """
     compared = {number: group for number, group in enumerate(groups) if len(group) > 1}
     if not compared:
         return {}
-    flat = (number not in mended and len(set(_scores(group, trained))) == 1 for number, group in compared.items())
+    flat = (number not in replaced and len(set(_scores(group, trained))) == 1 for number, group in compared.items())
     return {"credit/groups_without_signal": _mean(flat)}
 
 
 def _paid(groups: Sequence[Sequence[Episode]], trained: str) -> dict[str, float]:
-    """Return what the step's own episodes earned; verl's figures are of the trained rows."""
+    """Return the rewards of the step's own episodes; verl's figures are of the trained rows."""
     scores = [score for group in groups for score in _scores(group, trained)]
     return {f"reward/trained/{name}": float(of(scores)) for name, of in (("mean", _mean), ("min", min), ("max", max))}
 

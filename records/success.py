@@ -15,10 +15,10 @@ def summarise(episodes: Sequence[Episode], samples_per_game: int = 1) -> dict[st
     """Return the measured fields of an ``EvaluationResult``.
 
     Args:
-        episodes: those of a game follow each other.
+        episodes: the episodes of each game must be adjacent.
 
     Raises:
-        ValueError: no episode.
+        ValueError: there is no episode.
     """
     won = [episode for episode in episodes if episode.won]
     turns = [turn for episode in episodes for turn in episode.played_turns]

@@ -1,4 +1,6 @@
-"""Counts sampled turns of unfinished episodes: a byte each in a file of the step's folder."""
+"""Counts the sampled turns of unfinished episodes: one byte a turn in a file of the step's
+folder.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 FILE = ".turns"
-SECONDS = 1.0  # between two writes of a process: the folder may be on a slow disk
+SECONDS = 1.0  # seconds between two writes of a process, since the folder may be on a slow disk
 
 
 class TurnCounter:

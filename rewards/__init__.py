@@ -1,1 +1,1 @@
-"""From what happened in a turn to that turn's reward."""
+"""Rewards of turns."""

@@ -14,11 +14,11 @@ from typing import Any, ClassVar
 
 from turngrid.envs.utils.ranges import in_range
 
-GROUPS = "groups"  # two samples a prompt or more, which are compared
+GROUPS = "groups"  # two or more samples a prompt, which are compared
 WHOLE_STEP = "whole step"  # all episodes of a step are compared
-SYNCHRONOUS = "synchronous steps"  # what is counted are steps of a synchronous trainer
+SYNCHRONOUS = "synchronous steps"  # it counts steps of a synchronous trainer
 OWN_TURNS = "own turns"  # turns of a group are compared, so none is replayed or shared
-OWN_ROWS = "own rows"  # an episode has one row, which can take the place of another
+OWN_ROWS = "own rows"  # an episode has one row, which can replace another
 Names = frozenset[str]
 
 
@@ -48,16 +48,16 @@ class Card:
 class Conflict:
     """Settings that a method cannot be combined with.
 
-    ``reason`` and ``use`` may name the method's settings (``{method.share}``) and the keys' values
-    (``{0}``), ``use`` also what the first fact names (``{fact}``).
+    ``reason`` and ``use`` may contain the method's settings (``{method.share}``) and the keys'
+    values (``{0}``), ``use`` also the suggestion of the first fact (``{fact}``).
 
     Attributes:
-        keys: keys of the config, slots, or facts about a run (``turngrid.config.checks.facts``). A
-            slot's value is the names chosen there.
-        when: called with the method and the keys' values; true if they conflict.
-        reason: why, in words that follow ``SLOT=METHOD and KEY=VALUE:``.
-        use: what to type instead; by default what the first fact names.
-        warns: the run is warned of and starts.
+        keys: config keys, slots, or facts about a run (``turngrid.config.checks.facts``). A slot's
+            value is the names chosen there.
+        when: called with the method and the keys' values; returns whether they conflict.
+        reason: the reason, which follows ``SLOT=METHOD and KEY=VALUE:``.
+        use: what to type instead; by default the suggestion of the first fact.
+        warns: if True, the run starts with a warning.
     """
 
     keys: tuple[str, ...]
@@ -79,18 +79,17 @@ def word(*choices: str) -> Any:
 
 @dataclass
 class Method:
-    """Base class of methods; fields are settings, whose values stand in ``conf/SLOT/NAME.yaml``.
+    """Base class of methods; fields are settings, with values in ``conf/SLOT/NAME.yaml``.
 
     Attributes:
         requires: names of this module.
-        needs: what of the policy has to be known: "entropy", "values" (of a critic) or "teacher".
-        reads: names of the rewards that it reads in ``turns.named``, or in a reward transform's
-            view.
+        needs: inputs from models: "entropy", "values" (of a critic) or "teacher".
+        reads: rewards that it reads in ``turns.named``, or in a reward transform's view.
         labels: labels of the prompt form that it needs.
         heads: heads of the critic.
 
     Raises:
-        ValueError: a setting is outside the range or the choices of its field.
+        ValueError: a setting is outside its field's range or choices.
     """
 
     card: ClassVar[Card]

@@ -45,7 +45,8 @@ class Judge:
 
     Raises:
         JudgeError: no attempt gave a usable answer.
-        ValueError: ``turn_reward.url`` is no address, or the key is not set.
+        ValueError: ``turn_reward.url`` is no address, or the environment variable with the key is
+            not set.
     """
 
     name: ClassVar[str] = "judge"

@@ -37,12 +37,20 @@ def reward(name: str, settings: Mapping[str, Any] | None = None) -> Reward:
 
 
 def settings_class(name: str) -> type[Any]:
-    """Return the dataclass of the reward's own settings. Raises as ``reward`` does."""
+    """Return the dataclass of the reward's own settings.
+
+    Raises:
+        ValueError: as ``reward``.
+    """
     return getattr(reward_class(name), "Settings", NoSettings)
 
 
 def reward_class(name: str) -> Any:
-    """Return the class; its ``name`` is the one that it is chosen by. Raises as ``reward`` does."""
+    """Return the reward's class; its ``name`` is the one by which it is chosen.
+
+    Raises:
+        ValueError: as ``reward``.
+    """
     cls = load(path_of("reward", name, REWARDS))
     return cls if getattr(cls, "name", None) == name else type(cls.__name__, (cls,), {"name": name})
 
@@ -62,7 +70,11 @@ NAMED: dict[str, Reward] = {"outcome": reward("sparse"), "valid": Flag("valid"),
 
 
 def named_reward(name: str) -> Reward:
-    """Return a reward that a method reads. Raises as ``reward`` does."""
+    """Return a reward that a method reads.
+
+    Raises:
+        ValueError: as ``reward``.
+    """
     if name in NAMED:
         return NAMED[name]
     path_of("reward", name, {**dict.fromkeys(NAMED, ""), **REWARDS})

@@ -37,6 +37,6 @@ class Dense:
 
 @dataclass(frozen=True)
 class Balanced(Dense):
-    """The same rule on games made to score at milestones only."""
+    """The rule of ``Dense``, on games that are made to score only at milestones."""
 
     name: ClassVar[str] = "balanced"

@@ -1,1 +1,1 @@
-"""The episode: prompt, act, observe, record, token by token."""
+"""One episode: prompt, act, observe and record, token by token."""

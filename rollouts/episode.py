@@ -167,7 +167,7 @@ class Episode:
 
     @property
     def own_turns(self) -> list[Turn]:
-        """Turns that were sampled for this episode."""
+        """Turns that were sampled in this episode, not in its parent."""
         return [turn for turn in self.turns if not turn.shared]
 
     @property
@@ -185,7 +185,7 @@ class Episode:
         return self.outcome is Outcome.WON
 
     def muted(self, turn: Turn) -> int:
-        """Return the number of a turn's tokens, from the first, that are not learned from."""
+        """Return how many of a turn's first tokens are not trained on."""
         return 0 if self.trains_thoughts else turn.thought_tokens
 
     def versions(self, first: int = 0, last: int | None = None) -> tuple[int, int]:

@@ -27,18 +27,18 @@ class LockstepBatch:
         self._waiting: dict[int, tuple[SampleRequest, asyncio.Future[Sample]]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def slot(self, place: int) -> Slot:
-        return Slot(self, place)
+    def slot(self, index: int) -> Slot:
+        return Slot(self, index)
 
-    async def ask(self, place: int, request: SampleRequest) -> Sample:
+    async def ask(self, index: int, request: SampleRequest) -> Sample:
         future: asyncio.Future[Sample] = asyncio.get_running_loop().create_future()
-        self._waiting[place] = (request, future)
+        self._waiting[index] = (request, future)
         self._fire_when_complete()
         try:
             return await future
         finally:  # an episode that was cancelled before the batch was complete is in no batch
-            if self._waiting.get(place, (None, None))[1] is future:
-                del self._waiting[place]
+            if self._waiting.get(index, (None, None))[1] is future:
+                del self._waiting[index]
 
     def leave(self) -> None:
         self._running -= 1
@@ -47,7 +47,7 @@ class LockstepBatch:
     def _fire_when_complete(self) -> None:
         if not self._waiting or len(self._waiting) < self._running:
             return
-        batch = [self._waiting[place] for place in sorted(self._waiting)]
+        batch = [self._waiting[index] for index in sorted(self._waiting)]
         self._waiting = {}
         task = asyncio.create_task(self._answer(batch))
         self._tasks.add(task)

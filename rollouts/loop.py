@@ -148,8 +148,8 @@ class _Run:
     def _context(self, seen: Observation, max_tokens: int | None = None) -> TurnContext:
         spec, view, episode = self.spec, self.view, self.episode
         ids = self.stream.ids if self.stream else []
-        place = (spec.task, seen, len(episode.turns), spec.sample, spec.step, spec.group)
-        return TurnContext(view.messages, ids, *place, len(view.prompt_ids) - episode.prefix_tokens, max_tokens)
+        identity = (spec.task, seen, len(episode.turns), spec.sample, spec.step, spec.group)
+        return TurnContext(view.messages, ids, *identity, len(view.prompt_ids) - episode.prefix_tokens, max_tokens)
 
     def _turn(self, action: Action, seen: Observation) -> Turn:
         """Return the record of the policy's answer."""

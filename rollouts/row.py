@@ -1,4 +1,4 @@
-"""Turn an episode into the rows that the trainer learns from: one, or one a window."""
+"""Turn an episode into the rows to train on: one, or one a window."""
 
 from __future__ import annotations
 

@@ -36,7 +36,11 @@ def _line(record: dict[str, Any]) -> bytes:
 
 
 def read_episodes(path: Path) -> Iterator[Episode]:
-    """Yield the episodes of a file. Raises: DamagedEpisodes."""
+    """Yield the episodes of a file.
+
+    Raises:
+        DamagedEpisodes: the file cannot be read.
+    """
     with path.open("rb") as file:
         for number, line in enumerate(file, start=1):
             yield _episode(line, f"{path}, line {number}")

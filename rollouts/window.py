@@ -30,9 +30,11 @@ SUMMED_UP = ("summary", "mem1")  # rollout strategies whose settings are those o
 
 @dataclass(frozen=True)
 class Window:
-    """A row holds at most ``turns`` turns; the next row begins with the newest ``keep`` of them.
+    """A window: a row holds at most ``turns`` turns; the next row begins with the newest ``keep``
+    of them.
 
-    ``inline``: put the kept turns in the row's first message. Such a row has exactly one turn.
+    Args:
+        inline: put the kept turns in the row's first message. Such a row has exactly one turn.
     """
 
     turns: int
@@ -62,12 +64,12 @@ class Summaries(Method):
             raise ValueError("tokens=null turns=null: summaries would never be due; set one of them")
 
     def due(self, turns: int, tokens: int) -> bool:
-        """Return whether a row of this many turns and tokens is to be summed up."""
+        """Return whether a row with this many turns and tokens is due for a summary."""
         long = self.tokens is not None and tokens >= self.tokens
         return turns > 0 and (long or (self.turns is not None and turns >= self.turns))
 
     def left(self, turns: Sequence[Turn]) -> bool:
-        """Return whether an episode with these turns may be summed up again."""
+        """Return whether an episode with these turns may have another summary."""
         return self.most is None or sum(turn.summary for turn in turns) < self.most
 
     def ask(self, observation: str) -> str:
@@ -86,12 +88,12 @@ class Summaries(Method):
 def window_of(
     env: Mapping[str, Any], form: PromptForm, forms: Mapping[str, Any] | None = None
 ) -> Window | Summaries | None:
-    """Return the window that the config asks for, or None.
+    """Return the window that the config sets, or None.
 
     Args:
         env: node with ``window_turns`` and ``window_keep`` (None: half of the turns).
-        form: its ``history`` asks for a window of one turn.
-        forms: node ``rollout_form``, which may ask for summaries.
+        form: its ``history`` sets a window of one turn.
+        forms: node ``rollout_form``, which may set summaries.
 
     Raises:
         ValueError: a setting of the summaries is out of range.
@@ -194,7 +196,9 @@ class View:
 
     @property
     def to_be_summed_up(self) -> Summaries | None:
-        """The rules of summaries if one is due after the newest turn; None without token ids."""
+        """Return the rules of summaries if one is due after the newest turn; None without token
+        ids.
+        """
         rules, row = self._summaries, len(self._turns) - self._begin
         return rules if rules and self._stream and rules.due(row, len(self._stream.ids)) else None
 

@@ -1,1 +1,1 @@
-"""Which task comes next: splits, mixtures, curricula, demonstrations, budgets."""
+"""Choice of tasks: splits, mixtures, curricula, demonstrations and budgets."""

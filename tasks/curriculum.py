@@ -110,7 +110,7 @@ def equal_phases(tasks: Sequence[str], steps: int) -> dict[int, list[str]]:
     >>> equal_phases(["a", "b"], 25)
     {1: ['a'], 13: ['b']}
     """
-    return {1 + steps * place // len(tasks): [task] for place, task in enumerate(tasks)}
+    return {1 + steps * index // len(tasks): [task] for index, task in enumerate(tasks)}
 
 
 def horizon_in_thirds(max_turns: int, steps: int) -> dict[int, int]:
@@ -153,9 +153,9 @@ class Draws:
         """Return the index of the step's next game."""
         task = self._places[self._place % self._size]
         self._place += 1
-        epoch, place = divmod(self._drawn[task], len(self._games[task]))
+        epoch, position = divmod(self._drawn[task], len(self._games[task]))
         self._drawn[task] += 1
-        return self._games[task][epoch_order(self._seed, task, epoch, len(self._games[task]))[place]]
+        return self._games[task][epoch_order(self._seed, task, epoch, len(self._games[task]))[position]]
 
     def state(self) -> dict[str, Any]:
         return {"drawn": dict(self._drawn), "curriculum": self.curriculum.state()}

@@ -83,24 +83,24 @@ class StratifiedBatches:
 
     def counts(self, index: int) -> dict[str, int]:
         """Return the games by task of batch ``index``, counted from 0."""
-        place = _visits(self.cycle)[(index + self._first) % self.cycle]
+        position = _visits(self.cycle)[(index + self._first) % self.cycle]
         counts, start = {}, 0
         for task, (whole, left) in self._parts.items():
-            counts[task] = whole + ((place - start) % self.cycle < left)
+            counts[task] = whole + ((position - start) % self.cycle < left)
             start += left
         return counts
 
 
 @cache
 def _visits(places: int) -> tuple[int, ...]:
-    """Visit every position once, neighbours in time far apart.
+    """Return an order that visits every position once and keeps neighbours far apart in time.
 
     The order is the ranks of the golden ratio's multiples, modulo 1.
     """
     by_size = sorted(range(places), key=lambda time: time * _GOLDEN % 1)
     visits = [0] * places
-    for place, time in enumerate(by_size):
-        visits[time] = place
+    for position, time in enumerate(by_size):
+        visits[time] = position
     return tuple(visits)
 
 

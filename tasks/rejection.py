@@ -90,7 +90,7 @@ def select(played: Iterable[Episode], wanted: int, rules: Standards) -> tuple[li
         games[episode.task][words] = min(games[episode.task].get(words, episode), episode, key=_rank)
     ranked = [sorted(game.values(), key=_rank) for _, game in sorted(games.items())]
     left_out["more than enough of one game"] += sum(max(0, len(game) - rules.per_game) for game in ranked)
-    rounds = [[game[place] for game in ranked if place < len(game)] for place in range(rules.per_game)]
+    rounds = [[game[rank] for game in ranked if rank < len(game)] for rank in range(rules.per_game)]
     return [episode for turn in rounds for episode in turn][:wanted], +left_out
 
 

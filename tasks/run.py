@@ -1,4 +1,4 @@
-"""A run: its composed config, its folder, and what both stand for, each built once."""
+"""A run: its config, its folder, and objects made from both, each built once."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from turngrid.tasks.evaluation_sets import EvaluationSetting, env_node, evaluati
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """A run, or an evaluation with a folder of its own.
+    """A run, or an evaluation with a separate folder.
 
     Attributes:
         config: composed and checked.
-        folder: where the run's files lie.
+        folder: the run folder.
     """
 
     config: DictConfig
@@ -87,23 +87,23 @@ class Run:
         return evaluation_settings(self.config, self.folder)
 
     def tracked(self, stage: str) -> StageRun:
-        """What trackers show of a stage."""
+        """Return the data of a stage for trackers."""
         return StageRun.of(self.config, self.folder, stage)
 
     def spec(self, task: TaskRef, max_turns: int, sample: int = 0) -> EpisodeSpec:
-        """An episode of a game, as the run samples them."""
+        """Return the spec of an episode, with the run's sampling settings."""
         style, unfinished = self.environment.prompt, self.environment.grades_unfinished
         more: dict[str, Any] = {"grade_unfinished": unfinished, "window": self.window, "form": self.prompt}
         return EpisodeSpec(task, style, max_turns, self.reward, sample=sample, **more)
 
     def of_environment(self, name: str) -> Run:
-        """The same run with another environment's ``env`` node."""
+        """Return the same run with another environment's ``env`` node."""
         if name == self.config.env.name:
             return self
         return Run(self._with(env=env_node(self.config, name)), self.folder)
 
     def for_process(self, **node: Any) -> DictConfig:
-        """A resolved copy of the config for another process, with the node ``run``."""
+        """Return a resolved copy of the config for another process, with the node ``run``."""
         return self._with(run={"folder": str(self.folder), **node})
 
     def _with(self, **nodes: Any) -> DictConfig:

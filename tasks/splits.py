@@ -197,7 +197,7 @@ def read_tasks(path: Path) -> Sequence[TaskRef]:
 
 
 def validates(config: DictConfig) -> bool:
-    """Return whether validation games are played between training steps (``trainer.test_freq``)."""
+    """Return whether validation runs between training steps (``trainer.test_freq``)."""
     return bool(config.trainer.test_freq > 0 or config.trainer.val_before_train)
 
 

@@ -78,7 +78,7 @@ def offences(source: str) -> list[str]:
             "setattr",
         ):
             target = ast.unparse(node.args[0]).split(".")[0]
-            found += [ast.unparse(node)] if target in {*names, "module", "place"} else []
+            found += [ast.unparse(node)] if target in {*names, "module", "owner"} else []
     return [name for name in found if name not in PUBLIC]
 
 

@@ -1,1 +1,1 @@
-"""The front door: composes a run's config, checks it, and hands it to ``experiments``."""
+"""The main command: composes a run's config, checks it, and passes it to ``experiments``."""

@@ -31,10 +31,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def ready(arguments: Sequence[str]) -> Start:
-    """Parse, compose and check a command line; return the function that starts it and returns the
+    """Parse, compose and check a command line; return the function that starts it and returns its
     exit code.
 
-    Nothing is started, printed or written before, except for notes on stderr.
+    Before that function is called, nothing is started or written; only notes are printed to stderr.
 
     Raises:
         Refusal, TaskError: the command line is refused, in one line.
@@ -54,7 +54,7 @@ def ready(arguments: Sequence[str]) -> Start:
         return lambda: _print(text, end="")
     if launching.elsewhere(config) or config.dry_run:
         _say_notes(config)
-        arguments = ["--multirun", *arguments]  # one run is started and listed as several are
+        arguments = ["--multirun", *arguments]  # a sweep of one run is started and listed like any other
         return _several(arguments, parsed(arguments))
     return _one(config, args.overrides)
 
@@ -71,7 +71,7 @@ def _several(arguments: Sequence[str], args: argparse.Namespace) -> Start:
 
 
 def _shown(config: DictConfig, package: str | None, resolve: bool) -> str:
-    read = package is None or re.fullmatch(r"\w+(\.\w+)*", package)  # OmegaConf takes "env[" for env
+    read = package is None or re.fullmatch(r"\w+(\.\w+)*", package)  # OmegaConf reads "env[" as env
     node = config if package is None else OmegaConf.select(config, package) if read else None
     if not OmegaConf.is_config(node):
         raise ConfigError(f"--package {package}: no such node")
@@ -79,7 +79,11 @@ def _shown(config: DictConfig, package: str | None, resolve: bool) -> str:
 
 
 def _say_notes(config: DictConfig) -> None:
-    """Raises: ConfigError: the config is refused."""
+    """Print notes on the config to stderr.
+
+    Raises:
+        ConfigError: the config is refused.
+    """
     for warning in check(config):
         say(f"note: {warning}")
 
@@ -96,8 +100,9 @@ def _one(config: DictConfig, overrides: Sequence[str]) -> Start:
 
 
 def run(config: DictConfig, overrides: Sequence[str]) -> int:
-    """Run the stages that the run's folder does not have yet and print the run summary. The config
-    has been checked.
+    """Run the stages whose results are missing in the run's folder, and print the run summary.
+
+    The config must have been checked.
     """
     with open_run(config, Path(config.output_dir).expanduser(), overrides) as folder:
         for note in folder.notes:
@@ -110,15 +115,15 @@ def _plan(config: DictConfig) -> int:
     """Print the cost estimate; refuse a run that does not fit. No run folder is made."""
     from turngrid.experiments.cost_estimate import estimate
 
-    text, found = estimate.make(config)
+    text, reasons = estimate.make(config)
     print(text, flush=True)
-    if found:
-        raise estimate.does_not_fit(found)
+    if reasons:
+        raise estimate.does_not_fit(reasons)
     return 0
 
 
 def _finish(config: DictConfig, folder: Path) -> str:
-    from turngrid.experiments.evaluation.result import RunResult  # scipy and matplotlib: not before they are needed
+    from turngrid.experiments.evaluation.result import RunResult  # imports scipy and matplotlib, so only when needed
     from turngrid.experiments.evaluation.tables import summary_table
 
     result = RunResult.read(folder)

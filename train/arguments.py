@@ -1,4 +1,6 @@
-"""The command line: Hydra's documented flags and overrides, with one line for what is neither."""
+"""The command line: Hydra's documented flags and overrides; anything else is refused in one
+line.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,7 @@ def parsed(arguments: Sequence[str]) -> argparse.Namespace:
     """Parse Hydra's flags and ``overrides``.
 
     Raises:
-        ConfigError: an unknown flag, one without its value, or one that has no meaning here.
+        ConfigError: a flag is unknown, lacks its value, or has no effect here.
     """
     joined = (word for word in arguments if re.match(r"-\w[^=]+=", word))  # -reward.path=x: argparse would read -r
     if word := next((word for word in joined if word.partition("=")[0] not in VALUES.values()), None):
@@ -81,7 +83,9 @@ def _refuse_idle(args: argparse.Namespace) -> None:
 
 
 def _meant(message: str) -> str:
-    """Return argparse's message with the flag or setting that was probably meant."""
+    """Return argparse's message with a suggestion of the flag or setting that was probably
+    meant.
+    """
     unknown = re.search(r"(?:unrecognized arguments: |ambiguous option: )(-\S*)", message)
     if unknown is None:
         settings = "; settings stand together, all before the flags or all after them"

@@ -1,4 +1,4 @@
-"""What ``--help`` prints: made from the files of ``conf/``, without composing anything."""
+"""The text of ``--help``, made from the files of ``conf/`` without composing a config."""
 
 from __future__ import annotations
 
@@ -72,6 +72,6 @@ def _line(group: str, default: str | None) -> str:
 
 
 def _built_on(names: Sequence[str]) -> dict[str, list[str]]:
-    """Return the algorithms that are built on another one, by that one."""
+    """Return base algorithm -> the algorithms that are built on it."""
     bases = {name: base for name in names if (base := base_of(name)) != name}
     return {base: [name for name in bases if bases[name] == base] for base in sorted({*bases.values()})}

@@ -1,7 +1,8 @@
-"""The only room that imports verl. verl loads it in each of its processes
-(``VERL_USE_EXTERNAL_MODULES=verl_plugin``, or the entry-point group ``verl.plugins``), so nothing
-heavy is imported here: one of verl's modules is changed, and gets our registrations, when it is
-imported.
+"""The only package that imports verl.
+
+verl loads it in each of its processes (``VERL_USE_EXTERNAL_MODULES=verl_plugin``, or the
+entry-point group ``verl.plugins``), so nothing heavy is imported here. A module of verl is changed,
+and our classes are registered with it, right after it is imported.
 """
 
 from turngrid.verl_plugin.hooks import install

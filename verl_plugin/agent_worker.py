@@ -1,5 +1,6 @@
-"""Gives agent-loop workers to verl
-(``actor_rollout_ref.rollout.agent.agent_loop_manager_class``)."""
+"""Provides verl with agent-loop workers
+(``actor_rollout_ref.rollout.agent.agent_loop_manager_class``).
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What is replaced in verl's modules: ``{module: {name of verl's: "module:name" of ours}}``.
+"""Replacements in verl's modules: ``{module: {verl's name: "module:name" of ours}}``.
 
-The docstring of ours says why, and after "Until" when it goes; ``docs/verl.md`` shows both. What
-verl offers for others to fill in (registries, abstract methods, class names in its config) is no
-change of verl. Methods of verl's that our classes override are found from the classes
+Our docstring gives the reason, and after "Until" the condition for removal; ``docs/verl.md`` shows
+both. verl's extension points (registries, abstract methods, class names in its config) are not
+listed. Methods of verl that our classes override are discovered from the classes
 (``turngrid.verl_plugin.overrides``).
 """
 
@@ -12,9 +12,9 @@ Table = dict[str, dict[str, str]]
 
 _TRAINER, _ENGINE = "verl.trainer.ppo.v1.trainer_base", "verl.workers.engine.fsdp.transformer_impl"
 
-# ---- by ``hooks``, in every process of verl's, right after it has imported the module
+# ---- made by ``hooks`` in every process of verl, right after the module is imported
 
-# Ours is called with verl's own and returns what takes its place
+# Our function gets verl's object and returns the replacement
 WRAPPED: Table = {
     _TRAINER: {
         "compute_advantage_for_multi_trajectories": "turngrid.verl_plugin.training.episode_advantages:by_episode",
@@ -43,7 +43,7 @@ WRAPPED: Table = {
     "verl.utils.fsdp_utils": {"fsdp2_sharded_save_to_cpu": "turngrid.verl_plugin.mends:save_copies"},
 }
 
-# Ours takes the place of verl's own
+# Our object replaces verl's
 REPLACED: Table = {
     "verl.trainer.ppo.core_algos": {"verl_F.masked_whiten": "turngrid.algorithms.pools:whiten"},
     _TRAINER: {
@@ -53,13 +53,13 @@ REPLACED: Table = {
     _ENGINE: {"FSDPEngine._merged_lora_per_tensor_param": "turngrid.verl_plugin.lora:streamed"},
 }
 
-# Modules of ours that register something with one of verl's as soon as that is imported
+# Our modules that register classes with a module of verl once it is imported
 REGISTERING = {
     "verl.plugin.platform.platform_manager": "turngrid.verl_plugin.cpu.platform",
     _ENGINE: "turngrid.verl_plugin.cpu.engines",
 }
 
-# ---- by our own code, in the process that needs it
+# ---- made by our own code, in the process that needs it
 
 IN_PROCESS: Table = {
     _TRAINER: {"TRAINER_REGISTRY": "turngrid.verl_plugin.training.task:train"},

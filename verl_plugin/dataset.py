@@ -1,4 +1,4 @@
-"""The games of a split as verl's data set; a prompt exists only once its game is reset."""
+"""The games of a split as verl's data set; rows hold no prompt, which exists only after a reset."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ class TaskDataset(Dataset):
         task = self.tasks[index]
         return {
             "task": json.dumps(task),
-            "raw_prompt": [{"role": "user", "content": task["goal"]}],  # the game has the real one
+            "raw_prompt": [{"role": "user", "content": task["goal"]}],  # a placeholder; the prompt comes from the game
             "index": index,
             "data_source": f"{task['env']}/{task['task']}",
             "reward_model": {"style": "rule", "ground_truth": ""},
             "extra_info": {"index": index},
-            "dummy_tensor": torch.tensor([0], dtype=torch.uint8),  # verl's collate needs one tensor
+            "dummy_tensor": torch.tensor([0], dtype=torch.uint8),  # verl's collate function needs at least one tensor
         }

@@ -1,4 +1,5 @@
-"""Fills in the token ids of demonstrations that were sampled again for an existing SFT model.
+"""Fills in missing token ids of demonstrations, if they are sampled again for an existing SFT
+model.
 
     python -P -m verl_plugin.demonstration_ids CONFIG.yaml
 

@@ -1,8 +1,7 @@
-"""Carries out the tables of ``changes`` in every process of verl's, right after it imports a module
-that they name.
+"""Apply the tables of ``changes`` in every process of verl, right after it imports a listed module.
 
-Doing so when this package is imported would make ``import verl`` slow: verl's engines alone take
-two seconds.
+Applying them when this package is imported would make ``import verl`` slow: verl's engines alone
+take two seconds.
 """
 
 from __future__ import annotations
@@ -23,13 +22,13 @@ WAITED_FOR = {*WRAPPED, *REPLACED, *REGISTERING}
 
 
 def run(module: ModuleType) -> None:
-    """Make the changes of one of verl's modules, then import what registers with it."""
+    """Apply the changes of one of verl's modules, then import our module that registers with it."""
     for name, by in WRAPPED.get(module.__name__, {}).items():
-        place, own = _find(module, name)
-        setattr(place, own, ours(by)(getattr(place, own)))
+        owner, own = _find(module, name)
+        setattr(owner, own, ours(by)(getattr(owner, own)))
     for name, by in REPLACED.get(module.__name__, {}).items():
-        place, own = _find(module, name)
-        setattr(place, own, ours(by))
+        owner, own = _find(module, name)
+        setattr(owner, own, ours(by))
     if registering := REGISTERING.get(module.__name__):
         importlib.import_module(registering)
 
@@ -41,13 +40,15 @@ def ours(by: str) -> Any:
 
 
 def _find(module: ModuleType, name: str) -> tuple[Any, str]:
-    """Return the module or class that has the last part of a dotted name, and that part."""
+    """Return the owner (module or class) of a dotted name, and the name's last part."""
     *inside, own = name.split(".")
     return reduce(getattr, inside, module), own
 
 
 class AfterImport(MetaPathFinder):
-    """Finds verl's modules as Python would, and changes them once they have run."""
+    """Import hook that finds verl's modules as Python would, and changes them once they have
+    run.
+    """
 
     def __init__(self) -> None:
         self.waiting = set(WAITED_FOR)
@@ -56,7 +57,7 @@ class AfterImport(MetaPathFinder):
         if name not in self.waiting:
             return None
         self.waiting.remove(name)
-        spec = find_spec(name)  # comes back here, and goes on to the other finders
+        spec = find_spec(name)  # calls this finder again, which now defers to the others
         if spec is None or spec.loader is None:
             return None
         execute = spec.loader.exec_module
@@ -70,7 +71,7 @@ class AfterImport(MetaPathFinder):
 
 
 def install() -> None:
-    """Wait for verl's modules; change those that are imported already."""
+    """Install the import hook; change modules of verl that are already imported."""
     if any(isinstance(finder, AfterImport) for finder in sys.meta_path):
         return
     finder = AfterImport()

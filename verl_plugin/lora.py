@@ -1,8 +1,7 @@
-"""LoRA in verl's FSDP2 engines: seeded adapters, and merged weights under the model's own names if
-weights leave an engine.
+"""LoRA in verl's FSDP2 engines: seeded adapters, and merged weights under the model's own names.
 
-verl merges in place, sends bfloat16 whatever the trainer computes in, and saves under PEFT's names,
-which no loader takes.
+verl merges in place, sends bfloat16 whatever precision the trainer uses, and saves under PEFT's
+names, which no loader accepts.
 """
 
 from __future__ import annotations
@@ -24,9 +23,9 @@ from verl.utils.fsdp_utils import offload_fsdp_model_to_cpu
 from turngrid.records.models.locate import ModelError
 from turngrid.records.models.shape import has_experts
 
-ADAPTER = "default"  # PEFT's name of the only one
-WRAPPER = "base_model.model."  # what PEFT puts before every name
-FOLDER = "lora_adapter"  # in a checkpoint
+ADAPTER = "default"  # PEFT's name of the only adapter
+WRAPPER = "base_model.model."  # PEFT's prefix of every parameter name
+FOLDER = "lora_adapter"  # folder of the adapter in a checkpoint
 
 
 def seeded(build: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
@@ -56,7 +55,7 @@ def _not_mergeable(model: Any) -> str | None:
 
 
 def streamed(engine: Any) -> Iterator[tuple[str, Tensor]]:
-    """Send weights in the trainer's precision, merged in a copy, one after the other.
+    """Send weights one at a time in the trainer's precision, merged in a copy.
 
     Until verl does both.
     """
@@ -68,12 +67,13 @@ def streamed(engine: Any) -> Iterator[tuple[str, Tensor]]:
 
 
 def merged(tensors: Mapping[str, Tensor], factor: float, device: Any = None) -> Iterator[tuple[str, Tensor]]:
-    """W + factor x B A under the model's own name and in its dtype, for each W with an adapter;
-    other weights as they are.
+    """Yield merged weights: W + factor x B A for each W with an adapter, other weights unchanged.
+
+    They have the model's own names and dtypes.
 
     Args:
         tensors: by PEFT's names: W (out, in), A (rank, in), B (out, rank).
-        device: where sharded ones are gathered; None: where they are.
+        device: where sharded tensors are gathered; None: on their own device.
     """
     for name, tensor in tensors.items():
         if ".lora_" in name:
@@ -100,14 +100,14 @@ def is_adapted(model: Any) -> bool:
 
 
 def scaling(model: Any) -> float:
-    """Return the factor of an adapter's product."""
+    """Return the factor by which an adapter's product B A is multiplied."""
     config = model.peft_config[ADAPTER]
     return config.lora_alpha / config.r
 
 
 def merged_state(state_of: Callable[..., dict[str, Tensor]]) -> Callable[..., dict[str, Tensor]]:
     """Save a checkpoint's ``huggingface/`` merged, under the model's names, so that every loader
-    takes it.
+    accepts it.
 
     Until verl merges LoRA there.
     """
@@ -139,7 +139,7 @@ def save_adapter(model: Any, folder: Path, leads: bool) -> None:
     if not leads:
         return
     config = copy.copy(model.peft_config[ADAPTER])
-    config.target_modules, config.inference_mode = sorted(config.target_modules), True  # was a set
+    config.target_modules, config.inference_mode = sorted(config.target_modules), True  # a set, which JSON cannot store
     config.save_pretrained(str(folder))
     named = {name.replace(f".{ADAPTER}.", "."): tensor.cpu().contiguous() for name, tensor in tensors.items()}
     save_file(named, folder / "adapter_model.safetensors", metadata={"format": "pt"})

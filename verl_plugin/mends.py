@@ -1,4 +1,4 @@
-"""Small changes of verl. Nothing heavy is imported here."""
+"""Small fixes of verl. Nothing heavy is imported here."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ class _WithoutFlush(logging.LoggerAdapter):
 
 
 def without_flush(logger: logging.Logger) -> logging.LoggerAdapter:
-    """Ignore ``flush``, an argument of ``print`` that verl hands its logger without rollouts on the
-    trainer's devices (a bug).
+    """Ignore the argument ``flush``, which verl's separate asynchronous trainer passes to its
+    logger (a bug).
 
-    Until verl has mended it.
+    Until verl fixes it.
     """
     return _WithoutFlush(logger)
 
 
 def save_copies(save: Callable[[object], tuple[dict[str, tuple], object]]) -> Callable[[object], Any]:
-    """Copy the weights that verl sets aside on the CPU: if they are there already, verl's copy is
-    the weights (a bug).
+    """Copy the weights that verl saves to the CPU: if they are there already, verl saves them
+    uncopied (a bug).
 
-    Until verl has mended it.
+    Until verl fixes it.
     """
 
     def save_copies(model: object) -> tuple[dict[str, tuple], object]:

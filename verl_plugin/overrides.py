@@ -1,4 +1,4 @@
-"""Overrides of verl's methods, found from our classes, and the reasons of all changes."""
+"""Find our overrides of verl's methods from our classes, and the reasons of all changes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ OURS = "turngrid.verl_plugin"
 
 @dataclass(frozen=True)
 class Override:
-    """A method of verl's class ``theirs`` whose place one of our class ``ours`` takes.
+    """A method of verl's class ``theirs`` that our class ``ours`` overrides.
 
     Attributes:
         why: the first sentence of the method's docstring, else of the class's.
@@ -28,7 +28,7 @@ class Override:
 
 
 def overrides() -> list[Override]:
-    """Return every override, without methods that verl leaves to others to define."""
+    """Return every override, except of methods that verl leaves abstract."""
     return list(dict.fromkeys(one for cls in _our_classes() for one in _of(cls)))
 
 
@@ -43,14 +43,14 @@ def _is_of(cls: type, package: str) -> bool:
 
 
 def _of(cls: type) -> Iterator[Override]:
-    """Yield the overrides in the classes of ours that ``cls`` is made of."""
-    for place, ours in enumerate(cls.__mro__):
-        bases = [base for base in cls.__mro__[place:] if _is_of(base, "verl")]
+    """Yield the overrides in our classes in the MRO of ``cls``."""
+    for index, ours in enumerate(cls.__mro__):
+        bases = [base for base in cls.__mro__[index:] if _is_of(base, "verl")]
         for name, value in vars(ours).items() if _is_of(ours, OURS) else ():
-            theirs = [vars(base)[name] for base in bases if name in vars(base)]
-            if not theirs or not inspect.isfunction(value) or name.startswith("__"):
+            of_verl = [vars(base)[name] for base in bases if name in vars(base)]
+            if not of_verl or not inspect.isfunction(value) or name.startswith("__"):
                 continue
-            if not getattr(theirs[0], "__isabstractmethod__", False):
+            if not getattr(of_verl[0], "__isabstractmethod__", False):
                 base = next(base for base in reversed(bases) if name in vars(base))
                 yield Override(_named(ours), _named(base), name, reason(value) or reason(ours))
 
@@ -66,6 +66,6 @@ def reason(thing: object) -> str:
 
 
 def until(thing: object) -> str:
-    """Return the line of a docstring that says when the change goes; "" if there is none."""
+    """Return the docstring's line with the condition for removal; "" if there is none."""
     lines = (line.strip() for line in (thing.__doc__ or "").splitlines())
     return next((line.rstrip(".") for line in lines if line.startswith("Until ")), "")

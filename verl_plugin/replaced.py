@@ -1,4 +1,4 @@
-"""Replaces a name in a module or class for a while."""
+"""Replace a name in a module or class temporarily."""
 
 from __future__ import annotations
 

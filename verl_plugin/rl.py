@@ -1,9 +1,9 @@
-"""The RL stage's process: verl's V1 trainer from a config file that
-``turngrid.experiments.stages.rl`` wrote.
+"""The RL stage's process: verl's V1 trainer, run from a config file of
+``turngrid.experiments.stages.rl``.
 
     python -P -m verl_plugin.rl [CONFIG.yaml]
 
-Without an argument it imports what it needs and then reads the argument from its standard input.
+Without an argument it first imports its modules, then reads the argument from standard input.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ def main(config_file: Path) -> None:
     assert isinstance(config, DictConfig)
     vllm_cpu.settle(config)
     start_watchdog.begin(config.cluster.start_deadline_s)
-    importlib.import_module("turngrid.verl_plugin.cpu.early_start").start(config)  # they import meanwhile
+    importlib.import_module("turngrid.verl_plugin.cpu.early_start").start(config)  # Ray's processes import meanwhile
     importlib.import_module("turngrid.verl_plugin.training.task").train(config)
 
 
 def argument_from_stdin() -> str:
-    """Import what training needs, then wait for the argument."""
+    """Import the modules that training needs, then wait for the argument."""
     importlib.import_module("turngrid.verl_plugin.training.task")
     line = sys.stdin.readline().rstrip("\n")
     return line or sys.exit("no config file was named")

@@ -1,10 +1,10 @@
-"""The SFT stage's process: verl's SFT trainer on episodes, from a config file that
-``turngrid.experiments.stages.sft`` wrote.
+"""The SFT stage's process: verl's SFT trainer on episodes, run from a config file of
+``turngrid.experiments.stages.sft``.
 
     python -P -m verl_plugin.sft CONFIG.yaml
 
-One process, or one a GPU under torchrun; no Ray. The same seed gives the same weights, bit for bit,
-on CPU.
+It is one process, or one a GPU under torchrun, without Ray. On CPU the same seed gives
+bit-identical weights.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class EpisodeSFTTrainer(sft_trainer.SFTTrainer):
         super().__init__(config)
 
     def _build_dataset(self) -> None:
-        """Rows are made of episodes."""
+        """Rows are made from episodes."""
         kwargs: Any = OmegaConf.to_container(self.run.template_kwargs)
         marks = prompt_form(self.run.get("prompt")).marks
         codec = TokenCodec(self.model_config.tokenizer, self.model_config.hf_config.model_type, kwargs, marks)
@@ -56,7 +56,9 @@ class EpisodeSFTTrainer(sft_trainer.SFTTrainer):
         self.val_dataset = None
 
     def _build_dataloader(self) -> None:
-        """The run's seed orders the rows, and an epoch's last, smaller batch is kept."""
+        """The run's seed determines the order of rows, and an epoch's last, smaller batch is
+        kept.
+        """
         super()._build_dataloader()
         batches: dict[str, Any] = {"batch_size": self.train_batch_size_per_dp, "sampler": self.train_sampler}
         if self.predictions:
@@ -71,13 +73,13 @@ class EpisodeSFTTrainer(sft_trainer.SFTTrainer):
 
 
 class Tracking(RunTracking):
-    """Writes our append-only metrics, then the trackers'.
+    """Writes to our append-only metrics file, then to the trackers.
 
     Until verl lets a config name the class.
     """
 
-    run: DictConfig  # of the config file, of which verl passes on its own part alone
-    opened: Tracking | None = None  # on the rank that logs; verl's SFT trainer does not finish it
+    run: DictConfig  # our part of the config file, which verl does not pass on
+    opened: Tracking | None = None  # only the logging rank has trackers; verl's SFT trainer does not finish them
     started = time.perf_counter()
 
     def __init__(self, *, config: Mapping[str, Any], **given: Any) -> None:
@@ -91,7 +93,7 @@ class Tracking(RunTracking):
 
 
 def verl_config(overrides: DictConfig) -> DictConfig:
-    """Return verl's SFT defaults with ``overrides``."""
+    """Return verl's SFT defaults with ``overrides`` applied."""
     spec = find_spec("verl.trainer")
     assert spec is not None and spec.submodule_search_locations is not None
     with initialize_config_dir(str(Path(spec.submodule_search_locations[0]) / "config"), version_base=None):
@@ -102,15 +104,15 @@ def verl_config(overrides: DictConfig) -> DictConfig:
 
 
 def keep_precision(model: Path) -> None:
-    """Set the config's dtype to the weights' float32; verl leaves bfloat16."""
+    """Set the saved config's dtype to float32, that of the weights; verl leaves bfloat16."""
     path = model / "config.json"
     content = json.loads(path.read_text(encoding="utf-8"))
     path.write_text(json.dumps({**content, "dtype": "float32"}, indent=2, sort_keys=True) + "\n", encoding="utf-8")
 
 
 def main(config_file: Path) -> None:
-    """Train, and leave ``global_step_N/huggingface`` in the folder for checkpoints."""
-    _prctl_pr_set_pdeathsig(signal.SIGKILL)  # under torchrun: no rank outlives a killed agent
+    """Train, and write ``global_step_N/huggingface`` to the checkpoint folder."""
+    _prctl_pr_set_pdeathsig(signal.SIGKILL)  # under torchrun, a rank must not outlive a killed agent
     config = OmegaConf.load(config_file)
     torch.manual_seed(config.run.seed)
     Tracking.run = config.run

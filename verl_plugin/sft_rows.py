@@ -1,4 +1,4 @@
-"""Demonstration episodes as rows of verl's SFT trainer, tokenised as RL's rows."""
+"""Demonstration episodes as rows of verl's SFT trainer, tokenised as in RL."""
 
 from __future__ import annotations
 
@@ -23,18 +23,19 @@ from turngrid.rollouts.window import Summaries, Window, window_of
 from turngrid.tasks.early_experience import WORLD_MODEL
 from turngrid.verl_plugin.rollout.token_stream import TokenCodec
 
-PREDICTED_TOKENS = 256  # of an observation, at most
+PREDICTED_TOKENS = 256  # maximum tokens of an observation
 
 
 class EpisodeRows(Dataset[dict[str, Tensor]]):
-    """One row an episode, or one a window: ``input_ids``, ``position_ids`` and ``loss_mask``,
-    int64, of the row's length.
+    """Rows of an SFT data set: one an episode, or one a window.
 
-    The mask is 1 on the tokens of actions with their end of turn. What follows the last action is
-    cut off, since no loss is taken there.
+    Each has ``input_ids``, ``position_ids`` and ``loss_mask``, int64, of the row's length. The mask
+    is 1 on action tokens and their end of turn. Tokens after the last action are dropped, since
+    they have no loss.
 
     Raises:
-        ValueError: no episodes, or one of more than ``max_tokens``, which RL would cut off.
+        ValueError: there are no episodes, or one has more than ``max_tokens``, where RL would cut
+            it off.
     """
 
     def __init__(self, episodes: Iterable[Episode], codec: TokenCodec, max_tokens: int) -> None:
@@ -63,7 +64,7 @@ def with_ids(
 
 
 def record_ids(run: DictConfig, codec: TokenCodec) -> list[Episode]:
-    """Fill in the ids of ``run.episodes``, so that the record shows each imitated token."""
+    """Fill in the token ids of ``run.episodes``, so that each imitated token is on record."""
     path, form = Path(run.episodes), prompt_form(run.get("prompt"))
     window = window_of(run, form, run.get(FORM))
     episodes = [with_ids(episode, codec, window, form) for episode in read_episodes(path)]
@@ -72,7 +73,7 @@ def record_ids(run: DictConfig, codec: TokenCodec) -> list[Episode]:
 
 
 def record_experience(run: DictConfig, codec: TokenCodec) -> list[Episode]:
-    """Fill in the ids of ``run.experience.rows``; cut long observations in the loss."""
+    """Fill in the token ids of ``run.experience.rows``; shorten long observations in the loss."""
     path, form = Path(run.experience.rows), prompt_form(run.get("prompt"))
     whole = [with_ids(episode, codec, form=form) for episode in read_episodes(path)]
     if run.experience.kind == WORLD_MODEL:
@@ -90,8 +91,9 @@ def record_experience(run: DictConfig, codec: TokenCodec) -> list[Episode]:
 
 
 class PredictThenImitate(Sampler[list[int]]):
-    """Batches of one rank: all predictions in epoch 0, in as many batches as an epoch of
-    demonstrations has, then demonstrations.
+    """Batch sampler of one rank: in epoch 0 all predictions, in later epochs demonstrations.
+
+    Epoch 0 has as many batches as an epoch of demonstrations.
 
     Args:
         demonstrations: their number; they are the first rows.
@@ -99,7 +101,7 @@ class PredictThenImitate(Sampler[list[int]]):
         batch: demonstrations of an update, over all ranks.
 
     Raises:
-        ValueError: fewer predictions than batches.
+        ValueError: there are fewer predictions than batches.
     """
 
     def __init__(self, demonstrations: int, predictions: int, batch: int, rank: int, ranks: int) -> None:

@@ -2,8 +2,8 @@
 one.
 
 ``critic.model.override_config.value_heads`` is their number. The first head's values are
-``values``, as verl's; others have a number: ``values_1``. Each head has its own returns and its own
-tokens (``weight``). A head's loss is the mean over its tokens, the critic's loss the sum over
+``values``, as in verl; others are numbered: ``values_1``. Each head has its own returns and its own
+tokens (``weight``). A head's loss is the mean over its tokens; the critic's loss is the sum over
 heads.
 """
 
@@ -17,9 +17,9 @@ from tensordict import TensorDict
 from torch import Tensor
 from verl.utils import tensordict_utils as tu
 
-MOST = 3  # heads
+MOST = 3  # the maximum number of heads
 SUMS = "turngrid_sums"  # key of a batch: sums of weights, by column
-KEY = "value_heads"  # in the model's config
+KEY = "value_heads"  # key in the model's config
 
 
 def column(name: str, head: int) -> str:
@@ -27,7 +27,7 @@ def column(name: str, head: int) -> str:
 
 
 def weight(head: int) -> str:
-    """Name the column of tokens that a head is trained on, 1 or 0."""
+    """Return the name of the column that marks the tokens a head is trained on, 1 or 0."""
     return f"head_{head}_weight"
 
 
@@ -91,7 +91,7 @@ def sum_of_heads(usual: Callable[..., tuple[Tensor, dict[str, Any]]]) -> Callabl
 
 
 def _of_head(data: TensorDict, head: int) -> TensorDict:
-    """Return the pass as it would be with this head alone."""
+    """Return the micro-batch as it would be for a critic with only this head."""
     part = data.copy()
     for name in ("values", "returns"):
         part[name] = data[column(name, head)]
@@ -103,6 +103,6 @@ def _of_head(data: TensorDict, head: int) -> TensorDict:
 
 
 def without_0_tokens(data: TensorDict) -> None:
-    """Give an update in which every token is muted a loss of 0, not 0 / 0."""
+    """If every token of an update is muted, make its loss 0 instead of 0 / 0."""
     if not data["batch_num_tokens"]:
         tu.assign_non_tensor(data, batch_num_tokens=1)

@@ -1,4 +1,5 @@
-"""Weights from a trainer to rollout servers with devices of their own, through Ray's object store.
+"""Transfers weights from a trainer to rollout servers on separate devices, through Ray's object
+store.
 
 It is for machines without the GPUs that verl's own engines (NCCL, NIXL) need. verl imports this
 module if ``rollout.checkpoint_engine.custom_backend_module`` names it, and starts both sides of a
@@ -20,11 +21,11 @@ MEETING_POINT = "turngrid_weights"
 
 
 class MeetingPoint:
-    """Holds the newest weights until newer ones come."""
+    """Actor that holds the latest weights."""
 
     def __init__(self) -> None:
         self._step: int | None = None
-        self._weights: list[Any] = []  # a reference; bare, Ray would pass tensors
+        self._weights: list[Any] = []  # wrapped in a list, so that Ray passes the reference instead of the tensors
         self._changed = asyncio.Condition()
 
     async def leave(self, step: int | None, weights: list[Any]) -> None:
@@ -41,7 +42,7 @@ class MeetingPoint:
 
 @CheckpointEngineRegistry.register(ENGINE)
 class RayWeightTransfer(CheckpointEngine):
-    """Rank 0 of the trainer sends whole tensors; every replica's process takes them."""
+    """Rank 0 of the trainer sends unsharded tensors; every replica's process takes them."""
 
     def __init__(self, bucket_size: int, is_master: bool = False) -> None:
         self._sends = is_master

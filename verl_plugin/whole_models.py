@@ -1,4 +1,4 @@
-"""verl's engines load a model whole or not at all."""
+"""Makes verl's engines load a model completely or not at all."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from turngrid.verl_plugin.replaced import replaced
 
 @dataclass(frozen=True)
 class Whole:
-    """Takes the place of a class of transformers."""
+    """Replaces a class of transformers."""
 
     kind: Any
 
@@ -23,7 +23,7 @@ class Whole:
 
 
 def whole(build: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Refuse a checkpoint that lacks weights, which verl fills with random ones.
+    """Refuse a checkpoint that lacks weights; verl would initialise them at random.
 
     Until verl refuses it.
     """

@@ -1,1 +1,1 @@
-"""Buffers (``buffer=``): episodes of earlier steps that are learned from again."""
+"""Buffers (``buffer=``): store episodes of earlier steps to train on them again."""

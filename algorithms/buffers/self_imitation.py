@@ -15,7 +15,7 @@ from turngrid.algorithms.turns import Turns
 from turngrid.rewards.declared import GROUPS, SYNCHRONOUS, Card, Method, number
 
 EPSILON = 1e-6
-MOST_GROUPS = 10_240  # whose means and deviations the medians are taken over
+MOST_GROUPS = 10_240  # number of groups over whose means and deviations the medians are taken
 
 
 @dataclass(kw_only=True)

@@ -57,7 +57,7 @@ class TaskReplay(Method):
         return []
 
     def replace(self, turns: Turns, step: int) -> dict[int, StoredEpisode]:
-        """Return stored episodes by the number of the episode that each replaces."""
+        """Return {index of the replaced episode: stored episode}."""
         self._forget(step)
         groups: dict[int, list[int]] = defaultdict(list)
         for episode, group in enumerate(turns.group.tolist()):

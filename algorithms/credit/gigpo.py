@@ -30,7 +30,7 @@ class Gigpo(Method):
     by_turns: bool
     costs_go_on: bool
 
-    grains = frozenset({"episode"})  # an estimator over turns whitens: another scale
+    grains = frozenset({"episode"})  # an estimator over turns whitens, so its scale differs
     requires = frozenset({GROUPS, OWN_TURNS})
     card = Card(
         "adds a comparison of the turns of a group that answered the same state",
@@ -60,10 +60,10 @@ def returns_to_go(turns: Turns, gamma: float, costs_go_on: bool) -> tuple[Tensor
     """Return each turn's discounted return, and the same sum of absolute rewards; (E, K) float64.
 
     Args:
-        costs_go_on: every turn of an episode that was cut off counts as many turns ahead as its
-            first. The turns that are missing cost what its turns cost on average (rewards below 0).
-            Otherwise late turns have fewer costs ahead than early ones that answered the same
-            state, and running out of turns pays.
+        costs_go_on: extrapolate the costs (rewards below 0) of an episode that was cut off. Every
+            turn then counts as many later turns as its first turn does, and missing turns cost the
+            mean of the episode's turns. Otherwise late turns would have fewer costs ahead than
+            early ones that answered the same state, so running out of turns would pay.
     """
     reward, step = turns.reward * turns.mask, turns.steps(gamma)
     returns, sizes = discounted(reward, step), discounted(reward.abs(), step)

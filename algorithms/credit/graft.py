@@ -1,4 +1,4 @@
-"""GRAFT-like credit: a turn's advantage is how it changed the value of the state."""
+"""GRAFT-like credit: a turn's advantage is the change of the state's value."""
 
 from __future__ import annotations
 
@@ -13,19 +13,20 @@ from turngrid.algorithms.turns import Turns
 from turngrid.rewards.declared import GROUPS, OWN_TURNS, Card, Conflict, Method, number, word
 
 TOLERANCE = 1e-9
-SWEEPS = 1000  # at most: cycles with a reward converge slowly if gamma is near 1
+SWEEPS = 1000  # maximum iterations; cycles with a reward converge slowly if gamma is near 1
 
 
 @dataclass(kw_only=True)
 class Graft(Method):
-    """``A_t = r_t + gamma V(s') - V(s)`` in place of the estimator's advantage.
+    """``A_t = r_t + gamma V(s') - V(s)``, replacing the estimator's advantage.
 
     The paper's line lacks ``r_t``, without which the winning move of a sparse game would have -1. V
-    comes from value iteration over the states and moves of all the group's samples. V is 0 after a
-    move that ended the game, and in a state that no turn of the group answered. An episode that was
-    cut off goes on in the graph if its last state is in it. Otherwise V(s) of its last turn counts
-    as 0 if it is negative: running out of turns is not paid for the costs that it spares. A
-    summary, which does not act, gets 0.
+    comes from value iteration over the states and moves of all samples of the group. V is 0 after a
+    move that ended the game, and in a state that no turn of the group answered.
+
+    An episode that was cut off continues in the graph if its last state is in it. Otherwise V(s) of
+    its last turn counts as 0 if it is negative, so that running out of turns is not rewarded for
+    saving costs. A summary, which does not act, gets 0.
 
     With ``backup=max``, V(s) is the largest over the actions seen in s of the mean of r + gamma
     V(s'). With ``mean`` it is the mean over all turns that answered s: the value of the policy that
@@ -37,7 +38,7 @@ class Graft(Method):
     scale: bool | None
     bootstrap_truncated: bool | None
 
-    grains = frozenset({"episode"})  # it would replace what a critic found of a turn
+    grains = frozenset({"episode"})  # it would discard a critic's estimate of each turn
     requires = frozenset({GROUPS, OWN_TURNS})
     conflicts = (
         Conflict(
@@ -99,8 +100,8 @@ def _values(
 ) -> np.ndarray:
     """Return V of each node, float64.
 
-    NumPy: with so many short steps, torch's threads would wait for each other while other processes
-        hold the cores.
+    It uses NumPy: with so many short operations, torch's threads would wait for each other while
+    other processes hold the cores.
 
     Args:
         state, action, after, reward: (turns,), nodes numbered from 0.

@@ -80,4 +80,4 @@ class Hgpo(Method):
             has, item = turns.acted_before[at] >= k - 1, torch.zeros_like(returns)
             item[has] = compared(returns[has], path[has], self.std, biased=True, size=size[has])
             yield k, item
-            path = pools(path.roll(1), own)  # that of the turn before, and this turn's state
+            path = pools(path.roll(1), own)  # the key of the turn before, and this turn's state

@@ -1,4 +1,4 @@
-"""RLVMR: credit by rules for the kind of thought that a turn began with."""
+"""RLVMR: rule-based credit by the tag of the thought with which a turn begins."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from turngrid.rewards.declared import WHOLE_STEP, Card, Method, number
 class Rlvmr(Method):
     """``A_t = alpha A + (1 - alpha) z``, A the episode's advantage, z from the turn's rule reward.
 
-    z is the reward less the mean of the batch's turns with that tag, over their deviation; 0 for a
-    turn without a tag.
+    z is the reward minus the mean over the batch's turns with the same tag, divided by their
+    deviation; 0 for a turn without a tag.
     """
 
     alpha: float = number(0, 1)
@@ -43,11 +43,10 @@ class Rlvmr(Method):
 
 
 def rule_rewards(turns: Turns) -> Tensor:
-    """Return 1 for each turn that did what its tag promises, else 0; (E, K) float64.
+    """Return 1 for each turn that fulfils the rule of its tag, else 0; (E, K) float64.
 
-    Planning: the episode was won. Explore: the action led to a state that the episode had not seen.
-        Reflection: the action
-    was understood and the one before was not. Monitor has no rule.
+    Planning: the episode was won. Explore: the action led to a state that was new in the episode.
+    Reflection: the action was understood and the one before was not. Monitor has no rule.
     """
     assert turns.label is not None
     failed = torch.nn.functional.pad(turns.mask & ~turns.valid, (1, 0))[:, :-1]

@@ -1,1 +1,1 @@
-"""Estimators over turns: ``algo=`` words that ask for turns, values or entropy."""
+"""Estimators over turns: ``algo=`` words that need turns, values or entropy."""

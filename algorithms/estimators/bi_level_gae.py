@@ -21,11 +21,10 @@ class BiLevelGae(Method):
     U_{t+1} - U_t``, ``A_t = delta_t + gamma_turn lam A_{t+1}``, ``G_t = A_t + U_t``. Inside turn t,
     over its tokens 1..n with values v: ``A_n = G_t - v_n``, ``A_j = gamma v_{j+1} - v_j + gamma lam
     A_{j+1}``. Returns are ``A + v``. Advantages are whitened over action tokens. An episode that
-    was cut off goes on as in ``TurnGae`` without ``bootstrap_truncated``.
+    was cut off is treated as in ``TurnGae`` without ``bootstrap_truncated``.
 
-    The released code takes tokens with a reward other than 0 for turn ends: with a reward at the
-        end only, an episode is
-    one turn.
+    The released code takes tokens with a nonzero reward for turn ends. If only the end has a
+    reward, it therefore treats an episode as one turn.
     """
 
     gamma_turn: float = number(0, 1)
@@ -54,7 +53,7 @@ class BiLevelGae(Method):
 def _inside_turns(values: Tensor, goal: Tensor, acts: ActionTokens, gamma: float, lam: float) -> Tensor:
     """Return each token's advantage towards its turn's goal; (n,).
 
-    Starts with the last tokens of all turns, then takes those before them, and so on.
+    It starts with the last tokens of all turns, then takes those before them, and so on.
 
     Args:
         values: (n,).

@@ -1,4 +1,4 @@
-"""On-policy distillation: each token is worth what a teacher thinks of it."""
+"""On-policy distillation: a token's advantage comes from a teacher's log-probability."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from turngrid.rewards.declared import Card, Method
 class Distill(Method):
     """``A_i = kl_coef (log p_teacher - log p_student,old)`` of each action token.
 
-    ``kl_coef`` is ``algorithm.kl_ctrl.kl_coef``. The teacher takes the reference policy's place, so
-    both log-probs are at the sampling temperature.
+    ``kl_coef`` is ``algorithm.kl_ctrl.kl_coef``. The teacher replaces the reference policy, so both
+    log-probs are at the sampling temperature.
     """
 
     teacher: str

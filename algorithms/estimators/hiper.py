@@ -19,13 +19,12 @@ LABELS = (KEEP, SWITCH)
 
 @dataclass(kw_only=True)
 class Hiper(Method):
-    """HiPER: advantages for whether a subgoal stays, for subgoals, and for actions.
+    """HiPER: separate advantages for switching the subgoal, for subgoals, and for actions.
 
-    A segment is a run of turns with one subgoal: an episode's first turn begins one, and so does
-        every SWITCH. Three heads of
-    one critic: V_high and V_term at a turn's first token, V_low at the first one after the subgoal
-        (without one after the
-    switch, else the first). With V' = V_high of the next segment, 0 after the last:
+    A segment is a run of turns with one subgoal. An episode's first turn begins one, and so does
+    every SWITCH. One critic has three heads: V_high and V_term at a turn's first token, V_low at
+    the first token after the subgoal (if there is none, after the switch; else the first). With V'
+    = V_high of the next segment, 0 after the last:
 
     - low: ``delta_t = r_t + gamma V_low,t+1 - V_low,t``, with V' at a segment's end; ``A_t =
       delta_t + gamma lam A_{t+1}`` within it;
@@ -33,12 +32,13 @@ class Hiper(Method):
       it;
     - high, of a segment of d turns: ``A = U - V_high + gamma^d lam_segment A'``.
 
-    Tokens of the action learn from low (all tokens if it lacks its tags), those of a segment's
-    first subgoal from high, those of the switch from term, others from nothing. With ``norm_adv``,
-    each kind of advantage is less its mean, over its biased deviation, both over the turns with
-    such tokens. With ``bootstrap_truncated``, an episode that was cut off goes on with its last
-    V_low and its last segment's V_high; without it, only with those below 0, and for the advantages
-    alone.
+    The tokens of the action get the low advantage (all tokens if the answer lacks its tags), those
+    of a segment's first subgoal the high one, those of the switch the term one, others none. With
+    ``norm_adv``, each kind of advantage is normalised: minus its mean, over its biased deviation,
+    both over the turns with such tokens.
+
+    With ``bootstrap_truncated``, an episode that was cut off continues with its last V_low and its
+    last segment's V_high. Without it, only values below 0 are used, and only for the advantages.
     """
 
     gamma: float = number(0, 1)
@@ -134,7 +134,7 @@ def _after_subgoal(turns: Turns) -> Tensor:
 
 
 def _learned(turns: Turns, acts: ActionTokens, begins: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Mark tokens that learn from high, from low and from term; (n,) bool each."""
+    """Mark tokens that get the high, the low and the term advantage; (n,) bool each."""
     switch, subgoal, action = (turns.spans[part] for part in ("switch", "subgoal", "action"))
     whole = torch.stack([torch.zeros_like(turns.tokens), turns.tokens])
     action = action.where(action[1] > action[0], whole)

@@ -18,13 +18,13 @@ class TurnGae(Method):
     """``delta_t = r_t + gamma V_{t+1} - V_t`` and ``A_t = delta_t + gamma lam A_{t+1}``.
 
     V is the value at a turn's first action token. Returns are ``A + V``. V and A after the last
-    turn are 0. Advantages are whitened over the batch's turns, each counted once however many
-    tokens it has. A summary is no state and carries no discount: its return is that of the turn
+    turn are 0. Advantages are whitened over the batch's turns, each counted once whatever its
+    number of tokens. A summary is no state and has no discount: its return is that of the turn
     after it.
 
-    With ``bootstrap_truncated``, an episode that was cut off goes on with its last turn's V.
-    Without it, a V below 0 is added to the last turn's reward for the advantages alone, so that
-    running out of turns is not paid for the costs that it spares.
+    With ``bootstrap_truncated``, an episode that was cut off continues with its last turn's V.
+    Without it, a V below 0 is added to the last turn's reward, only for the advantages, so that
+    running out of turns is not rewarded for saving costs.
     """
 
     gamma: float = number(0, 1)

@@ -1,1 +1,1 @@
-"""Filters (``filter=[...]``): which of a step's episodes are learned from."""
+"""Filters (``filter=[...]``): choose the episodes of a step to train on."""

@@ -1,4 +1,4 @@
-"""Groups that are too hard or too easy are not learned from."""
+"""Drops groups that are too hard or too easy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Episodes in which the model babbled are not learned from."""
+"""Mutes episodes with garbled or unparsed answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Episodes that were cut off are not learned from."""
+"""Mutes episodes that were cut off."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Only the groups whose scores differ most are learned from."""
+"""Keeps only the groups whose scores differ most."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from turngrid.algorithms.pools import deviations
 from turngrid.algorithms.turns import Turns
 from turngrid.rewards.declared import GROUPS, WHOLE_STEP, Card, Conflict, Method, number
 
-DIGITS = 9  # of a deviation: closer ones are equal, in whatever order they were summed
+DIGITS = 9  # tolerance: deviations that differ by less are equal, whatever the order of summation
 
 
 @dataclass(kw_only=True)
@@ -49,5 +49,5 @@ class StdTop(Method):
         return keep[turns.group]
 
     def kept(self, groups: int) -> int:
-        """Return how many of so many groups are kept."""
+        """Return the number of groups to keep."""
         return math.floor(self.share * groups + 1e-9)

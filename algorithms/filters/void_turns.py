@@ -1,4 +1,4 @@
-"""Episodes with a turn that led to nothing are not learned from."""
+"""Mutes episodes with a turn that led to nothing."""
 
 from __future__ import annotations
 

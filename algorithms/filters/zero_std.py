@@ -1,4 +1,4 @@
-"""Groups of equal scores are not learned from; other prompts may be sampled in their place."""
+"""Drops groups of equal scores, or samples other prompts to replace them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class ZeroStd(Method):
 
 @dataclass(kw_only=True)
 class DynamicSampling(ZeroStd):
-    """Sample other prompts in place of groups of equal scores; drop the groups that remain.
+    """Replace groups of equal scores by samples of other prompts; drop the groups that remain.
 
     Attributes:
         sampler: module and class of verl's sampler, which gets the settings.

@@ -1,4 +1,4 @@
-"""AEPO's clip: a token that PPO's clip stops is still learned from, at a bounded weight."""
+"""AEPO's clip: a token that PPO's clip would stop still has a gradient, of bounded weight."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from turngrid.rewards.declared import Card, Conflict, Method, number
 
 CORRECTION = "algorithm.rollout_correction"
-LARGEST = 10.0  # of a log-ratio, so that one odd turn cannot overflow
+LARGEST = 10.0  # limit of a log-ratio, so that one outlier turn cannot overflow
 
 
 @dataclass(kw_only=True)
@@ -84,12 +84,12 @@ class StepClip(TurnClip):
 
 
 def turn_means(values: Tensor, mask: Tensor, turn_ids: Tensor) -> Tensor:
-    """Return on each token the mean over its turn's tokens in ``mask``; (b, T)."""
+    """Return, on each token, the mean over its turn's tokens in ``mask``; (b, T)."""
     return turn_sums(values, mask, turn_ids) / turn_sums(torch.ones_like(values), mask, turn_ids).clamp(min=1)
 
 
 def turn_sums(values: Tensor, mask: Tensor, turn_ids: Tensor) -> Tensor:
-    """Return on each token the sum over its turn's tokens in ``mask``; (b, T)."""
+    """Return, on each token, the sum over its turn's tokens in ``mask``; (b, T)."""
     width = int(turn_ids.max()) + 1 if turn_ids.numel() else 1
     where = torch.arange(len(turn_ids), device=values.device).unsqueeze(1) * width + turn_ids
     return values.new_zeros(len(turn_ids) * width).index_add_(0, where[mask], values[mask])[where]

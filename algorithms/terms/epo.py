@@ -19,11 +19,10 @@ class Epo(Method):
     """``- weight * (L_H - beta_k * L_smooth)``, with gradient.
 
     Both are means over episodes of means over turns of means over tokens: ``L_H`` of the entropy H,
-        ``L_smooth`` of
-    ``alpha * P`` with ``P = max(0, low * Hbar - H) + max(0, H - high * Hbar)``. ``Hbar`` is the
-    mean over all earlier steps of a step's mean entropy a token. At the first step ``L_smooth`` is
-    0. ``beta_k = 1 + exp(-decay * k / floor(K / 2))`` with k from 0 and K = ``steps``. Without
-    ``gradient`` the penalty is a constant, so only ``L_H`` is learned from.
+    ``L_smooth`` of ``alpha * P`` with ``P = max(0, low * Hbar - H) + max(0, H - high * Hbar)``.
+    ``Hbar`` is the mean over all earlier steps of a step's mean entropy a token. At the first step
+    ``L_smooth`` is 0. ``beta_k = 1 + exp(-decay * k / floor(K / 2))`` with k from 0 and K =
+    ``steps``. Without ``gradient`` the penalty is a constant, so only ``L_H`` has a gradient.
     """
 
     weight: float = number()

@@ -10,8 +10,8 @@ from turngrid.tasks.budget import BudgetError, allocate_budget, demonstration_pr
 from turngrid.tasks.mixture import shares, task_weights
 from turngrid.tasks.rejection import DemosError, draw
 
-FREE = "sft_rl"  # the option whose share may be changed
-LEAST_MOVE = 2e-5  # of a weight, by SFT
+FREE = "sft_rl"  # the only option whose share may be changed
+LEAST_MOVE = 2e-5  # minimum change of a weight by SFT
 
 
 def share_against_name(config: DictConfig) -> str | None:
@@ -46,8 +46,7 @@ def buys_too_little(config: DictConfig) -> str | None:
 
 
 def sft_of_nothing(config: DictConfig) -> str | None:
-    """Warn of an SFT that changes next to nothing: Adam moves a weight by about ``lr`` an
-    update."""
+    """Warn if SFT changes next to nothing: Adam moves a weight by about ``lr`` an update."""
     sft, demonstrations = config.model.sft, allocate_budget(config).demonstrations
     updates = sft.epochs * -(-demonstrations // sft.batch_size)
     if not updates or updates * sft.lr >= LEAST_MOVE:

@@ -1,6 +1,6 @@
-"""The table of config checks: refusals and warnings, in their order. The tests read the same table.
+"""The table of config checks: refusals and warnings, in order. The tests read the same table.
 
-Nothing here imports torch or verl: a run is refused before anything heavy starts.
+This module does not import torch or verl: a run is refused before anything heavy starts.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Rule:
 
     Attributes:
         name: its name in the tests.
-        applies: returns one line, what is wrong with a config and what to do, or None.
+        applies: returns one line with the problem and the fix, or None.
         of_model: skip this rule if no model plays (``turngrid-play``).
     """
 

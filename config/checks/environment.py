@@ -26,7 +26,7 @@ def unknown_task(config: DictConfig) -> str | None:
 
 def reward_not_offered(config: DictConfig) -> str | None:
     environment, name = make_environment(config.env.name, config.env), config.turn_reward.name
-    if name in environment.rewards or name not in REWARDS:  # a reward of the user may read anything
+    if name in environment.rewards or name not in REWARDS:  # a user's own reward may read anything
         return None
     return f"env={config.env.name} does not offer reward={name}; it offers: {', '.join(environment.rewards)}"
 
@@ -69,7 +69,7 @@ def equal_rewards(config: DictConfig) -> str | None:
 
 @first
 def evaluation_refusal(config: DictConfig) -> Iterator[str]:
-    """Refuse evaluation sets that cannot be played."""
+    """Refuse evaluation sets that cannot be run."""
     node = config.eval
     if not node.temperatures:
         yield "eval.temperatures=[] must list one temperature at least"
@@ -100,8 +100,8 @@ def useless_samples(config: DictConfig) -> str | None:
 
 
 def too_few_turns(config: DictConfig) -> str | None:
-    """Warn of the first task, trained or tested on, whose expert plan is longer than its episodes
-    may be.
+    """Warn of the first task, in training or evaluation, whose expert plan is longer than
+    ``max_turns``.
     """
     tasks = config.env.get("tasks") or [config.env.task]
     trained = [(config.env.name, task, int(config.env.max_turns)) for task in tasks]

@@ -1,4 +1,4 @@
-"""Checks of verl's keys that choose an estimator or a loss, and of a teacher."""
+"""Checks of verl's keys for estimators and losses, and of a teacher."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ROW_MEAN = "seq-mean-token-mean"
 
 
 def verls_keys(config: DictConfig) -> Iterator[str]:
-    """Refused values of verl's keys, whatever is chosen."""
+    """Refuse values of verl's keys that are wrong for every method."""
     if OmegaConf.select(config, LOSS) == LOSS_MODE and not config.get("loss"):
         first = next(iter(SLOTS["loss"]))
         yield f"{LOSS}={LOSS_MODE}: it stands for a loss of ours and none is chosen; use loss={first}"
@@ -55,7 +55,7 @@ def reasons(config: DictConfig) -> Iterator[str]:
 
 
 def _teacher(config: DictConfig) -> Iterator[str]:
-    """The model in the reference policy's place."""
+    """Check the teacher model, which replaces the reference policy."""
     path = config.algo.teacher
     if not path:
         yield f"algo={config.algo.name}: it learns from a teacher; use algo.teacher=FOLDER or a Hugging Face name"
@@ -82,7 +82,9 @@ def _teacher(config: DictConfig) -> Iterator[str]:
 
 
 def _other_tokens(teacher: str, policy: str) -> bool:
-    """False if one of them is not on this disk: a missing policy has its own check."""
+    """Return whether the tokens differ; False if a model is not on this disk, which has a check of
+    its own.
+    """
     try:
         files = [Path(folder) / "tokenizer.json" for folder in (teacher, resolve_model(policy, cache_root()))]
     except ModelError:

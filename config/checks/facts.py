@@ -1,5 +1,5 @@
-"""Values of a run that methods declare conflicts with, by key of the config, by slot, or by the
-name of a fact.
+"""Values of a run that methods declare conflicts with: by config key, by slot, or by a fact's
+name.
 """
 
 from __future__ import annotations
@@ -23,7 +23,12 @@ MINI_BATCH = "actor_rollout_ref.actor.ppo_mini_batch_size"
 
 
 class Fact(NamedTuple):
-    """``shown`` is how a message names the value; ``use`` what to type against it."""
+    """A value that a method may conflict with.
+
+    Attributes:
+        shown: the value as a message names it.
+        use: what to type to avoid the conflict.
+    """
 
     value: Any
     shown: str
@@ -32,7 +37,7 @@ class Fact(NamedTuple):
 
 @dataclass(frozen=True)
 class Run:
-    """A composed config with its methods, seen from one of them: ``name`` in ``slot``."""
+    """A composed config and its methods, from the view of one method: ``name`` in ``slot``."""
 
     config: DictConfig
     methods: Chosen
@@ -55,7 +60,7 @@ def shown(value: object) -> str:
 
 
 def _before(run: Run) -> Fact:
-    """Return the methods of the slot that act before this one."""
+    """Return the methods of the slot that act before this one, as a fact."""
     names = [str(name) for name in run.config[run.slot]]
     first = [run.name, *(name for name in names if name != run.name)]
     return Fact(names[: names.index(run.name)], f"{run.slot}=[{','.join(names)}]", f"{run.slot}=[{','.join(first)}]")
@@ -86,7 +91,7 @@ def _summaries(run: Run) -> Fact:
 
 
 def _shared(run: Run) -> Fact:
-    """Return whether the rollout form replays turns, or has samples share them."""
+    """Return whether the rollout form replays turns or lets samples share them."""
     return _form(run, lambda form: not form.compares_turns)
 
 

@@ -10,8 +10,8 @@ from omegaconf import DictConfig
 from turngrid.config.values.values import shown
 from turngrid.records.run_folder import name_parts
 
-LONGEST = 255  # bytes of a name that every file system takes
-ADDED = len("-s4294967295-01234567.000")  # seed, hash, and the number that .old/ adds
+LONGEST = 255  # maximum bytes of a file name on every file system
+ADDED = len("-s4294967295-01234567.000")  # bytes for seed, hash, and the number that .old/ adds
 
 
 def unusable(config: DictConfig) -> str | None:
@@ -42,7 +42,7 @@ def _reason(folder: str) -> str | None:
     try:
         path = Path(folder).expanduser().absolute()
         there = next(place for place in (path, *path.parents) if place.exists())
-    except (OSError, RuntimeError, ValueError) as error:  # a name too long, an unknown user's home, a null byte
+    except (OSError, RuntimeError, ValueError) as error:  # a name that is too long, an unknown user's home, a null byte
         return f"is no path ({error})"
     if not there.is_dir():
         return "is a file" if there == path else f"lies below {there}, which is a file"

@@ -1,7 +1,8 @@
-"""Which methods cannot be combined: with each other, with an algorithm, with verl's settings.
+"""Refuses methods that cannot be combined: with each other, with an algorithm, with verl's
+settings.
 
-A method declares what it requires and conflicts with (``turngrid.rewards.declared``); this module
-reads the declarations and names none.
+A method declares its requirements and conflicts (``turngrid.rewards.declared``). This module reads
+the declarations and names no method.
 """
 
 from __future__ import annotations
@@ -127,12 +128,12 @@ def bad_methods(config: DictConfig) -> Iterator[str]:
 
 @first
 def doubtful_methods(config: DictConfig) -> Iterator[str]:
-    """Return a warning of the chosen methods."""
+    """Return a warning about the chosen methods."""
     yield from _conflicts(config, warns=True)
 
 
 def _chosen(config: DictConfig) -> Iterator[tuple[Run, Any, tuple[Conflict, ...]]]:
-    """Yield every method with what it may conflict with."""
+    """Yield every chosen method with its possible conflicts."""
     methods, algo = made(config), str(config.algo.name)
     for slot in (ALGO, *SLOTS):
         for name, method in methods.of(slot, 1).items():
@@ -221,7 +222,7 @@ def _named(config: DictConfig) -> Iterator[str]:
 
 
 def no_game_comes_again(config: DictConfig) -> str | None:
-    """Return a refusal of a buffer that replaces episodes if no game is sampled again."""
+    """Refuse a buffer that replaces episodes if no game is sampled a second time."""
     buffers = made(config).of("buffer", 1).items()
     names = [name for name, buffer in buffers if OWN_ROWS in getattr(buffer, "requires", ())]
     bought = allocate_budget(config)
@@ -235,7 +236,7 @@ def no_game_comes_again(config: DictConfig) -> str | None:
 
 
 def schedule_out_of_range(config: DictConfig) -> str | None:
-    """Return a refusal of a schedule that leaves its setting's range within the run."""
+    """Refuse a schedule that leaves its setting's range within the run."""
     try:
         made(config).refuse(allocate_budget(config).steps)
     except ValueError as error:

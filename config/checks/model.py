@@ -66,8 +66,8 @@ def large_on_cpu(config: DictConfig) -> str | None:
 
 
 def unseen_environment(config: DictConfig) -> str | None:
-    """Warn of an environment that a tiny model was not pre-trained on: it spells unknown words
-    letter by letter.
+    """Warn if a tiny model was not pre-trained on the environment: it spells unknown words letter
+    by letter.
     """
     known = environments_of(config.model.path)
     if known is None or config.env.name in known:

@@ -35,7 +35,7 @@ def not_in_this_environment(config: DictConfig) -> str | None:
 
 
 def not_where_evaluated(config: DictConfig, *also: str) -> str | None:
-    """Check the environments of the evaluation sets and ``also`` these."""
+    """Check the environments of the evaluation sets and those in ``also``."""
     played = dict.fromkeys([*also, *(env for env, _ in tested(config))])
     environments = {name: make_environment(name, env_node(config, name)) for name in played}
     return next((reason for name, env in environments.items() for reason in _lacking(config, name, env)), None)
@@ -52,7 +52,7 @@ def _lacking(config: DictConfig, name: str, environment: Environment) -> Iterato
 
 
 def little_room(config: DictConfig) -> str | None:
-    """Warn if thoughts may use up the tokens of an episode's one row."""
+    """Warn if thoughts may use up the tokens of an episode that has one row."""
     env, room = config.env, config.data.max_response_length
     form = form_of(config)
     if not (form.thinks or form.parts) or several_rows(config) or env.max_turns * env.max_action_tokens <= room:
@@ -65,7 +65,7 @@ def little_room(config: DictConfig) -> str | None:
 
 
 def few_summaries(config: DictConfig) -> str | None:
-    """Warn if answers a row times rows are fewer than the turns of an episode."""
+    """Warn if the answers of all rows together are fewer than the turns of an episode."""
     env, place = config.env, f"{FORM}.{summed_up(config.get(FORM))}"
     rules = window_of(env, form_of(config), config.get(FORM))
     if not isinstance(rules, Summaries) or rules.most is None:

@@ -80,7 +80,9 @@ def micro_batch(config: DictConfig) -> str | None:
 
 
 def row_over_pass(config: DictConfig) -> str | None:
-    """Refuse a row longer than a forward pass, which verl asserts in the middle of a run."""
+    """Refuse a row longer than a forward pass; verl would fail an assertion in the middle of the
+    run.
+    """
     actor = config.actor_rollout_ref.actor
     if not actor.use_dynamic_bsz:
         return None

@@ -40,9 +40,11 @@ class Range:
         return None if fits else f"must be {self}"
 
     def _holds(self, value: Any) -> bool:
-        if type(value) not in ((int,) if self.whole else (int, float)):  # a bool is an int, and no number
+        if type(value) not in (
+            (int,) if self.whole else (int, float)
+        ):  # a bool is an int in Python, but not a number here
             return False
-        return self.low <= value <= self.high or value in self.also  # NaN is neither
+        return self.low <= value <= self.high or value in self.also  # NaN is neither below nor above
 
     def __str__(self) -> str:
         kind = {(True, False): "a whole number", (False, False): "a number"}.get(
@@ -111,7 +113,7 @@ class Word:
 
 @dataclass(frozen=True)
 class Only:
-    """Exactly one value; ``reason`` says why, or what to type instead."""
+    """Exactly one value is allowed; ``reason`` is the reason, or what to type instead."""
 
     value: Any
     reason: str
@@ -121,7 +123,7 @@ class Only:
 
 
 WORD = re.compile(r"(?![\d.+-]+$)\S+")
-MISSING = "???"  # OmegaConf's mark of a value that must still be given
+MISSING = "???"  # OmegaConf's mark of a missing value
 
 
 # Type -> its name in messages, and the Python types of values that are accepted for it, its own one

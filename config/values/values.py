@@ -1,4 +1,6 @@
-"""Check every value of a composed config against its limits (a range, some words, a type)."""
+"""Check every value of a composed config against its limits: a range, a list of words, or a
+type.
+"""
 
 from __future__ import annotations
 
@@ -26,18 +28,18 @@ FOLLOWED = re.compile(r"\$\{(?:oc\.select:)?(?P<dots>\.*)(?P<key>[a-z_][\w.]*)(?
 
 
 def check(config: DictConfig, settings: Mapping[str, type], *, resolve: bool = False) -> None:
-    """Refuse a value that no run could have.
+    """Refuse a config with an invalid value.
 
     Args:
         config: the composed config.
         settings: node -> dataclass of the settings that the chosen environment, reward or prompt
             form adds.
-        resolve: also check the results of interpolations. A first pass without them blames the key
-            that was set.
+        resolve: also check the results of interpolations. Call it without first, so that the
+            message names the key that was set and not one that follows from it.
 
     Raises:
-        ConfigError: one line that names the key and what it may be.
-        OmegaConfBaseException: an interpolation to nowhere.
+        ConfigError: one line with the key and its allowed values.
+        OmegaConfBaseException: an interpolation refers to a missing key.
     """
     limits = limits_of(*settings.items())
     whole: Any = OmegaConf.to_container(config, resolve=resolve)
@@ -68,7 +70,7 @@ def _of_another(key: str) -> Limit:
 
 
 def because(config: DictConfig, key: str) -> str:
-    """Name the key that this one follows by interpolation; "" if it does not."""
+    """Return words that name the key from which this one is interpolated; "" if it is not."""
     parts, node = key.split("."), OmegaConf.to_container(config)
     for depth, part in enumerate(parts):
         node = node.get(part) if isinstance(node, dict) else None
@@ -79,7 +81,7 @@ def because(config: DictConfig, key: str) -> str:
 
 
 def _unknown(node: str, value: dict[str, Any]) -> str | None:
-    """Explain an added key that verl's dataclass does not have; None if it has all."""
+    """Explain an added key that verl's dataclass does not have; None if there is no such key."""
     known = verl_keys()[node].names if node in verl_keys() else frozenset()
     name = next((str(name) for name in value if known and name not in known), None)
     return name and f"unknown key {node}.{name}{meant(name, known, f'{node}.')}"
@@ -134,14 +136,14 @@ def limits_in(kind: Any, prefix: str = "") -> dict[str, Limit]:
     """Return the limits of a dataclass and of those within: the metadata of a field, else its
     type."""
     hints = get_type_hints(kind)
-    found: dict[str, Limit] = {}
+    limits: dict[str, Limit] = {}
     for field in dataclasses.fields(kind):
         hint, key = hints[field.name], f"{prefix}{field.name}"
         if dataclasses.is_dataclass(hint):
-            found |= limits_in(hint, f"{key}.")
+            limits |= limits_in(hint, f"{key}.")
         else:
-            found[key] = _limit_in(field.metadata, hint)
-    return found
+            limits[key] = _limit_in(field.metadata, hint)
+    return limits
 
 
 def _limit_in(stated: Mapping[str, Any], hint: Any) -> Limit:

@@ -1,5 +1,5 @@
-"""Limits of verl's keys. verl would refuse such a value only after SFT, when its workers start, or
-never.
+"""Limits of verl's keys for values that verl would refuse only after SFT, when its workers start,
+or never.
 
 An entry applies to every key that ends with its name; if several do, the longest one applies. Other
 keys have only a type (``verl_schema.json``), and numbers must be finite.

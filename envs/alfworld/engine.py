@@ -1,7 +1,7 @@
 """One game in TextWorld's planner library: commands, their effects, the goal.
 
-The commands, effects and texts are those of ``textworld.envs.pddl.PddlEnv`` with alfworld's
-wrappers (tested). PddlEnv takes 0.9 s a reset and 80 ms a step; this class takes 4 ms and 1 ms,
+The commands, effects and texts equal those of ``textworld.envs.pddl.PddlEnv`` with alfworld's
+wrappers (tested). PddlEnv takes 0.9 s a reset and 80 ms a step. This class takes 4 ms and 1 ms,
 after 0.2 s for the first reset of a game.
 """
 
@@ -21,7 +21,7 @@ from turngrid.envs.alfworld.text import Arguments, Bindings
 
 NOTHING = "Nothing happens."
 YOUR_TASK = "Your task is to: "
-_FREE_LIBRARIES: list[Any] = []  # a library cannot be unloaded (2.5 MiB each), so engines pass it on
+_FREE_LIBRARIES: list[Any] = []  # a library cannot be unloaded (2.5 MiB each), so a closed engine's is reused
 
 
 @dataclass(frozen=True)
@@ -141,21 +141,21 @@ class Engine:
             self._commands = {}
             operators = (fast_downward.Operator * self._library.get_applicable_operators_count())()
             self._library.get_applicable_operators(operators)
-            for found in operators:
-                command, operator = self._read(found)
+            for applicable in operators:
+                command, operator = self._read(applicable)
                 self._commands.setdefault(command, operator)
         return self._commands
 
-    def _read(self, found: Any) -> tuple[str, Operator]:
+    def _read(self, operator: Any) -> tuple[str, Operator]:
         """Return the command of an operator, which is named by its action and its arguments.
 
         The translator adds a parameter for each "exists" of a precondition; operators leave those
         out.
         """
-        action, *arguments = found.name.split()
+        action, *arguments = operator.name.split()
         bindings = dict(zip(self._translation.parameters[action], arguments, strict=False))
         command = self._writer.write(self._grammar.actions[action].template, self.facts, bindings)
-        return command, Operator(found.id, found.nb_effect_atoms, action, bindings)
+        return command, Operator(operator.id, operator.nb_effect_atoms, action, bindings)
 
     def plan(self) -> list[str]:
         """Return TextWorld's plan from here to the goal, or []. May take minutes.
@@ -169,9 +169,9 @@ class Engine:
         self._library.load_sas_replan(sas.encode())
         if not self._library.replan(False):
             return []
-        found = (fast_downward.Operator * self._library.get_last_plan_length())()
-        self._library.get_last_plan(found)
-        return [self._read(operator)[0] for operator in found]
+        steps = (fast_downward.Operator * self._library.get_last_plan_length())()
+        self._library.get_last_plan(steps)
+        return [self._read(operator)[0] for operator in steps]
 
     def _apply(self, operator: Operator) -> None:
         effects = (fast_downward.Atom * operator.effects)()
@@ -193,7 +193,7 @@ class Engine:
                 yield predicate, arguments
 
     def close(self) -> None:
-        """Pass the planner's library on. The object must not be used again."""
+        """Return the planner's library for reuse. The object must not be used again."""
         if self._library is not None:
             _FREE_LIBRARIES.append(self._library)
             self._library = None

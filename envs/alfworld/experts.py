@@ -49,8 +49,8 @@ def plan(expert: str, engine: Engine, goal: Goal, seed: int, limit: int) -> list
     introduction = engine.reset()
     if expert == SEARCHER:
         return _searched(engine, introduction, limit)
-    found = _planned(engine) if expert == "planner" else _handcoded(engine, introduction, goal, seed, limit)
-    return found if len(found) <= limit else []
+    commands = _planned(engine) if expert == "planner" else _handcoded(engine, introduction, goal, seed, limit)
+    return commands if len(commands) <= limit else []
 
 
 def _searched(engine: Engine, introduction: str, limit: int) -> list[str]:
@@ -142,15 +142,15 @@ def _planned(engine: Engine) -> list[str]:
     child = processes.Process(target=_answer, args=(engine, answer), daemon=True)
     child.start()
     answer.close()
-    found = None
+    commands = None
     with answers, contextlib.suppress(EOFError):
-        found = answers.recv()
+        commands = answers.recv()
     child.join()
     if child.exitcode == -signal.SIGXCPU:
         raise Rejected(f"the planner expert took more than {PROCESSOR_S} s of processor time")
-    if found is None:
+    if commands is None:
         raise Rejected("the planner expert failed")
-    return found
+    return commands
 
 
 def _answer(engine: Engine, answer: Connection) -> None:

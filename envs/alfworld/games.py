@@ -46,7 +46,7 @@ def generated(params: Params, seed: int, folder: Path) -> GameRecord:
 
 
 def from_data(params: Params, file: Path, seed: int, folder: Path) -> GameRecord:
-    """Copy an official game; one of the old kind gets the domain and grammar of the package.
+    """Copy an official game. A game of the old kind gets the domain and grammar of the package.
 
     Raises:
         Rejected: the game is broken, unsolvable, of another type than its folder says, or lacks the
@@ -141,10 +141,10 @@ def _own_plan(data: Mapping[str, Any], engine: Engine) -> tuple[str, ...]:
 def _plan_of(expert: str, limit: int, data: Mapping[str, Any], engine: Engine, seed: int) -> tuple[str, ...]:
     if expert == "plan":
         raise Rejected("no expert plan (env.expert=searcher, planner or handcoded would make one)")
-    found = tuple(experts.plan(expert, engine, goal_of(data)[1], seed, limit))
-    if not found or not wins(engine, found):
+    plan = tuple(experts.plan(expert, engine, goal_of(data)[1], seed, limit))
+    if not plan or not wins(engine, plan):
         raise Rejected(f"the {expert} expert did not win within {limit} commands")
-    return found
+    return plan
 
 
 def _write(file: Path, data: Mapping[str, Any]) -> None:
@@ -166,7 +166,8 @@ def _record(file: Path, data: Mapping[str, Any], engine: Engine, expert_plan: tu
 def fingerprint(parsed: goal.Expression, asked: goal.Goal) -> str:
     """Return sha256 over the goal and the initial places, by receptacle names and thing types.
 
-    Coordinates, the task's wording and the numbers of equal things make no other game.
+    Games that differ only in coordinates, the task's wording or the numbers of equal things have
+    the same fingerprint.
     """
     facts = goal.initial_facts(parsed)
     shown = goal.demangled({word for fact in facts for word in fact[1:]})

@@ -69,8 +69,9 @@ def initial_facts(problem: Expression) -> list[Arguments]:
 def demangled(ids: Iterable[str]) -> dict[str, str]:
     """Return the agent's name of each id: ``mug_bar__plus_00_dot_10...`` is "mug 2".
 
-    The rule of alfworld's ``Demangler``: things of a type are numbered, the last id in sorted order
-    is 1. An id that is no thing (agent, type) keeps its text and a trailing space, as in alfworld.
+    This is the rule of alfworld's ``Demangler``: things of a type are numbered, and the last id in
+    sorted order gets 1. An id that is no thing (agent, type) keeps its text and a trailing space,
+    as in alfworld.
     """
     numbers: Counter[str] = Counter()
     names = {}
@@ -142,12 +143,12 @@ def parse(problem: Expression) -> Goal:
     if "holds" in names:
         held = next((atom[2] for atom in atoms if atom[0] == "holds"), "")
         lamp = next((atom[1] for atom in atoms if atom[0] == "istoggled"), "")
-        found = Goal(LIGHT, kinds.get(held, ""), lamp=kinds.get(lamp, ""))
+        goal = Goal(LIGHT, kinds.get(held, ""), lamp=kinds.get(lamp, ""))
     else:
-        found = _placing(atoms, names, kinds)
-    if not found.target or not (found.lamp or found.receptacle):
+        goal = _placing(atoms, names, kinds)
+    if not goal.target or not (goal.lamp or goal.receptacle):
         raise ValueError("the goal does not say which types of things it is about")
-    return found
+    return goal
 
 
 def _placing(atoms: list[Arguments], names: list[str], kinds: dict[str, str]) -> Goal:

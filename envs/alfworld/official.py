@@ -30,38 +30,38 @@ _MODERN_PUT = '"move {o} to {r}"'
 
 @dataclass(frozen=True)
 class Games:
-    """The games of one folder in the order of their paths; a game's seed is its index, from 1."""
+    """The games of one folder, sorted by path; a game's seed is its index, from 1."""
 
     root: Path
     paths: tuple[str, ...]
 
     @property
     def listing(self) -> str:
-        """Hash of the paths; it is part of the cache's key."""
+        """Hash of the paths, which is part of the cache key."""
         return hashlib.sha256("\n".join(self.paths).encode()).hexdigest()
 
     def file(self, seed: int) -> Path:
         return self.root / self.paths[seed - 1]
 
     def seeds(self, types: Sequence[str], order: str) -> list[int]:
-        """Return the games of these types.
+        """Return the seeds of the games of these types.
 
         Args:
-            order: ``sorted``: by path; ``mixed``: the types in turn, each shuffled by a hash of its
-                paths, so that the first hundred are a fair sample.
+            order: ``sorted`` is by path. ``mixed`` alternates the types, each shuffled by a hash of
+                its paths, so that the first hundred are a fair sample.
         """
-        places = [place for place, path in enumerate(self.paths, 1) if type_of(Path(path)) in types]
-        return places if order == "sorted" else self._mixed(places, types)
+        seeds = [seed for seed, path in enumerate(self.paths, 1) if type_of(Path(path)) in types]
+        return seeds if order == "sorted" else self._mixed(seeds, types)
 
-    def _mixed(self, places: list[int], types: Sequence[str]) -> list[int]:
-        places = sorted(places, key=lambda place: hashlib.sha256(self.paths[place - 1].encode()).digest())
+    def _mixed(self, seeds: list[int], types: Sequence[str]) -> list[int]:
+        seeds = sorted(seeds, key=lambda seed: hashlib.sha256(self.paths[seed - 1].encode()).digest())
         turns = {kind: 0 for kind in types}
         keyed = []
-        for place in places:
-            kind = type_of(Path(self.paths[place - 1]))
-            keyed.append((turns[kind], types.index(kind), place))
+        for seed in seeds:
+            kind = type_of(Path(self.paths[seed - 1]))
+            keyed.append((turns[kind], types.index(kind), seed))
             turns[kind] += 1
-        return [place for _, _, place in sorted(keyed)]
+        return [seed for _, _, seed in sorted(keyed)]
 
 
 def folder(data_dir: str) -> Path | None:
@@ -92,8 +92,8 @@ def games(root: Path, name: str) -> Games:
     Raises:
         TaskError: the folder has no games.
     """
-    found = sorted(file.relative_to(root).as_posix() for file in (root / name).glob(f"**/{FILE}"))
-    kept = [path for path in found if not any(word in path for word in _SKIPPED) and type_of(Path(path))]
+    paths = sorted(file.relative_to(root).as_posix() for file in (root / name).glob(f"**/{FILE}"))
+    kept = [path for path in paths if not any(word in path for word in _SKIPPED) and type_of(Path(path))]
     if not kept:
         raise TaskError(f"env.data_dir: no {name}/TYPE-*/trial_*/{FILE} in {root}")
     return Games(root, tuple(kept))

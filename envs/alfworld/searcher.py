@@ -1,8 +1,8 @@
-"""An expert that plays from what is visible: it searches the receptacles until it has seen what the
+"""An expert that acts on what is visible. It searches the receptacles until it has seen what the
 goal names, then takes, treats and moves it.
 
-It reads the game's texts, and which of its own commands would be accepted: the texts do not say
-which receptacles share a location.
+It reads the game's texts. It also checks which of its own commands would be accepted, since the
+texts do not say which receptacles share a location.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ def wanted(goal: str) -> Wanted:
         ValueError: the words follow none of alfworld's templates.
     """
     for task_type, pattern in _templates():
-        if found := pattern.fullmatch(goal.lower().strip(" .")):
-            return Wanted(task_type, *found.groups())
+        if match := pattern.fullmatch(goal.lower().strip(" .")):
+            return Wanted(task_type, *match.groups())
     raise ValueError(f"the task is worded in a way of its own: {goal!r}")
 
 

@@ -60,7 +60,7 @@ class Grammar:
 
 
 def parse(source: str) -> Grammar:
-    """Parse the grammar of a game file. Games differ in the line with the task only.
+    """Parse the grammar of a game file. The grammars of two games differ only in the task's line.
 
     Raises:
         Exception: any exception of TextWorld's parser, for a broken grammar.
@@ -147,8 +147,8 @@ class Writer:
 
     def _cases(self, symbol: Any, facts: Facts, bindings: Bindings) -> Iterator[str]:
         """Yield the expression once for each way to meet its condition."""
-        found = self.matches(symbol.given, facts, bindings) if symbol.given else iter((bindings,))
-        for match in found:
+        cases = self.matches(symbol.given, facts, bindings) if symbol.given else iter((bindings,))
+        for match in cases:
             yield self._one(symbol.expression, facts, match)
 
     def _list(self, items: list[str], facts: Facts, bindings: Bindings) -> str:

@@ -30,10 +30,10 @@ def version() -> str:
 @functools.cache
 def root() -> Path:
     """Return the package's folder. Raises: TaskError: alfworld is not installed."""
-    found = importlib.util.find_spec("alfworld")
-    if found is None or not found.submodule_search_locations:
+    spec = importlib.util.find_spec("alfworld")
+    if spec is None or not spec.submodule_search_locations:
         raise TaskError(MISSING)
-    return Path(next(iter(found.submodule_search_locations)))
+    return Path(next(iter(spec.submodule_search_locations)))
 
 
 @functools.cache

@@ -1,4 +1,6 @@
-"""Games on disk: one folder a (environment, version, parameters, seed), published whole."""
+"""Games on disk: one folder for each (environment, version, parameters, seed), published
+atomically.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,7 @@ class Entry:
 
 
 class GameCache:
-    """May be shared by processes; a kill at any moment leaves no entry or a whole one."""
+    """A cache that processes may share. A kill at any moment leaves a whole entry or none."""
 
     def __init__(self, root: Path, environment: Environment) -> None:
         self._environment = environment
@@ -52,7 +54,7 @@ class GameCache:
         except (OSError, ValueError, KeyError, TypeError):
             entry = None
         if entry is None:
-            with self.building() as rubbish, suppress(FileNotFoundError):  # another process was quicker
+            with self.building() as rubbish, suppress(FileNotFoundError):  # another process was first
                 folder.rename(rubbish / "changed")
         return entry
 
@@ -97,7 +99,7 @@ class GameCache:
             shutil.rmtree(folder, ignore_errors=True)
 
     def sweep(self) -> None:
-        """Remove what killed processes left unfinished."""
+        """Remove unfinished folders of killed processes."""
         for folder in self._building.glob("*"):
             with suppress(FileNotFoundError):
                 if time.time() - folder.stat().st_mtime > _ABANDONED_AFTER_S:
@@ -108,7 +110,7 @@ class GameCache:
         return self._games / key[:2] / key
 
     def _intact(self, folder: Path, record: GameRecord, stamps: dict[str, list[int]]) -> bool:
-        """Compare sizes and times, and hashes if these differ (a copied cache, an edit)."""
+        """Compare sizes and times; if these differ (a copied cache, an edit), compare hashes."""
         try:
             return _stamps(folder) == stamps or self._environment.game_sha256(folder / record.file) == record.sha256
         except FileNotFoundError:

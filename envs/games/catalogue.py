@@ -1,4 +1,6 @@
-"""Which games a run plays: made once, accepted in the order of their seeds, the same everywhere."""
+"""The games of a run: made once, accepted in the order of their seeds, the same on every
+machine.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ _SEEDS_A_GAME = 20  # an environment with few games is not searched for more
 
 @dataclass(frozen=True)
 class Split:
-    """The seeds that a split may take; its games are the accepted ones, from ``first`` on."""
+    """The seeds of a split, from ``first`` on; its games are the accepted ones."""
 
     first: int
     last: int
@@ -44,7 +46,12 @@ REPEATED = "the same game as another seed's"
 
 
 class TooFewGames(TaskError):
-    """A split has fewer games than were asked for: ``found``; ``more`` says how it gets more."""
+    """A split has fewer games than requested.
+
+    Args:
+        found: number of games.
+        more: advice on how to get more.
+    """
 
     def __init__(self, message: str, split: str, found: int, more: str) -> None:
         super().__init__(message)
@@ -60,7 +67,7 @@ class Listing:
 
 
 class Catalogue:
-    """The games of one environment; a listing depends on its arguments only, not on the cache."""
+    """The games of one environment. A listing depends only on its arguments, not on the cache."""
 
     def __init__(self, environment: Environment, cache_dir: Path | str | None = None) -> None:
         self._environment = environment
@@ -94,10 +101,10 @@ class Catalogue:
         """List the first ``count`` games of a split; make those that the cache lacks.
 
         Args:
-            count: None: every acceptable seed, of ``test_paper`` or of listed games.
-            workers: processes that make games; None: one a core.
+            count: None for every acceptable seed, of ``test_paper`` or of listed games.
+            workers: processes that make games; None for one a core.
             avoid: fingerprints of games to skip; repeated games of a split are skipped too.
-            at_most: fewer games than ``count`` suffice, if there is one.
+            at_most: accept fewer games than ``count``, but at least one.
 
         Raises:
             TaskError: unknown task, split or reward.
@@ -116,10 +123,14 @@ class Catalogue:
         at_most: Collection[str] = (),
         avoid: Iterable[str] = (),
     ) -> dict[str, Listing]:
-        """List splits without a common game, in ``PRECEDENCE``. Raises: as ``listing``.
+        """List splits that have no game in common, in the order of ``PRECEDENCE``.
 
         Args:
             at_most: splits that may have fewer games than their count.
+
+        Raises:
+            TaskError: as ``listing``.
+            TooFewGames: as ``listing``.
         """
         made: dict[str, Listing] = {}
         seen = set(avoid)
@@ -131,10 +142,10 @@ class Catalogue:
         return made
 
     def outlook(self, task: str, split: str, count: int, reward: str = "sparse") -> tuple[int, int, int]:
-        """Return what the cache has of ``count`` games, without making any.
+        """Return how many of ``count`` games are cached, without making any.
 
         Returns:
-            The games in the cache, the seeds that must be tried at least, and the rejected ones.
+            The cached games, the minimum number of seeds still to try, and the rejected ones.
 
         Raises:
             TaskError: unknown task, split or reward.
@@ -192,7 +203,7 @@ class Catalogue:
 
 
 class _Walk:
-    """A pass over a split's seeds; one that the cache lacks counts as a game until it is made."""
+    """A pass over a split's seeds; a seed that is not cached counts as a game until it is made."""
 
     def __init__(
         self, cache: GameCache, params: Params, seeds: Sequence[int], count: int | None, avoid: frozenset[str]
@@ -263,7 +274,7 @@ def games_hash(tasks: Sequence[TaskRef]) -> str:
 
 
 def few_seeds(split: str, games: int) -> range:
-    """Return as many seeds of a split as meet each of its few games almost surely."""
+    """Return the first seeds of a split, enough to meet each of its few games almost surely."""
     first, last = SPLITS[split].first, SPLITS[split].last
     return range(first, min(last, first + _SEEDS_A_GAME * games - 1) + 1)
 

@@ -19,9 +19,9 @@ T = TypeVar("T")
 
 
 class Makers:
-    """Processes that make games of one environment, started when first needed and then kept.
+    """Processes that make games of one environment, started on first use and kept running.
 
-    Their event loop has its own thread, so that a caller may run inside another loop.
+    Their event loop has a separate thread, so that a caller may run inside another loop.
     """
 
     def __init__(self, environment: Environment, cache: GameCache, workers: int, progress: bool) -> None:

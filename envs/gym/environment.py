@@ -27,8 +27,8 @@ class GymSettings:
 
     Attributes:
         kwargs: arguments of ``gymnasium.make``.
-        winning_return: return from which a game that ended by itself was won; None: ``GAMES`` says.
-        distinct: seeds that start the same game count once.
+        winning_return: minimum return of a won game, if it ended by itself; None to use ``GAMES``.
+        distinct: count seeds with the same start once.
     """
 
     id: str

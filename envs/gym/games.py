@@ -1,6 +1,7 @@
 """Texts of gymnasium's games: the goal, the words of the actions, and a state as text.
 
-A game that is not in ``GAMES`` shows what it observes. A text for another game is one more entry.
+A game that is not in ``GAMES`` shows its raw observations. To give another game texts, add an
+entry.
 """
 
 from __future__ import annotations

@@ -47,7 +47,11 @@ def start(rules: Rules) -> Any:
 
 
 def check_spaces(game: Any) -> None:
-    """Raises: TaskError: the game's observations or actions have no text."""
+    """Check that the game can be shown as text.
+
+    Raises:
+        TaskError: the game's observations or actions have no text.
+    """
     from gymnasium.spaces import Discrete, Text, Tuple
 
     seen, acted = game.observation_space, game.action_space
@@ -69,13 +73,13 @@ def is_win(rules: Rules, earned: float) -> bool:
 
 
 def is_certain(game: Any) -> bool:
-    """Return whether a game has a table of transitions (``P``) without chance."""
+    """Return whether a game has a deterministic table of transitions (``P``)."""
     moves = getattr(game.unwrapped, "P", {})
     return bool(moves) and all(len(outcomes) == 1 for actions in moves.values() for outcomes in actions.values())
 
 
 def expert_plan(game: Any, rules: Rules) -> list[int]:
-    """Return a shortest plan that wins; [] for a game with chance.
+    """Return a shortest plan that wins; [] if the game is not deterministic.
 
     Raises:
         Rejected: the game cannot be won.

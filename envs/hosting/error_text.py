@@ -9,10 +9,11 @@ from turngrid.envs.types import EnvError
 
 
 def described(error: BaseException, module: str) -> str:
-    """Return ``TYPE: MESSAGE at FILE:LINE: CODE``; of an ``EnvError`` the message only.
+    """Return ``TYPE: MESSAGE at FILE:LINE: CODE``; for an ``EnvError`` only the message.
 
     Args:
-        module: the line is the innermost one in this module's top-level package, or of all.
+        module: name the innermost line in this module's top-level package; if there is none, the
+            innermost line of all.
     """
     if isinstance(error, EnvError):
         return str(error)

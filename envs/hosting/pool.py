@@ -1,4 +1,4 @@
-"""Many games at once: sessions on a few worker processes, each of which plays many games.
+"""A pool of worker processes with sessions: many games at once, several on each worker.
 
 If a worker dies, each of its sessions replays its task and actions on the new process before its
 next step. Only the session whose game hung or killed the worker gets an error, and only if the same
@@ -23,11 +23,13 @@ _RESET_DEADLINE_S = 60.0
 
 
 class EnvPool:
-    """An asynchronous context, for the event loop that entered it.
+    """A pool of environment processes; an asynchronous context, bound to the event loop that
+    entered it.
 
     Args:
-        workers: processes that share the sessions.
-        step_deadline_s: seconds after which a step counts as hung, from when its worker begins it.
+        workers: number of processes that share the sessions.
+        step_deadline_s: seconds after which a step counts as hung, counted from its start on the
+            worker.
         settings: the environment's settings, or all of a config's ``env`` node.
         legal, expert: fill these fields of each observation.
     """
@@ -179,7 +181,8 @@ class Session:
             raise
 
     async def _try(self, message: Message, deadline_s: float) -> Message:
-        """Send a message until the worker survives; fail after the same own failure twice.
+        """Send a message until a worker survives it; fail if this session kills two workers the
+        same way.
 
         Losses caused by other sessions do not count.
         """

@@ -1,4 +1,4 @@
-"""A worker process, seen from its owner: start it, send requests, detect hangs and deaths."""
+"""The owner's side of a worker process: start it, send requests, detect hangs and deaths."""
 
 from __future__ import annotations
 
@@ -25,7 +25,12 @@ _ROOT = str(Path(__file__).resolve().parents[2])
 
 
 class WorkerLost(Exception):
-    """The process is gone. ``culprit``: during this request; ``hung``: it exceeded its deadline."""
+    """The process is gone.
+
+    Args:
+        culprit: whether it was lost during this request.
+        hung: whether the request exceeded its deadline.
+    """
 
     def __init__(self, reason: str, *, culprit: bool, hung: bool) -> None:
         super().__init__(reason)
@@ -39,9 +44,10 @@ class _Pending:
 
 
 class WorkerProcess:
-    """Requests are sent at once and answered in order.
+    """A worker process; requests are sent at once and answered in order.
 
-    A request's deadline begins when the previous one is answered, so slow neighbours cost no time.
+    A request's deadline starts when the previous one is answered, so slow neighbours do not use it
+    up.
     """
 
     def __init__(
@@ -155,8 +161,8 @@ class WorkerProcess:
 def _spawn(theirs: socket.socket, log: IO[bytes]) -> subprocess.Popen[bytes]:
     """Start a worker.
 
-    ``-P`` and turngrid's root first on the path keep out another ``envs/`` in the current folder.
-    The rest of this process's path follows, for environments of other packages.
+    ``-P`` and turngrid's root first on the path prevent importing another ``envs/`` from the
+    current folder. The rest of this process's path follows, for environments of other packages.
     """
     path = [_ROOT, *(entry for entry in sys.path if entry and entry != _ROOT)]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(path), "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}

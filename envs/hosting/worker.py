@@ -1,4 +1,4 @@
-"""A worker process: plays or makes many games of one environment, one request at a time.
+"""A worker process: runs or makes many games of one environment, one request at a time.
 
 ``turngrid.envs.hosting.process`` starts it with a socket as standard input. The first line names
 the environment; each further line is one JSON request and gets one JSON line back, in order. The
@@ -40,7 +40,7 @@ class Sessions:
         self._free: list[TextEnv] = []
 
     def warm_up(self) -> None:
-        """Make the first env early, since an environment may import its engine then, for seconds.
+        """Make the first env early, since importing an environment's engine may take seconds.
 
         If this fails, the first reset reports it.
         """
@@ -83,7 +83,9 @@ class Sessions:
 
 
 def answer(sessions: Sessions, request: Message) -> bytes:
-    """Return one reply; an exception becomes text, also if an environment's ``info`` is no JSON."""
+    """Return the reply; any exception is sent as text, also if an environment's ``info`` is no
+    JSON.
+    """
     try:
         return msgspec.json.encode({"ok": getattr(sessions, request["op"])(request)})
     except Exception as error:  # noqa: BLE001 - an environment may raise any exception
@@ -116,7 +118,7 @@ def _die_with_parent() -> None:
 
 
 def _take_socket() -> tuple[BinaryIO, BinaryIO]:
-    """Hide the socket: a game prints to the log and reads nothing."""
+    """Keep the socket from games: they print to the log and read end of file."""
     private = os.dup(0)
     empty = os.open(os.devnull, os.O_RDONLY)
     os.dup2(empty, 0)

@@ -208,7 +208,9 @@ def read(workspace: Workspace, path: str) -> str:
 
 
 def _line(digits: str) -> int:
-    """Return a line's number; one past any file's end stays past it."""
+    """Return a line's number; a number with too many digits is cut, and is still past any file's
+    end.
+    """
     return int(digits.lstrip("0")[:_LINE_DIGITS] or "0")
 
 
@@ -218,7 +220,7 @@ def lines_of(text: str) -> list[str]:
 
 
 def cut(text: str, shape: Shape) -> str:
-    """Cut to the limits of lines and characters."""
+    """Cut to the maximum numbers of lines and characters."""
     lines = text.split("\n")
     kept = "\n".join(lines[: shape.lines + 4])
     if len(kept) > shape.chars:

@@ -1,4 +1,4 @@
-"""Where a repository comes from and where its tests run: three kinds of providers."""
+"""Providers of repositories: where the files come from and where the tests run."""
 
 from __future__ import annotations
 
@@ -84,10 +84,10 @@ class GitMirror(RepoProvider):
         flat = repo.replace("/", "__")
         names = [f"{flat}.git", flat, f"{repo}.git", repo]
         folders = [self.folder / name for name in names]
-        found = [path for path in folders if (path / "HEAD").is_file() or (path / ".git").exists()]
-        if ".." in repo.split("/") or not found:
+        clones = [path for path in folders if (path / "HEAD").is_file() or (path / ".git").exists()]
+        if ".." in repo.split("/") or not clones:
             raise ProviderError(f"no mirror of {repo} in {self.folder} (looked for {', '.join(names)})")
-        return found[0]
+        return clones[0]
 
     def checkout(self, instance: Instance, folder: Path) -> None:
         clone, commit = self.clone(instance.repo), instance.base_commit
@@ -162,11 +162,13 @@ def engine() -> str:
     Raises:
         ProviderError: no engine is installed, or its service does not answer.
     """
-    found = [name for name in ENGINES if shutil.which(name)]
-    for name in found:
+    installed = [name for name in ENGINES if shutil.which(name)]
+    for name in installed:
         if subprocess.run([name, "info"], capture_output=True, timeout=60, check=False).returncode == 0:
             return name
-    why = f"{' and '.join(found)} is installed, but its service does not answer" if found else "none is installed"
+    why = (
+        f"{' and '.join(installed)} is installed, but its service does not answer" if installed else "none is installed"
+    )
     raise ProviderError(f"env.provider=container needs {' or '.join(ENGINES)}: {why}")
 
 

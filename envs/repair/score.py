@@ -94,6 +94,6 @@ def run_graded(workspace: Workspace, options: Options) -> TestRun:
 
 
 def count(instance: Instance, run: TestRun) -> Counts:
-    """Count passed tests; a test without a result has not passed."""
+    """Count passed tests; a test without a result counts as failed."""
     passed = [sum(map(run.has_passed, tests)) for tests in (instance.FAIL_TO_PASS, instance.PASS_TO_PASS)]
     return Counts(passed[0], len(instance.FAIL_TO_PASS), passed[1], len(instance.PASS_TO_PASS))

@@ -1,6 +1,6 @@
-"""An agent's view of a repository: the files as checked out, and its edits, kept apart from them.
+"""An agent's view of a repository: the files as checked out, and its edits, stored separately.
 
-An agent's text never becomes a file path: it names entries of a list read from the checkout.
+An agent's text never becomes a file path: it selects entries of a list read from the checkout.
 """
 
 from __future__ import annotations
@@ -129,7 +129,9 @@ class Workspace:
 
     @functools.cached_property
     def _imported_by_tests(self) -> set[str]:
-        """Files that tests import, without what only the files of the reference repair import."""
+        """Return files that tests import, without those imported only by files of the reference
+        repair.
+        """
         hidden = self.hidden_tests()
         known = self._known.union(hidden)
         start = {path for path in known if PurePosixPath(path).name == "conftest.py"}.union(self.instance.test_files)
@@ -207,14 +209,14 @@ def _reached(
     """
     folders = {str(folder) for path in known for folder in PurePosixPath(path).parents}
     roots = [folder for folder in folders if str(PurePosixPath(folder, "__init__.py")) not in known]
-    found: set[str] = set()
+    reached: set[str] = set()
     queue = [*start]
     while queue:
         path = queue.pop()
-        if path in known and path not in found and path not in stop:
-            found.add(path)
+        if path in known and path not in reached and path not in stop:
+            reached.add(path)
             queue += _imported(path, _tree(path, read), roots)
-    return found
+    return reached
 
 
 def _tree(path: str, read: Callable[[str], str]) -> ast.AST:
@@ -227,7 +229,7 @@ def _tree(path: str, read: Callable[[str], str]) -> ast.AST:
 
 
 def _imported(path: str, tree: ast.AST, roots: Collection[str]) -> Iterator[str]:
-    """Yield paths that a file may import; any folder that is no package may be on Python's path."""
+    """Yield paths that a file may import; any folder that is no package may be on ``sys.path``."""
     above = [str(folder) for folder in PurePosixPath(path).parents]
     for node in ast.walk(tree):
         match node:

@@ -1,7 +1,7 @@
 """Run one command in isolation.
 
-A command works in a copy of its folder and changes nothing that outlives it. Its only results are
-its exit status, its standard output and its standard error.
+A command works in a copy of its folder and leaves no lasting change. Its only results are its exit
+status, its standard output and its standard error.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ MODES = ("auto", "limits")
 
 
 def level(mode: str = "auto") -> Level:
-    """Return the level that ``mode`` gives on this machine.
+    """Return the isolation level of ``mode`` on this machine.
 
-    ``auto`` is bubblewrap; ``limits`` is resource limits alone.
+    ``auto`` uses bubblewrap; ``limits`` sets only resource limits.
 
     Raises:
         SandboxError: the mode is unknown, or bubblewrap does not work here.
@@ -36,7 +36,11 @@ def level(mode: str = "auto") -> Level:
 
 @functools.cache
 def walls(mode: str = "auto") -> Walls:
-    """Return the walls of a mode, tested once a process. Raises as ``level`` does."""
+    """Return the walls (isolation) of a mode, tested once a process.
+
+    Raises:
+        SandboxError: as ``level``.
+    """
     if mode not in MODES:
         raise SandboxError(f"env.sandbox={mode!r} is not one of {', '.join(MODES)}")
     if mode == "limits":

@@ -7,7 +7,9 @@ from enum import StrEnum
 
 
 class SandboxError(RuntimeError):
-    """The asked sandbox does not work on this machine, or it failed; never the command in it."""
+    """The requested sandbox does not work on this machine, or failed; never an error of the
+    command.
+    """
 
 
 class Level(StrEnum):

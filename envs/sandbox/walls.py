@@ -76,8 +76,8 @@ def _found(tool: str) -> str | None:
     """Return a tool's path: in the commands' PATH, or for bubblewrap in the user's (conda, nix)."""
     if tool != "bwrap":
         return shutil.which(tool, path=_PATH)
-    found = shutil.which(tool) or shutil.which(tool, path=_PATH)
-    return os.path.abspath(found) if found else None
+    path = shutil.which(tool) or shutil.which(tool, path=_PATH)
+    return os.path.abspath(path) if path else None
 
 
 def environment(home: str) -> dict[str, str]:

@@ -1,6 +1,6 @@
 """Watch a running command from outside: its processes, memory, files, output, and its end.
 
-Files are counted since even an empty one takes memory.
+Files are counted because even an empty file takes memory.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ _LOOK_EVERY_S = 0.05
 _PAGE_MIB = os.sysconf("SC_PAGE_SIZE") / (1 << 20)
 _KEEP_BYTES = 1 << 16
 _TRIES = 200
-_COUNTING_SHARE = 0.1  # of the time may be spent on counting files
+_COUNTING_SHARE = 0.1  # maximum share of the time spent on counting files
 
 
 class Watch:
     """Feeds a started process its input and collects its outputs until it ends or exceeds a limit.
 
     Args:
-        mark: an environment variable that identifies its processes; "" behind walls.
-        folders: where it writes; () behind walls.
+        mark: an environment variable that identifies its processes; "" with bubblewrap.
+        folders: folders that it can write to; () with bubblewrap.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class Watch:
 
     def _excess(self) -> Outcome | None:
         pids = self._pids()
-        if len(pids) > self._limits.processes + 8:  # the walls are a few processes
+        if len(pids) > self._limits.processes + 8:  # bubblewrap itself runs as a few processes
             return Outcome.TOO_MANY_PROCESSES
         most = self._limits.memory_mib
         if sum(map(_resident_mib, pids)) > most and sum(map(_share_mib, pids)) > most:
@@ -102,13 +102,13 @@ class Watch:
 
     def _pids(self) -> list[int]:
         """Return the process and its descendants."""
-        found: list[int] = []
+        pids: list[int] = []
         front = [self._process.pid]
-        while front and len(found) <= self._limits.processes + 8:
+        while front and len(pids) <= self._limits.processes + 8:
             pid = front.pop()
-            found.append(pid)
+            pids.append(pid)
             front += _children(pid)
-        return found
+        return pids
 
     def kill(self) -> None:
         """Kill the whole tree; without walls, also marked processes that left it."""
@@ -195,22 +195,22 @@ def _environment(pid: int) -> bytes:
 
 
 class FileCount:
-    """Number of files in ``folders``, or behind walls in the writable folders."""
+    """Number of files in ``folders``; with bubblewrap, in the sandbox's writable folders."""
 
     def __init__(self, folders: Sequence[Path]) -> None:
         self._folders = folders
         self._next_look = 0.0
 
     def most(self, pids: Sequence[int], limit: int) -> int:
-        """Return the number in the fullest folder; counting stops beyond ``limit``."""
+        """Return the largest number in any folder; counting stops beyond ``limit``."""
         if not self._folders:
             return _behind_walls(pids)
         start = time.monotonic()
         if start < self._next_look:
             return 0
-        found = max(_below(folder, limit) for folder in self._folders)
+        number = max(_below(folder, limit) for folder in self._folders)
         self._next_look = time.monotonic() + (time.monotonic() - start) / _COUNTING_SHARE
-        return found
+        return number
 
 
 def _open_files(pid: int) -> int:
@@ -220,7 +220,7 @@ def _open_files(pid: int) -> int:
 
 
 def _behind_walls(pids: Sequence[int]) -> int:
-    """Return the file systems' count; the last process is inside the walls, the first outside."""
+    """Return the inode count of bubblewrap's file systems; the last process is the innermost."""
     outside = _device("/")
     for pid in reversed(pids):
         root = f"/proc/{pid}/root"
@@ -231,8 +231,8 @@ def _behind_walls(pids: Sequence[int]) -> int:
 
 
 def _device(path: str) -> tuple[int, int]:
-    found = os.stat(path)
-    return found.st_dev, found.st_ino
+    status = os.stat(path)
+    return status.st_dev, status.st_ino
 
 
 def _inodes(path: str) -> int:
@@ -241,9 +241,9 @@ def _inodes(path: str) -> int:
 
 
 def _below(folder: Path, limit: int) -> int:
-    found = 0
+    number = 0
     for _, folders, names in os.walk(folder):
-        found += len(folders) + len(names)
-        if found > limit:
+        number += len(folders) + len(names)
+        if number > limit:
             break
-    return found
+    return number

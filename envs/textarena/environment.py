@@ -23,7 +23,12 @@ from turngrid.envs.utils.names import nearest
 
 @dataclass(frozen=True)
 class Known:
-    """``turns`` of an episode; ``games``: number of different games, if they are few."""
+    """A game that was tested.
+
+    Attributes:
+        turns: turn limit of an episode.
+        games: number of different games; None if there are many.
+    """
 
     turns: int
     games: int | None = None
@@ -42,7 +47,7 @@ KNOWN = {
 
 @dataclass(frozen=True)
 class TextArenaSettings:
-    """``id``: a game of textarena's registry."""
+    """Keys of ``env`` for ``env=textarena``; ``id`` is a game of textarena's registry."""
 
     id: str
 

@@ -57,7 +57,7 @@ def frozen_lake(game: Any) -> Plan:
 
 
 def guess_the_number(game: Any) -> Plan:
-    """Return the guesses of halving, which needs "higher" and "lower" only."""
+    """Return the guesses of a binary search, which needs only "higher" and "lower"."""
 
     def guesses(low: int, high: int) -> Iterator[int]:
         middle = (low + high) // 2

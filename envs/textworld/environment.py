@@ -92,8 +92,8 @@ class TextWorldCustom(TextWorldGames):
 class TwSimple(TextWorldGames):
     """TextWorld's fixed six-room house: leave the locked bedroom, put the food on the stove.
 
-    A seed gives the same house, goal and expert plan at each density of the score (tested); only
-    the points differ: 1 for sparse, 3-4 balanced, 7-10 dense.
+    A seed gives the same house, goal and expert plan at each density of the score (tested). Only
+    the number of points differs: 1 for sparse, 3-4 for balanced, 7-10 for dense.
     """
 
     name = "tw_simple"
@@ -127,7 +127,9 @@ class TwSimple(TextWorldGames):
 
 
 def _nearest(task: str) -> str:
-    """Return the form with the user's own numbers if there are three, else the nearest size."""
+    """Suggest a task: ``w-o-q`` with the numbers in ``task`` if there are three, else the nearest
+    known one.
+    """
     numbers = [int(n) for n in re.findall(r"\d+", task)]
     if len(numbers) == 3:
         return "w{}-o{}-q{}".format(*(min(max(n, 1), 99) for n in numbers))

@@ -92,10 +92,10 @@ def _compile(game: Any, file: Path) -> None:
 
 
 def _write_data(game: Any, file: Path) -> None:
-    """Write what TextWorld's ``game.save`` writes, without what differs between two makings.
+    """Write the data of TextWorld's ``game.save``, without what differs between two runs.
 
-    That is a list in the order of a set, and the path of TextWorld's grammars, which playing does
-    not read.
+    That is a list in a set's order, and the path of TextWorld's grammars, which a game does not
+    read.
     """
     data = json.loads(json.dumps(game.serialize()))
     data["grammar"]["names_to_exclude"] = sorted(data["grammar"]["names_to_exclude"], key=str)

@@ -31,8 +31,8 @@ _ROUNDS = 4  # a space may form another control token, which is broken up again
 def broken_up(text: str, marks: re.Pattern[str], allowed: Container[str] = ()) -> str:
     """Return ``text`` with a space in each of its ``marks`` that is not ``allowed``."""
     for _ in range(_ROUNDS):
-        text, found = marks.subn(lambda mark: mark[0] if mark[0] in allowed else f"{mark[0][0]} {mark[0][1:]}", text)
-        if not found:
+        text, changed = marks.subn(lambda mark: mark[0] if mark[0] in allowed else f"{mark[0][0]} {mark[0][1:]}", text)
+        if not changed:
             break
     return text
 

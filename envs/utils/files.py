@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def write_whole(path: Path, content: str | bytes) -> None:
-    """Write a file atomically; half a surrogate pair becomes a question mark."""
+    """Write a file atomically; a lone surrogate becomes a question mark."""
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     with draft.open("wb") as file:

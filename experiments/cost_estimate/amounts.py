@@ -18,7 +18,7 @@ from turngrid.tasks.splits import cache_dir, games_wanted, validation_samples, w
 
 @dataclass(frozen=True)
 class Games:
-    """Games of one split of one task: how many are wanted, and how many of them the cache holds."""
+    """Training or test games of one task: the number wanted and the number in the cache."""
 
     split: str
     task: str
@@ -31,10 +31,10 @@ class Amounts:
     """What a run will need.
 
     Attributes:
-        sft_steps: steps of SFT on the demonstrations.
+        sft_steps: SFT steps on the demonstrations.
         models: evaluated models: base, after SFT, after RL.
-        samples: episodes of each evaluated model.
-        validation: episodes between the steps of RL.
+        samples: evaluation episodes of each model.
+        validation: episodes of all validations during RL.
     """
 
     allocation: Allocation
@@ -51,14 +51,14 @@ class Amounts:
 
     @property
     def units(self) -> dict[str, tuple[int, str]]:
-        """Return the stages that the run has, in their order: how many of what."""
-        found = {
+        """Return (count, unit) of each stage that the run has, in order."""
+        counts = {
             "demonstrations": (self.allocation.demonstrations, "episodes"),
             "sft": (self.sft_steps, "steps"),
             "rl": (self.allocation.steps, "steps"),
             "evaluation": (self.models * self.samples, "episodes"),
         }
-        return {stage: (count, unit) for stage, (count, unit) in found.items() if count}
+        return {stage: (count, unit) for stage, (count, unit) in counts.items() if count}
 
 
 def amounts(config: DictConfig) -> Amounts:

@@ -1,4 +1,4 @@
-"""``estimate=true``: what a run would make, play, store and take. Nothing is started."""
+"""``estimate=true``: predict a run's games, episodes, disk, memory and time without starting it."""
 
 from __future__ import annotations
 
@@ -38,18 +38,19 @@ NOT_RECORDED = (
 
 
 def check(config: DictConfig, say: Callable[[str], None]) -> None:
-    """Check memory before a start, and report what GPUs will need.
+    """Check that the run fits into memory before it starts, and print the estimate for GPUs.
 
     Raises:
-        ConfigError: the run does not fit; the message ends with settings that do, if there are any.
+        ConfigError: the run does not fit; the message ends with settings that fit, if there are
+            any.
     """
     shape, where, on_cpu = shape_of(config.model.path), devices(config), config.trainer.device == "cpu"
     if shape is None or where is None:
         unknown = f"model.path={config.model.path}: its size is not known" if shape is None else "GPU memory: not known"
         how = "docs/cluster.md has the arithmetic" if shape is None else "use cluster.gpu_memory_gb=NUMBER"
         return None if on_cpu else say(f"note: {unknown}, so memory was not checked; {how}")
-    if found := problems(config, shape, where):
-        raise does_not_fit(found)
+    if reasons := problems(config, shape, where):
+        raise does_not_fit(reasons)
     if not on_cpu:
         allocation, card = allocate_budget(config), cards.here()
         flops = (card and card.flops) or gpus.GPUS[gpus.of_known_speed(where.name)].flops
@@ -58,17 +59,18 @@ def check(config: DictConfig, say: Callable[[str], None]) -> None:
         say(f"{needed}; {allocation.steps} steps, {allocation.episodes:,} episodes, about {time} ({ARITHMETIC})")
 
 
-def does_not_fit(found: Sequence[str]) -> ConfigError:
-    return ConfigError(f"this does not fit: {'; '.join(found)}")
+def does_not_fit(reasons: Sequence[str]) -> ConfigError:
+    return ConfigError(f"this does not fit: {'; '.join(reasons)}")
 
 
 def make(config: DictConfig) -> tuple[str, list[str]]:
-    """Return the text to print for this machine or for ``estimate_gpu``, and the reasons why the
-    run cannot fit.
+    """Return the printed estimate and the reasons why the run does not fit.
+
+    The estimate is for ``estimate_gpu`` if it is set, else for this machine.
 
     Raises:
-        Refusal, TaskError: no such GPU, or a model of unknown size on it; a split with too few
-            games.
+        Refusal: ``estimate_gpu`` is unknown, or the model's size is not known.
+        TaskError: a task has too few games in a split.
     """
     if not config.estimate_gpu:
         check_gpus(config)
@@ -77,7 +79,7 @@ def make(config: DictConfig) -> tuple[str, list[str]]:
         path = config.model.path
         raise gpus.GpuError(f"estimate_gpu needs a model of known size: model.path={path} has no config.json here")
     table = Table(title=run_name(config), title_justify="left", show_header=False)
-    found: list[str] = []
+    reasons: list[str] = []
     for row in _amounts(config, wanted, profile):
         table.add_row(*map(escape, row))  # rich takes [NAME] for a style
     for key, folder, needed in disk(config, wanted, shape, profile):
@@ -85,13 +87,13 @@ def make(config: DictConfig) -> tuple[str, list[str]]:
         there = "" if config.estimate_gpu else f" of {free / GIB:.0f} in {folder}"
         table.add_row(f"disk: {key}", f"{needed / GIB:.2f} GiB{there}")
         if needed > USABLE * free and not config.estimate_gpu:
-            found.append(f"disk: {needed / GIB:.1f} GiB needed{there}; use {key}=FOLDER on a larger disk")
+            reasons.append(f"disk: {needed / GIB:.1f} GiB needed{there}; use {key}=FOLDER on a larger disk")
     if shape and where:
         for row in _memory(config, shape, where):
             table.add_row(*row)
-        found += problems(config, shape, where)
+        reasons += problems(config, shape, where)
     times, note = _times(config, wanted, profile, shape)
-    return plain_text([table, *times]) + note, found
+    return plain_text([table, *times]) + note, reasons
 
 
 def _amounts(config: DictConfig, wanted: Amounts, profile: Profile | None) -> Iterator[tuple[str, str]]:
@@ -137,7 +139,7 @@ def disk(
 
 
 def _kept_checkpoints(config: DictConfig, steps: int) -> int:
-    """Count the checkpoints that stay, and the one being written."""
+    """Count the checkpoints on disk at the same time, with the one being written."""
     written, keep = -(-steps // int(config.trainer.save_freq)), config.trainer.max_actor_ckpt_to_keep
     return int(min(written, keep + 1) if keep and keep > 0 else written)
 
@@ -152,7 +154,7 @@ def _memory(config: DictConfig, shape: Shape, where: Devices) -> Iterator[tuple[
 def _times(
     config: DictConfig, wanted: Amounts, profile: Profile | None, shape: Shape | None
 ) -> tuple[list[Table], str]:
-    """Return predicted times, and what they rest on."""
+    """Return the predicted times and their source."""
     if config.estimate_gpu and shape:
         name, number = gpus.parse(config.estimate_gpu)
         card = gpus.of_known_speed(name)

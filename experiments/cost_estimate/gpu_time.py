@@ -1,4 +1,6 @@
-"""Seconds of RL and evaluation on GPUs, by arithmetic to which no measurement was fitted."""
+"""Seconds of RL and evaluation on GPUs, computed from operation counts; not fitted to
+measurements.
+"""
 
 from __future__ import annotations
 
@@ -11,32 +13,32 @@ from turngrid.records.models import checkpoint_cost
 from turngrid.records.models.shape import Shape
 from turngrid.tasks.budget import Allocation
 
-TOKENS, SAMPLED = 610.0, 43.0  # of an episode, if no run recorded it: TextWorld's w2-o3-q4, prompt=plain
+TOKENS, SAMPLED = 610.0, 43.0  # tokens an episode in TextWorld's w2-o3-q4, prompt=plain
 THOUGHT = 0.25  # of env.max_action_tokens: what a prompt form that thinks adds to each turn of an episode
-DECODE = 0.01  # seconds a token of a thought: one after the other, other episodes at the same time
-USE = 0.3  # of a GPU's bf16 operations
+DECODE = 0.01  # seconds a thought token: sequential in an episode, parallel over episodes
+USE = 0.3  # share of a GPU's peak bf16 operations that is reached
 READ, UPDATE = 2, 8  # operations a parameter and token: a pass forward; forward, again (checkpointing) and backward
-OTHER = 7.0  # seconds a step: sampling token by token, games, weights to the server and back
-START, EVALUATION = 300.0, 60.0  # seconds: of the RL stage with its kernels, of a model in an evaluation
+OTHER = 7.0  # seconds a step: decoding, games, weight transfer to the server
+START, EVALUATION = 300.0, 60.0  # seconds to start the RL stage (with kernel compilation), and to evaluate a model
 
 
 def tokens(config: DictConfig) -> dict[str, float]:
-    """Return tokens of an episode, if no run recorded them: all, and those that are sampled."""
+    """Return the default number of all tokens of an episode and of its sampled tokens."""
     return {"tokens": TOKENS + _thoughts(config), "sampled": SAMPLED + _thoughts(config)}
 
 
 def _thoughts(config: DictConfig) -> float:
-    """Return the tokens of all thoughts of an episode."""
+    """Return the number of thought tokens of an episode."""
     form = form_of(config)
     thinks = bool(form.thinks or form.parts)
     return float(THOUGHT * config.env.max_action_tokens * config.env.max_turns * thinks)
 
 
 def step_seconds(config: DictConfig, episodes: int, shape: Shape, flops: float) -> float:
-    """Return the seconds of an RL step on GPUs with ``flops`` operations a second, all together.
+    """Return the seconds of an RL step; ``flops``: operations a second of all GPUs together.
 
-    An episode is sampled, read for old log-probabilities and by a reference, and trained on. A
-    critic reads it and is trained on it too.
+    The policy samples an episode, computes old log-probabilities and trains on it. A reference
+    model and a critic, if any, each add a forward pass; the critic also trains.
     """
     actor = config.actor_rollout_ref.actor
     reference = bool(actor.use_kl_loss or config.algorithm.use_kl_in_reward)
@@ -51,7 +53,7 @@ def checkpoint_bytes(config: DictConfig, shape: Shape) -> float:
 
 
 def gpu_seconds(config: DictConfig, allocation: Allocation, shape: Shape, flops: float) -> dict[str, float | None]:
-    """Return the seconds of each stage on GPUs with ``flops`` operations a second, all together."""
+    """Return the seconds of each stage; ``flops``: operations a second of all GPUs together."""
     models = 1 + bool(allocation.demonstrations) + bool(allocation.steps)
     evaluation = {"evaluation": EVALUATION * models}
     if not allocation.steps:

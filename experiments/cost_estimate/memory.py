@@ -1,7 +1,7 @@
-"""Memory that a run needs on GPUs, or on this machine if it computes on CPUs, and settings that
-would fit.
+"""Memory that a run needs, on GPUs or (if it computes on CPUs) on this machine.
 
-``estimate=true`` and a start make the same check.
+If a run does not fit, this module suggests settings that do. ``estimate=true`` and the start of a
+run make the same check.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from turngrid.records.models.shape import Shape, has_experts, linears, settings_
 from turngrid.records.run_folder import flattened
 
 WEIGHTS, GRADIENTS, ADAM = 4, 4, 8  # bytes a trained parameter, fp32
-KV_BYTES = 2  # of a number in vLLM's cache
-SERVER_BYTES = 1 * GB  # of vLLM's share that neither weights nor cache get: activations, CUDA graphs
-GATHERED = 8  # bytes a number of embedding and head, which a pass gathers whole if the rest is offloaded
-USABLE = 0.95  # of a machine's memory
-LORA, RANK = "model.lora_rank", 16  # what is suggested
+KV_BYTES = 2  # bytes of each value in vLLM's KV cache
+SERVER_BYTES = 1 * GB  # part of vLLM's share for activations and CUDA graphs
+GATHERED = 8  # bytes a parameter of embedding and head, gathered whole if the rest is offloaded
+USABLE = 0.95  # share of a machine's memory
+LORA, RANK = "model.lora_rank", 16  # the suggested setting
 MODEL, ACTOR, ROLLOUT = (f"actor_rollout_ref.{part}" for part in ("model", "actor", "rollout"))
 TOKENS, MICRO, SFT = f"{ACTOR}.ppo_max_token_len_per_gpu", "ppo_micro_batch_size_per_gpu", "model.sft.tokens_per_pass"
 SHARE, PARALLEL = f"{ROLLOUT}.gpu_memory_utilization", f"{ROLLOUT}.tensor_model_parallel_size"
@@ -36,14 +36,14 @@ SHARE, PARALLEL = f"{ROLLOUT}.gpu_memory_utilization", f"{ROLLOUT}.tensor_model_
 
 @dataclass(frozen=True)
 class Bytes:
-    """Bytes on a kind of device.
+    """Memory constants of a kind of device, in bytes.
 
     Attributes:
-        server: a parameter of the rollout server's weights.
-        kept: of activations a token, layer and hidden unit; ``inputs``: the same with gradient
-            checkpointing.
-        logit: a logit with its gradient.
-        rest: what a process takes besides.
+        server: one parameter of the rollout server's weights.
+        kept: activations of one token, in one layer and hidden unit.
+        inputs: the same as ``kept``, with gradient checkpointing.
+        logit: one logit with its gradient.
+        rest: fixed overhead of a process.
     """
 
     server: int
@@ -59,7 +59,9 @@ CPU = Bytes(server=4, kept=92, inputs=4, logit=12, rest=3 * 2**30)  # fp32; seve
 
 @dataclass(frozen=True)
 class Devices:
-    """Where a run would compute: ``number`` devices of ``memory`` usable bytes each."""
+    """The devices on which a run would compute: ``number`` of them, ``memory`` usable bytes
+    each.
+    """
 
     name: str
     number: int
@@ -79,12 +81,12 @@ def devices(config: DictConfig) -> Devices | None:
 
 @dataclass(frozen=True)
 class Demand:
-    """What a run needs of each device.
+    """Memory demand of a run on each device.
 
     Attributes:
         keys: the config's values by their full names.
-        critic: models beside the policy that are trained: 0 or 1.
-        adapter: parameters of the policy's LoRA; 0 if all of its own are trained.
+        critic: trained models besides the policy: 0 or 1.
+        adapter: parameters of the policy's LoRA; 0 if the whole policy is trained.
     """
 
     keys: Mapping[str, Any]
@@ -112,12 +114,14 @@ class Demand:
         return 0.0 if self.keys[f"{ROLLOUT}.name"] == "transformers" else float(self.keys[SHARE])
 
     def engines(self, key: str) -> bool:
-        """Return whether a setting is on in the engines of all trained models."""
+        """Return whether a setting of the engine is on for all trained models."""
         nodes = [f"{ACTOR}.fsdp_config", "critic.fsdp"][: 1 + self.critic]
         return all(self.keys[f"{node}.{key}"] for node in nodes)
 
     def models(self, critic: int) -> tuple[int, int]:
-        """Return all parameters with ``critic`` models, and how many of them are trained."""
+        """Return the number of parameters of policy and ``critic`` critics, and how many are
+        trained.
+        """
         others = critic * self.shape.parameters
         return self.shape.parameters + self.adapter + others, (self.adapter or self.shape.parameters) + others
 
@@ -127,13 +131,17 @@ class Demand:
         return float(WEIGHTS * weights + (GRADIENTS + ADAM) * trained)
 
     def peak(self) -> float:
-        """Return the bytes that one device needs: the most of SFT, sampling and training."""
-        keys, share, played = self.keys, self.keys["budget.sft_share"], 1.0
+        """Return the bytes that one device needs: the maximum over SFT, sampling and training."""
+        keys, share, logit_share = self.keys, self.keys["budget.sft_share"], 1.0
         tokens = keys[TOKENS] if keys[f"{ACTOR}.use_dynamic_bsz"] else self.row * (keys[f"{ACTOR}.{MICRO}"] or 1)
         if self.on_cpu:  # the RL stage computes logits of action tokens alone
-            played = min(1.0, keys["env.max_turns"] * keys["env.max_action_tokens"] / self.row)
+            logit_share = min(1.0, keys["env.max_turns"] * keys["env.max_action_tokens"] / self.row)
         sft = self._training(0, max(keys[SFT], self.row)) if share > 0 else 0.0
-        rl = max(self._training(self.critic, tokens, played), self._sampling()) + self._frozen() if share < 1 else 0.0
+        rl = (
+            max(self._training(self.critic, tokens, logit_share), self._sampling()) + self._frozen()
+            if share < 1
+            else 0.0
+        )
         return max(sft, rl) + self.device.rest
 
     def _training(self, critic: int, tokens: int, with_logits: float = 1.0) -> float:
@@ -145,9 +153,10 @@ class Demand:
         return states + tokens * (kept * shape.layers * shape.hidden + with_logits * device.logit * shape.vocabulary)
 
     def _sampling(self) -> float:
-        """Return the bytes of the server and of what is not offloaded.
+        """Return the bytes a device holds while sampling: the server, and trainer state not
+        offloaded.
 
-        verl 0.9.1 sets gradients to None after each update.
+        Gradients do not count, since verl 0.9.1 sets them to None after each update.
         """
         weights, trained = self.models(self.critic)
         kept = WEIGHTS * (not self.engines("param_offload")) * weights
@@ -155,9 +164,10 @@ class Demand:
         return kept * (not self.engines("offload_policy")) / self.where.number + self.share * self.where.memory
 
     def _frozen(self) -> float:
-        """Return the bytes of a server without vLLM, and on CPUs of the reference.
+        """Return the bytes of frozen weights: a server without vLLM and, on CPUs, the reference
+        model.
 
-        verl's FSDP2 engine keeps the reference off the GPUs.
+        On GPUs the reference does not count, since verl's FSDP2 engine offloads it.
         """
         wanted = self.keys[f"{ACTOR}.use_kl_loss"] or self.keys["algorithm.use_kl_in_reward"]
         reference = bool(self.on_cpu and wanted and not self.adapter)
@@ -189,16 +199,16 @@ def demand(config: DictConfig, shape: Shape, where: Devices) -> Demand:
 def problems(config: DictConfig, shape: Shape, where: Devices) -> list[str]:
     """Return what does not fit; the last line ends with settings that were checked to fit."""
     asked = demand(config, shape, where)
-    found = list(asked.lacking())
+    reasons = list(asked.lacking())
     there, needed = psutil.virtual_memory().total * int(config.trainer.nnodes), asked.states(asked.critic)
     if asked.engines("offload_policy") and not config.estimate_gpu and needed > USABLE * there:
         words = f"offload_policy keeps {needed / GB:.0f} GB in the machine's memory"
-        found.append(f"{words}, which has {there / GB:.0f}")
-    return [*found[:-1], f"{found[-1]}; {_advice(config, asked)}"] if found else []
+        reasons.append(f"{words}, which has {there / GB:.0f}")
+    return [*reasons[:-1], f"{reasons[-1]}; {_advice(config, asked)}"] if reasons else []
 
 
 def _advice(config: DictConfig, asked: Demand) -> str:
-    """Return the first sizes that fit, if needed with LoRA or offloading."""
+    """Return the first sizes that fit; add LoRA or offloading only if needed."""
     own, *others = (_fitting(config, asked, settings) for settings in _means(config, asked))
     if fitting := [own] if own else [change for change in others if change]:
         return f"what fits: {'; or '.join(fitting)}"
@@ -206,7 +216,7 @@ def _advice(config: DictConfig, asked: Demand) -> str:
 
 
 def _means(config: DictConfig, asked: Demand) -> Iterator[dict[str, Any]]:
-    """Return settings besides sizes: none, then LoRA, then offloading."""
+    """Yield settings to combine with smaller sizes: nothing, then LoRA, then offloading."""
     yield {}
     if _adapter(config) and not asked.adapter:
         yield {LORA: RANK}
@@ -216,13 +226,17 @@ def _means(config: DictConfig, asked: Demand) -> Iterator[dict[str, Any]]:
 
 
 def _adapter(config: DictConfig) -> int:
-    """Return the parameters of adapters of rank ``RANK``; 0 if the model's layers are not known."""
+    """Return the number of parameters of a LoRA of rank ``RANK``; 0 if the model's layers are
+    unknown.
+    """
     path = config.model.path
     return 0 if has_experts(settings_of(path) or {}) else RANK * sum((linears(path) or {}).values())
 
 
 def _fitting(config: DictConfig, asked: Demand, settings: Mapping[str, Any]) -> str:
-    """Return what to type for the first sizes with which the settings fit, or ""."""
+    """Return the settings to type for the first sizes that fit together with the given ones, or
+    "".
+    """
     adapter = _adapter(config) if LORA in settings else asked.adapter
     for sizes in _sizes(config, asked):
         change = {**settings, **sizes}

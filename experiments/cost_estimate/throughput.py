@@ -48,7 +48,7 @@ class Profile:
     episode: Mapping[str, float]
 
     def forecast(self, wanted: Amounts) -> dict[str, float | None]:
-        """Return the seconds of each stage of a run; None if the stage was never recorded."""
+        """Return the seconds of each stage of a run; None for a stage that was never recorded."""
         return {
             stage: count * self.seconds[stage] if stage in self.seconds else None
             for stage, (count, _) in wanted.units.items()
@@ -56,7 +56,7 @@ class Profile:
 
 
 def total(seconds: Mapping[str, float | None]) -> float | None:
-    """Return the sum, or None if one of them is not known."""
+    """Return the sum of the stages' seconds; None if a stage is None."""
     known = [value for value in seconds.values() if value is not None]
     return sum(known) if len(known) == len(seconds) else None
 
@@ -69,7 +69,7 @@ def machine() -> str:
 
 
 def profile_file(config: DictConfig) -> Path:
-    """Return the same file for all runs of the same throughput on this machine."""
+    """Return the profile's path; runs with the same throughput on this machine share it."""
     settings: Any = OmegaConf.to_container(config, resolve=True)
     for key in FREE:
         *above, last = key.split(".")
@@ -79,7 +79,7 @@ def profile_file(config: DictConfig) -> Path:
 
 
 def recorded(config: DictConfig) -> Profile | None:
-    """Return what runs of this kind recorded on this machine; None without one."""
+    """Return the profile for this kind of run on this machine; None if there is none."""
     try:
         return Profile(**json.loads(profile_file(config).read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError):  # no file, or a file of another version
@@ -87,17 +87,17 @@ def recorded(config: DictConfig) -> Profile | None:
 
 
 def record(config: DictConfig, folder: Path) -> None:
-    """Record a run that has just ended, unless it was interrupted, damaged or too short."""
+    """Save the profile of a run that has ended, unless it was interrupted, damaged or too short."""
     attempts = (folder / "attempts.jsonl").read_text(encoding="utf-8").splitlines()
     whole = len(attempts) == 1 and (folder / RESULT).exists() and not (folder / DISCARDED).exists()
     wanted = amounts(config)
     if whole and config.eval.games >= GAMES and wanted.allocation.steps >= STEPS:
-        with suppress(OSError, ValueError):  # the run ended well: its clocks must not fail it
+        with suppress(OSError, ValueError):  # a profile that cannot be written must not fail a finished run
             save(config, measure(folder, wanted))
 
 
 def save(config: DictConfig, profile: Profile) -> None:
-    """Write a profile. Stages that this run did not have stay as an earlier run recorded them."""
+    """Write a profile. Stages that this run did not have keep their earlier values."""
     earlier = recorded(config) or profile
     merged = Profile(profile.source, {**earlier.seconds, **profile.seconds}, profile.episode)
     write_whole(profile_file(config), json.dumps(asdict(merged), indent=2) + "\n")

@@ -81,19 +81,19 @@ def _chosen(options: Options, overrides: list[str], policy: PolicyRef) -> list[M
     from turngrid.experiments.credit_quality.methods import STANDARD, methods
 
     named = _listed(options.methods)
-    found = methods(named or list(STANDARD), overrides)
+    all_methods = methods(named or list(STANDARD), overrides)
     missing = _missing(options, policy)
-    for method in found if named else []:
+    for method in all_methods if named else []:
         if lacking := sorted(method.needs & missing.keys()):
             raise Refusal(f"methods: {method.label} needs {' and '.join(lacking)}, {missing[lacking[0]]}")
-    return [method for method in found if not method.needs & missing.keys()]
+    return [method for method in all_methods if not method.needs & missing.keys()]
 
 
 def _missing(options: Options, policy: PolicyRef) -> dict[str, str]:
-    """Return what methods cannot have here, with the reason."""
+    """Return the inputs of methods that this policy cannot provide, each with the reason."""
     if policy.kind != "checkpoint":
         return dict.fromkeys(("values", "entropy"), f"and {policy.label} is no model that has any")
-    from turngrid.experiments.credit_quality.critic import critic_file  # torch: not before it is needed
+    from turngrid.experiments.credit_quality.critic import critic_file  # imports torch, so only when needed
 
     if options.tasks > 1 or options.screen != "0" or critic_file(policy.path):
         return {}
@@ -101,7 +101,7 @@ def _missing(options: Options, policy: PolicyRef) -> dict[str, str]:
 
 
 def asked(words: Sequence[str], overrides: list[str]) -> tuple[PolicyRef, list[str], DictConfig]:
-    """Return the policy, the overrides and the config; a name of ``model=`` is that model."""
+    """Return the policy, the overrides and the config. A name of ``model=`` selects that model."""
     if len(words) != 1:
         choices = "a run folder, a model folder, a name of model=, expert or random"
         raise Refusal(f"one policy, not {len(words)}: name {choices}")
@@ -158,7 +158,7 @@ def _measured(options: Options, config: DictConfig, policy: PolicyRef, chosen: S
         insight = _insight(config, policy, options.gradients)
         rated = results(taken, chosen, reward, size.samples, size.k, about, insight)
         rated.results.write(folder)
-        found = Results.read(folder / FILE)  # rounded, so that all places show the same
+        found = Results.read(folder / FILE)  # read back rounded, so that table and page show the same numbers
         write_whole(folder / TABLE, markdown(found))
         write_whole(folder / PAGE, html(found))
         write_whole(folder / EPISODES, episodes_page(rated, reward, policy.path))
@@ -176,7 +176,7 @@ def _insight(config: DictConfig, policy: PolicyRef, gradients: bool) -> Insight:
     from turngrid.experiments.credit_quality.critic import RunCritic, critic_file
     from turngrid.experiments.credit_quality.policy_model import PolicyModel
 
-    torch.set_num_threads(1)  # small models gain nothing from more, and a busy machine loses
+    torch.set_num_threads(1)  # more threads do not speed up small models and slow a busy machine down
     temperature = float(config.actor_rollout_ref.rollout.temperature)
     file = critic_file(policy.path)
     model = PolicyModel(policy.path, temperature, str(config.trainer.device))

@@ -1,8 +1,7 @@
-"""Values for methods that need a critic: the run's own, from the policy's checkpoint, or one that
-is trained here.
+"""Values for methods that need a critic: from the run's critic, or from one trained here.
 
-The latter is a small value head on the policy's hidden states. Each game's values come from a head
-that never saw it.
+The run's critic is loaded from the policy's checkpoint. The one trained here is a small value head
+on the policy's hidden states, cross-fitted: each game's values come from a head that never saw it.
 """
 
 from __future__ import annotations
@@ -22,8 +21,8 @@ from turngrid.experiments.credit_quality.policy_model import PolicyModel, positi
 from turngrid.experiments.credit_quality.study import Measured
 from turngrid.rollouts.episode import Episode
 
-FOLDS = 5  # parts of the games; a part's values come from the head of the others
-WEIGHTS = "model_world_size_1_rank_0.pt"  # verl's name of them
+FOLDS = 5  # cross-fitting folds of the games
+WEIGHTS = "model_world_size_1_rank_0.pt"  # verl's name of the weights' file
 WIDTH, STEPS, BATCH, RATE, DECAY = 64, 400, 1024, 3e-3, 0.1
 
 
@@ -33,8 +32,8 @@ class Values:
 
     Attributes:
         values: (tokens,) by group and episode.
-        explained: share of the variance of the continuations' returns; at most 1, and 0 for a
-            constant.
+        explained: explained share of the variance of the continuations' returns; at most 1, and 0
+            if the values are constant.
     """
 
     values: Sequence[Sequence[np.ndarray]]
@@ -44,17 +43,21 @@ class Values:
 def critic_file(policy: str) -> Path | None:
     """Return the weights of the critic beside ``policy`` (``global_step_N/actor/huggingface``).
 
-    None if the run has no critic, or one that is spread over several devices.
+    Return None if the run has no critic, or if its critic is sharded over several devices.
     """
     file = Path(policy).parents[1] / "critic" / WEIGHTS
     return file if file.exists() else None
 
 
 class RunCritic:
-    """A run's critic; of several heads the first."""
+    """A run's critic; if it has several heads, the first one."""
 
     def __init__(self, file: Path) -> None:
-        """Raises: RuntimeError: the weights are not those of its config."""
+        """Load the critic.
+
+        Raises:
+            RuntimeError: the weights do not match the run's config.
+        """
         state = torch.load(file, weights_only=True, map_location="cpu")
         whole = {name: value.to_local() if isinstance(value, DTensor) else value for name, value in state.items()}
         config = AutoConfig.from_pretrained(file.parent / "huggingface", num_labels=len(whole["score.bias"]))
@@ -63,7 +66,7 @@ class RunCritic:
 
     @torch.no_grad()
     def values(self, episode: Episode) -> np.ndarray:
-        """Return (tokens,) before each action token."""
+        """Return the value before each action token, (tokens,)."""
         placed = [positions(row) for row in rows([episode])]
         return np.concatenate([self.model(input_ids=ids).logits[0, at, 0].numpy() for ids, at in placed])
 
@@ -74,11 +77,11 @@ def values_of(critic: RunCritic, games: Sequence[MeasuredGame], groups: Groups, 
 
 
 def trained_values(model: PolicyModel, games: Measured, groups: Groups, reward: str, k: int) -> Values:
-    """Train value heads by regression to returns, of all games' screening episodes and of the rated
-    games' continuations.
+    """Train value heads by regression on returns of all screening episodes and of the
+    continuations.
 
-    The goal at a turn's first token is the value before the turn, at its other tokens the value
-    after it.
+    The target at a turn's first token is the value before the turn. At the turn's other tokens it
+    is the value after the turn.
     """
     taken = games.taken
     hidden = [[model.hidden(episode) for episode in group] for group in groups]
@@ -118,7 +121,7 @@ def _screened(model: PolicyModel, game: MeasuredGame, reward: str) -> Iterator[t
 
 
 def _goals(games: Sequence[MeasuredGame], groups: Groups, reward: str, k: int) -> list[list[np.ndarray]]:
-    """Return (tokens,) of every episode."""
+    """Return each episode's regression targets, (tokens,)."""
     return [[_goal(game, one, reward, k) for one in group] for game, group in zip(games, groups, strict=True)]
 
 
@@ -126,8 +129,8 @@ def _goal(game: MeasuredGame, episode: Episode, reward: str, k: int) -> np.ndarr
     score = sum(turn.trained(reward) for turn in episode.turns)
     means = [*(float(np.mean(game.values[key][:k])) for key in keys(episode)), score]
     lengths = [len(turn.action_ids) - episode.muted(turn) for turn in episode.turns]
-    found = [np.r_[means[place], np.full(length - 1, means[place + 1])] for place, length in enumerate(lengths)]
-    return np.concatenate(found)
+    goals = [np.r_[means[index], np.full(length - 1, means[index + 1])] for index, length in enumerate(lengths)]
+    return np.concatenate(goals)
 
 
 def _trained(hidden: np.ndarray, goal: np.ndarray, seed: int) -> _Head:

@@ -1,4 +1,4 @@
-"""One game: its states, its group of episodes, and the value of each of their prefixes."""
+"""Measure one game: its states, a group of episodes, and the value of each prefix of an episode."""
 
 from __future__ import annotations
 
@@ -26,12 +26,18 @@ CONTINUED, SCREENED = "continued", "screened"
 
 
 class NotReplayed(Refusal):
-    """The same actions led to another state."""
+    """Repeating the same actions led to another state."""
 
 
 @dataclass(eq=False)
 class Node:
-    """The state after ``actions``; ``saved`` is the environment's copy of it."""
+    """The state of a game after some actions.
+
+    Attributes:
+        actions: the actions since the game's start.
+        saved: the environment's saved state.
+        graded: the result if an episode is cut off here.
+    """
 
     actions: tuple[str, ...]
     observation: Observation
@@ -42,13 +48,13 @@ class Node:
 
 
 class GameTree:
-    """A game whose results are remembered, so that no step is taken twice."""
+    """A game that caches the result of every action, so that no step is run twice."""
 
     def __init__(self, make: Callable[[], TextEnv], task: TaskRef) -> None:
         self._make, self.task, self._env = make, task, make()
-        self.steps = 0  # that the environment took
+        self.steps = 0  # steps that the environment has run
         self.root = Node((), self._env.reset(task, task.seed))
-        self._at: Node | None = None  # where the environment is; None: the episode is over
+        self._at: Node | None = None  # the live environment's node; None: its episode is over
         self._arrive(self.root)
 
     async def open(self) -> ReplaySession:
@@ -58,7 +64,12 @@ class GameTree:
         self._env.close()
 
     def child(self, node: Node, action: str) -> Node:
-        """Take an action. Raises: EnvError: the environment failed; NotReplayed."""
+        """Return the node after an action.
+
+        Raises:
+            EnvError: the environment failed.
+            NotReplayed: repeating the actions led to another state.
+        """
         if action not in node.children:
             self._go_to(node)
             self.steps += 1
@@ -90,7 +101,11 @@ class GameTree:
         self._at = node
 
     def check(self, actions: Sequence[str]) -> None:
-        """Repeat the actions on a fresh environment and compare. Raises: NotReplayed."""
+        """Repeat the actions on a fresh environment and compare the results.
+
+        Raises:
+            NotReplayed: they differ.
+        """
         node = self.root
         for action in actions:
             node = self.child(node, action)
@@ -114,7 +129,7 @@ class GameTree:
 
 @dataclass
 class ReplaySession:
-    """``rollouts.begin.Session`` over a tree."""
+    """A ``rollouts.begin.Session`` that runs on a ``GameTree``."""
 
     tree: GameTree
     node: Node = field(init=False)
@@ -139,59 +154,63 @@ class ReplaySession:
     async def close(self) -> None: ...
 
 
-# ---- what is measured
+# ---- measurements
 
 
 @dataclass(frozen=True)
 class Prefix:
-    """An episode's first turns; prefixes of the same tokens have the same ``key``."""
+    """The first ``turns`` turns of an episode; prefixes with the same tokens have the same
+    ``key``.
+    """
 
     key: str
     episode: Episode
     turns: int
 
     def spec(self, base: EpisodeSpec, number: int) -> EpisodeSpec:
-        """Return continuation ``number``, which has the turns that are left.
+        """Return the spec of continuation ``number``, for the turns after the prefix.
 
-        Its random numbers are those of every prefix's continuation ``number``, so two that act
-        alike also end alike.
+        Continuation ``number`` of every prefix draws the same random numbers (common random
+        numbers), so two continuations that act alike also end alike.
         """
         spec = replace(base, sample=number, prompt=f"{base.task.key} {CONTINUED}")
         return branched(spec, self.episode, self.turns) if self.turns else spec
 
 
 def prefixes(episodes: Iterable[Episode]) -> dict[str, Prefix]:
-    """Return the distinct prefixes before every turn of the episodes, by key."""
-    found: dict[str, Prefix] = {}
+    """Return the distinct prefixes of the episodes, one before each turn, by key."""
+    by_key: dict[str, Prefix] = {}
     for episode in episodes:
         for turns, key in enumerate(keys(episode)):
-            found.setdefault(key, Prefix(key, episode, turns))
-    return found
+            by_key.setdefault(key, Prefix(key, episode, turns))
+    return by_key
 
 
 def keys(episode: Episode) -> list[str]:
     """Return the key of the prefix before each turn."""
     digest = hashlib.blake2b(digest_size=12)
-    found = []
+    digests = []
     for turn in episode.turns:
-        found.append(digest.hexdigest())
+        digests.append(digest.hexdigest())
         digest.update(json.dumps([turn.action, *turn.action_ids]).encode())
-    return found
+    return digests
 
 
 def wanted(known: Mapping[str, Prefix], values: Mapping[str, Sequence[float]], k: int) -> list[tuple[Prefix, int]]:
-    """Return the missing continuations: (prefix, number)."""
+    """Return the continuations that are missing, as (prefix, number)."""
     return [(prefix, number) for key, prefix in known.items() for number in range(len(values.get(key, ())), k)]
 
 
 @dataclass
 class MeasuredGame:
-    """What is known of a game.
+    """The measurements of a game so far.
 
     Attributes:
-        screened: episodes that tell how hard it is.
-        values: returns of the continuations, by prefix.
-        seconds, steps: CPU seconds, and steps of the environment, that the truth took.
+        screened: screening episodes, which show how hard the game is.
+        episodes: the rated group of samples.
+        values: returns of the continuations, by prefix key.
+        seconds: CPU seconds that the measurement took.
+        steps: environment steps that it took.
     """
 
     key: str
@@ -215,8 +234,8 @@ class MeasuredGame:
 
     def known(self, samples: int, k: int) -> bool:
         """Return whether all prefixes of ``samples`` episodes have ``k`` continuations."""
-        there = self.episodes[:samples]
-        return len(there) == samples and not wanted(prefixes(there), self.values, k)
+        episodes = self.episodes[:samples]
+        return len(episodes) == samples and not wanted(prefixes(episodes), self.values, k)
 
 
 class Rollouts(Protocol):
@@ -240,22 +259,29 @@ class Measurement:
     reward: str
 
     async def screen(self, game: MeasuredGame, samples: int) -> None:
-        """Run the episodes that tell how hard the game is."""
-        left = range(len(game.screened), samples)
+        """Run the missing screening episodes."""
+        missing = range(len(game.screened), samples)
         tree = GameTree(self.make, self.spec.task)
         try:
-            played = await self.rollouts.roll_out([self._spec(SCREENED, number) for number in left], tree)
+            episodes = await self.rollouts.roll_out([self._spec(SCREENED, number) for number in missing], tree)
         finally:
             tree.close()
-        game.screened += played
+        game.screened += episodes
 
     async def measure(self, game: MeasuredGame, samples: int, k: int) -> None:
-        """Raises: NotReplayed: the environment is not the same twice. EnvError: it failed."""
+        """Run the missing episodes and the ``k`` continuations of each prefix.
+
+        Raises:
+            NotReplayed: the environment is not deterministic.
+            EnvError: the environment failed.
+        """
         start, tree = time.process_time(), GameTree(self.make, self.spec.task)
         try:
-            left = range(len(game.episodes), samples)
-            game.episodes += await self.rollouts.roll_out([replace(self.spec, sample=number) for number in left], tree)
-            for actions in {tuple(turn.action for turn in game.episodes[number].turns) for number in left}:
+            missing = range(len(game.episodes), samples)
+            game.episodes += await self.rollouts.roll_out(
+                [replace(self.spec, sample=number) for number in missing], tree
+            )
+            for actions in {tuple(turn.action for turn in game.episodes[number].turns) for number in missing}:
                 tree.check(actions)
             await self._value(game, tree, samples, k)
         finally:
@@ -264,9 +290,11 @@ class Measurement:
         game.steps += tree.steps
 
     async def _value(self, game: MeasuredGame, tree: GameTree, samples: int, k: int) -> None:
-        left = wanted(prefixes(game.episodes[:samples]), game.values, k)
-        played = await self.rollouts.roll_out([prefix.spec(self.spec, number) for prefix, number in left], tree)
-        for (prefix, number), episode in zip(left, played, strict=True):
+        missing = wanted(prefixes(game.episodes[:samples]), game.values, k)
+        continuations = await self.rollouts.roll_out(
+            [prefix.spec(self.spec, number) for prefix, number in missing], tree
+        )
+        for (prefix, number), episode in zip(missing, continuations, strict=True):
             if keys(episode)[: prefix.turns + 1] != keys(prefix.episode)[: prefix.turns + 1]:
                 raise RuntimeError(f"{game.key}: a continuation does not begin with its prefix")
             values = game.values.setdefault(prefix.key, [])

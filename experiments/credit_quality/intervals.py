@@ -1,8 +1,8 @@
-"""Intervals over tasks, of measures and of paired differences, and cosines of policy gradients.
+"""Intervals over tasks for measures, for paired differences and for cosines of policy gradients.
 
-A gradient is a sum over games, and its product with another one a sum over pairs of games. The
-truth's noise is independent from game to game, so only the product of a game with itself has it.
-There, different parts of the continuations are multiplied.
+A gradient is a sum over games, so the product of two gradients is a sum over pairs of games. The
+noise of the true gradient is independent between games, so it only affects a game's product with
+itself. For that product, different parts of the continuations are multiplied.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ LABELS = {"gradient": "cosine with the true policy gradient", "adam": "the same,
 ALL = {name: measure.label for name, measure in MEASURES.items()} | LABELS
 NOISE = {name: measure.noise for name, measure in MEASURES.items()} | dict.fromkeys(LABELS, 0.0)
 BEST = {name: measure.best for name, measure in MEASURES.items()} | dict.fromkeys(LABELS, 1.0)
-PARTS = 4  # of the continuations
-EPSILON = 1e-4  # of the mean scale: coordinates that the truth hardly moves do not decide
+PARTS = 4  # parts into which the continuations are split
+EPSILON = 1e-4  # relative to the mean scale; keeps coordinates with a tiny true gradient from dominating
 
 Table = dict[str, dict[str, "Interval"]]
-Statistic = Callable[[np.ndarray], np.ndarray]  # of (draws, tasks), how often each task is drawn: (draws,)
+Statistic = Callable[[np.ndarray], np.ndarray]  # maps (draws, tasks) counts of each task in a draw to (draws,) values
 
 
 @dataclass(frozen=True)
@@ -49,17 +49,17 @@ class Interval:
 
 @cache
 def weights(tasks: int, draws: int = DRAWS, seed: int = 0) -> np.ndarray:
-    """Return (draws, tasks): how often each task is drawn."""
+    """Return how often each bootstrap draw has each task, (draws, tasks)."""
     return np.random.default_rng(seed).multinomial(tasks, np.full(tasks, 1 / tasks), size=draws).astype(float)
 
 
 @cache
 def spread(tasks: int) -> float:
-    """Return half an interval in standard deviations of the draws.
+    """Return half of an interval's width, in standard deviations of the bootstrap draws.
 
-    That is Student's t times what a bootstrap of few tasks lacks, sqrt(T / (T - 1)) (Hesterberg,
-    What Teachers Should Know about the Bootstrap, 2015, section 4.1). Percentiles covered less
-    here.
+    It is Student's t times sqrt(T / (T - 1)), which corrects the bootstrap of few tasks
+    (Hesterberg, What Teachers Should Know about the Bootstrap, 2015, section 4.1). Percentile
+    intervals had too low a coverage here.
     """
     from scipy.stats import t  # a second to import
 
@@ -67,7 +67,11 @@ def spread(tasks: int) -> float:
 
 
 def interval(estimate: float, draws: np.ndarray, tasks: int, share: bool = False) -> Interval:
-    """Leave out draws without a value. ``share``: the bounds stay in [0, 1]."""
+    """Return the interval from the bootstrap draws that are finite.
+
+    Args:
+        share: keep the bounds in [0, 1].
+    """
     known = draws[np.isfinite(draws)]
     if tasks < 2 or not len(known) or not np.isfinite(estimate):
         return Interval(float(estimate), float("nan"), float("nan"))
@@ -78,11 +82,11 @@ def interval(estimate: float, draws: np.ndarray, tasks: int, share: bool = False
 
 
 def share_interval(share: float, deviation: float, tasks: int) -> Interval:
-    """Return Wilson's interval with as many independent trials as have the draws' standard
+    """Return Wilson's interval for the number of independent trials that gives this standard
     deviation.
 
-    Franco et al. (2019), PMC6690503, recommend it for clustered samples. Without deviation each
-    task is one trial.
+    Franco et al. (2019), PMC6690503, recommend it for clustered samples. If the deviation is 0,
+    each task counts as one trial.
     """
     variance, wide = share * (1 - share), spread(tasks) ** 2
     trials = variance / deviation**2 if deviation and variance else tasks
@@ -97,7 +101,7 @@ def estimated(statistic: Statistic, tasks: int, draws: int, share: bool = False)
 
 
 def less(statistics: Mapping[str, Statistic], against: str, tasks: int, draws: int) -> dict[str, Interval]:
-    """Return each statistic less one of them, on the same draws of tasks."""
+    """Return each statistic minus that of ``against``, on the same draws of tasks."""
     other = statistics[against]
     paired = {name: (lambda several, own=own: own(several) - other(several)) for name, own in statistics.items()}
     return {name: estimated(difference, tasks, draws) for name, difference in paired.items()}
@@ -121,15 +125,15 @@ def rated(methods: Mapping[str, Sums], draws: int = DRAWS) -> Table:
 
 def differences(methods: Mapping[str, Sums], against: str, draws: int = DRAWS) -> Table:
     """Return {measure: {method: interval of method - against}}."""
-    tasks, found = _tasks(methods[against]), {}
+    tasks, by_measure = _tasks(methods[against]), {}
     for name, measure in MEASURES.items():
         statistics = {method: _over(sums, measure.of) for method, sums in methods.items()}
-        found[name] = less(statistics, against, tasks, draws)
-    return found
+        by_measure[name] = less(statistics, against, tasks, draws)
+    return by_measure
 
 
 def of_truth(sums: Sums, draws: int = DRAWS) -> dict[str, Interval]:
-    """Return what is known of the truth itself; ``sums`` are those of any credit."""
+    """Return figures of the true advantages themselves; ``sums`` may be those of any method."""
     tasks = _tasks(sums)
     return {name: estimated(_over(sums, of), tasks, draws, name in SHARES_OF_TRUTH) for name, of in OF_TRUTH.items()}
 
@@ -143,12 +147,12 @@ def _tasks(sums: Sums) -> int:
 
 @dataclass(frozen=True)
 class Products:
-    """Inner products between games, (T, T) each.
+    """Inner products of gradients between games, (T, T) each.
 
     Attributes:
-        cross: of a method's gradients with the truth's.
-        own: of the method's with each other.
-        truth: of the truth's with each other, without noise.
+        cross: a method's gradients with the true gradients.
+        own: the method's gradients with each other.
+        truth: the true gradients with each other, corrected for noise.
     """
 
     cross: np.ndarray
@@ -156,7 +160,9 @@ class Products:
     truth: np.ndarray
 
     def cosine(self, several: np.ndarray) -> np.ndarray:
-        """Return (draws,) for (draws, T) counts of games; NaN if the true gradient is noise."""
+        """Return (draws,) cosines for (draws, T) counts of games; NaN if the true gradient is only
+        noise.
+        """
         cross, own, truth = (_summed(product, several) for product in (self.cross, self.own, self.truth))
         known = (truth > 0) & (own >= 0)
         size = np.sqrt(np.where(known, own * truth, 0))
@@ -164,16 +170,18 @@ class Products:
 
 
 def _summed(product: np.ndarray, several: np.ndarray) -> np.ndarray:
-    """Sum over all pairs of a draw's games.
+    """Sum over all pairs of games of a draw.
 
-    A copy of a game moves along with it, which shifts the draws; only their spread makes the
-    interval.
+    A game that is drawn twice is also paired with its copy, which biases the draws. Only their
+    spread is used.
     """
     return ((several @ product) * several).sum(axis=1)
 
 
 def products(method: np.ndarray, truth: np.ndarray) -> Products:
-    """Multiply (T, P) gradients, and (T, F, P) of the truth by parts of its continuations."""
+    """Return the inner products of (T, P) gradients with the true ones, (T, F, P) for F parts of
+    the continuations.
+    """
     method, mean = method.astype(float), truth.mean(axis=1, dtype=float)
     own = mean @ mean.T
     for task, parts in enumerate(truth):
@@ -182,7 +190,9 @@ def products(method: np.ndarray, truth: np.ndarray) -> Products:
 
 
 def adam_scale(truth: np.ndarray) -> np.ndarray:
-    """Return (P,): one over the root mean square of each true gradient over games."""
+    """Return (P,) scales: 1 / root mean square over games of each coordinate of the true
+    gradient.
+    """
     root = np.sqrt((truth.mean(axis=1, dtype=float) ** 2).mean(axis=0))
     return 1 / (root + EPSILON * root.mean() + 1e-30)
 
@@ -193,17 +203,17 @@ def cosines(methods: Mapping[str, np.ndarray], truth: np.ndarray, against: str) 
     tables: tuple[Table, Table] = {}, {}
     for measure, factor in zip(LABELS, (truth.dtype.type(1), scale), strict=True):
         scaled = truth * factor
-        found = {name: products(gradient * factor, scaled) for name, gradient in methods.items()}
-        for table, rated in zip(tables, rated_cosines(found, against), strict=True):
+        by_method = {name: products(gradient * factor, scaled) for name, gradient in methods.items()}
+        for table, rated in zip(tables, rated_cosines(by_method, against), strict=True):
             table[measure] = rated
     return tables
 
 
 def rated_cosines(
-    found: Mapping[str, Products], against: str, draws: int = DRAWS
+    by_method: Mapping[str, Products], against: str, draws: int = DRAWS
 ) -> tuple[dict[str, Interval], dict[str, Interval]]:
-    """Return intervals of each method, and of each less ``against``."""
-    tasks = len(found[against].own)
-    statistics: dict[str, Statistic] = {name: product.cosine for name, product in found.items()}
+    """Return intervals of each method's cosine, and of its difference to ``against``."""
+    tasks = len(by_method[against].own)
+    statistics: dict[str, Statistic] = {name: product.cosine for name, product in by_method.items()}
     own = {name: estimated(cosine, tasks, draws) for name, cosine in statistics.items()}
     return own, less(statistics, against, tasks, draws)

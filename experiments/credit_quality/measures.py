@@ -1,13 +1,14 @@
-"""The true advantage of a turn, estimated, and what is measured of a method's credit against it.
+"""Estimate the true advantage of each turn, and measure a method's credit against it.
 
-The true advantage is the value of what a turn led to, less the value of where it was taken. The
-value of a prefix is the mean return of k episodes that begin with it and are continued by the same
-policy. Continuation j of every prefix of a task draws the same random numbers, so column j is one
-noisy table of advantages. Columns are independent of each other; turns of a column are not.
+The true advantage is the value after a turn minus the value before it. The value of a prefix is the
+mean return of k episodes that begin with it and are continued by the same policy. Continuation j of
+every prefix of a task draws the same random numbers, so column j is one noisy table of advantages.
+Columns are independent of each other; turns in a column are not.
 
-Each measure is made of sums over tasks, so a bootstrap over tasks is a matrix product. The truth's
-noise is taken out of a correlation's denominator. None is in the numerator, since the truth is
-estimated from other episodes than those that a method sees.
+Each measure is computed from sums over tasks, so a bootstrap over tasks is a matrix product. A
+correlation's denominator is corrected for the noise of the estimated advantages. Its numerator
+needs no correction, since the advantages are estimated from other episodes than those that a method
+sees.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ NEUTRAL, NEUTRAL_ERROR = 0.05, 0.08  # advantage and its standard error, where a
 
 @dataclass(frozen=True)
 class Truth:
-    """N turns of E episodes in their order, with k continuations.
+    """Estimated true advantages of N turns of E episodes, in order, from k continuations.
 
     Attributes:
         task, episode: (N,) int64, numbered from 0 in order of appearance.
@@ -61,32 +62,32 @@ class Truth:
 
     @cached_property
     def replicas(self) -> np.ndarray:
-        """(N, k): column j has the advantages of continuation j alone."""
+        """Return (N, k) advantages; column j uses continuation j alone."""
         return self.after - self.before
 
     @cached_property
     def advantage(self) -> np.ndarray:
-        """(N,)"""
+        """Return (N,) advantages."""
         return self.replicas.mean(axis=1)
 
     @cached_property
     def error(self) -> np.ndarray:
-        """(N,) standard errors."""
+        """Return (N,) standard errors of the advantages."""
         return self.replicas.std(axis=1, ddof=1) / np.sqrt(self.k)
 
     @cached_property
     def significant(self) -> np.ndarray:
-        """(N,) bool: turns whose sign is known."""
+        """Return (N,) bool: the advantage's sign is significant."""
         return np.abs(self.advantage) > np.maximum(SIGNIFICANT * self.error, 1e-9)
 
     @cached_property
     def neutral(self) -> np.ndarray:
-        """(N,) bool: turns that are known to change almost nothing."""
+        """Return (N,) bool: the advantage is known to be almost 0."""
         return (np.abs(self.advantage) <= NEUTRAL) & (self.error <= NEUTRAL_ERROR)
 
 
 def truth(episodes: Sequence[tuple[int, Sequence[np.ndarray], float]]) -> Truth:
-    """Build the truth from each episode's (task, k returns before each turn, return)."""
+    """Build ``Truth`` from each episode's (task, k returns before each turn, return)."""
     counts = [len(values) for _, values, _ in episodes]
     last = [np.full(len(values[0]), score) for _, values, score in episodes]
     return Truth(
@@ -101,7 +102,7 @@ def truth(episodes: Sequence[tuple[int, Sequence[np.ndarray], float]]) -> Truth:
 
 
 def demeaned(numbers: np.ndarray, cluster: np.ndarray) -> np.ndarray:
-    """Return (N,) or (N, k) numbers, each column less its cluster's mean."""
+    """Subtract its cluster's mean from each number, column by column; (N,) or (N, k)."""
     size = np.bincount(cluster).clip(min=1)
     columns = numbers.reshape(len(numbers), -1)
     means = np.stack([np.bincount(cluster, column) / size for column in columns.T], axis=1)
@@ -109,10 +110,10 @@ def demeaned(numbers: np.ndarray, cluster: np.ndarray) -> np.ndarray:
 
 
 def without_noise(replicas: np.ndarray) -> np.ndarray:
-    """Return (N,) unbiased squares of what (N, k) independent columns have in common.
+    """Return (N,) unbiased estimates of the squared mean of k independent columns, (N, k).
 
-    That is the mean product of two different columns, which is the mean over all ways to split the
-    columns in halves.
+    It is the mean product of two different columns, which equals the mean over all ways to split
+    the columns into halves.
     """
     k = replicas.shape[1]
     return (replicas.sum(axis=1) ** 2 - (replicas**2).sum(axis=1)) / (k * (k - 1))
@@ -123,7 +124,12 @@ def without_noise(replicas: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Measure:
-    """``noise`` and ``best`` are the values of random numbers and of the truth."""
+    """A measure of credit.
+
+    Attributes:
+        noise: its value for random credit.
+        best: its value for the true advantages.
+    """
 
     label: str
     of: Callable[[Sums], np.ndarray]
@@ -132,17 +138,17 @@ class Measure:
 
 
 def task_sums(truth: Truth, credit: np.ndarray, without: np.ndarray | None = None) -> dict[str, np.ndarray]:
-    """Return the sums of every task, (T,) each.
+    """Return the sums over each task's turns, (T,) each.
 
     Args:
-        credit: (N,)
-        without: (n, N), the same credit without one sample of every group; NaN on that sample's own
-            turns.
+        credit: (N,).
+        without: (n, N), the same credit computed without one sample of every group; NaN on that
+            sample's own turns.
     """
     inside, own = demeaned(credit, truth.episode), truth.replicas - truth.advantage.mean()
     within, size = demeaned(truth.replicas, truth.episode), np.abs(credit)
     same_sign = np.where(size < SAME, 0.5, np.sign(credit) == np.sign(truth.advantage))
-    found = {
+    columns = {
         "turns": np.ones(len(credit)),
         "x": credit,
         "a": own.mean(axis=1),
@@ -160,20 +166,22 @@ def task_sums(truth: Truth, credit: np.ndarray, without: np.ndarray | None = Non
         "size": size,
         "jackknife": _of_companions(credit, without) if without is not None else np.full(len(credit), np.nan),
     }
-    return {name: np.bincount(truth.task, column) for name, column in found.items()}
+    return {name: np.bincount(truth.task, column) for name, column in columns.items()}
 
 
 def _of_companions(credit: np.ndarray, without: np.ndarray) -> np.ndarray:
-    """Return (N,) jackknife variances of a turn's credit over the other samples of its group."""
-    there = np.isfinite(without)
-    count = there.sum(axis=0).clip(min=1)
-    mean = np.where(there, without, 0).sum(axis=0) / count
-    squares = np.where(there, without - mean, 0) ** 2
+    """Return the jackknife variance of each turn's credit, (N,), over the other samples of its
+    group.
+    """
+    present = np.isfinite(without)
+    count = present.sum(axis=0).clip(min=1)
+    mean = np.where(present, without, 0).sum(axis=0) / count
+    squares = np.where(present, without - mean, 0) ** 2
     return (count - 1) / count * squares.sum(axis=0)
 
 
 def _divided(top: np.ndarray, bottom: np.ndarray) -> np.ndarray:
-    """Return NaN if there is no turn of the kind, or no variance that noise does not explain."""
+    """Divide; return NaN where the divisor is not positive, so the measure is not defined."""
     possible = bottom > 0
     return np.where(possible, top / np.where(possible, bottom, 1), np.nan)
 
@@ -185,14 +193,14 @@ def _variance(s: Sums, square: str, mean: str) -> np.ndarray:
 def correlation(s: Sums) -> np.ndarray:
     shared = s["xa"] / s["turns"] - s["x"] * s["a"] / s["turns"] ** 2
     variance = _variance(s, "xx", "x")
-    found = _divided(shared, np.sqrt(np.clip(variance * _variance(s, "aa", "a"), 0, None)))
-    return np.where(variance > SAME * s["xx"] / s["turns"], found, 0.0)
+    r = _divided(shared, np.sqrt(np.clip(variance * _variance(s, "aa", "a"), 0, None)))
+    return np.where(variance > SAME * s["xx"] / s["turns"], r, 0.0)
 
 
 def correlation_inside(s: Sums) -> np.ndarray:
-    """Return 0 for credit that is constant in every episode."""
-    found = _divided(s["xa_inside"], np.sqrt(np.clip(s["xx_inside"] * s["aa_inside"], 0, None)))
-    return np.where(s["xx_inside"] > SAME * s["xx"], found, 0.0)
+    """Return the correlation inside episodes; 0 if credit is constant in every episode."""
+    r = _divided(s["xa_inside"], np.sqrt(np.clip(s["xx_inside"] * s["aa_inside"], 0, None)))
+    return np.where(s["xx_inside"] > SAME * s["xx"], r, 0.0)
 
 
 def reliability(s: Sums) -> np.ndarray:
@@ -201,7 +209,7 @@ def reliability(s: Sums) -> np.ndarray:
 
 
 def ceiling(s: Sums) -> np.ndarray:
-    """Return the largest correlation of credit that is constant in every episode."""
+    """Return the highest correlation that credit constant in every episode can reach."""
     return np.sqrt(np.clip(1 - _divided(s["aa_inside"] / s["turns"], _variance(s, "aa", "a")), 0, 1))
 
 

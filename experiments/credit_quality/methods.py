@@ -39,7 +39,7 @@ STANDARD = (
     "turn_ppo",
     "bi_level_gae",
 )
-OTHERWISE = ("shaping", "filter", "buffer")  # slots that change what is learned from, not how it is credited
+OTHERWISE = ("shaping", "filter", "buffer")  # slots that change the training data, not its credit
 
 
 Groups = Sequence[Sequence[Episode]]
@@ -47,7 +47,9 @@ Groups = Sequence[Sequence[Episode]]
 
 @dataclass(frozen=True)
 class Batch:
-    """What methods see: groups of episodes, and ``known`` values and entropies of tokens."""
+    """Input of the methods: groups of episodes, and ``known`` values and entropies of their
+    tokens.
+    """
 
     groups: Groups
     known: Mapping[str, Sequence[Sequence[np.ndarray]]] = field(default_factory=dict)
@@ -63,20 +65,24 @@ def _without(groups: Sequence[Sequence[Any]], sample: int) -> list[list[Any]]:
 
 @dataclass(frozen=True)
 class Method:
-    """A method; ``label`` is what was typed."""
+    """A method to rate; ``label`` is its name as typed."""
 
     label: str
     config: DictConfig
 
     @property
     def needs(self) -> frozenset[str]:
-        """Return which of ``values`` and ``entropy`` it needs."""
+        """Return which of ``values`` and ``entropy`` the method reads."""
         chosen = _chosen(self.config).needs()
         return chosen | {"values"} if algorithm(self.config.algo.name).needs_critic else chosen
 
     def credit(self, batch: Batch) -> Credited:
-        """Return its credit. Raises: KeyError: the batch lacks what it needs."""
-        from turngrid.verl_plugin.training.offline import credited_episodes  # verl: seconds
+        """Return the method's credit.
+
+        Raises:
+            KeyError: the batch lacks an input that the method reads.
+        """
+        from turngrid.verl_plugin.training.offline import credited_episodes  # imports verl, which takes seconds
 
         known = {name: [tokens for group in batch.known[name] for tokens in group] for name in self.needs}
         return credited_episodes(self.config, batch.groups, {name: np.concatenate(own) for name, own in known.items()})
@@ -86,12 +92,12 @@ def method(word: str, overrides: Sequence[str]) -> Method:
     """Parse ``ALGO``, ``CREDIT`` (on ``algo=grpo``) or ``ALGO+CREDIT+...``, each with
     ``:KEY=VALUE``s.
 
-    A key with a dot is one of the config's, ``state`` is ``algo.state``, others are the method's
-    own.
+    A key with a dot is a config key, ``state`` is ``algo.state``, and any other key is a setting of
+    the method.
 
     Raises:
-        ConfigError: no such method or setting, or what is refused in training too.
-        Refusal: it needs more than the episodes, or changes more than their credit.
+        ConfigError: the method or setting does not exist, or training would refuse it too.
+        Refusal: the method needs more than the episodes, or changes more than their credit.
     """
     parts, (algos, known) = [part.split(":") for part in _parts(word)], _known()
     names = [part[0] for part in parts]
@@ -109,7 +115,7 @@ def method(word: str, overrides: Sequence[str]) -> Method:
 
 
 def _parts(word: str) -> list[str]:
-    """At each plus sign but one in a setting, as in ``state=observation+turn``."""
+    """Split at plus signs, except inside a setting such as ``state=observation+turn``."""
     parts: list[str] = []
     for part in word.split("+"):
         if parts and "=" in parts[-1] and f"{parts[-1].rpartition('=')[2]}+{part.split(':')[0]}" in STATES:
@@ -120,7 +126,7 @@ def _parts(word: str) -> list[str]:
 
 
 def _known() -> tuple[list[str], list[str]]:
-    """Names of algo= and of credit=, those of installed packages too."""
+    """Return the names of ``algo=`` and of ``credit=``, with those of installed packages."""
     return [*words(), *installed("algo")], [*SLOTS["credit"], *installed("credit")]
 
 
@@ -138,7 +144,7 @@ def _chosen(config: DictConfig) -> Chosen:
 
 
 def _refuse(word: str, config: DictConfig) -> None:
-    """Before any game is played."""
+    """Refuse, before any game is run, methods that this command cannot rate."""
     other = next((slot for slot in OTHERWISE if config.get(slot)), None)
     if other or [*(config.get("rollout_form") or {"linear": {}})] != ["linear"]:
         changed = other or "rollout_form"
@@ -157,7 +163,12 @@ def _refuse(word: str, config: DictConfig) -> None:
 
 
 def methods(words: Sequence[str], overrides: Sequence[str]) -> list[Method]:
-    """Raises: as ``method``; Refusal: one comes twice."""
+    """Parse the methods.
+
+    Raises:
+        ConfigError: as ``method``.
+        Refusal: as ``method``, or a method is named twice.
+    """
     if twice := next((word for word in words if list(words).count(word) > 1), None):
         raise Refusal(f"methods: {twice} is named twice")
     return [method(word, overrides) for word in words]

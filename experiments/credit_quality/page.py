@@ -1,4 +1,4 @@
-"""The page of the results with forest plots, and the episodes with each method's credit."""
+"""The HTML page of the results with forest plots, and a viewer page with each method's credit."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ NOTE = (
 )
 
 
-def html(found: Results) -> str:
+def html(results: Results) -> str:
     """Return the page of the results."""
     loader = FileSystemLoader(str(files("turngrid.experiments.credit_quality") / "templates"))
     template = Environment(loader=loader, autoescape=True, undefined=StrictUndefined).get_template("page.html.j2")
-    names = by_rating(found)
+    names = by_rating(results)
     css = (files("turngrid.experiments.report") / "templates" / "style.css").read_text(encoding="utf-8")
-    parts = {"plot": Markup(forest(found, names)), "style": Markup(css), "summary": summary(found)}
-    return template.render(r=found, methods=names, measures=list(found.methods), shown=shown, **parts)
+    parts = {"plot": Markup(forest(results, names)), "style": Markup(css), "summary": summary(results)}
+    return template.render(r=results, methods=names, measures=list(results.methods), shown=shown, **parts)
 
 
-def summary(found: Results) -> str:
-    about, truth = found.about, found.truth
+def summary(results: Results) -> str:
+    about, truth = results.about, results.truth
     critic = ""
     if "critic" in about:
         explained = f"{about['critic_explains']:.0%} of the variance of what was played on"
@@ -55,33 +55,33 @@ def summary(found: Results) -> str:
     )
 
 
-def forest(found: Results, names: list[str]) -> str:
+def forest(results: Results, names: list[str]) -> str:
     """Draw one column per measure, with the methods in the same rows."""
 
     def draw(figure: Figure) -> None:
-        columns = figure.subplots(1, len(found.methods), sharey=True)
-        for axes, (measure, rated) in zip(columns, found.methods.items(), strict=True):
+        columns = figure.subplots(1, len(results.methods), sharey=True)
+        for axes, (measure, rated) in zip(columns, results.methods.items(), strict=True):
             _measure(axes, measure, [rated[name] for name in names])
         columns[0].set_yticks(range(len(names)), names)
         columns[0].invert_yaxis()
 
-    size = 2.1 * len(found.methods), 1.2 + 0.3 * len(names)
+    size = 2.1 * len(results.methods), 1.2 + 0.3 * len(names)
     return render("forest", "Methods against the true advantages", size, draw)
 
 
 def _measure(axes: Axes, measure: str, intervals: Sequence[Interval]) -> None:
-    for place, interval in enumerate(intervals):
+    for y, interval in enumerate(intervals):
         if math.isfinite(interval.low):
-            axes.plot([interval.low, interval.high], [place, place], color=COLOURS[0], linewidth=4, alpha=0.35)
+            axes.plot([interval.low, interval.high], [y, y], color=COLOURS[0], linewidth=4, alpha=0.35)
         if math.isfinite(interval.estimate):
-            axes.plot([interval.estimate], [place], "o", color=COLOURS[0], markersize=5)
+            axes.plot([interval.estimate], [y], "o", color=COLOURS[0], markersize=5)
     axes.axvline(NOISE[measure], color=GREY, linewidth=1, linestyle=":")
     axes.set_title(fill(ALL[measure], 22), fontsize=8)
     axes.grid(visible=False, axis="y")
 
 
 def episodes_page(rated: Rated, reward: str, model: str) -> str:
-    """Return the viewer's page. ``model``: the folder of the policy, "" if it is no model."""
+    """Return the viewer's page. ``model``: the policy's model folder, or "" if it is no model."""
     about = rated.results.about
     return page(
         _measured(rated, reward, model), f"{about['env']} {about['task']}, {about['policy']}: credit", note=NOTE

@@ -28,29 +28,29 @@ class PolicyModel:
 
     @property
     def size(self) -> int:
-        """Return the numbers of a gradient."""
+        """Return the number of parameters, which is the length of a gradient."""
         return sum(parameter.numel() for parameter in self.model.parameters())
 
     def gradients(self, episodes: Sequence[Episode], credit: np.ndarray) -> np.ndarray:
-        """Return (C, P) gradients of the sum over tokens of (C, tokens) credit times log-prob."""
+        """Return (C, P) gradients of sum(credit * log-prob) over tokens, for credit (C, tokens)."""
         total, first = torch.zeros(len(credit), self.size), 0
         for row in rows(episodes):
             logprobs = self.logprobs(row)
             shares, parts = factors(credit[:, first : first + len(logprobs)])
             first += len(logprobs)
-            found = [self._gradient(logprobs, part) for part in parts]
-            total += torch.as_tensor(shares, dtype=torch.float32) @ torch.stack(found) if found else 0
-            del logprobs  # and its graph, before the next row's is made
+            gradients = [self._gradient(logprobs, part) for part in parts]
+            total += torch.as_tensor(shares, dtype=torch.float32) @ torch.stack(gradients) if gradients else 0
+            del logprobs  # free its graph before building the next row's
         return total.numpy()
 
     def _gradient(self, logprobs: Tensor, credit: np.ndarray) -> Tensor:
-        """(P,)"""
+        """Return the gradient for one credit, (P,)."""
         column = torch.as_tensor(credit, dtype=torch.float32).to(self.device)
-        found = torch.autograd.grad(logprobs, list(self.model.parameters()), column, retain_graph=True)
-        return torch.cat([gradient.flatten() for gradient in found]).cpu()
+        gradients = torch.autograd.grad(logprobs, list(self.model.parameters()), column, retain_graph=True)
+        return torch.cat([gradient.flatten() for gradient in gradients]).cpu()
 
     def logprobs(self, row: Row) -> Tensor:
-        """Return (tokens,) of a row's action tokens, as training computes them."""
+        """Return the log-probs of a row's action tokens, (tokens,), computed as in training."""
         ids, at = positions(row, self.device)
         return self._distributions(ids, at).gather(1, ids[0, at + 1].unsqueeze(1)).squeeze(1)
 
@@ -61,26 +61,26 @@ class PolicyModel:
 
     @torch.no_grad()
     def entropy(self, episode: Episode) -> np.ndarray:
-        """Return (tokens,) nats of the distribution of each action token."""
-        found = [self._distributions(*positions(row, self.device)) for row in rows([episode])]
-        return torch.cat([-(one.exp() * one).sum(dim=1) for one in found]).cpu().numpy()
+        """Return the entropy of the distribution of each action token, (tokens,), in nats."""
+        distributions = [self._distributions(*positions(row, self.device)) for row in rows([episode])]
+        return torch.cat([-(one.exp() * one).sum(dim=1) for one in distributions]).cpu().numpy()
 
     @torch.no_grad()
     def hidden(self, episode: Episode) -> np.ndarray:
         """Return (tokens, H): the hidden states of all layers before each action token."""
-        found = []
+        rows_hidden = []
         for row in rows([episode]):
             ids, at = positions(row, self.device)
             states = self.model.base_model(input_ids=ids, output_hidden_states=True).hidden_states
-            found.append(torch.cat([layer[0, at] for layer in states], dim=1).cpu().numpy())
-        return np.concatenate(found)
+            rows_hidden.append(torch.cat([layer[0, at] for layer in states], dim=1).cpu().numpy())
+        return np.concatenate(rows_hidden)
 
 
 def factors(credit: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Factor (C, tokens) credit into (C, n) and (n, tokens) with the smallest n.
 
-    Gradients are linear in credit, and most methods credit a turn's tokens alike. Without credit
-    the share is exactly 0.
+    Gradients are linear in credit, and most methods give all tokens of a turn the same credit, so n
+    backward passes are enough. A method's factor is exactly 0 where it gives no credit.
     """
     shares, sizes, parts = np.linalg.svd(credit, full_matrices=False)
     known = sizes > SAME * sizes.max(initial=0)
@@ -100,8 +100,9 @@ def positions(row: Row, device: str = "cpu") -> tuple[Tensor, Tensor]:
 def of_games(
     model: PolicyModel, groups: Groups, credits: Mapping[str, np.ndarray], truth: Truth
 ) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """Return gradients over every game: (T, P) of each method, and (T, F, P) of the truth by parts
-    of its continuations.
+    """Return the gradients of every game: (T, P) for each method, and (T, F, P) for the truth.
+
+    F is the number of parts into which the continuations are split.
 
     Args:
         credits: (tokens,) over all episodes, by method.
@@ -112,10 +113,10 @@ def of_games(
     columns = np.stack([*credits.values(), *(np.repeat(part, lengths) for part in parts)])
     firsts = pairwise([0, *np.cumsum([len(group) for group in groups]).tolist()])
     ends = np.cumsum([sum(map(sum, tokens[start:end])) for start, end in firsts])
-    found = []
+    by_game = []
     with ticking_bar(total=len(groups), desc="gradients", unit="game") as bar:
         for group, own in zip(groups, np.split(columns, ends[:-1], axis=1), strict=True):
-            found.append(model.gradients(group, own))
+            by_game.append(model.gradients(group, own))
             bar.update()
-    whole = np.stack(found)
-    return {name: whole[:, place] for place, name in enumerate(credits)}, whole[:, len(credits) :]
+    whole = np.stack(by_game)
+    return {name: whole[:, index] for index, name in enumerate(credits)}, whole[:, len(credits) :]

@@ -56,14 +56,16 @@ def main(arguments: list[str]) -> int:
             "name the results of a rating, then run folders or one file that keep= wrote; keep=FILE is optional"
         )
     ratings = _results(Path(words[0]))
-    found = _gains([Path(word) for word in words[1:]], _rated(ratings))
+    outcomes = _gains([Path(word) for word in words[1:]], _rated(ratings))
     if options.keep:
-        kept = {ABOUT: _rated(ratings), **found}
+        kept = {ABOUT: _rated(ratings), **outcomes}
         write_whole(Path(options.keep), json.dumps(kept, indent=1, sort_keys=True) + "\n")
     known = ratings.methods["r"]
-    if left := sorted(found[GAIN].keys() - known.keys()):
+    if left := sorted(outcomes[GAIN].keys() - known.keys()):
         say(f"not rated in {words[0]}, so left out: {', '.join(left)}")
-    rated = {outcome: {name: own for name, own in gains.items() if name in known} for outcome, gains in found.items()}
+    rated = {
+        outcome: {name: own for name, own in gains.items() if name in known} for outcome, gains in outcomes.items()
+    }
     if len(rated[GAIN]) < FEWEST:
         raise Refusal(f"{len(rated[GAIN])} rated methods have finished runs; a rank correlation takes {FEWEST} or more")
     print(markdown(ratings, rated))
@@ -88,9 +90,9 @@ def _gains(paths: Sequence[Path], rated: tuple[str, str, str]) -> Outcomes:
         return gains_of(paths, rated)
     if len(paths) > 1:
         raise Refusal(f"{paths[1]}: {paths[0]} has the outcomes of all runs; name it alone")
-    about, found = read_gains(paths[0])
+    about, outcomes = read_gains(paths[0])
     _refuse_others(paths[0], about, rated)
-    return found
+    return outcomes
 
 
 def read_gains(file: Path) -> tuple[tuple[str, ...], Outcomes]:
@@ -115,22 +117,21 @@ def _refuse_others(what: Path, own: tuple[str, ...], rated: tuple[str, str, str]
 
 
 def gains_of(runs: Sequence[Path], rated: tuple[str, str, str]) -> Outcomes:
-    """Return the gain in success on the test games by RL, and the mean success of the training
-    steps.
+    """Return each method's gain in success by RL on the test games, and its mean training success.
 
     Raises:
         Refusal: a run has another (environment, task, policy) than ``rated``, has SFT or no
             finished RL, or repeats a method's seed.
     """
-    found: dict[str, dict[str, dict[int, float]]] = {outcome: defaultdict(dict) for outcome in (GAIN, MEAN)}
+    outcomes: dict[str, dict[str, dict[int, float]]] = {outcome: defaultdict(dict) for outcome in (GAIN, MEAN)}
     for run in runs:
         method, seed, gain = _gain(run, rated)
-        if seed in found[GAIN][method]:
+        if seed in outcomes[GAIN][method]:
             raise Refusal(f"{run}: algo={method} has another run with seed {seed}")
-        found[GAIN][method][seed] = round(gain, 4)
+        outcomes[GAIN][method][seed] = round(gain, 4)
         steps = [step[TRAINED] for step in read_metrics(run / METRICS)]
-        found[MEAN][method][seed] = round(float(np.mean(steps)), 4)
-    return found
+        outcomes[MEAN][method][seed] = round(float(np.mean(steps)), 4)
+    return outcomes
 
 
 def _gain(run: Path, rated: tuple[str, str, str]) -> tuple[str, int, float]:
@@ -161,8 +162,8 @@ def rank_correlation(ratings: Sequence[float], gains: Sequence[float]) -> Interv
     """Return Spearman's rank correlation with the 95 % interval of Bonett and Wright (2000), doi
     10.1007/BF02294183.
 
-    That is Fisher's z with the standard error sqrt((1 + r^2 / 2) / (n - 3)). It covers the choice
-    of methods, as a sample of such methods. NaN if all ratings are alike.
+    It is Fisher's z with standard error sqrt((1 + r^2 / 2) / (n - 3)). It treats the methods as a
+    sample of such methods. NaN if all ratings are equal.
     """
     from scipy.stats import norm, rankdata
 
@@ -176,36 +177,38 @@ def rank_correlation(ratings: Sequence[float], gains: Sequence[float]) -> Interv
 
 
 def predicted(ratings: Results, gains: Gains) -> dict[str, Interval]:
-    """Return the rank correlation of nearness to the truth with the mean over seeds, by measure."""
+    """Return, by measure, the rank correlation of closeness to the truth with the mean over
+    seeds.
+    """
     mean = {name: float(np.mean(list(seeds.values()))) for name, seeds in gains.items()}
-    found = {}
+    correlations = {}
     for measure, row in ratings.methods.items():
         known = [name for name in mean if np.isfinite(row[name].estimate)]
         if len(known) >= FEWEST:
             near = [-abs(row[name].estimate - BEST[measure]) for name in known]
-            found[measure] = rank_correlation(near, [mean[name] for name in known])
-    return found
+            correlations[measure] = rank_correlation(near, [mean[name] for name in known])
+    return correlations
 
 
-def markdown(ratings: Results, found: Outcomes) -> str:
-    """Return a table of the methods by gain, and one of the measures."""
+def markdown(ratings: Results, outcomes: Outcomes) -> str:
+    """Return a table of the methods, ordered by gain, and a table of the measures."""
     against, rows = ratings.against, []
-    for name, seeds in sorted(found[GAIN].items(), key=lambda item: -np.mean(list(item[1].values()))):
-        cells = [cell for gains in found.values() for cell in _cells(gains, name, against)]
+    for name, seeds in sorted(outcomes[GAIN].items(), key=lambda item: -np.mean(list(item[1].values()))):
+        cells = [cell for gains in outcomes.values() for cell in _cells(gains, name, against)]
         rows.append([f"`{name}`", str(len(seeds)), *cells, shown(ratings.methods["r"][name])])
-    correlations = {outcome: predicted(ratings, gains) for outcome, gains in found.items()}
+    correlations = {outcome: predicted(ratings, gains) for outcome, gains in outcomes.items()}
     measures = [[f"`{name}`", *(shown(own[name]) for own in correlations.values())] for name in correlations[GAIN]]
-    head = [cell for outcome in found for cell in (f"{outcome}, points", f"less that of {against}, same seeds")]
+    head = [cell for outcome in outcomes for cell in (f"{outcome}, points", f"less that of {against}, same seeds")]
     return (
         table(["method", "seeds", *head, "r"], rows)
         + "\n"
-        + table(["measure", *(f"rank correlation with the {outcome}" for outcome in found)], measures)
+        + table(["measure", *(f"rank correlation with the {outcome}" for outcome in outcomes)], measures)
     )
 
 
 def _cells(gains: Gains, name: str, against: str) -> tuple[str, str]:
-    theirs = gains.get(against, {})
-    less = [value - theirs[seed] for seed, value in gains[name].items() if seed in theirs]
+    baseline = gains.get(against, {})
+    less = [value - baseline[seed] for seed, value in gains[name].items() if seed in baseline]
     return points(list(gains[name].values())), points(less)
 
 
@@ -213,9 +216,9 @@ def points(shares: Sequence[float]) -> str:
     """Return ``12.0 (8.1 to 15.9)``."""
     if not shares:
         return "-"
-    found = of_mean(shares)
-    bounds = f" ({100 * found.low:.1f} to {100 * found.high:.1f})" if len(shares) > 1 else ""
-    return f"{100 * found.estimate:.1f}{bounds}"
+    mean = of_mean(shares)
+    bounds = f" ({100 * mean.low:.1f} to {100 * mean.high:.1f})" if len(shares) > 1 else ""
+    return f"{100 * mean.estimate:.1f}{bounds}"
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""From measured games to figures: the truth, the methods' ratings and their differences."""
+"""Compute the results from measured games: true advantages, ratings of methods, and differences."""
 
 from __future__ import annotations
 
@@ -24,19 +24,20 @@ if TYPE_CHECKING:
     from turngrid.experiments.credit_quality.policy_model import PolicyModel
 
 FILE = "results.json"
-MOST = 10**9  # numbers of all gradients together, 4 GB
+MOST = 10**9  # numbers in all gradients together: 4 GB
 Table = Mapping[str, Mapping[str, Interval]]
 
 
 @dataclass(frozen=True)
 class Results:
-    """Figures of a study.
+    """Results of a study.
 
     Attributes:
         about: what was measured, in words and numbers.
-        truth: what is known of the truth, by name.
-        methods: {measure: {method: interval}}; ``differences``: the same, each method less
-            ``against``.
+        truth: statistics of the true advantages, by name.
+        methods: {measure: {method: interval}}.
+        against: the method that all others are compared with.
+        differences: as ``methods``, each method minus ``against``.
     """
 
     about: Mapping[str, Any]
@@ -57,7 +58,7 @@ class Results:
 
 
 def _rounded(value: Any) -> Any:
-    """Round to four digits; a figure that is not defined becomes null."""
+    """Round floats to four digits; NaN and infinity become null."""
     if isinstance(value, dict):
         return {key: _rounded(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -67,8 +68,8 @@ def _rounded(value: Any) -> Any:
 
 def _row(row: Mapping[str, Mapping[str, float | None]]) -> dict[str, Interval]:
     return {
-        name: Interval(**{key: math.nan if item is None else item for key, item in found.items()})
-        for name, found in row.items()
+        name: Interval(**{key: math.nan if item is None else item for key, item in bounds.items()})
+        for name, bounds in row.items()
     }
 
 
@@ -88,12 +89,12 @@ class Rated:
 
 @dataclass(frozen=True)
 class Insight:
-    """What the policy itself tells if it is a model: entropies, values, gradients.
+    """Numbers that the policy provides if it is a model: entropies, values, gradients.
 
     Attributes:
-        model: None for other policies.
-        critic: the run's; None without one.
-        wanted: gradients are wanted.
+        model: None for policies that are no model.
+        critic: the run's critic; None if it has none.
+        wanted: whether to compute gradients.
     """
 
     model: PolicyModel | None = None
@@ -103,7 +104,7 @@ class Insight:
     def batch(
         self, methods: Sequence[Method], games: Measured, groups: Groups, reward: str, k: int
     ) -> tuple[Batch, dict[str, Any]]:
-        """Return what the methods see, and notes on the critic."""
+        """Return the input of the methods, and notes on the critic."""
         needs = frozenset(need for method in methods for need in method.needs)
         known: dict[str, Sequence[Sequence[np.ndarray]]] = {}
         if "entropy" in needs and self.model:
@@ -113,17 +114,17 @@ class Insight:
         from turngrid.experiments.credit_quality.critic import trained_values, values_of
 
         if self.critic:
-            found = values_of(self.critic, games.taken, groups, reward, k)
+            critic_values = values_of(self.critic, games.taken, groups, reward, k)
         else:
-            found = trained_values(self.model, games, groups, reward, k)
-        known["values"] = found.values
+            critic_values = trained_values(self.model, games, groups, reward, k)
+        known["values"] = critic_values.values
         critic = "the run's" if self.critic else "trained here"
-        return Batch(groups, known), {"critic": critic, "critic_explains": found.explained}
+        return Batch(groups, known), {"critic": critic, "critic_explains": critic_values.explained}
 
     def gradients(
         self, groups: Groups, credits: Mapping[str, np.ndarray], truth: Truth
     ) -> tuple[dict[str, np.ndarray], np.ndarray] | None:
-        """Return gradients; None without a model, or if it is too large."""
+        """Return the gradients; None if there is no model, or if they exceed ``MOST`` numbers."""
         if self.model is None or not self.wanted or len(groups) * (len(credits) + PARTS) * self.model.size > MOST:
             return None
         from turngrid.experiments.credit_quality.policy_model import of_games
@@ -140,7 +141,11 @@ def results(
     about: Mapping[str, Any],
     policy: Insight,
 ) -> Rated:
-    """Rate the methods. Raises: ValueError: an episode's advantages do not add up to R - V(s0)."""
+    """Rate the methods.
+
+    Raises:
+        ValueError: an episode's advantages do not add up to R - V(s0).
+    """
     groups = [[episode for episode in game.episodes[:samples] if episode.turns] for game in games.taken]
     known = true_advantages(games.taken, groups, reward, k)
     batch, notes = policy.batch(methods, games, groups, reward, k)
@@ -173,7 +178,7 @@ def _counts(games: Sequence[MeasuredGame], groups: Groups, known: Truth) -> dict
 
 
 def true_advantages(games: Sequence[MeasuredGame], groups: Sequence[Sequence[Episode]], reward: str, k: int) -> Truth:
-    """Build the truth from the first ``k`` continuations of every prefix."""
+    """Estimate the true advantages from the first ``k`` continuations of every prefix."""
     return truth(
         [
             (
@@ -192,14 +197,14 @@ def without_one(method: Method, batch: Batch, samples: int) -> np.ndarray | None
     groups = batch.groups
     if min(map(len, groups)) < 3:
         return None
-    found = []
+    credits = []
     for left in range(samples):
         own = [[number == left for number in range(len(group)) for _ in group[number].turns] for group in groups]
         mask = np.array([turn for group in own for turn in group])
         row = np.full(len(mask), np.nan)
         row[~mask] = method.credit(batch.without(left)).turns
-        found.append(row)
-    return np.stack(found)
+        credits.append(row)
+    return np.stack(credits)
 
 
 def shown(interval: Interval) -> str:
@@ -209,22 +214,24 @@ def shown(interval: Interval) -> str:
     return f"{interval.estimate:.2f}{bounds}".replace("-0.00", "0.00")
 
 
-def by_rating(found: Results) -> list[str]:
+def by_rating(results: Results) -> list[str]:
     """Return the methods, best correlation first."""
-    return sorted(found.methods["r"], key=lambda name: -np.nan_to_num(found.methods["r"][name].estimate, nan=-9))
+    return sorted(results.methods["r"], key=lambda name: -np.nan_to_num(results.methods["r"][name].estimate, nan=-9))
 
 
-def markdown(found: Results, only: Sequence[str] = ()) -> str:
-    """Return the table of measures, or of some ``only``, and the paired differences of r."""
-    measures = [name for name in found.methods if not only or name in only]
-    head = ["method", *measures, f"r less that of {found.against}"]
+def markdown(results: Results, only: Sequence[str] = ()) -> str:
+    """Return a table of the measures (of all methods or of those in ``only``) and differences of
+    r.
+    """
+    measures = [name for name in results.methods if not only or name in only]
+    head = ["method", *measures, f"r less that of {results.against}"]
     rows = [
         [
             f"`{name}`",
-            *(shown(found.methods[measure][name]) for measure in measures),
-            shown(found.differences["r"][name]),
+            *(shown(results.methods[measure][name]) for measure in measures),
+            shown(results.differences["r"][name]),
         ]
-        for name in by_rating(found)
+        for name in by_rating(results)
     ]
     return table(head, rows)
 

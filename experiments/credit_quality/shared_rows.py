@@ -1,8 +1,9 @@
-"""Many answers to few prompts: equal prompts are computed once; equal answers share a row.
+"""Sample many answers to few prompts: compute equal prompts once, and let equal answers share a
+row.
 
-A request's answer is that of ``Generator``, up to rounding: it depends on prompt, parameters and
-seed. Two games of 8 samples with 16 continuations a prefix take 20 CPU seconds, with ``Generator``
-86.
+The answers equal those of ``Generator`` up to rounding: each depends on prompt, parameters and
+seed. Two games of 8 samples with 16 continuations a prefix take 20 CPU seconds, and 86 with
+``Generator``.
 """
 
 from __future__ import annotations
@@ -61,8 +62,9 @@ class SharedRows:
         return None
 
     def _chunks(self, wanted: Mapping[bytes, Mapping[int, SampleRequest]]) -> Iterator[list[_Prompt]]:
-        """Yield batches of prompts, short ones first: a long prompt may begin with a shorter one,
-        then known."""
+        """Yield batches of prompts, short ones first, so that a long prompt can reuse a shorter
+        one.
+        """
         chunk: list[_Prompt] = []
         for packed in sorted(wanted, key=lambda packed: (len(packed), packed)):
             requests = tuple(wanted[packed].values())
@@ -82,7 +84,7 @@ def _packed(ids: Sequence[int]) -> bytes:
 
 @dataclass(frozen=True)
 class _Prompt:
-    """One prompt and its requests; ``known``: its longest prefix that is kept."""
+    """A prompt with its requests; ``known`` is its longest cached prefix."""
 
     packed: bytes
     ids: tuple[int, ...]
@@ -91,8 +93,9 @@ class _Prompt:
 
     @property
     def start(self) -> int:
-        """Number of tokens whose keys and values are known; never all, since the last one gives the
-        logits."""
+        """Return the number of cached tokens, but never all: feeding the last one gives the
+        logits.
+        """
         return min(self.known.end, len(self.ids) - 1) if self.known else 0
 
     @property
@@ -102,9 +105,11 @@ class _Prompt:
 
 @dataclass(frozen=True, eq=False)
 class _Piece:
-    """Keys and values of a prompt's last tokens; ``before``: those of the others.
+    """Keys and values of a cached prompt's last tokens, in a linked list.
 
-    ``states`` is (layer, key or value, token, head, head size).
+    Attributes:
+        before: the piece with the tokens before these.
+        states: (layer, key or value, token, head, head size).
     """
 
     packed: bytes
@@ -116,7 +121,7 @@ class _Piece:
         return len(self.packed) // ID_BYTES
 
     def chain(self) -> Iterator[_Piece]:
-        """Yield this piece and all before it."""
+        """Yield this piece and all pieces before it, last to first."""
         piece: _Piece | None = self
         while piece:
             yield piece
@@ -130,8 +135,9 @@ class _Piece:
 
 
 class _Prompts:
-    """Pieces by prompt. The least recently used are dropped first, and a continuation before what
-    it continues."""
+    """Cache of pieces by prompt. The least recently used is dropped first, and always before its
+    prefix.
+    """
 
     def __init__(self) -> None:
         self._pieces: dict[bytes, _Piece] = {}
@@ -139,7 +145,7 @@ class _Prompts:
         self._nbytes = 0
 
     def longest(self, packed: bytes) -> _Piece | None:
-        """Return the longest prefix that is kept."""
+        """Return the longest cached prefix of a prompt."""
         for length in sorted((length for length in self._lengths if length <= len(packed)), reverse=True):
             if piece := self._pieces.get(packed[:length]):
                 return piece
@@ -167,8 +173,12 @@ class _Prompts:
 
 @dataclass(frozen=True)
 class _Row:
-    """Answers with the same tokens so far. ``token`` is the newest; ``known`` tokens before it are
-    in the stretch."""
+    """Answers whose tokens are the same so far.
+
+    Attributes:
+        known: number of tokens in the stretch, all before ``token``.
+        token: the newest token.
+    """
 
     stretch: Stretch
     known: int
@@ -224,7 +234,9 @@ class _Batch:
         return self.owner.generator.forward(torch.tensor(ids, device=self.device), Packing(self.memory, spans))
 
     def _draw(self, rows: Sequence[_Row], logits: torch.Tensor, step: int) -> list[int]:
-        """Draw, record and return each answer's next token, in the order of the rows' members."""
+        """Draw and record the next token of each answer; return them in the order of the rows'
+        members.
+        """
         members = [member for row in rows for member in row.members]
         asked = [self.requests[member] for member in members]
         settings = [[one.temperature for one in asked], [one.top_p for one in asked], [one.top_k for one in asked]]
@@ -251,7 +263,7 @@ class _Batch:
         return after
 
     def _copied(self, row: _Row) -> Stretch:
-        """Return a new stretch with the same tokens."""
+        """Return a new stretch with a copy of the same tokens' keys and values."""
         (stretch,) = self.memory.take([self.requests[row.members[0]]])
         self.memory.copy(row.stretch, stretch, 0, row.known + 1)
         return stretch

@@ -1,4 +1,4 @@
-"""All games of a study: which they are, and what is still to be measured of them."""
+"""The games of a study: choose them, and measure what is missing."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ FOLDER = "credit_quality"
 
 @dataclass(frozen=True)
 class Size:
-    """How much is measured.
+    """Size of a study.
 
     Attributes:
-        tasks: games.
+        tasks: number of games.
         samples: episodes of each game.
         k: continuations of every prefix.
-        screen: a game is taken if of so many other episodes a share from ``low`` to ``high`` is
-            won; 0: any game.
+        screen: number of separate screening episodes. A game is taken if the share of them that is
+            won is from ``low`` to ``high``. 0 takes any game.
     """
 
     tasks: int
@@ -59,7 +59,7 @@ def job_of(config: DictConfig, policy: PolicyRef, noise: float) -> Job:
     node: Any = OmegaConf.to_container(config, resolve=True)
     outside = {key.removeprefix("env.") for key in OUTPUT_KEYS}
     rollout = {key: node["actor_rollout_ref"]["rollout"][key] for key in ("temperature", "top_p", "top_k")}
-    what = {
+    identity = {
         "version": make_environment(config.env.name, config.env).version,
         "env": {key: value for key, value in node["env"].items() if key not in outside},
         "reward": node["turn_reward"],
@@ -69,7 +69,7 @@ def job_of(config: DictConfig, policy: PolicyRef, noise: float) -> Job:
         "seed": node["seed"],
         "noise": noise,
     }
-    digest = hashlib.sha256(json.dumps(what, sort_keys=True, default=str).encode()).hexdigest()[:8]
+    digest = hashlib.sha256(json.dumps(identity, sort_keys=True, default=str).encode()).hexdigest()[:8]
     name = file_name(f"{config.env.name}-{config.env.task}-{policy.name}-{digest}")
     folder = (Path(config.output_dir).expanduser() / FOLDER / name).absolute()
     yaml = OmegaConf.to_yaml(config, resolve=True)
@@ -91,19 +91,18 @@ class Measured:
 
 
 def measured(job: Job, games: Sequence[TaskRef], size: Size, processes: int) -> Measured:
-    """Measure what is missing.
+    """Run the missing measurements and return all games.
 
     Raises:
-        Refusal: too few games are neither too hard nor too easy; the environment does not replay
-            exactly.
+        Refusal: too few games are of suitable difficulty, or the environment is not deterministic.
     """
     with _Workers(job, processes) as workers:
         tasks, seen = _screened(job, games, size, workers)
-        left = [task for task in tasks if not job.read(task).known(size.samples, size.k)]
-        if left:
-            say(f"{len(left)} games x {size.samples} samples, {size.k} continuations of each prefix")
-        with ticking_bar(total=len(tasks), initial=len(tasks) - len(left), desc="games", unit="game") as bar:
-            for _ in workers.each("measure", left, size.samples, size.k):
+        unmeasured = [task for task in tasks if not job.read(task).known(size.samples, size.k)]
+        if unmeasured:
+            say(f"{len(unmeasured)} games x {size.samples} samples, {size.k} continuations of each prefix")
+        with ticking_bar(total=len(tasks), initial=len(tasks) - len(unmeasured), desc="games", unit="game") as bar:
+            for _ in workers.each("measure", unmeasured, size.samples, size.k):
                 bar.update()
     return Measured([job.read(task) for task in tasks], [job.read(task) for task in seen])
 
@@ -111,13 +110,13 @@ def measured(job: Job, games: Sequence[TaskRef], size: Size, processes: int) -> 
 def _screened(
     job: Job, games: Sequence[TaskRef], size: Size, workers: _Workers
 ) -> tuple[list[TaskRef], Sequence[TaskRef]]:
-    """Return the first games that the size takes, and the games that were screened for it."""
+    """Return the first ``size.tasks`` suitable games, and all games that were screened for them."""
     step, taken = 2 * size.tasks if size.screen else size.tasks, []
     for first in range(0, len(games), step):
         part = games[first : first + step]
-        left = [task for task in part if len(job.read(task).screened) < size.screen]
-        with ticking_bar(total=len(left), desc="screening", unit="game", disable=not left) as bar:
-            for _ in workers.each("screen", left, size.screen):
+        unscreened = [task for task in part if len(job.read(task).screened) < size.screen]
+        with ticking_bar(total=len(unscreened), desc="screening", unit="game", disable=not unscreened) as bar:
+            for _ in workers.each("screen", unscreened, size.screen):
                 bar.update()
         taken += [task for task in part if size.takes(job.read(task))]
         if len(taken) >= size.tasks:
@@ -129,7 +128,9 @@ def _screened(
 
 
 class _Workers:
-    """Processes that start when they are needed; a single one is this process."""
+    """Processes that start when they are needed. If only one is asked for, this process does the
+    work.
+    """
 
     def __init__(self, job: Job, processes: int) -> None:
         self._job, self._processes = job, processes
@@ -145,7 +146,7 @@ class _Workers:
                 process.terminate()  # a game takes minutes
 
     def each(self, what: str, tasks: Sequence[TaskRef], *numbers: int) -> Iterator[None]:
-        """Do something with each task; yield when one is done."""
+        """Run a method on each task; yield whenever a task is done."""
         if tasks and self._processes == 1:
             worker = Worker(self._job)
             for task in tasks:

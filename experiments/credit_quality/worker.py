@@ -40,16 +40,16 @@ class TextRollouts:
 
 
 def _one_token_a_turn(episode: Episode) -> Episode:
-    """Give each turn a token, where methods place its advantage, and one between two turns."""
+    """Give each turn one action token, for methods to credit, and one context token."""
     episode.turns = [replace(turn, action_ids=[0], context_ids=[0]) for turn in episode.turns]
     return episode
 
 
 @dataclass(frozen=True)
 class NoisyExpert:
-    """Follows the environment's expert plan from here, else the game's own at this turn.
+    """Follow the observation's expert plan; if it has none, the game's plan at this turn.
 
-    With a chance of ``noise``, or without a plan, it draws from the legal commands.
+    With probability ``noise``, or if there is no plan, draw from the legal commands.
     """
 
     noise: float
@@ -67,8 +67,8 @@ class NoisyExpert:
 class ModelRollouts:
     """A model that runs all continuations of a game at once; equal answers share a row.
 
-    A request's seed depends on what it is for, and a batch on the game alone, so every process
-    gives the same numbers.
+    A request's seed is derived from its episode and turn, and a batch holds the requests of one
+    game. So results do not depend on the number of processes.
     """
 
     def __init__(self, model: LoadedModel, rules: Rules) -> None:
@@ -80,7 +80,7 @@ class ModelRollouts:
     async def roll_out(self, specs: Sequence[EpisodeSpec], tree: GameTree) -> list[Episode]:
         self.rows.forget()
         lockstep = LockstepBatch(len(specs), self._answer)
-        slots = [lockstep.slot(place) for place in range(len(specs))]
+        slots = [lockstep.slot(index) for index in range(len(specs))]
         episodes = await asyncio.gather(*(self._one(spec, slot, tree) for spec, slot in zip(specs, slots, strict=True)))
         if failed := next((episode for episode in episodes if episode.outcome is Outcome.ERROR), None):
             raise EnvError(f"{failed.task}: {failed.error}")
@@ -102,13 +102,13 @@ class ModelRollouts:
 
 @dataclass(frozen=True)
 class Job:
-    """What all games have in common.
+    """Settings that all games of a study share.
 
     Attributes:
-        config: the run's, as YAML.
+        config: the run's config as YAML.
         kind, path, chat: of the policy.
-        noise: of the expert.
-        folder: where games are kept.
+        noise: probability of a random action of the expert.
+        folder: where measured games are stored.
     """
 
     config: str
@@ -141,7 +141,7 @@ class Worker:
         return TextRollouts(NoisyExpert(self.job.noise, seed) if self.job.kind == "expert" else RandomPolicy(seed))
 
     def _model(self) -> Rollouts:
-        import torch  # it and what follows take seconds to import
+        import torch  # this and the next imports take seconds
         from transformers.utils.logging import disable_progress_bar
 
         from turngrid.verl_plugin.rollout.local_rollouts import LoadedModel, Rules
@@ -164,17 +164,17 @@ class Worker:
         return self.run.environment.env(legal=legal, expert=self.job.kind == "expert")
 
     def do(self, what: str, task: TaskRef, *numbers: int) -> None:
-        """Call ``screen`` or ``measure`` of a game's ``Measurement``, and keep the result."""
+        """Call ``screen`` or ``measure`` of a game's ``Measurement``, and save the game."""
         game = self.job.read(task)
         asyncio.run(getattr(self.measurement(task), what)(game, *numbers))
         game.write(self.job.file(task))
 
 
-_worker: list[Worker] = []  # of a process that another one started
+_worker: list[Worker] = []  # set in a child process only
 
 
 def start(job: Job) -> None:
-    """Prepare this process; the parent handles interrupts."""
+    """Initialise this child process; the parent handles interrupts."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     die_with_parent()
     _worker.append(Worker(job))

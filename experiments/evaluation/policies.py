@@ -35,14 +35,14 @@ class PolicyError(Refusal):
 
 @dataclass(frozen=True)
 class PolicyRef:
-    """A policy that was asked for.
+    """A requested policy.
 
     Attributes:
         label: its name in tables.
         kind: ``expert``, ``random``, ``endpoint`` or ``checkpoint``.
-        identity: differs between two policies of one label.
-        path: a checkpoint's model.
-        chat: how messages are rendered for it.
+        identity: tells policies with the same label apart.
+        path: the checkpoint's model folder or name.
+        chat: chat settings that render its messages.
     """
 
     label: str
@@ -54,7 +54,7 @@ class PolicyRef:
 
     @property
     def name(self) -> str:
-        """Return the name of its files, which differs for every policy."""
+        """Return a file name that is unique to the policy."""
         if self.kind in SCRIPTED:
             return self.kind
         identity = self.identity if self.chat == ChatSettings() else f"{self.identity} {self.chat}"
@@ -62,27 +62,27 @@ class PolicyRef:
 
 
 def policies(words: Sequence[str], endpoint: Endpoint | None, config: DictConfig) -> list[PolicyRef]:
-    """Return the policies that were asked for, in that order, an endpoint last.
+    """Return the requested policies in order, an endpoint last.
 
     Raises:
-        PolicyError: a word is no policy, or comes twice, or there is no policy.
-        ModelError: a folder without a model.
+        PolicyError: a name is unknown or repeated, or no policy is named.
+        ModelError: a folder holds no model.
     """
-    found = [_policy(word, config) for word in words]
+    candidates = [_policy(word, config) for word in words]
     if endpoint is not None:
         if endpoint.tools and not prompt_form(config.prompt).calls:
             raise PolicyError("endpoint_tools=true offers the functions of an environment: add prompt=tool_call")
         identity = f"{endpoint.url} {endpoint.model}{' by tools' * endpoint.tools}"
         chat = ChatSettings(chat_settings(config).kwargs)
-        found.append(PolicyRef(endpoint.model, "endpoint", identity, endpoint=endpoint, chat=chat))
-    if not found:
+        candidates.append(PolicyRef(endpoint.model, "endpoint", identity, endpoint=endpoint, chat=chat))
+    if not candidates:
         raise PolicyError(f"which policy? name a run folder, a model folder, {', '.join(WORDS)}, or endpoint=URL")
-    names = [candidate.name for candidate in found]
-    if twice := next((candidate.label for candidate in found if names.count(candidate.name) > 1), None):
+    names = [candidate.name for candidate in candidates]
+    if twice := next((candidate.label for candidate in candidates if names.count(candidate.name) > 1), None):
         raise PolicyError(f"{twice} is named twice")
-    labels = [candidate.label for candidate in found]  # rows of a table: equal ones get the digits of their names
-    again = [candidate.name if labels.count(candidate.label) > 1 else candidate.label for candidate in found]
-    return [replace(candidate, label=label) for label, candidate in zip(again, found, strict=True)]
+    labels = [candidate.label for candidate in candidates]  # rows of a table: equal ones get the digits of their names
+    again = [candidate.name if labels.count(candidate.label) > 1 else candidate.label for candidate in candidates]
+    return [replace(candidate, label=label) for label, candidate in zip(again, candidates, strict=True)]
 
 
 def _policy(word: str, config: DictConfig) -> PolicyRef:
@@ -136,7 +136,9 @@ def _label(word: str) -> str:
 
 
 def _contents(path: str) -> str:
-    """Return path and state of the model's files: a rewritten checkpoint is another policy."""
+    """Return path and state of the model's files, since a rewritten checkpoint is another
+    policy.
+    """
     files = sorted(Path(path).glob("*")) if Path(path).is_dir() else []
     return "\n".join([path, *(f"{file.name} {file.stat().st_size} {file.stat().st_mtime_ns}" for file in files)])
 

@@ -41,14 +41,16 @@ if TYPE_CHECKING:
 
 EXAMPLES = 3  # wins, and as many other episodes, of each checkpoint on each evaluation set
 MATRIX, TRAJECTORIES = "evaluation/matrix", "evaluation/trajectories"
-FIRST_COLUMNS = ("policy", "env", "task", "temperature", "success", "low", "high")  # of the matrix
+FIRST_COLUMNS = ("policy", "env", "task", "temperature", "success", "low", "high")  # of the matrix table
 TURN_COLUMNS = ("policy", "evaluation_set", "game", "outcome", "turn", "observation", "action", "valid", "rewards")
 
-Played = Mapping[str, Sequence[Episode]]  # by policy
+Played = Mapping[str, Sequence[Episode]]  # policy -> its episodes
 
 
 async def evaluate(run: Run, policies: Sequence[Mapping[str, Any]], tracked: bool = False) -> None:
-    """Evaluate all policies, one after the other, in the settings that they lack."""
+    """Evaluate the policies one after the other, each in the settings whose episodes are
+    missing.
+    """
     done = 0
 
     def count() -> None:
@@ -80,7 +82,7 @@ async def evaluate(run: Run, policies: Sequence[Mapping[str, Any]], tracked: boo
 
 
 def _rules(run: Run, item: EvaluationSetting, context: int) -> Rules:
-    """Return how a model samples that can attend to ``context`` tokens."""
+    """Return the sampling rules for a model with ``context`` tokens of context."""
     config, prompt = run.config, int(run.config.data.max_prompt_length)
     response = min(item.evaluation_set.max_response_length, context - prompt)
     params = SamplingParams(item.temperature, max_action_tokens=int(config.env.max_action_tokens))
@@ -96,7 +98,7 @@ async def _model(run: Run, path: str, chat: ChatSettings) -> AsyncIterator[Loade
         disable_progress_bar()
         yield LoadedModel(path, run.config.trainer.device, chat, run.prompt.marks)
         return
-    from turngrid.verl_plugin.rollout.served_rollouts import served  # verl: seconds
+    from turngrid.verl_plugin.rollout.served_rollouts import served  # imports verl, which takes seconds
 
     async with served(run.config, path, chat, run.prompt.marks) as model:
         yield model
@@ -107,23 +109,23 @@ async def _model(run: Run, path: str, chat: ChatSettings) -> AsyncIterator[Loade
 
 def log_evaluation(run: Run, policies: Sequence[str]) -> None:
     """Log all episodes to the run's trackers, a step for each checkpoint in order."""
-    from turngrid.experiments.evaluation.matrix import evaluations_of  # scipy: not before it is needed
+    from turngrid.experiments.evaluation.matrix import evaluations_of  # imports scipy, so only when needed
     from turngrid.records.step_metrics import success_by_type
 
     stage, settings = run.tracked("evaluation"), run.evaluation_settings
     if not stage.trackers:
         return
-    found = [(item, {policy: played(run.folder, policy, item.label) for policy in policies}) for item in settings]
+    by_setting = [(item, {policy: played(run.folder, policy, item.label) for policy in policies}) for item in settings]
     names = set_names(settings)
-    evaluations = {item.label: evaluations_of(item, episodes) for item, episodes in found}
-    tables = {MATRIX: matrix_table(evaluations.values()), TRAJECTORIES: trajectories(found, names)}
+    evaluations = {item.label: evaluations_of(item, episodes) for item, episodes in by_setting}
+    tables = {MATRIX: matrix_table(evaluations.values()), TRAJECTORIES: trajectories(by_setting, names)}
     trackers = Trackers(stage)
     for step, policy in enumerate(policies):
         whole = {
             names[label]: of_set[step] for label, of_set in evaluations.items()
-        }  # those of a mixture's tasks follow
+        }  # the results of a mixture's tasks follow
         metrics: dict[str, Any] = {"policy": policy, **policy_metrics(whole)}
-        for item, episodes in found:
+        for item, episodes in by_setting:
             metrics |= success_by_type(episodes[policy], f"success/test/{names[item.label]}/by_type/")
         trackers.log(step, metrics, tables if step == len(policies) - 1 else {})
     trackers.finish()
@@ -131,7 +133,9 @@ def log_evaluation(run: Run, policies: Sequence[str]) -> None:
 
 
 def set_names(settings: Sequence[EvaluationSetting]) -> dict[str, str]:
-    """Return label -> name in metrics: the task, with what else varies."""
+    """Return label -> name in metrics: the task, followed by whatever else differs between
+    settings.
+    """
     environments = {item.evaluation_set.env for item in settings}
     temperatures = {item.temperature for item in settings}
     return {
@@ -166,10 +170,10 @@ def matrix_table(evaluation_sets: Iterable[Sequence[EvaluationResult]]) -> Table
     return Table(columns, [[row[name] for name in columns] for row in rows])
 
 
-def trajectories(found: Sequence[tuple[EvaluationSetting, Played]], names: Mapping[str, str]) -> Table:
-    """Return a row for each turn of the first wins and the first other episodes."""
+def trajectories(by_setting: Sequence[tuple[EvaluationSetting, Played]], names: Mapping[str, str]) -> Table:
+    """Return a table with each turn of the first ``EXAMPLES`` wins and the first other episodes."""
     rows: list[list[object]] = []
-    for item, by_policy in found:
+    for item, by_policy in by_setting:
         for policy, episodes in by_policy.items():
             wins = [episode for episode in episodes if episode.won][:EXAMPLES]
             others = [episode for episode in episodes if not episode.won][:EXAMPLES]

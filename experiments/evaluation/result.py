@@ -19,7 +19,7 @@ FILE = "result.json"
 
 
 class State(StrEnum):
-    """A run's state; an unfinished run is at work or was killed, which its folder cannot tell."""
+    """A run's state. From its folder, a running run and a killed one look the same: unfinished."""
 
     FINISHED = "finished"
     FAILED = "failed"
@@ -28,7 +28,7 @@ class State(StrEnum):
 
 
 def state(folder: Path) -> State:
-    """Return the state by the run's folder: a job on another machine leaves no other trace."""
+    """Return the state read from the run's folder, the only trace of a job on another machine."""
     if is_there(folder):
         return State.FINISHED
     if read_failure(folder):

@@ -58,7 +58,7 @@ def evaluate(run: Run, checkpoints: Sequence[Checkpoint], tracked: bool = False)
     path = folder / "evaluation" / "config.yaml"
     path.parent.mkdir(parents=True, exist_ok=True)
     OmegaConf.save(process_config(run, checkpoints, tracked), path)
-    progress_file(folder).unlink(missing_ok=True)  # a killed evaluation's
+    progress_file(folder).unlink(missing_ok=True)  # left by a killed evaluation
     with ticking_bar(total=left, desc="evaluation", unit="game") as bar:
         update = partial(_show, bar, folder)
         run_stage(run.config, folder, "evaluation", "turngrid.experiments.evaluation.process", [str(path)], update)
@@ -79,10 +79,10 @@ def missing_episodes(folder: Path, name: str, item: EvaluationSetting) -> int:
 def set_evaluation_aside(folder: Path, name: str) -> None:
     """Set aside the episodes of an earlier model of this name, before the model is made again."""
     for file in sorted((folder / "evaluation").rglob(f"{name}.jsonl")):
-        place = discard(folder, file).relative_to(folder)
+        moved_to = discard(folder, file).relative_to(folder)
         say(
             f"note: {file.relative_to(folder)} is of an earlier model; "
-            f"it is evaluated again, and the file moved to {place}"
+            f"it is evaluated again, and the file moved to {moved_to}"
         )
 
 

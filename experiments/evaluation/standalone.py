@@ -40,17 +40,17 @@ SCRIPTED_AT_ONCE = 32
 
 
 def hold(config: DictConfig, asked: Sequence[PolicyRef], at_once: int) -> str:
-    """Evaluate what was not evaluated yet, write ``result.json``, and return the tables as text.
+    """Run the missing evaluations, write ``result.json``, and return the tables as text.
 
     Args:
-        at_once: games at a time of an endpoint.
+        at_once: number of games that an endpoint runs at the same time.
 
     Raises:
         TaskError: an evaluation set cannot be filled.
-        PolicyError: a policy that cannot play these games.
-        EndpointError: an endpoint that does not answer.
+        PolicyError: a policy cannot run these games.
+        EndpointError: an endpoint does not answer.
         StageFailed: the process of the checkpoints failed.
-        RunFolderBusy: another process is at work in the folder.
+        RunFolderBusy: another process is using the folder.
     """
     run = Run(config, evaluation_folder(config))
     with held(run.folder):
@@ -80,7 +80,7 @@ def evaluation_folder(config: DictConfig) -> Path:
 
 
 def _settings(config: DictConfig, env: str) -> dict[str, object]:
-    """Return what changes a game, of the ``env`` node without its task (that is in ``turns``)."""
+    """Return the ``env`` settings that change a game, without the task, which ``turns`` has."""
     outside = {key.removeprefix("env.") for key in OUTPUT_KEYS} | {"task", "tasks", "max_turns"}
     return {key: value for key, value in env_node(config, env).items() if key not in outside}
 
@@ -145,7 +145,7 @@ async def _roll_out(
 
 @asynccontextmanager
 async def acting(run: Run, candidate: PolicyRef, item: EvaluationSetting) -> AsyncIterator[Policy]:
-    """Make a policy that answers in text ready for a setting."""
+    """Prepare a policy that answers in text for a setting."""
     config, endpoint = run.config, candidate.endpoint
     if endpoint is None:
         yield ExpertPolicy() if candidate.kind == "expert" else RandomPolicy(config.eval.seed)

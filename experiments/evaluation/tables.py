@@ -16,7 +16,7 @@ from turngrid.records.stages import stage_name
 from turngrid.records.statistics import Interval
 
 WIDTH = 110
-SHOWN_HEX = 8  # of the hash over an evaluation set's games
+SHOWN_HEX = 8  # shown digits of an evaluation set's hash
 MANY_POLICIES = 5  # if there are more, only neighbours are compared; result.json has all pairs
 
 
@@ -68,7 +68,7 @@ def _caption(result: RunResult) -> str:
 
 
 def _spent(result: RunResult) -> str:
-    """Return the charged units, then both ways of counting."""
+    """Return the charged units, then the units by both ways of counting."""
     words = f"{result.units:g} units spent, {result.units_left:g} left"
     sums = result.notes.get("spent")
     if not sums:
@@ -77,7 +77,7 @@ def _spent(result: RunResult) -> str:
 
 
 def matrix_tables(evaluations: Sequence[EvaluationResult]) -> list[Table]:
-    """Return success by evaluation set, if there are several, and how the episodes went."""
+    """Return the success table, if there are several evaluation sets, and the table of manners."""
     matrix = [success_table(evaluations)] if len(_columns(evaluations)) > 1 else []
     return [*matrix, manner_table(evaluations)] if evaluations else []
 
@@ -112,9 +112,10 @@ def heading(evaluation: EvaluationResult, evaluations: Sequence[EvaluationResult
 
 
 def manner_table(evaluations: Sequence[EvaluationResult]) -> Table:
-    """Return how the episodes went, a row for each policy and evaluation set.
+    """Return a row for each policy and evaluation set: turns, invalid actions, outcomes.
 
-    Unparsed answers are shown if there were some, the mean score if it differs from success.
+    The share of unparsed answers is shown if it is not 0, the mean score if it differs from
+    success.
     """
     several = [evaluation for evaluation in evaluations if evaluation.pass_at]
     scored = any(evaluation.mean_score not in (None, evaluation.interval.mean) for evaluation in evaluations)

@@ -54,14 +54,16 @@ async def roll_out_in_text(
 
 
 def common_failure(episodes: Sequence[Episode]) -> str:
-    """Return the first error in one line if every episode failed, or ""."""
+    """If every episode failed, return the first error in one line; else ""."""
     if any(episode.outcome is not Outcome.ERROR for episode in episodes):
         return ""
     return " ".join(episodes[0].error.split())
 
 
 class Pools:
-    """An asynchronous context with one pool an environment, which starts when it is needed."""
+    """Environment pools, one for each environment, started on first use and closed with the
+    context.
+    """
 
     def __init__(self, *, legal: bool = False) -> None:
         self._legal = legal

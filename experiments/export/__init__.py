@@ -1,1 +1,1 @@
-"""A run's model for people who have neither the run nor turngrid."""
+"""Export a run's model for use without the run and without turngrid."""

@@ -49,23 +49,23 @@ def export(asked: str, target: Path) -> str:
     Raises:
         ExportError: there is no such model, it is damaged or not merged, or ``target`` is there.
     """
-    found = find(asked)
+    made = find(asked)
     if target.exists():
         raise ExportError(f"--to {target}: it is there already; name a new folder")
     draft = target.with_name(f".{target.name}.{os.getpid()}")
-    shutil.copytree(found.model, draft, ignore=shutil.ignore_patterns(MANIFEST), copy_function=shutil.copyfile)
-    if found.run.chat.template:
-        (draft / TEMPLATE).write_text(found.run.chat.template, encoding="utf-8")
+    shutil.copytree(made.model, draft, ignore=shutil.ignore_patterns(MANIFEST), copy_function=shutil.copyfile)
+    if made.run.chat.template:
+        (draft / TEMPLATE).write_text(made.run.chat.template, encoding="utf-8")
     _drop_sampling(draft / "generation_config.json")
-    write_whole(draft / PROMPT_FORM, json.dumps(found.prompt_form, indent=2) + "\n")
-    write_whole(draft / CARD, card(found, target.name))
+    write_whole(draft / PROMPT_FORM, json.dumps(made.prompt_form, indent=2) + "\n")
+    write_whole(draft / CARD, card(made, target.name))
     draft.rename(target)
     size = sum(file.stat().st_size for file in target.iterdir())
-    return f"{target}: {found.stage or found.model.parents[1].name} of {found.run.folder.name}, {size / 1e6:,.1f} MB"
+    return f"{target}: {made.stage or made.model.parents[1].name} of {made.run.folder.name}, {size / 1e6:,.1f} MB"
 
 
 def _drop_sampling(file: Path) -> None:
-    """Keep special tokens only: servers would sample with the base model's top_p."""
+    """Keep only the special tokens: servers would otherwise sample with the base model's top_p."""
     if file.exists():
         kept = {key: value for key, value in json.loads(file.read_text()).items() if key.endswith("_token_id")}
         file.write_text(json.dumps(kept, indent=2) + "\n")

@@ -22,7 +22,7 @@ from turngrid.records.stages import stage_name
 from turngrid.rollouts.store import read_episodes
 from turngrid.tasks.run import Run
 
-UNMERGED = (".lora_", ".base_layer.")  # PEFT's names, which nobody loads without an adapter's config
+UNMERGED = (".lora_", ".base_layer.")  # PEFT's names, which loaders reject without an adapter config
 CARD = """\
 ---
 library_name: transformers
@@ -141,61 +141,61 @@ def _first_messages(run: Path, stage: str) -> list[dict[str, str]]:
 # ---- the card
 
 
-def card(found: Exported, name: str) -> str:
+def card(exported: Exported, name: str) -> str:
     """Return Markdown with the front matter that hubs read."""
-    config = found.run.config
+    config = exported.run.config
     base = str(config.model.path)
     on_hub = local_folder(base) is None and not base.startswith((ASSET, PACKAGED, RUN))
-    first = json.dumps(found.first_messages, indent=2, ensure_ascii=False)
+    first = json.dumps(exported.first_messages, indent=2, ensure_ascii=False)
     begins = f" Its first game began with\n\n```json\n{first}\n```"
     return CARD.format(
         name=name,
         base_model=f"base_model: {base}\n" if on_hub else "",
         tags=", ".join(["turngrid", "reinforcement-learning", str(config.env.name), str(config.algo.name)]),
-        what=_what(found, base if on_hub else str(config.model.name)),
-        figures=_figures(found),
-        begins=begins if found.first_messages else "",
-        training="\n".join(f"- {line}" for line in _training(found)),
+        what=_what(exported, base if on_hub else str(config.model.name)),
+        figures=_figures(exported),
+        begins=begins if exported.first_messages else "",
+        training="\n".join(f"- {line}" for line in _training(exported)),
     )
 
 
-def _what(found: Exported, base: str) -> str:
-    config = found.run.config
+def _what(exported: Exported, base: str) -> str:
+    config = exported.run.config
     reward = f"reinforcement learning ({config.algo.name}, reward {config.turn_reward.name})"
-    imitated = found.stage == "sft" or (found.run.folder / "sft" / "model").exists()
-    learned = [*["imitation (SFT)"] * imitated, *[reward] * (found.stage != "sft")]
+    imitated = exported.stage == "sft" or (exported.run.folder / "sft" / "model").exists()
+    learned = [*["imitation (SFT)"] * imitated, *[reward] * (exported.stage != "sft")]
     task = "several tasks" if config.env.get("tasks") else f"task `{config.env.task}`"
     return f"`{base}` after {' and '.join(learned)} in the text environment `{config.env.name}`, {task}."
 
 
-def _figures(found: Exported) -> str:
-    matrix = found.result.matrix if found.result and found.stage else ()
+def _figures(exported: Exported) -> str:
+    matrix = exported.result.matrix if exported.result and exported.stage else ()
     if not matrix:
         return "Not measured: the run evaluated its last checkpoint only."
     head = (
         "| model | environment | task | temperature | success, % [95 % interval] | games | seeds |\n"
         "|---|---|---|---|---|---|---|"
     )
-    rows = [_row(item, found) for item in matrix if item.policy in ("base", found.stage)]
+    rows = [_row(item, exported) for item in matrix if item.policy in ("base", exported.stage)]
     note = "Held-out games, which no training saw; intervals cover other games, not other seeds."
     return "\n".join([head, *rows, "", note])
 
 
-def _row(item: EvaluationResult, found: Exported) -> str:
-    who = f"**{stage_name(item.policy)}**" if item.policy == found.stage else stage_name(item.policy)
+def _row(item: EvaluationResult, exported: Exported) -> str:
+    who = f"**{stage_name(item.policy)}**" if item.policy == exported.stage else stage_name(item.policy)
     games = f"{item.games}" + (f" × {item.samples_per_game}" if item.samples_per_game > 1 else "")
-    seeds = "none" if item.policy == "base" else f"1 (seed {found.run.config.seed})"
+    seeds = "none" if item.policy == "base" else f"1 (seed {exported.run.config.seed})"
     cells = [who, item.env, f"`{item.task}`", f"{item.temperature:g}", item.interval.percent(), games, seeds]
     return f"| {' | '.join(cells)} |"
 
 
-def _training(found: Exported) -> list[str]:
-    config, attempt = found.run.config, found.attempt
+def _training(exported: Exported) -> list[str]:
+    config, attempt = exported.run.config, exported.attempt
     versions = attempt.versions if attempt else {}
     packages = ", ".join(f"{name} {versions[name]}" for name in ("turngrid", "verl", "torch") if versions.get(name))
     commit = f"; commit `{attempt.commit[:10]}`" if attempt and attempt.commit else ""
     return [
         f"budget `{config.budget.name}`, {config.budget.units:,.0f} units; seed {config.seed}",
-        f"run `{found.run.folder.name}`",
+        f"run `{exported.run.folder.name}`",
         f"{packages or 'packages not recorded'}{commit}",
     ]

@@ -1,14 +1,14 @@
-"""``python -m experiments.report``: from run folders to one page (``docs/report.md``).
+"""``python -m experiments.report``: make one page from run folders (``docs/report.md``).
 
-gather.py       which runs a report is about
+gather.py       the runs of a report
 runs.py         a run folder and its metrics
 settings.py     shared and varying settings
-samples.py      which models a selector names
-cells.py        the table beside the published one
+samples.py      the models that a selector names
+cells.py        the table, with published figures
 comparisons.py  differences with intervals, and verdicts
 reliability.py  IQM, profiles, probability of improvement
 curves.py       learning curves as data frames
-charts.py       SVG of matplotlib
-contents.py     all of it together
+charts.py       SVG from matplotlib
+contents.py     the contents of the page
 page.py         HTML and Markdown
 """

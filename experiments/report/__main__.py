@@ -54,14 +54,14 @@ def _place(subject: Subject, out: Path | None, reports: int) -> Path:
 
 
 def _text(subject: Subject) -> str:
-    from turngrid.experiments.report.terminal import text  # scipy: not before it is needed
+    from turngrid.experiments.report.terminal import text  # imports scipy, so only when needed
 
     return text(subject)
 
 
 def write(subject: Subject, folder: Path) -> str:
     """Write both forms of the report, each whole or not at all, and return a line about them."""
-    from turngrid.experiments.report.contents import contents  # scipy and matplotlib: not before they are needed
+    from turngrid.experiments.report.contents import contents  # imports scipy and matplotlib, so only when needed
     from turngrid.experiments.report.page import html, markdown
 
     start = time.perf_counter()

@@ -1,4 +1,4 @@
-"""The report's table: success or score with its interval, beside the published figure."""
+"""The report's table: success or score with its interval, and the published figure."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ class Estimate:
     """A success rate, or a mean score, over seeds and games.
 
     Attributes:
-        interval: mean over seeds, in [0, 1]. The bounds are Wilson's for the success of one model,
-            else those of a bootstrap over games, each with all of its seeds: what other games would
-            give with these seeds.
+        interval: mean over seeds, in [0, 1]. For the success of one model the bounds are Wilson's.
+            Otherwise they come from a bootstrap over games that keeps all seeds of a game, so they
+            describe other games with the same seeds.
         by_seed: seed -> success or score; empty for a base model.
-        games: of the evaluation sets together.
+        games: total games of the evaluation sets.
         settings: number of settings in the mean.
-        notes: for the reader, below the figure.
+        notes: footnotes for the figure.
     """
 
     interval: Interval
@@ -48,7 +48,9 @@ class Estimate:
 
 @dataclass(frozen=True)
 class TableCell:
-    """A cell; ``measure``: ``success`` or ``score``, ``why``: reason for a missing estimate."""
+    """A cell. ``measure``: ``success`` or ``score``; ``why``: the reason if there is no
+    estimate.
+    """
 
     row: str
     column: str
@@ -59,7 +61,7 @@ class TableCell:
 
 
 def table_cells(runs: Sequence[Run], layout: Layout, table: str | None) -> list[list[TableCell]]:
-    """Return the cells row by row, in the layout's order."""
+    """Return the cells, row by row, in the layout's order."""
     return [
         [_cell(runs, (row, layout.rows[row]), (column, layout.columns[column]), table) for column in layout.columns]
         for row in layout.rows
@@ -68,21 +70,21 @@ def table_cells(runs: Sequence[Run], layout: Layout, table: str | None) -> list[
 
 def _cell(runs: Sequence[Run], row: tuple[str, Selector], column: tuple[str, Selector], table: str | None) -> TableCell:
     choice = choice_of({**row[1], **column[1]})
-    found, why, beside = None, "", None
+    estimated, why, beside = None, "", None
     try:
-        found = estimate(runs, choice)
+        estimated = estimate(runs, choice)
     except Unfilled as error:
         why = str(error)
     if table:
         names = (selector.get("published", name) for name, selector in (row, column))
         with suppress(published.PublishedError):  # the paper has no such row or column
             beside = published.figure(table, *names)
-    return TableCell(row[0], column[0], choice.measure, found, why, beside)
+    return TableCell(row[0], column[0], choice.measure, estimated, why, beside)
 
 
 def estimate(runs: Sequence[Run], choice: Choice) -> Estimate:
-    """Estimate success or score of ``choice``, averaged over the settings of axes that it leaves
-    open.
+    """Estimate success or score of ``choice``, averaged over all values of the axes it does not
+    name.
 
     Raises:
         Unfilled: no setting has data.
@@ -117,9 +119,10 @@ def _combined(samples: Sequence[Sample], problems: Sequence[str]) -> Estimate:
 
 
 def interval_of(samples: Sequence[Sample]) -> Interval:
-    """Return the interval of the mean of the samples' means.
+    """Return the mean of the samples' means, with its interval.
 
-    Samples of one evaluation set are paired by game; evaluation sets are drawn apart.
+    Samples of the same evaluation set are paired by game; evaluation sets are resampled
+    independently.
     """
     if len(samples) > 1:
         return _stratified(per_game(samples))
@@ -130,7 +133,9 @@ def interval_of(samples: Sequence[Sample]) -> Interval:
 
 
 def per_game(samples: Sequence[Sample]) -> list[np.ndarray]:
-    """Return a vector per evaluation set; their means add up to the mean of the samples."""
+    """Return a vector for each evaluation set; the vectors' means add up to the mean of the
+    samples.
+    """
     vectors: dict[str, np.ndarray] = {}
     for item in samples:
         part = item.shares.mean(axis=0) / len(samples)

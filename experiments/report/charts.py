@@ -1,7 +1,7 @@
-"""The report's charts: SVG of matplotlib inside the page.
+"""The report's charts as SVG from matplotlib.
 
-Black letters get no colour in matplotlib's SVG, so the page's style sheet colours them, in light
-and in dark.
+Matplotlib's SVG gives black text no colour attribute, so the page's style sheet colours it for
+light and dark mode.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ STYLE: dict[Any, Any] = {
     "legend.frameon": False,
     "lines.linewidth": 1.8,
 }
-FEW = 4  # scores: with fewer, no quarter of them can be dropped
+FEW = 4  # scores: an interquartile mean needs at least this many
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Chart:
 
 
 def charts(runs: Sequence[Run], statistics: Reliability | None) -> Mapping[str, Sequence[Chart]]:
-    """Return the charts by section of the page; a section is empty if there is nothing to draw."""
+    """Return the charts by section of the page; a section without charts is empty."""
     return {
         "curves": _curves(runs),
         "training": _training(runs),
@@ -74,11 +74,11 @@ def charts(runs: Sequence[Run], statistics: Reliability | None) -> Mapping[str, 
 
 
 def render(name: str, title: str, size: tuple[float, float], draw: Callable[[Figure], None]) -> str:
-    """Return ``<svg>`` of what ``draw`` puts into a figure.
+    """Return ``<svg>`` of a figure that ``draw`` fills.
 
     Args:
-        name: also keeps the ids of several charts in one page apart.
-        title: what a screen reader says.
+        name: unique in the page; prefixes the SVG's ids.
+        title: text for screen readers.
         size: width and height in inches.
         draw: fills an empty figure.
     """
@@ -96,7 +96,7 @@ def render(name: str, title: str, size: tuple[float, float], draw: Callable[[Fig
 
 
 def draw_panels(name: str, title: str, panels: Sequence[Panel], by: str = "RL step") -> str:
-    """Draw small charts side by side, by ``RL step`` or ``episodes``."""
+    """Draw small charts side by side, with ``RL step`` or ``episodes`` on the x axis."""
     names = list(dict.fromkeys(line for panel in panels for line in panel.lines))
     across = min(ACROSS, len(panels))
     down = -(-len(panels) // across)
@@ -106,11 +106,11 @@ def draw_panels(name: str, title: str, panels: Sequence[Panel], by: str = "RL st
         grid = figure.subplots(down, across, squeeze=False, sharey=success)
         for axes in list(grid.flat)[len(panels) :]:
             axes.set_visible(False)
-        for place, (axes, panel) in enumerate(zip(grid.flat, panels, strict=False)):
+        for index, (axes, panel) in enumerate(zip(grid.flat, panels, strict=False)):
             _panel(axes, panel, names, by, 100 if success else 1)
             if success:
                 axes.set_ylim(bottom=0)
-                axes.set_ylabel("" if place % across else panel.unit)
+                axes.set_ylabel("" if index % across else panel.unit)
         if len(names) > 1:
             _legend(figure, grid)
 
@@ -128,12 +128,12 @@ def _panel(axes: Axes, panel: Panel, names: Sequence[str], by: str, scale: float
     axes.yaxis.set_major_locator(MaxNLocator(5))
 
 
-def _line(axes: Axes, name: str, line: Line, place: int, by: str, scale: float) -> None:
-    """Draw a line, its seeds' range as a band, and a point if there is one step only.
+def _line(axes: Axes, name: str, line: Line, index: int, by: str, scale: float) -> None:
+    """Draw a line with the range of its seeds as a band; a point if there is only one step.
 
-    With more than ``WINDOW`` steps the line is smoothed, and the steps themselves are drawn thin.
+    With more than ``WINDOW`` steps the line is smoothed, and the unsmoothed one is drawn thin.
     """
-    look: dict[str, Any] = {"color": COLOURS[place % len(COLOURS)], "linestyle": ("-", "--", ":")[place // 8 % 3]}
+    look: dict[str, Any] = {"color": COLOURS[index % len(COLOURS)], "linestyle": ("-", "--", ":")[index // 8 % 3]}
     data = scale * line.data[["mean", "low", "high"]]
     across = line.data["episodes"] if by == "episodes" else line.data.index
     if len(data) > WINDOW:
@@ -145,8 +145,8 @@ def _line(axes: Axes, name: str, line: Line, place: int, by: str, scale: float) 
 
 
 def _legend(figure: Figure, grid: np.ndarray) -> None:
-    found = [axes.get_legend_handles_labels() for axes in grid.flat]
-    handles = {label: handle for lines, labels in found for handle, label in zip(lines, labels, strict=True)}
+    entries = [axes.get_legend_handles_labels() for axes in grid.flat]
+    handles = {label: handle for lines, labels in entries for handle, label in zip(lines, labels, strict=True)}
     figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=min(4, len(handles)))
 
 
@@ -230,17 +230,17 @@ def heat_map(table: pd.DataFrame) -> str:
     return render("heat", "success of each setting on each evaluation set", size, draw)
 
 
-def _reliability(found: Reliability) -> list[Chart]:
-    seeds = sorted({len(table) for table in found.scores.values()})
-    size = f"{' or '.join(map(str, seeds))} seeds on {len(found.tasks)} task{'s' * (len(found.tasks) != 1)} a method"
-    few = min(table.size for table in found.scores.values()) < FEW
+def _reliability(stats: Reliability) -> list[Chart]:
+    seeds = sorted({len(table) for table in stats.scores.values()})
+    size = f"{' or '.join(map(str, seeds))} seeds on {len(stats.tasks)} task{'s' * (len(stats.tasks) != 1)} a method"
+    few = min(table.size for table in stats.scores.values()) < FEW
     plain = " With so few scores no quarter can be dropped, so this is the plain mean." if few else ""
     made = [
-        Chart("iqm", "Interquartile mean", whiskers("iqm", found.iqm, "success, % of games"), f"{size}.{plain}"),
-        Chart("profiles", "Performance profiles", profiles(found), f"{size}; bands are 95 % intervals."),
+        Chart("iqm", "Interquartile mean", whiskers("iqm", stats.iqm, "success, % of games"), f"{size}.{plain}"),
+        Chart("profiles", "Performance profiles", profiles(stats), f"{size}; bands are 95 % intervals."),
     ]
-    if found.improvements:
-        pairs = {" > ".join(pair): interval for pair, interval in found.improvements.items()}
+    if stats.improvements:
+        pairs = {" > ".join(pair): interval for pair, interval in stats.improvements.items()}
         svg = whiskers("improvement", pairs, "probability that the first does better, %", middle=50)
         note = "That a run of the first beats one of the second; 50 %: no difference. A tie counts half."
         made.append(Chart("improvement", "Probability of improvement", svg, note))
@@ -265,20 +265,20 @@ def whiskers(name: str, intervals: Mapping[str, Interval], label: str, middle: f
 PARTS = ("mean", "low", "high")
 
 
-def profiles(found: Reliability) -> str:
+def profiles(statistics: Reliability) -> str:
     """Draw the share of runs above each success rate."""
 
     def draw(figure: Figure) -> None:
         axes = figure.subplots()
-        for place, (name, intervals) in enumerate(found.profiles.items()):
+        for index, (name, intervals) in enumerate(statistics.profiles.items()):
             mean, low, high = (100 * np.array([getattr(one, part) for one in intervals]) for part in PARTS)
-            colour = COLOURS[place % len(COLOURS)]
+            colour = COLOURS[index % len(COLOURS)]
             axes.plot(100 * THRESHOLDS, mean, label=name, drawstyle="steps-post", color=colour)
             axes.fill_between(100 * THRESHOLDS, low, high, step="post", color=colour, alpha=0.14, linewidth=0)
-        reach = max(float(table.to_numpy().max()) for table in found.scores.values())
+        reach = max(float(table.to_numpy().max()) for table in statistics.scores.values())
         axes.set(xlabel="success rate τ, % of games", ylabel="runs with more than τ, %")
         axes.set(xlim=(0, 100 * min(1.0, reach + 0.05)), ylim=(0, 103))
-        if len(found.profiles) > 1:
+        if len(statistics.profiles) > 1:
             figure.legend(loc="outside lower center", ncols=3)
 
     return render("profiles", "performance profiles", (HALF, 3.3), draw)

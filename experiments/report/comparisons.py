@@ -1,17 +1,17 @@
 """Differences between settings, each with one interval over games and seeds, and verdicts on a
 sweep's claims.
 
-A claim about a method is one about other games and other seeds. Success y = mean + game + seed +
-rest is a two-way layout. The variance of a contrast of means is estimated by a + b:
+A claim about a method should hold for other games and other seeds. Success y = mean + game + seed +
+residual is a two-way layout. The variance of a contrast of means is estimated by a + b:
 
     a = sum over evaluation sets of var(d_g) / games
     b = var(c_s) / seeds
 
 Here d_g is the contrast on game g, averaged over seeds, and c_s that of seed s, over games.
 
-The sum counts the rest twice, so the interval is too wide rather than too narrow. The bounds are
-Student's with Satterthwaite's degrees of freedom (1946, Biometrics Bulletin 2, p. 110):
-(a + b)^2 / (a^2 / (games - 1) + b^2 / (seeds - 1)).
+The sum counts the residual variance twice, so the interval is conservative. The bounds are
+Student's with Satterthwaite's degrees of freedom (1946, Biometrics Bulletin 2, p. 110): (a + b)^2 /
+(a^2 / (games - 1) + b^2 / (seeds - 1)).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from turngrid.experiments.sweep.record import Sweep
 from turngrid.records.statistics import Interval, wilson
 
 MIN_SEEDS = 2
-Part = tuple[int, Choice]  # +1 or -1, and the models to take
+Part = tuple[int, Choice]  # weight (+1 or -1) and selector
 Weighted = tuple[float, Sample]
 
 
@@ -44,7 +44,7 @@ class Word(StrEnum):
 
 
 class TooFewSeeds(Unfilled):
-    """There are results, but of fewer than ``MIN_SEEDS`` common seeds."""
+    """The parts have results, but fewer than ``MIN_SEEDS`` seeds in common."""
 
 
 @dataclass(frozen=True)
@@ -53,11 +53,11 @@ class Contrast:
 
     Attributes:
         interval: 95 %, over games and seeds; in [-1, 1], with ``minus`` in [-2, 2].
-        p: two-sided, of the same test: is the contrast 0?
+        p: two-sided p of the same test, that the contrast is 0.
         by_seed: the contrast of each seed.
         games: of the smallest evaluation set.
         settings: number of pairs of settings in the mean.
-        left_out: why further pairs are not in it.
+        left_out: why other pairs of settings are not in the mean.
     """
 
     interval: Interval
@@ -74,9 +74,9 @@ class Comparison:
 
     Attributes:
         name: the claim, or ``gigpo − grpo``.
-        detail: the claim's two sides; or the evaluation set of a difference, "" if every run has
-            one only.
-        why: a sentence on the verdict, or why there is no contrast.
+        detail: a claim's two sides, or the evaluation set of a difference ("" if every run has only
+            one).
+        why: the reason for the verdict, or why there is no contrast.
     """
 
     name: str
@@ -94,20 +94,24 @@ def verdicts(sweep: Sweep, runs: Sequence[Run]) -> list[Comparison]:
 def _verdict(takeaway: Takeaway, runs: Sequence[Run]) -> Comparison:
     detail = f"{_side(takeaway.higher)} against {_side(takeaway.lower)}"
     try:
-        found = contrast(runs, _parts(takeaway.higher, 1) + _parts(takeaway.lower, -1))
+        difference = contrast(runs, _parts(takeaway.higher, 1) + _parts(takeaway.lower, -1))
     except Unfilled as error:
         why = f"{error}." if isinstance(error, TooFewSeeds) else f"a side has no result: {error}."
         return Comparison(takeaway.claim, detail, None, why, Word.NOT_ENOUGH)
-    word, why = judged(found)
-    return Comparison(takeaway.claim, detail, found, why, word)
+    word, why = judged(difference)
+    return Comparison(takeaway.claim, detail, difference, why, word)
 
 
-def judged(found: Contrast) -> tuple[Word, str]:
-    """Judge by whether the interval lies wholly above or below zero."""
-    left = f" {len(found.left_out)} comparison(s) left out: {'; '.join(found.left_out)}." if found.left_out else ""
-    if found.interval.low > 0:
+def judged(difference: Contrast) -> tuple[Word, str]:
+    """Return a verdict and its reason: whether the interval lies wholly above or below zero."""
+    left = (
+        f" {len(difference.left_out)} comparison(s) left out: {'; '.join(difference.left_out)}."
+        if difference.left_out
+        else ""
+    )
+    if difference.interval.low > 0:
         return Word.HOLDS, f"the 95 % interval lies wholly above zero.{left}"
-    if found.interval.high < 0:
+    if difference.interval.high < 0:
         return Word.DOES_NOT_HOLD, f"the 95 % interval lies wholly below zero: it is the other way round.{left}"
     return Word.NOT_ENOUGH, f"the 95 % interval includes zero, so it could be either way.{left}"
 
@@ -123,16 +127,16 @@ def _side(side: dict[str, str | Selector]) -> str:
 
 
 def differences(runs: Sequence[Run]) -> list[Comparison]:
-    """Compare every two values of each axis if all other axes are equal."""
+    """Compare every two values of each axis, between runs that are equal on all other axes."""
     several = any(len(run.evaluation_sets) > 1 for run in runs)
     sets = list(dict.fromkeys("/".join(one) for run in runs for one in run.evaluation_sets)) if several else [""]
-    found = []
+    compared = []
     for axis in dict.fromkeys(axis for run in runs for axis in run.coordinates):
         values = dict.fromkeys(run.coordinates[axis] for run in runs if axis in run.coordinates)
         for second, first in combinations(values, 2):
             if both := _with_both(runs, axis, {first, second}):
-                found += [_difference(both, axis, first, second, evaluation_set) for evaluation_set in sets]
-    return found
+                compared += [_difference(both, axis, first, second, evaluation_set) for evaluation_set in sets]
+    return compared
 
 
 def _with_both(runs: Sequence[Run], axis: str, values: set[str]) -> list[Run]:
@@ -151,7 +155,8 @@ def _difference(runs: Sequence[Run], axis: str, first: str, second: str, evaluat
 
 
 def contrast(runs: Sequence[Run], parts: Sequence[Part]) -> Contrast:
-    """Average over all settings of the axes that no part names, paired by setting, seed and game.
+    """Compute the contrast, paired by setting, seed and game, averaged over axes that no part
+    names.
 
     Raises:
         TooFewSeeds: the parts have fewer than ``MIN_SEEDS`` seeds in common.
@@ -195,10 +200,10 @@ def game_variance(parts: Sequence[Weighted], seeds: Sequence[int]) -> float:
 
 
 def interval(by_seed: Sequence[float], over_games: float, games: int, limit: float = 1.0) -> Interval:
-    """Apply the module's formula; ``over_games`` is a.
+    """Apply the module's formula; ``over_games`` is its a.
 
-    If nothing varied, the bounds are as far off as Wilson's bound on the share of games that could
-    still differ.
+    If the variance is 0, half of the width is Wilson's upper bound on the share of games that
+    differ.
     """
     from scipy.stats import t
 
@@ -209,7 +214,7 @@ def interval(by_seed: Sequence[float], over_games: float, games: int, limit: flo
 
 
 def p_value(by_seed: Sequence[float], over_games: float, games: int) -> float:
-    """Return the two-sided p of the same test; if nothing varied, of the sign-flip test."""
+    """Return the two-sided p of the same test; if the variance is 0, of the sign-flip test."""
     from scipy.stats import t
 
     mean = float(np.mean(by_seed))
@@ -220,7 +225,9 @@ def p_value(by_seed: Sequence[float], over_games: float, games: int) -> float:
 
 
 def _error(by_seed: Sequence[float], over_games: float, games: int) -> tuple[float, float]:
-    """Return standard error and Satterthwaite's degrees of freedom; zeros if nothing varied."""
+    """Return the standard error and Satterthwaite's degrees of freedom; both 0 if the variance is
+    0.
+    """
     over_seeds = float(np.var(by_seed, ddof=1)) / len(by_seed)
     variance = over_games + over_seeds
     if variance < 1e-12:

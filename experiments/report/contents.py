@@ -1,4 +1,4 @@
-"""The contents of a report, before they are laid out as HTML or Markdown."""
+"""The contents of a report, before they are rendered as HTML or Markdown."""
 
 from __future__ import annotations
 
@@ -34,16 +34,18 @@ RESOLVED = "mean shares of tests that pass, where ours are shares of instances r
 
 @dataclass(frozen=True)
 class Contents:
-    """A report's words, figures and charts.
+    """A report's texts, figures and charts.
 
     Attributes:
-        table: row by row; ``table_name``: the published table beside it, "" for none, with its
-            ``table_note``.
-        pairs: differences between all values of what varied, if the sweep declares no takeaways.
+        table: cells, row by row.
+        table_name: the published table beside it, or "".
+        table_note: note on the published table.
+        pairs: differences between all values of the varied axes, if the sweep declares no
+            takeaways.
         charts: by section of the page.
-        left_out: runs of the folder that are in no report, and why.
+        left_out: runs of the folder that are in no report, each with the reason.
         shared, varied: settings of the runs.
-        made: when, for people.
+        made: date and time as shown.
     """
 
     sweep: Sweep
@@ -65,7 +67,7 @@ class Contents:
 
     @cached_property
     def labels(self) -> Mapping[str, str]:
-        """Return run folder -> ``ppo seed 1``, which differs for each run."""
+        """Return run folder -> a unique label, such as ``ppo seed 1``."""
         names = setting_names(self.runs)
         return {run.name: f"{name} seed {run.seed}".strip() for run, name in zip(self.runs, names, strict=True)}
 
@@ -77,14 +79,14 @@ class Contents:
     @property
     def counts(self) -> Mapping[State, int]:
         """Count runs by state, in the order of ``State``, without zeros."""
-        found = Counter(run.state for run in self.runs)
-        return {state: found[state] for state in State if found[state]}
+        by_state = Counter(run.state for run in self.runs)
+        return {state: by_state[state] for state in State if by_state[state]}
 
     @property
     def words(self) -> Mapping[Word, int]:
         """Count claims by verdict, in the order of ``Word``, without zeros."""
-        found = Counter(verdict.word for verdict in self.verdicts)
-        return {word: found[word] for word in Word if found[word]}
+        by_word = Counter(verdict.word for verdict in self.verdicts)
+        return {word: by_word[word] for word in Word if by_word[word]}
 
     @property
     def missing(self) -> list[Run]:
@@ -94,7 +96,7 @@ class Contents:
 
     @property
     def other_measure(self) -> str:
-        """Return what the published figures measure if ours measure something else, or ""."""
+        """Return the measure of the published figures if it differs from ours, else ""."""
         beside = {cell.measure for row in self.table for cell in row if cell.published is not None}
         if SCORE in beside:
             return SHARES_OF_TESTS
@@ -102,7 +104,7 @@ class Contents:
 
     @property
     def measures(self) -> list[str]:
-        """Return what the table's cells are: ``success``, ``score`` or both."""
+        """Return the measures in the table's cells: ``success``, ``score`` or both."""
         return list(dict.fromkeys(cell.measure for row in self.table for cell in row)) or [SUCCESS]
 
     @property
@@ -135,10 +137,14 @@ def listed(values: Sequence[object]) -> str:
 
 
 def contents(subject: Subject) -> Contents:
-    """Compute the report. Raises: PublishedError: the sweep names an unknown published table."""
+    """Compute the contents of the report.
+
+    Raises:
+        PublishedError: the sweep names an unknown published table.
+    """
     sweep, runs = subject.sweep, subject.runs
     table = sweep.published
-    found = reliability(runs)
+    statistics = reliability(runs)
     shared, varied = shared_and_varied(runs)
     return Contents(
         sweep=sweep,
@@ -150,8 +156,8 @@ def contents(subject: Subject) -> Contents:
         table_note=published.note(table) if table else "",
         verdicts=verdicts(sweep, runs),
         pairs=[] if sweep.takeaways else differences(runs),
-        reliability=found,
-        charts=charts(runs, found),
+        reliability=statistics,
+        charts=charts(runs, statistics),
         costs=costs(runs),
         origins=origins(runs),
         shared=shared,
@@ -161,7 +167,7 @@ def contents(subject: Subject) -> Contents:
 
 
 def costs(runs: Sequence[Run]) -> pd.DataFrame:
-    """Return means over the finished runs of each setting, then sums over all runs."""
+    """Return mean costs of each setting's finished runs, and total costs of all runs."""
     known = [run for run in runs if run.result and run.result.notes.get("spent")]
     names = {run.name: name for name, group in grouped(known, nameless="each run").items() for run in group}
     frame = pd.DataFrame([_cost(run) for run in known], index=[names[run.name] for run in known])

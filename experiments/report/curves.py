@@ -38,7 +38,7 @@ class Panel:
 
 
 def over_seeds(runs: Sequence[Run], metric: str = SUCCESS) -> Line:
-    """Summarise a metric of ``runs``; use the finished ones only, if there are any."""
+    """Aggregate a metric over ``runs``; if any are finished, over these only."""
     chosen = [run for run in runs if run.result] or list(runs)
     values = pd.concat([run.curve[metric].dropna() for run in chosen], axis=1, join="inner").sort_index()
     summary = {"mean": values.mean(axis=1), "low": values.min(axis=1), "high": values.max(axis=1)}
@@ -46,7 +46,7 @@ def over_seeds(runs: Sequence[Run], metric: str = SUCCESS) -> Line:
 
 
 def success_panels(runs: Sequence[Run]) -> list[Panel]:
-    """Split success by task, or by the axis that leaves the fewest lines in a panel."""
+    """Split success into panels by task, or by the axis that leaves the fewest lines in a panel."""
     trained = [run for run in runs if len(run.curve)]
     axes = _split(trained)
     groups = apart(trained, lambda run: " ".join(value for axis, value in run.coordinates.items() if axis in axes))
@@ -90,9 +90,9 @@ def metric_panels(runs: Sequence[Run]) -> list[Panel]:
 
 
 def equal_lines(panels: Sequence[Panel]) -> list[str]:
-    """Return ``grpo, gigpo`` for settings whose means are equal in every step."""
-    found: dict[tuple[object, ...], list[str]] = {}
+    """Return names such as ``grpo, gigpo`` for settings whose means are equal at every step."""
+    names_by_means: dict[tuple[object, ...], list[str]] = {}
     for panel in panels:
         for name, line in panel.lines.items():
-            found.setdefault((panel.title, *line.data["mean"].items()), []).append(name)
-    return [", ".join(names) for names in found.values() if len(names) > 1]
+            names_by_means.setdefault((panel.title, *line.data["mean"].items()), []).append(name)
+    return [", ".join(names) for names in names_by_means.values() if len(names) > 1]

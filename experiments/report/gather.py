@@ -1,4 +1,4 @@
-"""What a report is about: the runs of a sweep or grid, or runs of a folder that can be compared."""
+"""Choose the runs of a report: those of a sweep or grid, or comparable runs of a folder."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ class ReportError(Refusal):
 
 @dataclass(frozen=True)
 class Subject:
-    """One report.
+    """The subject of a report: its runs and where it goes.
 
     Attributes:
-        sweep: the sweep's record, or a record made up for loose runs.
-        folder: where the report goes.
+        sweep: the sweep's record; for runs of no sweep, one made up from their settings.
+        folder: output folder of the report.
         left_out: a line for each run of the folder that is in no report.
     """
 
@@ -50,8 +50,8 @@ class Subject:
 
 
 def subjects(paths: Sequence[Path]) -> list[Subject]:
-    """Return a report for each sweep or grid, for all named runs together, and for each group of
-    runs in folders.
+    """Return one subject for each sweep or grid, one for all named runs, and one for each group of
+    comparable runs in a folder.
 
     Raises:
         ReportError: a path is neither a sweep, a run nor a folder of runs.
@@ -87,10 +87,10 @@ def _read(folder: Path, run: record.SweepRun | None = None) -> Run:
 
 
 def _runs_in(path: Path) -> list[Path]:
-    """Return a run folder, or the run folders in a folder.
+    """Return the path if it is a run folder, else the run folders in it.
 
     Raises:
-        ReportError: neither.
+        ReportError: it is neither.
     """
     if not path.is_dir():
         there = [entry.name for entry in path.parent.iterdir() if entry.is_dir()] if path.parent.is_dir() else []
@@ -114,19 +114,19 @@ def _of_runs(paths: Sequence[Path]) -> list[Subject]:
     named = all(_is_run(path) for path in paths)
     groups, left_out = ({"": runs}, ()) if named else comparable(runs)
     parents = {folder.parent for folder in folders}
-    place = paths[0] if len(paths) == 1 else parents.pop() if len(parents) == 1 else Path.cwd()
+    root = paths[0] if len(paths) == 1 else parents.pop() if len(parents) == 1 else Path.cwd()
     if len(groups) == 1:
-        return [_of_group(place.name, group, place, left_out) for group in groups.values()]
-    return [_of_group(name, group, place / REPORTS / name, left_out) for name, group in groups.items()]
+        return [_of_group(root.name, group, root, left_out) for group in groups.values()]
+    return [_of_group(name, group, root / REPORTS / name, left_out) for name, group in groups.items()]
 
 
 def _of_group(name: str, runs: Sequence[Run], folder: Path, left_out: tuple[str, ...]) -> Subject:
-    placed = [replace(run, coordinates=place) for run, place in zip(runs, coordinates(runs), strict=True)]
+    placed = [replace(run, coordinates=position) for run, position in zip(runs, coordinates(runs), strict=True)]
     return Subject(_made_up(placed[0].name if len(placed) == 1 else name, placed), placed, folder, True, left_out)
 
 
 def _made_up(name: str, runs: Sequence[Run]) -> Sweep:
-    """Return the record that a sweep of these runs would have."""
+    """Return a sweep's record for runs that belong to no sweep."""
     title = name if len(runs) == 1 else f"Runs in {name}"
     return Sweep(name, WITHOUT_SCALE, title, "", None, "", _layout(runs), (), [], [])
 
@@ -152,11 +152,11 @@ def _columns(runs: Sequence[Run]) -> dict[str, Selector]:
 
 
 def comparable(runs: Sequence[Run]) -> tuple[dict[str, list[Run]], tuple[str, ...]]:
-    """Group runs that ran on the same test games in the same way, by name, and list the runs that
-    are left out.
+    """Group runs that were tested on the same games in the same way, by name; also list those left
+    out.
 
     A run without a result joins the group of a finished run with the same environment and
-    evaluation. A run that is alone is left out, unless all runs are.
+    evaluation settings. A run with no other in its group is left out, unless every run is alone.
     """
     keys = {_settings(run): _games(run) for run in runs if run.result}
     if not keys:
@@ -184,7 +184,7 @@ def _settings(run: Run) -> str:
 
 
 def _names(runs: Sequence[Run]) -> list[str]:
-    """Return names that differ, of one run of each group: ``textworld-w2-o3-q4``."""
+    """Return a unique name for each group, such as ``textworld-w2-o3-q4``, from its first run."""
     names = [
         "-".join((run.evaluations[0].env, "+".join(dict.fromkeys(task for _, task in run.evaluation_sets))))
         for run in runs

@@ -30,23 +30,23 @@ TEMPLATES = str(files("turngrid.experiments.report") / "templates")
 VIEWER_NOTE = "A sample: the first wins and losses of each run's last model, and of one base model, on the test games."
 
 EACH = 2  # wins and 2 losses per model
-MOST = 200  # episodes in all: some 2 MB of page
+MOST = 200  # episodes in total, about 2 MB of HTML
 VIEWER = "trajectories.html"  # a run's own viewer page, as docs/viewer.md makes it
 
 
-def html(found: Contents, folder: Path) -> str:
+def html(contents: Contents, folder: Path) -> str:
     """Return the page; links to run folders are relative to its own ``folder``."""
-    episodes = sampled(found.runs)
+    episodes = sampled(contents.runs)
     viewer = fragment(episodes, note=VIEWER_NOTE) if episodes else ""
-    return _render("page.html.j2", found, folder, viewer=Markup(viewer), episodes=len(episodes))
+    return _render("page.html.j2", contents, folder, viewer=Markup(viewer), episodes=len(episodes))
 
 
-def markdown(found: Contents, folder: Path) -> str:
+def markdown(contents: Contents, folder: Path) -> str:
     """Return the report without charts and episodes."""
-    return _render("report.md.j2", found, folder)
+    return _render("report.md.j2", contents, folder)
 
 
-def _render(template: str, found: Contents, folder: Path, **more: Any) -> str:
+def _render(template: str, contents: Contents, folder: Path, **more: Any) -> str:
     tools: dict[str, Callable[..., Any]] = {
         "percent": percent,
         "x": lambda share: f"{5 + 160 * share:.1f}",
@@ -59,12 +59,12 @@ def _render(template: str, found: Contents, folder: Path, **more: Any) -> str:
         "viewer_link": lambda run: link(run.folder / VIEWER, folder),
         "sign": lambda word: SIGNS[word],
     }
-    return environment(template.endswith(".html.j2")).get_template(template).render(r=found, **tools, **more)
+    return environment(template.endswith(".html.j2")).get_template(template).render(r=contents, **tools, **more)
 
 
 @cache
 def environment(escaped: bool) -> Environment:
-    """Return the templates' environment; in HTML all text of runs and models is escaped."""
+    """Return the Jinja environment; in HTML, all text from runs and models is escaped."""
     return Environment(
         loader=FileSystemLoader(TEMPLATES),
         autoescape=escaped,
@@ -108,28 +108,29 @@ def link(path: Path, folder: Path) -> str:
 
 
 def sampled(runs: Sequence[Run]) -> list[Shown]:
-    """Return the first wins and losses of each run's last model, by seed, then of one base model.
+    """Return the first wins and losses of each run's last model, by seed, then those of a base
+    model.
 
-    They are of the run's first evaluation set, and at most ``MOST`` in all.
+    They are from the run's first evaluation set, at most ``MOST`` in total.
     """
     finished = sorted((run for run in runs if run.result), key=lambda run: run.seed)
     asked = [(run, run.stage(LAST)) for run in finished] + [(run, BASE) for run in finished[:1]]
     tokenizers: dict[str, Path | None] = {}
-    found: list[Shown] = []
+    episodes: list[Shown] = []
     for run, stage in asked[: MOST // (2 * EACH)]:
         path = episodes_file(run.folder, str(stage))
         model = str(run.settings.get("model.path", run.folder))
         if path.exists() and model not in tokenizers:
             tokenizers[model] = tokenizer_of(run.folder, path.stem)
-        found += _of(run, path, tokenizers.get(model)) if path.exists() else []
-    return found
+        episodes += _of(run, path, tokenizers.get(model)) if path.exists() else []
+    return episodes
 
 
 def _of(run: Run, path: Path, tokenizer: Path | None) -> Iterator[Shown]:
     won = [line.outcome == "won" for line in read(path)]
-    places = [[place for place, outcome in enumerate(won) if outcome is asked][:EACH] for asked in (True, False)]
+    by_outcome = [[index for index, outcome in enumerate(won) if outcome is asked][:EACH] for asked in (True, False)]
     lines = path.read_bytes().splitlines()
-    for place in sorted(itertools.chain(*places)):
-        where = f"{path.relative_to(run.folder).as_posix()}:{place}"
-        episode = Episode.from_dict(json.loads(lines[place]))
+    for index in sorted(itertools.chain(*by_outcome)):
+        where = f"{path.relative_to(run.folder).as_posix()}:{index}"
+        episode = Episode.from_dict(json.loads(lines[index]))
         yield Shown(episode, run.name, f"evaluation/{path.stem}", where, None, tokenizer)

@@ -1,8 +1,8 @@
 """Published figures of the study (arXiv 2510.01132v2), from ``arxiv_2510_01132.yaml``.
 
-A sweep file names a table. A dot names a table inside another, as in
-``table4_exploration_budget.swegym``.
-Every function raises ``PublishedError`` for an unknown table, row or column.
+A sweep file names a table. A dot selects a table inside another, as in
+``table4_exploration_budget.swegym``. Every function raises ``PublishedError`` for an unknown table,
+row or column.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ class PublishedError(Refusal):
 
 
 def figure(table: str, row: str | None, column: str | None) -> float | None:
-    """Return a success rate in [0, 1]; None if there is none, or row or column is ``none``."""
+    """Return a success rate in [0, 1]; None if the paper has none, or if row or column is
+    ``none``.
+    """
     cells = rows(table)
     if row in (None, NONE) or column in (None, NONE):
         return None
@@ -44,7 +46,7 @@ def figure(table: str, row: str | None, column: str | None) -> float | None:
 
 @cache
 def rows(table: str) -> Rows:
-    """Return row -> column -> figure; table 13 names rows by their settings."""
+    """Return row -> column -> figure. The rows of table 13 are named by their settings."""
     names = columns(table)
     return {name: dict(zip(names, row, strict=True)) for name, row in _table(table)["rows"].items()}
 
@@ -55,12 +57,12 @@ def columns(table: str) -> list[str]:
 
 
 def protocol(table: str) -> Mapping[str, Any]:
-    """Return how the paper measured it, as far as it says."""
+    """Return the paper's measurement protocol, as far as it is published."""
     return _table(table).get("protocol", {})
 
 
 def note(table: str) -> str:
-    """Return what to know before comparing with a table; may be empty."""
+    """Return a caveat for comparisons with a table; may be empty."""
     return _table(table).get("note", "")
 
 

@@ -1,8 +1,8 @@
 """Statistics over whole runs after Agarwal et al. (2021, arXiv 2108.13264).
 
-They are the interquartile mean, the performance profile and the probability of improvement. Each
-has a bootstrap that draws runs anew, task by task. rliable 1.2.0 cannot be used: it needs arch < 8,
-and arch 7 does not import beside pandas 3. Scores are success rates in [0, 1], with one row per
+These are the interquartile mean, the performance profile and the probability of improvement, each
+with a bootstrap that resamples runs within each task. rliable 1.2.0 cannot be used: it needs arch <
+8, and arch 7 does not import beside pandas 3. Scores are success rates in [0, 1], with one row per
 seed and one column per task.
 """
 
@@ -49,7 +49,9 @@ class Reliability:
 
 
 def reliability(runs: Sequence[Run]) -> Reliability | None:
-    """Return None if no method has ``FEWEST`` seeds, or if the methods share no task."""
+    """Compute the statistics; None if no method has ``FEWEST`` seeds or the methods share no
+    task.
+    """
     scores = {name: table for name, table in scores_of(runs).items() if table.size and len(table) >= FEWEST}
     if not scores:
         return None
@@ -65,8 +67,8 @@ def reliability(runs: Sequence[Run]) -> Reliability | None:
 
 
 def scores_of(runs: Sequence[Run]) -> dict[str, pd.DataFrame]:
-    """Return method -> scores on the tasks that all methods have, of the seeds that have all of
-    them.
+    """Return method -> scores on the tasks common to all methods, for seeds that have all these
+    tasks.
 
     A method is a setting without the axes that only change the task.
     """
@@ -87,12 +89,14 @@ def scores_of(runs: Sequence[Run]) -> dict[str, pd.DataFrame]:
 
 
 def iqm(scores: Any) -> list[Interval]:
-    """Return the interquartile mean; a quarter of the scores is dropped at either end."""
+    """Return the interquartile mean, which drops the lowest and the highest quarter of the
+    scores.
+    """
     return _estimated(lambda *tasks: trim_mean(np.concatenate(tasks, axis=-1), 0.25, axis=-1), scores)
 
 
 def profile(scores: Any, thresholds: np.ndarray) -> list[Interval]:
-    """Share of runs and tasks whose score is above each threshold."""
+    """Return the share of runs and tasks whose score is above each threshold."""
 
     def above(*tasks: np.ndarray) -> np.ndarray:
         joined = np.concatenate(tasks, axis=-1)
@@ -102,7 +106,9 @@ def profile(scores: Any, thresholds: np.ndarray) -> list[Interval]:
 
 
 def improvement(first: Any, second: Any) -> list[Interval]:
-    """Return the mean probability over tasks that a run of the first beats one of the second."""
+    """Return the probability that a run of the first method beats one of the second, averaged over
+    tasks.
+    """
     tasks = np.asarray(first).shape[1]
 
     def beats(*columns: np.ndarray) -> np.ndarray:
@@ -112,13 +118,13 @@ def improvement(first: Any, second: Any) -> list[Interval]:
 
 
 def _beats(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Mann-Whitney's U over the number of pairs."""
+    """Return Mann-Whitney's U divided by the number of pairs."""
     difference = first[..., :, None] - second[..., None, :]
     return ((difference > 0) + 0.5 * (difference == 0)).mean(axis=(-2, -1))
 
 
 def _estimated(statistic: Callable[..., Any], *scores: Any) -> list[Interval]:
-    """Return a statistic with its 95 % interval; runs are drawn by task and method."""
+    """Return a statistic with its 95 % interval; runs are resampled within each task and method."""
     columns = [column for table in scores for column in np.asarray(table, dtype=float).T]
     drawn = bootstrap(
         columns, lambda *tasks, axis: statistic(*tasks), n_resamples=RESAMPLES, method="percentile", rng=0

@@ -1,4 +1,6 @@
-"""A run as a report reads it: its state, settings, results and training metrics by RL step."""
+"""The data of a run that a report needs: state, settings, results and training metrics by RL
+step.
+"""
 
 from __future__ import annotations
 
@@ -47,19 +49,19 @@ SHOWN: Mapping[str, tuple[str, str]] = {
 _decoder = msgspec.json.Decoder(dict[str, Any])
 LAST = "last"
 Key = TypeVar("Key", bound=Hashable)
-SHOWN_LINES = 40  # of a failure's message
+SHOWN_LINES = 40  # lines of a failure's message that are shown
 
 
 @dataclass(frozen=True)
 class Run:
-    """A run of a sweep, which need not have started, or a run folder.
+    """A run folder, or a run of a sweep that may not have started.
 
     Attributes:
         folder: its run folder, which may be missing.
         coordinates: axis -> value, without the seed.
         settings: its config, flat: ``algo.name`` -> ``ppo``; empty if it has none yet.
         reason: why it is not finished, or "".
-        curve: the drawn metrics of its training, by step.
+        curve: the plotted training metrics, by step.
     """
 
     folder: Path
@@ -88,7 +90,9 @@ class Run:
         return list(dict.fromkeys((evaluation.env, evaluation.task) for evaluation in self.evaluations))
 
     def stage(self, asked: str) -> str | None:
-        """Return the stage's name (``last`` is the last stage); None if there is none."""
+        """Return a stage's name (``last`` means the last stage); None if the run has no such
+        stage.
+        """
         names = [stage.name for stage in self.result.stages] if self.result else []
         if asked == LAST:
             return names[-1] if names else None
@@ -96,8 +100,8 @@ class Run:
 
     def stage_evaluations(self, stage: str) -> list[EvaluationResult]:
         """Return one model's results on every evaluation set, in the run's order."""
-        found = [self.evaluation(stage, "/".join(one)) for one in self.evaluation_sets]
-        return [evaluation for evaluation in found if evaluation]
+        evaluations = [self.evaluation(stage, "/".join(one)) for one in self.evaluation_sets]
+        return [evaluation for evaluation in evaluations if evaluation]
 
     def evaluation(self, stage: str, evaluation_set: str | None = None) -> EvaluationResult | None:
         """Return one result. ``evaluation_set``: a task or ``ENV/TASK``; None for the first one."""
@@ -126,7 +130,7 @@ def setting_names(runs: Sequence[Run], without: Sequence[str] = ()) -> list[str]
 
 
 def value_name(axis: str, value: str) -> str:
-    """Return a value; a number or truth value has its key, as in ``lr=0.0001``."""
+    """Return a value as text; numbers and booleans get their key, as in ``lr=0.0001``."""
     plain = {"true", "false", "null", "-"}
     try:
         float(value)
@@ -142,7 +146,7 @@ def grouped(runs: Sequence[Run], without: Sequence[str] = (), nameless: str = ""
 
 
 def apart(runs: Sequence[Run], by: Callable[[Run], Key]) -> dict[Key, list[Run]]:
-    """Group runs with equal ``by``, in their order."""
+    """Group runs by equal ``by``, in order."""
     groups: dict[Key, list[Run]] = {}
     for run in runs:
         groups.setdefault(by(run), []).append(run)
@@ -150,7 +154,7 @@ def apart(runs: Sequence[Run], by: Callable[[Run], Key]) -> dict[Key, list[Run]]
 
 
 def task_axes(runs: Sequence[Run]) -> list[str]:
-    """Return the axes along which, with all others fixed, the games of the test change."""
+    """Return the axes along which the test games change while all other axes are fixed."""
 
     def changes_sets(axis: str) -> bool:
         groups = apart(runs, lambda run: tuple(item for item in run.coordinates.items() if item[0] != axis))
@@ -160,7 +164,7 @@ def task_axes(runs: Sequence[Run]) -> list[str]:
 
 
 def read_run(folder: Path, coordinates: Mapping[str, str] | None = None, seed: int | None = None) -> Run:
-    """Read a run folder; without a sweep's ``coordinates`` and ``seed``, use none and the config's
+    """Read a run folder. Without a sweep's ``coordinates`` and ``seed``, use {} and the config's
     seed.
 
     Raises:
@@ -217,12 +221,14 @@ def title_of(name: str) -> tuple[str, str]:
 
 
 def read_curve(path: Path) -> pd.DataFrame:
-    """Read the drawn metrics of ``metrics.jsonl``; skip a last line that a kill cut short."""
+    """Read the plotted metrics of ``metrics.jsonl``; skip a last line that a kill left
+    incomplete.
+    """
     return curve_of(_decoder.decode(line) for line in read_lines(path))
 
 
 def curve_of(lines: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
-    """Return the drawn metrics by step, with ``EPISODES`` summed up."""
+    """Return the plotted metrics by step, with ``EPISODES`` as a running total."""
     names = {"step", SUCCESS, EPISODES}
     rows = {  # by step: the last line of a repeated step counts
         line["step"]: {name: value for name, value in line.items() if name in names or family(name)}
@@ -231,6 +237,6 @@ def curve_of(lines: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     }
     if not rows:
         return pd.DataFrame()
-    found = pd.DataFrame(list(rows.values())).set_index("step").apply(pd.to_numeric, errors="coerce")
-    found[EPISODES] = found.get(EPISODES, pd.Series(0.0, found.index)).fillna(0).round().cumsum()
-    return found.dropna(axis="columns", how="all")
+    curve = pd.DataFrame(list(rows.values())).set_index("step").apply(pd.to_numeric, errors="coerce")
+    curve[EPISODES] = curve.get(EPISODES, pd.Series(0.0, curve.index)).fillna(0).round().cumsum()
+    return curve.dropna(axis="columns", how="all")

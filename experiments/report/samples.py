@@ -1,4 +1,6 @@
-"""From a selector to one sample of success or score: the models that it names, seeds by games."""
+"""Turn a selector into a sample of success or score, seeds by games, of the models that it
+names.
+"""
 
 from __future__ import annotations
 
@@ -43,10 +45,10 @@ _decoder = msgspec.json.Decoder(Line)
 
 @dataclass(frozen=True)
 class Choice:
-    """A selector.
+    """A parsed selector.
 
     Attributes:
-        axes: the values that a run must have.
+        axes: the axis values that a run must have.
         stage: which of the run's models.
         evaluation_set: None for each run's first one.
         measure: ``success`` or ``score``.
@@ -69,7 +71,7 @@ class Sample:
         seeds: of the rows; () for the base model, which is one measurement.
         expected: number of seeds in the sweep.
         shares: each game's share of won episodes, or mean score; shape (rows, games), in [0, 1].
-        evaluation_set: hash over the games; samples with equal hashes can be paired game by game.
+        evaluation_set: hash over the games; samples with equal hashes can be paired by game.
     """
 
     seeds: tuple[int, ...]
@@ -84,11 +86,11 @@ class Sample:
 
     @property
     def means(self) -> np.ndarray:
-        """One value per row."""
+        """Return the mean over games of each row."""
         return self.shares.mean(axis=1)
 
     def of_seeds(self, seeds: Sequence[int]) -> np.ndarray:
-        """Return the rows of these seeds; the base model has one row for all."""
+        """Return the rows of these seeds; the base model's only row stands for every seed."""
         return self.shares[[self.seeds.index(seed) if self.seeds else 0 for seed in seeds]]
 
 
@@ -98,16 +100,16 @@ def choice_of(selector: Mapping[str, str]) -> Choice:
 
 
 def by_context(runs: Sequence[Run], named: Sequence[str]) -> dict[tuple[tuple[str, str], ...], list[Run]]:
-    """Group runs by their values on all axes that are not ``named``."""
+    """Group runs by their values on all axes not in ``named``."""
     return apart(runs, lambda run: tuple(item for item in run.coordinates.items() if item[0] not in named))
 
 
 def sample(runs: Sequence[Run], choice: Choice) -> Sample:
-    """Join the runs that ``choice`` takes.
+    """Build the sample of the runs that ``choice`` selects.
 
     Raises:
-        Unfilled: no run is finished, the runs have several settings, ran on different games, or
-            lack episodes.
+        Unfilled: no run is finished, the runs have several settings, were tested on different
+            games, or lack episodes.
     """
     taken = [run for run in runs if choice.takes(run)]
     rows = _measured(taken, choice)
@@ -129,7 +131,7 @@ def sample(runs: Sequence[Run], choice: Choice) -> Sample:
 
 
 def _model(run: Run, evaluation: EvaluationResult) -> tuple[object, ...]:
-    """Return what must be equal if two measurements are of one base model."""
+    """Return a key that is equal for measurements of the same base model."""
     stage = run.result.stage(BASE) if run.result else None
     return (stage and stage.checkpoint, evaluation.temperature, evaluation.max_turns)
 
@@ -170,7 +172,7 @@ def shares_of(run: Run, evaluation: EvaluationResult, measure: str = SUCCESS) ->
 
 
 def _lines(run: Run, evaluation: EvaluationResult) -> Sequence[Line]:
-    """Return the episodes game by game; a mixture's file is filtered by task."""
+    """Return the episodes grouped by game; a mixture's file is filtered by task."""
     name = label(run.settings.get("env.name", evaluation.env), evaluation.env, evaluation.task, evaluation.temperature)
     first, labelled = (episodes_file(run.folder, evaluation.policy, folder) for folder in ("", name))
     if labelled.exists() or (evaluation.env, evaluation.task) == run.evaluation_sets[0]:
@@ -179,7 +181,7 @@ def _lines(run: Run, evaluation: EvaluationResult) -> Sequence[Line]:
 
 
 def read(path: Path) -> Sequence[Line]:
-    """Read a file of episodes; nothing if it is missing."""
+    """Read a file of episodes; return nothing if it is missing."""
     return _read(path, path.stat().st_mtime_ns) if path.exists() else ()
 
 

@@ -62,9 +62,11 @@ def varying(runs: Sequence[Run]) -> list[str]:
     """Return the keys that differ between runs, without seeds, trackers and machine."""
     moving = [str(key) for key, count in _table(runs).nunique().items() if count > 1]
     seeds = {key for key in moving if all(run.settings.get(key) == run.seed for run in runs)}
-    outside = tuple(f"{key}." for key in (*outside_identity(), "extend"))  # each seed extends a separate run
-    found = sorted(key for key in moving if key not in seeds and not f"{key}.".startswith(outside))
-    return sorted(found, key=lambda key: SHOWN.index(key) if key in SHOWN else len(SHOWN))
+    outside = tuple(
+        f"{key}." for key in (*outside_identity(), "extend")
+    )  # differs by seed: each extends a separate run
+    keys = sorted(key for key in moving if key not in seeds and not f"{key}.".startswith(outside))
+    return sorted(keys, key=lambda key: SHOWN.index(key) if key in SHOWN else len(SHOWN))
 
 
 def _table(runs: Sequence[Run]) -> pd.DataFrame:
@@ -84,7 +86,9 @@ def _text(value: Any) -> str:
 
 
 def coordinates(runs: Sequence[Run]) -> list[Mapping[str, str]]:
-    """Return axes: the named keys that vary, and as many others as tell all configs apart."""
+    """Return axes for runs of no sweep: the named keys that vary, and others until every config
+    differs.
+    """
     keys, table = varying(runs), _table(runs)
     axes = [key for key in keys if key in NAMED]
     for key in (key for key in keys if key not in NAMED):
@@ -94,5 +98,5 @@ def coordinates(runs: Sequence[Run]) -> list[Mapping[str, str]]:
 
 
 def _different(table: pd.DataFrame, keys: Sequence[str]) -> int:
-    """Count the different values of these keys together."""
+    """Count the distinct combinations of these keys' values."""
     return len(table[list(keys)].drop_duplicates()) if keys else 1

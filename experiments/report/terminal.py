@@ -1,4 +1,4 @@
-"""A report's table and comparisons as plain text, which a sweep or a grid ends with."""
+"""A report's table and comparisons as plain text, printed at the end of a sweep or grid."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PAIRED = (
 
 
 def text(subject: Subject) -> str:
-    """Return success of each setting, then verdicts or all differences."""
+    """Return success of each setting, followed by the verdicts or else all differences."""
     sweep, runs = subject.sweep, subject.runs
     counts = Counter(run.state for run in runs)
     title = f"{sweep.title}: {len(runs)} runs, {', '.join(f'{count} {state}' for state, count in counts.items())}"

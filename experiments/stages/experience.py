@@ -1,7 +1,6 @@
-"""Early experience: the model draws alternatives to the expert's actions, and SFT rows are made of
-them.
+"""Early experience: sample alternatives to the expert's actions, and make SFT rows from them.
 
-The model draws in a process of its own:
+The model samples in a separate process:
 
     python -P -m experiments.stages.experience CONFIG.yaml
 
@@ -52,21 +51,21 @@ from turngrid.tasks.early_experience import (
 from turngrid.tasks.run import Run
 from turngrid.tasks.splits import read_tasks, task_file
 
-AT_ONCE = 16  # questions to the writer
+AT_ONCE = 16  # requests to the writer
 THOUGHT_TOKENS = 256
 
-Pair = tuple[Episode, Episode]  # a demonstration and an alternative to one of its actions
+Pair = tuple[Episode, Episode]  # a demonstration, and an alternative to one of its actions
 
 
 def make_rows(run: Run, model: str) -> None:
-    """Write the SFT rows besides the demonstrations. Alternatives that were drawn already are kept.
+    """Write the SFT rows that are made from alternatives. Existing alternatives are reused.
 
     Args:
         model: SFT's initial model, a folder or a Hugging Face name.
 
     Raises:
-        StageFailed: the process that draws failed.
-        Failure: the writer does not answer.
+        StageFailed: the sampling process failed.
+        Failure: the writer, which formulates reflections, does not answer.
     """
     if not alternatives_file(run.folder).exists():
         _draw(run, model)
@@ -105,7 +104,7 @@ def _reflected(run: Run, pairs: Sequence[Pair]) -> list[Episode]:
 
 
 async def _ask(run: Run, pairs: Sequence[Pair], tasks: dict[str, TaskRef], bar: tqdm) -> list[str]:
-    """Return a thought for each pair, in their order."""
+    """Return the writer's thought for each pair, in order."""
     endpoint, gate = writer(run.config), asyncio.Semaphore(AT_ONCE)
     async with endpoint.client() as client:
         policy = ChatPolicy(endpoint, client, temperature=1.0, max_tokens=THOUGHT_TOKENS, run_seed=run.config.seed)
@@ -122,17 +121,18 @@ async def _ask(run: Run, pairs: Sequence[Pair], tasks: dict[str, TaskRef], bar: 
         return list(await asyncio.gather(*map(think, pairs)))
 
 
-# ---- the process that draws
+# ---- the sampling process
 
 
 async def draw(run: Run, path: str) -> list[Episode]:
-    """Return the alternatives to each demonstration's actions, in the demonstrations' order.
+    """Sample alternatives to each demonstration's actions; return them in the demonstrations'
+    order.
 
     Args:
         path: the model, a folder or a Hugging Face name.
 
     Raises:
-        NotAgain: a game does not answer as it did.
+        NotAgain: a game did not repeat its demonstration.
     """
     from transformers.utils.logging import disable_progress_bar
 
@@ -161,7 +161,7 @@ async def draw(run: Run, path: str) -> list[Episode]:
 
 
 def _weights(model: str) -> str:
-    """Return 8 hex digits of the weights' files, or the name on the hub."""
+    """Return 8 hex digits of a hash of the weight files, or the Hugging Face name."""
     files = sorted(Path(model).glob("*.safetensors"))
     digest = hashlib.sha256()
     for file in files:

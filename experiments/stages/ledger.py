@@ -1,9 +1,11 @@
-"""What a run has spent, read from its folder. An episode that was not recorded is not charged.
+"""The budget spent by a run, read from its folder. An episode that was not recorded is not charged.
 
 Charged: demonstrations, and RL episodes of steps that count (up to the last checkpoint after a
-kill). Listed and not charged: replayed turns, the prior (another run whose model this one starts
-from), the run that demonstrations were taken from, SFT passes, retries, dropped groups, groups that
-were too old to be trained on, discarded steps, validation, evaluation.
+kill).
+
+Listed but not charged: replayed turns; the prior (another run whose model this one starts from);
+the run that demonstrations were taken from; SFT passes; retries; dropped groups; groups that were
+too old to be trained on; discarded steps; validation; evaluation.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ TOTALS = ("games", "tokens")  # running totals in the metrics
 
 
 def ledger(run: Run) -> list[Entry]:
-    """Return every entry in the order in which it was spent."""
+    """Return every entry in the order of spending."""
     parts = (_priors, _demonstrations, _alternatives, _sft, _training, _never_charged)
     return [entry for part in parts for entry in part(run)]
 
@@ -38,7 +40,7 @@ def ledger(run: Run) -> list[Entry]:
 
 
 def _priors(run: Run) -> Iterator[Entry]:
-    """Return what the runs that this one builds on have spent, each with its own priors."""
+    """Return the entries of the runs that this one builds on, each with its own priors."""
     model = str(run.config.model.path)
     if folder := run_of(model):
         yield _other("prior", folder, _reached(folder, model))
@@ -48,7 +50,7 @@ def _priors(run: Run) -> Iterator[Entry]:
 
 
 def _other(kind: str, run: Path, entries: list[Entry]) -> Entry:
-    """Return one line for another run, which is not charged here."""
+    """Sum another run's entries into one line, which is not charged here."""
     kept = [entry for entry in entries if entry.units or entry.kind in ("prior", "demonstration_source")]
     return Entry(
         kind,
@@ -65,13 +67,13 @@ def _other(kind: str, run: Path, entries: list[Entry]) -> Entry:
 
 def _own(folder: Path) -> list[Entry]:
     if (folder / FILE).exists():
-        with suppress(ValueError, TypeError):  # a damaged one is computed again and not written: it is another run's
+        with suppress(ValueError, TypeError):  # recompute a damaged ledger, but leave another run's folder unchanged
             return read_ledger(folder / FILE)
     return ledger(Run.read(folder))
 
 
 def _reached(run: Path, path: str) -> list[Entry]:
-    """Return what the run had spent when it made this model."""
+    """Return the entries of ``run`` up to the point at which it saved the model ``path``."""
     folder = local_folder(path)
     assert folder is not None
     inside = folder.relative_to(run).parts
@@ -92,7 +94,7 @@ def _demonstrations(run: Run) -> Iterator[Entry]:
 
 
 def _alternatives(run: Run) -> Iterator[Entry]:
-    """Charge a fixed price a demonstration, however many alternatives it has."""
+    """Charge a fixed price for each demonstration, whatever its number of alternatives."""
     path = early_experience.alternatives_file(run.folder)
     if path.exists():
         units = len(list(read_episodes(demonstrations.episodes_file(run.folder)))) * run.config.budget.experience_cost
@@ -100,7 +102,7 @@ def _alternatives(run: Run) -> Iterator[Entry]:
 
 
 def _sft(run: Run) -> Iterator[Entry]:
-    """Count the rows that SFT reads. Its demonstrations are charged already."""
+    """Count the rows that SFT reads, which cost nothing: demonstrations are charged already."""
     config, folder = run.config, run.folder
     path, more = demonstrations.episodes_file(folder), early_experience.rows_file(folder)
     if (folder / "sft" / "model").exists() and path.exists():
@@ -137,7 +139,7 @@ def _training(run: Run) -> Iterator[Entry]:
 
 
 def _replayed(step: int, episodes: Sequence[Episode]) -> Iterator[Entry]:
-    """Count turns that a rollout form put before the policy's own."""
+    """Count the turns that a rollout form replayed before the policy's own."""
     begun = [episode for episode in episodes if episode.prefix]
     if begun:
         tokens = sum(episode.prefix_tokens for episode in begun)
@@ -145,7 +147,9 @@ def _replayed(step: int, episodes: Sequence[Episode]) -> Iterator[Entry]:
 
 
 def _as_counted(entry: Entry, lines: Mapping[int, Mapping[str, Any]]) -> Entry:
-    """Charge a step whose record has lost episodes by its metrics, which counted all of them."""
+    """Charge a step by its metrics, which counted all episodes, if its record has lost some of
+    them.
+    """
     now, before = lines.get(entry.step, {}), lines.get(entry.step - 1, {})
     if entry.count >= int(now.get("rollout/episodes") or 0):
         return entry
@@ -157,7 +161,7 @@ def _as_counted(entry: Entry, lines: Mapping[int, Mapping[str, Any]]) -> Entry:
 
 
 def _lost(step: int, retries: int, line: dict[str, Any], config: DictConfig) -> Iterator[Entry]:
-    """Count episodes that the environment's errors have cost."""
+    """Count the episodes that were lost to errors of the environment."""
     dropped = int(line.get("rollout/failed_groups") or 0) * int(config.actor_rollout_ref.rollout.n)
     for kind, count in (("retry", retries), ("dropped_group", dropped)):
         if count:
@@ -165,9 +169,11 @@ def _lost(step: int, retries: int, line: dict[str, Any], config: DictConfig) -> 
 
 
 def _never_charged(run: Run) -> Iterator[Entry]:
-    """Return a line for each checkpoint before which an asynchronous trainer dropped groups, for
-    each attempt that was killed beyond its last checkpoint, for each validation, and for each
-    evaluation file."""
+    """Return a line for everything that is listed and never charged.
+
+    There is one for each checkpoint before which an asynchronous trainer dropped groups, each
+    attempt that was killed beyond its last checkpoint, each validation, and each evaluation file.
+    """
     config, rl, root = run.config, run.rl, run.folder / "evaluation"
     for step in sorted({file.parent for file in rl.stale.glob("*/*.jsonl")}):
         files = sorted(step.glob("*.jsonl"))

@@ -1,7 +1,6 @@
-"""RL steps without signal: all episodes that are compared had the same reward, so there is little
-to learn.
+"""RL steps without signal: all compared episodes had the same reward, so there is little to learn.
 
-They are read from a run's metrics, so a resumed run counts those before it too.
+They are read from a run's metrics, so a resumed run also counts the steps before it resumed.
 """
 
 from __future__ import annotations
@@ -15,18 +14,18 @@ from turngrid.tasks.run import Run
 
 SAMPLING = "dynamic_sampling"  # the filter that samples other prompts
 
-IN_A_ROW = 3  # steps after which it is reported
+IN_A_ROW = 3  # length of a streak that is reported
 SHARE, LOW, HIGH = "credit/groups_without_signal", "reward/trained/min", "reward/trained/max"
 Line = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class NoSignal:
-    """How steps without signal are found and reported.
+    """Detection and reporting of steps without signal.
 
     Attributes:
-        of_groups: the algorithm compares the samples of a prompt; if not, all episodes of a step
-            are compared.
+        of_groups: whether the algorithm compares the samples of a prompt; if not, it compares all
+            episodes of a step.
         advice: what to try.
     """
 
@@ -60,8 +59,7 @@ class NoSignal:
         """Return the streaks of steps without signal; the last one is empty if the last step had
         signal.
 
-        A line without these metrics, such as that of a validation before the first step, is
-        skipped.
+        Lines without these metrics are skipped, such as that of a validation before the first step.
         """
         streaks: list[list[int]] = [[]]
         named = (SHARE,) if self.of_groups else (LOW, HIGH)

@@ -1,7 +1,7 @@
-"""A run from top to bottom: games, demonstrations, SFT, RL, evaluation, run summary.
+"""A run from start to end: games, demonstrations, SFT, RL, evaluation, run summary.
 
-Each stage writes its result whole or not at all, and is skipped if the result exists. So the same
-command goes on where the last one stopped.
+Each stage writes its result atomically, and is skipped if the result exists. So repeating the
+command resumes the run.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from turngrid.tasks.splits import prepare_tasks
 
 
 def execute(run: Run) -> RunResult:
-    """Run every stage that the config asks for and that the folder does not hold yet.
+    """Run every stage of the config whose result is missing.
 
     Raises:
-        ModelError: the model cannot be had; no game has been made then.
-        StageFailed: a stage's process failed; its log says why.
+        ModelError: the model is not available; it is checked before any game is made.
+        StageFailed: a stage's process failed; its log has the reason.
     """
     config, folder = run.config, run.folder
     base = resolve_model(config.model.path, cache_root())
@@ -57,7 +57,7 @@ def _train(run: Run, allocation: Allocation, base: str) -> list[Checkpoint]:
 
 
 def _imitate(run: Run, base: str) -> str:
-    """Return the model that SFT makes of ``base``."""
+    """Run SFT on ``base`` and return the resulting model."""
     config, folder = run.config, run.folder
     shown = demonstrations.episodes_file(folder)
     if not shown.exists():

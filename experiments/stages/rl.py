@@ -1,4 +1,4 @@
-"""The RL stage: verl's trainer in a separate process, and a bar that follows its files."""
+"""The RL stage: verl's trainer in a separate process, and a progress bar that reads its files."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ TERMINAL_SECONDS, LOG_SECONDS = 1.0, 20.0  # between two states of the bar: each
 
 
 def ahead(run: Run) -> AbstractContextManager[subprocess.Popen[bytes] | None]:
-    """Start RL's process on CPUs, so that it imports while SFT trains, unless SFT is done."""
+    """On CPUs, start RL's process early, so that its imports overlap with SFT. Skip this if SFT is
+    done.
+    """
     if (run.folder / "sft" / "model").exists() or run.config.trainer.device != "cpu":
         return nullcontext()
     return ahead_of_stage(run.config, run.folder, "rl", PROCESS)
@@ -89,10 +91,10 @@ def rl_config(run: Run, allocation: Allocation, model: str) -> DictConfig:
 
 
 def _epochs(allocation: Allocation, config: DictConfig) -> int:
-    """Return more passes over the games than the steps need: verl stops at whichever limit comes
-    first.
+    """Return more epochs than the steps need: verl stops at whichever limit comes first.
 
-    A pass has whole batches only, in an order of its own, so other passes have what one leaves out.
+    An epoch has only whole batches, in a new order, so a game that one epoch leaves out is in
+    another.
     """
     batches = max(1, allocation.games // int(config.data.train_batch_size))
     return -(-allocation.steps // batches) + 1
@@ -102,13 +104,14 @@ def _epochs(allocation: Allocation, config: DictConfig) -> int:
 
 
 def doing(rl: RlFolder, step: int, first: bool, prompts: int, samples: int) -> str:
-    """Describe what the trainer is doing in a step. A prompt's samples reach the disk together,
-    once all have ended.
+    """Describe what the trainer is doing in a step. A prompt's samples are written together, when
+    all have ended.
 
     Args:
         step: counted from 1.
-        first: it is the first step of this process.
-        prompts, samples: prompts of a step, and samples of each.
+        first: whether it is the first step of this process.
+        prompts: prompts of a step.
+        samples: samples of each prompt.
     """
     folder = rl.episodes / f"{step:06d}"
     if (validated := rl.validation / folder.name).exists():
@@ -130,9 +133,9 @@ def _turns(folder: Path) -> str:
 
 
 class Progress:
-    """A bar of RL steps that shows what the trainer is doing.
+    """A progress bar of RL steps that shows what the trainer is doing.
 
-    If several steps in a row had no signal, the bar shows that, and a note says once what to try.
+    If several steps in a row had no signal, the bar shows it, and a note suggests once what to try.
     """
 
     def __init__(self, rl: RlFolder, steps: int, done: int, prompts: int, samples: int, no_signal: NoSignal) -> None:

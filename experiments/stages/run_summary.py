@@ -1,4 +1,4 @@
-"""The end of a run: results and costs of each stage, and the learning curve."""
+"""The run summary: results and costs of each stage, and the learning curve."""
 
 from __future__ import annotations
 
@@ -34,7 +34,9 @@ TIMED = {"base": (), "sft": ("demonstrations", "experience", "sft"), "rl": ("rl"
 
 
 def write(run: Run, allocation: Allocation, checkpoints: list[Checkpoint]) -> RunResult:
-    """Write ``ledger.jsonl``, the plot and, last, ``result.json``: then the run is finished."""
+    """Write ``ledger.jsonl``, the plot and, last, ``result.json``, which marks the run as
+    finished.
+    """
     config, folder = run.config, run.folder
     entries, seconds = ledger(run), stage_seconds(folder)
     metrics = list(read_metrics(run.rl.metrics))
@@ -71,7 +73,7 @@ def write(run: Run, allocation: Allocation, checkpoints: list[Checkpoint]) -> Ru
 def _stage(
     checkpoint: Checkpoint, first: EvaluationResult, entries: list[Entry], seconds: dict[str, float]
 ) -> StageResult:
-    """Return a checkpoint's result in the ``first`` evaluation setting, and what making it cost."""
+    """Return a checkpoint's result in the ``first`` evaluation setting, and its training cost."""
     mine = [entry for entry in entries if entry.kind in CHARGED[checkpoint.name]]
     return StageResult(
         name=checkpoint.name,
@@ -84,7 +86,7 @@ def _stage(
 
 
 def _notes(allocation: Allocation, entries: list[Entry], seconds: dict[str, float]) -> dict[str, object]:
-    """Return what the ledger counts in both ways, whichever of them is charged."""
+    """Return the ledger's totals by both ways of counting, charged or not."""
     rl = [entry for entry in entries if entry.kind == "rl_episode"]
     return {
         "demonstrations": allocation.demonstrations,
@@ -100,8 +102,7 @@ def _notes(allocation: Allocation, entries: list[Entry], seconds: dict[str, floa
 
 
 def learning_curve(result: RunResult, metrics: Sequence[Mapping[str, Any]], path: Path) -> Path:
-    """Draw success while training and, beside it, each stage on the test games with its 95 %
-    interval.
+    """Draw training success and, beside it, each stage's test success with its 95 % interval.
 
     Args:
         result: the finished run.
@@ -139,7 +140,7 @@ def _draw_training(axes: Axes, metrics: Sequence[Mapping[str, Any]]) -> None:
     from matplotlib.ticker import MaxNLocator
 
     steps, shares = _series(metrics, TRAIN)
-    point = "o" if len(steps) == 1 else None  # a line of one point is not seen
+    point = "o" if len(steps) == 1 else None  # a line through one point is invisible
     axes.plot(steps, shares, color=OTHER, alpha=0.35, linewidth=1, marker=point, label="training games, each step")
     axes.plot(steps, running_mean(shares), color=OTHER, linewidth=2, label=f"the same, mean of {WINDOW} steps")
     _draw_validation(axes, metrics)
@@ -161,11 +162,11 @@ def _draw_validation(axes: Axes, metrics: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _draw_axes(axes: Axes, stages: Sequence[StageResult]) -> None:
-    for place, stage in enumerate(stages):
+    for index, stage in enumerate(stages):
         share, low, high = (100 * value for value in (stage.interval.mean, stage.low, stage.high))
         colour = COLOURS.get(stage.name, OTHER)
-        axes.errorbar(place, share, [[share - low], [high - share]], fmt="_", color=colour, capsize=5, markersize=18)
-        axes.annotate(f"{share:.1f}", (place, high), (0, 4), textcoords="offset points", ha="center", fontsize=8)
+        axes.errorbar(index, share, [[share - low], [high - share]], fmt="_", color=colour, capsize=5, markersize=18)
+        axes.annotate(f"{share:.1f}", (index, high), (0, 4), textcoords="offset points", ha="center", fontsize=8)
     axes.set_xticks(range(len(stages)), [LABELS.get(stage.name, stage.name) for stage in stages])
     axes.set_xlim(-0.6, len(stages) - 0.4)
     axes.grid(axis="y", alpha=0.25)
@@ -173,7 +174,7 @@ def _draw_axes(axes: Axes, stages: Sequence[StageResult]) -> None:
 
 
 def _top(stages: Sequence[StageResult], metrics: Sequence[Mapping[str, Any]]) -> float:
-    """Return the upper end of the shared axis, with room for the numbers above the bars."""
+    """Return the upper limit of the shared axis, with space for the numbers above the bars."""
     shown = [100 * stage.high for stage in stages]
     shown += _series(metrics, TRAIN)[1] + _series(metrics, f"{VALIDATION}/high")[1]
     return 1.12 * max(shown)

@@ -60,7 +60,7 @@ def train(run: Run, episodes_file: Path, model: str) -> Path:
 
 
 def _complete(run: Run, settings: DictConfig) -> None:
-    """Write what damage has removed: the stage's config, and ids of demonstrations."""
+    """Rewrite files that damage has removed: the stage's config, and the ids of demonstrations."""
     file = run.folder / "sft" / "config.yaml"
     without_ids = not next(read_episodes(Path(settings.run.episodes))).prompt_ids
     if without_ids or not file.exists():
@@ -70,10 +70,10 @@ def _complete(run: Run, settings: DictConfig) -> None:
 
 
 def sft_config(run: Run, episodes_file: Path, model: str) -> DictConfig:
-    """Return the config of the stage's process: ``run`` for our parts, ``verl`` over verl's own SFT
+    """Return the config of the stage's process: ``run`` for our parts, ``verl`` over verl's SFT
     defaults.
 
-    Model and engine settings are those of the RL actor, so one model option serves both stages.
+    Model and engine settings are those of the RL actor, so one model option applies to both stages.
     """
     config = run.config
     actor = config.actor_rollout_ref.actor
@@ -175,7 +175,7 @@ def _progress(stage: Path, steps: int) -> Iterator[Callable[[], None]]:
 
 
 def _publish(stage: Path) -> Path:
-    """Keep the adapter, and rename the model to its place in one step."""
+    """Save the adapter, and move the model to its final path in one rename."""
     (weights,) = (stage / "checkpoints").glob("global_step_*/huggingface")
     seal(weights)
     for adapter in (stage / "checkpoints").glob("global_step_*/lora_adapter"):

@@ -1,4 +1,4 @@
-"""A sweep file, and the runs that it makes (``docs/sweeps.md``)."""
+"""A sweep file and its runs (``docs/sweeps.md``)."""
 
 from __future__ import annotations
 
@@ -25,18 +25,22 @@ Axis = dict[str, list[str]]
 
 
 class SweepError(Refusal):
-    """The sweep does not exist, or its file breaks the rules."""
+    """The sweep does not exist, or its file is invalid."""
 
 
 class Layout(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """The report's table: a cell has the runs that match its row's and column's selectors."""
+    """The report's table: a cell shows the runs that match both its row's and its column's
+    selector.
+    """
 
     rows: dict[str, Selector]
     columns: dict[str, Selector]
 
 
 class Takeaway(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """A claim that ``higher`` does better than ``lower``; ``minus`` in either is subtracted."""
+    """A claim that ``higher`` does better than ``lower``; a ``minus`` in a side is subtracted from
+    it.
+    """
 
     claim: str
     higher: dict[str, str | Selector]
@@ -44,10 +48,11 @@ class Takeaway(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class Scale(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """The runs of one scale: the product of the ``axes``, each value a set of overrides, times
-    ``seeds``.
+    """The runs of one scale: the product of the ``axes`` and ``seeds``.
 
-    ``measure``: of selectors that name none; ``success`` or the mean ``score``.
+    Attributes:
+        axes: axis -> value -> overrides.
+        measure: ``success`` or the mean ``score``, for selectors that do not name one.
     """
 
     axes: dict[str, Axis]
@@ -60,8 +65,11 @@ class Scale(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class Definition(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """A whole file. ``published``: a table of ``turngrid.experiments.report.published``, or
-    None."""
+    """A sweep file.
+
+    Attributes:
+        published: a table of ``turngrid.experiments.report.published``, or None.
+    """
 
     title: str
     question: str
@@ -78,7 +86,7 @@ def load(name: str, folder: Path = SWEEPS) -> Definition:
     """Read the sweep ``NAME``, or the file ``NAME.yaml``.
 
     Raises:
-        SweepError: no such sweep, or the file breaks the rules; the message names the place.
+        SweepError: there is no such sweep, or its file is invalid; the message names the key.
     """
     path = Path(name).expanduser() if name.endswith(".yaml") else folder / f"{name}.yaml"
     if not path.exists():
@@ -117,7 +125,11 @@ def _meant(name: str) -> str:
 
 
 def scale_of(definition: Definition, scale: str) -> Scale:
-    """Return a scale by name. Raises: SweepError: there is none."""
+    """Return a scale by name.
+
+    Raises:
+        SweepError: there is none of that name.
+    """
     if scale not in definition.scales:
         raise SweepError(f"this sweep has no scale={scale} (choices: {', '.join(definition.scales)})")
     return definition.scales[scale]
@@ -141,12 +153,12 @@ def _check(where: str, scale: Scale) -> None:
 
 
 def _selectors(scale: Scale) -> list[tuple[str, Selector]]:
-    found = [(f"layout.rows.{name}", selector) for name, selector in scale.layout.rows.items()]
-    found += [(f"layout.columns.{name}", selector) for name, selector in scale.layout.columns.items()]
+    selectors = [(f"layout.rows.{name}", selector) for name, selector in scale.layout.rows.items()]
+    selectors += [(f"layout.columns.{name}", selector) for name, selector in scale.layout.columns.items()]
     for takeaway in scale.takeaways:
         for side in (takeaway.higher, takeaway.lower):
-            found += [(f"takeaway {takeaway.claim!r}", part) for part in flattened(side)]
-    return found
+            selectors += [(f"takeaway {takeaway.claim!r}", part) for part in flattened(side)]
+    return selectors
 
 
 def flattened(side: dict[str, str | Selector]) -> list[Selector]:
@@ -197,16 +209,16 @@ def points(scale: Scale, seeds: Sequence[int], extra: Sequence[str], more: Mappi
         more: further axes, from the command line.
     """
     axes = {**scale.axes, **more}
-    found = []
+    runs = []
     for seed, labels in product(seeds, product(*axes.values())):
         coordinates = dict(zip(axes, labels, strict=True))
         chosen = [text for axis, label in coordinates.items() for text in axes[axis][label]]
-        found.append(Point(coordinates, seed, (*scale.overrides, *chosen, *extra, f"seed={seed}")))
-    return found
+        runs.append(Point(coordinates, seed, (*scale.overrides, *chosen, *extra, f"seed={seed}")))
+    return runs
 
 
 def part(points: Sequence[Point], only: Mapping[str, str]) -> list[Point]:
-    """Return the points with the values that ``only`` names, as in ``{"algo": "ppo,rloo"}``.
+    """Return the points with the values given in ``only``, as in ``{"algo": "ppo,rloo"}``.
 
     Raises:
         SweepError: there is no such axis or value; the message names the nearest.
@@ -219,17 +231,17 @@ def part(points: Sequence[Point], only: Mapping[str, str]) -> list[Point]:
 
 
 def _named(axis: str, text: str, points: Sequence[Point]) -> list[str]:
-    """Return the values in a comma-separated list; a value may have commas."""
+    """Split a comma-separated list of values; a value may itself contain commas."""
     choices = list(dict.fromkeys(point.coordinates[axis] for point in points))
-    found: list[str] = []
+    names: list[str] = []
     rest = text.translate(NO_QUOTES).strip()
-    while rest or not found:
+    while rest or not names:
         fitting = [value for value in choices if rest == value or rest.startswith(f"{value},")]
         if not fitting:
             raise _unknown(axis, f"value of {axis}", rest.split(",")[0], choices)
-        found.append(max(fitting, key=len))
-        rest = rest.removeprefix(found[-1]).lstrip(", ")
-    return found
+        names.append(max(fitting, key=len))
+        rest = rest.removeprefix(names[-1]).lstrip(", ")
+    return names
 
 
 def _unknown(axis: str, what: str, name: str, choices: Sequence[str]) -> SweepError:

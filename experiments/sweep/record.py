@@ -29,7 +29,11 @@ class SweepRun(msgspec.Struct, frozen=True):
 
 
 class Sweep(msgspec.Struct, frozen=True):
-    """A sweep; ``extra``: overrides of the command line. A grid has no ``scale``."""
+    """A launched sweep, or a grid, which has no ``scale``.
+
+    Attributes:
+        extra: overrides from the command line.
+    """
 
     name: str
     scale: str
@@ -44,7 +48,9 @@ class Sweep(msgspec.Struct, frozen=True):
 
     @property
     def folder_name(self) -> str:
-        """Return ``NAME-SCALE``, with 8 hex digits if there is ``extra``; of a grid its name."""
+        """Return ``NAME-SCALE``, with 8 hex digits if there are ``extra`` overrides; for a grid its
+        name.
+        """
         digits = hashlib.sha256("\n".join(sorted(self.extra)).encode()).hexdigest()[:8]
         return "-".join([self.name, *([self.scale] if self.scale else []), *([digits] if self.extra else [])])
 
@@ -73,11 +79,11 @@ def folder_of(sweep: Sweep, output_dir: Path) -> Path:
 def write(sweep: Sweep, output_dir: Path, whole: Sequence[Mapping[str, str]] = ()) -> Path:
     """Write the record and return the sweep's folder.
 
-    Runs of earlier launches that are still part of the sweep are kept, such as those of other
-    seeds.
+    Runs of earlier launches that still belong to the sweep are kept, such as those of other seeds.
 
     Args:
-        whole: the coordinates of every setting of the sweep, if ``sweep.runs`` are a part of it.
+        whole: the coordinates of every setting of the sweep, if ``sweep.runs`` are only some of
+            them.
     """
     folder = folder_of(sweep, output_dir)
     merged = msgspec.structs.replace(sweep, runs=_with_earlier(sweep, read(folder), whole))
@@ -91,12 +97,12 @@ def _with_earlier(sweep: Sweep, earlier: Sweep | None, whole: Sequence[Mapping[s
     launched = [(run.coordinates, run.seed) for run in sweep.runs]
     old = earlier.runs if earlier else []
     kept = [run for run in old if (run.coordinates, run.seed) not in launched and run.coordinates in settings]
-    overrides = {run.folder: run.overrides for run in sweep.runs}  # two settings may be one run
+    overrides = {run.folder: run.overrides for run in sweep.runs}  # two settings may share a run
     kept = [msgspec.structs.replace(run, overrides=overrides.get(run.folder, run.overrides)) for run in kept]
     return sorted([*kept, *sweep.runs], key=lambda run: (run.seed, settings.index(run.coordinates)))
 
 
 def read(folder: Path) -> Sweep | None:
-    """Return the record of a sweep's folder; None without one."""
+    """Return the record in a sweep's folder; None if there is none."""
     path = folder / FILE
     return msgspec.json.decode(path.read_bytes(), type=Sweep) if path.exists() else None

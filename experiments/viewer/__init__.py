@@ -1,4 +1,4 @@
-"""The trajectory viewer: episodes, read one by one, in a page that needs nothing but a browser.
+"""The trajectory viewer: a self-contained HTML page for reading episodes.
 
-``page.fragment`` is the same viewer for embedding in another page; ``sources`` reads what it shows.
+``page.fragment`` returns the same viewer for embedding in another page; ``sources`` reads its data.
 """

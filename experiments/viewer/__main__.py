@@ -44,10 +44,10 @@ def main(given: list[str]) -> int:
 
 
 def split(arguments: Sequence[str]) -> tuple[list[Path], Options]:
-    """Return paths and options.
+    """Split the command line into paths and options.
 
     Raises:
-        SourceError: no path, a flag, or an unknown option.
+        SourceError: there is no path, or an option is unknown or a flag.
     """
     options = Options()
     words, others = own_words(arguments, options, SourceError)
@@ -79,9 +79,9 @@ def _write(paths: Sequence[Path], options: Options) -> str:
 def thin(files: Sequence[EpisodeFile], limit: int) -> tuple[list[EpisodeFile], str]:
     """Choose at most ``limit`` episodes, and return a line on what was left out, or "".
 
-    Training steps are kept whole and evenly spread, since an advantage is read beside the other
-    samples of its group. All other files get at least half of the page if they need it, and the
-    first episodes of each are kept.
+    Training steps are kept whole and evenly spaced, since an advantage is read beside the other
+    samples of its group. All other files get at least half of the page if they need it; their first
+    episodes are kept.
     """
     steps = [file for file in files if file.stage == TRAINING]
     others = [file for file in files if file.stage != TRAINING]
@@ -103,9 +103,11 @@ def _count(files: Sequence[EpisodeFile]) -> int:
 
 
 def _evenly(steps: Sequence[EpisodeFile], room: int) -> list[EpisodeFile]:
-    """Keep as many steps as fit, always the last one, which is cut if it does not fit."""
+    """Keep as many evenly spaced steps as fit. The last one is always kept, cut if it does not
+    fit.
+    """
     for count in range(len(steps), 0, -1):
-        kept = [steps[-1 - (place * len(steps)) // count] for place in range(count)]
+        kept = [steps[-1 - (index * len(steps)) // count] for index in range(count)]
         if _count(kept) <= room:
             return kept[::-1]
     return [replace(steps[-1], first=room)] if steps and room > 0 else []

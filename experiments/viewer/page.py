@@ -1,10 +1,11 @@
-"""The viewer as HTML: ``fragment`` inside another page, ``page`` as a separate page.
+"""The viewer as HTML: ``fragment`` for embedding in another page, ``page`` as a separate page.
 
-Both contain styles, program and compressed episodes: an index of all, read at once, and blocks that
-are read when an episode is opened. The index is stored by column (``step: [..]``), a block is a
-list of episodes, so thousands of episodes fit into a few megabytes. ``assets/store.js`` reads both.
+Both contain styles, scripts and compressed episodes: an index of all, loaded at once, and blocks
+that are loaded when an episode is opened. The index is stored by column (``step: [..]``) and a
+block is a list of episodes, so thousands of episodes fit into a few megabytes. ``assets/store.js``
+reads both.
 
-Text of models and environments reaches the page as data, made printable, and is written as text,
+Text from models and environments is embedded as JSON data, made printable, and displayed as text,
 never as HTML.
 """
 
@@ -30,15 +31,14 @@ from turngrid.rollouts.episode import Episode, Turn
 LIMIT = 5000  # episodes
 SCRIPTS = ("store", "colour", "filters", "list", "tokens", "strip", "graph", "episode", "viewer")
 BLOCK = 32  # episodes, which a browser unpacks in some milliseconds
-NATS = 1000  # log-probabilities are kept in thousandths of a nat
+NATS = 1000  # log-probabilities are rounded to thousandths of a nat
 
 
 def fragment(episodes: Iterable[Shown], *, limit: int = LIMIT, note: str = "") -> str:
-    """Return the viewer of the first ``limit`` episodes for the body of an HTML page, which may
-    hold several.
+    """Return the viewer of the first ``limit`` episodes, for embedding in an HTML body.
 
-    Its styles and those of the page do not affect each other; it follows the page's
-    ``color-scheme``. Its height is 85 % of the window's, or ``--viewer-height``.
+    A page may hold several. The viewer's styles and the page's do not affect each other; it follows
+    the page's ``color-scheme``. Its height is 85 % of the window's, or ``--viewer-height``.
     ``#<Shown.address>`` in the page's address opens that episode.
 
     Args:
@@ -144,7 +144,7 @@ def _row(shown: Shown) -> dict[str, Any]:
 
 
 def _trained(shown: Shown) -> float:
-    """Return the episode's trained reward; if it is not known, the sum of all rewards."""
+    """Return the episode's trained reward; if that is unknown, the sum of all rewards."""
     turns = shown.episode.turns
     return _short(sum(turn.trained(shown.reward) if shown.reward else sum(turn.rewards.values()) for turn in turns))
 
@@ -158,7 +158,7 @@ def _totals(episode: Episode) -> dict[str, float]:
 
 
 def _peaks(shown: Shown) -> list[float]:
-    """Return the greatest absolute advantage, return and value, for a common scale."""
+    """Return the largest absolute advantage, return and value, which set a common scale."""
     credit = shown.credit
     series = (credit.advantages, credit.returns, credit.values) if credit else ((), (), ())
     return [_short(max((abs(number) for number in numbers if number is not None), default=0.0)) for numbers in series]
@@ -192,7 +192,7 @@ def _episode(shown: Shown) -> dict[str, Any]:
 
 def _prompt_messages(episode: Episode) -> list[dict[str, str]]:
     """Return the messages before the first action; later messages only repeat the turns."""
-    answers = [place for place, message in enumerate(episode.messages) if message["role"] == "assistant"]
+    answers = [index for index, message in enumerate(episode.messages) if message["role"] == "assistant"]
     return _words(episode.messages[: [*answers, None][len(episode.prefix)]])
 
 
@@ -229,18 +229,18 @@ def _turn(turn: Turn, credit: dict[str, Any]) -> dict[str, Any]:
 
 
 def _by_turn(shown: Shown) -> Iterator[dict[str, Any]]:
-    """Yield each turn's part of the episode's credit; empty if there is none."""
+    """Yield each turn's part of the episode's credit; nothing if the episode has none."""
     turns, credit = shown.episode.turns, shown.credit
     series = {name: getattr(credit, name) for name in ("advantages", "returns", "values")} if credit else {}
     layers = credit.layers if credit and all(len(layer) == len(turns) for layer in credit.layers.values()) else {}
     start = 0
-    for place, turn in enumerate(turns):
+    for index, turn in enumerate(turns):
         muted = shown.episode.muted(turn)
         end = start + len(turn.action_ids) - muted
         credits: dict[str, Any] = {
             name: pack_runs([None] * muted + list(line[start:end])) for name, line in series.items() if line
         }
         for name, rows in (("layers", layers), ("compared", shown.compared)):
-            credits |= {name: {key: _short(row[place]) for key, row in rows.items()}} if rows else {}
+            credits |= {name: {key: _short(row[index]) for key, row in rows.items()}} if rows else {}
         yield credits
         start = end

@@ -40,10 +40,10 @@ class Shown:
     Attributes:
         run: name of the run folder, or "".
         stage: ``training``, ``demonstrations`` or, for example, ``evaluation/rl``.
-        place: file and line inside the run; the address is made of it.
-        tokenizer: folder of the tokenizer of its ids.
+        place: file and line in the run, from which the address is made.
+        tokenizer: folder of the tokenizer that its token ids belong to.
         reward: name of the run's trained reward.
-        compared: numbers to show side by side, by name, one per turn.
+        compared: other numbers to show beside its own, by name, one per turn.
         again: later steps that learned from it again, each with its advantage there.
         replaced: step of the episode that was learned from instead.
     """
@@ -61,7 +61,9 @@ class Shown:
 
     @property
     def address(self) -> str:
-        """Return the fragment of links to it: 10 hex digits that depend on run and place only."""
+        """Return the fragment of links to the episode: 10 hex digits that depend only on run and
+        place.
+        """
         return hashlib.sha256(f"{self.run}:{self.place}".encode()).hexdigest()[:10]
 
 
@@ -70,8 +72,8 @@ class EpisodeFile:
     """A file of episodes.
 
     Attributes:
-        run: the run folder around it, if there is one.
-        first: show at most this number of its episodes.
+        run: the run folder that contains it, if any.
+        first: maximum number of its episodes to show.
     """
 
     path: Path
@@ -99,7 +101,7 @@ class EpisodeFile:
         """Yield the episodes in order.
 
         Raises:
-            SourceError: a line is no episode, or the credit beside it is of other episodes.
+            SourceError: a line is no episode, or the credit file belongs to other episodes.
         """
         run = self.run.name if self.run else ""
         tokenizer = tokenizer_of(self.run, self.path.stem) if self.run else None
@@ -188,16 +190,16 @@ def _files(path: Path) -> list[EpisodeFile]:
         raise SourceError(f"{path} does not exist{meant(path.name, names, f'{path.parent}/', cutoff=0.3)}")
     sweep = record.read(path)
     folders = [path.parents[1] / run.folder for run in sweep.runs] if sweep else [path]
-    found = [file for folder in folders for pattern in PATTERNS for file in sorted(folder.glob(pattern))]
-    if not found and not (path / RUN_MARK).exists():
-        found = sorted(path.glob("**/*.jsonl" if EVALUATION in path.parts else "*.jsonl"))
-    if not found:
+    files = [file for folder in folders for pattern in PATTERNS for file in sorted(folder.glob(pattern))]
+    if not files and not (path / RUN_MARK).exists():
+        files = sorted(path.glob("**/*.jsonl" if EVALUATION in path.parts else "*.jsonl"))
+    if not files:
         raise SourceError(f"{path} holds no episodes{_runs_in(path)}")
-    return [EpisodeFile(file, _run_around(file)) for file in found]
+    return [EpisodeFile(file, _run_around(file)) for file in files]
 
 
 def _run_around(path: Path) -> Path | None:
-    """Return the run, or the evaluation without a run, around a file."""
+    """Return the run folder, or the folder of an evaluation without a run, that contains a file."""
     marked = (folder for folder in path.parents if (folder / RUN_MARK).exists())
     played = (folder.parent for folder in path.parents if folder.name == EVALUATION)
     return next(chain(marked, played), None)

@@ -22,12 +22,12 @@ WORD_START = "\u2581"  # how SentencePiece writes the space before a word
 
 
 def tokenizer_of(run: Path, policy: str = "") -> Path | None:
-    """Return a folder with ``tokenizer.json``, of a checkpoint or of the first model; None if there
-    is none.
+    """Return a folder with ``tokenizer.json``, of a checkpoint or of the first model; None if none
+    has it.
 
     Args:
         run: a run folder, or the folder of an evaluation without a run.
-        policy: whose tokenizer to take if an evaluation compares several models.
+        policy: the policy whose tokenizer to use, if an evaluation compares several models.
     """
     return next((folder for folder in _candidates(run, policy) if (folder / FILE).exists()), None)
 
@@ -45,14 +45,14 @@ def _candidates(run: Path, policy: str) -> Iterator[Path]:
 def _models_of_policies(run: Path, policy: str) -> list[str]:
     result = run / "result.json"
     try:
-        found = json.loads(result.read_text(encoding="utf-8")) if result.exists() else {}
+        content = json.loads(result.read_text(encoding="utf-8")) if result.exists() else {}
     except ValueError:
         return []
-    return [entry.get("path", "") for entry in found.get("policies", []) if entry.get("name") == policy]
+    return [entry.get("path", "") for entry in content.get("policies", []) if entry.get("name") == policy]
 
 
 def _folder(model: str) -> Path | None:
-    """Return the folder of a value of ``model.path``; nothing is downloaded."""
+    """Return the local folder of a ``model.path``, without downloading."""
     if model.startswith(ASSET):
         return Path(str(files("turngrid.assets"))) / model.removeprefix(ASSET)
     if model.startswith(PACKAGED):
@@ -61,8 +61,8 @@ def _folder(model: str) -> Path | None:
         return folder if model else None
     from huggingface_hub import try_to_load_from_cache
 
-    found = try_to_load_from_cache(model, FILE)  # an earlier download
-    return Path(found).parent if isinstance(found, str) else None
+    cached = try_to_load_from_cache(model, FILE)  # an earlier download
+    return Path(cached).parent if isinstance(cached, str) else None
 
 
 class Vocabularies:
@@ -72,7 +72,7 @@ class Vocabularies:
         self._used: dict[str, set[int]] = {}  # text of tokenizer.json -> ids
 
     def use(self, folder: Path | None, episode: Episode) -> int:
-        """Collect the episode's tokens; return its vocabulary's index in ``words()``, or -1."""
+        """Register the episode's tokens; return its vocabulary's index in ``words()``, or -1."""
         if folder is None:
             return -1
         text = _text(folder / FILE)
@@ -101,7 +101,7 @@ def _word(tokenizer: Tokenizer, token: int) -> str:
     if raw is None:
         return f"<{token}>"
     text = printable(tokenizer.decode([token], skip_special_tokens=False))
-    if REPLACEMENT in text:  # half a character decodes to it, too
+    if REPLACEMENT in text:  # an incomplete UTF-8 sequence decodes to it too
         return _as_bytes(raw)
     return f" {text}" if raw.startswith(WORD_START) and not text.startswith(" ") else text or raw
 
@@ -120,4 +120,4 @@ def _byte_letters() -> dict[str, int]:
     """
     plain = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     rest = [byte for byte in range(256) if byte not in plain]
-    return {chr(byte): byte for byte in plain} | {chr(0x100 + place): byte for place, byte in enumerate(rest)}
+    return {chr(byte): byte for byte in plain} | {chr(0x100 + index): byte for index, byte in enumerate(rest)}

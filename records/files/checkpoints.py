@@ -1,7 +1,7 @@
-"""RL checkpoints: which one a run goes on from, and what verl is told about it.
+"""RL checkpoints: choose the one to resume from, and tell verl which it is.
 
-A checkpoint counts once it is sealed. verl's note, ``latest_checkpointed_iteration.txt``, names the
-one that verl wrote last: that one is whole even if a kill came before its seal.
+A checkpoint counts once it is sealed. verl's file ``latest_checkpointed_iteration.txt`` names the
+one that verl wrote last: it is whole even if a kill came before its seal.
 """
 
 from __future__ import annotations
@@ -19,7 +19,12 @@ NOTE = "latest_checkpointed_iteration.txt"
 
 @dataclass(frozen=True)
 class Newest:
-    """The newest whole checkpoint; step 0: there is none. ``flaws``: of newer ones, by step."""
+    """The newest whole checkpoint.
+
+    Args:
+        step: 0 if there is none.
+        flaws: damage of newer checkpoints, by step.
+    """
 
     step: int
     flaws: tuple[tuple[int, Flaw], ...] = ()
@@ -33,8 +38,8 @@ def newest(root: Path, content: bool = False, before: float = float("inf")) -> N
     """Return the newest whole checkpoint under ``root``.
 
     Args:
-        content: compare checksums too, not sizes alone.
-        before: look at checkpoints of earlier steps only.
+        content: compare checksums too, not only sizes.
+        before: only consider checkpoints of earlier steps.
     """
     flaws: list[tuple[int, Flaw]] = []
     for step in (step for step in steps(root) if step < before):
@@ -46,13 +51,15 @@ def newest(root: Path, content: bool = False, before: float = float("inf")) -> N
 
 
 def steps(root: Path) -> list[int]:
-    """Return the steps of all checkpoints that were whole once, newest first."""
+    """Return the steps of all checkpoints that were ever whole, newest first."""
     noted = [step for step in _with(root, "actor") if str(step) == _noted(root)]
     return sorted({*_with(root, MANIFEST), *noted}, reverse=True)
 
 
 def seal_newest(root: Path, step: int) -> None:
-    """Seal the checkpoint of ``step``; delete what verl leaves of older ones that it removes."""
+    """Seal the checkpoint of ``step``; delete files that verl leaves of older checkpoints that it
+    removes.
+    """
     seal(folder_of(root, step))
     for older in (folder_of(root, number) for number in _with(root, MANIFEST) if number < step):
         if not (older / "actor").exists():
@@ -60,7 +67,7 @@ def seal_newest(root: Path, step: int) -> None:
 
 
 def go_on_from(root: Path, step: int) -> None:
-    """Make verl go on from the checkpoint of ``step``; 0: from the beginning."""
+    """Make verl resume from the checkpoint of ``step``; 0: from the beginning."""
     if step and _noted(root) != str(step):
         (root / NOTE).write_text(str(step))
     elif not step:

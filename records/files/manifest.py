@@ -1,7 +1,7 @@
 """Sealed folders: ``manifest.json``, written last, lists size and sha256 of every file.
 
-Sizes are compared whenever a folder is used, checksums where a run goes on from it.
-One core hashes about 1.3 GiB a second.
+Sizes are compared whenever a folder is used, checksums when a run resumes from it. One core hashes
+about 1.3 GiB a second.
 """
 
 from __future__ import annotations
@@ -32,7 +32,12 @@ class _Manifest(msgspec.Struct):
 
 @dataclass(frozen=True)
 class Flaw:
-    """What is wrong with a file, to follow its name; ``unsealed``: there is no manifest."""
+    """A damaged file.
+
+    Attributes:
+        wrong: the damage, in words that follow the file's name.
+        unsealed: whether there is no manifest.
+    """
 
     path: Path
     wrong: str
@@ -53,8 +58,8 @@ def flaw_in(folder: Path, content: bool, inside: str = "") -> Flaw | None:
     """Return the first difference of a folder from its manifest; None if there is none.
 
     Args:
-        content: compare checksums too, not sizes alone.
-        inside: look at this folder in it only.
+        content: compare checksums too, not only sizes.
+        inside: only check this subfolder.
     """
     manifest = folder / MANIFEST
     try:

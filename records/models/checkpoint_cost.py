@@ -6,10 +6,10 @@ The speed of the disk is an assumption.
 from __future__ import annotations
 
 WEIGHTS, ADAM = 4, 8  # bytes a parameter, in fp32; the policy is saved twice: evaluation loads a plain copy
-DISK = 2e9  # bytes a second
-STEP_SECONDS = 20.0  # of a step on GPUs
-SHARE = 1 / 8  # of the time that saving may take at most
-MOST = 50  # steps that a killed run may have to do again
+DISK = 2e9  # speed of the disk in bytes a second
+STEP_SECONDS = 20.0  # seconds of a step on GPUs
+SHARE = 1 / 8  # maximum share of the time for saving
+MOST = 50  # maximum steps that a killed run repeats
 
 
 def size(parameters: int, critic: bool, adapter: int = 0) -> float:

@@ -17,7 +17,7 @@ class GpuError(Refusal):
 
 @dataclass(frozen=True)
 class Gpu:
-    """Figures of NVIDIA's data sheets.
+    """A GPU's figures from NVIDIA's data sheets.
 
     Attributes:
         memory: bytes.

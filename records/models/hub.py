@@ -1,7 +1,7 @@
-"""Checks before anything else that a model of the Hugging Face hub can be downloaded.
+"""Checks early that a model of the Hugging Face hub can be downloaded.
 
-transformers would ask the hub only when a stage loads the model, after games were made, and for 40
-seconds.
+Without this check transformers would query the hub only when a stage loads the model, after games
+were made, and for 40 seconds.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 from turngrid.records.models.locate import ModelError, local_folder
 
-SECONDS = 8.0  # for the whole question: the look-up of a host name has no limit of its own
+SECONDS = 8.0  # limit of the whole check in seconds, since a host name look-up has no timeout
 ELSEWHERE = "use model.path=FOLDER, a folder with the model"
 
 
@@ -44,7 +44,7 @@ def check_hub(path: str) -> None:
 def _within(seconds: float, name: str) -> str | None:
     """Return why the model cannot be downloaded.
 
-    If the hub does not answer, the asking thread is left running.
+    If the hub does not answer, the querying thread is left running.
     """
     problems: list[str | None] = []
     thread = Thread(target=lambda: problems.append(_problem(name, seconds)), daemon=True)

@@ -1,8 +1,7 @@
-"""Loads a model whole or not at all.
+"""Loads a model completely or not at all.
 
-transformers draws random numbers for weights that a checkpoint lacks, and ignores weights that it
-does not know.
-It only warns, and the run would go on with another model than the named one.
+transformers initialises missing weights at random and ignores unknown weights. It only warns, and
+the run would continue with another model than the named one.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from typing import Any
 
 from turngrid.records.models.locate import ModelError
 
-SHOWN = 3  # names of weights that a message lists
+SHOWN = 3  # maximum number of weights that a message lists
 
 
 def load_whole(kind: Any, path: str, head: tuple[str, ...] = (), **settings: Any) -> Any:

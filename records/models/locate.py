@@ -27,7 +27,7 @@ PRETRAINING = "pretraining_games.json"
 
 
 class ModelError(Refusal):
-    """No model under this path; the message is one line and names what exists."""
+    """There is no model under this path; the message is one line and names existing ones."""
 
 
 def resolve_model(path: str, cache: Path) -> str:
@@ -141,7 +141,7 @@ def _asset(path: str) -> Path:
 
 
 def _converted(name: str, cache: Path) -> Path:
-    """Convert the packaged model, again if the folder is incomplete or damaged."""
+    """Convert the packaged model. An incomplete or damaged folder is converted again."""
     folder = cache / "models" / name
     folder.mkdir(parents=True, exist_ok=True)
     with FileLock(folder.with_suffix(".lock")):

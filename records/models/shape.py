@@ -1,7 +1,7 @@
 """Size of a model and the linear layers that LoRA can adapt, without loading it.
 
-Read from ``config.json`` and the headers of the weights, or, for names of ``conf/model``, from a
-table.
+They are read from ``config.json`` and the headers of the weights or, for names of ``conf/model``,
+from a table.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts")  # of Qwen's,
 
 @dataclass(frozen=True)
 class Shape:
-    """A dense decoder with gated MLP (Llama, Qwen).
+    """Shape of a dense decoder with gated MLP (Llama, Qwen).
 
-    ``parameters`` leaves out norms and biases, under 0.1 %.
+    ``parameters`` omits norms and biases, under 0.1 %.
     """
 
     parameters: int
@@ -85,8 +85,8 @@ def from_config(config: dict[str, Any]) -> Shape | None:
 def linears(path: str) -> dict[str, int] | None:
     """Return inputs plus outputs of each linear layer by name, summed over all blocks.
 
-    That is what a rank of an adapter costs, in numbers. None if neither weights nor table are
-    there.
+    These are the parameters that each rank of an adapter costs. None if there are neither weights
+    nor a table.
     """
     if path in PUBLISHED:
         return _of_llama(PUBLISHED[path])

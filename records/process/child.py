@@ -1,4 +1,6 @@
-"""Stages that need torch, verl or Ray run in separate processes, which a kill ends too."""
+"""Runs stages that need torch, verl or Ray in child processes, which end if this process is
+killed.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +19,11 @@ from turngrid.records.process.exit_codes import FAILED, Failure, say
 
 POLL_SECONDS = 0.2
 TAIL_LINES = 15
-_REASON = "TURNGRID_REASON"  # names the file in which a stage leaves the error that ended it
+_REASON = "TURNGRID_REASON"  # environment variable with the file to which a stage writes its error
 
 
 class StageFailed(Failure):
-    """A stage's process ended badly; the message has the end of its log and the log's path."""
+    """A stage's process failed; the message has the end of its log and the log's path."""
 
 
 def run_child(
@@ -60,7 +62,8 @@ def run_child(
 def stage_exit_code(run: Callable[[], object]) -> int:
     """Call ``run`` in a stage's process and return the exit code.
 
-    The message of a foreseen error reaches the parent's ``StageFailed`` in place of the log's end.
+    The message of a foreseen error is passed to the parent's ``StageFailed``, which then omits the
+    log's end.
     """
     try:
         run()
@@ -93,10 +96,10 @@ def child(
     variables: Mapping[str, str] | None = None,
     stdin: int = subprocess.DEVNULL,
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Run ``python -P -m module`` in ``folder``, at the longest until the block ends.
+    """Run ``python -P -m module`` in ``folder``, at most until the block ends.
 
-    ``-P`` and our root on ``PYTHONPATH`` ignore the user's modules that are named as ours.
-    The reaper ends the stage's descendants when this process is gone, or the block has ended.
+    ``-P`` and our root on ``PYTHONPATH`` keep out modules of the user with the same names as ours.
+    The reaper ends the stage's descendants when this process is gone or the block has ended.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
     _reason_file(log).unlink(missing_ok=True)
@@ -128,7 +131,7 @@ def child_variables(extra: Mapping[str, str]) -> dict[str, str]:
 
 
 def stop(process: subprocess.Popen[bytes], seconds: float = 10) -> None:
-    """End a process; kill it if it is not gone after so many seconds."""
+    """End a process; kill it if it is still alive after so many seconds."""
     if process.poll() is None:
         process.terminate()
         try:

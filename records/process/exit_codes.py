@@ -1,10 +1,10 @@
-"""How every command begins and ends: ``--help``, its own keys, exit code, lines on stderr.
+"""Common parts of all commands: ``--help``, own keys, exit codes, lines on stderr.
 
     @command(__doc__)
-    def main(given: list[str]) -> int:
-        ...
+    def main(given: list[str]) -> int: ...
 
-Foreseen errors are a ``Refusal`` or a ``Failure``; any other is a bug and keeps its traceback.
+Foreseen errors are a ``Refusal`` or a ``Failure``; any other exception is a bug and keeps its
+traceback.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Refusal(ValueError):
 
 
 class Failure(RuntimeError):
-    """Something was begun and ended badly; the message says where to read more."""
+    """Something was started and failed; the message names the file with details."""
 
 
 class Main(Protocol):
@@ -42,7 +42,7 @@ def command(doc: str | None, **how: Any) -> Callable[[Callable[[list[str]], int]
     """Make a function a command with an exit code; a foreseen error is one line on stderr.
 
     Args:
-        doc: what ``--help`` prints.
+        doc: text of ``--help``.
         how: options of ``exit_code``.
     """
 
@@ -61,14 +61,14 @@ def command(doc: str | None, **how: Any) -> Callable[[Callable[[list[str]], int]
 
 
 def own_words(arguments: Sequence[str], options: Any, error: type[Refusal]) -> tuple[list[str], list[str]]:
-    """Set the command's own keys in ``options`` and return words and the KEY=VALUE that are left.
+    """Set the command's own keys in ``options``; return the words and the remaining KEY=VALUE.
 
     Args:
-        options: a dataclass of texts, whole numbers and bools.
+        options: a dataclass of strings, integers and bools.
         error: the class to raise.
 
     Raises:
-        Refusal: a flag, a number below 1, no bool, or a key that is nearly an own one.
+        Refusal: a flag, a number below 1, a value that is no bool, or a key similar to an own one.
     """
     words = [word for word in arguments if "=" not in word or Path(word).exists()]
     if flag := next((word for word in words if word.startswith("-")), None):
@@ -93,11 +93,11 @@ def own_words(arguments: Sequence[str], options: Any, error: type[Refusal]) -> t
 
 
 def exit_code(run: Callable[[], int], *, refused: tuple[type[Exception], ...] = (), resumes: bool = True) -> int:
-    """Call ``run`` and return its exit code; a foreseen error is printed and has its own.
+    """Call ``run`` and return its exit code; a foreseen error is printed and has its own code.
 
     Args:
-        refused: more errors that this command foresees.
-        resumes: say that the same command goes on where this one ended.
+        refused: further errors that this command foresees.
+        resumes: add to a failure's message that repeating the command resumes.
     """
     try:
         return run()

@@ -1,10 +1,10 @@
-"""Ends what is left of a stage once the process that watches over it is gone.
+"""Ends the remaining processes of a stage once the process that watches over it is gone.
 
     python -I reaper.py < pipe      (the pipe's first line is the process id of the stage)
 
 The stage's process dies with its parent, but some of Ray's helpers live on for a minute. So this
-process notes the stage's descendants twice a second until the pipe's other end closes, and then
-kills those that are still there. A mark in their environment would not do: Ray's processes
+process records the stage's descendants twice a second until the pipe's other end closes, and then
+kills those that are still alive. A mark in their environment would not work: Ray's processes
 overwrite it with their title.
 """
 
@@ -17,7 +17,7 @@ from contextlib import suppress
 import psutil
 
 LOOK_SECONDS = 0.5
-GRACE_SECONDS = 2.0  # for processes that are about to end by themselves
+GRACE_SECONDS = 2.0  # seconds for processes to end by themselves
 
 Process = tuple[int, float]  # id and start time, which together are unique
 

@@ -14,8 +14,8 @@ from omegaconf import DictConfig, OmegaConf
 from turngrid.records.process.child import child, run_child
 
 VLLM_ON_CPU = {
-    "VLLM_CPU_OMP_THREADS_BIND": "nobind",  # its default binds a thread to a core that others use
-    "TORCHDYNAMO_DISABLE": "1",  # else its sampler is compiled, which takes g++ and a path without a space
+    "VLLM_CPU_OMP_THREADS_BIND": "nobind",  # the default binds a thread to a core that other processes use
+    "TORCHDYNAMO_DISABLE": "1",  # otherwise the sampler is compiled, which needs g++ and a path without a space
     "VLLM_NO_USAGE_STATS": "1",
     "VLLM_LOGGING_LEVEL": "WARNING",
 }
@@ -46,7 +46,7 @@ def ahead_of_stage(
 
 
 def stage_variables(config: DictConfig, folder: Path) -> dict[str, str]:
-    """Return what verl, Ray and torch read from the environment.
+    """Return the environment variables that verl, Ray and torch read.
 
     On CPUs a process has one torch thread, since processes share cores; the trainer has more.
     """
@@ -54,7 +54,7 @@ def stage_variables(config: DictConfig, folder: Path) -> dict[str, str]:
         "VERL_USE_EXTERNAL_MODULES": "turngrid.verl_plugin",
         "TOKENIZERS_PARALLELISM": "false",
         "RAY_USAGE_STATS_ENABLED": "0",
-        "RAY_worker_niceness": "0",  # Ray's default of 15 gives way to any other process
+        "RAY_worker_niceness": "0",  # Ray's default niceness of 15 yields to any other process
         "TRACKIO_DIR": os.environ.get("TRACKIO_DIR") or str(folder.parent / "trackio"),  # one dashboard over all runs
         "TURNGRID_SEED": str(config.seed),
     }

@@ -1,7 +1,7 @@
-"""One stage of a run as trackers show it.
+"""One stage of a run, as shown in trackers.
 
-It reaches the stage's process in the stage's config file. Environment variables would leak from one
-run into the next.
+It is passed to the stage's process in the stage's config file, since environment variables would
+leak from one run into the next.
 """
 
 from __future__ import annotations
@@ -82,11 +82,15 @@ class StageRun:
         }
 
     def is_logged(self) -> bool:
-        """Return whether trackers have the evaluation; other stages log before they save."""
+        """Return whether trackers have the evaluation. Other stages log before they save, so they
+        need no mark.
+        """
         return not self.trackers or (self._marker.exists() and self._marker.read_bytes() == self._mark.encode())
 
     def mark_logged(self) -> None:
-        """Record that the trackers have everything; after an earlier kill it is logged again."""
+        """Record that the trackers have everything. If a kill came earlier, everything is logged
+        again.
+        """
         self._marker.write_text(self._mark, encoding="utf-8")
 
     @property

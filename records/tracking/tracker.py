@@ -1,7 +1,7 @@
-"""Tensorboard, trackio and Weights & Biases show every line of ``metrics.jsonl`` once.
+"""Tensorboard, trackio and Weights & Biases; each shows every line of ``metrics.jsonl`` once.
 
 verl's ``Tracking`` starts a new run at each attempt. These three are opened here, under ids that
-stay after a kill.
+stay the same after a kill.
 """
 
 from __future__ import annotations
@@ -29,18 +29,23 @@ class Table:
 
 
 class Tracker(abc.ABC):
-    """Made from a ``StageRun`` and the lines that earlier attempts at the stage logged."""
+    """A tracker of one stage.
+
+    Subclasses are made from a ``StageRun`` and the lines that earlier attempts at the stage logged.
+    """
 
     @abc.abstractmethod
     def log(self, step: int, metrics: Line, tables: Mapping[str, Table]) -> None:
-        """Log JSON values of a step; steps rise."""
+        """Log JSON values of a step; steps increase."""
 
     def keep(self, step: int) -> None:
-        """Know that no later attempt logs this step or an earlier one again."""
+        """Take note that no later attempt will log this step or an earlier one again."""
 
     @abc.abstractmethod
     def finish(self, exit_code: int) -> None:
-        """Write everything; 0 means that the stage ended well, so that all its steps are kept."""
+        """Write everything. Exit code 0 means that the stage succeeded, so that all its steps are
+        final.
+        """
 
 
 class Tensorboard(Tracker):
@@ -103,10 +108,11 @@ class Trackio(Tracker):
 class Wandb(Tracker):
     """Weights & Biases, online and offline; all stages of a run are one W&B run.
 
-    W&B's server takes each step once. Online, steps are sent as they come. Offline, a step is
-    written once its checkpoint is whole, and each attempt writes all lines of ``metrics.jsonl``
-    again, so that ``wandb sync`` sends exactly these. A stage's W&B steps follow those of the
-    stages before it; its metrics are drawn over ``STAGE/step``.
+    W&B's server accepts each step once. Online, steps are sent at once. Offline, a step is written
+    after its checkpoint is complete. Each attempt writes all lines of ``metrics.jsonl`` again, so
+    that ``wandb sync`` sends exactly these.
+
+    A stage's W&B steps follow those of earlier stages; its metrics are plotted over ``STAGE/step``.
     """
 
     def __init__(self, run: StageRun, logged: Sequence[Line]) -> None:
@@ -179,7 +185,7 @@ class Trackers:
         self._all: list[Tracker] = [CLASSES[name](run, before) for name in run.trackers]
 
     def _named(self, metrics: Line) -> Line:
-        """Add verl's own names if they are asked for."""
+        """Add verl's names of the metrics if ``verl_names`` is set."""
         both = {verl_name(name): value for name, value in metrics.items()} if self._verl_names else {}
         return {**both, **metrics}
 

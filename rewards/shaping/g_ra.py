@@ -1,4 +1,4 @@
-"""Gated rewards: a lesser reward counts only if the more important ones were earned."""
+"""Gated rewards: a lesser reward counts only if the more important ones reached their gates."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ class GRa(Method):
     """``r_t = sum over p of r_p,t * product over q < p of [R_q >= gate_q]``.
 
     R_q is the ungated sum of reward q over the episode. Every turn keeps its own rewards. The
-    reward that was trained on before is replaced, unless ``trained`` is a level.
+    previously trained reward is replaced, unless ``trained`` is a level.
 
     Raises:
-        ValueError: fewer than two different rewards, a missing gate, or a gate of the last level.
+        ValueError: there are fewer than two different rewards, a gate is missing, or the last level
+            has a gate.
     """
 
     levels: list[Level]

@@ -1,4 +1,4 @@
-"""DAPO's soft penalty for rows that come near the limit of tokens."""
+"""DAPO's soft penalty for rows that come near the token limit."""
 
 from __future__ import annotations
 

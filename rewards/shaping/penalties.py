@@ -1,4 +1,4 @@
-"""A price for turns that led to nothing."""
+"""Penalties for turns without effect."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from turngrid.rewards.shaping.view import PlayedTurn, RewardView
 
 @dataclass(kw_only=True)
 class Penalty(Method, abc.ABC):
-    """``r_t -= coefficient`` for each turn at fault; with ``at=last`` the last one pays for all."""
+    """``r_t -= coefficient`` for each turn at fault; with ``at=last`` the last turn gets the
+    total.
+    """
 
     coefficient: float = number(0)
     at: str = word("own", "last")
@@ -26,7 +28,7 @@ class Penalty(Method, abc.ABC):
 
 @dataclass(kw_only=True)
 class InvalidAction(Penalty):
-    """A price for turns that the environment did not understand, also without any action."""
+    """A penalty for turns that the environment did not understand, or that have no action."""
 
     card = Card(
         "takes `coefficient` off a turn that the environment did not understand",
@@ -41,7 +43,7 @@ class InvalidAction(Penalty):
 
 @dataclass(kw_only=True)
 class Format(Penalty):
-    """A price for answers from which no action could be read."""
+    """A penalty for answers from which no action could be read."""
 
     card = Card("takes `coefficient` off an answer without an action, which pays `invalid_action` too")
 

@@ -1,4 +1,4 @@
-"""HiPER's prices on answers that say whether their subgoal stays."""
+"""HiPER's penalties on answers that declare whether their subgoal stays."""
 
 from __future__ import annotations
 

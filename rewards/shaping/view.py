@@ -1,9 +1,8 @@
-"""What a reward transform is called with, and what it returns (docs/reward.md).
+"""Input and output of a reward transform (docs/reward.md).
 
-A transform is a dataclass: its fields are its settings, and numbers may follow a schedule. It is
-    called in the process that
-runs the episode, one episode at a time, before groups are compared. It must depend only on its
-argument, so that a run that was killed goes on with the same numbers.
+A transform is a dataclass whose fields are its settings; numbers may follow a schedule. It is
+called in the process that runs the episode, one episode at a time, before groups are compared. It
+must depend only on its argument, so that a resumed run computes the same numbers.
 """
 
 from __future__ import annotations
@@ -77,13 +76,13 @@ class RewardView:
 class Transform(Protocol):
     """A reward transform.
 
-    Optional: ``reads``, names of the rewards that it reads in the view besides ``trained``;
-        ``logged(view)``, numbers of the
-    episode by name for the log, given the view that the transform was called with.
+    It may have two optional attributes. ``reads`` lists the rewards that it reads in the view
+    besides ``trained``. ``logged(view)`` returns numbers of the episode for the log, by name, given
+    the view that the transform was called with.
     """
 
     def __call__(self, view: RewardView) -> Mapping[str, Sequence[float]]:
-        """Return the rewards that it changes, by name, one number a turn.
+        """Return the changed rewards, by name, one number a turn.
 
         Rewards other than ``trained`` are recorded, and later transforms see them.
         """

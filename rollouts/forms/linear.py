@@ -23,12 +23,13 @@ class Linear(Method):
     further round, until it returns none. ``rng`` depends on the run's seed, step, prompt and round.
 
     Attributes:
-        windows: may be combined with ``env.window_turns``.
-        compares_turns: turns of a group may be compared by observation or by number.
-        whole: some episodes run from the game's start without help; success is reported of these.
-        branches: episodes may begin with turns of others.
-        entropies: reads the entropies of sampled tokens.
-        needs_plan: needs the expert plan of every game.
+        windows: whether it may be combined with ``env.window_turns``.
+        compares_turns: whether turns of a group may be compared by observation or by number.
+        whole: whether some episodes run from the game's start without help; only their success is
+            reported.
+        branches: whether episodes may begin with turns of others.
+        entropies: whether it reads the entropies of sampled tokens.
+        needs_plan: whether it needs the expert plan of every game.
     """
 
     windows: ClassVar[bool] = True
@@ -48,20 +49,24 @@ class Linear(Method):
         return [replace(base, sample=sample) for sample in range(n)]
 
     def next(self, played: Sequence[Episode], base: EpisodeSpec, n: int, rng: Random) -> list[EpisodeSpec]:
-        """Return the next round; ``played``: finished episodes in the order of their specs."""
+        """Return the specs of the next round, or none.
+
+        Args:
+            played: finished episodes in the order of their specs.
+        """
         return []
 
     def group(self, played: Sequence[Episode], n: int, rng: Random) -> list[Episode]:
-        """Return the ``n`` episodes to learn from, in order, then the others, marked untrained."""
+        """Return the ``n`` episodes to train on, in order, then the others, marked as untrained."""
         return list(played)
 
     def episodes(self, n: int) -> int:
-        """Return how many episodes a group of ``n`` samples runs at most."""
+        """Return the maximum number of episodes that a group of ``n`` samples runs."""
         return n
 
 
 class GroupFailed(RuntimeError):
-    """Episodes of a round failed; no episode of the group is learned from."""
+    """Episodes of a round failed; no episode of the group is trained on."""
 
     def __init__(self, causes: Sequence[BaseException], of: int) -> None:
         super().__init__(f"{len(causes)} of {of} samples failed, first: {causes[0]!r}")
@@ -69,10 +74,10 @@ class GroupFailed(RuntimeError):
 
 
 async def play_group(form: Linear, base: EpisodeSpec, n: int, run_seed: int, play: PlayRound) -> list[Episode]:
-    """Return the group's ``n`` episodes to learn from, then those that are not learned from.
+    """Return the group's ``n`` episodes to train on, then those that are not trained on.
 
     Raises:
-        GroupFailed: an episode failed at every attempt; the others of its round have ended.
+        GroupFailed: an episode failed in every attempt; the others of its round have ended.
     """
     played: list[Episode] = []
     specs = form.specs(base, n, _random(run_seed, base, 0))

@@ -36,7 +36,11 @@ class Prefix(Linear):
 
 
 def expert_plan(task: TaskRef) -> tuple[str, ...]:
-    """Return the game's expert plan. Raises: EnvError: it has none."""
+    """Return the game's expert plan.
+
+    Raises:
+        EnvError: the game has none.
+    """
     if not task.expert_plan:
         raise EnvError(f"{task.key} has no expert plan; use rollout_form=linear")
     return task.expert_plan

@@ -76,7 +76,9 @@ class PromptForm:
 
     @property
     def format_error(self) -> str:
-        """One sentence on what was wrong with an unparsed answer; "": the environment replies."""
+        """The reply to an unparsed answer, in one sentence; "" leaves the reply to the
+        environment.
+        """
         return "No action could be read in your answer."
 
     @property
@@ -139,7 +141,11 @@ class Thinking(PromptForm):
         return "Your thought and action:"
 
     def __post_init__(self) -> None:
-        """Raises: ValueError: ``demo_thought`` has an unknown placeholder."""
+        """Check the template of thoughts.
+
+        Raises:
+            ValueError: ``demo_thought`` has an unknown placeholder.
+        """
         try:
             self.thought("goal", ["action"])
         except (KeyError, IndexError, ValueError) as error:

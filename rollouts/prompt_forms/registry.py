@@ -22,12 +22,16 @@ PROMPTS: dict[str, str] = {
 
 
 def prompt_class(name: str) -> Any:
-    """Return the class of a form. Raises: UnknownName."""
+    """Return the class of a form.
+
+    Raises:
+        UnknownName: no form has this name.
+    """
     return find("prompt", name, PROMPTS)
 
 
 def usual(name: str) -> dict[str, Any]:
-    """Return a form's settings by its YAML, ``conf/config.yaml`` and its class's defaults."""
+    """Return a form's default settings, from its YAML, ``conf/config.yaml`` and its class."""
     own = {item.name: item.default for item in fields(prompt_class(name)) if item.default is not MISSING}
     return {**_shared(), **own, **shipped("prompt", name)}
 
@@ -55,12 +59,16 @@ def prompt_form(node: Mapping[str, Any] | None) -> PromptForm:
 
 
 def changed_text(node: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return the unusual settings that change a prompt's text."""
+    """Return the settings that differ from the defaults and change a prompt's text."""
     return {key: value for key, value in non_default(node).items() if key != "train_thoughts"}
 
 
 def non_default(node: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return the form's name and its settings that are not the usual ones. Raises: UnknownName."""
+    """Return the form's name and its settings that differ from the defaults.
+
+    Raises:
+        UnknownName: no form has this name.
+    """
     if not node:
         return {}
     name = str(node["name"])

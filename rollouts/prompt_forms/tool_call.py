@@ -41,7 +41,7 @@ class ToolCall(Thinking):
         return "Your call:"
 
     def head(self, style: PromptStyle, goal: str, guidance: str = "") -> str:
-        """List the functions in place of the environment's description of actions."""
+        """List the functions instead of the environment's description of actions."""
         listed = [function.described for function in style.functions]
         lines = [f"{style.role} {self.instructions}", *listed, guidance, f"Goal: {goal}"]
         return "".join(f"{line}\n" for line in lines if line)
@@ -60,7 +60,11 @@ class ToolCall(Thinking):
         return Answer(_call(call.name, call.arguments) if known is None else known, call.thought, call.begins)
 
     def write(self, action: str, thought: str, functions: Sequence[Function] = ()) -> str:
-        """Return the call that gives an action. Raises: ValueError: no function gives it."""
+        """Return the call for an action.
+
+        Raises:
+            ValueError: no function has this action.
+        """
         if (call := call_of(functions, action)) is None:
             raise ValueError(f"no function of this environment gives the action {action!r}")
         return f"{thought}\n{_call(*call)}".lstrip()

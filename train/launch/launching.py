@@ -1,4 +1,4 @@
-"""Who starts runs (``cluster.launcher``): this process, several processes at once, or SLURM jobs.
+"""Launchers of runs (``cluster.launcher``): this process, parallel processes, or SLURM jobs.
 
 A run that fails does not stop the others.
 """
@@ -39,13 +39,13 @@ def launcher(config: DictConfig, config_dir: str | None) -> Launcher:
     """Return the launcher of ``cluster.launcher``.
 
     Raises:
-        ConfigError: this machine cannot launch so.
+        ConfigError: it does not work on this machine.
     """
     name = config.cluster.launcher
     folder = Path(config.output_dir).expanduser().absolute() / name
     if name == HERE:
         if not _estimates(config):
-            machine.check(config)  # each run would refuse it, one after the other
+            machine.check(config)  # refuse it once here, instead of in each run
         return partial(_one_by_one, config_dir=config_dir)
     if name == PARALLEL:
         from turngrid.train.launch.parallel import run_all
@@ -84,7 +84,11 @@ def devices(config: DictConfig) -> list[str | None]:
 
 
 def check_slurm(config: DictConfig) -> None:
-    """Raises: ConfigError: settings that SLURM would take and that cannot work."""
+    """Check the settings of SLURM.
+
+    Raises:
+        ConfigError: SLURM would accept the settings, but they cannot work.
+    """
     slurm, name = config.cluster.slurm, config.cluster.name
     if find_spec("submitit") is None:
         raise ConfigError(f"cluster={name} needs submitit: pip install 'turngrid[slurm]'")

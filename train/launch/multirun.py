@@ -36,11 +36,11 @@ Start = Callable[[], int]
 
 
 class RunFailed(RuntimeError):
-    """A run that another launcher of Hydra's has started failed."""
+    """A run failed that Hydra started with a launcher other than ours."""
 
 
 def ready(arguments: Sequence[str], args: argparse.Namespace) -> Start:
-    """Return what starts the runs; its exit code says whether every run ended well.
+    """Return a function that starts the runs; its exit code tells whether every run succeeded.
 
     Raises:
         ConfigError: a run cannot be composed or launched; nothing has been started.
@@ -79,7 +79,7 @@ def _ready_sweep(args: argparse.Namespace) -> Start:
 
 
 def _start_sweep(launch: Launch, start: launching.Launcher, paths: Sequence[str]) -> int:
-    """Start what is not finished: two settings of a sweep may be one run."""
+    """Start the unfinished runs, each once: two settings of a sweep may share a run."""
     if launch.fresh:
         launch.put_aside()
     folder = record.write(launch.sweep, launch.output_dir, launch.whole)
@@ -138,12 +138,16 @@ def _exit_code(failed: Sequence[str]) -> int:
 
 
 def _dry(args: argparse.Namespace) -> bool:
-    """Raises: ConfigError: ``dry_run`` is neither true nor false."""
+    """Return the value of ``dry_run``.
+
+    Raises:
+        ConfigError: ``dry_run`` is neither true nor false.
+    """
     return is_true(parse(args.overrides), "dry_run")
 
 
 def _print(table: str, configs: Sequence[DictConfig]) -> int:
-    """Print the table of a dry run, and what SLURM would get."""
+    """Print the table of a dry run, and the script for SLURM."""
     print(table)
     config = configs[0]
     if config.cluster.launcher == launching.SLURM:
@@ -158,7 +162,9 @@ def _print(table: str, configs: Sequence[DictConfig]) -> int:
 def _composed(
     overrides: list[str], config_dir: str | None, checked: bool = False
 ) -> tuple[list[list[str]], list[DictConfig]]:
-    """Return overrides and configs of all runs, so that a typo starts none of them."""
+    """Return overrides and configs of all runs. All are composed first, so that a typo starts
+    none.
+    """
     configs = []
     with composer(config_dir) as composed:
         runs = _product(overrides)
@@ -175,8 +181,10 @@ def _composed(
 
 
 def _product(overrides: list[str]) -> list[list[str]]:
-    """Return every run's overrides, as Hydra's basic sweeper does, without optimisers' ranges."""
-    parse(overrides)  # a one-line answer to what cannot be read
+    """Return every run's overrides, as Hydra's basic sweeper does; ranges for optimisers are
+    refused.
+    """
+    parse(overrides)  # a one-line error for overrides that cannot be parsed
     parsed = OverridesParser.create(GlobalHydra.instance().config_loader()).parse_overrides(overrides)
     values: dict[str, list[str]] = {}
     for override in parsed:
@@ -196,7 +204,7 @@ def _product(overrides: list[str]) -> list[list[str]]:
 def _ready_hydra(arguments: Sequence[str], args: argparse.Namespace) -> Start:
     runs, configs = _composed(args.overrides, args.config_dir)
     if args.multirun:
-        launching.launcher(configs[0], args.config_dir)  # refuses what this machine cannot start
+        launching.launcher(configs[0], args.config_dir)  # raises if this machine cannot start it
     chosen = parse([text for run in runs for text in run])
     shown = search_path([*places(parse(args.overrides)), *packages(chosen, args.config_dir)])
     others = [text for text in arguments if text not in search_paths(args.overrides)]
@@ -228,6 +236,6 @@ def _hydra_app(config: DictConfig) -> None:
 
 
 def _own_folders(settings: Any) -> tuple[str, ...]:
-    """Return the folders of options of the command line: a run's overrides do not name them."""
+    """Return the option folders of the command line, which a run's overrides do not contain."""
     named = (source for source in settings.runtime.config_sources if "command-line" in source.provider)
     return search_path([f"{source.schema}://{source.path}" for source in named])

@@ -17,14 +17,14 @@ from turngrid.config.overrides import parse, quoted
 from turngrid.envs.utils.parent import die_with_parent
 from turngrid.records.process.child import child_variables
 
-LAUNCHED = "TURNGRID_LAUNCHED"  # in the environment of a launched run: it computes where it is
-STARTED = time.strftime("%Y-%m-%d_%H-%M-%S")  # group of the runs that have no sweep or grid
-WATCHED = ("tracking.group", "tracking.run_name")  # for trackers; no part of what a run is
+LAUNCHED = "TURNGRID_LAUNCHED"  # environment variable of a launched run: do not launch it again
+STARTED = time.strftime("%Y-%m-%d_%H-%M-%S")  # group of runs without a sweep or grid
+WATCHED = ("tracking.group", "tracking.run_name")  # keys for trackers, not part of a run's identity
 
 
 @dataclass(frozen=True)
 class Run:
-    """One run of a launch; ``number`` counts from 1, ``label`` is how messages name it."""
+    """One run of a launch. ``number`` counts from 1; ``label`` is its name in messages."""
 
     number: int
     overrides: tuple[str, ...]
@@ -37,7 +37,7 @@ class Run:
 
 
 def runs_of(job_overrides: Sequence[Sequence[str]], group: str) -> list[Run]:
-    """Return the runs of a launch; ``group`` is their group in trackers unless they name one."""
+    """Return the runs of a launch; ``group`` is their tracker group unless they set one."""
     shared = set.intersection(*map(set, job_overrides)) if len(job_overrides) > 1 else set()
     runs = []
     for number, overrides in enumerate(job_overrides, 1):
@@ -47,14 +47,14 @@ def runs_of(job_overrides: Sequence[Sequence[str]], group: str) -> list[Run]:
 
 
 def for_trackers(overrides: Sequence[str], group: str, name: str) -> list[str]:
-    """Return overrides with a run's group and name in trackers, if it lacks them."""
+    """Return overrides that set a run's tracker group and name, if these are not set."""
     typed = [_key(text) for text in overrides]
     values = dict(zip(WATCHED, (group, name), strict=True))
     return [f"{key}={_literal(value)}" for key, value in values.items() if value and key not in typed]
 
 
 def _literal(text: str) -> str:
-    """Quote a value, so that quotes and signs of interpolations in it stand for themselves."""
+    """Quote a value, so that Hydra does not interpret quotes and interpolations in it."""
     return quoted(text.replace("${", r"\${"))
 
 
@@ -63,7 +63,7 @@ def _key(override: str) -> str:
 
 
 def label(overrides: Sequence[str], shared: Iterable[str] = ()) -> str:
-    """Return a run's name in its sweep, or the overrides that not all runs share."""
+    """Return a run's label in its sweep, or the overrides that differ between runs."""
     named = [override.value() for override in parse(overrides) if override.key_or_group == "tracking.run_name"]
     return str(named[-1]) if named else shlex.join(_different(overrides, shared))
 
@@ -74,11 +74,11 @@ def _different(overrides: Sequence[str], shared: Iterable[str]) -> Sequence[str]
 
 def command(run: Run, config_dir: str | None = None) -> list[str]:
     """Return the command of a run; ``-P`` ignores modules of the working folder."""
-    place = ["--config-dir", str(Path(config_dir).absolute())] if config_dir else []
-    return [sys.executable, "-P", "-m", "turngrid.train", *place, *run.overrides]
+    flags = ["--config-dir", str(Path(config_dir).absolute())] if config_dir else []
+    return [sys.executable, "-P", "-m", "turngrid.train", *flags, *run.overrides]
 
 
 def call(arguments: Sequence[str], **variables: str) -> int:
-    """Run a command that ends with this process and return its exit code."""
+    """Run a command and return its exit code. The command ends if this process ends."""
     environment = child_variables(variables)
     return subprocess.run(arguments, check=False, env=environment, preexec_fn=die_with_parent).returncode

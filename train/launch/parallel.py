@@ -22,7 +22,7 @@ def run_all(
     """Run all, as many at once as there are ``devices``; return a line for each that failed.
 
     Args:
-        folder: of the logs, one a run.
+        folder: folder for the logs, one a run.
         devices: the ``CUDA_VISIBLE_DEVICES`` of simultaneous runs; None: unchanged.
     """
     folder.mkdir(parents=True, exist_ok=True)
@@ -63,7 +63,7 @@ class _Launch:
         return f"{run.label} (exit code {code}; {log})" if code else ""
 
     def stop(self) -> None:
-        """End the runs at work and start no more."""
+        """End the active runs and start no more."""
         with self._starting:
             self._stopped = True
             for process in list(self._running):

@@ -42,10 +42,10 @@ class Cluster:
     """The cluster of one attempt of one job.
 
     Args:
-        folder: a folder that all nodes see and no other attempt uses.
-        nodes: of the job.
-        gpus: of each node; None: as many as Ray finds.
-        cpus: of each node; None: as many as SLURM says.
+        folder: a folder that all nodes can access and no other attempt uses.
+        nodes: number of nodes of the job.
+        gpus: GPUs of each node; None: all that Ray detects.
+        cpus: CPUs of each node; None: SLURM's number.
     """
 
     folder: Path
@@ -87,7 +87,7 @@ class Cluster:
                     time.sleep(1)
             if not self._over() and time.monotonic() > end:
                 raise RayClusterFailed("this Ray node has ended and the others go on; see above")
-            time.sleep(AGAIN_SECONDS)  # one that could not join is started again
+            time.sleep(AGAIN_SECONDS)  # restart a node that could not join
         shutil.rmtree(variables["RAY_TMPDIR"], ignore_errors=True)
 
     def _over(self) -> bool:

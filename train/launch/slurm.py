@@ -48,7 +48,11 @@ def launch(slurm: DictConfig, folder: Path, runs: Sequence[Run], config_dir: str
 
 
 def submit(slurm: DictConfig, folder: Path, runs: Sequence[Run], config_dir: str | None) -> list[Waiting]:
-    """Raises: FailedJobError: sbatch refuses them."""
+    """Submit the runs.
+
+    Raises:
+        FailedJobError: sbatch refuses them.
+    """
     if not runs:
         return []
     jobs = start(slurm, folder, [command(run, config_dir) for run in runs])
@@ -66,7 +70,11 @@ def submit(slurm: DictConfig, folder: Path, runs: Sequence[Run], config_dir: str
 
 
 def start(slurm: DictConfig, folder: Path, commands: Sequence[Sequence[str]]) -> list[submitit.Job[int]]:
-    """Submit one array job with a task a command. Raises: FailedJobError: sbatch refuses it."""
+    """Submit one array job with a task for each command.
+
+    Raises:
+        FailedJobError: sbatch refuses it.
+    """
     # PYTHONPATH also for whatever the job starts
     environment = {LAUNCHED: "1", "PYTHONPATH": child_variables({})["PYTHONPATH"]}
     again = ["fresh=false"]  # a requeued job must not put aside what its first attempt has begun
@@ -76,9 +84,10 @@ def start(slurm: DictConfig, folder: Path, commands: Sequence[Sequence[str]]) ->
 
 
 def script(slurm: DictConfig, folder: Path, runs: int) -> str:
-    """Return the script that ``sbatch`` would get for so many runs.
+    """Return the script that ``sbatch`` would get for this many runs.
 
-    submitit writes it only when it submits, so programs in a temporary folder replace SLURM's.
+    submitit writes the script only when it submits, so stub programs in a temporary folder replace
+    SLURM's.
     """
     with TemporaryDirectory() as stand_ins:
         for name in ("sbatch", "srun"):
@@ -123,7 +132,7 @@ def _own_setup() -> list[str]:
 
 
 def still_there(folder: Path, runs: Sequence[Run]) -> list[Waiting]:
-    """Return those of the runs that an earlier launch submitted and SLURM has not ended."""
+    """Return those of the runs that an earlier launch submitted and that SLURM has not ended."""
     earlier: dict[str, str] = {}  # a run's overrides -> its last job
     for file in sorted(folder.glob(f"*_{RECORD}"), key=lambda path: path.stat().st_mtime):
         recorded = json.loads(file.read_text(encoding="utf-8"))

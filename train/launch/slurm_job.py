@@ -20,15 +20,15 @@ SIGNAL_SECONDS = 180.0  # more than any cluster's KillWait
 
 
 class Job(submitit.helpers.Checkpointable):  # type: ignore[misc]
-    """Runs a command. Before its time is up submitit requeues the job, which then runs it again.
+    """Runs a command. Before its time is up, submitit requeues the job, which then runs it again.
 
     Args:
-        meeting: a folder that all nodes see, for jobs of several nodes.
-        environment: more variables.
-        again: more arguments of the command if the job was requeued.
-        nodes: of the job.
-        gpus: of each node; None: SLURM's number.
-        cpus: of each node; None: SLURM's number.
+        meeting: a folder that all nodes can access, for jobs with several nodes.
+        environment: additional environment variables.
+        again: additional arguments of the command if the job was requeued.
+        nodes: number of nodes of the job.
+        gpus: GPUs of each node; None: SLURM's number.
+        cpus: CPUs of each node; None: SLURM's number.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Job(submitit.helpers.Checkpointable):  # type: ignore[misc]
 
 
 def _alone(command: Sequence[str], folder: Path) -> int:
-    """Run with a temporary folder for Ray, which stays if the run failed."""
+    """Run with a temporary folder for Ray, which is kept if the run failed."""
     folder.mkdir(mode=0o700)
     print(f"turngrid: Ray's temporary folder is {folder}", flush=True)
     code = 0

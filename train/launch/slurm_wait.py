@@ -1,6 +1,6 @@
-"""The wait for SLURM jobs: for submitit's results, or until SLURM has ended a job without one.
+"""Waits for SLURM jobs: for submitit's results, or until SLURM has ended a job without one.
 
-submitit asks ``sacct`` alone, so without accounting it would wait for a lost job forever.
+submitit asks only ``sacct``, so without accounting it would wait for a lost job forever.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from turngrid.records.process.exit_codes import say
 from turngrid.train.launch.one_run import Run
 
 ASK_SECONDS = 5.0
-SILENT_SECONDS = 1800.0  # without an answer of SLURM, after which the wait is given up
+SILENT_SECONDS = 1800.0  # seconds without an answer of SLURM after which the wait ends
 TIMED_OUT = "timed-out too many times"  # submitit's words
 OVER = ("BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "TIMEOUT")
 
 
 class State(NamedTuple):
-    """SLURM's word, and the job's nodes or its reason for waiting."""
+    """SLURM's state of a job, and the job's nodes or its reason for waiting."""
 
     word: str
     where: str
@@ -67,7 +67,7 @@ def is_alive(state: State | None) -> bool:
 
 
 def wait(waiting: Sequence[Waiting], lost_after_s: float) -> list[str]:
-    """Wait for all jobs and return a line for each that did not end well."""
+    """Wait for all jobs and return a line for each that failed."""
     left, failed, answered = list(waiting), [], time.monotonic()
     try:
         while left:
@@ -95,7 +95,7 @@ def _outcome(item: Waiting) -> tuple[int, str] | None:
     """Return the exit code of a job with a result, and how it ended."""
     result = Path(item.job.paths.result_pickle)
     with suppress(OSError):
-        list(result.parent.iterdir())  # makes a network file system look again
+        list(result.parent.iterdir())  # refreshes a network file system's cache
     if not result.exists():
         return None
     try:
@@ -110,7 +110,7 @@ def _outcome(item: Waiting) -> tuple[int, str] | None:
 
 
 def _lost(item: Waiting, states: dict[str, State] | None, now: float, lost_after_s: float) -> tuple[int, str] | None:
-    """Return how a job ended that has been over, or unknown, for so long without a result."""
+    """Return how a job ended if it has been over or unknown for so long without a result."""
     if states is None:
         return None
     state = states.get(item.job_id)

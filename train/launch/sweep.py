@@ -25,7 +25,7 @@ from turngrid.experiments.sweep.record import Sweep, SweepRun
 from turngrid.records.run_folder import outside_identity, put_aside, run_name
 
 DEFAULT_SCALE = "laptop"
-TAKEN = ("sweep", "scale", "seed", "dry_run", "fresh")  # words of the launch; everything else goes to its runs
+TAKEN = ("sweep", "scale", "seed", "dry_run", "fresh")  # keys of the launch; all other overrides go to its runs
 ONLY = "only."
 YES, NO = ("true", "yes", "y", "on", "1"), ("false", "no", "n", "off", "0")
 DIGITS = 8
@@ -36,13 +36,14 @@ DIGITS = 8
 
 @dataclass(frozen=True)
 class Launch:
-    """A sweep, or a part of it, about to be launched.
+    """A sweep, or a part of it, that is to be launched.
 
     Attributes:
-        sweep: with the runs that were asked for.
-        whole: the coordinates of all settings, also of others.
-        configs: of ``sweep.runs``, in the same order.
-        fresh: put the runs' folders aside first, once: a requeued job must go on with its own.
+        sweep: the sweep with the requested runs.
+        whole: the coordinates of all settings of the sweep.
+        configs: configs of ``sweep.runs``, in the same order.
+        fresh: whether to set the runs' folders aside first. This is done once, since a requeued job
+            must resume in its folder.
     """
 
     sweep: Sweep
@@ -57,7 +58,11 @@ class Launch:
         return record.folder_of(self.sweep, self.output_dir)
 
     def put_aside(self) -> None:
-        """Raises: RunFolderBusy: a process is at work in one of them."""
+        """Set the runs' folders aside.
+
+        Raises:
+            RunFolderBusy: a process is using one of them.
+        """
         for run in self.sweep.runs:
             put_aside(self.output_dir / run.folder)
 
@@ -71,7 +76,8 @@ def prepare_launch(overrides: Sequence[str], config_dir: str | None = None) -> L
     """Expand the sweep, compose each run and check it.
 
     Raises:
-        SweepError, ConfigError: no such sweep or scale, or an impossible run; nothing has started.
+        SweepError: there is no such sweep or scale.
+        ConfigError: a run is refused; nothing has started.
     """
     rest, only = _split_only(overrides)
     words = parse([text for text in rest if not text.startswith("hydra")])
@@ -116,7 +122,7 @@ def _composed(chosen_points: Sequence[Point], config_dir: str | None, places: Se
 
 
 def _run(name: str, point: Point, config: DictConfig) -> SweepRun:
-    """Return a run's record; its overrides name it in trackers."""
+    """Return a run's record; its overrides contain its name in trackers."""
     watched = [f"tracking.group='{config.tracking.group or name}'", f"tracking.run_name='{point.label}'"]
     return SweepRun(dict(point.coordinates), point.seed, [*point.overrides, *watched], run_name(config))
 
@@ -179,22 +185,30 @@ def _grid_run(overrides: Sequence[str], config: DictConfig, axes: Sequence[str])
 
 
 def _split_only(overrides: Sequence[str]) -> tuple[list[str], dict[str, str]]:
-    """Split off ``only.AXIS=TEXT``: ``sft=0,rl=1000`` is no value of Hydra's grammar."""
+    """Split off ``only.AXIS=TEXT``, since ``sft=0,rl=1000`` is no value in Hydra's grammar."""
     own = [text for text in overrides if text.startswith(ONLY)]
     named = [text.removeprefix(ONLY).partition("=") for text in own]
     return [text for text in overrides if text not in own], {axis: values for axis, _, values in named}
 
 
 def _one(words: Sequence[Override], key: str, default: str) -> str:
-    """Raises: ConfigError: several values."""
-    found = [override for override in words if override.key_or_group == key]
-    if found and found[-1].is_sweep_override():
-        raise ConfigError(f"{typed(found[-1])}: one {key} at a time")
-    return found[-1].get_value_element_as_str() if found else default
+    """Return the only value of a key, or the default.
+
+    Raises:
+        ConfigError: the key has several values.
+    """
+    of_key = [override for override in words if override.key_or_group == key]
+    if of_key and of_key[-1].is_sweep_override():
+        raise ConfigError(f"{typed(of_key[-1])}: one {key} at a time")
+    return of_key[-1].get_value_element_as_str() if of_key else default
 
 
 def is_true(words: Sequence[Override], key: str) -> bool:
-    """Return a flag, read as a run reads it. Raises: ConfigError: it is neither true nor false."""
+    """Return a flag's value, parsed as in a run.
+
+    Raises:
+        ConfigError: it is neither true nor false.
+    """
     word = _one(words, key, "false").lower()
     if word not in YES + NO:
         raise ConfigError(f"{key}={word} must be true or false")
@@ -202,27 +216,37 @@ def is_true(words: Sequence[Override], key: str) -> bool:
 
 
 def _seeds(words: Sequence[Override], usual: Sequence[int]) -> list[int]:
-    """Raises: ConfigError: a seed is not a number."""
-    found = [override for override in words if override.key_or_group == "seed"]
+    """Return the seeds, or the usual ones.
+
+    Raises:
+        ConfigError: a seed is not a number.
+    """
+    of_seed = [override for override in words if override.key_or_group == "seed"]
     try:
-        return [int(text) for text in _values(found[-1])] if found else list(usual)
+        return [int(text) for text in _values(of_seed[-1])] if of_seed else list(usual)
     except ValueError as error:
-        raise ConfigError(f"{typed(found[-1])}: seeds are whole numbers, as in seed=0,1,2") from error
+        raise ConfigError(f"{typed(of_seed[-1])}: seeds are whole numbers, as in seed=0,1,2") from error
 
 
 def _others(words: Sequence[Override]) -> tuple[list[Override], list[Override]]:
-    """Return the overrides for the runs: with several values, and with one."""
+    """Return the overrides for the runs: those with several values, and those with one."""
     rest = [override for override in words if override.key_or_group not in TAKEN]
     return [o for o in rest if o.is_sweep_override()], [o for o in rest if not o.is_sweep_override()]
 
 
 def _is_outside(key: str) -> bool:
-    """Return whether a key is no part of a run's identity: where it computes and who watches."""
+    """Return whether a key is not part of a run's identity, such as keys of cluster and
+    trackers.
+    """
     return key in outside_identity() or key.split(".")[0] in outside_identity()
 
 
 def _values(override: Override) -> list[str]:
-    """Raises: ConfigError: the values are not listed, as in ``algo=glob(*)``."""
+    """Return the listed values of an override.
+
+    Raises:
+        ConfigError: the values are not listed, as in ``algo=glob(*)``.
+    """
     if not override.is_sweep_override():
         return [override.get_value_element_as_str()]
     if not isinstance(override.value(), ChoiceSweep | RangeSweep):

@@ -32,7 +32,9 @@ class Row:
 
 
 def dry_run_table(launch: Launch) -> str:
-    """Return runs in launch order and totals; hours are those of one run after the other."""
+    """Return the runs in launch order, with totals; hours are for running them one after the
+    other.
+    """
     rows = [
         Row(run.label, launch.output_dir / run.folder, config)
         for run, config in zip(launch.sweep.runs, launch.configs, strict=True)
@@ -54,18 +56,18 @@ def _listed(title: str, rows: Sequence[Row], where: str) -> str:
     table = Table(title=title, title_justify="left")
     for column in ("run", "state", "episodes", "hours", "folder"):
         table.add_column(column, overflow="fold")
-    for row, found, hour in zip(rows, states, hours, strict=True):
+    for row, run_state, hour in zip(rows, states, hours, strict=True):
         shown = "?" if hour is None else f"{hour:.2f}"
-        table.add_row(row.label, found, f"{_episodes(row.config):,}", shown, row.folder.name)
+        table.add_row(row.label, run_state, f"{_episodes(row.config):,}", shown, row.folder.name)
     return "\n".join([plain_text([table], WIDTH).rstrip(), *_totals(rows, states, hours, where)])
 
 
 def _totals(rows: Sequence[Row], states: list[State], hours: list[float | None], where: str) -> list[str]:
-    todo = [found is not State.FINISHED for found in states]
+    todo = [run_state is not State.FINISHED for run_state in states]
     known = [hour for hour, left in zip(hours, todo, strict=True) if left and hour is not None]
     unknown = sum(left for left in todo) - len(known)
     played = sum(_episodes(row.config) for row, left in zip(rows, todo, strict=True) if left)
-    counted = ", ".join(f"{count} {found}" for found, count in Counter(states).items())
+    counted = ", ".join(f"{count} {run_state}" for run_state, count in Counter(states).items())
     lines = [f"{len(todo)} runs: {counted}", f"to play: {played:,} RL episodes{where}"]
     if known:
         lines.append(f"predicted: {sum(known):.1f} h for {len(known)} runs, one after the other, games made already")
@@ -79,7 +81,9 @@ def _episodes(config: DictConfig) -> int:
 
 
 def _hours(config: DictConfig) -> float | None:
-    """Return what a run recorded here predicts; None without one. Making games is not counted."""
+    """Return the hours predicted from runs recorded here, without making games; None if there are
+    none.
+    """
     profile = recorded(config)
     seconds = total(profile.forecast(amounts(config))) if profile else None
     return None if seconds is None else seconds / 3600

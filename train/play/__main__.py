@@ -102,7 +102,7 @@ def _dispatch(arguments: list[str]) -> int:
     for warning in check(config, with_model=False):
         say(f"note: {warning}")
     _choose_task(config)
-    # asyncio's own handler waits for the loop, which stands still while the player is asked
+    # asyncio's own handler waits for the event loop, which is blocked while it reads input
     signal.signal(signal.SIGINT, signal.default_int_handler)
     asyncio.run(_play(config, settings))
     return 0

@@ -1,4 +1,4 @@
-"""The shown game and its players, which plug into ``turngrid.rollouts.loop``."""
+"""The terminal view of a game and its players, which plug into ``turngrid.rollouts.loop``."""
 
 from __future__ import annotations
 
@@ -56,7 +56,11 @@ class Screen:
         self._console.print(Text(printable(text), style=style), soft_wrap=not self._console.is_terminal)
 
     def ask(self, prompt: str = "> ") -> str:
-        """Return the next line. Raises: Leave: there is none."""
+        """Return the next line.
+
+        Raises:
+            Leave: there is none.
+        """
         try:
             if self.interactive:
                 return input(prompt)
@@ -74,7 +78,7 @@ class Screen:
 
 @dataclass
 class ShownSession:
-    """A session that shows what is seen, and what each turn scored and would earn."""
+    """A session that prints the observations, and each turn's score and rewards."""
 
     session: Session
     spec: EpisodeSpec
@@ -102,7 +106,9 @@ class ShownSession:
             self.screen.show(f"Goal: {goal}", "cyan")
 
     def followed(self) -> tuple[int, bool]:
-        """Return the expert plan's steps played in order, and whether others were played too."""
+        """Return how many steps of the expert plan were run in order, and whether other actions
+        were run too.
+        """
         plan, done, others = self.spec.task.expert_plan, 0, False
         for action, result in self.turns:
             step = result.valid and done < len(plan) and action.lower() == plan[done].lower()
@@ -133,7 +139,7 @@ class ShownSession:
             return []
         reward: Any = self.spec.reward
         understood = [] if results[-1].valid else ["not a valid action"]
-        if getattr(reward, "blocking", False):  # it asks a server, once, at the end
+        if getattr(reward, "blocking", False):  # such a reward asks a server, once, at the end
             return [*understood, f"{reward.name} reward at the end"]
         values = reward.turn_rewards(results, results[-1].won, self.spec.task.max_score)
         return [*understood, f"{reward.name} reward {values[-1]:+.3g}"]
@@ -141,7 +147,7 @@ class ShownSession:
 
 @dataclass
 class Human:
-    """Asks for lines until one is an action; commands cost no turn."""
+    """Reads lines until one is an action; commands of the table use up no turn."""
 
     screen: Screen
     table: ShownSession
@@ -162,7 +168,7 @@ class Human:
         return "!" + "\n".join(lines)
 
     def _action(self, words: str, context: TurnContext) -> str | None:
-        """Return the action for the game; None if ``words`` are a command, which is carried out."""
+        """Return the action for the game; if ``words`` are a command, run it and return None."""
         self.screen.leave_if_asked(words)
         if words == "?":
             legal = "; ".join(context.observation.legal) or "it does not say"

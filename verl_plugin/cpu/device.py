@@ -11,14 +11,16 @@ import torch
 
 
 class CpuDevice(types.ModuleType):
-    """Other names come from ``torch.cpu`` (streams, events, ``synchronize``)."""
+    """The device module; names that it lacks come from ``torch.cpu`` (streams, events,
+    ``synchronize``).
+    """
 
     def __getattr__(self, name: str) -> Any:
         return getattr(torch.cpu, name)
 
     @staticmethod
     def is_available() -> bool:
-        return False  # "is there an accelerator?": keeps verl's memory helpers quiet
+        return False  # no accelerator, so verl's memory helpers do nothing
 
     @staticmethod
     def device_count() -> int:

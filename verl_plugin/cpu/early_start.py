@@ -1,7 +1,7 @@
-"""Starts Ray's slow processes side by side on a CPU, which verl would start one after another.
+"""Start Ray's slow processes in parallel on a CPU; verl would start them one after another.
 
-The rollout server and the agent loops, with their environment workers, need nothing from verl to
-begin.
+The rollout server and the agent loops, with their environment workers, can start before verl has
+given them its arguments.
 """
 
 from __future__ import annotations

@@ -20,12 +20,12 @@ from turngrid.verl_plugin.cpu.packed_rows import PackedLogits, PackedRows
 from turngrid.verl_plugin.replaced import replaced
 from turngrid.verl_plugin.value_heads import with_heads
 
-WIDE = 256  # hidden size from which a second thread gains more than it costs to wake it for each operation
+WIDE = 256  # hidden size from which a second thread saves more than its wake-ups cost
 
 
 def threads(model_config: Any) -> int:
-    """Return torch's threads in an update: one for a narrow model, else what the run's config
-    allows.
+    """Return torch's threads for an update: one for a narrow model, else the number in the run's
+    config.
     """
     narrow = model_config.get_text_config().hidden_size < WIDE
     return 1 if narrow else int(os.environ.get("TURNGRID_TRAINER_THREADS", "1"))
@@ -33,11 +33,11 @@ def threads(model_config: Any) -> int:
 
 class _OnCpu:
     def forward_backward_batch(self, data: TensorDict, loss_function: Any, forward_only: bool = False) -> Any:
-        """Run passes of our own.
+        """Run our own micro-batches.
 
-        With several processes verl makes them, since their number must agree.
-        The number of threads is set here: OpenMP keeps it for each calling thread, and Ray has its
-        own.
+        With several processes verl makes them, since all must have the same number. The number of
+        threads is set here, because OpenMP stores it per calling thread and Ray calls from its own
+        thread.
         """
         torch.set_num_threads(threads(self.model_config.hf_config))  # type: ignore[attr-defined]
         if self.get_data_parallel_size() > 1:  # type: ignore[attr-defined]
@@ -50,7 +50,8 @@ class _OnCpu:
         return output
 
     def prepare_model_inputs(self, micro_batch: TensorDict) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Drop mask and positions, so that torch computes half of the attention matrix.
+        """Drop mask and positions, so that torch computes only the causal half of the attention
+        matrix.
 
         Rows are padded on the right, which causal attention does not read.
         """
@@ -60,7 +61,7 @@ class _OnCpu:
         return inputs, outputs
 
     def _build_fsdp_module(self, module: Any) -> Any:
-        """Build without offloading. verl offloads a reference policy to pinned memory, which needs
+        """Build without offloading: verl offloads a reference policy to pinned memory, which needs
         an accelerator.
         """
         with replaced(transformer_impl, "CPUOffloadPolicy", lambda **_: None):
@@ -74,15 +75,15 @@ class CpuLanguageModel(PackedLogits, _OnCpu, transformer_impl.FSDPEngineWithLMHe
 @EngineRegistry.register(model_type="value_model", backend=["fsdp", "fsdp2"], device="cpu")
 class CpuValueModel(PackedRows, _OnCpu, transformer_impl.FSDPEngineWithValueHead):
     def _build_module(self) -> Any:
-        """The value head, whose weights are drawn here, starts from the run's seed."""
+        """The value head is initialised from the run's seed."""
         torch.manual_seed(int(os.environ.get("TURNGRID_SEED", "0")))
         with replaced(verl.utils.model, "load_valuehead_model", with_heads(load_value_model)):
             return super()._build_module()
 
 
 def load_value_model(local_path: str, torch_dtype: Any, model_config: Any, trust_remote_code: bool) -> Any:
-    """Load a critic with a new head. verl's loader asks for flash attention, whatever the config
-    says.
+    """Load a critic with a new head and "sdpa" attention; verl's loader always asks for flash
+    attention.
     """
     return load_whole(
         AutoModelForTokenClassification,

@@ -1,6 +1,4 @@
-"""The order of tokens in a pass whose rows lie end to end, without padding, with each common prefix
-once.
-"""
+"""Token order of a micro-batch without padding: rows end to end, each common prefix stored once."""
 
 from __future__ import annotations
 
@@ -16,16 +14,16 @@ from turngrid.verl_plugin.servers.transformers_server.key_values import common_l
 
 
 class Layout:
-    """Parts of rows, end to end.
+    """Rows end to end, cut into parts that rows may share.
 
-    No dataclass: FSDP copies those, with their lists, at every layer (1 of 3.5 CPU seconds of an
-    update).
+    It is no dataclass, since FSDP copies dataclasses with their lists at every layer (1 of 3.5 CPU
+    seconds of an update).
 
     Attributes:
-        ids: token ids of the pass.
-        positions: of each token in its row.
-        sizes: tokens of each part.
-        paths: for each row, its parts in order.
+        ids: token ids of the micro-batch.
+        positions: position of each token in its row.
+        sizes: number of tokens of each part.
+        paths: for each row, the indices of its parts in order.
     """
 
     def __init__(self, rows: int) -> None:
@@ -36,7 +34,9 @@ class Layout:
 
     @classmethod
     def of(cls, rows: Sequence[list[int]]) -> Layout:
-        """Lay out rows of token ids. A loop, since 3,000 rows may each extend the one before."""
+        """Lay out rows of token ids. It loops, since recursion could be 3,000 deep: each row may
+        extend another.
+        """
         layout = cls(len(rows))
         waiting = [(sorted(range(len(rows)), key=rows.__getitem__), 0)]
         while waiting:
@@ -47,7 +47,7 @@ class Layout:
         return layout
 
     def _add(self, chosen: Sequence[int], ids: Sequence[int], start: int, end: int) -> None:
-        """Add the part that the chosen rows have in common: ``ids`` from ``start`` to ``end``."""
+        """Add the part that the chosen rows share: ``ids`` from ``start`` to ``end``."""
         for row in chosen:
             self.paths[row].append(len(self.sizes))
         self.sizes.append(end - start)
@@ -66,13 +66,13 @@ class Layout:
 
     @cached_property
     def longest(self) -> int:
-        """Tokens of the longest row."""
+        """Return the number of tokens of the longest row."""
         return max(sum(self.sizes_of(path)) for path in self.paths)
 
     @cached_property
     def places(self) -> Tensor:
-        """Index in the pass of each token of each row, (rows, longest); short rows are padded with
-        0.
+        """Return each row's token indices in the micro-batch, (rows, longest); short rows are
+        padded with 0.
         """
         parts = torch.arange(len(self.ids)).split(self.sizes)
         return pad_sequence([torch.cat([parts[part] for part in path]) for path in self.paths], batch_first=True)

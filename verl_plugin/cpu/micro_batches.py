@@ -1,12 +1,12 @@
-"""Passes of an update on CPUs, without rows that change nothing.
+"""Micro-batches of an update on CPUs, without rows that change nothing.
 
-verl cuts a batch into passes in the order of its rows and pads each pass to its longest row. Here
-rows with a common prefix share a pass if that prefix is computed once (``packed_rows``), else rows
-of similar length. Two kinds of rows are left out:
+verl cuts a batch into micro-batches in the order of its rows and pads each to its longest row. Here
+rows with a common prefix share a micro-batch if that prefix is computed once (``packed_rows``),
+else rows of similar length do. Two kinds of rows are left out:
 
 - Rows without an action token, with which verl pads a batch: no loss or metric reads them.
 - In a policy update, rows whose advantage is 0 everywhere, if ``zero_advantages`` allows it. Their
-  gradient is 0. For some losses only passes of nothing but such rows are left out.
+  gradient is 0. For some losses, only micro-batches that consist of such rows are left out.
 
 A loss is still divided by all tokens of the mini-batch, so the update is the same.
 """
@@ -25,23 +25,23 @@ from turngrid.verl_plugin.cpu.layout import ids_of
 from turngrid.verl_plugin.training import zero_advantages
 
 Passes = tuple[list[TensorDict], Any]
-BY_IDS = "passes_by_ids"  # key of a batch: the common prefix of rows in a pass is computed once
+BY_IDS = "passes_by_ids"  # batch key: a common prefix of rows in a micro-batch is computed once
 
 
 def prepare(data: TensorDict, verls: Callable[..., Passes], **settings: Any) -> Passes:
     """Replace verl's ``prepare_micro_batches`` in a process that trains alone.
 
     Args:
-        data: a batch of jagged rows with ``micro_batch_size_per_gpu`` (rows a pass) or
+        data: a batch of jagged rows with ``micro_batch_size_per_gpu`` (rows) or
             ``use_dynamic_bsz``.
-        verls: the original, which fills passes by tokens if ``use_dynamic_bsz``.
+        verls: verl's function, which fills micro-batches by tokens if ``use_dynamic_bsz``.
         settings: its other arguments.
 
     Returns:
-        The passes, at least one, and what verl needs to put dynamic ones in order.
+        The micro-batches, at least one, and the indices with which verl restores their order.
     """
     if tu.get_non_tensor_data(data, "batch_num_tokens", default=None) == 0:
-        tu.assign_non_tensor(data, batch_num_tokens=1)  # so that a loss over no token is 0 and not 0 / 0
+        tu.assign_non_tensor(data, batch_num_tokens=1)  # a loss over no tokens is then 0, not 0 / 0
     rows = order_of_rows(data)
     if _dynamic(data):
         return verls(tu.index_select_tensor_dict(data, rows), **settings)
@@ -49,9 +49,9 @@ def prepare(data: TensorDict, verls: Callable[..., Passes], **settings: Any) -> 
 
 
 def _cut(data: TensorDict, rows: list[int], size: int) -> list[TensorDict]:
-    """Cut these rows into passes of ``size``.
+    """Cut these rows into micro-batches of ``size`` rows.
 
-    One selection for all whole passes: each takes all jagged rows apart.
+    All are selected at once, since each selection takes all jagged rows apart.
     """
     rest = len(rows) % size
     whole, left = rows[: len(rows) - rest], rows[len(rows) - rest :]
@@ -60,8 +60,9 @@ def _cut(data: TensorDict, rows: list[int], size: int) -> list[TensorDict]:
 
 
 def in_order(outputs: dict[str, Tensor], data: TensorDict) -> dict[str, Tensor]:
-    """Reorder jagged outputs from the passes' order to that of ``data``; rows without a pass are
-    0."""
+    """Reorder jagged outputs from the micro-batches' order to that of ``data``; rows left out are
+    0.
+    """
     order, acted = order_of_rows(data), _with_an_action(data)
     lengths = data["input_ids"].offsets().diff().tolist()
 
@@ -74,8 +75,8 @@ def in_order(outputs: dict[str, Tensor], data: TensorDict) -> dict[str, Tensor]:
 
 
 def order_of_rows(data: TensorDict) -> list[int]:
-    """Return the rows that have a pass, in the passes' order: by ids or length, or unchanged if
-    verl makes them.
+    """Return the rows to compute, in order: by ids or by length, or as they are if verl cuts
+    them.
     """
     rows = rows_of_passes(data)
     if _dynamic(data):
@@ -87,7 +88,7 @@ def order_of_rows(data: TensorDict) -> list[int]:
 
 
 def _without_idle_passes(rows: list[int], data: TensorDict) -> list[int]:
-    """Leave out whole passes only, and never all, so that the others keep their rows."""
+    """Leave out only whole micro-batches, and never all, so that the others keep their rows."""
     if tu.get_non_tensor_data(data, zero_advantages.KEY, default="") != zero_advantages.PASSES:
         return rows
     size, weighed = int(data["micro_batch_size_per_gpu"]), _with_an_advantage(data)
@@ -97,8 +98,8 @@ def _without_idle_passes(rows: list[int], data: TensorDict) -> list[int]:
 
 
 def rows_of_passes(data: TensorDict) -> list[int]:
-    """Return the rows that a loss or metric reads; if there are none, one row, with an action token
-    if possible.
+    """Return the rows that a loss or metric reads; if there are none, one row, preferably with an
+    action.
     """
     acted = [row for row, acts in enumerate(_with_an_action(data)) if acts] or [0]
     if tu.get_non_tensor_data(data, zero_advantages.KEY, default="") != zero_advantages.ROWS:

@@ -1,8 +1,8 @@
-"""Passes on CPUs without padding, in which a prefix that rows have in common is computed once.
+"""Forward passes on CPUs without padding, in which a common prefix of rows is computed once.
 
 Samples of a group share their prompt and often their first turns. Projections, norms and the MLP of
 such tokens are the same for all rows. Attention runs row by row, with transformers' own function.
-Logits are computed before action tokens only: about 6 % of a multi-turn row. No loss or metric
+Logits are computed only before action tokens: about 6 % of a multi-turn row. No loss or metric
 reads the others, and on a CPU they would take more time than the model below the head.
 """
 
@@ -25,7 +25,7 @@ from verl.utils import torch_functional as verl_F
 from turngrid.verl_plugin.cpu.layout import Layout, ids_of
 from turngrid.verl_plugin.servers.transformers_server.llama_forward import KINDS
 
-BY_ROWS = "turngrid_rows"  # name of the attention in transformers' registry
+BY_ROWS = "turngrid_rows"  # name of this attention in transformers' registry
 QUERIES = (
     128  # queries of a row in one call: torch's attention for CPUs skips no key of the 512 that it takes at a time
 )
@@ -33,16 +33,15 @@ LEFT_TO_VERL = ("use_remove_padding", "use_fused_kernels", "calculate_sum_pi_squ
 
 
 def knows(config: Any) -> bool:
-    """Return whether models with this config run packed.
-
-    Rows of other models are padded by verl.
+    """Return whether a model with this config can run packed. verl pads the rows of other
+    models.
     """
     full = set(getattr(config, "layer_types", None) or ()) <= {"full_attention"}
     return config.model_type in KINDS and full and config._attn_implementation == "sdpa"
 
 
 class PackedRows:
-    """Mixed into an FSDP engine, before ``FSDPEngineWithValueHead``.
+    """Mixin for an FSDP engine, placed before ``FSDPEngineWithValueHead``: run packed rows.
 
     Attributes:
         by_rows: whether the model runs packed.
@@ -63,7 +62,9 @@ class PackedRows:
         return inputs | self._packed_inputs(micro_batch), outputs
 
     def _packs(self, micro_batch: TensorDict) -> bool:
-        """Pack rows of RL on verl's padded path. SFT's rows have no response mask."""
+        """Return whether to pack: RL's rows on verl's padded path. SFT's rows have no response
+        mask.
+        """
         other = any(tu.get_non_tensor_data(data=micro_batch, key=key, default=False) for key in LEFT_TO_VERL)
         mask = micro_batch.get("response_mask", None)
         return self.by_rows and not other and mask is not None and mask.is_nested
@@ -72,7 +73,7 @@ class PackedRows:
         if self._layout is None:
             return {}
         ids, positions = (torch.tensor([numbers]) for numbers in (self._layout.ids, self._layout.positions))
-        unread = ids.new_zeros(1, 1, 1, 1)  # given a mask, transformers builds none
+        unread = ids.new_zeros(1, 1, 1, 1)  # a given mask keeps transformers from building one; it is not read
         return {"input_ids": ids, "position_ids": positions, "attention_mask": unread, "layout": self._layout}
 
     def prepare_model_outputs(self, output: Any, *args: Any, **kwargs: Any) -> dict[str, Tensor]:
@@ -83,8 +84,9 @@ class PackedRows:
 
 
 class PackedLogits(PackedRows):
-    """Mixed into an FSDP engine, before ``FSDPEngineWithLMHead``: logits before action tokens
-    only."""
+    """Mixin for an FSDP engine, before ``FSDPEngineWithLMHead``: compute logits only before action
+    tokens.
+    """
 
     _positions: Positions
 
@@ -110,11 +112,11 @@ class PackedLogits(PackedRows):
 
 @dataclass(frozen=True)
 class Positions:
-    """Tokens followed by an action token.
+    """Positions of the tokens that are followed by an action token.
 
     Attributes:
-        rows, columns: in the padded batch.
-        flat: in all rows end to end.
+        rows, columns: indices into the padded batch.
+        flat: indices into all rows end to end.
     """
 
     rows: Tensor
@@ -140,9 +142,8 @@ def action_positions(input_ids: Any, response_mask: Any) -> Positions:
 def _log_probs(logits: Tensor, labels: Tensor) -> Tensor:
     """Return log-probabilities in one call.
 
-    Without flash attention, verl loops with an autograd node a token.
-    A pass without an action token runs where several processes train; its outputs have a gradient
-    of 0.
+    Without flash attention, verl loops over tokens with an autograd node each. A micro-batch
+    without an action token still runs if several processes train; its outputs have a gradient of 0.
     """
     return -cross_entropy(logits, labels, reduction="none") if len(labels) else logits.sum(dim=-1)
 
@@ -181,7 +182,7 @@ def attention(
 
 
 def _mask(layout: Layout, like: Tensor) -> Tensor:
-    """Return one mask as wide as the longest row; each block takes the part that begins with its
+    """Return one mask as wide as the longest row; each block uses the part that begins with its
     row.
     """
     longest = layout.longest
@@ -191,7 +192,7 @@ def _mask(layout: Layout, like: Tensor) -> Tensor:
 def _blocks(
     module: torch.nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Tensor, **settings: Any
 ) -> Iterator[Tensor]:
-    """Yield the attention of a row's last tokens, ``QUERIES`` at a time, over the keys up to the
+    """Yield the attention of a row's last tokens, ``QUERIES`` at a time, over all keys up to the
     block's end.
     """
     end, longest = key.shape[2] - query.shape[2], mask.shape[1] - len(mask)

@@ -16,9 +16,10 @@ from turngrid.verl_plugin.cpu.device import CPU_DEVICE
 
 @PlatformRegistry.register(platform="cpu")
 class CpuPlatform(PlatformBase):
-    """Chosen by ``VERL_PLATFORM=cpu``.
+    """The platform selected by ``VERL_PLATFORM=cpu``.
 
-    Ray counts a logical "GPU" a training process, so verl's pools work as they are.
+    Each training process counts as one logical "GPU" in Ray, so verl's resource pools work
+    unchanged.
     """
 
     device_name = "cpu"
@@ -29,8 +30,8 @@ class CpuPlatform(PlatformBase):
         return True
 
     def is_platform_available(self, use_smi_check: bool = False) -> bool:
-        """Never chosen automatically: without ``nvidia-smi``, processes of a GPU machine would
-        choose it.
+        """Never selected automatically: processes of a GPU machine without ``nvidia-smi`` would
+        select it.
         """
         return False
 
@@ -62,7 +63,7 @@ class CpuPlatform(PlatformBase):
         return "gloo"
 
     def visible_devices_envvar(self) -> str:
-        return "TURNGRID_VISIBLE_DEVICES"  # never set: there is nothing to choose from
+        return "TURNGRID_VISIBLE_DEVICES"  # never set, since there is only one device
 
     def ray_resource_name(self) -> str:
         return "GPU"

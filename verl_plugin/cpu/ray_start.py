@@ -1,5 +1,5 @@
-"""Starts a local Ray, again if it was too slow: Ray gives itself 30 s, which a loaded machine may
-exceed.
+"""Start a local Ray, and retry if it was too slow: Ray allows itself 30 s, too little on a loaded
+machine.
 """
 
 from __future__ import annotations
@@ -18,10 +18,9 @@ ATTEMPTS = 3
 
 
 def ray_settings(config: DictConfig, executable: str) -> dict[str, Any]:
-    """Return the arguments of ``ray.init``: the values of verl's ``ray_kwargs.ray_init`` that are
-    set.
+    """Return the arguments of ``ray.init``: the non-null values of verl's ``ray_kwargs.ray_init``.
 
-    The interpreter is quoted if its path needs it: Ray puts it into a shell command as it is.
+    The interpreter's path is quoted if needed, since Ray inserts it into a shell command.
     """
     settings = OmegaConf.to_container(config.ray_kwargs.ray_init, resolve=True)
     assert isinstance(settings, dict)
@@ -32,10 +31,10 @@ def ray_settings(config: DictConfig, executable: str) -> dict[str, Any]:
 
 
 def start_ray(settings: Mapping[str, Any], init: Callable[..., Any] = ray.init) -> None:
-    """Start Ray, up to ``ATTEMPTS`` times if it is too slow.
+    """Start Ray; if it is too slow, try up to ``ATTEMPTS`` times.
 
     Raises:
-        Exception: Ray's own, after the last attempt or for any other reason.
+        Exception: Ray's exception, after the last attempt or for any other reason.
     """
     for attempt in range(1, ATTEMPTS + 1):
         before = _children()
@@ -54,7 +53,9 @@ def _children() -> set[psutil.Process]:
 
 
 def _kill(processes: set[psutil.Process]) -> None:
-    """End what was half started, which would take memory and cores from the next attempt."""
+    """Kill the processes of a failed start, which would take memory and cores from the next
+    attempt.
+    """
     for process in processes:
         try:
             process.kill()

@@ -1,4 +1,4 @@
-"""The agent loop: samples episodes and makes rows of verl's queue of them."""
+"""The agent loop: samples episodes and turns them into rows of verl's queue."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ from turngrid.verl_plugin.rollout.turn_fields import TreePlace, state_wanted, tu
 
 
 class TurngridAgentLoop:
-    """What the episodes of one worker process share.
+    """State shared by the episodes of one worker process.
 
     Args:
-        pool: processes of the environment that were started before; else the loop makes its own.
+        pool: environment processes that were started early; if None, the loop starts its own.
     """
 
     def __init__(
@@ -59,10 +59,10 @@ class TurngridAgentLoop:
         self.limit = ContextLimit(config.data.max_prompt_length, config.data.max_response_length)
 
     def spec(self, row: Mapping[str, Any]) -> EpisodeSpec:
-        """Return the spec that a group's samples share.
+        """Return the spec that all samples of a group share.
 
-        With ``validate`` the game is as at the last step of a curriculum, and seeded by its name:
-        verl's ids of validated prompts are random.
+        With ``validate`` the game is as at the last step of a curriculum, and seeded by its name,
+        since verl's ids of validation prompts are random.
 
         Args:
             row: the data set's fields, and ``global_steps``.
@@ -90,14 +90,15 @@ class TurngridAgentLoop:
     async def play(
         self, spec: EpisodeSpec, sampling_params: dict[str, Any], sampler: Sampler, entropies: bool = False
     ) -> Episode:
-        """Sample an episode, and shape its rewards unless it is a validated one, whose spec names
-        no prompt.
+        """Sample an episode and shape its rewards.
+
+        Validation episodes, whose spec has no ``prompt``, are not shaped.
 
         Args:
-            entropies: ask for those of the sampled tokens.
+            entropies: request the entropies of the sampled tokens.
 
         Raises:
-            EpisodeFailed: environment or server failed at every try.
+            EpisodeFailed: environment or server failed in every attempt.
         """
         full = self.full_entropies and bool(spec.prompt)
         policy = self._policy(sampling_params, sampler, entropies, full)
@@ -110,7 +111,7 @@ class TurngridAgentLoop:
         return episode
 
     def _void(self, step: int) -> str:
-        """Return the kind of turn with which an episode ends, if a filter ends it."""
+        """Return the kind of turn at which a filter ends the episode; "" if none does."""
         filters = self.on_batch.of("filter", step).values()
         return next((str(method.void) for method in filters if getattr(method, "stop", False)), "")
 
@@ -135,10 +136,10 @@ def row_fields(
     """Make the fields of verl's rows: one row an episode, or one a window.
 
     Args:
-        state: what makes two states equal; None leaves out ``turn_fields``.
-        named: other rewards than the trained one that are sent with the rows.
-        tree: the episode's place among the others of its group.
-        form: of the episode's prompts.
+        state: the kind of state by which turns are compared; None leaves out ``turn_fields``.
+        named: rewards besides the trained one that are sent with the rows.
+        tree: the episode's position in the tree of its group.
+        form: the prompt form of the episode.
 
     Raises:
         ValueError: the episode has no turn.
@@ -155,18 +156,18 @@ def row_fields(
 def entropies_wanted(config: DictConfig, methods: Chosen) -> bool:
     """Return whether the server sends the entropies of its tokens.
 
-    It does if ``methods`` of the update read them and the trainer has no pass to compute them
-    (``turngrid.config.method_settings``).
+    It does if an update's ``methods`` read them and the trainer runs no forward pass to compute
+    them (``turngrid.config.method_settings``).
     """
     return "entropy" in methods.needs() and bool(config.algorithm.rollout_correction.bypass_mode)
 
 
 def entropies_of(turns: Sequence[Turn]) -> dict[str, torch.Tensor]:
-    """Return a row's entropies, (T,) in nats, 0 off its actions, under verl's name; nothing if they
-    were not asked for.
+    """Return a row's entropies under verl's name: (T,) in nats, 0 except on actions; {} if not
+    requested.
 
     Raises:
-        ValueError: a token lacks its own.
+        ValueError: a token has no entropy.
     """
     if not any(turn.full_entropies for turn in turns):
         return {}
@@ -177,7 +178,7 @@ def entropies_of(turns: Sequence[Turn]) -> dict[str, torch.Tensor]:
 
 
 def _of_verl(row: Row, turns: Sequence[Turn], won: bool, versions: tuple[int, int], reward_name: str) -> dict[str, Any]:
-    """Make the fields that verl's agent loop makes of a row, but with one reward a turn."""
+    """Make the fields that verl's agent loop gives a row, but with one reward a turn."""
     prompts, responses = _tensor(row.prompt_ids, np.int64), _tensor(row.response_ids, np.int64)
     mask, input_ids = _tensor(row.mask, np.int64), torch.cat([prompts, responses])
     return {
@@ -206,5 +207,5 @@ def _of_verl(row: Row, turns: Sequence[Turn], won: bool, versions: tuple[int, in
 
 
 def _tensor(numbers: Sequence[float], kind: type[np.number]) -> torch.Tensor:
-    """Make a tensor of a list; torch alone takes four to eight times as long."""
+    """Convert a list to a tensor through numpy; torch alone takes four to eight times as long."""
     return torch.from_numpy(np.array(numbers, dtype=kind))

@@ -7,7 +7,7 @@ import gc
 import importlib
 from typing import Any
 
-COLLECTED_AFTER = 50_000  # new objects; Python's 700 cost a fifth of the time with 192 episodes
+COLLECTED_AFTER = 50_000  # new objects before a collection; Python's 700 took a fifth of the time with 192 episodes
 
 
 def shell_name(index: int) -> str:
@@ -16,10 +16,10 @@ def shell_name(index: int) -> str:
 
 
 class AgentShell:
-    """An agent-loop worker's process: imports what it needs at once, becomes the worker when verl
-    knows its arguments.
+    """Process of an agent-loop worker: imports at once, becomes the worker when verl knows its
+    arguments.
 
-    Ray may start the calls of an actor with coroutines in another order than they were sent. So
+    Ray may start an async actor's calls in another order than they were sent. So
     ``generate_sequences`` waits for ``become``, which may come before ``open_pool``.
     """
 
@@ -32,17 +32,18 @@ class AgentShell:
         self._pool: Any = None
 
     async def open_pool(self, env: dict[str, Any], legal: bool) -> None:
-        """Start the games' processes now; if they fail to start, the first reset raises."""
+        """Start the environment processes early. If they fail to start, the first reset raises."""
         if self._worker is not None and self._worker.playing:
-            return  # it has started its own
+            return  # the loop has started its own processes
         self._pool = importlib.import_module("turngrid.envs.hosting.pool").pool_of(env, legal=legal)
         if self._worker is not None:
             self._worker.pool = self._pool
         await self._pool.__aenter__()
 
     async def become(self, *arguments: Any) -> None:
-        """Be the worker of these arguments; if that fails, ``generate_sequences`` raises the
-        error."""
+        """Create the worker with these arguments. If that fails, ``generate_sequences`` raises the
+        error.
+        """
         try:
             self._worker, self._failure = self._kind(*arguments), None
         except Exception as error:
@@ -52,7 +53,7 @@ class AgentShell:
             self._became.set()
         self._worker.pool = self._pool
         gc.collect()
-        gc.freeze()  # the modules stay, and collections need not look through them
+        gc.freeze()  # exempt the imported modules from garbage collection
         gc.set_threshold(COLLECTED_AFTER)
 
     async def generate_sequences(self, batch: Any) -> None:

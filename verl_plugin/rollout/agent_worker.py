@@ -1,12 +1,12 @@
-"""The agent-loop worker in verl's place: groups are published whole, and batches repeat.
+"""The agent-loop worker that replaces verl's: groups are published whole, and batches repeat.
 
 verl trains on the rest of a group in which a sample failed. Here a group's rows are held back until
-all of its samples have ended; if one of them fails for good, the group writes no rows, and verl's
-refill replaces it.
+all of its samples have ended. If one of them fails in every attempt, the group writes no rows, and
+verl's refill replaces it.
 
-Under a synchronous trainer our own server samples in lockstep batches, so that a run repeats. An
-asynchronous run does not repeat: each turn is a request of its own through verl's client, which
-goes on with an answer that new weights cut off.
+Under a synchronous trainer our own server samples in lockstep batches, so that a run is
+reproducible. An asynchronous run is not: each turn is a separate request through verl's client,
+which continues an answer that a weight update interrupted.
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ from turngrid.verl_plugin.rollout.turn_fields import lengths, tree_places
 from turngrid.verl_plugin.servers.replicas import replicas
 
 logger = logging.getLogger(__name__)
-PUBLISHED_AT_ONCE = 4  # groups, whose rows take twice the memory of their episodes
-LOCKSTEP_BATCHES = 2  # one is in the model while the other is in its games
+PUBLISHED_AT_ONCE = 4  # groups published at the same time; rows take twice the memory of their episodes
+LOCKSTEP_BATCHES = 2  # one batch samples while the other steps its games
 
 
 class AgentLoopWorker:
-    """Samples the groups of prompts with one agent loop, and so one pool of games.
+    """Samples the groups of prompts with one agent loop, and so one pool of environment processes.
 
-    Not a subclass of verl's worker, whose module imports verl's trainers and engines: 110 MiB and
-    0.7 CPU s a process.
+    It does not subclass verl's worker, whose module imports verl's trainers and engines: 110 MiB
+    and 0.7 CPU s a process.
 
     Args:
         llm_client: verl's client of the rollout servers.
-        others: verl's handles of reward models and teachers, which we do not use.
+        others: verl's handles of reward models and teachers, which are not used.
     """
 
     def __init__(self, config: DictConfig, llm_client: Any, *others: Any) -> None:
@@ -63,15 +63,15 @@ class AgentLoopWorker:
         tq.init()
         self._tasks: set[asyncio.Task[None]] = set()
         self._loop: TurngridAgentLoop | None = None
-        self.pool: EnvPool | None = None  # the games' processes, if they were started before
+        self.pool: EnvPool | None = None  # environment processes, if they were started early
         self._publishing = asyncio.Semaphore(PUBLISHED_AT_ONCE)
         self._batches_made = 0
         self._turns = TurnCounter()
-        self._rounds: dict[str, Rounds] = {}  # of prompts that have not begun
+        self._rounds: dict[str, Rounds] = {}  # lockstep rounds of prompts that have not started
 
     @property
     def playing(self) -> bool:
-        """Whether it has its games' processes."""
+        """Whether its environment processes have been started."""
         return self._loop is not None
 
     @property
@@ -88,12 +88,14 @@ class AgentLoopWorker:
 
     @cached_property
     def _one_by_one(self) -> ServerSampler:
-        """The sampler of episodes without a slot."""
+        """The sampler of episodes outside lockstep batches."""
         return ServerSampler(self.llm_client, self._seeded)
 
     @property
     def _seeded(self) -> bool:
-        """Whether requests have seeds; with vLLM on GPUs a seed costs a kernel a token."""
+        """Whether requests have seeds. With vLLM on GPUs each seeded token costs an extra
+        kernel.
+        """
         repeats = self.config.trainer.device == "cpu" and not self._asynchronous
         return self._own_server or repeats
 
@@ -105,7 +107,7 @@ class AgentLoopWorker:
         return self._loop
 
     async def generate_sequences(self, batch: TensorDict) -> None:
-        """Start a task for each prompt; in lockstep, deal the prompts into batches first."""
+        """Start a task for each prompt; in lockstep mode, first assign the prompts to batches."""
         validate = "validate" in batch and bool(batch["validate"])
         batch.pop("validate", None)
         if self._lockstep:
@@ -147,7 +149,7 @@ class AgentLoopWorker:
         except Exception as error:  # noqa: BLE001 - verl must learn of every end of a group
             status = "failure"
             logger.error("group %s dropped: %s", uid, error)
-            if not validate:  # a step lacks no group for a validated game that failed
+            if not validate:  # a failed validation game does not replace a group of a step
                 first, folder = error.first if isinstance(error, GroupFailed) else error, self._folder(prompt)
                 folder.mkdir(parents=True, exist_ok=True)
                 cause = described(first, type(self._loop.reward).__module__ if self._loop else "")
@@ -155,7 +157,12 @@ class AgentLoopWorker:
         await tq.async_kv_put(key=uid, partition_id=partition, tag={"status": status})
 
     async def _play_group(self, prompt: dict[str, Any], sampling: dict[str, Any], validate: bool) -> list[Episode]:
-        """Sample a group. Raises: GroupFailed, or what the form raises if it cannot be sampled."""
+        """Sample a group.
+
+        Raises:
+            GroupFailed: a sample failed in every attempt.
+            Exception: any exception of the rollout form, if the group cannot be sampled.
+        """
         loop, rollout, uid = self._agent_loop(), self.config.actor_rollout_ref.rollout, prompt["uid"]
         rounds = self._rounds.pop(uid, None)
         folder = self._folder(prompt, validate)
@@ -191,7 +198,7 @@ class AgentLoopWorker:
 
     async def _publish(self, prompt: dict[str, Any], episodes: list[Episode], partition: str) -> None:
         record = self._record if partition == "train" else self._record_validation
-        await asyncio.to_thread(record, episodes, prompt)  # waits for the disk
+        await asyncio.to_thread(record, episodes, prompt)  # blocks on the disk
         keys, fields = [], []
         loop = self._agent_loop()
         branches = partition == "train" and loop.form(int(prompt["global_steps"])).branches
@@ -210,7 +217,9 @@ class AgentLoopWorker:
         )
 
     def _folder(self, prompt: dict[str, Any], validate: bool = False) -> Path:
-        """Return the step's folder, or one for groups whose step is not known yet."""
+        """Return the step's folder; in asynchronous runs the folder of groups whose step is not yet
+        known.
+        """
         run = self.config.run
         if self._asynchronous and not validate:
             return Path(run.groups)
@@ -222,12 +231,14 @@ class AgentLoopWorker:
         write_episodes(self._folder(prompt) / f"{prompt['uid']}.jsonl", episodes)
 
     def _record_validation(self, episodes: list[Any], prompt: dict[str, Any]) -> None:
-        """Record a validated group; the trainer merges a step's files."""
+        """Write a validated group's file; the trainer merges a step's files."""
         write_episodes(self._folder(prompt, validate=True) / f"{int(prompt['index']):06d}.jsonl", episodes)
 
 
 def prompt_of(batch: TensorDict, number: int) -> dict[str, Any]:
-    """Return one prompt's fields; those without a row a prompt are the batch's own."""
+    """Return one prompt's fields; fields without a row for each prompt are taken from the batch as
+    is.
+    """
     prompt = {}
     for name, column in batch.items():
         row = column[number] if isinstance(column, Tensor | NonTensorStack) else column
@@ -236,14 +247,14 @@ def prompt_of(batch: TensorDict, number: int) -> dict[str, Any]:
 
 
 class NoRoom(RuntimeError):
-    """The first prompt leaves no room for an action."""
+    """The first prompt is too long to leave room for an action."""
 
 
 def playable(episode: Episode) -> Episode:
-    """Return the episode if it has a turn.
+    """Return the episode, which must have a turn.
 
     Raises:
-        NoRoom: it has no turn.
+        NoRoom: it has none.
     """
     if not episode.turns:
         raise NoRoom(

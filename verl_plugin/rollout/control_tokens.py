@@ -1,9 +1,9 @@
-"""Control tokens: the text of a message never becomes one of the tokens that steer a model.
+"""Control tokens: text in a message is never tokenised as one of the model's control tokens.
 
-A tokenizer gets the marks of a chat template and the text of messages as one string, and takes
-``<|im_end|>`` for the end of a turn in both. So each rendering is checked: its control tokens must
-be those of the same messages with a harmless word in each. Ordinary text passes unchanged; other
-text is changed a little, then more, until the check holds.
+A tokenizer gets the marks of a chat template and the text of messages as one string, and reads
+``<|im_end|>`` as the end of a turn in both. So each rendering is checked: its control tokens must
+equal those of the same messages with harmless text. Ordinary text passes unchanged. Other text is
+changed a little, then more, until the check passes.
 """
 
 from __future__ import annotations
@@ -23,13 +23,14 @@ _MARKUP = re.compile(r"[<>\[\]{}|｜]")
 
 
 class ControlTokens:
-    """The control tokens of one tokenizer: its special tokens, and added tokens written as markup
+    """The control tokens of a tokenizer: special tokens, and added tokens that look like markup
     (``<think>``).
 
-    Added runs of spaces and plain words are text, and so is a single character used for padding.
+    Added runs of spaces and plain words count as text, and so does a single character used for
+    padding.
 
     Args:
-        allowed: control tokens that messages may have as text.
+        allowed: control tokens that messages may contain as text.
     """
 
     def __init__(self, tokenizer: Any, allowed: Sequence[str] = ()) -> None:
@@ -45,8 +46,8 @@ class ControlTokens:
         return [token for token in ids if token in self._ids]
 
     def harmless(self, kind: Hashable, render: Render, texts: Sequence[str]) -> list[int]:
-        """Return ``render(texts)``, with the texts changed as far as needed for its control tokens
-        to be the template's.
+        """Return ``render(texts)``, with the texts changed until its only control tokens are the
+        template's.
 
         Args:
             kind: names the template of ``render``.
@@ -67,18 +68,23 @@ class ControlTokens:
         return broken_up(printable(text), self._marks)
 
     def _normalised(self, text: str) -> str:
-        """Break up tokens in wide letters and capitals too, as tokenizers may normalise text."""
+        """Also break up control tokens in full-width letters and capitals, which a tokenizer may
+        normalise.
+        """
         return broken_up(unicodedata.normalize("NFKC", text), self._marks_in_any_case)
 
 
 def _unknown(tokenizer: Any) -> set[int]:
-    """Return the token for unknown characters, which steers nothing, unless it has another use
-    too."""
+    """Return the token for unknown characters, which is harmless unless it also has another
+    role.
+    """
     others = [token for name, token in tokenizer.special_tokens_map.items() if name != "unk_token"]
     return set() if tokenizer.unk_token in (None, *others) else {tokenizer.unk_token_id}
 
 
 def _any_of(spelled: Iterable[str], flags: re.RegexFlag = re.NOFLAG) -> re.Pattern[str]:
-    """Return a pattern of all tokens, the longest first; any number matches ``<unused17>``."""
+    """Return a pattern of all tokens, longest first; a number in a token matches any
+    (``<unused17>``).
+    """
     words = {re.sub(r"\d+", r"\\d+", re.escape(word)) for word in spelled}
     return re.compile("|".join(sorted(words, key=len, reverse=True)) or r"(?!)", flags)

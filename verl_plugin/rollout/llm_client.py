@@ -1,4 +1,6 @@
-"""verl's clients of rollout servers for asynchronous trainers, and our server's registration."""
+"""Clients of rollout servers for verl's asynchronous trainers, and the registration of our
+server.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from verl.workers.rollout.replica import RolloutReplica, RolloutReplicaRegistry
 
 
 class EpisodeClient(FullyAsyncLLMServerClient):
-    """The client of our own server, which keeps an episode's prefix under its id."""
+    """The client of our own server, which caches an episode's prefix under its request id."""
 
     def _vllm_request_id(self, request_id: str) -> str:
         """All turns of an episode have one id; verl gives each turn its own."""

@@ -1,4 +1,4 @@
-"""Episodes of a checkpoint in this process, by the generator of the CPU rollout server."""
+"""Episodes of a checkpoint sampled in this process, with the generator of our rollout server."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from turngrid.verl_plugin.rollout.token_stream import TokenCodec
 from turngrid.verl_plugin.servers.transformers_server.generator import Generator
 from turngrid.verl_plugin.servers.transformers_server.key_values import KeyValues
 
-LOCKSTEP_SIZE = 64  # episodes in the model at once; two lockstep batches alternate
+LOCKSTEP_SIZE = 64  # episodes in a lockstep batch; two batches alternate
 
 
 def generator_on(device: str, path: str) -> Generator:
-    """Load a generator; on GPUs in bf16, with half of the free memory for prefixes."""
+    """Load a generator; on GPUs in bf16, with half of the free memory for cached prefixes."""
     if device == "cpu":
         return Generator.from_pretrained(path)
     generator = Generator.from_pretrained(path, device=device, dtype=torch.bfloat16)
@@ -36,7 +36,7 @@ def generator_on(device: str, path: str) -> Generator:
 
 
 class LoadedModel:
-    """A checkpoint's generator, in a thread of its own, and its tokens."""
+    """A checkpoint's generator in a separate thread, and its tokenizer."""
 
     def __init__(self, path: str, device: str, chat: ChatSettings, marks: Sequence[str] = ()) -> None:
         self.generator = generator_on(device, path)
@@ -60,7 +60,7 @@ class LoadedModel:
 
 @dataclass(frozen=True)
 class Rules:
-    """Sampling parameters, the tokens that fit, and the seed of all requests."""
+    """Sampling parameters, the token limits, and the seed of all requests."""
 
     params: SamplingParams
     limit: ContextLimit
@@ -77,7 +77,7 @@ async def roll_out_set(
     async def run_chunk(chunk: Sequence[EpisodeSpec]) -> list[Episode]:
         async with gate:
             lockstep = LockstepBatch(len(chunk), model)
-            slots = [lockstep.slot(place) for place in range(len(chunk))]
+            slots = [lockstep.slot(index) for index in range(len(chunk))]
             return list(await asyncio.gather(*(in_slot(*pair) for pair in zip(chunk, slots, strict=True))))
 
     async def in_slot(spec: EpisodeSpec, slot: Slot) -> Episode:

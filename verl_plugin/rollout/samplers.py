@@ -1,4 +1,4 @@
-"""Asking verl's rollout servers for tokens."""
+"""Samplers that request tokens from verl's rollout servers."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from turngrid.verl_plugin.servers.transformers_server.server import TOO_LONG
 
 @dataclass
 class ServerSampler:
-    """One request at a time through verl's client: any server that verl can start, load-balanced by
-    verl.
+    """Send one request at a time through verl's load-balancing client, to any server that verl can
+    start.
 
     Args:
-        client: verl's.
-        seeded: requests have seeds, so that answers repeat. False if vLLM may go on with an answer
-            that was cut off: it would draw the same random numbers again.
+        client: verl's client.
+        seeded: give requests seeds, so that answers repeat. False if vLLM may continue an
+            interrupted answer: it would draw the same random numbers again.
     """
 
     client: Any
@@ -44,7 +44,7 @@ class ServerSampler:
     async def _generate(self, request: SampleRequest) -> Any:
         return await self.client.generate(
             request_id=request.request_id,
-            prompt_ids=np.array(request.prompt_ids, dtype=np.int32),  # 4 bytes a token to send
+            prompt_ids=np.array(request.prompt_ids, dtype=np.int32),  # sent with 4 bytes a token
             sampling_params={
                 "temperature": request.temperature,
                 "top_p": request.top_p,
@@ -58,7 +58,7 @@ class ServerSampler:
 
 @dataclass(frozen=True)
 class Counted:
-    """A sampler that reports each of its answers."""
+    """A sampler that reports each of its answers to a callback."""
 
     sampler: Sampler
     report: Callable[[], None]
@@ -71,18 +71,22 @@ class Counted:
 
 @dataclass
 class BatchSampler:
-    """A lockstep batch's turns as one call to our transformers server, which runs exactly that
-    batch in that order.
+    """Send a lockstep batch's turns as one call to our server, which samples exactly that batch in
+    order.
 
-    The server is asked by its actor name, not through verl's load balancer: lockstep batches are
-    dealt to the replicas in turn, and a lockstep batch stays at the server that has its prefixes.
+    The server is called by its actor name, not through verl's load balancer: lockstep batches are
+    assigned to the replicas in turn, and a batch stays with the server that caches its prefixes.
     """
 
     replica: int
     _server: Any = field(default=None, repr=False)
 
     async def __call__(self, requests: list[SampleRequest]) -> Sequence[Sample | Exception]:
-        """Sample a turn of each episode. Raises: SampleLost: the server died."""
+        """Sample a turn of each episode.
+
+        Raises:
+            SampleLost: the server died.
+        """
         self._server = self._server or _found(self.replica)
         try:
             answers = await self._server.generate_batch.remote(listed(requests))

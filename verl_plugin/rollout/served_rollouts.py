@@ -1,4 +1,4 @@
-"""Episodes of a checkpoint through rollout servers, one a GPU, started by verl."""
+"""Episodes of a checkpoint sampled through rollout servers, one a GPU, started by verl."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from turngrid.verl_plugin.rollout.local_rollouts import Rules, play_one
 from turngrid.verl_plugin.rollout.samplers import ServerSampler
 from turngrid.verl_plugin.rollout.token_stream import TokenCodec
 
-SHARE = 0.85  # of a GPU's memory, since no trainer needs it
+SHARE = 0.85  # share of a GPU's memory; no trainer needs it
 
 
 @dataclass(frozen=True)
@@ -31,8 +31,8 @@ class ServedModel:
     """A checkpoint behind rollout servers.
 
     Attributes:
-        context: tokens that the model can attend to.
-        at_once: episodes at the same time.
+        context: the model's context length in tokens.
+        at_once: number of episodes at the same time.
     """
 
     sampler: ServerSampler
@@ -57,7 +57,7 @@ class ServedModel:
 async def served(
     config: DictConfig, path: str, chat: ChatSettings, marks: Sequence[str] = ()
 ) -> AsyncIterator[ServedModel]:
-    """Start servers of the run's kind on its GPUs, and a Ray that ends with the block."""
+    """Start servers of the run's kind on its GPUs; stop Ray when the block ends."""
     settings = _settings(config, path)
     _start_ray(settings)
     try:

@@ -12,24 +12,25 @@ from turngrid.rollouts.stream import Message, user
 from turngrid.verl_plugin.rollout.control_tokens import ControlTokens
 
 CHATML_END = "<|im_end|>"
-IDS = "i"  # 4 bytes a token; a list takes 8, and Python's collector looks through it
-SEAM = 16  # last ids of a stream, of which a builder looks at the last few to join a message
-CACHED_PROMPTS = 256  # the samples of a group begin alike, at about the same time
-CACHED_MESSAGES = 50_000  # the samples of a group see much the same text
+IDS = "i"  # 4 bytes a token; a list takes 8 and slows down garbage collection
+SEAM = 16  # last ids of a stream; a builder reads the last few to join a message
+CACHED_PROMPTS = 256  # samples of a group share their first messages, at about the same time
+CACHED_MESSAGES = 50_000  # samples of a group see much of the same text
 
 
 class TokenCodec:
-    """Tokenizer, builder and rendered messages, shared by all streams of one model.
+    """Tokenizer, builder and cached renderings, shared by all streams of one model.
 
     Everything that a model reads in training, SFT and evaluation is rendered here. The text of a
-    message never becomes a control token: the control tokens of a rendering are the chat template's
-    own.
+    message never becomes a control token: the only control tokens of a rendering are the
+    template's.
 
     Args:
         tokenizer: the model's Hugging Face tokenizer, with a chat template.
-        hf_model_type: ``config.json``'s model_type, from which verl chooses how turns are joined.
+        hf_model_type: ``model_type`` of ``config.json``, from which verl chooses how turns are
+            joined.
         template_kwargs: settings of the chat template (``turngrid.rollouts.chat_settings``).
-        marks: text that messages may have although it is spelled like a control token
+        marks: text that messages may contain although it is spelled like a control token
             (``turngrid.rollouts.prompt_forms``).
     """
 
@@ -44,12 +45,12 @@ class TokenCodec:
 
         self.tokenizer = tokenizer
         self.eos_id = int(tokenizer.eos_token_id)
-        # ChatML joins turns in one way for all model types; verl knows it by Qwen's name.
+        # ChatML joins turns the same way for all model types; verl lists it under Qwen.
         family = "qwen" if tokenizer.eos_token == CHATML_END else "auto"
         self._builder = create_continuous_token_builder(
             tokenizer, model_family=family, hf_model_type=hf_model_type, chat_template_kwargs=template_kwargs
         )
-        # A prompt or a user message is rendered in one way wherever it stands, so once is enough.
+        # A prompt or user message is rendered the same way at any position, so it is cached.
         self._render_prompt = lru_cache(maxsize=CACHED_PROMPTS)(self._render_first)
         self._render = lru_cache(maxsize=CACHED_MESSAGES)(self._render_user)
         self._controls = ControlTokens(tokenizer, marks)
@@ -71,7 +72,7 @@ class TokenCodec:
         return array(IDS, self._controls.harmless(kind, render, [message["content"] for message in first]))
 
     def join(self, ids: list[int], message: Message) -> list[int]:
-        """Return all ids after one more message and the generation prompt."""
+        """Return all ids after appending a message and the generation prompt."""
         if message["role"] != "user":
             raise ValueError(f"only user messages follow an action, got {message['role']!r}")
         appended = self._render(message["content"])
@@ -98,7 +99,9 @@ class TokenCodec:
 
 
 class VerlTokenStream:
-    """The ids of one episode; an action cut off by its limit gets the end of turn as context."""
+    """The ids of one episode. An action that is cut off by its limit gets the end-of-turn token as
+    context.
+    """
 
     def __init__(self, codec: TokenCodec) -> None:
         self._codec = codec

@@ -1,5 +1,6 @@
-"""Fields of a row about its turns, for methods that compare turns
-(``turngrid.algorithms.turns``)."""
+"""Fields of a row that describe its turns, for methods that compare turns
+(``turngrid.algorithms.turns``).
+"""
 
 from __future__ import annotations
 
@@ -23,26 +24,28 @@ from turngrid.rollouts.prompt_forms.form import PLAIN_FORM, PromptForm
 
 PREFIX = "turn_"
 MOST_TURNS = 10**7  # of an episode (turngrid.config.schema.TURNS); numbers the turns of a group
-REPEATED, TIMES = 20, 10  # so many tokens, so often: garbled (SPEAR's numbers)
+REPEATED, TIMES = 20, 10  # an answer that repeats this many tokens this often is garbled (SPEAR's numbers)
 NO_SPAN = (0, 0)
 UNDECODABLE = "\N{REPLACEMENT CHARACTER}"
 
 
 def state_wanted(config: Any, methods: Chosen) -> str | None:
-    """Return the run's kind of state, of ``STATES``; None without a method that acts on a batch."""
+    """Return the run's kind of state, of ``STATES``; None if no method acts on a batch."""
     return (config.algo.get("state") or STATES[0]) if methods else None
 
 
 @dataclass(frozen=True)
 class TreePlace:
-    """The first sample of an episode's tree, and the sample that sampled each turn."""
+    """An episode's position in a tree: the tree's first sample, and the sample that generated each
+    turn.
+    """
 
     root: int
     samplers: Sequence[int]
 
 
 def tree_places(episodes: Sequence[Episode]) -> dict[int, TreePlace]:
-    """Return by sample how the episodes of a group branch off from each other."""
+    """Return each sample's position in the trees of its group."""
     ordered = sorted(episodes, key=lambda episode: episode.sample)
     roots, samplers = roots_of(ordered), samplers_of(ordered)
     return {sample: TreePlace(root, samplers[sample]) for sample, root in roots.items()}
@@ -57,15 +60,15 @@ def turn_fields(
     tree: TreePlace | None = None,
     form: PromptForm = PLAIN_FORM,
 ) -> dict[str, Tensor]:
-    """Return fields with an entry a turn for the row of the turns ``first`` to ``last``;
-    ``turn_outcome`` and ``turn_tree`` have one.
+    """Return the fields of the row of turns ``first`` to ``last``, with an entry for each turn.
 
-    A summary has a state of its own, which equals no other turn's.
+    ``turn_outcome`` and ``turn_tree`` have one entry. A summary has a unique state, equal to no
+    other.
 
     Args:
-        state: what makes two states equal, of ``STATES``.
-        named: other rewards than the trained one that are sent with the row.
-        form: of the prompts, whose labels and parts are sent with the row.
+        state: the kind of state by which turns are compared, of ``STATES``.
+        named: rewards besides the trained one that are sent with the row.
+        form: the prompt form, whose labels and parts are sent with the row.
     """
     before, after = _states(episode, state)
     turns = episode.turns[first:last]
@@ -94,29 +97,29 @@ def turn_fields(
 
 
 def _states(episode: Episode, state: str) -> tuple[list[int], list[int]]:
-    """Return the state that each turn answered, and the one that followed it."""
+    """Return the state before each turn, and the state after it."""
     states = _of_environment(episode, state)
-    places = [0, *accumulate(not turn.summary for turn in episode.turns)]
-    numbered = enumerate(zip(episode.turns, places[:-1], strict=True))
-    before = [text_hash(f"{episode.sample} {n}") if turn.summary else states[place] for n, (turn, place) in numbered]
-    return before, [states[place] for place in places[1:]]
+    indices = [0, *accumulate(not turn.summary for turn in episode.turns)]
+    numbered = enumerate(zip(episode.turns, indices[:-1], strict=True))
+    before = [text_hash(f"{episode.sample} {n}") if turn.summary else states[index] for n, (turn, index) in numbered]
+    return before, [states[index] for index in indices[1:]]
 
 
 def _of_environment(episode: Episode, state: str) -> list[int]:
-    played = episode.played_turns
-    seen = [turn.observation for turn in played] + [episode.final_observation]
+    turns = episode.played_turns
+    seen = [turn.observation for turn in turns] + [episode.final_observation]
     if state == "observation":
         return [text_hash(text) for text in seen]
     if state == "observation+turn":
         return [text_hash(f"{number}\n{text.strip()}") for number, text in enumerate(seen)]
     if state == "observation+goal":
         return [text_hash(f"{episode.goal}\n{text.strip()}") for text in seen]
-    parts = [part for turn in played for part in (turn.observation, turn.action)] + [seen[-1]]
+    parts = [part for turn in turns for part in (turn.observation, turn.action)] + [seen[-1]]
     return [text_hash("\n".join(part.strip() for part in parts[: 2 * number + 1])) for number in range(len(seen))]
 
 
 def lengths(row: Mapping[str, Any]) -> dict[str, int]:
-    """Return the lengths of a row, as verl's tags have them."""
+    """Return the lengths of a row under the names of verl's tags."""
     prompt, response = len(row["prompts"]), len(row["responses"])
     return {"prompt_len": prompt, "response_len": response, "seq_len": prompt + response}
 
@@ -129,5 +132,5 @@ def garbled(turn: Turn) -> bool:
 
 
 def text_hash(text: str) -> int:
-    """Return a hash of 64 bits of the stripped text, the same in every process."""
+    """Return a 64-bit hash of the stripped text, the same in every process."""
     return int.from_bytes(hashlib.blake2b(text.strip().encode(), digest_size=8).digest(), "big", signed=True)

@@ -1,4 +1,4 @@
-"""Number of rollout servers of a run, and of devices in each, as verl counts them."""
+"""The number of rollout servers of a run, and of devices of each, counted as verl does."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Settings and one change for vLLM's CPU build (``make vllm-cpu``), behind verl's own vLLM server
-and weight sync.
+"""Settings and one patch for vLLM's CPU build (``make vllm-cpu``), used with verl's vLLM server and
+weight sync.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf, open_dict
 
-CACHE_BYTES = 2**30  # of keys and values; vLLM's own default is a share of the machine's memory
+CACHE_BYTES = 2**30  # KV cache; vLLM's default is a share of the machine's memory
 SETTINGS: dict[str, Any] = {
     "free_cache_engine": False,  # server and trainer share the machine's memory anyway
     "enable_sleep_mode": False,
@@ -19,7 +19,7 @@ SETTINGS: dict[str, Any] = {
 
 
 def settle(config: DictConfig) -> None:
-    """Fit a run's config to vLLM without a GPU, in place. Other runs are left alone."""
+    """Adapt a run's config to vLLM without a GPU, in place. Other configs are unchanged."""
     rollout = config.actor_rollout_ref.rollout
     if rollout.name != "vllm" or config.trainer.device != "cpu":
         return
@@ -29,7 +29,7 @@ def settle(config: DictConfig) -> None:
 
 
 def engine_kwargs(given: Any = None) -> dict[str, Any]:
-    """Return arguments of vLLM's engine that verl has no key for; ``given`` has precedence."""
+    """Return vLLM engine arguments that verl has no key for; ``given`` takes precedence."""
     return {"kv_cache_memory_bytes": CACHE_BYTES, **(given or {})}
 
 

@@ -1,13 +1,13 @@
 """verl's asynchronous trainers with our parts of a step (docs/async.md).
 
-Episodes are sampled while others are learned from. So a step's groups are those that verl's replay
-buffer picked for it, whenever their prompts were handed out. What differs from the synchronous
-trainer:
+Episodes are sampled while others are trained on. So a step's groups are those that verl's replay
+buffer picked for it, whenever their prompts were dispatched. It differs from the synchronous
+trainer in two ways:
 
-- a group's file waits in a folder of its own until a checkpoint knows what became of the group
+- a group's file stays in a separate folder until a checkpoint records what became of the group
   (``rollout_groups``), and a step's record is made of the groups that it trained on;
-- no more prompts are handed out than the steps to come will train on, so that no episode is sampled
-  in vain.
+- no more prompts are dispatched than the remaining steps will train on, so that no episode is
+  sampled in vain.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class AsyncGroups(StepGroups):
     def __init__(self, config: DictConfig, step: Step) -> None:
         super().__init__(config, step)
         self.waiting = RolloutGroups(RlFolder(Path(config.run.folder)))
-        self.trained: list[str] = []  # prompt ids, in this step
+        self.trained: list[str] = []  # prompt ids of this step
 
     def begin(self) -> None:
         self.trained = []
@@ -57,7 +57,7 @@ class AsyncGroups(StepGroups):
         return self.waiting.failures()
 
     def metrics(self, groups: Sequence[Sequence[Episode]]) -> dict[str, float]:
-        """Return how old the weights were that sampled the step's episodes."""
+        """Return the staleness of the weights that sampled the step's episodes."""
         return staleness_metrics(list(chain.from_iterable(groups)), self._step.number)
 
     def recorded(self) -> None:
@@ -69,29 +69,29 @@ class AsyncGroups(StepGroups):
         self.waiting.settle(self._step.number, prompts_in_queue())
 
     def restored(self) -> None:
-        """Go on with the groups that were sampled before the checkpoint and not yet trained on."""
+        """Restore groups that were sampled before the checkpoint and not yet trained on."""
         if lost := self.waiting.restore(self._step.number, prompts_in_queue()):
             sample_again(lost, self._step.number)
 
 
 def sample_again(groups: Sequence[str], step: int) -> None:
-    """Mark groups whose files are gone as pending: verl samples those again."""
+    """Mark groups whose files are missing as pending, so that verl samples them again."""
     print(f"turngrid: rl/groups lacks {', '.join(groups)}; these groups are played again", flush=True)
     tags = [{"is_prompt": True, "status": "pending", "global_steps": step} for _ in groups]
     tq.kv_batch_put(keys=list(groups), partition_id=PARTITION, tags=tags)
 
 
 def prompts_in_queue() -> dict[str, str]:
-    """Return the status, by id, of every prompt that was handed out and not yet trained on."""
+    """Return id -> status of every prompt that was dispatched and not yet trained on."""
     tags = (tq.kv_list(PARTITION) or {}).get(PARTITION, {})
     return {key: tag["status"] for key, tag in tags.items() if tag.get("is_prompt")}
 
 
 def staleness_metrics(episodes: Sequence[Episode], step: int) -> dict[str, float]:
-    """Return how old the weights were that sampled the episodes of a step.
+    """Return mean and maximum staleness of the weights that sampled a step's episodes.
 
     ``rollout/staleness/*``: updates between an episode's oldest turn and the step, 0 if on-policy.
-    ``rollout/versions/*``: weights that sampled one episode. Mean and maximum.
+    ``rollout/versions/*``: number of weight versions that sampled one episode.
     """
     spans = [episode.versions() for episode in episodes]
     lags = [step - 1 - oldest for oldest, _ in spans]
@@ -106,7 +106,7 @@ def _of(name: str, numbers: Sequence[int]) -> dict[str, float]:
 
 
 class AsyncTrainer(StepTrainer):
-    """What both asynchronous modes add to the parts of a step: how prompts are handed out."""
+    """Base of both asynchronous trainers: it limits how many prompts are dispatched."""
 
     groups: AsyncGroups
 
@@ -114,16 +114,18 @@ class AsyncTrainer(StepTrainer):
         return AsyncGroups(self.config, self.now)
 
     def get_llm_client(self) -> Any:
-        """Our own server needs one request id an episode."""
+        """Our own server needs one request id for all turns of an episode."""
         servers = getattr(self, "standalone_server_manager", None) or self.llm_server_manager
         return servers.get_client(client_cls=client_class(self.config.actor_rollout_ref.rollout.name))
 
     def _add_batch_to_generate(self) -> None:
-        """No more prompts are handed out than will be trained on."""
+        """No more prompts are dispatched than will be trained on."""
         self._add_prompts_to_generate(self.config.data.train_batch_size)
 
     def _add_prompts_to_generate(self, num_prompts: int) -> int:
-        """No more prompts are handed out than will be trained on, in place of dropped ones too."""
+        """No more prompts are dispatched than will be trained on, refills of dropped ones
+        included.
+        """
         wanted = min(num_prompts, self._still_to_train() - len(prompts_in_queue()))
         return super()._add_prompts_to_generate(wanted) if wanted > 0 else 0
 
@@ -133,8 +135,10 @@ class AsyncTrainer(StepTrainer):
 
 
 class ColocateAsyncTrainer(AsyncTrainer, PPOTrainerColocateAsync):
-    """For ``colocate_async``: sampling pauses while the trainer has the devices."""
+    """The trainer for ``colocate_async``: sampling pauses while the trainer uses the devices."""
 
 
 class SeparateAsyncTrainer(AsyncTrainer, PPOTrainerSeparateAsync):
-    """For ``trainer.v1.trainer_mode=separate_async``: rollouts have devices of their own."""
+    """The trainer for ``trainer.v1.trainer_mode=separate_async``: rollouts have separate
+    devices.
+    """

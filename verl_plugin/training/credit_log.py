@@ -1,8 +1,7 @@
-"""The credit log: what each update was given for its tokens (``turngrid.records.credit`` has the
-format).
+"""The credit log: the advantage, return and value of each token in an update (format:
+``turngrid.records.credit``).
 
-It is read back from verl's queue, as the update reads it, so that the record cannot differ from the
-use.
+It is read from verl's queue, as the update reads it, so that log and update cannot differ.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from turngrid.records.replayed import Replayed, tokens_of, write_replayed
 from turngrid.verl_plugin.training.replay import REPLAYED
 from turngrid.verl_plugin.training.step import Metrics, Step
 
-DIGITS = 7  # significant ones, about those of a float32; halves the file
+DIGITS = 7  # significant digits, about a float32's precision; halves the file
 OF_TOKENS = ("advantages", "returns", "values")
 FIELDS = ("turn_ids", "loss_mask", "response_mask", *OF_TOKENS)
 
@@ -36,15 +35,15 @@ class CreditLog:
         self._credits: dict[str, Credit] = {}
 
     def note(self, batch: KVBatchMeta, metrics: Metrics) -> KVBatchMeta:
-        """Keep what the update of this batch is given."""
+        """Keep the credit of this batch until the step is written."""
         self._credits |= credits_of(batch)
         return batch
 
     def write(self, step: Path, groups: Sequence[Path]) -> None:
-        """Write ``rl/credit/STEP.jsonl``, whose lines are those of the step's file of episodes.
+        """Write ``rl/credit/STEP.jsonl``, line by line for the step's file of episodes.
 
         Args:
-            step: the folder with the step's groups, before they become one file beside it.
+            step: the folder with the step's groups, before they are merged into one file beside it.
             groups: the files of the groups that the step trained on.
         """
         if not self.on:
@@ -78,7 +77,7 @@ def credits_of(batch: KVBatchMeta) -> dict[str, Credit]:
     names = set(data.keys())
     columns = [_rows(data[name]) if name in names else [None] * len(real) for name in FIELDS]
     return {
-        key: _credit(mask if ids is None else ids > 0, *row)  # a filter changes the mask
+        key: _credit(mask if ids is None else ids > 0, *row)  # filters mute tokens in the mask
         for key, (ids, mask, *row) in zip(real, zip(*columns, strict=True), strict=True)
     }
 
@@ -88,9 +87,9 @@ def _rows(column: Any) -> list[np.ndarray]:
 
 
 def rounded(numbers: np.ndarray) -> list[Any]:
-    """Round to ``DIGITS`` significant digits; return lists as deep as the array.
+    """Round to ``DIGITS`` significant digits; return nested lists in the array's shape.
 
-    All at once in numpy: a step of a large batch has millions of tokens.
+    It is vectorised in numpy, since a step of a large batch has millions of tokens.
     """
     exact = numbers.astype(np.float64)
     size = np.where(exact == 0, 1.0, np.abs(exact))
@@ -105,13 +104,13 @@ def _credit(
     places = np.flatnonzero(sampled)
     kept = used[places] != 0
     shown: list[float | None] = list(rounded(advantages[places]))
-    for place in np.flatnonzero(~kept):
-        shown[place] = None
+    for index in np.flatnonzero(~kept):
+        shown[index] = None
     return Credit(shown, rounded(returns[places]), [] if values is None else rounded(values[places]))
 
 
 def _of_episode(credits: Mapping[str, Credit], session: str, layers: Mapping[str, list[float]]) -> Credit | None:
-    """Join the credit of an episode's rows; None if nothing of it was left to learn from."""
+    """Join the credit of an episode's rows; None if no row of it was trained on."""
     rows = list(takewhile(lambda credit: credit is not None, (credits.get(f"{session}_{row}") for row in count())))
     joined = {name: [x for credit in rows for x in getattr(credit, name)] for name in OF_TOKENS}
     return Credit(**joined, layers=layers) if joined["advantages"] else None

@@ -1,9 +1,9 @@
-"""Dead rows: of an episode that rejection dropped whole, and of a sample that is alone in its
+"""Dead rows: rows of an episode that rejection dropped whole, or of the only sample left in its
 group.
 
-verl's correction of old samples takes tokens out of ``response_mask`` alone; the mean of the loss
-and the turn table are over ``loss_mask``. Here an episode without a token left goes from both, as
-with a filter; so does a sample without a baseline.
+verl's correction of old samples removes tokens only from ``response_mask``, but the mean of the
+loss and the turn table use ``loss_mask``. Here an episode without tokens left is removed from both
+masks, as by a filter, and so is a sample without a baseline.
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ from turngrid.verl_plugin.training.turn_rows import MASKS, members, padded, writ
 
 
 def mute_dead(batch: KVBatchMeta, needs_group: bool) -> tuple[KVBatchMeta, int, bool]:
-    """Clear both masks of dead rows; if no row would be left, keep them as sampled, since verl's
-    metrics are means over them.
+    """Clear both masks of dead rows; if no row would be left, keep all, since verl's metrics are
+    means over rows.
 
     Args:
-        needs_group: a sample needs another one of its prompt for its baseline.
+        needs_group: whether the baseline needs another sample of the same prompt.
 
     Returns:
-        The batch, how many groups had one sample left, and whether nothing is left to learn from.
+        The batch, the number of groups with one sample left, and whether nothing is left to train
+            on.
     """
     data = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=list(MASKS))
     lengths = [len(row) for row in data["loss_mask"].unbind()]

@@ -1,10 +1,9 @@
-"""Dynamic sampling with an end: groups of equal scores are replaced by other prompts, a bounded
-number of times a step.
+"""Dynamic sampling with a limit: groups of equal scores are replaced by other prompts, in a bounded
+number of rounds a step.
 
-verl's own (``algorithm.filter_groups``) samples until it has enough groups, however long that
-takes, and takes those that were ready first. Here a step's groups are sampled to their end, and
-those of equal scores are replaced one for one, and so on. What is trained on follows from the
-scores alone.
+verl's own (``algorithm.filter_groups``) samples without limit until it has enough groups, and takes
+those that were ready first. Here all groups of a step are sampled to the end, and in each round
+groups of equal scores are replaced one for one. So the training data depends only on the scores.
 """
 
 from __future__ import annotations
@@ -29,10 +28,9 @@ METRIC = f"filter/{NAME}"
 
 
 class DynamicSampler(ReplayBuffer):
-    """The replay buffer of a synchronous trainer with ``filter=dynamic_sampling``, whose settings
-    are ``sampler_kwargs``.
+    """Replay buffer of a synchronous trainer with ``filter=dynamic_sampling``.
 
-    verl finds it through ``trainer.v1.sampler.custom_sampler``.
+    Its settings are ``sampler_kwargs``; verl loads it by ``trainer.v1.sampler.custom_sampler``.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -44,8 +42,8 @@ class DynamicSampler(ReplayBuffer):
         """Groups of equal scores are replaced in a bounded number of rounds.
 
         Returns:
-            ``batch_size`` groups, and counts of those that were replaced and that still have equal
-                scores.
+            ``batch_size`` groups, and the numbers of replaced groups and of groups that still have
+                equal scores.
         """
         if partition_id == "val":
             return super().sample(global_steps, partition_id, batch_size)
@@ -82,7 +80,7 @@ class DynamicSampler(ReplayBuffer):
         return sorted(self.finished_keys[partition_id] | self.failure_keys[partition_id])
 
     def _failed(self, partition_id: str) -> set[str]:
-        """Return the groups that left no row."""
+        """Return the groups that wrote no row."""
         return self.failure_keys[partition_id] - {key.split("_")[0] for key in self.partitions[partition_id]}
 
     def _equal(self, partition_id: str) -> list[str]:

@@ -1,7 +1,8 @@
-"""Advantages over whole episodes if an episode has several rows, one a window.
+"""Advantages over whole episodes that have several rows, one a window.
 
-Its rows are concatenated. So a group's baseline counts each episode once, GAE's values and
-REINFORCE++'s returns run on from window to window, and the KL stays in the rewards of its row.
+The rows of an episode are concatenated. So a group's baseline counts each episode once, GAE's
+values and REINFORCE++'s returns continue from window to window, and the KL stays in the rewards of
+its row.
 """
 
 from __future__ import annotations
@@ -13,12 +14,14 @@ from typing import Any
 from torch import Tensor
 from verl.protocol import DataProto
 
-INPUTS = ("token_level_rewards", "response_mask", "values")  # of the estimators
+INPUTS = ("token_level_rewards", "response_mask", "values")  # tensors that the estimators read
 OUTPUTS = ("advantages", "returns")
 
 
 def sessions(keys: Sequence[str]) -> list[list[int]]:
-    """Return each episode's row numbers, by its windows; keys are ``<prompt>_<sample>_<row>``."""
+    """Return the row numbers of each episode in window order; keys are
+    ``<prompt>_<sample>_<row>``.
+    """
     episodes: dict[str, list[tuple[int, int]]] = defaultdict(list)
     for number, key in enumerate(keys):
         session, _, row = key.rpartition("_")
@@ -27,7 +30,9 @@ def sessions(keys: Sequence[str]) -> list[list[int]]:
 
 
 def concat_rows(rows: Tensor, episodes: Sequence[Sequence[int]]) -> Tensor:
-    """(rows, tokens) -> (episodes, most rows of one x tokens): each episode's rows, then zeros."""
+    """Concatenate each episode's rows, then pad with 0: (rows, tokens) -> (episodes, most rows x
+    tokens).
+    """
     longest = max(map(len, episodes))
     joined = rows.new_zeros((len(episodes), longest, rows.shape[1]))
     for number, members in enumerate(episodes):
@@ -45,8 +50,8 @@ def split_rows(joined: Tensor, episodes: Sequence[Sequence[int]], rows: int) -> 
 
 
 def by_episode(original: Callable[..., DataProto]) -> Callable[..., DataProto]:
-    """Estimate over episodes: verl takes GRPO's score from an episode's last row, and counts rows
-    with every other estimator.
+    """Estimate over whole episodes: verl's GRPO scores only the last row, and its other estimators
+    count rows.
 
     Batches with one row an episode go to ``original``.
 
@@ -59,7 +64,7 @@ def by_episode(original: Callable[..., DataProto]) -> Callable[..., DataProto]:
             return original(data, batch_keys=batch_keys, **settings)
         joined = {name: concat_rows(data.batch[name], episodes) for name in INPUTS if name in data.batch}
         groups = {"uid": data.non_tensor_batch["uid"][[members[0] for members in episodes]]}
-        from verl.trainer.ppo.ray_trainer import compute_advantage  # else a circle
+        from verl.trainer.ppo.ray_trainer import compute_advantage  # imported here to avoid a circular import
 
         whole = compute_advantage(DataProto.from_dict(joined, non_tensors=groups), **settings)
         for name in OUTPUTS:

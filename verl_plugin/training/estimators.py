@@ -1,4 +1,4 @@
-"""Our advantage estimators in verl's registry, and its KL in the reward."""
+"""Registers our advantage estimators with verl, and computes the KL in the reward."""
 
 from __future__ import annotations
 
@@ -31,13 +31,15 @@ def register_all() -> None:
 
 
 def none_yet(response_mask: Tensor, **_: Any) -> tuple[Tensor, Tensor]:
-    """Estimate nothing, since an estimator over turns follows (``step_methods``)."""
+    """Estimate nothing: an estimator over turns runs later (``step_methods``)."""
     zeros = torch.zeros_like(response_mask, dtype=torch.float32)
     return zeros, zeros
 
 
 def adapt(function: Estimator) -> Estimator:
-    """Give a function verl's arguments, its own from ``index`` and ``config`` by name."""
+    """Wrap a function in verl's signature; its own parameters are filled by name from ``index`` and
+    ``config``.
+    """
     wanted = set(inspect.signature(function).parameters)
 
     def estimator(
@@ -51,10 +53,10 @@ def adapt(function: Estimator) -> Estimator:
 
 
 def apply_kl_penalty(data: Any, kl_ctrl: Any, kl_penalty: str = "kl") -> tuple[Any, dict[str, float]]:
-    """Take ``beta * KL`` from each action token's reward, and average the KL over live rows; verl's
-    mean counts padding (a bug).
+    """Subtract ``beta * KL`` from each action token's reward, and average the KL over live rows;
+    verl's mean counts padding (a bug).
 
-    Until verl has mended it.
+    Until verl fixes it.
 
     Args:
         data: a DataProto with ``response_mask``, ``token_level_scores``, ``old_log_probs`` and

@@ -1,6 +1,7 @@
-"""verl's policy loss in the workers, with our loss forms and our terms.
+"""verl's policy loss in the workers, extended by our loss forms and loss terms.
 
-A step's batch brings what they need: coefficients as ``IN_WORKERS``, numbers a token as fields.
+Their inputs come with a step's batch: coefficients under ``IN_WORKERS``, and numbers a token as
+fields.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ from turngrid.algorithms.slots import LossView
 from turngrid.verl_plugin.value_heads import SUMS, without_0_tokens
 
 IN_WORKERS = "turngrid_methods"  # key of a batch's extra_info, and so of a worker's data
-EPISODES = "turngrid_episodes"  # likewise: episodes of an update, if they have several rows each
-PREFIX = "term_"  # of the fields of terms: term_<term>_<number>
+EPISODES = "turngrid_episodes"  # likewise; number of episodes of an update, if they have several rows each
+PREFIX = "term_"  # prefix of the fields of loss terms: term_<term>_<number>
 TURNS = "turns"  # key in SUMS
 
 Loss = Callable[..., tuple[Tensor, dict[str, Any]]]
@@ -43,17 +44,17 @@ def _made(slots: str) -> Chosen:
 
 
 def made(slots: Mapping[str, Any]) -> Chosen:
-    """Return the methods of these settings, made once a process."""
+    """Return the methods with these settings, built once a process."""
     return _made(dumps(slots))
 
 
 def with_sums(usual: Callable[..., Any]) -> Callable[..., Any]:
-    """Divide loss terms by their weights over all passes and devices, as verl divides by
+    """Divide loss terms by their total weights over all passes and devices, as verl does with
     ``batch_num_tokens``.
 
-    The weights of value heads are summed too, and turns are counted if the loss is over them.
-    ``loss_agg_mode=seq-mean-*`` divides by episodes, which are as many in every update, not by
-    their rows.
+    The weights of value heads are summed too, and turns are counted if the loss is a mean over
+    turns. ``loss_agg_mode=seq-mean-*`` divides by the number of episodes, the same in every update,
+    not by that of rows.
 
     Until verl's losses take columns and terms of a plugin.
     """
@@ -81,14 +82,14 @@ def over_turns(asked: Mapping[str, Any]) -> bool:
 
 
 def turns_in(data: TensorDict) -> int:
-    """Count the turns with an action token that is learned from."""
+    """Count the turns with an action token that is trained on."""
     alive, ids = data["response_mask"], data["turn_ids"]
     rows = torch.arange(len(data), device=ids.device).repeat_interleave(ids.offsets().diff())
     return len(torch.stack([rows, ids.values()])[:, alive.values().bool()].unique(dim=1).T)
 
 
 def with_methods(usual: Loss) -> Loss:
-    """Compute losses that need turn ids, loss terms, and updates with every token muted.
+    """Compute losses that need turn ids, loss terms, and updates in which every token is muted.
 
     Until verl's losses take columns and terms of a plugin.
     """
@@ -110,8 +111,8 @@ def with_methods(usual: Loss) -> Loss:
         finally:
             _of_pass.reset(token)
         for name in asked.get("terms", {}):
-            term, found = _term(name, asked, model_output, data, own)
-            loss, metrics = loss + term, metrics | found
+            term, term_metrics = _term(name, asked, model_output, data, own)
+            loss, metrics = loss + term, metrics | term_metrics
         return loss, metrics
 
     return ppo_loss
@@ -146,8 +147,8 @@ def _term(
         scale=float(data["dp_size"]) / whole if whole else 0.0,
     )
     term = made({"terms": asked["terms"]}).of("terms", asked["step"])[name]
-    loss, found = term.loss(view, asked["coefficients"][name])
-    named = {f"actor/{name}": loss.detach()} | {f"actor/{name}/{key}": value for key, value in found.items()}
+    loss, metrics = term.loss(view, asked["coefficients"][name])
+    named = {f"actor/{name}": loss.detach()} | {f"actor/{name}/{key}": value for key, value in metrics.items()}
     return loss, {key: Metric(AggregationType.SUM, value) for key, value in named.items()}
 
 
@@ -161,11 +162,12 @@ def own_loss_form(
     config: Any = None,
     rollout_is_weights: Tensor | None = None,
 ) -> tuple[Tensor, dict[str, Any]]:
-    """Compute the form that ``loss=`` chose (``turngrid.algorithms.slots.LossForm``), with verl's
-    signature."""
+    """Compute the loss form of ``loss=`` (``turngrid.algorithms.slots.LossForm``) with verl's
+    signature.
+    """
     asked = _of_pass.get()
     (form,) = made({"loss": asked["loss"]}).of("loss", asked["step"]).values()
-    losses, found = form(old_log_prob, log_prob, advantages, response_mask, asked["turn_ids"])
+    losses, metrics = form(old_log_prob, log_prob, advantages, response_mask, asked["turn_ids"])
     if rollout_is_weights is not None:
         losses = losses * rollout_is_weights
     if getattr(form, "over_turns", False):
@@ -177,5 +179,5 @@ def own_loss_form(
         settings = {"loss_agg_mode": loss_agg_mode, **config.global_batch_info}
         loss = agg_loss(loss_mat=losses, loss_mask=response_mask, **settings)
     kl = verl_F.masked_mean(old_log_prob - log_prob, response_mask)
-    shown = {f"actor/{name}": verl_F.masked_mean(value, response_mask).item() for name, value in found.items()}
+    shown = {f"actor/{name}": verl_F.masked_mean(value, response_mask).item() for name, value in metrics.items()}
     return loss, {"actor/ppo_kl": kl.item(), **shown}

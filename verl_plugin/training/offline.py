@@ -1,5 +1,6 @@
-"""Advantages of episodes that no trainer holds: the same estimators and credit, on rows in
-memory."""
+"""Advantages of recorded episodes without a trainer: the same estimators and credit, on rows in
+memory.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +32,12 @@ from turngrid.verl_plugin.training.episode_advantages import concat_rows, sessio
 
 @dataclass(frozen=True)
 class Credited:
-    """Advantages of all episodes in order: (N,) means over turns, (n,) of action tokens."""
+    """Advantages of all episodes in order.
+
+    Attributes:
+        turns: (N,) means over each turn's tokens.
+        tokens: (n,) of each action token.
+    """
 
     turns: np.ndarray
     tokens: np.ndarray
@@ -40,23 +46,25 @@ class Credited:
 def credited_episodes(
     config: DictConfig, groups: Sequence[Sequence[Episode]], known: Mapping[str, np.ndarray] = MappingProxyType({})
 ) -> Credited:
-    """What a run of this config would learn of each turn and token. An estimator over turns, or
-    verl's, then credit; no KL, no correction of old samples, no filters.
+    """Compute the advantages that a run of this config would train on.
+
+    They come from an estimator over turns, or else verl's, followed by credit methods. There is no
+    KL, no correction of old samples and no filter.
 
     Args:
-        known: (n,) each, of the action tokens: a critic's ``values``, and ``entropy`` (nats), where
-            a method needs them.
+        known: (n,) of the action tokens each: a critic's ``values``, and ``entropy`` (nats), if a
+            method needs them.
 
     Raises:
-        ValueError: an episode without a turn.
+        ValueError: an episode has no turn.
     """
     methods = Chosen(slots_of(config, (*ON_BATCH, ALGO)))
     turns, tokens, keys, owners = _table(config, groups, sorted(methods.reads()), known)
     advantages, kind = tokens.reward, algorithm(config.algo.name)
     estimators = methods.of(ALGO, 1)
     for estimator in estimators.values():
-        found = estimator(turns, tokens).advantages
-        advantages = found if estimator.grain == "token" else turns.spread(found)
+        estimates = estimator(turns, tokens).advantages
+        advantages = estimates if estimator.grain == "token" else turns.spread(estimates)
     if not estimators:
         advantages = _verls(config, tokens, keys, owners)
     mask = tokens.mask.long()
@@ -67,7 +75,7 @@ def credited_episodes(
 def _table(
     config: DictConfig, groups: Sequence[Sequence[Episode]], named: Sequence[str], known: Mapping[str, np.ndarray]
 ) -> tuple[Turns, Tokens, list[str], list[str]]:
-    """The turn table, the tokens, and each row's key and group."""
+    """Return the turn table, the tokens, and each row's key and group."""
     state, reward = config.algo.get("state") or STATES[0], str(config.turn_reward.name)
     form = prompt_form(config.get("prompt"))
     rows, records, keys = [], [], []
@@ -83,27 +91,29 @@ def _table(
     columns = {name.removeprefix(PREFIX): [record[name] for record in records] for name in records[0]}
     owners = [key.split("_")[0] for key in keys]
     members = {keys[own[0]].rpartition("_")[0]: own for own in sessions(keys)}
-    told = {"loss_mask": mask, "reward": rewards}
+    row_fields = {"loss_mask": mask, "reward": rewards}
     for name, numbers in known.items():
         column = torch.as_tensor(numbers, dtype=torch.float32)
-        told[name] = torch.zeros_like(rewards).masked_scatter(mask.bool(), column)
-    turns = turn_table(told, columns, members, owners)
-    return turns, Tokens(mask.bool(), rewards, told.get("values"), told.get("entropy")), keys, owners
+        row_fields[name] = torch.zeros_like(rewards).masked_scatter(mask.bool(), column)
+    turns = turn_table(row_fields, columns, members, owners)
+    return turns, Tokens(mask.bool(), rewards, row_fields.get("values"), row_fields.get("entropy")), keys, owners
 
 
 def _verls(config: DictConfig, tokens: Tokens, keys: Sequence[str], owners: Sequence[str]) -> Tensor:
-    """From verl's registry, in which ours are too; an episode of several rows is one sequence."""
+    """Estimate with verl's registry, which has our estimators too; an episode of several rows is
+    one sequence.
+    """
     episodes = sessions(keys)
-    laid: dict[str, Any] = {
+    arguments: dict[str, Any] = {
         "token_level_rewards": concat_rows(tokens.reward, episodes),
         "response_mask": concat_rows(tokens.mask.long(), episodes),
         "index": [owners[own[0]] for own in episodes],
     }
     estimate = core_algos.get_adv_estimator_fn(config.algorithm.adv_estimator)
     if tokens.value is None:
-        found, _ = estimate(**laid, config=config.algorithm)
-    else:  # verl's GAE is called otherwise than its others
-        del laid["index"]
+        advantages, _ = estimate(**arguments, config=config.algorithm)
+    else:  # verl's GAE has another signature than its other estimators
+        del arguments["index"]
         values, numbers = concat_rows(tokens.value, episodes), config.algorithm
-        found, _ = estimate(**laid, values=values, gamma=numbers.gamma, lam=numbers.lam)
-    return split_rows(found, episodes, len(keys))
+        advantages, _ = estimate(**arguments, values=values, gamma=numbers.gamma, lam=numbers.lam)
+    return split_rows(advantages, episodes, len(keys))

@@ -1,7 +1,7 @@
-"""Episodes of earlier steps: stored in a buffer, and learned from again.
+"""Replay: episodes of earlier steps are stored in a buffer and trained on again.
 
-A stored episode's rows go back into verl's queue, for an update of their own or in the place of a
-step's own rows.
+A stored episode's rows are put back into verl's queue, either for a separate update or to replace
+rows of the step.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ from turngrid.verl_plugin.training.losses import EPISODES, IN_WORKERS
 from turngrid.verl_plugin.training.step import Metrics, Step
 from turngrid.verl_plugin.training.turn_rows import TurnRows, members
 
-REPLAYED = "replayed"  # tag of a row whose key is that of another episode
+REPLAYED = "replayed"  # tag of a row that has another episode's key
 KEPT = ("prompts", "responses", "input_ids", "position_ids", "loss_mask", "rollout_log_probs")
 
 
 class Replay:
-    """What the run's buffer does in a step; without a buffer, nothing."""
+    """Applies the run's buffer to a step; does nothing if the run has none."""
 
     def __init__(self, chosen: Chosen, step: Step, rows_of: Callable[[KVBatchMeta], TurnRows]) -> None:
         self._chosen, self._step, self._rows_of = chosen, step, rows_of
         self.taken: list[StoredEpisode] = []  # to be replayed in this step
 
     def _buffers(self) -> dict[str, Any]:
-        """Return the run's buffer by its name."""
+        """Return {name: buffer}, with one entry or none."""
         return self._chosen.of("buffer", self._step.number)
 
     def replace(self, batch: KVBatchMeta, metrics: Metrics) -> KVBatchMeta:
-        """Put stored episodes in the place of some of the step's own, if the buffer does so."""
+        """Replace some of the step's episodes by stored ones, if the buffer supports it."""
         for name, buffer in self._buffers().items():
             if hasattr(buffer, "replace"):
                 turns = self._rows_of(batch).turns()
@@ -54,10 +54,10 @@ class Replay:
         return batch
 
     def exchange(self, rows: TurnRows, turns: Turns, advantages: Tensor, metrics: Metrics) -> None:
-        """Take the episodes that this step replays, then offer the buffer those that it sampled.
+        """Take the episodes to replay in this step, then offer the step's episodes to the buffer.
 
         Args:
-            advantages: (E, K), of turns.
+            advantages: (E, K) advantages of turns.
         """
         step = self._step.number
         for name, buffer in self._buffers().items():
@@ -72,7 +72,7 @@ class Replay:
             metrics |= {f"buffer/{name}/{key}": float(count) for key, count in counts.items()}
 
     def _token_fields(self) -> tuple[str, ...]:
-        """Return fields a token that a method needs and rollouts may have sent."""
+        """Return the per-token fields that a method needs and rollouts may have sent."""
         return ("entropy",) if "entropy" in self._chosen.needs() else ()
 
     def update(
@@ -84,15 +84,15 @@ class Replay:
         eos: int,
         in_workers: Mapping[str, Any],
     ) -> None:
-        """Update the policy on the episodes taken, without KL and terms; their rows leave the queue
-        afterwards.
+        """Update the policy on the replayed episodes, without KL and terms; then remove their rows
+        from the queue.
 
         Args:
-            batch: the step's own.
+            batch: the step's own batch.
             update_actor: verl's update.
-            multiple: of which verl wants the number of rows.
+            multiple: verl pads the number of rows to a multiple of it.
             eos: token id of padding rows.
-            in_workers: what the loss in the workers is sent (``losses.IN_WORKERS``).
+            in_workers: settings for the loss in the workers (``losses.IN_WORKERS``).
         """
         taken, self.taken = self.taken, []
         if not taken:
@@ -109,11 +109,10 @@ class Replay:
 def stored(
     batch: KVBatchMeta, turns: Turns, chosen: Sequence[int], step: int, more: Sequence[str] = ()
 ) -> list[StoredEpisode]:
-    """Return episodes of this step as a buffer keeps them: token ids, masks, log-probs of their
-    sampling.
+    """Return episodes of this step in the buffer's format: token ids, masks, log-probs at sampling.
 
     Args:
-        chosen: numbers of the episodes.
+        chosen: indices of the episodes.
         more: further fields of their rows.
     """
     of = members(batch.keys)
@@ -142,7 +141,7 @@ def _read(batch: KVBatchMeta, keys: list[str], names: Sequence[str]) -> list[dic
 
 
 def in_place(batch: KVBatchMeta, episodes: Mapping[str, StoredEpisode]) -> None:
-    """Put stored episodes in the place of this step's, each of one row.
+    """Replace episodes of this step, each of one row, by stored ones.
 
     Args:
         episodes: by the name ``<prompt>_<sample>`` of the episode that is replaced.
@@ -161,7 +160,7 @@ def in_place(batch: KVBatchMeta, episodes: Mapping[str, StoredEpisode]) -> None:
 def in_queue(
     episodes: Sequence[StoredEpisode], like: KVBatchMeta, step: int, multiple: int, eos: int
 ) -> Iterator[KVBatchMeta]:
-    """Yield these episodes' rows, padded to a multiple; clear them from the queue afterwards."""
+    """Put these episodes into the queue, padded to a multiple; remove them when the block ends."""
     rows = [(row, episode.advantage) for episode in episodes for row in episode.rows]
     keys = [f"replay{step:06d}-{number:05d}_0_0" for number in range(len(rows))]
     fields = [_fields(row, advantage) for row, advantage in rows]

@@ -1,11 +1,11 @@
-"""Files of the groups of an asynchronous RL stage, until a checkpoint knows what became of each
-group.
+"""Files of the groups of an asynchronous RL stage, kept until a checkpoint records what became of
+each group.
 
-An asynchronous step trains on groups that were sampled at any time before, and its checkpoints hold
-groups that wait. So a group's file stays here until a checkpoint is whole. By then its episodes are
-in the record of the step that trained on them, or they were too old (``rl/stale/``), or they still
-wait. After a kill, groups that the last checkpoint does not know go to ``rl/discarded/`` and are
-sampled again.
+An asynchronous step trains on groups that were sampled at any earlier time, and its checkpoints
+hold groups that wait. So a group's file stays here until a checkpoint is complete. By then the
+group was trained on and is in that step's record, was too old (``rl/stale/``), or still waits.
+After a kill, groups that are not in the last checkpoint go to ``rl/discarded/`` and are sampled
+again.
 """
 
 from __future__ import annotations
@@ -44,18 +44,19 @@ class RolloutGroups:
         return sorted(self.folder.glob("*.failed"))
 
     def settle(self, step: int, waiting: Iterable[str]) -> None:
-        """Keep the files of the groups ``waiting`` alone, once the checkpoint of ``step`` is
-        whole."""
+        """Once the checkpoint of ``step`` is complete, keep only the files of the groups in
+        ``waiting``.
+        """
         known = set(waiting)
         self._file_away(step, [file for file in self.files() if file.stem not in known])
 
     def restore(self, step: int, groups: Mapping[str, str]) -> list[str]:
-        """Go back to the checkpoint of ``step``, which knows these groups and their status.
+        """Go back to the checkpoint of ``step``, which holds these groups with their status.
 
-        It may be repeated after a kill.
+        It can be repeated after a kill.
 
         Returns:
-            The groups that the checkpoint has and of which no record is left.
+            The groups of the checkpoint that have no record left.
         """
         ready = [group for group, status in groups.items() if status == READY]
         for group in ready:
@@ -66,15 +67,17 @@ class RolloutGroups:
         for file in self.files():
             if groups.get(file.stem) == READY:
                 continue
-            played_after = file.stem in groups or step_of(file.stem) > step
-            (late if played_after else past).append(file)
+            sampled_after = file.stem in groups or step_of(file.stem) > step
+            (late if sampled_after else past).append(file)
         self._file_away(step, past)
         self._discard([*late, *self.failures()])
         self._take_back([self.file(group) for group in ready if self.file(group).exists()])
         return [group for group in ready if not self.file(group).exists()]
 
     def _file_away(self, step: int, files: Sequence[Path]) -> None:
-        """Delete files of groups on record; move others, which were too old, to ``rl/stale``."""
+        """Delete files of groups that are on record; move others, which were too old, to
+        ``rl/stale``.
+        """
         trained = self._trained(step, {file.stem for file in files})
         for file in files:
             if file.stem in trained:
@@ -83,13 +86,13 @@ class RolloutGroups:
                 _move(file, self._rl.stale / f"{step:06d}")
 
     def _trained(self, step: int, wanted: set[str]) -> set[str]:
-        """Return the groups of ``wanted`` that are in the record of a step up to this one."""
+        """Return the groups of ``wanted`` that are in a step's record, up to ``step``."""
         first = min(map(step_of, wanted), default=step + 1)
         records = (self._rl.step_episodes(number) for number in range(first, step + 1))
         return {group for record in records if record.exists() for group in _groups(record)} & wanted
 
     def _discard(self, files: Sequence[Path]) -> None:
-        """Move files to a new attempt; delete those that a discarded step has on record."""
+        """Move files to a new attempt; delete those that are in a discarded step's record."""
         wanted = {line for file in files for line in _lines(file)}
         recorded = {line for record in self._discarded() if wanted for line in _lines(record) if line in wanted}
         attempt = self._rl.new_attempt()
@@ -104,10 +107,10 @@ class RolloutGroups:
         return self._rl.discarded.glob("*/episodes/*.jsonl")
 
     def _find_again(self, group: str) -> None:
-        """Restore a group's file from ``rl/stale`` or the record of a discarded step.
+        """Restore a group's file from ``rl/stale`` or from a discarded step's record.
 
-        After a damaged checkpoint the run goes on from an older one, which may wait for groups that
-        were trained on since.
+        If a checkpoint is damaged, the run resumes from an older one, which may hold groups that
+        were trained on later.
         """
         for stale in self._rl.stale.glob(f"*/{group}.jsonl"):
             stale.rename(self.file(group))
@@ -119,7 +122,7 @@ class RolloutGroups:
                 return
 
     def _take_back(self, files: Sequence[Path]) -> None:
-        """Take waiting groups out of discarded records, or they would be charged twice."""
+        """Remove waiting groups from discarded records; they would be charged twice."""
         kept = {line for file in files for line in _lines(file)}
         for record in self._discarded() if kept else ():
             lines = _lines(record)
@@ -130,7 +133,7 @@ class RolloutGroups:
 
 
 def step_of(group: str) -> int:
-    """Return the step in which a prompt was handed out, from its id ``<step>-<number>``."""
+    """Return the step in which a prompt was dispatched, from its id ``<step>-<number>``."""
     return int(group.partition("-")[0])
 
 

@@ -1,4 +1,6 @@
-"""What a run has spent so far, as ``turngrid.experiments.stages.ledger`` charges it at the end."""
+"""The budget spent so far, counted as ``turngrid.experiments.stages.ledger`` charges it at
+the end.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ from turngrid.tasks.demonstrations import episodes_file
 
 
 class RunningTotal:
-    """Begins with what is in the run folder, so that a resumed run counts on."""
+    """Starts with what is in the run folder, so that a resumed run continues the count."""
 
     def __init__(self, config: DictConfig, folder: Path) -> None:
         self._budget = config.budget
@@ -43,7 +45,7 @@ class RunningTotal:
             self.tokens += sum(len(turn.action_ids) for turn in episode.own_turns)
 
     def metrics(self) -> dict[str, float]:
-        """Return units of demonstrations and RL; episodes, games and tokens of RL alone."""
+        """Return units of demonstrations and RL, and the episodes, games and tokens of RL alone."""
         games = len(self._games) + self._lost_games
         charged = games if self._budget.count == "games" else self.episodes
         units = float(self.demonstrations * demonstration_price(self._budget)) + charged * self._budget.episode_cost

@@ -1,4 +1,6 @@
-"""Ends a process without a first step: verl waits for ever for a Ray worker that failed."""
+"""Ends a process that does not reach its first step: verl waits forever for a Ray worker that
+failed.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ _timer: threading.Timer | None = None
 def begin(seconds: float) -> None:
     """End this process with ``EXIT_CODE`` unless ``step_began`` is called within ``seconds``.
 
-    A thread waits, and no signal: a signal handler does not run while Python waits for Ray.
+    It uses a thread, since a signal handler does not run while Python waits for Ray.
     """
     global _timer
     _timer = threading.Timer(seconds, _give_up, [seconds])
@@ -23,7 +25,7 @@ def begin(seconds: float) -> None:
 
 
 def step_began() -> None:
-    """Stop waiting."""
+    """Stop the watchdog."""
     if _timer is not None:
         _timer.cancel()
 

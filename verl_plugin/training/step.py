@@ -1,4 +1,4 @@
-"""The parts of a step: what a part is, and what the parts of one step share."""
+"""The parts of a step, and the state that they share."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class Part(NamedTuple):
 
     Attributes:
         run: takes a batch and the step's metrics and returns the batch, as verl's own parts do.
-        timer: the timer of verl's that the part counts to; "" for none.
-        wanted: False leaves the part out.
+        timer: verl's timer to which the part's time is added; "" for none.
+        wanted: if False, the part is skipped.
     """
 
     run: Callable[[KVBatchMeta, Metrics], KVBatchMeta]
@@ -34,12 +34,13 @@ class Step:
     Attributes:
         number: counted from 1.
         total: steps of the run.
-        nothing_left: filters or rejection left no episode of the current update to learn from.
-        groups_of_one: groups of the current update in which rejection left one sample.
-        replaced: episodes in whose place this step learns from stored ones.
-        replayed: the stored episodes that this step learns from, each with the name of the episode
-            whose place it took, or None if it has an update of its own.
-        layers: advantages a turn, by episode and by credit method.
+        nothing_left: whether filters or rejection left no episode of the current update to train
+            on.
+        groups_of_one: number of groups of the current update in which rejection left one sample.
+        replaced: names of the step's episodes that were replaced by stored ones.
+        replayed: stored episodes that this step trains on, each with the name of the episode that
+            it replaces, or None if it has a separate update.
+        layers: advantages of turns, by episode and by credit method.
     """
 
     number: int = 1
@@ -51,5 +52,5 @@ class Step:
     layers: dict[str, dict[str, list[float]]] = field(default_factory=dict)
 
     def begin(self, number: int, total: int) -> None:
-        """Forget the step before."""
+        """Reset to the start of a new step."""
         vars(self).update(vars(Step(number, total)))

@@ -1,6 +1,6 @@
 """The methods of a step: filters, an estimator over turns, credit, loss terms and a buffer.
 
-Methods see the turn table and nothing of verl (``turngrid.algorithms.slots``). A filter mutes
+Methods see only the turn table, nothing of verl (``turngrid.algorithms.slots``). A filter mutes
 tokens in both masks, since the mean of the loss is over ``loss_mask``. Muted tokens have advantage
 0.
 """
@@ -29,18 +29,17 @@ from turngrid.verl_plugin.training.replay import Replay
 from turngrid.verl_plugin.training.step import Metrics, Step
 from turngrid.verl_plugin.training.turn_rows import MASKS, TARGETS, TurnRows, of_responses
 
-STATE = "methods.pt"  # in a checkpoint
+STATE = "methods.pt"  # file name in a checkpoint
 TRAINED_ON = {TARGETS, *map(value_heads.weight, range(value_heads.MOST))}
 
 
 class Methods:
-    """The run's chosen methods that act on the rows of a step. Its state is part of every
-    checkpoint.
+    """The run's methods that act on the rows of a step. Their state is saved in every checkpoint.
 
     Attributes:
         chosen: the methods.
-        replay: what the buffer does.
-        in_workers: what the losses in the workers need for the step's own update
+        replay: applies the buffer.
+        in_workers: settings for the losses in the workers, for the step's own update
             (``losses.IN_WORKERS``).
     """
 
@@ -52,11 +51,11 @@ class Methods:
         self.in_workers: dict[str, Any] = {}
 
     def rows(self, batch: KVBatchMeta) -> TurnRows:
-        """Read a batch's rows with what the methods need of them."""
+        """Read a batch's rows with the fields that the methods need."""
         return TurnRows(batch, self.chosen.reads(), prompt_form(self._config.get("prompt")).parts)
 
     def cut_values(self, batch: KVBatchMeta, metrics: Metrics) -> KVBatchMeta:
-        """Cut the further heads' values down to the responses, as verl does with the first's."""
+        """Cut the values of further heads to the responses, as verl does with the first head's."""
         if (heads := self.chosen.heads()) > 1:
             of_responses(batch, heads)
         return batch
@@ -64,7 +63,7 @@ class Methods:
     # ---- between values and update
 
     def filter_before(self, batch: KVBatchMeta, metrics: Metrics) -> KVBatchMeta:
-        """Drop episodes before the baseline, as dead rows that no baseline counts."""
+        """Drop episodes before the baseline is computed, as dead rows, which no baseline counts."""
         self._step.nothing_left = False
         filters = self._filters("before")
         if not filters:
@@ -74,7 +73,9 @@ class Methods:
         return rows.put(self._muted(rows, turns, self._kept(turns, filters, metrics)))
 
     def mute_dead(self, batch: KVBatchMeta, metrics: Metrics) -> KVBatchMeta:
-        """Drop what verl's rejection left of episodes and of samples alone in their group."""
+        """Drop episodes that verl's rejection left without tokens, and samples left alone in their
+        group.
+        """
         needs_group = algorithm(self._config.algo.name).needs_group
         self._step.groups_of_one = 0
         if needs_group or self._rejects():
@@ -86,7 +87,9 @@ class Methods:
         return bool((self._config.algorithm.rollout_correction or {}).get("rollout_rs"))
 
     def apply(self, batch: KVBatchMeta, metrics: Metrics) -> KVBatchMeta:
-        """Estimate over turns, credit, filter, exchange with the buffer, prepare terms."""
+        """Run the estimator over turns, credit, filters and the buffer, then prepare the loss
+        terms.
+        """
         if not self.chosen:
             return batch
         rows = self.rows(batch)
@@ -105,9 +108,9 @@ class Methods:
         return rows.put(columns)
 
     def count_left_out(self, batch: KVBatchMeta, metrics: Metrics) -> KVBatchMeta:
-        """Count groups of one sample and updates without an episode.
+        """Count groups with one sample left and updates without an episode.
 
-        "total" is in the names because verl logs the sum if a step has several updates.
+        The names contain "total" so that verl logs the sum if a step has several updates.
         """
         alone, nothing = self._step.groups_of_one, self._step.nothing_left
         if self._rejects() or self._slots["filter"] or alone or nothing:
@@ -116,7 +119,9 @@ class Methods:
         return batch
 
     def _estimated(self, rows: TurnRows, turns: Turns) -> dict[str, Tensor]:
-        """Return advantages and returns of an estimator over turns; the rows have verl's."""
+        """Return advantages and returns of an estimator over turns; if there is none, those of
+        verl.
+        """
         columns: dict[str, Tensor] = {}
         for estimator in self.chosen.of(ALGO, self._step.number).values():
             rewarded, tokens = rows.of_estimator(turns)
@@ -131,7 +136,7 @@ class Methods:
         return columns
 
     def _credited(self, rows: TurnRows, turns: Turns, tokens: Tensor) -> Tensor:
-        """Return advantages a token, (B, T), after credit; note those of turns for the log."""
+        """Return token advantages after credit, (B, T); keep those of turns for the log."""
         credits, name = self.chosen.of("credit", self._step.number), str(self._config.algo.name)
         mask, base = rows.tokens["response_mask"], algorithm(name)
         advantages, layers = credited(credits, turns, tokens, mask, base.name, base.grain)
@@ -146,7 +151,7 @@ class Methods:
         return {name: method for name, method in filters.items() if method.when == when}
 
     def _kept(self, turns: Turns, filters: Mapping[str, Any], metrics: Metrics) -> Tensor:
-        """Return (E,) bool: the episodes that all filters keep."""
+        """Return (E,) bool: whether all filters keep the episode."""
         keep = torch.ones(len(turns.group), dtype=torch.bool)
         for name, method in filters.items():
             kept = method(turns, self._step.number)
@@ -155,7 +160,9 @@ class Methods:
         return keep
 
     def _muted(self, rows: TurnRows, turns: Turns, keep: Tensor) -> dict[str, Tensor]:
-        """Return both masks, as they are if no episode is left: verl's metrics need tokens."""
+        """Return both masks; unchanged if no episode would be left, since verl's metrics need
+        tokens.
+        """
         self._step.nothing_left |= not keep.any()
         if self._step.nothing_left:
             return {name: rows.tokens[name] for name in MASKS}
@@ -165,8 +172,7 @@ class Methods:
     # ---- terms
 
     def _prepared(self, rows: TurnRows, turns: Turns, keep: Tensor, metrics: Metrics) -> dict[str, Tensor]:
-        """Return every term's numbers a token; its coefficients go to the workers with the
-        batch."""
+        """Return every term's per-token numbers; store its coefficients for the workers."""
         columns: dict[str, Tensor] = {}
         coefficients: dict[str, Any] = {}
         for name, term in self.chosen.of("terms", self._step.number).items():
@@ -190,7 +196,7 @@ class Methods:
             torch.save(state, checkpoint / STATE)
 
     def load(self, checkpoint: Path) -> None:
-        """Go on from what ``save`` wrote."""
+        """Restore the state that ``save`` wrote."""
         if self.chosen.state():
             self.chosen.load(torch.load(checkpoint / STATE, weights_only=True))
 

@@ -1,4 +1,4 @@
-"""What a step leaves on disk: its groups' episodes, its line of metrics, then a checkpoint."""
+"""Writes a step to disk: its groups' episodes, its line of metrics, then a checkpoint."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from turngrid.records.process.exit_codes import Failure
 from turngrid.rollouts.episode import Episode
 from turngrid.verl_plugin.training.step import Metrics, Step
 
-MAX_FAILED_GROUPS = 3  # times the batch, in one step
+MAX_FAILED_GROUPS = 3  # limit of failed groups in one step, in batches
 
 
 class EnvironmentKeepsFailing(Failure):
-    """So many groups failed in one step that refilling them is hopeless."""
+    """Too many groups failed in one step for refills to succeed."""
 
 
 class StepGroups:
-    """The files of a synchronous step's groups, in the folder of the step.
+    """The files of a synchronous step's groups, in the step's folder.
 
     There is one file a prompt: ``.jsonl``, or ``.failed`` with the cause.
     """
@@ -38,11 +38,11 @@ class StepGroups:
         return Path(self._config.run.episodes) / f"{self._step.number:06d}"
 
     def begin(self) -> None:
-        """Make the step's folder, from which the progress bar sees that the step began."""
+        """Make the step's folder, which shows the progress bar that the step has begun."""
         self.folder.mkdir(parents=True, exist_ok=True)
 
     def note(self, batch: KVBatchMeta, metrics: Metrics) -> KVBatchMeta:
-        """Note the groups that the step trains on."""
+        """Remember the groups that the step trains on."""
         return batch
 
     def files(self) -> list[Path]:
@@ -54,10 +54,10 @@ class StepGroups:
         return sorted(self.folder.glob("*.failed"))
 
     def guard(self) -> None:
-        """End the run if groups fail again and again; verl would refill them for ever.
+        """End the run if groups keep failing, since verl would refill them forever.
 
         Raises:
-            EnvironmentKeepsFailing: more than ``MAX_FAILED_GROUPS`` batches of them failed.
+            EnvironmentKeepsFailing: more than ``MAX_FAILED_GROUPS`` batches of groups failed.
         """
         failures = self.failures()
         if len(failures) > MAX_FAILED_GROUPS * self._config.data.train_batch_size:
@@ -71,26 +71,25 @@ class StepGroups:
         return {}
 
     def recorded(self) -> None:
-        """Clear the files, whose episodes are in the step's file now."""
+        """Delete the files, whose episodes are now in the step's file."""
         remove_folder(self.folder)
 
     def saved(self) -> None:
-        """Note that the step's checkpoint is whole."""
+        """Act on the step's completed checkpoint."""
 
     def restored(self) -> None:
         """Go back to the checkpoint of the step."""
 
 
 class StepLog:
-    """Takes the place of verl's ``Tracking``: our log first, then the trackers, then the
-    checkpoint.
+    """Replaces verl's ``Tracking``: write our log first, then the trackers, then the checkpoint.
 
-    verl saves before it logs, and a kill between the two would lose the step's metrics.
+    verl saves before it logs, so a kill between the two would lose the step's metrics.
 
     Args:
         file: ``metrics.jsonl``.
         trackers: verl's ``Tracking``.
-        record: records the step that is logged and returns its metrics.
+        record: records the logged step and returns its metrics.
         save: saves the step's checkpoint if it is due.
     """
 
@@ -101,7 +100,7 @@ class StepLog:
 
     def log(self, data: Metrics, step: int, **kwargs: Any) -> None:
         if "training/global_step" in data:
-            data.pop("timing_s/save_checkpoint", None)  # verl timed a note
+            data.pop("timing_s/save_checkpoint", None)  # verl timed only the request to save
             data = {**data, **self._record()}
         named = in_families(data)
         self._log.append(step, named)

@@ -1,4 +1,4 @@
-"""verl's PPO task in this process, without a Ray actor: about five seconds less."""
+"""Runs verl's PPO task in this process, without a Ray actor, which saves about five seconds."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ TRAINERS = {
 
 
 class _Run:
-    """What ``runner.run`` is to ``run_ppo``: something with ``remote``."""
+    """Stands in for a Ray actor's method: has ``remote``, as ``run_ppo`` expects of
+    ``runner.run``.
+    """
 
     @staticmethod
     def remote(config: DictConfig) -> ray.ObjectRef:
@@ -33,7 +35,9 @@ class _Run:
 
 
 class _Runner:
-    """Looks like the Ray actor class that ``run_ppo`` starts, and runs at once, here."""
+    """Stands in for the Ray actor class that ``run_ppo`` starts, and runs immediately in this
+    process.
+    """
 
     run = _Run
 
@@ -43,14 +47,15 @@ class _Runner:
 
 
 def train(config: DictConfig) -> None:
-    """Train with our trainers under verl's names of modes, by which verl chooses the replay buffer.
+    """Train with our trainers under verl's names of modes, from which verl chooses the replay
+    buffer.
 
-    Raises what verl raises, before anything heavy for a config that verl refuses.
+    Raises what verl raises; if verl refuses the config, before anything heavy starts.
 
     Until verl lets a config name the class.
     """
     validate_config(config, use_reference_policy=need_reference_policy(config), use_critic=need_critic(config))
     TRAINER_REGISTRY.update(TRAINERS)
-    # By value, the router's process need not import verl: 5 CPU s and 300 MiB
+    # Pickled by value, so that the router's process does not import verl: 5 CPU s and 300 MiB
     ray.cloudpickle.register_pickle_by_value(router)
     main_ppo.run_ppo(config, task_runner_class=_Runner)

@@ -1,7 +1,7 @@
-"""Mixtures and curricula in verl's trainer: which games a step gets, and what is logged of them.
+"""Mixtures and curricula in verl's trainer: choose the games of each step, and log their results.
 
-verl 0.9.1 has no hook for another sampler, but it asks its data loader for rows and keeps the
-loader's state in each checkpoint: ours takes its place.
+verl 0.9.1 has no hook for another sampler. But it reads rows from its data loader and saves the
+loader's state in each checkpoint, so ours replaces the loader.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ from turngrid.verl_plugin.dataset import TaskDataset
 
 
 class GameLoader:
-    """An endless loader of ``rows`` prompts at a time in the order of ``draws``, with a state."""
+    """Endless loader of ``rows`` prompts at a time, in the order of ``draws``; it has a state to
+    save.
+    """
 
     def __init__(self, dataset: TaskDataset, draws: Draws, rows: int = 1) -> None:
         self._dataset, self.draws, self._rows = dataset, draws, rows
@@ -42,14 +44,16 @@ class GameLoader:
 
 
 class Games:
-    """The games of each step, by task and curriculum; verl orders those of one task."""
+    """Chooses the games of each step by task and curriculum. If there is one task, verl orders its
+    games.
+    """
 
     def __init__(self, config: DictConfig) -> None:
         self._config = config
         self.draws: Draws | None = None
 
     def loader(self, dataset: TaskDataset) -> GameLoader | None:
-        """Return the loader that takes the place of verl's, or None if the run has one task."""
+        """Return the loader that replaces verl's, or None if the run has one task."""
         if not self._config.env.tasks:
             return None
         self.draws = draws(dataset, self._config)
@@ -63,7 +67,7 @@ class Games:
             self.draws.begin(step)
 
     def metrics(self, step: int, episodes: Iterable[Episode]) -> dict[str, float]:
-        """Return metrics of tasks and curriculum; this tells the curriculum the results."""
+        """Return metrics of tasks and curriculum; also pass the results to the curriculum."""
         tasks = by_task(episodes) if self.draws else {}
         return task_metrics(tasks, self._config.turn_reward.name) | self._progress(step, tasks)
 
@@ -100,7 +104,7 @@ def by_task(episodes: Iterable[Episode]) -> dict[str, list[Episode]]:
 
 
 def task_metrics(tasks: Mapping[str, Sequence[Episode]], reward: str) -> dict[str, float]:
-    """Return success, reward and turns an episode, and episodes, with a line a task each."""
+    """Return success, reward, turns an episode and number of episodes, for each task."""
     metrics: dict[str, float] = {}
     for task, episodes in tasks.items():
         rewards = [turn.trained(reward) for episode in episodes for turn in episode.turns]

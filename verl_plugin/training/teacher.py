@@ -1,4 +1,4 @@
-"""A teacher in the place of verl's reference policy."""
+"""A teacher model that replaces verl's reference policy."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DERIVED = (  # fields that verl derives from the path of the model
 
 
 def with_teacher(usual: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Load a teacher in the place of the reference policy, for which verl copies the policy.
+    """Load a teacher instead of the reference policy, which in verl is always a copy of the policy.
 
     Until verl's reference policy has a path of its own.
     """

@@ -1,4 +1,4 @@
-"""In place of verl's ``Tracking``: tensorboard, W&B and trackio are ours, others verl's."""
+"""Replaces verl's ``Tracking``: tensorboard, W&B and trackio are our classes, others verl's."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MOMENTS = {"advantages": "credit/advantage", "returns": "credit/return", "values
 
 
 class RunTracking:
-    """Drives trackers that go on after a restart, with each step once.
+    """Drives trackers that continue after a restart and get each step once.
 
     ``config["run"]`` has the path of ``metrics.jsonl`` and the trackers.
 
@@ -44,7 +44,7 @@ class RunTracking:
         self._verls.log(data=data, step=step, backend=backend)
 
     def keep(self, step: int) -> None:
-        """Note that the checkpoint of this step is whole."""
+        """Note that the checkpoint of this step is complete."""
         self._ours.keep(step)
 
     def finish(self, exit_code: int = 0) -> None:
@@ -53,7 +53,10 @@ class RunTracking:
 
 
 def moments(batch: DataProto) -> dict[str, float]:
-    """Return the deviation of advantages, returns and values over sampled tokens."""
+    """Return standard deviations of advantages, returns and values over sampled tokens.
+
+    Also return the share of advantages that are 0.
+    """
     mask = batch.batch["response_mask"].bool()
     metrics: dict[str, float] = {}
     for field, name in MOMENTS.items():

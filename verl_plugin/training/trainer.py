@@ -1,14 +1,14 @@
 """verl's trainer with our parts of a step: one class, which overrides each of verl's hooks once.
 
-What differs from verl's, and why:
+It differs from verl's in these ways:
 - prompt ids derive from (step, index) and rows are sorted by (id, sample): verl's ids are random,
-  its rows in order of arrival;
-- metrics go to our own append-only log before the checkpoint of their step is written, so that a
-  killed run can go on from any checkpoint with each step logged once; trackers follow that log;
+  and its rows are in order of arrival;
+- metrics go to our append-only log before the checkpoint of their step is written, so that a killed
+  run can resume from any checkpoint with each step logged once; trackers follow that log;
 - a step's episodes are gathered into one file;
-- methods see the turn table of a step (``step_methods``), windows have updates of their own
+- methods see the turn table of a step (``step_methods``), windows have separate updates
   (``window_rows``);
-- an environment that fails again and again ends the run.
+- an environment that keeps failing ends the run.
 """
 
 from __future__ import annotations
@@ -46,24 +46,24 @@ if TYPE_CHECKING:
 else:
     Base = object
 
-POLL_SECONDS = 0.05  # between looks for finished episodes; verl's 2 s exceed a small model's step
+POLL_SECONDS = 0.05  # seconds between polls for finished episodes; verl's 2 s exceed a small model's step
 NOTHING_LEFT = "filters or rejection left nothing to learn from; no update"
 
 
 class StepTrainer(Base):
-    """A trainer of verl's, whatever its mode. ``parts`` is the order of a step."""
+    """Base of our trainers in all of verl's modes. ``parts`` is the order of a step."""
 
     def __init__(self, config: DictConfig) -> None:
         super().__init__(config)
         self.replay_buffer.poll_interval = POLL_SECONDS
-        self._prompts: Counter[int] = Counter()  # handed out, by step
+        self._prompts: Counter[int] = Counter()  # prompts dispatched, by step
         self._save_due = False
         self._save_seconds: float | None = None
         self._started = time.perf_counter()
         self.make_parts()
 
     def make_parts(self) -> None:
-        """Make the parts that have a state, or act in several places of a step."""
+        """Make the parts that have a state, or that act at several points of a step."""
         config, self.now = self.config, Step()
         self.groups = self.make_groups()
         self.games = Games(config)
@@ -77,7 +77,7 @@ class StepTrainer(Base):
     # ---- the step
 
     def parts(self) -> list[Part]:
-        """Return the parts of one update in their order: verl's (``self._...``) and ours."""
+        """Return the parts of one update in order: verl's (``self._...``) and ours."""
         methods, windows = self.methods, self.windows
         ref, critic = self.use_reference_policy, self.use_critic
         rewards_here = self.reward_loop_manager.reward_loop_worker_handles is None
@@ -106,7 +106,7 @@ class StepTrainer(Base):
         ]
 
     def _step_once(self, metrics: Metrics, timing_raw: dict[str, float], sample_batch_size: int) -> KVBatchMeta:
-        """The parts of an update are those of one list, verl's and ours."""
+        """The parts of an update are run from one list, verl's and ours."""
         with marked_timer("gen", timing_raw):
             batch = self._sampled(metrics, sample_batch_size)
         for part in self.parts():
@@ -126,7 +126,7 @@ class StepTrainer(Base):
         return batch
 
     def learn_values(self, batch: KVBatchMeta, metrics: Metrics) -> KVBatchMeta:
-        """Update the critic on the tokens that its estimator chose."""
+        """Update the critic on the tokens that the estimator selected for it."""
         if self.now.nothing_left:
             return batch
         with self._mini_batches(self.config.critic, batch), targets_alone(batch):
@@ -144,7 +144,7 @@ class StepTrainer(Base):
             return self._update_actor(batch, metrics)
 
     def learn_again(self, batch: KVBatchMeta, metrics: Metrics) -> KVBatchMeta:
-        """Update the policy on the episodes that a buffer gave back."""
+        """Update the policy on the episodes that the buffer replays."""
         actor = self.config.actor_rollout_ref.actor
         with self._mini_batches(actor, batch):
             rows = actor.ppo_mini_batch_size * self.config.actor_rollout_ref.rollout.n
@@ -162,13 +162,13 @@ class StepTrainer(Base):
     # ---- prompts
 
     def _init_dataloader(self) -> None:
-        """A step may have more prompts than games; mixtures and curricula choose them."""
+        """A step may have more prompts than there are games; mixtures and curricula choose them."""
         super()._init_dataloader()
         self.steps_per_epoch = max(1, self.steps_per_epoch)  # verl divides by it
         self.train_dataloader = self.games.loader(self.train_dataset) or self.train_dataloader
 
     def _fetch_one_gen_batch(self) -> TensorDict:
-        """Prompt ids repeat, and refills end if groups keep failing."""
+        """Prompt ids are reproducible, and refills end if groups keep failing."""
         self.groups.guard()
         batch = super()._fetch_one_gen_batch()
         first, count = self._prompts[self.global_steps], len(batch["uid"])
@@ -178,16 +178,16 @@ class StepTrainer(Base):
         return batch
 
     def on_train_begin(self) -> None:
-        """Our log takes the place of verl's, and the start watchdog ends."""
+        """Our log replaces verl's, and the start watchdog stops."""
         start_watchdog.step_began()
-        self._begin()  # an asynchronous trainer hands out prompts before its first step
+        self._begin()  # an asynchronous trainer dispatches prompts before its first step
         super().on_train_begin()
         run = self.config.run
         self._spent = RunningTotal(self.config, Path(run.folder))
         self.logger: Any = StepLog(Path(run.metrics), self.logger, self.record_step, self.save_if_due)
 
     def on_step_begin(self) -> None:
-        """The parts of a step begin it too."""
+        """The parts of a step are reset too."""
         self._begin()
         self.groups.begin()
         super().on_step_begin()
@@ -203,20 +203,20 @@ class StepTrainer(Base):
         metrics = self.gather_episodes()
         self._spent.add(self.groups.folder.with_suffix(".jsonl"))
         metrics |= {**self._spent.metrics(), "timing/since_start": time.perf_counter() - self._started}
-        saved, self._save_seconds = self._save_seconds, None  # of the last checkpoint
+        saved, self._save_seconds = self._save_seconds, None  # duration of the last checkpoint
         return metrics if saved is None else {**metrics, "timing/save_checkpoint": saved}
 
     def gather_episodes(self) -> dict[str, float]:
-        """Merge the groups' files into one a step; return metrics of the episodes."""
+        """Merge the groups' files into one for the step; return metrics of the episodes."""
         files, failed = self.groups.files(), len(self.groups.failures())
         groups = [list(read_episodes(file)) for file in files]
         self.credit.write(self.groups.folder, files)
         write_episodes(self.groups.folder.with_suffix(".jsonl"), chain.from_iterable(groups))
         self.groups.recorded()
         replaced = {name.rpartition("_")[0] for name in self.now.replaced}
-        mended = [number for number, file in enumerate(files) if file.stem in replaced]
+        replaced_groups = [number for number, file in enumerate(files) if file.stem in replaced]
         return {
-            **step_metrics(groups, self.config.turn_reward.name, mended),
+            **step_metrics(groups, self.config.turn_reward.name, replaced_groups),
             "rollout/failed_groups": float(failed),
             **self.groups.metrics(groups),
             **self.games.metrics(self.global_steps, chain.from_iterable(groups)),
@@ -234,11 +234,13 @@ class StepTrainer(Base):
     # ---- checkpoints
 
     def _save_checkpoint(self) -> None:
-        """A checkpoint follows its step's log, so that a kill between them loses nothing."""
+        """A checkpoint is saved after its step is logged, so that a kill between them loses
+        nothing.
+        """
         self._save_due = True
 
     def save_if_due(self) -> None:
-        """Save methods, then verl's files, whose last says that the checkpoint is whole."""
+        """Save methods, then verl's files, the last of which marks the checkpoint as complete."""
         if not self._save_due:
             return
         self._save_due, start = False, time.perf_counter()
@@ -250,7 +252,7 @@ class StepTrainer(Base):
         self.logger.keep(self.global_steps)
 
     def _load_checkpoint(self) -> None:
-        """Methods and groups go on from the checkpoint too."""
+        """Methods and groups are restored from the checkpoint too."""
         super()._load_checkpoint()
         if self.global_steps:
             self.methods.load(self._checkpoint())
@@ -266,13 +268,15 @@ class TurngridTrainer(StepTrainer, PPOTrainerSync):
 
 
 def in_order(batch: KVBatchMeta, metrics: Metrics) -> KVBatchMeta:
-    """Sort rows by prompt and sample; what verl does after that depends on nothing else."""
+    """Sort rows by prompt and sample; verl's later operations are then reproducible."""
     batch.reorder(sorted(range(len(batch.keys)), key=lambda row: row_order(batch.keys[row])))
     return batch
 
 
 def with_adapter_again(batch: KVBatchMeta, metrics: Metrics) -> KVBatchMeta:
-    """Drop the flag for a pass without LoRA: a critic, which is next, cannot take it."""
+    """Drop the flag for a pass without LoRA, since the critic, which follows, does not accept
+    it.
+    """
     batch.extra_info.pop("no_lora_adapter", None)
     return batch
 

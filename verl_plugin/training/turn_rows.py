@@ -1,4 +1,4 @@
-"""Reads rows of verl's queue as a turn table, and writes numbers a token back."""
+"""Reads rows of verl's queue as a turn table, and writes per-token numbers back."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from turngrid.verl_plugin.rollout.turn_fields import PREFIX
 from turngrid.verl_plugin.training.episode_advantages import sessions
 
 MASKS = ("loss_mask", "response_mask")
-KL_IN_REWARD = "token_level_rewards"  # a field if the KL is part of the reward
+KL_IN_REWARD = "token_level_rewards"  # present only if the KL is part of the reward
 TOKENS = (*MASKS, "rm_scores", KL_IN_REWARD, "advantages", "returns", "values", "entropy")
 MORE_VALUES = tuple(value_heads.column("values", head) for head in range(1, value_heads.MOST))
-TARGETS = "critic_targets"  # the mask of a critic that is not trained on all action tokens
+TARGETS = "critic_targets"  # mask of the critic's tokens, if it is not trained on all action tokens
 RECORDS = ("state", "after", "action", "valid", "parsed", "garbled", "outcome")
-IF_ANY = ("node", "tree", "label", "summary")  # only with some rollout and prompt forms
+IF_ANY = ("node", "tree", "label", "summary")  # present only with some rollout and prompt forms
 GAME = "task"
 
 
@@ -34,12 +34,12 @@ class TurnRows:
     """The rows of one batch.
 
     Args:
-        named: other rewards than the trained one that a method reads.
+        named: rewards besides the trained one that a method reads.
         parts: the prompt form's parts of an answer.
 
     Attributes:
-        tokens: numbers a token by field, (B, T), padded with 0.
-        recorded: fields of a row besides its tokens.
+        tokens: per-token numbers by field, (B, T), padded with 0.
+        recorded: per-row fields.
     """
 
     def __init__(self, batch: KVBatchMeta, named: Iterable[str] = (), parts: Iterable[str] = ()) -> None:
@@ -57,7 +57,7 @@ class TurnRows:
         self.recorded = ("rm_scores", *(f"{PREFIX}{name}" for name in self._records))
 
     def turns(self) -> Turns:
-        """Make the turn table of the rows as ``tokens`` has them now."""
+        """Make the turn table of the rows from the current ``tokens``."""
         rows = {"loss_mask": self.tokens["loss_mask"], "reward": self.tokens["rm_scores"]}
         rows |= {name: self.tokens[name] for name in ("entropy", "values") if name in self.tokens}
         own = members(self.batch.keys)
@@ -66,7 +66,7 @@ class TurnRows:
         return replace(table, tasks=tuple(games))
 
     def of_estimator(self, turns: Turns) -> tuple[Turns, Tokens]:
-        """Return an estimator's arguments, with the KL if that is part of the reward."""
+        """Return an estimator's arguments, with the KL if it is part of the reward."""
         reward, mask, kl = self.tokens["rm_scores"], self.tokens["response_mask"].bool(), None
         if KL_IN_REWARD in self.tokens:
             kl, reward = self.tokens[KL_IN_REWARD] - reward, self.tokens[KL_IN_REWARD]
@@ -82,10 +82,10 @@ class TurnRows:
 
 
 def write_tokens(batch: KVBatchMeta, columns: Mapping[str, Tensor], lengths: Sequence[int]) -> KVBatchMeta:
-    """Write numbers a token, (B, T) each, of rows of these lengths.
+    """Write per-token numbers, (B, T) each, for rows of these lengths.
 
     Returns:
-        The batch with the new fields among its own, so that workers get them too.
+        The batch with the new fields added to its list, so that workers receive them.
     """
     fields = {
         name: torch.nested.as_nested_tensor(
@@ -101,7 +101,7 @@ def write_tokens(batch: KVBatchMeta, columns: Mapping[str, Tensor], lengths: Seq
 
 
 def of_responses(batch: KVBatchMeta, heads: int) -> None:
-    """Cut the further heads' values down to the responses, as verl does with the first's."""
+    """Cut the values of further heads to the responses, as verl does with the first head's."""
     names = MORE_VALUES[: heads - 1]
     data = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=[*names, "response_mask"])
     values = {name: response_from_nested(data[name], data["response_mask"]) for name in names}
@@ -121,7 +121,7 @@ def padded(column: Tensor) -> Tensor:
 
 @contextmanager
 def targets_alone(batch: KVBatchMeta) -> Iterator[None]:
-    """Put the critic's ``TARGETS`` into both masks, over which its loss is, for a while."""
+    """Temporarily put the critic's ``TARGETS`` into both masks, over which its loss is computed."""
     if TARGETS not in (batch.fields or ()):
         yield
         return

@@ -18,29 +18,31 @@ from turngrid.verl_plugin.training.step import Metrics
 
 
 class WindowRows:
-    """The number of rows differs from step to step; the number of updates does not.
+    """Keeps the number of updates of a step constant while its number of rows varies.
 
     Args:
-        shares: batches that the trainer takes from verl's buffer in a step.
+        shares: number of batches that the trainer takes from verl's buffer in a step.
     """
 
     def __init__(self, config: DictConfig, shares: int = 1) -> None:
         self._config = config
         self._actor = config.actor_rollout_ref
-        self._prompts = int(config.data.train_batch_size) // shares  # of a batch from the buffer
+        self._prompts = int(config.data.train_batch_size) // shares  # prompts of a batch from the buffer
         self._devices = 1
 
     def multiple(self, devices: int) -> int:
-        """Return the number of which verl pads the rows to a multiple.
+        """Return the number to a multiple of which verl pads the number of rows.
 
-        Every update has as many rows as the others, and so has every pass on every device. verl
+        All updates then have the same number of rows, and so have all passes on all devices. verl
         counts the rows of an update in multiples of ``rollout.n``.
         """
         self._devices = devices
         return self._parts() * lcm(devices * self._rows_of_a_pass(), self._actor.rollout.n)
 
     def _parts(self) -> int:
-        """Into how many parts the updates of the policy and those of the critic cut a batch."""
+        """Return the number of parts into which both the policy's and the critic's updates divide a
+        batch.
+        """
         return lcm(*(self._updates(node) for node in (self._actor.actor, self._config.critic)))
 
     def _updates(self, node: DictConfig) -> int:
@@ -58,7 +60,7 @@ class WindowRows:
         return lcm(*(int(size) for size in sizes if size))
 
     def spread_padding(self, batch: KVBatchMeta, metrics: Metrics) -> KVBatchMeta:
-        """Give each update its share of the padding, which verl puts at the end."""
+        """Distribute the padding rows, which verl appends at the end, evenly over the updates."""
         padding = [bool(tag.get("is_padding", False)) for tag in batch.tags]
         share = len(padding) // self._devices
         starts = range(0, len(padding), share)
@@ -67,8 +69,9 @@ class WindowRows:
 
     @contextmanager
     def mini_batches(self, node: DictConfig, batch: KVBatchMeta) -> Iterator[None]:
-        """Cut ``batch`` into mini-batches of prompts; verl's have ``ppo_mini_batch_size`` x n
-        rows."""
+        """Cut ``batch`` into mini-batches by prompts; verl's have ``ppo_mini_batch_size`` x n
+        rows.
+        """
         usual, samples, updates = node.ppo_mini_batch_size, self._actor.rollout.n, self._updates(node)
         batch.extra_info[EPISODES] = self._prompts * samples // updates
         with open_dict(node):
@@ -85,7 +88,7 @@ def has_windows(config: DictConfig) -> bool:
 
 
 def spread(padding: Sequence[bool], parts: int) -> list[int]:
-    """Return an order in which equal parts share the padding; other rows stay in order."""
+    """Return an order in which equal parts have equal padding; the other rows keep their order."""
     rows = [row for row, pads in enumerate(padding) if not pads]
     filling = (row for row, pads in enumerate(padding) if pads)
     bounds = [len(rows) * part // parts for part in range(parts + 1)]

@@ -1,9 +1,9 @@
-"""Whether rows whose advantage is 0 everywhere may be left out of an update of the policy.
+"""Decides whether rows whose advantage is 0 everywhere may be left out of a policy update.
 
-They may if every term of the loss is multiplied by the advantages, since they have no gradient
-then. ``NEEDS_ALL_ROWS`` lists the terms that are not. If a loss compares the tokens of a pass, only
-passes of nothing but such rows may be left out. The answer is sent with the policy's batch alone: a
-critic learns from every row with an action token.
+They may if every term of the loss is multiplied by the advantages, since such rows then have no
+gradient. ``NEEDS_ALL_ROWS`` lists the terms that are not. If a loss compares the tokens of a pass,
+only passes that consist of such rows may be left out. The answer is sent only with the policy's
+batch: a critic is trained on every row with an action token.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ PASSES: Final = "passes"
 # which divides by the rows of a pass, nor kl_cov, which compares the tokens of a pass and has a KL
 # without advantage, nor dro, which adds a penalty
 WEIGHED = ("vanilla", "gspo", "sapo", "gpg", "cispo", "dppo_tv", "dppo_kl")
-BY_PASS = ("clip_cov",)  # chooses among the tokens of a pass; each is multiplied by its advantage
+BY_PASS = ("clip_cov",)  # selects tokens of a pass; each is multiplied by its advantage
 
 
 def _weighed(config: DictConfig) -> bool:
     mode, forms = config.actor_rollout_ref.actor.policy_loss.loss_mode, slots_of(config, ("loss",))["loss"]
     if mode != LOSS_MODE:
         return mode in (*WEIGHED, *BY_PASS)
-    # vars: a subclass may add a penalty, and must set it anew
+    # vars, not getattr: a subclass may add a penalty, so it must declare this itself
     return all(vars(method_class("loss", name, form)).get("weighed") for name, form in forms.items())
 
 
@@ -47,7 +47,7 @@ NEEDS_ALL_ROWS: dict[str, Callable[[DictConfig], bool]] = {
 
 
 def may_be_left_out(config: DictConfig) -> Literal["", "rows", "passes"]:
-    """Return what may be left out: nothing, rows, or passes without other rows."""
+    """Return what may be left out: nothing, such rows, or passes that consist of such rows."""
     if any(needs(config) for needs in NEEDS_ALL_ROWS.values()):
         return ""
     return PASSES if config.actor_rollout_ref.actor.policy_loss.loss_mode in BY_PASS else ROWS

@@ -24,14 +24,14 @@ ENTROPIES = {"entropies": top_entropies, "full_entropies": full_entropies}  # by
 
 
 class Batch:
-    """Requests that are sampled together. Requests whose answer has not ended are its rows.
+    """Requests that are sampled together. Its rows are the requests whose answer has not ended.
 
     Args:
         forward: maps ids (tokens,) and their packing to logits (rows, vocabulary) after each row's
             last token.
-        memory: keys and values of earlier turns; those of this turn are added.
+        memory: cached keys and values of earlier turns, to which those of this turn are added.
         eos: ids of tokens that end an answer, on the memory's device.
-        requests: neighbours should have prompts of similar length.
+        requests: best sorted so that neighbours have prompts of similar length.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class Batch:
         return self._answers()
 
     def _read_prompts(self) -> torch.Tensor:
-        """Feed the tokens that no earlier turn has fed, and return logits (rows, vocabulary).
+        """Prefill the tokens that no earlier turn has fed, and return logits (rows, vocabulary).
 
         A prompt that several requests share is fed once.
         """
@@ -111,7 +111,7 @@ class Batch:
         self.rows, self.uniform, self.limit = self.rows[going_on], self.uniform[going_on], self.limit[going_on]
 
     def _answers(self) -> list[GenResult]:
-        """Return the answers and keep what was fed: all but each answer's last token."""
+        """Return the answers, and cache the fed tokens: all but each answer's last one."""
         eos, answers = set(self.eos.tolist()), []
         columns = (self.counts, self.tokens, self.logprobs, *self.entropies.values())
         sampled = zip(*(column.tolist() for column in columns))

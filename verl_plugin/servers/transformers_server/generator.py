@@ -1,7 +1,7 @@
-"""Batched sampling from a causal language model, which keeps an episode's keys and values.
+"""Batched sampling from a causal language model that caches each episode's keys and values.
 
-Pure torch and transformers. A request's tokens depend on its prompt, parameters and seed. Other
-requests in the batch can change them by rounding only, so our agent loop repeats its batches
+It uses only torch and transformers. A request's tokens depend on its prompt, parameters and seed.
+Other requests in the batch change them only by rounding, so our agent loop repeats its batches
 exactly.
 """
 
@@ -25,12 +25,12 @@ PREFIX_BYTES = 512 * 2**20
 
 
 class Generator:
-    """A model, with the keys and values of its episodes. Not thread-safe.
+    """A model with the cached keys and values of its episodes. Not thread-safe.
 
     Args:
         model: a causal language model of transformers with full attention in all layers.
         eos_ids: tokens that end an answer.
-        prefix_bytes: memory limit for kept keys and values, without the batch's working memory.
+        prefix_bytes: memory limit for cached keys and values, without the batch's working memory.
 
     Raises:
         ValueError: a layer has another attention, such as a sliding window.
@@ -66,7 +66,7 @@ class Generator:
         return cls(model.to(device), eos_ids)
 
     def load_weights(self, weights: Iterable[tuple[str, torch.Tensor]]) -> None:
-        """Load new weights and drop all kept keys and values.
+        """Load new weights and clear the cache.
 
         Raises:
             ValueError: weights are missing or unknown; the old ones stay.
@@ -107,8 +107,8 @@ class Generator:
 
         Raises:
             RequestTooLong: prompt and answer exceed the model's context.
-            ValueError: there is nothing to sample, or an id is not in the vocabulary, which ends a
-                GPU's process.
+            ValueError: there is nothing to sample, or an id is not in the vocabulary, which would
+                crash a process on a GPU.
         """
         if not len(request.prompt_ids) or request.max_tokens < 1:
             raise ValueError(

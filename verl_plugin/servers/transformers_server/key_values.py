@@ -1,4 +1,4 @@
-"""Keys and values of fed tokens, kept from turn to turn: one buffer, with a stretch for each
+"""Cache of keys and values of fed tokens from turn to turn: one buffer, with a stretch for each
 episode.
 """
 
@@ -11,13 +11,13 @@ from typing import Any
 
 from turngrid.rollouts.sampling import SampleRequest
 
-BLOCK = 256  # tokens: stretches are multiples of it, so that an episode seldom needs a larger one
+BLOCK = 256  # tokens; stretches are multiples of it, so that an episode seldom outgrows its own
 
 
 @dataclass
 class Stretch:
-    """Places ``start`` to ``start + size`` of the buffer; the first ``len(ids)`` hold keys and
-    values of ``ids``.
+    """Positions ``start`` to ``start + size`` of the buffer; the first ``len(ids)`` hold keys and
+    values.
     """
 
     start: int
@@ -26,14 +26,14 @@ class Stretch:
 
 
 class KeyValues:
-    """Stretches by request id; if memory is short, the least recently used are dropped.
+    """Stretches by request id. If memory is short, the least recently used are dropped.
 
-    ``buffer`` is (layer, key or value, place, head, head size). Places that were not written since
-    their stretch began hold rubbish and are never read.
+    ``buffer`` is (layer, key or value, position, head, head size). Positions of a stretch that were
+    not yet written hold garbage and are never read.
 
     Args:
         model: a causal language model of transformers.
-        limit_bytes: memory limit for kept stretches. A batch that needs more gets more.
+        limit_bytes: memory limit for cached stretches. A batch that needs more gets more.
 
     Attributes:
         sharing: query heads that share a key head.
@@ -57,14 +57,14 @@ class KeyValues:
     def clear(self) -> None:
         """Drop all stretches.
 
-        The buffer stays; its size does not change which stretches fit later.
+        The buffer keeps its size, which does not affect how many stretches fit later.
         """
         self._kept: dict[str, Stretch] = {}
         self._taken = bytearray(self.limit_bytes // self._block_bytes)  # 1 if a block belongs to a stretch
 
     @property
     def nbytes(self) -> int:
-        """Return the bytes of kept stretches, with their unused ends."""
+        """Return the bytes of cached stretches, with their unused ends."""
         return sum(stretch.size for stretch in self._kept.values()) * self.token_bytes
 
     @property
@@ -79,23 +79,23 @@ class KeyValues:
         """Return a stretch for each request, long enough for prompt and answer, until it is ``put``
         back.
 
-        Its ``ids`` are the known prefix of the prompt, without the prompt's last id.
+        Its ``ids`` are the cached prefix of the prompt, without the prompt's last id.
         """
         kept = [self._kept.pop(request.request_id, None) for request in requests]
         return [self._fitted(stretch, request) for stretch, request in zip(kept, requests, strict=True)]
 
     def put(self, request_id: str, stretch: Stretch, ids: Sequence[int]) -> None:
-        """Keep a stretch that now holds ``ids``, if the memory limit allows."""
+        """Cache a stretch that now holds ``ids``, if the memory limit allows it."""
         if old := self._kept.pop(request_id, None):
             self._free(old)
         stretch.ids = ids
         self._kept[request_id] = stretch
-        while len(self._taken) * self._block_bytes > self.limit_bytes < self.nbytes:  # a large batch got more
+        while len(self._taken) * self._block_bytes > self.limit_bytes < self.nbytes:  # a large batch exceeded the limit
             self._evict()
 
     def copy(self, source: Stretch, target: Stretch, first: int, last: int) -> None:
-        """Copy keys and values of tokens ``first`` to ``last``, whose ids are the same in both
-        stretches.
+        """Copy keys and values of tokens ``first`` to ``last``; both stretches have the same ids
+        there.
         """
         start, end = source.start + first, source.start + last
         self.buffer[:, :, target.start + first : target.start + last] = self.buffer[:, :, start:end]
@@ -127,7 +127,7 @@ class KeyValues:
         """Grow the buffer to ``places``. Memory that is never written costs nothing on a CPU."""
         have = self.buffer.shape[2]
         if places > have:
-            more = max(places, have + have // 4)  # many rows may each need a little
+            more = max(places, have + have // 4)  # grow by a margin, since many rows may each need a little more
             old, self.buffer = self.buffer, self.buffer.new_empty(self._shape(more))
             self.buffer[:, :, :have] = old
 

@@ -1,4 +1,4 @@
-"""Place, name and start of a replica's server."""
+"""Start a replica's server: its name, and the node and GPU where it runs."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ def server_name(rank: int, role: str = "policy") -> str:
 
 @dataclass(frozen=True)
 class Place:
-    """A Ray node and one of its GPUs, by CUDA's number.
+    """A Ray node and the CUDA index of one of its GPUs.
 
-    If both are empty, Ray chooses, and the server runs on a CPU.
+    If both are empty, Ray chooses the node, and the server runs on a CPU.
     """
 
     node: str = ""
     gpu: str = ""
 
     def options(self) -> dict[str, Any]:
-        """Return Ray's options.
+        """Return the Ray options of the actor.
 
-        Ray must not count the GPU, which belongs to the trainer's process.
+        They request no GPU from Ray, since the GPU is allocated to the trainer's process.
         """
         if not self.node:
             return {}
@@ -41,9 +41,7 @@ class Place:
 def start(
     rank: int, model_path: str, rollout: Any, role: str = "policy", concurrency: int = 1000, place: Place = Place()
 ) -> Any:
-    """Start a replica's server and return its actor handle; ``rollout`` is verl's node of that
-    name.
-    """
+    """Start a replica's server and return its actor handle; ``rollout`` is verl's config node."""
     actor: Any = ray.remote(TransformersServer)
     settings = {"num_cpus": 0, "max_concurrency": concurrency}
     options = actor.options(name=server_name(rank, role), **settings, **place.options())

@@ -15,7 +15,7 @@ PACKED = "turngrid_packed"
 
 
 class ModuleForward:
-    """Same as ``LlamaForward``, by calling the model."""
+    """Equivalent to ``LlamaForward``, but calls the model's own modules."""
 
     def __init__(self, model: Any) -> None:
         self._model = model
@@ -37,7 +37,7 @@ def packed_attention(
     scaling: float | None = None,
     **_: Any,
 ) -> tuple[torch.Tensor, None]:
-    """Attend by packing.
+    """Attention function that follows the packing.
 
     Shapes as in transformers: (1, heads, tokens, head size) -> (1, tokens, heads, head size).
     """
@@ -47,7 +47,7 @@ def packed_attention(
 
 
 def _no_mask(*_: Any, **__: Any) -> None:
-    """Build no mask: the packing has its own."""
+    """Build no mask, since the packing has one."""
 
 
 AttentionInterface.register(PACKED, packed_attention)

@@ -1,5 +1,4 @@
-"""New tokens of several rows, end to end without padding, and the attention of each to its own
-row."""
+"""Packing of several rows' new tokens, end to end without padding, and each row's attention."""
 
 from __future__ import annotations
 
@@ -16,12 +15,13 @@ from turngrid.verl_plugin.servers.transformers_server.key_values import KeyValue
 # Rows in one attention call, by device: one needs neither copy nor padding, but on a GPU calls cost
 # more
 ROWS_AT_ONCE = {"cpu": 1, "cuda": 32}
-MASK_PLACES = 2**26  # numbers in the mask of one call (queries times keys): 128 MiB in bfloat16
+MASK_PLACES = 2**26  # mask elements of one call (queries x keys): 128 MiB in bfloat16
 
 
 class Span(NamedTuple):
-    """A row's ``count`` >= 1 new tokens, after ``known`` ones whose keys and values begin at place
-    ``start``.
+    """A row's ``count`` >= 1 new tokens.
+
+    They follow ``known`` tokens, whose keys and values begin at buffer position ``start``.
     """
 
     start: int
@@ -69,7 +69,7 @@ class Packing:
         shape.
 
         All keys and values must be stored. Query heads that share a key head are laid out as
-        tokens, so that no key is copied for them.
+        tokens, which avoids copying keys for them.
         """
         sharing = self._memory.sharing
         side_by_side = query.unflatten(1, (-1, sharing)).transpose(0, 1).flatten(1, 2)[None]
@@ -87,9 +87,9 @@ class Packing:
         return [_Together(self._memory, spans[i:j]) for i, j in pairwise(self._cuts(spans, rows))]
 
     def _widest_mask(self, spans: Sequence[Span]) -> torch.Tensor:
-        """Return a mask of which each row takes a part.
+        """Return one mask for all rows, of which each row uses a part.
 
-        One mask for all rows stays in the processor's cache.
+        A single mask stays in the processor's cache.
         """
         known, count = max(span.known for span in spans), max(span.new for span in spans)
         positions = torch.arange(known, known + count, device=self._memory.buffer.device)
@@ -121,8 +121,8 @@ class _Alone:
     """A row whose keys and values are read from the buffer, without a copy.
 
     Args:
-        states: (keys and values of each layer in turn, 1, key heads, place, head size).
-        mask: (1, 1, n * sharing, places); the row takes the part for its number of known tokens.
+        states: (keys and values of each layer in turn, 1, key heads, position, head size).
+        mask: (1, 1, n * sharing, positions); the row uses the part for its number of known tokens.
     """
 
     def __init__(self, states: torch.Tensor, span: Span, mask: torch.Tensor, sharing: int) -> None:
@@ -133,8 +133,8 @@ class _Alone:
             self._mask = mask[:, :, : span.new * sharing, first : first + span.width]
 
     def __call__(self, layer: int, query: torch.Tensor, scale: float | None) -> torch.Tensor:
-        """``query`` (1, key heads, tokens * sharing, head size) of the row -> (1, tokens * sharing,
-        key heads, head size).
+        """Attend; ``query`` of the row and the result are (1, key heads, tokens * sharing, head
+        size).
         """
         keys, values = self._states[2 * layer : 2 * layer + 2]
         return scaled_dot_product_attention(query, keys, values, attn_mask=self._mask, scale=scale).transpose(1, 2)
@@ -143,8 +143,8 @@ class _Alone:
 class _Together:
     """Neighbouring rows whose keys and values are copied into one padded tensor.
 
-    Padding repeats a row's last token, which is cut from the result, and its last place, which is
-    masked.
+    Queries are padded with a row's last token, which is cut from the result. Keys are padded with
+    its last position, which is masked.
     """
 
     def __init__(self, memory: KeyValues, spans: Sequence[Span]) -> None:
@@ -168,8 +168,9 @@ class _Together:
 
 
 def _mask(positions: torch.Tensor, width: int, memory: KeyValues) -> torch.Tensor:
-    """Return (rows, 1, n * sharing, width): minus infinity where a key follows its query at
-    ``positions`` (rows, n).
+    """Return the mask (rows, 1, n * sharing, width) for queries at ``positions`` (rows, n).
+
+    It is minus infinity where a key is later than its query.
     """
     queries = positions.repeat_interleave(memory.sharing, dim=1)[:, None, :, None]
     hidden = torch.arange(width, device=positions.device) > queries

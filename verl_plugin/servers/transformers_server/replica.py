@@ -19,7 +19,7 @@ from turngrid.verl_plugin.servers.transformers_server.launch import Place, serve
 
 
 class TransformersReplica(RolloutReplica):
-    """One server a replica, on the GPU of its first training process, or on a CPU."""
+    """One server a replica, on the GPU of its first training process or on a CPU."""
 
     async def launch_servers(self) -> None:
         role = "reward" if self.is_reward_model else "teacher" if self.is_teacher_model else "policy"
@@ -47,9 +47,9 @@ def _node_and_gpu(_worker: Any) -> tuple[str, str]:
 
 
 class WeightSync(BaseRollout):
-    """Sends full weights to its replica's server, through Ray's object store.
+    """Sends full weights to its replica's server through Ray's object store.
 
-    Runs in the training process. If servers have their own devices, it runs in a process beside the
+    It runs in the training process; if servers have their own devices, in a process beside the
     server.
     """
 
@@ -66,7 +66,7 @@ class WeightSync(BaseRollout):
         size = devices_of_replica(self.config)
         rank = int(os.environ.get("RANK", "0"))
         self._replica, self._leads = rank // size, rank % size == 0
-        if replica_rank is not None:  # then ranks are counted within the replica
+        if replica_rank is not None:  # if so, ranks are counted within the replica
             self._replica = replica_rank
         self._server: Any = None
 

@@ -1,4 +1,6 @@
-"""Answers of the generator. Imports nothing heavy, since every process may import it."""
+"""Answers of the generator. This module imports nothing heavy, since every process may import
+it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sampling of one token a row, each row with its own rules and random numbers."""
+"""Samples one token a row; each row has its own sampling parameters and random numbers."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-TOP = 10  # likeliest tokens, over which entropies are summed
+TOP = 10  # number of likeliest tokens in ``top_entropies``
 
 
 def uniforms(seed: int, count: int) -> np.ndarray:
-    """Return ``count`` numbers in [0, 1), one a token, that depend on ``seed`` alone."""
+    """Return ``count`` numbers in [0, 1), one a token, determined by ``seed`` alone."""
     return np.random.Generator(np.random.Philox(key=seed)).random(count)
 
 
@@ -64,7 +64,9 @@ def draw(logits: torch.Tensor, rules: Rules, uniform: torch.Tensor) -> tuple[tor
     total = cumulative[:, -1:]
     if not bool(total.isfinite().all()):
         raise FloatingPointError("the model's logits are not finite; did its training diverge?")
-    below = torch.nextafter(total, torch.zeros_like(total))  # rounding must not lead beyond the last likely token
+    below = torch.nextafter(
+        total, torch.zeros_like(total)
+    )  # rounding must not select a token beyond the last possible one
     tokens = torch.searchsorted(cumulative, torch.minimum(uniform[:, None] * total, below), right=True).squeeze(1)
     if rules.any_greedy:
         tokens = torch.where(rules.greedy, logits.argmax(-1), tokens)
@@ -72,10 +74,10 @@ def draw(logits: torch.Tensor, rules: Rules, uniform: torch.Tensor) -> tuple[tor
 
 
 def top_entropies(logits: torch.Tensor, rules: Rules) -> torch.Tensor:
-    """Return -sum p log p over the ``TOP`` likeliest tokens, divided by the log of the vocabulary's
+    """Return -sum p log p over the ``TOP`` likeliest tokens, divided by the log of the vocabulary
     size.
 
-    Of the temperature-scaled distribution: (rows, vocabulary) -> (rows,), in [0, 1].
+    The distribution is temperature-scaled: (rows, vocabulary) -> (rows,), in [0, 1].
     """
     size = logits.shape[-1]
     top = torch.log_softmax(logits.float() / rules.scale, dim=-1).topk(min(TOP, size), dim=-1).values
@@ -92,8 +94,9 @@ def full_entropies(logits: torch.Tensor, rules: Rules) -> torch.Tensor:
 
 
 def restrict(weights: torch.Tensor, rules: Rules) -> torch.Tensor:
-    """Zero all but the k likeliest tokens, then all but the fewest of these that reach the share
-    p."""
+    """Apply top-k, then top-p: keep the k likeliest tokens, then the fewest of them that reach the
+    share p.
+    """
     ordered, index = weights.sort(dim=-1, descending=True, stable=True)
     rank = torch.arange(weights.shape[-1], device=weights.device).expand_as(weights)
     ordered = torch.where((rules.top_k == 0) | (rank < rules.top_k), ordered, 0)

@@ -1,8 +1,8 @@
 """The rollout server: a Ray actor that batches requests and answers with tokens and
 log-probabilities.
 
-A process with the actor's handle imports this module, as verl's load balancer does. So torch and
-transformers are imported by the actor, when it starts.
+A process that holds the actor's handle imports this module, as verl's load balancer does. So the
+actor imports torch and transformers only when it starts.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from verl.workers.rollout.replica import TokenOutput
 
 TOO_LONG, ABORTED = "too_long", "aborted"
-GATHER_SECONDS = 0.003  # single requests that come in this close together share a batch
+GATHER_SECONDS = 0.003  # seconds; single requests this close together share a batch
 
 
 @dataclass
@@ -53,16 +53,16 @@ class _Waiting:
 
 
 class TransformersServer:
-    """One model.
+    """A rollout server with one model.
 
     Batches run one at a time, in order of arrival, in a thread beside the actor's event loop.
 
     Args:
         model_path: a model folder as transformers saves it.
         max_batch: limit of ``generate`` requests in a batch; ``generate_batch`` has none.
-        response_length: tokens of an answer if the request has no limit.
-        device: of the model.
-        dtype: of its weights, as torch names it.
+        response_length: maximum tokens of an answer if the request has no limit.
+        device: device of the model.
+        dtype: torch's name of the weights' dtype.
     """
 
     def __init__(
@@ -73,8 +73,8 @@ class TransformersServer:
 
         from turngrid.verl_plugin.servers.transformers_server.generator import Generator
 
-        torch.set_num_threads(1)  # trainer and games have their own cores
-        disable_progress_bar()  # an actor's log is the trainer's console
+        torch.set_num_threads(1)  # trainer and games use other cores
+        disable_progress_bar()  # an actor's output appears on the trainer's console
         self._generator = Generator.from_pretrained(model_path, device=device, dtype=getattr(torch, dtype))
         self._max_batch, self._response_length = max_batch, response_length
         self._thread = ThreadPoolExecutor(max_workers=1)
@@ -96,7 +96,7 @@ class TransformersServer:
         video_data: Any = None,
         **_: Any,
     ) -> TokenOutput:
-        """Answer one request of verl's, batched with others that wait.
+        """Answer one of verl's requests, batched with others that wait.
 
         Raises:
             RequestTooLong: prompt and answer exceed the model's context.
@@ -119,7 +119,7 @@ class TransformersServer:
         )
 
     async def generate_batch(self, requests: Sequence[SampleRequest]) -> list[GenResult]:
-        """Answer exactly these requests as one batch, in order; those that do not fit answer
+        """Answer exactly these requests as one batch, in order; too long ones are answered with
         "too_long".
 
         Raises:
@@ -196,7 +196,7 @@ class TransformersServer:
     def _generate(self, requests: list[SampleRequest]) -> list[GenResult]:
         """Sample a batch.
 
-        The step is read in this thread, since the event loop may already have a later one.
+        The step is read in this thread, since the event loop may already have set a later one.
         """
         start = time.perf_counter()
         results = self._generator.generate(requests)
@@ -212,7 +212,7 @@ class TransformersServer:
     async def abort_all_requests(self, reject_request: bool = False, **_: Any) -> None:
         """Answer waiting requests with no tokens ("aborted"). A running batch is finished.
 
-        Until ``resume_generation``, new requests wait; if ``reject_request``, they are aborted too.
+        New requests wait for ``resume_generation``; if ``reject_request``, they are aborted too.
         """
         self._open.clear()
         self._rejecting = reject_request
@@ -226,7 +226,7 @@ class TransformersServer:
     async def clear_kv_cache(self, *_: Any, **__: Any) -> None:
         await self._in_thread(self._generator.memory.clear)
 
-    # verl frees the accelerator between rollout and update; here both stay in memory.
+    # verl frees the accelerator between rollout and update; here both models stay in memory.
     async def wake_up(self, *_: Any, **__: Any) -> None: ...
 
     async def sleep(self, *_: Any, **__: Any) -> None: ...
@@ -241,7 +241,7 @@ class TransformersServer:
 
 
 def seed_of(request_id: str, length: int) -> int:
-    """Return the seed of a request that has none, from its id and length, never from the server's
+    """Derive a seed from the id and length of a request that has none, never from the server's
     state.
     """
     return int.from_bytes(blake2b(f"{request_id}/{length}".encode(), digest_size=8).digest(), "big")
