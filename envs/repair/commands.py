@@ -34,9 +34,9 @@ _LINE_DIGITS = 9  # Python refuses to convert thousands of digits
 
 
 class CommandError(ValueError):
-    """The command fails; the message is the answer. ``refused``: the file may not be changed."""
+    """The command fails; the message answers it. ``refused``: why a repair may not have it."""
 
-    def __init__(self, message: str, refused: bool = False) -> None:
+    def __init__(self, message: str, refused: str = "") -> None:
         super().__init__(message)
         self.refused = refused
 
@@ -167,7 +167,7 @@ def _changed(workspace: Workspace, path: str, text: str, first: int, last: int) 
     try:
         workspace.write(path, text)
     except Refused as error:
-        raise CommandError(f"{error}. Nothing was changed.", refused=True) from error
+        raise CommandError(f"{error}. Nothing was changed.", error.reason) from error
     except ValueError as error:
         raise CommandError(f"{error}.") from error
     notes = []

@@ -73,7 +73,7 @@ class RepairEnv(TextEnv):
         try:
             return RawStep(self.observe_message(self._answer(parsed)), 0.0)
         except CommandError as answer:
-            info = {"refused": "file"} if answer.refused else {}
+            info = {"refused": answer.refused} if answer.refused else {}
             return RawStep(self.observe_message(str(answer)), 0.0, valid=False, info=info)
 
     def finish_game(self) -> RawStep:
@@ -123,9 +123,10 @@ class RepairEnv(TextEnv):
         with _as_env_error():
             result = grade(workspace, self._setup.options) if workspace.counted else self._unchanged()
         counts = result.counts
+        ended = f"{result.outcome}: {result.detail}" if result.refused else result.outcome
         text = (
             f"Graded: {counts.f2p_passed} of {counts.f2p} failing tests repaired, "
-            f"{counts.p2p - counts.p2p_passed} of {counts.p2p} passing tests broken ({result.outcome})."
+            f"{counts.p2p - counts.p2p_passed} of {counts.p2p} passing tests broken ({ended})."
         )
         info = {**result.to_info(workspace.patch()), "problem": goal_text(workspace.instance)}
         return RawStep(Observation(text), counts.ratio, won=result.resolved, terminated=True, info=info)

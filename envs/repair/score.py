@@ -55,13 +55,14 @@ class Counts:
 
 @dataclass(frozen=True)
 class Grade:
-    """The counts of a test run, and how it ended."""
+    """The counts of a test run, and how it ended; ``refused``: why it was not run, or ""."""
 
     counts: Counts
     outcome: Outcome
     detail: str
     level: Level
     seconds: float
+    refused: str = ""
 
     @property
     def resolved(self) -> bool:
@@ -70,11 +71,14 @@ class Grade:
     def to_info(self, patch: str) -> dict[str, Any]:
         """Return JSON values for ``StepResult.info``; ``patch``: the agent's change as a diff."""
         about = {"outcome": str(self.outcome), "detail": self.detail, "sandbox": str(self.level)}
+        about |= {"refused": self.refused} if self.refused else {}
         return {"tests": asdict(self.counts), **about, "patch": patch, "test_seconds": self.seconds}
 
 
 def grade(workspace: Workspace, options: Options) -> Grade:
     """Run an instance's tests on the agent's change, with the original test files.
+
+    A change that no repair may have is not run, and no test of it passes.
 
     Raises:
         SandboxError: the sandbox cannot be built.
@@ -82,6 +86,11 @@ def grade(workspace: Workspace, options: Options) -> Grade:
         ProviderError: the provider cannot run the tests.
     """
     instance = workspace.instance
+    for path, text in workspace.counted.items():
+        if refusal := workspace.refusal(path, text):
+            none = Counts(0, len(instance.FAIL_TO_PASS), 0, len(instance.PASS_TO_PASS))
+            level = workspace.provider.level(options)
+            return Grade(none, Outcome.REFUSED, refusal.message, level, 0.0, refusal.reason)
     run = run_graded(workspace, options)
     return Grade(count(instance, run), run.outcome, run.detail, run.level, run.seconds)
 

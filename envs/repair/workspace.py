@@ -16,17 +16,22 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Self
 
-from turngrid.envs.repair import patches
+from turngrid.envs.repair import patches, source_rules
 from turngrid.envs.repair.grading import write_files
 from turngrid.envs.repair.instance import Instance, is_plain_path
 from turngrid.envs.repair.providers import RepoProvider
+from turngrid.envs.repair.source_rules import Refusal
 from turngrid.envs.sandbox.scratch import prefix
 
 _TOO_BIG = 1 << 20
 
 
 class Refused(ValueError):
-    """A repair may not change this file; the message answers the agent."""
+    """A repair may not contain this edit; the message answers the agent."""
+
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__(refusal.message)
+        self.reason = refusal.reason
 
 
 class Workspace:
@@ -95,7 +100,7 @@ class Workspace:
 
         Raises:
             ValueError: the path leaves the repository or goes through a file, or is too long.
-            Refused: a repair may not change this file.
+            Refused: a repair may not contain this.
         """
         above = {str(folder) for folder in Path(path).parents}
         is_folder = any(known.startswith(f"{path}/") for known in self.paths)
@@ -107,9 +112,24 @@ class Workspace:
             raise ValueError(f"{path} leaves the repository")
         if len(text) > _TOO_BIG:
             raise ValueError(f"{path} would be longer than {_TOO_BIG} characters")
-        if self.provider.strict and not self.is_source(path):
-            raise Refused(f"{path} is not a source file of the library; a repair changes existing ones only")
+        refusal = self.refusal(path, text)
+        if refusal and refusal.reason != "syntax":  # a file may be broken between two edits
+            raise Refused(refusal)
         self.edits[path] = text
+
+    def refusal(self, path: str, text: str) -> Refusal | None:
+        """Return why a repair may not have ``text`` as the file ``path``; None if it may.
+
+        A provider that is not strict accepts everything: real repairs need all of Python.
+        """
+        if not self.provider.strict:
+            return None
+        if not self.is_source(path):
+            return Refusal("file", f"{path} is not a source file of the library; a repair changes existing ones only")
+        if not path.endswith(".py"):
+            return None
+        known = [self.base_text(path)] if path in self._known else []
+        return source_rules.refusal(path, text, [*known, self.reference.get(path) or ""])
 
     def is_source(self, path: str) -> bool:
         """Return whether a repair may change this file.

@@ -44,6 +44,8 @@ class Outcome(StrEnum):
     """The report has a line that the runner did not sign."""
     TAMPERED = "tampered"
     """pytest, a test or the runner was changed, or a test that must fail passed."""
+    REFUSED = "refused"
+    """The tests were not run: the change has what no repair may have."""
 
 
 @dataclass(frozen=True)
