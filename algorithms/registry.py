@@ -151,6 +151,7 @@ SLOTS: dict[str, dict[str, str]] = {
         "graft": "turngrid.algorithms.credit.graft:Graft",
         "tree": "turngrid.algorithms.credit.tree:Tree",
         "rlvmr": "turngrid.algorithms.credit.rlvmr:Rlvmr",
+        "group_scale": "turngrid.algorithms.credit.group_scale:GroupScale",
     },
     "loss": {
         "turn_clip": "turngrid.algorithms.losses.turn_clip:TurnClip",

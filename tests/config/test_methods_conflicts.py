@@ -27,6 +27,14 @@ credit=[hgpo,gigpo]
     credit=hgpo and credit=[hgpo,gigpo]; use credit=[hgpo]
 credit=[salt,hgpo]
     credit=hgpo and credit=[salt,hgpo]; use credit=[hgpo,salt]
+algo=grpo credit=[group_scale,aem]
+    credit=group_scale and credit=[group_scale,aem]; use credit=[aem,group_scale]
+algo=dapo credit=[group_scale]
+    credit=group_scale and filter=[dynamic_sampling]; use filter=[]
+algo=lite_ppo credit=[group_scale]
+    credit=group_scale and algo.name=lite_ppo; use algo=grpo
+algo=ppo credit=[group_scale]
+    credit=group_scale and algo=ppo; use algo=grpo
 algo=starpo_s filter.std_top.share=0.05
     filter=std_top and data.train_batch_size=16; use a higher filter.std_top.share
 algo=dapo trainer.v1.trainer_mode=colocate_async
