@@ -130,6 +130,7 @@ SLOTS: dict[str, dict[str, str]] = {
         "format": "turngrid.rewards.shaping.penalties:Format",
         "overlong": "turngrid.rewards.shaping.overlong:Overlong",
         "subgoals": "turngrid.rewards.shaping.subgoals:Subgoals",
+        "f1": "turngrid.rewards.shaping.f1:F1",
     },
     "filter": {
         "void_turns": "turngrid.algorithms.filters.void_turns:VoidTurns",

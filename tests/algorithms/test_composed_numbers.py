@@ -42,6 +42,7 @@ SHAPED = {
     "turn_bonus weight=1": (100, [0, 0, 1.15]),  # three turns, halfway
     "turn_bonus": (50, [0, 0, 1 + 0.1 * 0.3 * 0.85355]),
     "subgoals": (1, [-0.1, 0, 0.9]),  # two of three keep theirs: 0.3 x 2/3, spread over them
+    "f1": (1, [0, 0, 1]),  # won, without a score or a plan
     "g_ra levels=[{reward:trained,gate:0.5},{reward:valid,gate:3},{reward:parsed}]": (1, [1, 0, 2]),
 }
 
@@ -63,6 +64,26 @@ def test_rewards_of_turns(chosen: Made, words: str) -> None:
     rewards = {TRAINED: [0.0, 0.0, 1.0], "valid": [1.0, 0.0, 1.0], "parsed": [1.0, 1.0, 0.0]}
     found = chosen("shaping", name, *settings, step=step)(RewardView(played(), rewards, step))
     assert found[TRAINED] == pytest.approx(wanted, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("score", "turns", "plan", "wanted"),
+    [
+        (1, 8, 8, 1),
+        (1, 16, 8, 2 / 3),
+        (0.5, 16, 8, 1 / 3),
+        (0, 3, 8, 0),
+        (1, 6, 8, 1),
+        (0.5, 16, 0, 0.5),  # no plan: the score alone
+    ],
+)
+def test_f1(chosen: Made, score: float, turns: int, plan: int, wanted: float) -> None:
+    """Summaries are not counted, replayed turns are."""
+    episode = played()
+    episode.turns = [*(Turn("", "") for _ in range(turns - 1)), Turn("", "", summary=True)]
+    episode.prefix, episode.score = [Turn("", "")], score
+    found = chosen("shaping", "f1")(RewardView(episode, {TRAINED: [3.0] * turns}, 1, plan))
+    assert found[TRAINED] == pytest.approx([0.0] * (turns - 1) + [wanted], abs=1e-5)
 
 
 def test_every_reward_transform_has_an_example() -> None:

@@ -109,6 +109,10 @@ algo=hiper prompt=plain shaping=[]
     algo=hiper and prompt=plain; use prompt=hiper
 prompt=react credit=[rlvmr]
     credit=rlvmr and prompt=react; use prompt=rlvmr
+shaping=[f1,turn_bonus]
+    shaping=f1 and shaping=[f1,turn_bonus]; use shaping=[f1]
+shaping=[g_ra,f1]
+    shaping=f1 and shaping=[g_ra,f1]; use shaping=[f1,g_ra]
 shaping=[subgoals]
     shaping=subgoals and prompt=plain; use prompt=hiper
 algo=hiper +critic.model.override_config.value_heads=1
