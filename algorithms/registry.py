@@ -140,6 +140,7 @@ SLOTS: dict[str, dict[str, str]] = {
         "dynamic_sampling": "turngrid.algorithms.filters.zero_std:DynamicSampling",
         "difficulty": "turngrid.algorithms.filters.difficulty:Difficulty",
         "dr_bot": "turngrid.algorithms.filters.dr_bot:DrBot",
+        "entropy_turns": "turngrid.algorithms.filters.entropy_turns:EntropyTurns",
     },
     "credit": {
         "gigpo": "turngrid.algorithms.credit.gigpo:Gigpo",

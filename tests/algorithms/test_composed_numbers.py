@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-import torch
 from example_x import example_x, spread
 from test_methods_numbers import epo_example, stored
 
@@ -96,7 +95,7 @@ def test_epo(chosen: Made, dead: bool) -> None:
     epo = chosen("terms", "epo", "low=0.5", "high=1.5", "alpha=0.1")
     for step, wanted in ((1, -5.5e-4), (11, -5.20547e-4)):
         epo.load({"total": 0.3, "count": 1} if step > 1 else {"total": 0.0, "count": 0})
-        data, coefficients = epo.prepare(turns, torch.ones(2, dtype=torch.bool), entropy, step, 40)
+        data, coefficients = epo.prepare(turns, turns.mask, entropy, step, 40)
         loss, _ = epo.loss(LossView(entropy, entropy, data, 1.0), coefficients)
         assert loss.item() == pytest.approx(wanted, abs=1e-9)
 

@@ -71,6 +71,8 @@ algo=rloo credit=[gigpo] credit.gigpo.std=true
     credit.gigpo.std=true and algo=rloo; use credit.gigpo.std=false
 algo=loop credit=[gigpo] credit.gigpo.std=true
     credit.gigpo.std=true and algo=loop; use credit.gigpo.std=false
+filter=[entropy_turns] filter.entropy_turns.scope=batch trainer.v1.trainer_mode=separate_async
+    filter=entropy_turns and trainer.v1.trainer_mode=separate_async; use actor_rollout_ref.actor.ppo_mini_batch_size=16
 filter=[void_turns] actor_rollout_ref.actor.loss_agg_mode=seq-mean-token-mean
     filter=void_turns and actor_rollout_ref.actor.loss_agg_mode=seq-mean-token-mean; use actor_rollout_ref.actor.loss_agg_mode=token-mean
 loss=turn_clip algorithm.rollout_correction.rollout_rs=token_k1
@@ -165,6 +167,8 @@ loss=turn_clip +loss.mine.target=turngrid.algorithms.losses.turn_clip:TurnClip +
     loss=[turn_clip,mine]; use loss=turn_clip
 """
 WARNED = """
+algo=aem filter=[entropy_turns]
+    filter=entropy_turns and credit=[aem]; use filter=[]
 filter=[over_turns] reward=dense env=tw_simple model=smollm2_135m
     filter=over_turns and turn_reward.name=dense; use reward=sparse
 algo=hgpo algorithm.use_kl_in_reward=true
