@@ -5,6 +5,7 @@ tests/verl_plugin/test_method_losses.py, of estimators in test_methods.py there.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -127,6 +128,22 @@ def test_task_replay(chosen: Made, dead: bool) -> None:
     buffer.offer(1, [type(one)(**{**vars(one), "task": "P"}) for one in (stored(1.0),)], turns)
     assert [turns.episodes[episode] for episode in buffer.replace(turns, 21)] == ["P_3"]
     assert not buffer.replace(turns, 22)
+
+
+@pytest.mark.parametrize("dead", [False, True])
+def test_task_replay_draws_which_episode_makes_way(chosen: Made, dead: bool) -> None:
+    """Any of the four, the same again, whatever lies beside them, and another with another seed."""
+    turns = example_x(dead=dead)
+    turns.reward[:] = 0
+    turns.outcome[:] = 1
+    turns = replace(turns, tasks=tuple(name[0] for name in turns.episodes))
+    drawn = {}
+    for seed in (0, 1):
+        buffer = chosen("buffer", "task_replay", "replaced=random", f"seed={seed}")
+        buffer.offer(1, [replace(stored(1.0), task="P")], turns)
+        drawn[seed] = [turns.episodes[e] for step in range(2, 22) for e in buffer.replace(turns, step)]
+    assert set(drawn[0]) == {"P_0", "P_1", "P_2", "P_3"} and len(drawn[0]) == 20
+    assert drawn[0] != drawn[1] and drawn[0][:4] == ["P_0", "P_0", "P_1", "P_0"]
 
 
 def test_rollout_forms(chosen: Made) -> None:
