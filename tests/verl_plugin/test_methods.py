@@ -260,6 +260,21 @@ def test_a_filter_over_turns_mutes_these_alone(queue: None, windows: bool) -> No
 
 
 @dataclass
+class Turnwise:
+    """A filter over turns that is placed before the baseline, which it cannot be."""
+
+    when: ClassVar[str] = "before"
+
+    def __call__(self, turns: Turns, step: int) -> torch.Tensor:
+        return turns.mask
+
+
+def test_a_filter_over_turns_cannot_act_before_the_baseline(queue: None) -> None:
+    with pytest.raises(ValueError, match='filter=mine: it chooses turns before the baseline; use when = "after"'):
+        estimated(trainer({"filter": {"mine": {"target": "test_methods:Turnwise"}}}), batch_of("turnwise"), {})
+
+
+@dataclass
 class NotOutOfTurns:
     """A filter before the baseline, as somebody's own package may bring one."""
 
