@@ -130,6 +130,7 @@ SLOTS: dict[str, dict[str, str]] = {
         "format": "turngrid.rewards.shaping.penalties:Format",
         "overlong": "turngrid.rewards.shaping.overlong:Overlong",
         "subgoals": "turngrid.rewards.shaping.subgoals:Subgoals",
+        "f1": "turngrid.rewards.shaping.f1:F1",
     },
     "filter": {
         "void_turns": "turngrid.algorithms.filters.void_turns:VoidTurns",
@@ -139,6 +140,7 @@ SLOTS: dict[str, dict[str, str]] = {
         "dynamic_sampling": "turngrid.algorithms.filters.zero_std:DynamicSampling",
         "difficulty": "turngrid.algorithms.filters.difficulty:Difficulty",
         "dr_bot": "turngrid.algorithms.filters.dr_bot:DrBot",
+        "entropy_turns": "turngrid.algorithms.filters.entropy_turns:EntropyTurns",
     },
     "credit": {
         "gigpo": "turngrid.algorithms.credit.gigpo:Gigpo",
@@ -151,6 +153,7 @@ SLOTS: dict[str, dict[str, str]] = {
         "graft": "turngrid.algorithms.credit.graft:Graft",
         "tree": "turngrid.algorithms.credit.tree:Tree",
         "rlvmr": "turngrid.algorithms.credit.rlvmr:Rlvmr",
+        "group_scale": "turngrid.algorithms.credit.group_scale:GroupScale",
     },
     "loss": {
         "turn_clip": "turngrid.algorithms.losses.turn_clip:TurnClip",

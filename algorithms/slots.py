@@ -84,17 +84,17 @@ class Estimator(Protocol):
 
 
 class Filter(Protocol):
-    """Chooses the episodes to train on.
+    """Chooses the episodes or turns to train on.
 
     Attributes:
         when: "before": a dropped episode is not part of its group's baseline. "after": it is, and
-            its tokens are muted.
+            its tokens are muted. A filter over turns is "after".
     """
 
     when: ClassVar[Literal["before", "after"]]
 
     def __call__(self, turns: Turns, step: int) -> Tensor:
-        """Return (E,) bool: True keeps an episode."""
+        """Return (E,) or (E, K) bool: True keeps an episode or a turn; undefined outside turns."""
 
 
 class Credit(Protocol):
@@ -186,7 +186,7 @@ class Term(Protocol):
         Runs in the trainer, once a step.
 
         Args:
-            keep: (E,) bool, the episodes that are learned from.
+            keep: (E, K) bool, the turns that are learned from.
             entropy: (B, T), nats, of the policy that sampled.
             step: counted from 1.
             steps: of the run.

@@ -133,9 +133,9 @@ class Turns:
         episode, turn = self.acts.nonzero(as_tuple=True)
         return episode, turn
 
-    def steps(self, factor: float) -> Tensor:
+    def steps(self, factor: float | Tensor) -> Tensor:
         """Return factors for ``discounted``: ``factor`` after an acting turn, 1 after a summary."""
-        return torch.ones(self.mask.shape, dtype=torch.float64).masked_fill(self.acts, factor)
+        return torch.as_tensor(factor, dtype=torch.float64).where(self.acts, 1.0)
 
     def following(self, matrix: Tensor) -> Tensor:
         """Return the number of the next turn that acts, (E, K); 0 after the last."""

@@ -82,10 +82,9 @@ def calls(step: Step, table: Turns) -> Iterator[tuple[str, Callable[[], Any]]]:
     for name in SLOTS["filter"]:
         chosen = usual("filter", name)
         yield f"filter={name}", lambda made=chosen: made(table, FIRST)
-    keep = torch.ones(len(table.group)).bool()
     for name in SLOTS["terms"]:
         term = usual("terms", name)
-        yield f"terms={name}", lambda made=term: made.prepare(table, keep, values, FIRST, STEPS)
+        yield f"terms={name}", lambda made=term: made.prepare(table, table.mask, values, FIRST, STEPS)
 
 
 def measured(call: Callable[[], Any]) -> tuple[float, float]:

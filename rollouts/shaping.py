@@ -9,12 +9,13 @@ from turngrid.rewards.shaping.view import TRAINED, RewardView, Transform
 from turngrid.rollouts.episode import Episode
 
 
-def shape(episode: Episode, reward: str, transforms: Mapping[str, Transform]) -> None:
+def shape(episode: Episode, reward: str, transforms: Mapping[str, Transform], plan: int = 0) -> None:
     """Apply the transforms to the chosen reward; record the result and each one's share.
 
     Args:
         episode: holds every reward that the transforms read.
         reward: name of the chosen reward, which is kept unchanged.
+        plan: actions of the game's expert plan.
 
     Raises:
         ValueError: a transform returns the wrong number of rewards or one that is not finite.
@@ -22,7 +23,7 @@ def shape(episode: Episode, reward: str, transforms: Mapping[str, Transform]) ->
     rewards = {name: [turn.rewards[name] for turn in episode.turns] for name in episode.turns[0].rewards}
     rewards[TRAINED] = list(rewards[reward])
     for name, transform in transforms.items():
-        view = RewardView(episode, rewards, episode.step)
+        view = RewardView(episode, rewards, episode.step, plan)
         results = transform(view).items()
         rewards = rewards | {
             key: one_a_turn(f"shaping={name}, {key}:", values, len(episode.turns)) for key, values in results

@@ -15,6 +15,7 @@ from turngrid.rollouts.prompt_forms.registry import prompt_form
 
 # What the files of methods refer to, as algo=grpo and scale=laptop have it
 AROUND = {
+    "seed": 0,
     "algo": {"name": "grpo"},
     "scale": {"name": "laptop"},
     "algorithm": {"norm_adv_by_std_in_grpo": True},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,7 +12,7 @@ from torch import Tensor
 
 from turngrid.algorithms.slots import StoredEpisode
 from turngrid.algorithms.turns import Turns
-from turngrid.rewards.declared import GROUPS, OWN_ROWS, SYNCHRONOUS, Card, Conflict, Method, number
+from turngrid.rewards.declared import GROUPS, OWN_ROWS, SYNCHRONOUS, Card, Conflict, Method, number, word
 
 
 @dataclass(kw_only=True)
@@ -20,11 +21,13 @@ class TaskReplay(Method):
 
     Won episodes with a score above 0 are stored by task. If a group has no such episode, the stored
     one replaces the one with the lowest score (of equal ones the last sample), before the baseline:
-    scores 0 0 0 0 become 0 0 0 1.
+    scores 0 0 0 0 become 0 0 0 1. ``replaced: random`` draws an episode by seed, step and task.
     """
 
     keep: int = number(1)
     tolerate: int | None = number(0)
+    replaced: str = word("worst", "random")
+    seed: int = number(0)
 
     requires = frozenset({GROUPS, OWN_ROWS, SYNCHRONOUS})
     conflicts = (
@@ -36,9 +39,9 @@ class TaskReplay(Method):
         ),
     )
     card = Card(
-        "gives a group without a win the newest win of its game in place of its worst episode, before the baseline; "
-        "`reward/trained` stays that of what was played",
-        paper="2505.16282",
+        "gives a group without a win the newest win of its game in place of its worst episode (`replaced: random`: "
+        "of any), before the baseline; `reward/trained` stays that of what was played",
+        paper="2505.16282; `random`: 2509.24107",
         source="abstract",
         needs="no critic; games that come again (fewer `budget.units` than prompts)",
         ours="which episode makes way; `tolerate` 20 steps (there no limit)",
@@ -62,11 +65,17 @@ class TaskReplay(Method):
         groups: dict[int, list[int]] = defaultdict(list)
         for episode, group in enumerate(turns.group.tolist()):
             groups[group].append(episode)
-        won, scores = _succeeded(turns).tolist(), turns.score.tolist()
+        won = _succeeded(turns).tolist()
         failed = (own for own in groups.values() if not any(won[episode] for episode in own))
-        samples = [int(name.rpartition("_")[2]) for name in turns.episodes]
-        worst = (min(own, key=lambda episode: (scores[episode], -samples[episode])) for own in failed)
-        return {episode: held[0] for episode in worst if (held := self._won.get(turns.tasks[episode]))}
+        chosen = (self._one(own, turns, step) for own in failed)
+        return {episode: held[0] for episode in chosen if (held := self._won.get(turns.tasks[episode]))}
+
+    def _one(self, group: Sequence[int], turns: Turns, step: int) -> int:
+        """Return the episode of a group that is replaced."""
+        samples = sorted(group, key=lambda episode: -int(turns.episodes[episode].rpartition("_")[2]))
+        if self.replaced == "random":
+            return random.Random(f"{self.seed} {step} {turns.tasks[samples[0]]}").choice(samples)
+        return min(samples, key=lambda episode: turns.score[episode].item())
 
     def _forget(self, step: int) -> None:
         if self.tolerate is None:

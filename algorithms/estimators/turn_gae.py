@@ -12,48 +12,67 @@ from turngrid.algorithms.slots import Estimate, Tokens
 from turngrid.algorithms.turns import Turns, discounted
 from turngrid.rewards.declared import Card, Method, number, word
 
+SHORTEST = 1e-3  # of lambda_length, by which is divided
+
 
 @dataclass(kw_only=True)
 class TurnGae(Method):
     """``delta_t = r_t + gamma V_{t+1} - V_t`` and ``A_t = delta_t + gamma lam A_{t+1}``.
 
-    V is the value at a turn's first action token. Returns are ``A + V``. V and A after the last
-    turn are 0. Advantages are whitened over the batch's turns, each counted once whatever its
-    number of tokens. A summary is no state and has no discount: its return is that of the turn
-    after it.
+        V is the value at a turn's first action token. Returns are ``A + V``. V and A after the last
+        turn are 0. Advantages are whitened over the batch's turns, each counted once whatever its
+        number of tokens. A summary is no state and has no discount: its return is that of the turn
+        after it.
 
-    With ``bootstrap_truncated``, an episode that was cut off continues with its last turn's V.
+        With ``bootstrap_truncated``, an episode that was cut off continues with its last turn's V.
     Without it, a V below 0 is added to the last turn's reward, only for the advantages, so that
     running out of turns is not rewarded for saving costs.
+
+    ``lambda_critic``, if not None, is the lambda of the returns. ``lambda_length``, if not None,
+    makes the advantages' ``max(0, 1 - 1 / (lambda_length * turns))`` of the episode.
     """
 
     gamma: float = number(0, 1)
     lam: float = number(0, 1)
     value_at: str = word("all", "first")
     bootstrap_truncated: bool
+    lambda_critic: float | None = number(0, 1)
+    lambda_length: float | None = number(SHORTEST)
 
     needs = frozenset({"values"})
     grain = "turn"
     card = Card(
         "is GAE from turn to turn, whitened over turns",
         paper="2512.17008",
-        source="notes; `step_ppo`: 2604.18401, code",
+        source="notes; `step_ppo`: 2604.18401, code; two lambdas: 2504.05118, notes",
+        ours="`lambda_length` counts turns that act (there tokens), is at least 0; not built for `ppo`",
     )
 
     def __call__(self, turns: Turns, tokens: Tokens) -> Estimate:
         assert turns.value is not None
-        aims, returns = turn_returns(turns, turns.value, self.gamma, self.lam, self.bootstrap_truncated)
+        rest = (turns, turns.value, self.gamma)
+        aims, returns = turn_returns(*rest, self.policy_lambda(turns), self.bootstrap_truncated)
+        if self.lambda_critic is not None:
+            _, returns = turn_returns(*rest, self.lambda_critic, self.bootstrap_truncated)
         targets = turns.starts() if self.value_at == "first" else None
         return Estimate(whiten(aims - turns.value, turns.mask), returns, targets)
 
+    def policy_lambda(self, turns: Turns) -> float | Tensor:
+        """Return the lambda of the advantages, (E, 1) if it depends on the episode's length."""
+        if self.lambda_length is None:
+            return self.lam
+        length = turns.acts.sum(dim=1, keepdim=True).clamp(min=1).double()
+        return (1 - 1 / (self.lambda_length * length)).clamp(min=0)
+
 
 def turn_returns(
-    turns: Turns, values: Tensor, gamma: float, lam: float, bootstrap: bool = False
+    turns: Turns, values: Tensor, gamma: float, lam: float | Tensor, bootstrap: bool = False
 ) -> tuple[Tensor, Tensor]:
     """Return A + V of every turn, before whitening, and the critic's targets; (E, K) float64 each.
 
     Args:
         values: (E, K), 0 where there is no turn.
+        lam: one for all, or (E, 1).
         bootstrap: ``TurnGae.bootstrap_truncated``.
     """
     following, steps = turns.following(values), turns.steps(gamma)

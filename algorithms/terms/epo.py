@@ -83,6 +83,6 @@ class Epo(Method):
 
 def _weights(turns: Turns, keep: Tensor) -> Tensor:
     """Return a token's weight in the mean over episodes, turns and tokens; (E, K)."""
-    kept = keep.sum().clamp(min=1)
-    count = turns.mask.sum(dim=1, keepdim=True).clamp(min=1)
-    return (turns.mask & keep.unsqueeze(1)).double() / (kept * count * turns.tokens.clamp(min=1))
+    kept = turns.mask & keep
+    episodes, count = kept.any(dim=1).sum().clamp(min=1), kept.sum(dim=1, keepdim=True).clamp(min=1)
+    return kept.double() / (episodes * count * turns.tokens.clamp(min=1))

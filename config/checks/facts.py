@@ -66,6 +66,13 @@ def _before(run: Run) -> Fact:
     return Fact(names[: names.index(run.name)], f"{run.slot}=[{','.join(names)}]", f"{run.slot}=[{','.join(first)}]")
 
 
+def _after(run: Run) -> Fact:
+    """Return the methods of the slot that act after this one."""
+    names = [str(name) for name in run.config[run.slot]]
+    last = [*(name for name in names if name != run.name), run.name]
+    return Fact(names[names.index(run.name) + 1 :], f"{run.slot}=[{','.join(names)}]", f"{run.slot}=[{','.join(last)}]")
+
+
 def _schedules(run: Run) -> Fact:
     """Return the settings of the method that follow a schedule."""
     settings: Any = OmegaConf.to_container(run.config[run.slot][run.name], resolve=True)
@@ -142,6 +149,7 @@ def _row_tokens(run: Run) -> Fact:
 
 FACTS: dict[str, Callable[[Run], Fact]] = {
     "before": _before,
+    "after": _after,
     "schedules": _schedules,
     "several rows": _rows,
     "windows": _windows,

@@ -46,7 +46,13 @@ class PlayedEpisode(Protocol):
     def turns(self) -> Sequence[PlayedTurn]: ...
 
     @property
+    def prefix(self) -> Sequence[PlayedTurn]: ...
+
+    @property
     def won(self) -> bool: ...
+
+    @property
+    def score(self) -> float | None: ...
 
 
 @dataclass(frozen=True)
@@ -58,11 +64,13 @@ class RewardView:
         rewards: by name, one number a turn: ``trained``, the chosen reward under its own name, and
             those that methods read.
         step: the training step, from 1, in which the episode's prompt was handed out.
+        plan: actions of the game's expert plan; 0 without one.
     """
 
     episode: PlayedEpisode
     rewards: Mapping[str, Sequence[float]]
     step: int
+    plan: int = 0
 
     def plus(self, added: Sequence[float]) -> dict[str, list[float]]:
         """Return the trained reward with ``added`` on each turn."""

@@ -5,10 +5,10 @@ tests/verl_plugin/test_method_losses.py, of estimators in test_methods.py there.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
-import torch
 from example_x import example_x, spread
 from test_methods_numbers import epo_example, stored
 
@@ -42,6 +42,7 @@ SHAPED = {
     "turn_bonus weight=1": (100, [0, 0, 1.15]),  # three turns, halfway
     "turn_bonus": (50, [0, 0, 1 + 0.1 * 0.3 * 0.85355]),
     "subgoals": (1, [-0.1, 0, 0.9]),  # two of three keep theirs: 0.3 x 2/3, spread over them
+    "f1": (1, [0, 0, 1]),  # won, without a score or a plan
     "g_ra levels=[{reward:trained,gate:0.5},{reward:valid,gate:3},{reward:parsed}]": (1, [1, 0, 2]),
 }
 
@@ -65,6 +66,26 @@ def test_rewards_of_turns(chosen: Made, words: str) -> None:
     assert found[TRAINED] == pytest.approx(wanted, abs=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("score", "turns", "plan", "wanted"),
+    [
+        (1, 8, 8, 1),
+        (1, 16, 8, 2 / 3),
+        (0.5, 16, 8, 1 / 3),
+        (0, 3, 8, 0),
+        (1, 6, 8, 1),
+        (0.5, 16, 0, 0.5),  # no plan: the score alone
+    ],
+)
+def test_f1(chosen: Made, score: float, turns: int, plan: int, wanted: float) -> None:
+    """Summaries are not counted, replayed turns are."""
+    episode = played()
+    episode.turns = [*(Turn("", "") for _ in range(turns - 1)), Turn("", "", summary=True)]
+    episode.prefix, episode.score = [Turn("", "")], score
+    found = chosen("shaping", "f1")(RewardView(episode, {TRAINED: [3.0] * turns}, 1, plan))
+    assert found[TRAINED] == pytest.approx([0.0] * (turns - 1) + [wanted], abs=1e-5)
+
+
 def test_every_reward_transform_has_an_example() -> None:
     assert {words.split()[0] for words in SHAPED} == set(SLOTS["shaping"])
 
@@ -75,7 +96,7 @@ def test_epo(chosen: Made, dead: bool) -> None:
     epo = chosen("terms", "epo", "low=0.5", "high=1.5", "alpha=0.1")
     for step, wanted in ((1, -5.5e-4), (11, -5.20547e-4)):
         epo.load({"total": 0.3, "count": 1} if step > 1 else {"total": 0.0, "count": 0})
-        data, coefficients = epo.prepare(turns, torch.ones(2, dtype=torch.bool), entropy, step, 40)
+        data, coefficients = epo.prepare(turns, turns.mask, entropy, step, 40)
         loss, _ = epo.loss(LossView(entropy, entropy, data, 1.0), coefficients)
         assert loss.item() == pytest.approx(wanted, abs=1e-9)
 
@@ -107,6 +128,22 @@ def test_task_replay(chosen: Made, dead: bool) -> None:
     buffer.offer(1, [type(one)(**{**vars(one), "task": "P"}) for one in (stored(1.0),)], turns)
     assert [turns.episodes[episode] for episode in buffer.replace(turns, 21)] == ["P_3"]
     assert not buffer.replace(turns, 22)
+
+
+@pytest.mark.parametrize("dead", [False, True])
+def test_task_replay_draws_which_episode_makes_way(chosen: Made, dead: bool) -> None:
+    """Any of the four, the same again, whatever lies beside them, and another with another seed."""
+    turns = example_x(dead=dead)
+    turns.reward[:] = 0
+    turns.outcome[:] = 1
+    turns = replace(turns, tasks=tuple(name[0] for name in turns.episodes))
+    drawn = {}
+    for seed in (0, 1):
+        buffer = chosen("buffer", "task_replay", "replaced=random", f"seed={seed}")
+        buffer.offer(1, [replace(stored(1.0), task="P")], turns)
+        drawn[seed] = [turns.episodes[e] for step in range(2, 22) for e in buffer.replace(turns, step)]
+    assert set(drawn[0]) == {"P_0", "P_1", "P_2", "P_3"} and len(drawn[0]) == 20
+    assert drawn[0] != drawn[1] and drawn[0][:4] == ["P_0", "P_0", "P_1", "P_0"]
 
 
 def test_rollout_forms(chosen: Made) -> None:

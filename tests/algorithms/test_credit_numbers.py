@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from example_x import GRPO, GRPO_WITHOUT_STD, Paths, example_x, spread
+from example_x import GRPO, GRPO_WITHOUT_STD, PATHS, Paths, example_x, spread
 from test_credit_graft import GRAFT, GRAFT_MEAN
 from test_methods_numbers import GIGPO, GIGPO_WITHOUT_STD, SHAPES, assert_turns
 from usual import as_shipped
@@ -93,6 +93,7 @@ NUMBERS = {
     "aem": (GRPO, AEM),
     "empg": (GRPO, EMPG),
     "aepo": (GRPO, AEPO),
+    "group_scale": (GRPO, [[GRPO[e]] * n for e, n in enumerate((2, 3, 2, 3, 2, 2, 2))]),  # all groups differ: 1
     "hgpo": (GRPO, HGPO),
     f"hgpo {WITHOUT_STD}": (GRPO_WITHOUT_STD, HGPO_MEAN),
     "graft": (GRPO, GRAFT),
@@ -147,6 +148,24 @@ def test_gigpos_released_baseline_weighs_episodes_by_their_turns(chosen: Callabl
     scores = torch.tensor([1.0] * 2 + [0.0] * 5 + [0.75] * 3).double()  # of P, once a turn
     assert [paper, released] == pytest.approx([1.09141, 1.25766], abs=1e-5)
     assert released == pytest.approx(((1 - scores.mean()) / (scores.std() + 1e-6)).item())
+
+
+@pytest.mark.parametrize(("settings", "factor"), [((), 1.5), (("credit.group_scale.most=1.2",), 1.2)])
+def test_a_group_of_equal_scores_is_made_up_for(chosen: Callable[..., Any], settings: Any, factor: float) -> None:
+    """Three groups, of which two have unequal scores."""
+    equal = {name.replace("Q", "R"): (*row[:1], [0, 0], *row[2:]) for name, row in PATHS.items() if name[0] == "Q"}
+    for shape in SHAPES:
+        turns = example_x(paths=PATHS | equal, **shape)
+        found = chosen("group_scale", *settings)(turns, spread(GRPO + [0.0] * 3, turns))
+        wanted = [factor * number for number in GRPO] + [0.0] * 3
+        assert found[:, 0].tolist() == pytest.approx(wanted, abs=1e-5)
+    assert (wanted[0], wanted[5]) == pytest.approx((1.09141 * factor, 1.15470 * factor))
+
+
+def test_without_a_group_of_unequal_scores_nothing_is_learned(chosen: Callable[..., Any]) -> None:
+    """Nor from one alone in its group, whatever credit came before."""
+    alone = example_x(paths={"P_0": PATHS["P_0"], "Q_5": PATHS["Q_5"]})
+    assert not chosen("group_scale")(alone, torch.ones(alone.mask.shape).double()).any()
 
 
 def test_pools_of_aem(chosen: Callable[..., Any]) -> None:

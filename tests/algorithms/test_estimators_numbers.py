@@ -13,10 +13,13 @@ from usual import as_shipped, usual
 
 from turngrid.algorithms.chosen import Chosen, algorithm, method_class
 from turngrid.algorithms.estimators.bi_level_gae import BiLevelGae
-from turngrid.algorithms.estimators.turn_gae import TurnGae
+from turngrid.algorithms.estimators.turn_gae import TurnGae, turn_returns
+from turngrid.algorithms.pools import whiten
 from turngrid.algorithms.registry import ESTIMATORS
 from turngrid.algorithms.slots import Estimate, Tokens
 from turngrid.algorithms.turns import Turns
+from turngrid.config.compose import composer
+from turngrid.config.method_settings import made
 
 SHAPES: list[dict[str, Any]] = [{}, {"windows": True}, {"dead": True, "padding": 3}, {"windows": True, "dead": True}]
 RAW = [[0.45040, 0.4], [-0.35266, -0.28020, -0.2], [-0.49010, -0.1], [0.22427, 0.03510, 0.1]]
@@ -52,6 +55,31 @@ def test_turn_gae(shape: dict[str, Any]) -> None:
     assert by_turn(found.returns, turns) == approximately(RETURNS)
     assert by_turn(found.returns - turns.value, turns) == approximately(RAW)
     assert found.targets is None
+
+
+def test_lambda_by_length_through_the_composed_config() -> None:
+    with composer() as compose:
+        methods = [made(compose(["algo=turn_ppo", f"algo.lambda_length={alpha}"])) for alpha in (1, 0.01)]
+    wanted = {1: 0.0, 2: 0.5, 10: 0.9, 50: 0.98}
+    paths = {f"P_{n}": ("S0" + " a S0" * n, [0.0] * n, [0.1] * n, [0.5] * n, 1) for n in wanted}
+    for dead in (False, True):
+        turns = example_x(paths=paths, dead=dead)
+        lambdas, none = (method.of("algo", 1)["turn_ppo"].policy_lambda(turns) for method in methods)
+        assert lambdas.flatten().tolist() == pytest.approx(list(wanted.values()), abs=1e-5)
+        assert not none.any()
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_critic_and_the_policy_have_lambdas_of_their_own(shape: dict[str, Any]) -> None:
+    """Each like that of a run with this one lambda, and of two turns .5."""
+    turns = example_x(**shape)
+    seen = tokens_of(turns)
+    found = as_shipped(TurnGae, lambda_critic=1.0, lambda_length=1.0)(turns, seen)
+    assert torch.equal(found.returns, as_shipped(TurnGae, lam=1.0)(turns, seen).returns)
+    of_two, of_three = (turn_returns(turns, turns.value, 0.99, lam)[0] for lam in (0.5, 2 / 3))
+    aims = of_two.where(turns.mask.sum(dim=1, keepdim=True) == 2, of_three)
+    whitened = whiten(aims - turns.value, turns.mask)
+    assert by_turn(found.advantages, turns) == approximately(by_turn(whitened, turns))
 
 
 def test_turn_gae_weighs_a_turn_once_however_many_tokens_it_has() -> None:
@@ -188,7 +216,9 @@ def test_the_registry_leads_to_estimators() -> None:
         assert algorithm(name).needs_critic is (name != "distill") and algorithm(name).estimator == "turngrid_turns"
 
 
-@pytest.mark.parametrize("settings", [{"gamma": 1.5}, {"lam": -0.1}, {"value_at": "last"}])
+@pytest.mark.parametrize(
+    "settings", [{"gamma": 1.5}, {"lam": -0.1}, {"value_at": "last"}, {"lambda_critic": 2}, {"lambda_length": 0}]
+)
 def test_a_setting_out_of_range_is_refused(settings: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=next(iter(settings))):
         as_shipped(TurnGae, **settings)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from example_x import example_x
+from example_x import PATHS, example_x
 from test_methods_numbers import SHAPES
 
 from turngrid.algorithms.registry import SLOTS
@@ -52,7 +52,27 @@ def test_what_a_filter_keeps_of_example_x(chosen: Callable[..., Any], words: str
 
 
 def test_every_filter_has_an_example() -> None:
-    assert {words.split()[0] for words in KEPT} == set(SLOTS["filter"])
+    assert {words.split()[0] for words in KEPT} == set(SLOTS["filter"]) - {"entropy_turns"}
+
+
+# share, scope -> the turns that are muted. P's entropies .1 .2 .2 .3 .4 .5 .6 .7 .8 .9, Q's all .5
+MUTED = {
+    (0.2, "group"): [[3, 0]],  # the quantile is .2, and ties stay
+    (0.1, "group"): [[3, 0]],  # .19
+    (0, "group"): [],
+    (0.5, "group"): [[0, 0], [0, 1], [2, 0], [3, 0], [3, 1]],  # .45; equal ones stay
+    (0.2, "batch"): [[0, 0], [3, 0], [3, 1]],  # .3: the fourth of 16
+}
+
+
+@pytest.mark.parametrize(("share", "scope"), MUTED)
+def test_turns_of_low_entropy_are_muted(chosen: Callable[..., Any], share: float, scope: str) -> None:
+    method = chosen("entropy_turns", f"filter.entropy_turns.share={share}", f"filter.entropy_turns.scope={scope}")
+    for shape in SHAPES:
+        turns = example_x(**shape)
+        assert (turns.mask & ~method(turns, 1)).nonzero().tolist() == MUTED[share, scope]
+    alone = example_x(paths={"P_0": PATHS["P_0"]})
+    assert method(alone, 1)[0].tolist() == [share == 0, True]
 
 
 def test_std_top_of_the_specification_and_ties_go_to_the_first_prompts(chosen: Callable[..., Any]) -> None:

@@ -90,7 +90,7 @@ def test_epo(dead: bool, passes: int) -> None:
     turns, entropy = epo_example(dead)
     epo = as_shipped(Epo, weight=0.001, low=0.5, high=1.5, alpha=0.1, decay=1.0)
     epo.load({"total": 0.3, "count": 1})
-    data, coefficients = epo.prepare(turns, torch.ones(2, dtype=torch.bool), entropy, step=11, steps=40)
+    data, coefficients = epo.prepare(turns, turns.mask, entropy, step=11, steps=40)
     assert coefficients["beta"] == pytest.approx(1.60653, abs=1e-5)
     assert data["weight"].sum().item() == pytest.approx(1.0)
     parts = [slice(None)] if passes == 1 else [slice(0, 1), slice(1, None)]
@@ -107,7 +107,7 @@ def test_epo(dead: bool, passes: int) -> None:
 def test_epo_at_the_first_step_has_no_history_and_its_entropy_a_gradient() -> None:
     turns, entropy = epo_example(dead=False)
     epo = as_shipped(Epo, weight=0.001, low=0.5, high=1.5, alpha=0.1)
-    data, coefficients = epo.prepare(turns, torch.ones(2, dtype=torch.bool), entropy, step=1, steps=40)
+    data, coefficients = epo.prepare(turns, turns.mask, entropy, step=1, steps=40)
     entropy.requires_grad_()
     loss, _ = epo.loss(LossView(entropy, entropy, data, 1.0), coefficients)
     assert coefficients["beta"] == 2.0 and loss.item() == pytest.approx(-5.5e-4)
@@ -122,7 +122,7 @@ def test_epos_released_penalty_has_no_gradient() -> None:
     for gradient in (True, False):
         epo = as_shipped(Epo, low=0.5, high=1.5, decay=0.0, gradient=gradient)
         epo.load({"total": 0.3, "count": 1})
-        data, coefficients = epo.prepare(turns, torch.ones(2, dtype=torch.bool), entropy, step=11, steps=40)
+        data, coefficients = epo.prepare(turns, turns.mask, entropy, step=11, steps=40)
         leaf = entropy.clone().requires_grad_()
         loss, _ = epo.loss(LossView(leaf, leaf, data, 1.0), coefficients)
         loss.backward()
@@ -133,7 +133,7 @@ def test_epos_released_penalty_has_no_gradient() -> None:
 
 def test_epo_counts_the_episodes_that_are_kept() -> None:
     turns, entropy = epo_example(dead=False)
-    keep = torch.tensor([True, False])
+    keep = turns.mask & torch.tensor([[True], [False]])
     data, coefficients = as_shipped(Epo).prepare(turns, keep, entropy, step=1, steps=40)
     _, metrics = as_shipped(Epo).loss(LossView(entropy, entropy, data, 1.0), coefficients)
     assert metrics["entropy"].item() == pytest.approx((0.3 + 1.0) / 2)
@@ -306,7 +306,7 @@ def test_state_comes_back() -> None:
     node = {slot: {name: usual(slot, name)} for slot, name in names.items()}
     chosen, other = Chosen(node), Chosen(node)
     turns, entropy = epo_example(dead=False)
-    chosen.of("terms", 1)["epo"].prepare(turns, torch.ones(2, dtype=torch.bool), entropy, 1, 10)
+    chosen.of("terms", 1)["epo"].prepare(turns, turns.mask, entropy, 1, 10)
     chosen.of("buffer", 1)["self_imitation"].offer(1, [stored(1.0)], turns)
     other.load(chosen.state())
     assert other.state() == chosen.state() and set(chosen.state()) == {"terms/epo", "buffer/self_imitation"}

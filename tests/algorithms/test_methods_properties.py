@@ -34,12 +34,16 @@ def credit(method: Any, turns: Turns) -> dict[str, list[float]]:
 
 
 def kept(method: Any, turns: Turns) -> dict[str, list[float]]:
-    return {name: [float(keep)] for name, keep in zip(turns.episodes, method(turns, 1), strict=True)}
+    found = method(turns, 1)
+    found = found.unsqueeze(1) & turns.mask if found.ndim == 1 else found
+    return {
+        name: row[mask].tolist() for name, row, mask in zip(turns.episodes, found.double(), turns.mask, strict=True)
+    }
 
 
 def term(method: Any, turns: Turns) -> dict[str, list[float]]:
     """Its loss in the second step, of three quarters of the episodes."""
-    keep = torch.tensor([hash_of(name) % 4 > 0 for name in turns.episodes])
+    keep = torch.tensor([hash_of(name) % 4 > 0 for name in turns.episodes]).unsqueeze(1) & turns.mask
     assert turns.entropy is not None
     entropy = turns.spread(turns.entropy)
     method.prepare(turns, keep, entropy, 1, 10)

@@ -27,6 +27,14 @@ credit=[hgpo,gigpo]
     credit=hgpo and credit=[hgpo,gigpo]; use credit=[hgpo]
 credit=[salt,hgpo]
     credit=hgpo and credit=[salt,hgpo]; use credit=[hgpo,salt]
+algo=grpo credit=[group_scale,aem]
+    credit=group_scale and credit=[group_scale,aem]; use credit=[aem,group_scale]
+algo=dapo credit=[group_scale]
+    credit=group_scale and filter=[dynamic_sampling]; use filter=[]
+algo=lite_ppo credit=[group_scale]
+    credit=group_scale and algo.name=lite_ppo; use algo=grpo
+algo=ppo credit=[group_scale]
+    credit=group_scale and algo=ppo; use algo=grpo
 algo=starpo_s filter.std_top.share=0.05
     filter=std_top and data.train_batch_size=16; use a higher filter.std_top.share
 algo=dapo trainer.v1.trainer_mode=colocate_async
@@ -63,6 +71,8 @@ algo=rloo credit=[gigpo] credit.gigpo.std=true
     credit.gigpo.std=true and algo=rloo; use credit.gigpo.std=false
 algo=loop credit=[gigpo] credit.gigpo.std=true
     credit.gigpo.std=true and algo=loop; use credit.gigpo.std=false
+filter=[entropy_turns] filter.entropy_turns.scope=batch trainer.v1.trainer_mode=separate_async
+    filter=entropy_turns and trainer.v1.trainer_mode=separate_async; use actor_rollout_ref.actor.ppo_mini_batch_size=16
 filter=[void_turns] actor_rollout_ref.actor.loss_agg_mode=seq-mean-token-mean
     filter=void_turns and actor_rollout_ref.actor.loss_agg_mode=seq-mean-token-mean; use actor_rollout_ref.actor.loss_agg_mode=token-mean
 loss=turn_clip algorithm.rollout_correction.rollout_rs=token_k1
@@ -101,6 +111,10 @@ algo=hiper prompt=plain shaping=[]
     algo=hiper and prompt=plain; use prompt=hiper
 prompt=react credit=[rlvmr]
     credit=rlvmr and prompt=react; use prompt=rlvmr
+shaping=[f1,turn_bonus]
+    shaping=f1 and shaping=[f1,turn_bonus]; use shaping=[f1]
+shaping=[g_ra,f1]
+    shaping=f1 and shaping=[g_ra,f1]; use shaping=[f1,g_ra]
 shaping=[subgoals]
     shaping=subgoals and prompt=plain; use prompt=hiper
 algo=hiper +critic.model.override_config.value_heads=1
@@ -153,6 +167,8 @@ loss=turn_clip +loss.mine.target=turngrid.algorithms.losses.turn_clip:TurnClip +
     loss=[turn_clip,mine]; use loss=turn_clip
 """
 WARNED = """
+algo=aem filter=[entropy_turns]
+    filter=entropy_turns and credit=[aem]; use filter=[]
 filter=[over_turns] reward=dense env=tw_simple model=smollm2_135m
     filter=over_turns and turn_reward.name=dense; use reward=sparse
 algo=hgpo algorithm.use_kl_in_reward=true

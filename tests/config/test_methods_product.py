@@ -64,8 +64,13 @@ def refused(algo: str, credit: Names, filters: Names, loss: str) -> bool:
         or (algo in BY_TOKEN and bool(A_TURN & {*credit}))
         or (algo == "rloo" and bool({*DIVIDED_BY_STD} & {*credit}))
         or ("hgpo" in credit and (credit[0] != "hgpo" or len({*COMPARED} & {*credit}) > 1))
+        or ("group_scale" in credit and scales_in_vain(algo, credit, filters))
         or (bool(filters) and loss in DIVIDED_BY_EPISODES)
     )
+
+
+def scales_in_vain(algo: str, credit: Names, filters: Names) -> bool:
+    return credit[-1] != "group_scale" or algo == "lite_ppo" or bool({"zero_std", "dynamic_sampling"} & {*filters})
 
 
 @pytest.mark.parametrize("algo", ALGORITHMS)

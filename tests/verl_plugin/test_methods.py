@@ -246,6 +246,34 @@ def test_a_filter_mutes_in_both_masks_and_leaves_the_baseline(queue: None, windo
     assert credits_of(done)[muted[0]].advantages == [None] * len(credits_of(done)[muted[0]].advantages)
 
 
+@pytest.mark.parametrize("windows", [False, True])
+def test_a_filter_over_turns_mutes_these_alone(queue: None, windows: bool) -> None:
+    """P_3's first turn is the surest of its group."""
+    metrics: dict[str, Any] = {}
+    made = trainer({"filter": {"entropy_turns": {}}})
+    done = estimated(made, batch_of(f"entropy-{windows}", windows, dead=True), metrics)
+    assert turns_of(done)["P_3"] == pytest.approx([0.0, 0.60634, 0.60634], abs=1e-5)
+    assert turns_of(done)["P_0"] == pytest.approx([1.09141] * 2, abs=1e-5)  # with P_3 in its baseline
+    assert metrics["filter/entropy_turns/dropped_share"] == pytest.approx(1 / 16)
+    for mask in masks_of(done):
+        assert mask.sum() == 37
+
+
+@dataclass
+class Turnwise:
+    """A filter over turns that is placed before the baseline, which it cannot be."""
+
+    when: ClassVar[str] = "before"
+
+    def __call__(self, turns: Turns, step: int) -> torch.Tensor:
+        return turns.mask
+
+
+def test_a_filter_over_turns_cannot_act_before_the_baseline(queue: None) -> None:
+    with pytest.raises(ValueError, match='filter=mine: it chooses turns before the baseline; use when = "after"'):
+        estimated(trainer({"filter": {"mine": {"target": "test_methods:Turnwise"}}}), batch_of("turnwise"), {})
+
+
 @dataclass
 class NotOutOfTurns:
     """A filter before the baseline, as somebody's own package may bring one."""

@@ -107,7 +107,7 @@ class TurngridAgentLoop:
         )
         transforms = self.methods.of("shaping", spec.step)
         if episode.turns and spec.prompt and (transforms or spec.named):
-            shape(episode, self.reward.name, transforms)
+            shape(episode, self.reward.name, transforms, len(spec.task.expert_plan))
         return episode
 
     def _void(self, step: int) -> str:

@@ -151,22 +151,27 @@ class Methods:
         return {name: method for name, method in filters.items() if method.when == when}
 
     def _kept(self, turns: Turns, filters: Mapping[str, Any], metrics: Metrics) -> Tensor:
-        """Return (E,) bool: whether all filters keep the episode."""
-        keep = torch.ones(len(turns.group), dtype=torch.bool)
+        """Return (E, K) bool: the turns that all filters keep.
+
+        Raises:
+            ValueError: a filter before the baseline chooses turns.
+        """
+        keep = turns.mask.clone()
         for name, method in filters.items():
             kept = method(turns, self._step.number)
-            metrics[f"filter/{name}/dropped_share"] = (~kept).double().mean().item() if len(kept) else 0.0
-            keep &= kept
+            if kept.ndim > 1 and method.when == "before":
+                raise ValueError(f'filter={name}: it chooses turns before the baseline; use when = "after"')
+            among = kept[turns.mask] if kept.ndim > 1 else kept
+            metrics[f"filter/{name}/dropped_share"] = (~among).double().mean().item() if len(among) else 0.0
+            keep &= kept if kept.ndim > 1 else kept.unsqueeze(1)
         return keep
 
     def _muted(self, rows: TurnRows, turns: Turns, keep: Tensor) -> dict[str, Tensor]:
-        """Return both masks; unchanged if no episode would be left, since verl's metrics need
-        tokens.
-        """
+        """Return both masks, as they are if no turn is left: verl's metrics need tokens."""
         self._step.nothing_left |= not keep.any()
         if self._step.nothing_left:
             return {name: rows.tokens[name] for name in MASKS}
-        alive = turns.spread((turns.mask & keep.unsqueeze(1)).long()).to(rows.tokens["loss_mask"].dtype)
+        alive = turns.spread(keep.long()).to(rows.tokens["loss_mask"].dtype)
         return {name: rows.tokens[name] * alive for name in MASKS}
 
     # ---- terms
