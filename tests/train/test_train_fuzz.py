@@ -1,93 +1,147 @@
-"""400 overrides that could be typed, 2,000 with the slow tests, on lines of one to eight: each is
-refused in a line that names what is wrong with it, or makes a config that a run can use.
-``TURNGRID_FUZZ_SEED=7`` before pytest draws others."""
+"""Overrides that could be typed: each is refused in a line that names its key, or makes a config that
+resolves, with values of the same kinds. ``TURNGRID_FUZZ_SEED=7`` before pytest draws others."""
 
 from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterator
-from math import inf, nan
+from collections.abc import Sequence
+from math import isfinite
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
-from fuzz.door import Outcome, knock
-from fuzz.judge import Judge, named, smallest
-from fuzz.overrides import Command, Generator, Piece, environments_of
-from fuzz.sanity import Flat, flat, nonsense
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
 
-from turngrid.config.base import CONF
-from turngrid.config.compose import compose
+from turngrid.config import compose
 from turngrid.config.suggest import groups
+from turngrid.records.run_folder import flattened, run_name
+from turngrid.train import app
 
 SEED = os.environ.get("TURNGRID_FUZZ_SEED", "0")
-OVERRIDES = 200  # of a chunk
+DRAWN = 100  # overrides of a chunk
 CHUNKS = [*range(2), *(pytest.param(chunk, marks=pytest.mark.slow) for chunk in range(2, 10))]
+# fmt: off
+VALUES = (
+    "0", "1", "-1", "7", "0.5", "1.5", "-0.001", "1e-400", "1e30", "1e400", "99999999999999999999", "nan", "-inf",
+    "1_000", "0x10", "007", "--1", ".5", "1/2", "١", "10%", "seven", "true", "null", "None", "???", "nope", "auto",
+    "a.b", "a/b", "~", "/", "..", "-x", "@", "$", "*", "ü", "\u202eabc", "", " ", "a b", "'a b'", "a=b", "a\nb",
+    "x" * 3000, "\\", "[", "}", "(", "'", "[1", "{a: 1", "[,]", "[]", "[1,2]", "[null]", "[nan]", "[1,[2,{a: 3}]]",
+    "{}", "{a: 1}", "{null: 1}", "${seed}", "${nope}", "${oc.env:NOPE_NOT_SET}", "${oc.env:NOPE_NOT_SET,3}", "${",
+    "${nope:1}", "${eval.temperatures[5]}", "${..}", "${now:}", "${trainer}", "x${seed}", "1,2", "choice(1,2)",
+    "range(1,3)", "interval(0,1)", "glob(*)", "int(x)", "json_str({a:1})", "choice(",
+)
+# of a key {k} and a value {v}: Hydra's signs, and signs that are nearly Hydra's
+FORMS = (
+    "+{k}={v}", "++{k}={v}", "~{k}", "~{k}={v}", "{k}=={v}", "{k}= {v}", "{k}.0={v}", "+++{k}={v}", "{k}@a:b={v}",
+    "{k}", "{k}:{v}", "-{k}={v}", "--{k}={v}", ".{k}={v}", "{k}/x={v}", "${{{k}}}={v}", "{k}+={v}", "{k}@={v}",
+)
+GROUP_FORMS = (
+    "{g}={o}", "{g}=[{o}]", "{g}=[{o},{p}]", "{g}=[]", "{g}={{a: 1}}", "{g}=null", "~{g}", "+{g}={o}", "{g}@x={o}",
+    "{g}={o},{p}", "{g}=glob(*)", "{g}={o}.yaml", "{g}=../{g}/{o}", "{g}=${{nope}}", "{g}={v}",
+)
+# fmt: on
+NO_ANSWER = ("Traceback", "HYDRA_FULL_ERROR", "object_type=", "full_key:", "<class ")
 
 
 @pytest.fixture(scope="module")
-def default() -> Flat:
-    return flat(OmegaConf.to_container(compose([]), resolve=True))
-
-
-@pytest.fixture(scope="module")
-def settable(default: Flat) -> Flat:
+def default() -> dict[str, Any]:
     """Without what is below an interpolation: such keys are set elsewhere."""
-    return {key: default.get(key) for key in flat(OmegaConf.to_container(compose([])))}
-
-
-@pytest.fixture(scope="module")
-def judge(default: Flat, settable: Flat) -> Judge:
-    options = [f"{group}={option}" for group, names in groups().items() for option in names]
-    return Judge(default, [*settable, *groups(), *options])
+    config = compose.compose([])
+    plain = dict(flattened(OmegaConf.to_container(config, resolve=True)))
+    return {key: plain.get(key) for key, _ in flattened(OmegaConf.to_container(config))}
 
 
 @pytest.fixture
-def somewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder to stand in, with the file that generated commands name."""
+def configs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[DictConfig]:
+    """All that is composed; nothing starts, in a folder with the file that some lines name."""
+    made: list[DictConfig] = []
+    ready, finalise = app.ready, compose.finalise
+
+    def begun(arguments: Sequence[str]) -> app.Start:
+        ready(arguments)
+        return lambda: 0
+
+    def finished(config: DictConfig) -> DictConfig:
+        made.append(finalise(config))
+        return made[-1]
+
     (tmp_path / "README.md").write_text("a file")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("HOME", str(tmp_path))
-    return tmp_path
+    monkeypatch.setattr(app, "ready", begun)
+    monkeypatch.setattr(compose, "finalise", finished)
+    return made
+
+
+def drawn(random: Random, default: dict[str, Any]) -> tuple[str, str]:
+    """An override, and what a refusal names."""
+    key, value = random.choice(list(default)), random.choice(VALUES)
+    kind = random.random()
+    if kind < 0.6:
+        return f"{key}={value}", key
+    if kind < 0.8:
+        return random.choice(FORMS).format(k=key, v=value), key
+    group, options = random.choice([(group, names) for group, names in groups().items() if names])
+    two = {"o": random.choice(options), "p": random.choice(options)}
+    return random.choice(GROUP_FORMS).format(g=group, v=value, **two), group
 
 
 # Folders that are not there, and deprecated keys: these libraries warn before the line is refused.
-@pytest.mark.filterwarnings("ignore:provider=hydra.searchpath:UserWarning:hydra._internal.config_loader_impl")
 @pytest.mark.filterwarnings("ignore:.* is deprecated. Change your code:UserWarning:omegaconf.resolvers.oc")
 @pytest.mark.parametrize("chunk", CHUNKS)
-def test_every_command_line_is_answered(chunk: int, settable: Flat, judge: Judge, somewhere: Path) -> None:
-    generator = Generator(Random(f"{SEED}-{chunk}"), settable, groups(), environments_of(CONF))
-    commands, faults, accepted = list(_drawn(generator)), [], 0
-    for command, outcome in (answer for drawn in commands for answer in _answers(drawn)):
-        accepted += outcome.code == 0
-        if judge(command, outcome):
-            least = smallest(command, lambda fewer: judge(fewer, knock(fewer)))
-            faults.append(f"{least}\n    {judge(least, knock(least))}")
+def test_every_override_is_answered(
+    chunk: int, default: dict[str, Any], configs: list[DictConfig], capfd: pytest.CaptureFixture[str]
+) -> None:
+    random, faults, accepted = Random(f"{SEED}-{chunk}"), [], 0
+    for _ in range(DRAWN):
+        line, name = drawn(random, default)
+        code = app.main([line])
+        accepted += code == 0
+        wrong = refusal(capfd.readouterr().err, name) if code else nonsense(configs, default)
+        faults += [f"{line}: {wrong}"] if wrong else []
+        configs.clear()
     assert not faults, f"TURNGRID_FUZZ_SEED={SEED}, chunk {chunk}: {len(faults)} faults\n" + "\n".join(faults)
-    assert sum(command.overrides for command in commands) >= OVERRIDES
-    assert accepted > len(commands) / 3, "a door that nothing passes is none"
-    assert list(somewhere.iterdir()) == [somewhere / "README.md"], "something has been begun"
+    assert DRAWN / 20 < accepted < DRAWN
 
 
-def _drawn(generator: Generator) -> Iterator[Command]:
-    count = 0
-    while count < OVERRIDES:
-        command = generator.command()
-        count += command.overrides
-        yield command
+def refusal(err: str, name: str) -> str:
+    """What is wrong with the words of a refusal."""
+    lines = err.splitlines()
+    if not 1 <= len(lines) <= 3 or not lines[0].startswith("turngrid: ") or any(words in err for words in NO_ANSWER):
+        return err
+    return "" if name in err else f"does not name {name}: {err}"
 
 
-def _answers(command: Command) -> Iterator[tuple[Command, Outcome]]:
-    """As a person would: what is refused is left out, and the rest tried again, so that nothing
-    hides behind it."""
-    refused: tuple[Piece, ...] = command.pieces[:1]
-    while command.pieces and refused:
-        outcome = knock(command)
-        yield command, outcome
-        refused = named(command, outcome) if outcome.code else ()
-        command = command.without(refused)
+def nonsense(configs: list[DictConfig], default: dict[str, Any]) -> str:
+    """What no run could use of accepted configs."""
+    for config in configs:
+        if len(run_name(config).encode()) > 255:
+            return "no file system has such a name"
+        for key, value in flattened(OmegaConf.to_container(config, resolve=True)):
+            was = default.get(key)
+            if isinstance(value, float) and not isfinite(value):
+                return f"{key}={value}"
+            if isinstance(was, bool | int | float) and value is not None and not isinstance(value, bool | int | float):
+                return f"{key}={value!r}, and the default is {was!r}"
+    return ""
+
+
+@pytest.mark.parametrize("chunk", range(2))
+def test_a_misspelt_key_or_option_gets_a_suggestion(
+    chunk: int, default: dict[str, Any], configs: list[DictConfig], capfd: pytest.CaptureFixture[str]
+) -> None:
+    random = Random(f"{SEED}-{chunk}")
+    ours = [key for key in default if len(key.rpartition(".")[2]) > 5]
+    options = [f"{group}={name}" for group, names in groups().items() for name in names if len(name) > 5]
+    faults = []
+    for right in [*random.sample(ours, 20), *random.sample(options, 20)]:
+        at = len(right) - random.randrange(2, 5)
+        wrong = right[:at] + right[at + 1 :] + "=1" * (right in ours)
+        code, err = app.main([wrong]), capfd.readouterr().err
+        if code != 2 or ("did you mean" not in err and right not in err):
+            faults.append(f"{wrong}: {err}")
+    assert not faults, "\n".join(faults)
 
 
 # What once ended in a traceback, was answered without the key's name, or passed: a line, and what
@@ -145,93 +199,11 @@ ONCE = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:provider=hydra.searchpath:UserWarning:hydra._internal.config_loader_impl")
 @pytest.mark.parametrize("line", ONCE)
-def test_what_once_passed_or_crashed(line: str, judge: Judge, somewhere: Path) -> None:
-    command = Command((Piece(tuple(shlex.split(line)), (ONCE[line],), wrong=True),))
-    assert judge(command, knock(command)) is None
-
-
-TYPED = Command((Piece(("trainer.nnodes=seven",), ("trainer.nnodes",)),))
-MISSPELT = Command((Piece(("trainer.nnods=1",), ("trainer.nnods",), near="trainer.nnodes", wrong=True),))
-SOUND = Command((Piece(("trainer.nnodes=1",), ("trainer.nnodes",), fine=True),))
-GOOD = "turngrid: trainer.nnodes=seven must be a whole number\n"
-BAD = {
-    "a traceback": (TYPED, Outcome(crash="TypeError: ['x'] (a.py:1 f)"), "traceback"),
-    "a traceback that was printed": (TYPED, Outcome(2, err=f"{GOOD}Traceback (most recent call last):\n"), "Traceback"),
-    "one that was let pass": (MISSPELT, Outcome(0), "trainer.nnods=1 is wrong"),
-    "no exit code": (TYPED, Outcome(None, err=GOOD), "exit code None"),
-    "no words": (TYPED, Outcome(2), "0 lines"),
-    "many lines": (TYPED, Outcome(2, err=GOOD * 9), "9 lines"),
-    "the name of another key": (TYPED, Outcome(2, err="turngrid: my.trainer.nnodes is wrong\n"), "names nothing"),
-    "the beginning of another key": (TYPED, Outcome(2, err="turngrid: trainer.nnodes_ is wrong\n"), "names nothing"),
-    "Hydra's own words": (TYPED, Outcome(2, err=f"{GOOD}Set HYDRA_FULL_ERROR=1\n"), "HYDRA_FULL_ERROR"),
-    "no suggestion": (MISSPELT, Outcome(2, err="turngrid: unknown key trainer.nnods\n"), "does not suggest"),
-    "a far suggestion": (MISSPELT, Outcome(2, err="turngrid: trainer.nnods; trainer.device?\n"), "does not suggest"),
-    "a sound one refused": (SOUND, Outcome(2, err="turngrid: trainer.nnodes=1 is wrong\n"), "it is sound"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("bad", BAD)
-def test_the_judge_finds(bad: str, judge: Judge) -> None:
-    command, outcome, words = BAD[bad]
-    assert words in str(judge(command, outcome))
-
-
-NONSENSE = {
-    "algorithm.gamma": 2,
-    "algorithm.lam": nan,
-    "trainer.nnodes": 0,
-    "trainer.n_gpus_per_node": "seven",
-    "trainer.save_freq": 0,
-    "env.workers": 1_000_000,
-    "env.step_deadline_s": inf,
-    "seed": -1,
-    "model.sft.lr": -0.1,
-    "eval.temperatures": [-1],
-    "actor_rollout_ref.actor.optim.betas": [0.9],
-    "actor_rollout_ref.rollout.stop": [inf],
-    "data.shuffle": "perhaps",
-    "trainer.logger": 3,
-    "critic.ppo_epochs": 1.5,
-    "demos.source": "heaven",
-    "env.window_keep": 3,
-    "data.train_batch_size": 10**20,
-    "trainer.device": ["cpu"],
-    "budget.units": True,
-}
-
-
-@pytest.mark.parametrize("key", NONSENSE)
-def test_nonsense_in_a_config_is_found(key: str, default: Flat) -> None:
-    found = list(nonsense(default | {key: NONSENSE[key]}, default))
-    assert found
-    assert all(key in line for line in found)
-
-
-def test_a_key_that_is_gone_is_found_and_the_default_has_no_nonsense(default: Flat) -> None:
-    without = {key: value for key, value in default.items() if key != "trainer.project_name"}
-    assert list(nonsense(without, default)) == ["trainer.project_name is gone, or a node"]
-    assert list(nonsense(default, default)) == []
-
-
-def test_the_judge_lets_pass(judge: Judge) -> None:
-    assert judge(TYPED, Outcome(2, err=GOOD)) is None
-    assert (
-        judge(MISSPELT, Outcome(2, err="turngrid: unknown key trainer.nnods; did you mean trainer.nnodes?\n")) is None
-    )
-    assert judge(SOUND, Outcome(0, configs=[compose([])])) is None
-
-
-def test_a_config_that_a_run_could_not_use_is_found(judge: Judge) -> None:
-    config = compose([])
-    config.seed = -1
-    assert "nonsense: seed=-1" in str(judge(TYPED, Outcome(0, configs=[config])))
-    config.trainer.nnodes = "${nowhere}"
-    assert "accepted, and then InterpolationKeyError" in str(judge(TYPED, Outcome(0, configs=[config])))
-
-
-def test_the_smallest_command_is_told() -> None:
-    others = [Piece((f"seed={seed}",), ("seed",)) for seed in range(3)]
-    command = Command((others[0], *TYPED.pieces, *others[1:]), unset=("HOME",))
-    assert smallest(command, lambda fewer: "trainer.nnodes=seven" in fewer.words) == TYPED
-    assert smallest(command, lambda fewer: not {"seed=0", "seed=2"} - {*fewer.words}).words == ["seed=0", "seed=2"]
+def test_what_once_passed_or_crashed(
+    line: str, configs: list[DictConfig], capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert app.main(shlex.split(line)) == 2
+    assert refusal(capfd.readouterr().err, ONCE[line]) == ""
+    assert [path.name for path in Path().iterdir()] == ["README.md"], "something has begun"
