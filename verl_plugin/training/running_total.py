@@ -4,13 +4,10 @@ the end.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
 from omegaconf import DictConfig
 
-from turngrid.records.metrics import read_metrics
 from turngrid.rollouts.store import read_episodes
 from turngrid.tasks.budget import demonstration_price
 from turngrid.tasks.demonstrations import episodes_file
@@ -22,20 +19,11 @@ class RunningTotal:
     def __init__(self, config: DictConfig, folder: Path) -> None:
         self._budget = config.budget
         self._games: set[str] = set()
-        self._lost_games = self.episodes = self.tokens = 0
+        self.episodes = self.tokens = 0
         demonstrations = episodes_file(folder)
         self.demonstrations = sum(1 for _ in demonstrations.open("rb")) if demonstrations.exists() else 0
         for step in sorted((folder / "rl" / "episodes").glob("*.jsonl")):
             self.add(step)
-        self._count_lost(read_metrics(folder / "rl" / "metrics.jsonl"))
-
-    def _count_lost(self, logged: Iterable[Mapping[str, Any]]) -> None:
-        """Count episodes that were logged and are no longer on record."""
-        last = [line for line in logged if "budget/episodes" in line][-1:]
-        for line in last:
-            self.episodes = max(self.episodes, int(line["budget/episodes"]))
-            self.tokens = max(self.tokens, int(line["budget/tokens"]))
-            self._lost_games = max(0, int(line["budget/games"]) - len(self._games))
 
     def add(self, step: Path) -> None:
         """Add one step's file of episodes."""
@@ -46,7 +34,7 @@ class RunningTotal:
 
     def metrics(self) -> dict[str, float]:
         """Return units of demonstrations and RL, and the episodes, games and tokens of RL alone."""
-        games = len(self._games) + self._lost_games
+        games = len(self._games)
         charged = games if self._budget.count == "games" else self.episodes
         units = float(self.demonstrations * demonstration_price(self._budget)) + charged * self._budget.episode_cost
         return {
