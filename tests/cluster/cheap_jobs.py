@@ -15,8 +15,7 @@ from omegaconf import DictConfig
 from turngrid.config.base import ROOT
 from turngrid.config.compose import compose
 from turngrid.train.launch.one_run import Run
-from turngrid.train.launch.slurm import start
-from turngrid.train.launch.slurm_wait import Waiting
+from turngrid.train.launch.slurm import Jobs, start
 
 TINY = ("budget=rl_only", "eval.games=2")
 
@@ -31,11 +30,11 @@ def python(code: str, *arguments: object) -> list[str]:
     return [sys.executable, "-c", code, *map(str, arguments)]
 
 
-def launched(folder: Path, slurm: DictConfig, commands: dict[str, Sequence[str]]) -> list[Waiting]:
+def launched(folder: Path, slurm: DictConfig, commands: dict[str, Sequence[str]]) -> Jobs:
     """One array job; the label of each run is its key."""
     jobs = start(slurm, folder, list(commands.values()))
     runs = [Run(number, (), label) for number, label in enumerate(commands, 1)]
-    return [Waiting(run, job) for run, job in zip(runs, jobs, strict=True)]
+    return dict(zip(runs, jobs, strict=True))
 
 
 def front_door(*arguments: str, cwd: Path) -> subprocess.Popen[str]:

@@ -10,7 +10,7 @@ import pytest
 from cheap_jobs import launched, python, settings
 from small_slurm import SmallSlurm
 
-from turngrid.train.launch.slurm_wait import wait
+from turngrid.train.launch.slurm import wait
 
 DRIVER = """
 import json, os, subprocess, sys
@@ -52,7 +52,7 @@ def test_a_job_of_two_nodes_has_one_driver_and_a_ray_of_its_own(slurm: SmallSlur
     jobs = launched(
         tmp_path / "slurm", settings(*nodes), {"two nodes": python(DRIVER, tmp_path / "drivers", tmp_path / "facts")}
     )
-    assert wait(jobs, 60) == [], jobs[0].log.read_text()[-5000:]
+    assert wait(jobs, 60) == [], next(iter(jobs.values())).stdout()[-5000:]
     facts = json.loads((tmp_path / "facts").read_text())
     assert (tmp_path / "drivers").read_text() == "driver\n"
     assert len(facts["nodes"]) == 2 and facts["gpus"] == 4

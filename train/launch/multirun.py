@@ -73,7 +73,7 @@ def _ready_sweep(args: argparse.Namespace) -> Start:
     if launch.dry_run:
         from turngrid.train.launch.sweep_table import dry_run_table
 
-        return lambda: _print(dry_run_table(launch), launch.configs)
+        return lambda: _print(dry_run_table(launch))
     start = launching.launcher(launch.configs[0], args.config_dir)
     return lambda: _start_sweep(launch, start, search_paths(args.overrides))
 
@@ -108,7 +108,7 @@ def _ready_grid(args: argparse.Namespace) -> Start:
 
         shared = set.intersection(*map(set, runs))
         labels = [one_run.label(run, shared) for run in runs]
-        return lambda: _print(grid_table(list(zip(labels, configs, strict=True))), configs)
+        return lambda: _print(grid_table(list(zip(labels, configs, strict=True))))
     start = launching.launcher(configs[0], args.config_dir)
     return lambda: _start_grid(args, runs, configs, start)
 
@@ -146,16 +146,8 @@ def _dry(args: argparse.Namespace) -> bool:
     return is_true(parse(args.overrides), "dry_run")
 
 
-def _print(table: str, configs: Sequence[DictConfig]) -> int:
-    """Print the table of a dry run, and the script for SLURM."""
+def _print(table: str) -> int:
     print(table)
-    config = configs[0]
-    if config.cluster.launcher == launching.SLURM:
-        launching.check_slurm(config)
-        from turngrid.train.launch import slurm
-
-        folder = Path(config.output_dir).expanduser().absolute() / launching.SLURM
-        print(f"\nsbatch would get:\n\n{slurm.script(config.cluster.slurm, folder, len(configs))}")
     return 0
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import shlex
-from collections.abc import Sequence
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import submitit
@@ -17,13 +18,14 @@ from turngrid.records.process.child import child_variables
 from turngrid.records.process.exit_codes import say
 from turngrid.train.launch.one_run import LAUNCHED, Run, command
 from turngrid.train.launch.slurm_job import Job
-from turngrid.train.launch.slurm_wait import Waiting, is_alive, queue, wait
 
 NAME = "turngrid"
 RECORD = "runs.json"
-STAND_IN = "#!/bin/sh\necho Submitted batch job 1\n"
+ASK_SECONDS = 5.0
 NOT_SBATCH = ("wait", "lost_after_s", "max_num_timeout")
 ANY_CLUSTER = ("nodes", "gpus_per_node", "cpus_per_task", "mem_gb", "timeout_min")  # not submitit's slurm_...
+TIMED_OUT = "timed-out too many times"  # submitit's words
+Jobs = dict[Run, "submitit.Job[int]"]
 
 
 def launch(slurm: DictConfig, folder: Path, runs: Sequence[Run], config_dir: str | None) -> list[str]:
@@ -36,37 +38,34 @@ def launch(slurm: DictConfig, folder: Path, runs: Sequence[Run], config_dir: str
         folder: of logs and records; every node must see it.
     """
     try:
-        waiting = still_there(folder, runs)
-        known = [item.run for item in waiting]
-        waiting += submit(slurm, folder, [run for run in runs if run not in known], config_dir)
+        jobs = still_there(folder, runs)
+        jobs |= submit(slurm, folder, [run for run in runs if run not in jobs], config_dir)
     except submitit.core.utils.FailedJobError as error:
         return [f"nothing was submitted: {' '.join(str(error).split())}"]
     if not slurm.wait:
         say("not waiting (cluster.slurm.wait=false); the same command looks for these jobs again")
         return []
-    return wait(waiting, float(slurm.lost_after_s))
+    return wait(jobs, float(slurm.lost_after_s))
 
 
-def submit(slurm: DictConfig, folder: Path, runs: Sequence[Run], config_dir: str | None) -> list[Waiting]:
+def submit(slurm: DictConfig, folder: Path, runs: Sequence[Run], config_dir: str | None) -> Jobs:
     """Submit the runs.
 
     Raises:
         FailedJobError: sbatch refuses them.
     """
     if not runs:
-        return []
-    jobs = start(slurm, folder, [command(run, config_dir) for run in runs])
-    waiting = [Waiting(run, job) for run, job in zip(runs, jobs, strict=True)]
-    array = jobs[0].job_id.split("_")[0]
-    record = {item.job_id: item.run.identity for item in waiting}  # for a later launch of the same runs
+        return {}
+    jobs = dict(zip(runs, start(slurm, folder, [command(run, config_dir) for run in runs]), strict=True))
+    array = jobs[runs[0]].job_id.split("_")[0]
+    record = {job.job_id: run.identity for run, job in jobs.items()}  # for a later launch of the same runs
     (folder / f"{array}_{RECORD}").write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
-    limit = f", at most {slurm.array_parallelism} at once" if slurm.array_parallelism < len(runs) else ""
-    say(f"submitted SLURM job {array}: {len(runs)} run{'s' * (len(runs) > 1)}{limit}, {slurm.timeout_min} min each")
-    for item in waiting:
-        say(f"  job {item.job_id}: {item.run.label}")
+    say(f"submitted SLURM job {array}: {len(runs)} run{'s' * (len(runs) > 1)}, {slurm.timeout_min} min each")
+    for run, job in jobs.items():
+        say(f"  job {job.job_id}: {run.label}")
     say(f"logs: {folder}/{array}_*_log.out")
     say(f"squeue -j {array} shows them, scancel {array} cancels them")
-    return waiting
+    return jobs
 
 
 def start(slurm: DictConfig, folder: Path, commands: Sequence[Sequence[str]]) -> list[submitit.Job[int]]:
@@ -81,26 +80,6 @@ def start(slurm: DictConfig, folder: Path, commands: Sequence[Sequence[str]]) ->
     job = Job(folder, environment, again, slurm.nodes, slurm.gpus_per_node, slurm.cpus_per_task)
     jobs = _executor(slurm, folder).map_array(job, commands)
     return [_job_of(folder, job.job_id) for job in jobs]
-
-
-def script(slurm: DictConfig, folder: Path, runs: int) -> str:
-    """Return the script that ``sbatch`` would get for this many runs.
-
-    submitit writes the script only when it submits, so stub programs in a temporary folder replace
-    SLURM's.
-    """
-    with TemporaryDirectory() as stand_ins:
-        for name in ("sbatch", "srun"):
-            (Path(stand_ins) / name).write_text(STAND_IN)
-            (Path(stand_ins) / name).chmod(0o700)
-        path = os.environ["PATH"]
-        os.environ["PATH"] = f"{stand_ins}:{path}"
-        try:
-            job = start(slurm, Path(stand_ins), [[]] * runs)[0]
-        finally:
-            os.environ["PATH"] = path
-        text = job.paths.submission_file.read_text(encoding="utf-8")
-    return text.strip().replace(stand_ins, str(folder))
 
 
 def _job_of(folder: Path, job_id: str) -> submitit.Job[int]:
@@ -131,19 +110,76 @@ def _own_setup() -> list[str]:
     ]
 
 
-def still_there(folder: Path, runs: Sequence[Run]) -> list[Waiting]:
+def still_there(folder: Path, runs: Sequence[Run]) -> Jobs:
     """Return those of the runs that an earlier launch submitted and that SLURM has not ended."""
     earlier: dict[str, str] = {}  # a run's overrides -> its last job
     for file in sorted(folder.glob(f"*_{RECORD}"), key=lambda path: path.stat().st_mtime):
         recorded = json.loads(file.read_text(encoding="utf-8"))
         earlier |= {json.dumps(overrides): job_id for job_id, overrides in recorded.items()}
-    jobs = {run: earlier[json.dumps(run.identity)] for run in runs if json.dumps(run.identity) in earlier}
-    if not jobs:
-        return []
-    states = queue()
-    if states is None:
+    known = {run: earlier[json.dumps(run.identity)] for run in runs if json.dumps(run.identity) in earlier}
+    alive = queue() if known else set()
+    if alive is None:
         raise submitit.core.utils.FailedJobError("squeue does not answer")
-    alive = {run: job_id for run, job_id in jobs.items() if is_alive(states.get(job_id))}
-    for run, job_id in alive.items():
-        say(f"job {job_id} of an earlier launch is {states[job_id].word.lower()}: {run.label}")
-    return [Waiting(run, _job_of(folder, job_id)) for run, job_id in alive.items()]
+    jobs = {run: _job_of(folder, job_id) for run, job_id in known.items() if job_id in alive}
+    for run, job in jobs.items():
+        say(f"job {job.job_id} of an earlier launch is in the queue: {run.label}")
+    return jobs
+
+
+# ---- waiting
+
+
+def queue() -> set[str] | None:
+    """Return this user's jobs that wait or run, by id (``17_0``); None if SLURM does not answer."""
+    command = ["squeue", "--me", "--noheader", "--array", "--format=%i"]
+    try:
+        return set(subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout.split())
+    except (OSError, subprocess.SubprocessError):
+        return None
+
+
+def wait(jobs: Mapping[Run, submitit.Job[int]], lost_after_s: float) -> list[str]:
+    """Wait for all jobs and return a line for each that failed.
+
+    submitit asks only ``sacct``, so without accounting it would wait for a cancelled job forever.
+
+    Args:
+        lost_after_s: seconds out of the queue without a result after which a job has failed.
+    """
+    left, failed = dict(jobs), []
+    seen = dict.fromkeys(jobs, time.monotonic())  # when SLURM last had the job in its queue
+    try:
+        say(f"waiting for {len(left)} job{'s' * (len(left) != 1)}; Ctrl-C ends the wait, not the jobs")
+        while left:
+            alive, now = queue(), time.monotonic()
+            for run, job in list(left.items()):
+                seen[run] = now if alive is None or job.job_id in alive else seen[run]
+                code, how = _end(job) or (1, "left no result" * (now - seen[run] >= lost_after_s))
+                if how:
+                    del left[run]
+                    say(f"job {job.job_id} {how}: {run.label} ({len(jobs) - len(left)} of {len(jobs)})")
+                    failed += [f"{run.label} ({how}; {job.paths.stdout})"] if code else []
+            if left:
+                time.sleep(ASK_SECONDS)
+    except KeyboardInterrupt:
+        arrays = sorted({job.job_id.split("_")[0] for job in left.values()})
+        say(f"no longer waiting; the jobs go on. To cancel them: scancel {' '.join(arrays)}")
+        say("the same command waits for them again")
+        raise
+    return failed
+
+
+def _end(job: submitit.Job[int]) -> tuple[int, str] | None:
+    """Return the exit code of a job and how it ended; None if it has no result."""
+    result = Path(job.paths.result_pickle)
+    if not result.parent.exists() or result not in result.parent.iterdir():  # listing refreshes a network file system
+        return None
+    try:
+        code = int(job.result())
+    except (submitit.core.utils.UncompletedJobError, EOFError) as error:
+        if TIMED_OUT in str(error):
+            return 1, "ran out of time too often (cluster.slurm.max_num_timeout)"
+        return 1, "could not start its run"
+    if code == 0:
+        return 0, "ended well"
+    return code, f"failed with exit code {code}" if code > 0 else f"was ended by {signal.Signals(-code).name}"
