@@ -6,9 +6,8 @@ settings.py     shared and varying settings
 samples.py      the models that a selector names
 cells.py        the table, with published figures
 comparisons.py  differences with intervals, and verdicts
-reliability.py  IQM, profiles, probability of improvement
-curves.py       learning curves as data frames
-charts.py       SVG from matplotlib
+reliability.py  IQM and probability of improvement
+charts.py       learning curves, as SVG from matplotlib
 contents.py     the contents of the page
 page.py         HTML and Markdown
 """

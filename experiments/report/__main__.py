@@ -61,11 +61,11 @@ def _text(subject: Subject) -> str:
 
 def write(subject: Subject, folder: Path) -> str:
     """Write both forms of the report, each whole or not at all, and return a line about them."""
-    from turngrid.experiments.report.contents import contents  # imports scipy and matplotlib, so only when needed
+    from turngrid.experiments.report.contents import Contents  # imports scipy, so only when needed
     from turngrid.experiments.report.page import html, markdown
 
     start = time.perf_counter()
-    report = contents(subject)
+    report = Contents(subject)
     write_whole(folder / HTML, html(report, folder))
     write_whole(folder / MARKDOWN, markdown(report, folder))
     size = (folder / HTML).stat().st_size / 1e6

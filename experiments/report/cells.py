@@ -7,12 +7,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.stats import bootstrap
 
 from turngrid.experiments.report import published
 from turngrid.experiments.report.runs import Run
 from turngrid.experiments.report.samples import Choice, Sample, Unfilled, by_context, choice_of, sample
 from turngrid.experiments.sweep.definition import Layout, Selector
-from turngrid.records.statistics import Interval, share_interval, wilson
+from turngrid.records.statistics import RESAMPLES, Interval, share_interval, wilson
 
 
 @dataclass(frozen=True)
@@ -143,12 +144,12 @@ def per_game(samples: Sequence[Sample]) -> list[np.ndarray]:
     return list(vectors.values())
 
 
-def _stratified(vectors: Sequence[np.ndarray], resamples: int = 10_000) -> Interval:
+def _stratified(vectors: Sequence[np.ndarray]) -> Interval:
     """Stratified percentile bootstrap (Davison and Hinkley, 1997, section 3.2)."""
-    generator = np.random.default_rng(0)
-    mean = float(sum(vector.mean() for vector in vectors))
-    drawn = np.zeros(resamples)
-    for vector in vectors:
-        drawn += vector[generator.integers(0, vector.size, (resamples, vector.size))].mean(axis=1)
-    low, high = np.percentile(drawn, [2.5, 97.5])
-    return Interval(mean, float(low), float(high))
+
+    def total(*drawn: np.ndarray, axis: int = -1) -> np.ndarray:
+        return np.sum([vector.mean(axis=axis) for vector in drawn], axis=0)
+
+    options = {"n_resamples": RESAMPLES, "method": "percentile", "batch": 1000, "rng": 0}
+    bounds = bootstrap(vectors, total, **options).confidence_interval
+    return Interval(float(total(*vectors)), float(bounds.low), float(bounds.high))

@@ -104,16 +104,14 @@ def _verdict(takeaway: Takeaway, runs: Sequence[Run]) -> Comparison:
 
 def judged(difference: Contrast) -> tuple[Word, str]:
     """Return a verdict and its reason: whether the interval lies wholly above or below zero."""
-    left = (
-        f" {len(difference.left_out)} comparison(s) left out: {'; '.join(difference.left_out)}."
-        if difference.left_out
-        else ""
-    )
+    word, why = Word.NOT_ENOUGH, "the 95 % interval includes zero, so it could be either way."
     if difference.interval.low > 0:
-        return Word.HOLDS, f"the 95 % interval lies wholly above zero.{left}"
-    if difference.interval.high < 0:
-        return Word.DOES_NOT_HOLD, f"the 95 % interval lies wholly below zero: it is the other way round.{left}"
-    return Word.NOT_ENOUGH, f"the 95 % interval includes zero, so it could be either way.{left}"
+        word, why = Word.HOLDS, "the 95 % interval lies wholly above zero."
+    elif difference.interval.high < 0:
+        word, why = Word.DOES_NOT_HOLD, "the 95 % interval lies wholly below zero: it is the other way round."
+    if left_out := difference.left_out:
+        why += f" {len(left_out)} comparison(s) left out: {'; '.join(left_out)}."
+    return word, why
 
 
 def _parts(side: dict[str, str | Selector], sign: int) -> list[Part]:
@@ -185,8 +183,7 @@ def _contrast(rows: Sequence[Sequence[Weighted]], left_out: tuple[str, ...]) -> 
     by_seed = [sum(weight * float(item.of_seeds([seed]).mean()) for weight, item in flat) for seed in seeds]
     games = min(item.games for _, item in flat)
     over_games = game_variance(flat, seeds)
-    bounds = interval(by_seed, over_games, games, limit=sum(abs(weight) for weight, _ in flat) / 2)
-    p = p_value(by_seed, over_games, games)
+    bounds, p = interval_and_p(by_seed, over_games, games, limit=sum(abs(weight) for weight, _ in flat) / 2)
     return Contrast(bounds, p, dict(zip(seeds, by_seed, strict=True)), games, len(rows), left_out)
 
 
@@ -199,38 +196,24 @@ def game_variance(parts: Sequence[Weighted], seeds: Sequence[int]) -> float:
     return sum(float(vector.var(ddof=1)) / vector.size for vector in by_set.values())
 
 
-def interval(by_seed: Sequence[float], over_games: float, games: int, limit: float = 1.0) -> Interval:
-    """Apply the module's formula; ``over_games`` is its a.
+def interval_and_p(
+    by_seed: Sequence[float], over_games: float, games: int, limit: float = 1.0
+) -> tuple[Interval, float]:
+    """Apply the module's formula; ``over_games`` is its a. Return the interval and the two-sided p
+    of the same test.
 
-    If the variance is 0, half of the width is Wilson's upper bound on the share of games that
-    differ.
+    If the variance is 0, half of the interval's width is Wilson's upper bound on the share of games
+    that differ, and p is that of the sign-flip test.
     """
     from scipy.stats import t
 
-    mean = float(np.mean(by_seed))
-    error, freedom = _error(by_seed, over_games, games)
-    half = float(t.ppf(0.975, freedom)) * error if error else wilson(0, games).high
-    return Interval(mean, max(-limit, mean - half), min(limit, mean + half))
-
-
-def p_value(by_seed: Sequence[float], over_games: float, games: int) -> float:
-    """Return the two-sided p of the same test; if the variance is 0, of the sign-flip test."""
-    from scipy.stats import t
-
-    mean = float(np.mean(by_seed))
-    error, freedom = _error(by_seed, over_games, games)
-    if error:
-        return float(2 * t.sf(abs(mean) / error, freedom))
-    return 2.0 ** (1 - games) if abs(mean) > 1e-12 else 1.0
-
-
-def _error(by_seed: Sequence[float], over_games: float, games: int) -> tuple[float, float]:
-    """Return the standard error and Satterthwaite's degrees of freedom; both 0 if the variance is
-    0.
-    """
-    over_seeds = float(np.var(by_seed, ddof=1)) / len(by_seed)
-    variance = over_games + over_seeds
-    if variance < 1e-12:
-        return 0.0, 0.0
-    freedom = variance**2 / (over_games**2 / max(games - 1, 1) + over_seeds**2 / (len(by_seed) - 1))
-    return sqrt(variance), freedom
+    mean, seeds = float(np.mean(by_seed)), len(by_seed)
+    over_seeds = float(np.var(by_seed, ddof=1)) / seeds
+    if over_games + over_seeds < 1e-12:
+        half = wilson(0, games).high
+        p = 2.0 ** (1 - games) if abs(mean) > 1e-12 else 1.0
+    else:
+        error = sqrt(over_games + over_seeds)
+        freedom = error**4 / (over_games**2 / max(games - 1, 1) + over_seeds**2 / (seeds - 1))
+        half, p = float(t.ppf(0.975, freedom)) * error, float(2 * t.sf(abs(mean) / error, freedom))
+    return Interval(mean, max(-limit, mean - half), min(limit, mean + half)), p

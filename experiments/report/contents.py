@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -13,15 +12,15 @@ import pandas as pd
 
 from turngrid.experiments.evaluation.result import State
 from turngrid.experiments.report import published
-from turngrid.experiments.report.cells import TableCell, table_cells
-from turngrid.experiments.report.charts import Chart, charts
-from turngrid.experiments.report.comparisons import Comparison, Word, differences, verdicts
+from turngrid.experiments.report.cells import table_cells
+from turngrid.experiments.report.charts import curves, metrics
+from turngrid.experiments.report.comparisons import Word, differences, verdicts
 from turngrid.experiments.report.gather import Subject
-from turngrid.experiments.report.reliability import Reliability, reliability
-from turngrid.experiments.report.runs import Run, grouped, setting_names
+from turngrid.experiments.report.reliability import reliability
+from turngrid.experiments.report.runs import LAST, Run, grouped, setting_names
+from turngrid.experiments.report.samples import BASE
 from turngrid.experiments.report.settings import shared_and_varied
 from turngrid.experiments.sweep.definition import SCORE, SUCCESS
-from turngrid.experiments.sweep.record import Sweep
 
 UNITS = {SUCCESS: "Success in % of games", SCORE: "Score in % of a game's best"}
 SHARES_OF_TESTS = (
@@ -32,49 +31,44 @@ SHARES_OF_TESTS = (
 RESOLVED = "mean shares of tests that pass, where ours are shares of instances resolved: two measures, not one"
 
 
-@dataclass(frozen=True)
 class Contents:
     """A report's texts, figures and charts.
 
     Attributes:
         table: cells, row by row.
-        table_name: the published table beside it, or "".
-        table_note: note on the published table.
+        table_name, table_note: the published table beside it and a note on it, or "".
         pairs: differences between all values of the varied axes, if the sweep declares no
             takeaways.
-        charts: by section of the page.
+        generalisation: success by setting and evaluation set, as an HTML table; "" if there is one
+            set.
         left_out: runs of the folder that are in no report, each with the reason.
         shared, varied: settings of the runs.
         made: date and time as shown.
+
+    Raises:
+        PublishedError: the sweep names an unknown published table.
     """
 
-    sweep: Sweep
-    loose: bool
-    left_out: Sequence[str]
-    runs: Sequence[Run]
-    table: Sequence[Sequence[TableCell]]
-    table_name: str
-    table_note: str
-    verdicts: Sequence[Comparison]
-    pairs: Sequence[Comparison]
-    reliability: Reliability | None
-    charts: Mapping[str, Sequence[Chart]]
-    costs: pd.DataFrame
-    origins: Mapping[tuple[str, str], int]
-    shared: Mapping[str, str]
-    varied: Mapping[str, Sequence[str]]
-    made: str
+    def __init__(self, subject: Subject) -> None:
+        self.sweep, self.runs = sweep, runs = subject.sweep, subject.runs
+        self.loose, self.left_out = subject.loose, subject.left_out
+        self.table = table_cells(runs, sweep.layout, sweep.published)
+        self.table_name = published.table_name(sweep.published) if sweep.published else ""
+        self.table_note = published.note(sweep.published) if sweep.published else ""
+        self.verdicts = verdicts(sweep, runs)
+        self.pairs = [] if sweep.takeaways else differences(runs)
+        self.reliability = reliability(runs)
+        self.curves, self.training = curves(runs), metrics(runs)
+        self.generalisation = generalisation(runs)
+        self.costs, self.origins = costs(runs), origins(runs)
+        self.shared, self.varied = shared_and_varied(runs)
+        self.made = time.strftime("%Y-%m-%d %H:%M %Z")
 
     @cached_property
     def labels(self) -> Mapping[str, str]:
         """Return run folder -> a unique label, such as ``ppo seed 1``."""
         names = setting_names(self.runs)
         return {run.name: f"{name} seed {run.seed}".strip() for run, name in zip(self.runs, names, strict=True)}
-
-    @property
-    def restarted(self) -> int:
-        """Count runs that were started more than once."""
-        return sum(len(run.attempts) > 1 for run in self.runs)
 
     @property
     def counts(self) -> Mapping[State, int]:
@@ -127,43 +121,28 @@ class Contents:
             for games, samples_per_game, temperature in sorted(ways)
         ]
         turns = sorted({evaluation.max_turns for run in self.runs for evaluation in run.evaluations})
-        return f"{'; or '.join(words[:4])}, at most {listed(turns)} turns" if words else ""
+        return f"{'; or '.join(words[:4])}, at most {' or '.join(map(str, turns))} turns" if words else ""
 
 
-def listed(values: Sequence[object]) -> str:
-    """Join values as in ``6, 8 or 12``."""
-    *others, last = map(str, values)
-    return f"{', '.join(others)} or {last}" if others else last
-
-
-def contents(subject: Subject) -> Contents:
-    """Compute the contents of the report.
-
-    Raises:
-        PublishedError: the sweep names an unknown published table.
-    """
-    sweep, runs = subject.sweep, subject.runs
-    table = sweep.published
-    statistics = reliability(runs)
-    shared, varied = shared_and_varied(runs)
-    return Contents(
-        sweep=sweep,
-        loose=subject.loose,
-        left_out=subject.left_out,
-        runs=runs,
-        table=table_cells(runs, sweep.layout, table),
-        table_name=published.table_name(table) if table else "",
-        table_note=published.note(table) if table else "",
-        verdicts=verdicts(sweep, runs),
-        pairs=[] if sweep.takeaways else differences(runs),
-        reliability=statistics,
-        charts=charts(runs, statistics),
-        costs=costs(runs),
-        origins=origins(runs),
-        shared=shared,
-        varied=varied,
-        made=time.strftime("%Y-%m-%d %H:%M %Z"),
-    )
+def generalisation(runs: Sequence[Run]) -> str:
+    """Return a shaded table of success, % by setting and evaluation set, means over seeds."""
+    finished = [run for run in runs if run.result]
+    if not any(len(run.evaluation_sets) > 1 for run in finished):
+        return ""
+    groups = {"base model": (BASE, finished)} | {
+        name: (LAST, group) for name, group in grouped(finished, nameless="last model").items()
+    }
+    rows = [
+        (name, f"{one.env}/{one.task}", 100 * one.interval.mean)
+        for name, (stage, group) in groups.items()
+        for run in group
+        for one in run.stage_evaluations(stage)
+    ]
+    frame = pd.DataFrame(rows, columns=["setting", "set", "success"])
+    table = frame.pivot_table(index="setting", columns="set", values="success", sort=False).rename_axis(None, axis=1)
+    style = table.rename_axis(None).style.format("{:.1f}", na_rep="").background_gradient("Blues", axis=None, vmin=0)
+    style = style.highlight_null("transparent").format_index(escape="html").format_index(escape="html", axis=1)
+    return style.set_uuid("generalisation").to_html()
 
 
 def costs(runs: Sequence[Run]) -> pd.DataFrame:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -67,10 +66,7 @@ def _folder(path: Path) -> Path:
 
 
 def _of_sweep(folder: Path) -> Subject:
-    try:
-        sweep = record.read(folder)
-    except msgspec.MsgspecError as error:
-        raise ReportError(f"{folder / record.FILE} cannot be read: {error}") from error
+    sweep = record.read(folder)
     assert sweep is not None
     root = folder.parent.parent
     runs = [_read(root / run.folder, run) for run in sweep.runs]
@@ -158,17 +154,17 @@ def comparable(runs: Sequence[Run]) -> tuple[dict[str, list[Run]], tuple[str, ..
     A run without a result joins the group of a finished run with the same environment and
     evaluation settings. A run with no other in its group is left out, unless every run is alone.
     """
-    keys = {_settings(run): _games(run) for run in runs if run.result}
-    if not keys:
+    games = {_settings(run): _games(run) for run in runs if run.result}
+    if not games:
         return {"": list(runs)}, ()
-    placed = apart([run for run in runs if _settings(run) in keys], lambda run: keys[_settings(run)])
-    several = {key: group for key, group in placed.items() if len(group) > 1} or placed
-    alone = [run for key, group in placed.items() if key not in several for run in group]
-    unlike = [run for run in runs if _settings(run) not in keys]
-    names = _names([next(run for run in group if run.result) for group in several.values()])
-    left_out = [f"{run.name}: no other run played its test games" for run in alone]
-    left_out += [f"{run.name}: {run.state}, and no run like it is finished" for run in unlike]
-    return dict(zip(names, several.values(), strict=True)), tuple(left_out)
+    groups = apart([run for run in runs if _settings(run) in games], lambda run: games[_settings(run)])
+    several = [group for group in groups.values() if len(group) > 1] or list(groups.values())
+    names = [_name(next(run for run in group if run.result)) for group in several]
+    full = [f"{name}-{index}" if names.count(name) > 1 else name for index, name in enumerate(names, 1)]
+    shown = {id(run) for group in several for run in group}
+    why = {True: "no other run played its test games", False: "no finished run has its test games"}
+    left_out = [f"{run.name}: {run.state}, {why[bool(run.result)]}" for run in runs if id(run) not in shown]
+    return dict(zip(full, several, strict=True)), tuple(left_out)
 
 
 def _games(run: Run) -> frozenset[tuple[object, ...]]:
@@ -183,12 +179,7 @@ def _settings(run: Run) -> str:
     return repr(sorted(item for item in run.settings.items() if item[0].startswith(OF_TEST) and item[0] not in outside))
 
 
-def _names(runs: Sequence[Run]) -> list[str]:
-    """Return a unique name for each group, such as ``textworld-w2-o3-q4``, from its first run."""
-    names = [
-        "-".join((run.evaluations[0].env, "+".join(dict.fromkeys(task for _, task in run.evaluation_sets))))
-        for run in runs
-    ]
-    digits = [hashlib.sha256(repr(sorted(_games(run), key=repr)).encode()).hexdigest()[:8] for run in runs]
-    full = [f"{name}-{own}" if names.count(name) > 1 else name for name, own in zip(names, digits, strict=True)]
-    return [file_name(name, also="+") for name in full]
+def _name(run: Run) -> str:
+    """Return a group's name, such as ``textworld-w2-o3-q4``, from one of its finished runs."""
+    tasks = "+".join(dict.fromkeys(task for _, task in run.evaluation_sets))
+    return file_name(f"{run.evaluations[0].env}-{tasks}", also="+")

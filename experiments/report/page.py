@@ -115,22 +115,16 @@ def sampled(runs: Sequence[Run]) -> list[Shown]:
     """
     finished = sorted((run for run in runs if run.result), key=lambda run: run.seed)
     asked = [(run, run.stage(LAST)) for run in finished] + [(run, BASE) for run in finished[:1]]
-    tokenizers: dict[str, Path | None] = {}
-    episodes: list[Shown] = []
-    for run, stage in asked[: MOST // (2 * EACH)]:
-        path = episodes_file(run.folder, str(stage))
-        model = str(run.settings.get("model.path", run.folder))
-        if path.exists() and model not in tokenizers:
-            tokenizers[model] = tokenizer_of(run.folder, path.stem)
-        episodes += _of(run, path, tokenizers.get(model)) if path.exists() else []
-    return episodes
+    return [shown for run, stage in asked[: MOST // (2 * EACH)] for shown in _of(run, str(stage))]
 
 
-def _of(run: Run, path: Path, tokenizer: Path | None) -> Iterator[Shown]:
+def _of(run: Run, stage: str) -> Iterator[Shown]:
+    path = episodes_file(run.folder, stage)
+    lines = path.read_bytes().splitlines() if path.exists() else []
     won = [line.outcome == "won" for line in read(path)]
     by_outcome = [[index for index, outcome in enumerate(won) if outcome is asked][:EACH] for asked in (True, False)]
-    lines = path.read_bytes().splitlines()
+    tokenizer = tokenizer_of(run.folder, stage) if lines else None
     for index in sorted(itertools.chain(*by_outcome)):
-        where = f"{path.relative_to(run.folder).as_posix()}:{index}"
+        place = f"{path.relative_to(run.folder).as_posix()}:{index}"
         episode = Episode.from_dict(json.loads(lines[index]))
-        yield Shown(episode, run.name, f"evaluation/{path.stem}", where, None, tokenizer)
+        yield Shown(episode, run.name, f"evaluation/{stage}", place, None, tokenizer)

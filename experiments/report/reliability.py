@@ -1,16 +1,16 @@
 """Statistics over whole runs after Agarwal et al. (2021, arXiv 2108.13264).
 
-These are the interquartile mean, the performance profile and the probability of improvement, each
-with a bootstrap that resamples runs within each task. rliable 1.2.0 cannot be used: it needs arch <
-8, and arch 7 does not import beside pandas 3. Scores are success rates in [0, 1], with one row per
-seed and one column per task.
+These are the interquartile mean and the probability of improvement, each with a bootstrap that
+resamples runs within each task. rliable 1.2.0 cannot be used: it needs arch < 8, and arch 7 does
+not import beside pandas 3. Scores are success rates in [0, 1], with one row per seed and one column
+per task.
 """
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,6 @@ from scipy.stats import bootstrap, trim_mean
 from turngrid.experiments.report.runs import LAST, Run, setting_names, task_axes
 from turngrid.records.statistics import Interval
 
-THRESHOLDS = np.linspace(0, 1, 101)
 FEWEST = 3  # seeds: a bootstrap of two runs has three outcomes
 MOST_PAIRED = 6  # methods; if there are more, compare each with the best one only
 RESAMPLES = 2000
@@ -33,14 +32,12 @@ class Reliability:
     Attributes:
         scores: method -> success of each run's last model, seeds by tasks.
         iqm: method -> interquartile mean.
-        profiles: method -> low, mean and high share of runs above each of ``THRESHOLDS``.
         improvements: (first, second) -> probability that a run of the first beats one of the second
             on a task.
     """
 
     scores: Mapping[str, pd.DataFrame]
     iqm: Mapping[str, Interval]
-    profiles: Mapping[str, Sequence[Interval]]
     improvements: Mapping[tuple[str, str], Interval]
 
     @property
@@ -55,15 +52,10 @@ def reliability(runs: Sequence[Run]) -> Reliability | None:
     scores = {name: table for name, table in scores_of(runs).items() if table.size and len(table) >= FEWEST}
     if not scores:
         return None
-    means = {name: iqm(table)[0] for name, table in scores.items()}
+    means = {name: iqm(table) for name, table in scores.items()}
     ranked = sorted(scores, key=lambda name: -means[name].mean)
-    pairs = [pair for pair in itertools.combinations(ranked, 2) if len(scores) <= MOST_PAIRED or pair[0] == ranked[0]]
-    return Reliability(
-        scores,
-        means,
-        {name: profile(table, THRESHOLDS) for name, table in scores.items()},
-        {pair: improvement(*(scores[name] for name in pair))[0] for pair in pairs},
-    )
+    pairs = [pair for pair in combinations(ranked, 2) if len(scores) <= MOST_PAIRED or pair[0] == ranked[0]]
+    return Reliability(scores, means, {pair: improvement(*(scores[name] for name in pair)) for pair in pairs})
 
 
 def scores_of(runs: Sequence[Run]) -> dict[str, pd.DataFrame]:
@@ -88,46 +80,31 @@ def scores_of(runs: Sequence[Run]) -> dict[str, pd.DataFrame]:
     return {name: table[shared].dropna() for name, table in tables.items()}
 
 
-def iqm(scores: Any) -> list[Interval]:
+def iqm(scores: Any) -> Interval:
     """Return the interquartile mean, which drops the lowest and the highest quarter of the
     scores.
     """
     return _estimated(lambda *tasks: trim_mean(np.concatenate(tasks, axis=-1), 0.25, axis=-1), scores)
 
 
-def profile(scores: Any, thresholds: np.ndarray) -> list[Interval]:
-    """Return the share of runs and tasks whose score is above each threshold."""
-
-    def above(*tasks: np.ndarray) -> np.ndarray:
-        joined = np.concatenate(tasks, axis=-1)
-        return np.stack([(joined > threshold).mean(axis=-1) for threshold in thresholds])
-
-    return _estimated(above, scores)
-
-
-def improvement(first: Any, second: Any) -> list[Interval]:
+def improvement(first: Any, second: Any) -> Interval:
     """Return the probability that a run of the first method beats one of the second, averaged over
-    tasks.
+    tasks: Mann-Whitney's U divided by the number of pairs.
     """
     tasks = np.asarray(first).shape[1]
 
     def beats(*columns: np.ndarray) -> np.ndarray:
-        return np.mean([_beats(*pair) for pair in zip(columns[:tasks], columns[tasks:], strict=True)], axis=0)
+        pairs = zip(columns[:tasks], columns[tasks:], strict=True)
+        signs = [np.sign(one[..., :, None] - other[..., None, :]) for one, other in pairs]
+        return np.mean([(1 + sign.mean(axis=(-2, -1))) / 2 for sign in signs], axis=0)
 
     return _estimated(beats, first, second)
 
 
-def _beats(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Return Mann-Whitney's U divided by the number of pairs."""
-    difference = first[..., :, None] - second[..., None, :]
-    return ((difference > 0) + 0.5 * (difference == 0)).mean(axis=(-2, -1))
-
-
-def _estimated(statistic: Callable[..., Any], *scores: Any) -> list[Interval]:
+def _estimated(statistic: Callable[..., Any], *scores: Any) -> Interval:
     """Return a statistic with its 95 % interval; runs are resampled within each task and method."""
     columns = [column for table in scores for column in np.asarray(table, dtype=float).T]
     drawn = bootstrap(
         columns, lambda *tasks, axis: statistic(*tasks), n_resamples=RESAMPLES, method="percentile", rng=0
     ).confidence_interval
-    bounds = (np.atleast_1d(value) for value in (statistic(*columns), drawn.low, drawn.high))
-    return [Interval(*map(float, values)) for values in zip(*bounds, strict=True)]
+    return Interval(float(statistic(*columns)), float(drawn.low), float(drawn.high))

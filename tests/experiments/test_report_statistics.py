@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from report_sweep import SweepMaker, wins
 
-from turngrid.experiments.report.comparisons import Contrast, Word, interval, judged, p_value
-from turngrid.experiments.report.reliability import improvement, iqm, profile, reliability, scores_of
+from turngrid.experiments.report.comparisons import Contrast, Word, interval_and_p, judged
+from turngrid.experiments.report.reliability import improvement, iqm, reliability, scores_of
 from turngrid.records.statistics import Interval, wilson
 
 FIRST = np.array([[0.5, 0.1], [0.6, 0.2], [0.4, 0.15], [0.55, 0.3]])
@@ -24,11 +24,11 @@ def test_iqm_drops_a_quarter_at_either_end() -> None:
 
     The intervals are those of rliable's ``get_interval_estimates`` with 20,000 resamples.
     """
-    ((first,), (second,)) = iqm(FIRST), iqm(SECOND)
+    first, second = iqm(FIRST), iqm(SECOND)
     assert (first.mean, first.low, first.high) == pytest.approx((0.35, 0.2875, 0.4125), abs=0.01)
     assert (second.mean, second.low, second.high) == pytest.approx((0.275, 0.1875, 0.3625), abs=0.01)
     assert (first.mean, second.mean) == pytest.approx((0.35, 0.275))
-    assert iqm(np.array([[0.1], [0.2], [0.6]]))[0].mean == pytest.approx(0.3)  # three scores: none can be dropped
+    assert iqm(np.array([[0.1], [0.2], [0.6]])).mean == pytest.approx(0.3)  # three scores: none can be dropped
 
 
 def test_improvement_counts_pairs_of_runs_task_by_task() -> None:
@@ -38,38 +38,30 @@ def test_improvement_counts_pairs_of_runs_task_by_task() -> None:
     Task 2: 0.1 beats 1 and ties one, 0.2 beats 2, 0.15 beats 2, 0.3 beats 3: 8.5 of 12. The
     interval is rliable's.
     """
-    (better,) = improvement(FIRST, SECOND)
+    better = improvement(FIRST, SECOND)
     assert better.mean == pytest.approx((9.5 + 8.5) / 24)
     assert (better.low, better.high) == pytest.approx((0.4375, 0.979), abs=0.03)
-    assert improvement(SECOND, FIRST)[0].mean == pytest.approx(6 / 24)
-    assert improvement(FIRST, FIRST)[0].mean == pytest.approx(0.5)
-
-
-def test_profile_is_the_share_strictly_above() -> None:
-    """The bands are rliable's."""
-    found = profile(FIRST, np.array([0, 0.1, 0.25, 0.5, 0.55]))
-    assert [item.mean for item in found] == [1, 0.875, 0.625, 0.25, 0.125]
-    assert [item.low for item in found] == pytest.approx([1, 0.625, 0.5, 0, 0], abs=0.01)
-    assert [item.high for item in found] == pytest.approx([1, 1, 0.875, 0.5, 0.375], abs=0.01)
+    assert improvement(SECOND, FIRST).mean == pytest.approx(6 / 24)
+    assert improvement(FIRST, FIRST).mean == pytest.approx(0.5)
 
 
 def test_runs_are_drawn_within_a_task_only() -> None:
     """Equal runs on unlike tasks: any draw has the same scores."""
-    (found,) = iqm(np.array([[0.1, 0.9], [0.1, 0.9]]))
+    found = iqm(np.array([[0.1, 0.9], [0.1, 0.9]]))
     assert (found.mean, found.low, found.high) == (0.5, 0.5, 0.5)
 
 
 def test_interval_over_seeds_alone_is_students() -> None:
     """Differences 0.1, 0.2, 0.3: mean 0.2, standard error 0.1 / sqrt(3), t(0.975, 2) = 4.303 (any
     table)."""
-    found = interval([0.1, 0.2, 0.3], over_games=0.0, games=200)
+    found, _ = interval_and_p([0.1, 0.2, 0.3], over_games=0.0, games=200)
     half = 4.303 * 0.1 / sqrt(3)
     assert (found.mean, found.low, found.high) == pytest.approx((0.2, 0.2 - half, 0.2 + half), abs=1e-3)
 
 
 def test_interval_over_games_alone_is_students_too() -> None:
     """Seeds that agree, 0.0025 over 101 games: standard error 0.05, t(0.975, 100) = 1.984."""
-    found = interval([0.2, 0.2], over_games=0.0025, games=101)
+    found, _ = interval_and_p([0.2, 0.2], over_games=0.0025, games=101)
     assert (found.low, found.high) == pytest.approx((0.2 - 1.984 * 0.05, 0.2 + 1.984 * 0.05), abs=1e-4)
 
 
@@ -77,13 +69,13 @@ def test_both_variances_are_joined_with_satterthwaites_freedom() -> None:
     """a = 0.0004 (101 games), b = 0.0012 / 3 = 0.0004 (three seeds): freedom 4e-4^2 * 4 / (4e-4^2
     (1/100 + 1/2)) = 7.843; t(0.975, 7.843) = 2.314 (between 2.365 at 7 and 2.306 at 8)."""
     spread = sqrt(0.0012)
-    found = interval([0.1 - spread, 0.1, 0.1 + spread], over_games=0.0004, games=101)
+    found, _ = interval_and_p([0.1 - spread, 0.1, 0.1 + spread], over_games=0.0004, games=101)
     assert found.high - found.mean == pytest.approx(2.314 * sqrt(0.0008), rel=1e-3)
 
 
 def test_a_difference_without_any_spread_still_leaves_doubt() -> None:
     """Wilson's upper bound of 0 in 20 is 0.1611 (Newcombe, 1998)."""
-    found = interval([0.0, 0.0], over_games=0.0, games=20)
+    found, _ = interval_and_p([0.0, 0.0], over_games=0.0, games=20)
     assert (found.low, found.high) == pytest.approx((-0.1611, 0.1611), abs=5e-5)
     assert wilson(0, 20).high == pytest.approx(found.high)
 
@@ -91,16 +83,16 @@ def test_a_difference_without_any_spread_still_leaves_doubt() -> None:
 def test_p_belongs_to_the_interval() -> None:
     """At p = .05 the interval ends at zero. Without any spread: of 2^4 signs of four equal
     differences, 2 are as large."""
-    bounds = interval([0.1, 0.2, 0.3], 0.004, 20)
+    bounds, _ = interval_and_p([0.1, 0.2, 0.3], 0.004, 20)
     shifted = [share - bounds.low for share in (0.1, 0.2, 0.3)]
-    assert p_value(shifted, 0.004, 20) == pytest.approx(0.05)
-    assert (p_value([1.0, 1.0], 0.0, 4), p_value([0.0, 0.0], 0.0, 4)) == (2 / 2**4, 1.0)
+    assert interval_and_p(shifted, 0.004, 20)[1] == pytest.approx(0.05)
+    assert (interval_and_p([1.0, 1.0], 0.0, 4)[1], interval_and_p([0.0, 0.0], 0.0, 4)[1]) == (2 / 2**4, 1.0)
 
 
 def test_bounds_stay_where_differences_can_be() -> None:
-    found = interval([0.7, 0.9], over_games=0.0, games=50)
+    found, _ = interval_and_p([0.7, 0.9], over_games=0.0, games=50)
     assert (found.low, found.high) == pytest.approx((-0.4706, 1.0), abs=1e-3)  # 0.8 - 12.706 * 0.1
-    assert interval([0.7, 0.9], over_games=0.0, games=50, limit=2).high == pytest.approx(2)
+    assert interval_and_p([0.7, 0.9], over_games=0.0, games=50, limit=2)[0].high == pytest.approx(2)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 
 from turngrid.experiments.report import published
 from turngrid.experiments.report.comparisons import Word
-from turngrid.experiments.report.contents import contents
+from turngrid.experiments.report.contents import Contents
 from turngrid.experiments.report.gather import Subject, subjects
 from turngrid.experiments.report.page import html, markdown
 from turngrid.experiments.sweep import record
@@ -32,7 +32,7 @@ def planned(name: str, scale: str, output: Path) -> Subject:
 @pytest.mark.parametrize("name", names())
 def test_a_sweep_that_has_not_run(name: str, tmp_path: Path) -> None:
     for scale in load(name).scales:
-        found = contents(planned(name, scale, tmp_path))
+        found = Contents(planned(name, scale, tmp_path))
         assert {cell.estimate for row in found.table for cell in row} == {None}
         assert {verdict.word for verdict in found.verdicts} <= {Word.NOT_ENOUGH}
         assert len(found.missing) == len(found.runs)
@@ -45,10 +45,10 @@ def test_a_sweep_that_has_not_run(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", [name for name in names() if load(name).published])
 def test_all_figures_of_a_published_table_are_shown_at_paper_scale(name: str, tmp_path: Path) -> None:
     subject = planned(name, "paper", tmp_path)
-    shown = [cell.published for row in contents(subject).table for cell in row if cell.published is not None]
+    shown = [cell.published for row in Contents(subject).table for cell in row if cell.published is not None]
     table = str(subject.sweep.published)
     known = [value for row in published.rows(table).values() for value in row.values() if value is not None]
     assert len(shown) >= len(known) // 2  # some columns of a table are differences that a sweep has no cell for
     of_tests = "swe" in table or table == "released_recipes"
-    assert ("mean shares of tests that pass" in markdown(contents(subject), tmp_path)) == of_tests
+    assert ("mean shares of tests that pass" in markdown(Contents(subject), tmp_path)) == of_tests
     assert set(shown) <= set(known) | {published.protocol(table).get(published.BASE)}

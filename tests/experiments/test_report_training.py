@@ -5,12 +5,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pandas as pd
 import pytest
 
 from turngrid.experiments.evaluation.result import State
-from turngrid.experiments.report.charts import COLOURS, draw_panels, heat_map
-from turngrid.experiments.report.curves import Panel, metric_panels, over_seeds
+from turngrid.experiments.report.charts import COLOURS, Panel, draw_panels, metric_panels, over_seeds
 from turngrid.experiments.report.runs import SHOWN, Run, curve_of, family, title_of
 from turngrid.records.metric_names import FAMILIES, family_name
 
@@ -67,15 +65,8 @@ def test_a_panel_is_a_metric_and_a_line_a_setting() -> None:
 @pytest.mark.parametrize(("steps", "markers", "thin"), [(1, True, False), (5, False, False), (6, False, True)])
 def test_few_steps_are_drawn_as_they_are(steps: int, markers: bool, thin: bool) -> None:
     panel = Panel("entropy", "nats", {"success": over_seeds([run("ppo", 0, {}, steps)])})
-    drawn = draw_panels("curves-steps", "success", [panel])
+    drawn = draw_panels("curves-steps", [panel])
     curves = [part for part in drawn.split('id="line2d') if COLOURS[0] in part]  # a tick is a line with a marker too
     assert any("<use" in part for part in curves) is markers
     assert ("stroke-opacity: 0.35" in drawn) is thin
     assert "entropy" in drawn and "nats" in drawn
-
-
-def test_zero_has_the_colour_of_the_page() -> None:
-    drawn = heat_map(pd.DataFrame([[0.0, 1.0]], ["a"], ["x", "y"]))
-    cells = drawn[drawn.index('id="QuadMesh_1"') :].split("<path")[1:3]
-    assert "fill: none" in cells[0]
-    assert "fill-opacity: 0.75" in cells[1]

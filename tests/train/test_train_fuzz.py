@@ -1,5 +1,5 @@
-"""Overrides that could be typed: each is refused in a line that names its key, or makes a config that
-resolves, with values of the same kinds. ``TURNGRID_FUZZ_SEED=7`` before pytest draws others."""
+"""Overrides that could be typed: each is refused in a line that names its key, or makes a config
+that resolves, with values of the same kinds. ``TURNGRID_FUZZ_SEED=7`` before pytest draws others."""
 
 from __future__ import annotations
 
@@ -201,9 +201,7 @@ ONCE = {
 
 @pytest.mark.filterwarnings("ignore:provider=hydra.searchpath:UserWarning:hydra._internal.config_loader_impl")
 @pytest.mark.parametrize("line", ONCE)
-def test_what_once_passed_or_crashed(
-    line: str, configs: list[DictConfig], capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_what_once_passed_or_crashed(line: str, configs: list[DictConfig], capfd: pytest.CaptureFixture[str]) -> None:
     assert app.main(shlex.split(line)) == 2
     assert refusal(capfd.readouterr().err, ONCE[line]) == ""
     assert [path.name for path in Path().iterdir()] == ["README.md"], "something has begun"
