@@ -70,47 +70,32 @@ def _write(paths: Sequence[Path], options: Options) -> str:
     alone = len(paths) == 1 and (paths[0] / RUN_MARK).exists()
     output = Path(options.output).expanduser() if options.output else (paths[0] if alone else Path()) / PAGE
     write_whole(output, text)
-    episodes = sum(file.count for file in files)
+    episodes = min(options.limit, _count(files))
     lines = [note] if note else []
     lines.append(f"{output}: {episodes:,} episodes, {len(text) / 1e6:.1f} MB, {time.perf_counter() - start:.1f} s")
     return "\n".join(lines)
 
 
 def thin(files: Sequence[EpisodeFile], limit: int) -> tuple[list[EpisodeFile], str]:
-    """Choose at most ``limit`` episodes, and return a line on what was left out, or "".
+    """Choose about ``limit`` episodes, and return a line on what was left out, or "".
 
     Training steps are kept whole and evenly spaced, since an advantage is read beside the other
-    samples of its group. All other files get at least half of the page if they need it; their first
-    episodes are kept.
+    samples of its group. Of each other file the same number of first episodes is kept.
     """
+    if _count(files) <= limit:
+        return list(files), ""
     steps = [file for file in files if file.stage == TRAINING]
     others = [file for file in files if file.stage != TRAINING]
-    room = max(limit // 2, limit - _count(steps))
-    share = room // len(others) if _count(others) > room else None
-    others = [replace(file, first=share) for file in others] if share is not None else others
-    kept = _evenly(steps, limit - _count(others))
-    notes = [
-        f"the first {share:,} of each file of demonstrations or evaluations" if share is not None else "",
-        f"{len(kept)} of {len(steps)} training steps, evenly chosen" if len(kept) < len(steps) else "",
-        f"the first {kept[0].first:,} episodes of a step" if kept and kept[0].first is not None else "",
-    ]
-    left_out = "; ".join(note for note in notes if note)
-    return [*others, *kept], f"{left_out}: a page of {limit:,} episodes holds no more" if left_out else ""
+    share = max(1, (limit // 2 if steps else limit) // max(1, len(others)))
+    others = [replace(file, first=share) for file in others]
+    every = -(-_count(steps) // max(1, limit - _count(others)))
+    kept = steps[::-1][:: max(1, every)][::-1]
+    note = f"the first {share:,} episodes of a file of demonstrations or evaluations, every {every}. training step"
+    return [*others, *kept], f"a page of {limit:,} episodes: {note}"
 
 
 def _count(files: Sequence[EpisodeFile]) -> int:
     return sum(file.count for file in files)
-
-
-def _evenly(steps: Sequence[EpisodeFile], room: int) -> list[EpisodeFile]:
-    """Keep as many evenly spaced steps as fit. The last one is always kept, cut if it does not
-    fit.
-    """
-    for count in range(len(steps), 0, -1):
-        kept = [steps[-1 - (index * len(steps)) // count] for index in range(count)]
-        if _count(kept) <= room:
-            return kept[::-1]
-    return [replace(steps[-1], first=room)] if steps and room > 0 else []
 
 
 if __name__ == "__main__":

@@ -44,10 +44,7 @@ def _candidates(run: Path, policy: str) -> Iterator[Path]:
 
 def _models_of_policies(run: Path, policy: str) -> list[str]:
     result = run / "result.json"
-    try:
-        content = json.loads(result.read_text(encoding="utf-8")) if result.exists() else {}
-    except ValueError:
-        return []
+    content = json.loads(result.read_text(encoding="utf-8")) if result.exists() else {}
     return [entry.get("path", "") for entry in content.get("policies", []) if entry.get("name") == policy]
 
 
@@ -92,7 +89,7 @@ def _text(file: Path) -> str:
 
 
 def words(tokenizer: Tokenizer, ids: Iterable[int]) -> dict[int, str]:
-    """Return the texts of tokens by id; half a character is written as bytes."""
+    """Return the texts of tokens by id; half a character as the tokenizer's file writes it."""
     return {token: _word(tokenizer, token) for token in sorted(ids)}
 
 
@@ -101,23 +98,6 @@ def _word(tokenizer: Tokenizer, token: int) -> str:
     if raw is None:
         return f"<{token}>"
     text = printable(tokenizer.decode([token], skip_special_tokens=False))
-    if REPLACEMENT in text:  # an incomplete UTF-8 sequence decodes to it too
-        return _as_bytes(raw)
+    if REPLACEMENT in text:  # an incomplete UTF-8 sequence decodes to it
+        return raw
     return f" {text}" if raw.startswith(WORD_START) and not text.startswith(" ") else text or raw
-
-
-def _as_bytes(raw: str) -> str:
-    table = _byte_letters()
-    known = all(letter in table for letter in raw)
-    return f"<{' '.join(f'{table[letter]:02X}' for letter in raw)}>" if known else raw
-
-
-@cache
-def _byte_letters() -> dict[str, int]:
-    """Return GPT-2's table of byte-level BPE: letter -> byte.
-
-    Printable bytes are their own letters; the others have the letters from U+0100 on.
-    """
-    plain = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    rest = [byte for byte in range(256) if byte not in plain]
-    return {chr(byte): byte for byte in plain} | {chr(0x100 + index): byte for index, byte in enumerate(rest)}
