@@ -95,8 +95,7 @@ def test_our_commands_cost_no_turn_and_the_expert_helps(play: Play) -> None:
     assert "The game accepts: left; down; right; up\n" in out
     assert out.count("Goal: Walk over the ice") == 3  # at both starts, and asked for
     assert "> plan\n  1. down\n  2. down\n  3. right\n  4. right\n" in out
-    assert "> plan\n  1. down (done)\n  2. down\n" in out
-    assert "> expert\nYou did other things too: the plan may no longer fit. restart to follow it.\n> down\n" in out
+    assert "> up\n[turn 3 of 16" in out and "> expert\n> right\n[turn 4 of 16" in out
     assert "> !quit\n[turn 4 of 16, score 0 of 1, not a valid action, sparse reward +0]\n" in out
     assert "won after 5 of 16 turns\n" in out
 
@@ -183,8 +182,7 @@ def test_a_split_that_ends_says_so(play: Play) -> None:
         (["watch=yes"], "watch=yes must be true or false"),
         (["split=tset"], "unknown split 'tset'; did you mean test? (choices: test,"),
         (["game=²"], "game=² must be a number of 1 or more"),
-        (["delay=-1"], "delay=-1 must be a number of seconds from 0 to 3600, or null"),
-        (["delay=3601"], "delay=3601 must be"),
+        (["delay=-1"], "delay=-1 must be a number of seconds, or null"),
         (["delay=soon"], "delay=soon must be"),
         (["gmae=2"], "unknown key gmae; did you mean game?"),
         (["play.gmae=2"], "unknown key gmae; did you mean game?"),

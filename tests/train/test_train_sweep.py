@@ -190,14 +190,28 @@ def test_a_grid_is_named_by_what_varies_and_not_by_its_seeds() -> None:
     assert grid(words, runs[:1], configs[:1]) is None
 
 
-def test_fresh_puts_aside_once_and_is_no_word_of_the_runs(mine: str, tmp_path: Path) -> None:
-    launch = prepare_launch([mine, f"output_dir={tmp_path / 'runs'}", "fresh=true"])
-    folder = tmp_path / "runs" / launch.sweep.runs[0].folder
+def test_fresh_puts_aside_once_and_is_no_word_of_the_runs(
+    mine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = [mine, f"output_dir={tmp_path / 'runs'}", "fresh=true"]
+    folder = tmp_path / "runs" / prepare_launch(words).sweep.runs[0].folder
     finish(folder)
-    launch.put_aside()
-    assert launch.fresh and not folder.exists()
+    started: list[list[str]] = []
+    monkeypatch.setattr(one_run, "call", lambda arguments: started.append(arguments) or 0)
+    assert main(["-m", *words]) == 0
+    assert not folder.exists()
     assert (tmp_path / "runs" / ".old" / f"{folder.name}.000" / "result.json").exists()
-    assert not any("fresh=true" in run.overrides for run in launch.sweep.runs)
+    assert len(started) == 4 and not any("fresh=true" in arguments for arguments in started)
+
+
+def test_a_value_is_shown_without_hydras_backslashes(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    words = ["-m", "turn_reward.name=sparse,turngrid.rewards.scores:Dense", f"output_dir={tmp_path}", "dry_run=true"]
+    assert main(words) == 0
+    out = capfd.readouterr().out
+    assert "turn_reward.name=turngrid.rewards.scores:Dense " in out and "\\:" not in out
+    runs = [["turn_reward.name=sparse"], [r"turn_reward.name=mine\:Brisk"]]
+    made = grid(["turn_reward.name=sparse,mine:Brisk"], runs, [compose([])] * 2)
+    assert made and [run.coordinates for run in made.runs][1] == {"turn_reward.name": "mine:Brisk"}
 
 
 def test_what_is_finished_is_not_repeated_and_what_failed_is_tried_again(mine: str, tmp_path: Path) -> None:

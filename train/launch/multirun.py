@@ -21,15 +21,15 @@ from omegaconf import DictConfig, OmegaConf
 
 from turngrid.config import base
 from turngrid.config.checks import folders
-from turngrid.config.checks.check import check
 from turngrid.config.compose import composer, packages, search_path
 from turngrid.config.errors import ConfigError
 from turngrid.config.overrides import SEARCHPATH, parse, places, search_paths, typed
 from turngrid.experiments.evaluation.result import State, state
 from turngrid.experiments.sweep import record
 from turngrid.records.process.exit_codes import say
+from turngrid.records.run_folder import put_aside
 from turngrid.train.launch import launching, one_run
-from turngrid.train.launch.sweep import Launch, composing_bar, grid, is_true, prepare_launch, sweep_asked_for
+from turngrid.train.launch.sweep import Launch, compose_runs, grid, is_true, prepare_launch, sweep_asked_for
 
 _failed: list[str] = []  # a line for each run that Hydra launched and that failed
 Start = Callable[[], int]
@@ -73,15 +73,16 @@ def _ready_sweep(args: argparse.Namespace) -> Start:
     if launch.dry_run:
         from turngrid.train.launch.sweep_table import dry_run_table
 
-        return lambda: _print(dry_run_table(launch))
+        named = list(zip((run.label for run in launch.sweep.runs), launch.configs, strict=True))
+        return lambda: _print(dry_run_table(f"{launch.sweep.title}: {launch.sweep.folder_name}", named))
     start = launching.launcher(launch.configs[0], args.config_dir)
     return lambda: _start_sweep(launch, start, search_paths(args.overrides))
 
 
 def _start_sweep(launch: Launch, start: launching.Launcher, paths: Sequence[str]) -> int:
     """Start the unfinished runs, each once: two settings of a sweep may share a run."""
-    if launch.fresh:
-        launch.put_aside()
+    for run in launch.sweep.runs if launch.fresh else ():  # once: a requeued job must resume in its folder
+        put_aside(launch.output_dir / run.folder)
     folder = record.write(launch.sweep, launch.output_dir, launch.whole)
     runs = launch.sweep.runs
     left = [run for run in runs if state(launch.output_dir / run.folder) is not State.FINISHED]
@@ -104,11 +105,10 @@ def _ready_grid(args: argparse.Namespace) -> Start:
             f"out, as in {ranged.key_or_group}=A,B"
         )
     if dry:
-        from turngrid.train.launch.sweep_table import grid_table
+        from turngrid.train.launch.sweep_table import dry_run_table
 
-        shared = set.intersection(*map(set, runs))
-        labels = [one_run.label(run, shared) for run in runs]
-        return lambda: _print(grid_table(list(zip(labels, configs, strict=True))))
+        labels = [run.label for run in one_run.runs_of(runs, "")]
+        return lambda: _print(dry_run_table("The grid", list(zip(labels, configs, strict=True))))
     start = launching.launcher(configs[0], args.config_dir)
     return lambda: _start_grid(args, runs, configs, start)
 
@@ -157,15 +157,9 @@ def _composed(
     """Return overrides and configs of all runs. All are composed first, so that a typo starts
     none.
     """
-    configs = []
     with composer(config_dir) as composed:
         runs = _product(overrides)
-        with composing_bar(len(runs)) as bar:
-            for run in runs:
-                configs.append(composed(run))
-                if checked:
-                    check(configs[-1])
-                bar.update()
+        configs = compose_runs(composed, runs, checked=checked)
     for config in configs:
         if problem := folders.unusable(config):
             raise ConfigError(problem)

@@ -13,7 +13,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from turngrid.config.overrides import parse, quoted
+from hydra.core.override_parser.types import Override
+
+from turngrid.config.overrides import parse, quoted, typed
 from turngrid.envs.utils.parent import die_with_parent
 from turngrid.records.process.child import child_variables
 
@@ -68,8 +70,15 @@ def label(overrides: Sequence[str], shared: Iterable[str] = ()) -> str:
     return str(named[-1]) if named else shlex.join(_different(overrides, shared))
 
 
-def _different(overrides: Sequence[str], shared: Iterable[str]) -> Sequence[str]:
-    return [text for text in overrides if text not in shared and _key(text) not in WATCHED] or overrides
+def _different(overrides: Sequence[str], shared: Iterable[str]) -> list[str]:
+    own = [text for text in overrides if text not in shared and _key(text) not in WATCHED]
+    return [plain(override) for override in parse(own or overrides)]
+
+
+def plain(override: Override) -> str:
+    """Return an override without the quotes and backslashes that Hydra needs in a text."""
+    value = override.value()
+    return f"{override.key_or_group}={value}" if isinstance(value, str) else typed(override)
 
 
 def command(run: Run, config_dir: str | None = None) -> list[str]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,15 +13,15 @@ from omegaconf import DictConfig
 from tqdm import tqdm
 
 from turngrid.config.checks.check import check
-from turngrid.config.compose import composer
+from turngrid.config.compose import Composer, composer
 from turngrid.config.errors import ConfigError
 from turngrid.config.overrides import parse, search_paths, typed
-from turngrid.envs.utils.bar import ticking_bar
 from turngrid.envs.utils.names import file_name
 from turngrid.experiments.sweep import record
 from turngrid.experiments.sweep.definition import Layout, Point, SweepError, load, part, points, scale_of
 from turngrid.experiments.sweep.record import Sweep, SweepRun
-from turngrid.records.run_folder import outside_identity, put_aside, run_name
+from turngrid.records.run_folder import outside_identity, run_name
+from turngrid.train.launch.one_run import plain
 
 DEFAULT_SCALE = "laptop"
 TAKEN = ("sweep", "scale", "seed", "dry_run", "fresh")  # keys of the launch; all other overrides go to its runs
@@ -42,8 +41,7 @@ class Launch:
         sweep: the sweep with the requested runs.
         whole: the coordinates of all settings of the sweep.
         configs: configs of ``sweep.runs``, in the same order.
-        fresh: whether to set the runs' folders aside first. This is done once, since a requeued job
-            must resume in its folder.
+        fresh: whether to set the runs' folders aside first.
     """
 
     sweep: Sweep
@@ -52,19 +50,6 @@ class Launch:
     output_dir: Path
     dry_run: bool
     fresh: bool
-
-    @property
-    def folder(self) -> Path:
-        return record.folder_of(self.sweep, self.output_dir)
-
-    def put_aside(self) -> None:
-        """Set the runs' folders aside.
-
-        Raises:
-            RunFolderBusy: a process is using one of them.
-        """
-        for run in self.sweep.runs:
-            put_aside(self.output_dir / run.folder)
 
 
 def sweep_asked_for(overrides: Sequence[str]) -> bool:
@@ -92,7 +77,9 @@ def prepare_launch(overrides: Sequence[str], config_dir: str | None = None) -> L
     axes = {o.key_or_group: {text: [f"{o.get_key_element()}={text}"] for text in _values(o)} for o in several}
     whole = points(chosen, _seeds(words, chosen.seeds), list(map(typed, single)), axes)
     chosen_points = part(whole, only)
-    configs = _composed(chosen_points, config_dir, search_paths(overrides))
+    wanted = [[*search_paths(overrides), *point.overrides] for point in chosen_points]
+    with composer(config_dir) as composed:
+        configs = compose_runs(composed, wanted, [point.label for point in chosen_points])
     runs = [_run(Path(name).stem, point, config) for point, config in zip(chosen_points, configs, strict=True)]
     changing = [typed(o) for o in (*single, *several) if not _is_outside(o.key_or_group)]
     sweep = record.new(Path(name).stem, definition, scale, chosen, changing, runs)
@@ -100,24 +87,22 @@ def prepare_launch(overrides: Sequence[str], config_dir: str | None = None) -> L
     return Launch(sweep, tuple(point.coordinates for point in whole), tuple(configs), output_dir, **flags)
 
 
-@contextmanager
-def composing_bar(runs: int) -> Iterator[tqdm]:
-    """Show progress at a terminal: hundreds of runs take a while to compose."""
-    shown = {"total": runs, "desc": "composing", "unit": "run", "leave": False}
-    with ticking_bar(**shown, disable=not sys.stderr.isatty()) as bar:
-        yield bar
+def compose_runs(
+    composed: Composer, runs: Sequence[Sequence[str]], labels: Sequence[str] = (), checked: bool = True
+) -> list[DictConfig]:
+    """Return the configs of all runs. All are composed first, so that a typo starts none.
 
-
-def _composed(chosen_points: Sequence[Point], config_dir: str | None, places: Sequence[str]) -> list[DictConfig]:
+    Raises:
+        ConfigError: a run is refused; the message begins with its label.
+    """
     configs = []
-    with composer(config_dir) as composed, composing_bar(len(chosen_points)) as bar:
-        for point in chosen_points:
-            try:
-                configs.append(composed([*places, *point.overrides]))
+    for number, run in enumerate(tqdm(runs, "composing", leave=False, disable=not sys.stderr.isatty())):
+        try:
+            configs.append(composed(run))
+            if checked:
                 check(configs[-1])
-            except ConfigError as error:
-                raise ConfigError(f"{point.label}: {error}") from error
-            bar.update()
+        except ConfigError as error:
+            raise ConfigError(f"{labels[number]}: {error}" if labels else str(error)) from error
     return configs
 
 
@@ -176,7 +161,7 @@ def _short(axis: str) -> str:
 
 
 def _grid_run(overrides: Sequence[str], config: DictConfig, axes: Sequence[str]) -> SweepRun:
-    values = {override.key_or_group: typed(override).partition("=")[2] for override in parse(overrides)}
+    values = {override.key_or_group: plain(override).partition("=")[2] for override in parse(overrides)}
     own = [text for text in overrides if not text.lstrip("+~").startswith("hydra")]
     return SweepRun({axis: values[axis] for axis in axes}, int(config.seed), own, run_name(config))
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from omegaconf import DictConfig
@@ -16,68 +15,38 @@ from turngrid.experiments.evaluation.result import State, state
 from turngrid.experiments.evaluation.tables import plain_text
 from turngrid.records.run_folder import run_name
 from turngrid.tasks.budget import allocate_budget
-from turngrid.train.launch.sweep import Launch
 
 WIDTH = 160
 NOT_RECORDED = "no run of this kind was recorded on this machine"
 
 
-@dataclass(frozen=True)
-class Row:
-    """A run that has not started."""
+def dry_run_table(title: str, runs: Sequence[tuple[str, DictConfig]]) -> str:
+    """Return the runs in launch order, with totals.
 
-    label: str
-    folder: Path
-    config: DictConfig
-
-
-def dry_run_table(launch: Launch) -> str:
-    """Return the runs in launch order, with totals; hours are for running them one after the
-    other.
+    Args:
+        title: of the table.
+        runs: label and config of each. Hours are for running them one after the other.
     """
-    rows = [
-        Row(run.label, launch.output_dir / run.folder, config)
-        for run, config in zip(launch.sweep.runs, launch.configs, strict=True)
-    ]
-    return _listed(f"{launch.sweep.title}: {launch.sweep.folder_name}", rows, f"; record: {launch.folder}")
-
-
-def grid_table(runs: Sequence[tuple[str, DictConfig]]) -> str:
-    """Return the same table of a grid, given labels and configs."""
-    rows = [
-        Row(label, Path(config.output_dir).expanduser().absolute() / run_name(config), config) for label, config in runs
-    ]
-    return _listed("The grid" if len(rows) > 1 else "The run", rows, f"; folders are in {rows[0].folder.parent}")
-
-
-def _listed(title: str, rows: Sequence[Row], where: str) -> str:
-    states = [state(row.folder) for row in rows]
-    hours = [_hours(row.config) for row in rows]
+    root = Path(runs[0][1].output_dir).expanduser().absolute()
+    names = [run_name(config) for _, config in runs]
+    states = [state(root / name) for name in names]
+    hours = [_hours(config) for _, config in runs]
+    episodes = [allocate_budget(config).episodes for _, config in runs]
     table = Table(title=title, title_justify="left")
     for column in ("run", "state", "episodes", "hours", "folder"):
         table.add_column(column, overflow="fold")
-    for row, run_state, hour in zip(rows, states, hours, strict=True):
-        shown = "?" if hour is None else f"{hour:.2f}"
-        table.add_row(row.label, run_state, f"{_episodes(row.config):,}", shown, row.folder.name)
-    return "\n".join([plain_text([table], WIDTH).rstrip(), *_totals(rows, states, hours, where)])
-
-
-def _totals(rows: Sequence[Row], states: list[State], hours: list[float | None], where: str) -> list[str]:
-    todo = [run_state is not State.FINISHED for run_state in states]
-    known = [hour for hour, left in zip(hours, todo, strict=True) if left and hour is not None]
-    unknown = sum(left for left in todo) - len(known)
-    played = sum(_episodes(row.config) for row, left in zip(rows, todo, strict=True) if left)
+    for (label, _), run_state, played, hour, name in zip(runs, states, episodes, hours, names, strict=True):
+        table.add_row(label, run_state, f"{played:,}", "?" if hour is None else f"{hour:.2f}", name)
+    todo = [index for index, run_state in enumerate(states) if run_state is not State.FINISHED]
+    known = [hour for index in todo if (hour := hours[index]) is not None]
     counted = ", ".join(f"{count} {run_state}" for run_state, count in Counter(states).items())
-    lines = [f"{len(todo)} runs: {counted}", f"to play: {played:,} RL episodes{where}"]
+    lines = [f"{len(runs)} runs: {counted}"]
+    lines.append(f"to play: {sum(episodes[index] for index in todo):,} RL episodes; folders are in {root}")
     if known:
         lines.append(f"predicted: {sum(known):.1f} h for {len(known)} runs, one after the other, games made already")
-    if unknown:
-        lines.append(f"hours of {unknown} runs are not known: {NOT_RECORDED}")
-    return lines
-
-
-def _episodes(config: DictConfig) -> int:
-    return allocate_budget(config).episodes
+    if len(known) < len(todo):
+        lines.append(f"hours of {len(todo) - len(known)} runs are not known: {NOT_RECORDED}")
+    return "\n".join([plain_text([table], WIDTH).rstrip(), *lines])
 
 
 def _hours(config: DictConfig) -> float | None:

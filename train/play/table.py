@@ -22,7 +22,7 @@ COMMANDS = {
     "?": "these commands, and what the game would accept now",
     "goal": "the goal again",
     "plan": "the expert's plan",
-    "expert": "play the plan's next step",
+    "expert": "play the plan's next step, counted by your valid actions",
     "restart": "this game from its start",
     "next": "the next game of the split",
     "quit": "the end (Ctrl-D too)",
@@ -30,15 +30,10 @@ COMMANDS = {
     QUOTES: "start, and in a second line end, an action of several lines",
 }
 LEAVING = ("restart", "next", "quit")
-STRAYED = "You did other things too: the plan may no longer fit. restart to follow it."
 
 
 class Leave(Exception):
-    """The player leaves the game, to restart, next or quit."""
-
-    def __init__(self, to: str) -> None:
-        super().__init__(to)
-        self.to = to
+    """The player leaves the game; the message is ``restart``, ``next`` or ``quit``."""
 
 
 class Screen:
@@ -83,7 +78,7 @@ class ShownSession:
     session: Session
     spec: EpisodeSpec
     screen: Screen
-    turns: list[tuple[str, StepResult]] = field(default_factory=list)  # actions and their results
+    results: list[StepResult] = field(default_factory=list)
 
     async def reset(self, task: TaskRef, seed: int) -> Observation:
         seen = await self.session.reset(task, seed)
@@ -93,7 +88,7 @@ class ShownSession:
 
     async def step(self, action: str) -> StepResult:
         result = await self.session.step(action)
-        self.turns.append((action, result))
+        self.results.append(result)
         self._show(result.observation)
         return result
 
@@ -105,26 +100,17 @@ class ShownSession:
         if goal := seen.goal or self.spec.task.goal:
             self.screen.show(f"Goal: {goal}", "cyan")
 
-    def followed(self) -> tuple[int, bool]:
-        """Return how many steps of the expert plan were run in order, and whether other actions
-        were run too.
-        """
-        plan, done, others = self.spec.task.expert_plan, 0, False
-        for action, result in self.turns:
-            step = result.valid and done < len(plan) and action.lower() == plan[done].lower()
-            done, others = done + step, others or (result.valid and not step)
-        return done, others
+    def next_step(self) -> str | None:
+        """Return the step of the expert plan after as many as there were valid actions."""
+        done = sum(result.valid for result in self.results)
+        return self.spec.task.expert_plan[done] if done < len(self.spec.task.expert_plan) else None
 
     def show_plan(self) -> None:
-        plan, (done, others) = self.spec.task.expert_plan, self.followed()
-        if not plan:
-            return self.screen.show("This game has no expert plan.")
-        steps = [f"  {n}. {step}{' (done)' if n <= done else ''}" for n, step in enumerate(plan, 1)]
-        self.screen.show("\n".join([*steps, *([STRAYED] if others else [])]))
+        steps = [f"  {number}. {step}" for number, step in enumerate(self.spec.task.expert_plan, 1)]
+        self.screen.show("\n".join(steps) or "This game has no expert plan.")
 
     def _show(self, seen: Observation) -> None:
-        results = [result for _, result in self.turns]
-        self.screen.show(f"[{', '.join([*self._progress(results), *self._last_turn(results)])}]", "dim")
+        self.screen.show(f"[{', '.join([*self._progress(self.results), *self._last_turn(self.results)])}]", "dim")
         self.screen.show(seen.text)
 
     def _progress(self, results: Sequence[StepResult]) -> list[str]:
@@ -178,20 +164,13 @@ class Human:
         elif words == "plan":
             self.table.show_plan()
         elif words == "expert":
-            return self._next_step(context.task.expert_plan)
+            if step := self.table.next_step():
+                self.screen.show(f"> {step}", "bold")
+                return step
+            self.table.show_plan()
         else:
             return words.removeprefix("!")
         return None
-
-    def _next_step(self, expert_plan: Sequence[str]) -> str | None:
-        done, others = self.table.followed()
-        if done == len(expert_plan):
-            self.table.show_plan()
-            return None
-        if others:
-            self.screen.show(STRAYED, "dim")
-        self.screen.show(f"> {expert_plan[done]}", "bold")
-        return expert_plan[done]
 
 
 @dataclass
