@@ -13,8 +13,6 @@ from typing import NoReturn
 import hydra
 
 from turngrid.config.errors import ConfigError
-from turngrid.config.overrides import top_names
-from turngrid.envs.utils.names import nearest
 
 SWITCHES = {  # long -> short
     "--help": "-h",
@@ -33,12 +31,14 @@ VALUES = {
 }
 CFG = ("job", "hydra", "all")
 INFO = ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath")
+HINT = "; --help lists the flags; settings are KEY=VALUE without dashes, all before the flags or all after them"
 ALONE = ("run", "multirun", "cfg", "info", "shell_completion")  # Hydra does one of these
 
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        raise ConfigError(_meant(message))
+        where = HINT if message.startswith("unrecognized") else ""
+        raise ConfigError(message.removeprefix("argument ") + where)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -62,7 +62,7 @@ def parsed(arguments: Sequence[str]) -> argparse.Namespace:
     """
     joined = (word for word in arguments if re.match(r"-\w[^=]+=", word))  # -reward.path=x: argparse would read -r
     if word := next((word for word in joined if word.partition("=")[0] not in VALUES.values()), None):
-        raise ConfigError(_meant(f"unrecognized arguments: {word}"))
+        raise ConfigError(f"unrecognized arguments: {word}{HINT}")
     args = _parser().parse_args(list(arguments))
     _refuse_idle(args)
     return args
@@ -80,18 +80,3 @@ def _refuse_idle(args: argparse.Namespace) -> None:
         raise ConfigError(f"--config-dir {args.config_dir}: no such folder")
     if (args.package or args.resolve) and not args.cfg:
         raise ConfigError(f"--{'package' if args.package else 'resolve'} is for what --cfg job shows: add it")
-
-
-def _meant(message: str) -> str:
-    """Return argparse's message with a suggestion of the flag or setting that was probably
-    meant.
-    """
-    unknown = re.search(r"(?:unrecognized arguments: |ambiguous option: )(-\S*)", message)
-    if unknown is None:
-        settings = "; settings stand together, all before the flags or all after them"
-        return message.removeprefix("argument ") + (settings if message.startswith("unrecognized") else "")
-    word = unknown[1].partition("=")[0]
-    if (setting := word.lstrip("-").replace("-", "_")).partition(".")[0] in top_names():
-        return f"unknown flag {word}; settings have no dashes: {setting}=VALUE"
-    near = nearest(word, [*SWITCHES, *VALUES, "--cfg", "--info", "--version"], cutoff=0.5)
-    return f"unknown flag {word}; {f'did you mean {near}?' if near else '--help lists them; settings are KEY=VALUE'}"

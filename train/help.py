@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from turngrid.algorithms.registry import SLOTS, base_of
+from turngrid.algorithms.registry import SLOTS
 from turngrid.config.base import CONF, ROOT
 from turngrid.config.schema import NODES
 from turngrid.envs import extensions
@@ -65,13 +63,4 @@ def _defaults() -> dict[str, str]:
 
 def _line(group: str, default: str | None) -> str:
     options = sorted({*(path.stem for path in (CONF / group).glob("*.yaml")), *extensions.options().get(group, ())})
-    built_on = _built_on(options) if group == "algo" else {}
-    own = [name for name in options if not any(name in names for names in built_on.values())]
-    line = f"  {group + '=':<11}" + " | ".join(f"{name}*" if name == default else name for name in own)
-    return "\n".join([line, *(f"{'':<13}over {base}: {' | '.join(names)}" for base, names in built_on.items())])
-
-
-def _built_on(names: Sequence[str]) -> dict[str, list[str]]:
-    """Return base algorithm -> the algorithms that are built on it."""
-    bases = {name: base for name in names if (base := base_of(name)) != name}
-    return {base: [name for name in bases if bases[name] == base] for base in sorted({*bases.values()})}
+    return f"  {group + '=':<11}" + " | ".join(f"{name}*" if name == default else name for name in options)

@@ -102,21 +102,12 @@ def test_a_typo_in_a_multirun_starts_nothing(capfd: pytest.CaptureFixture[str]) 
     ]
 
 
-FLAGS = {
-    "--halp": "turngrid: unknown flag --halp; did you mean --help?",
-    "--multi-run": "turngrid: unknown flag --multi-run; did you mean --multirun?",
-    "--dry-run": "turngrid: unknown flag --dry-run; settings have no dashes: dry_run=VALUE",
-    "--env.task=w2-o3-q4": "turngrid: unknown flag --env.task; settings have no dashes: env.task=VALUE",
-    "--xyz=3": "turngrid: unknown flag --xyz; --help lists them; settings are KEY=VALUE",
-    "--cfg": "turngrid: --cfg/-c: expected one argument",
-}
-
-
-@pytest.mark.parametrize("flag", FLAGS)
+@pytest.mark.parametrize("flag", ["--halp", "--dry-run", "--env.task=w2-o3-q4", "--xyz=3"])
 def test_a_flag_that_does_not_exist_gets_one_line_too(flag: str, capfd: pytest.CaptureFixture[str]) -> None:
     assert main([flag]) == 2
     out, err = capfd.readouterr()
-    assert (out, err.splitlines()) == ("", [FLAGS[flag]])
+    (line,) = err.splitlines()
+    assert out == "" and flag in line and "--help lists the flags; settings are KEY=VALUE without dashes" in line
 
 
 def test_a_sweep_starts_nothing_where_a_word_of_its_own_is_wrong(
