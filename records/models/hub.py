@@ -7,13 +7,10 @@ were made, and for 40 seconds.
 from __future__ import annotations
 
 from pathlib import Path
-from threading import Thread
-from typing import Any
 
 from turngrid.records.models.locate import ModelError, local_folder
 
-SECONDS = 8.0  # limit of the whole check in seconds, since a host name look-up has no timeout
-ELSEWHERE = "use model.path=FOLDER, a folder with the model"
+SECONDS = 8.0  # limit of each request
 
 
 def check_hub(path: str) -> None:
@@ -25,41 +22,23 @@ def check_hub(path: str) -> None:
     """
     if "://" in path or Path(path).is_dir() or local_folder(path):
         return
-    from huggingface_hub import constants, try_to_load_from_cache
-    from huggingface_hub.errors import HFValidationError
+    if problem := _problem(path):
+        raise ModelError(f"model.path={path}: {problem}; use model.path=FOLDER, a folder with the model")
+
+
+def _problem(name: str) -> str | None:
+    """Return why the model cannot be downloaded."""
+    from huggingface_hub import constants, get_hf_file_metadata, hf_hub_url, try_to_load_from_cache
+    from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, HFValidationError, RepositoryNotFoundError
 
     try:
-        if isinstance(try_to_load_from_cache(path, "config.json"), str):
-            return
-    except HFValidationError as error:
-        raise ModelError(
-            f"model.path={path}: neither a folder nor a name of the Hugging Face hub; use model.path=ORG/NAME"
-        ) from error
-    if constants.HF_HUB_OFFLINE:
-        raise ModelError(f"model.path={path}: not in {constants.HF_HUB_CACHE} and HF_HUB_OFFLINE is set; {ELSEWHERE}")
-    if problem := _within(SECONDS, path):
-        raise ModelError(f"model.path={path}: {problem}; {ELSEWHERE}")
-
-
-def _within(seconds: float, name: str) -> str | None:
-    """Return why the model cannot be downloaded.
-
-    If the hub does not answer, the querying thread is left running.
-    """
-    problems: list[str | None] = []
-    thread = Thread(target=lambda: problems.append(_problem(name, seconds)), daemon=True)
-    thread.start()
-    thread.join(seconds)
-    return problems[0] if problems else f"the Hugging Face hub did not answer within {seconds:g} s"
-
-
-def _problem(name: str, seconds: float) -> str | None:
-    from huggingface_hub import constants, get_hf_file_metadata, hf_hub_url
-    from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, RepositoryNotFoundError
-
-    request: Any = get_hf_file_metadata
-    try:
-        request(hf_hub_url(name, "config.json"), timeout=seconds)
+        if isinstance(try_to_load_from_cache(name, "config.json"), str):
+            return None
+        if constants.HF_HUB_OFFLINE:
+            return f"not in {constants.HF_HUB_CACHE} and HF_HUB_OFFLINE is set"
+        get_hf_file_metadata(hf_hub_url(name, "config.json"), timeout=SECONDS)
+    except HFValidationError:
+        return "neither a folder nor a name of the Hugging Face hub"
     except GatedRepoError:
         return f"access must be granted at {constants.ENDPOINT}/{name}, then set HF_TOKEN"
     except RepositoryNotFoundError:

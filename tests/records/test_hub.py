@@ -82,7 +82,7 @@ def test_what_the_hub_answers(hub: str, tmp_path: Path) -> None:
 
 def test_a_hub_that_is_not_there_or_never_answers(hub: str, tmp_path: Path) -> None:
     assert "cannot be reached" in asked("there/model", "http://127.0.0.1:9", tmp_path)
-    assert f"did not answer within {SECONDS:g} s" in asked("silent/model", hub, tmp_path)
+    assert "cannot be reached" in asked("silent/model", hub, tmp_path)
 
 
 def test_what_lies_here_is_not_asked_for(tmp_path: Path) -> None:

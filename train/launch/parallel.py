@@ -27,56 +27,46 @@ def run_all(
     """
     folder.mkdir(parents=True, exist_ok=True)
     say(f"{len(runs)} runs, {len(devices)} at a time; their output goes to {folder}/")
-    launch = _Launch(folder, devices, config_dir)
-    with ThreadPoolExecutor(len(devices)) as pool:
-        try:
-            return [line for line in pool.map(launch.run, runs) if line]
-        except KeyboardInterrupt:
-            launch.stop()
-            raise
+    running: set[subprocess.Popen[bytes]] = set()
+    stopped = threading.Event()
+    free: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+    for device in devices:
+        free.put(device)
 
-
-class _Launch:
-    def __init__(self, folder: Path, devices: Sequence[str | None], config_dir: str | None) -> None:
-        self._folder, self._config_dir = folder, config_dir
-        self._free: queue.SimpleQueue[str | None] = queue.SimpleQueue()
-        for device in devices:
-            self._free.put(device)
-        self._running: set[subprocess.Popen[bytes]] = set()
-        self._starting, self._stopped = threading.Lock(), False
-
-    def run(self, run: Run) -> str:
-        """Run one on a free device; return a line if it failed, else ""."""
-        device, log, start = self._free.get(), self._folder / f"{run.number}.log", time.monotonic()
-        with self._starting:
-            if self._stopped:
-                self._free.put(device)
-                return ""
-            process = self._start(run, device, log)
-            self._running.add(process)
+    def one(run: Run) -> str:
+        device, log, start = free.get(), folder / f"{run.number}.log", time.monotonic()
+        process = _start(command(run, config_dir), device, log)
+        running.add(process)
+        if stopped.is_set():
+            process.terminate()
         say(f"run {run.number} starts: {run.label}")
         code = process.wait()
-        self._running.discard(process)
-        self._free.put(device)
+        running.discard(process)
+        free.put(device)
         how = "ended well" if code == 0 else f"failed with exit code {code}"
         say(f"run {run.number} {how} after {(time.monotonic() - start) / 60:.1f} min: {run.label}")
         return f"{run.label} (exit code {code}; {log})" if code else ""
 
-    def stop(self) -> None:
-        """End the active runs and start no more."""
-        with self._starting:
-            self._stopped = True
-            for process in list(self._running):
+    with ThreadPoolExecutor(len(devices)) as pool:
+        ends = [pool.submit(one, run) for run in runs]
+        try:
+            return [line for end in ends if (line := end.result())]
+        except KeyboardInterrupt:
+            stopped.set()
+            pool.shutdown(wait=False, cancel_futures=True)
+            for process in list(running):
                 process.terminate()
+            raise
 
-    def _start(self, run: Run, device: str | None, log: Path) -> subprocess.Popen[bytes]:
-        devices = {} if device is None else {"CUDA_VISIBLE_DEVICES": device}
-        with log.open("ab") as output:
-            return subprocess.Popen(
-                command(run, self._config_dir),
-                env=child_variables({LAUNCHED: "1", **devices}),
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                preexec_fn=die_with_parent,  # noqa: PLW1509 - the parent is this thread, which waits for the process
-            )
+
+def _start(arguments: Sequence[str], device: str | None, log: Path) -> subprocess.Popen[bytes]:
+    devices = {} if device is None else {"CUDA_VISIBLE_DEVICES": device}
+    with log.open("ab") as output:
+        return subprocess.Popen(
+            arguments,
+            env=child_variables({LAUNCHED: "1", **devices}),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            preexec_fn=die_with_parent,  # noqa: PLW1509 - the parent is this thread, which waits for the process
+        )
