@@ -54,7 +54,7 @@ class StageRun:
             folder=str(folder),
             stage=stage,
             project=str(config.trainer.project_name),
-            name=_name(config) or folder.name,
+            name=str(tracking.get("run_name") or folder.name),
             group=str(tracking.get("group") or folder.name),
             id=f"{folder.name[-ID_LETTERS:]}-{first_started(folder)}",
             tags=_tags(config, folder),
@@ -100,23 +100,6 @@ class StageRun:
     @property
     def _mark(self) -> str:
         return json.dumps([self.id, self.trackers]) + "\n"
-
-
-def _name(config: DictConfig) -> str:
-    """Return the run's name in trackers; "" if it has none.
-
-    A sweep's ``algo=ppo reward=dense seed=0`` becomes ``textworld-ppo-dense-s0``: environment,
-    algorithm (if RL trains), other varied values, seed. Another name stays as it is.
-    """
-    given = str(config.tracking.get("run_name") or "")
-    words = [word.partition("=") for word in given.split(" ")]
-    if not all(equals and value for _, equals, value in words):
-        return given
-    values = {axis: value for axis, _, value in words}
-    seed = values.pop("seed", config.seed)
-    varied = [value for axis, value in values.items() if axis not in ("env", "algo")]
-    algo = [str(config.algo.name)] if trains_rl(config) else []
-    return "-".join([str(config.env.name), *algo, *varied, f"s{seed}"])
 
 
 def _tags(config: DictConfig, folder: Path) -> list[str]:

@@ -157,11 +157,12 @@ def test_a_second_call_does_nothing(trained: Path, model: Path, demonstrations: 
 
 
 DRIVER = """
-import sys
+import sys, time
 from pathlib import Path
 from turngrid.experiments.stages import sft
 from turngrid.tasks.run import Run
 folder, episodes, model = sys.argv[1:]
+sft._publish = lambda stage: time.sleep(1000)  # the kill comes before the model is there, however late it is
 sft.train(Run.read(Path(folder)), Path(episodes), model)
 """
 

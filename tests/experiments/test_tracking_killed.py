@@ -45,7 +45,7 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.timeout(1500)
 def test_one_wandb_run_with_each_step_of_each_stage_once(killed: Path) -> None:
     run = only(killed)
-    assert (run.group, run.name) == ("a-sweep", "textworld-grpo-s0")
+    assert (run.group, run.name) == ("a-sweep", "algo=grpo seed=0")
     assert len(run.folders) == 4  # SFT, RL twice, the evaluation
     assert all(run.stage(stage) for stage in ("sft", "rl", "evaluation"))
     logged = small.lines(killed / "rl" / "metrics.jsonl")

@@ -9,13 +9,9 @@ from pathlib import Path
 
 import pytest
 from finished_run import finished
-from omegaconf import DictConfig
 
 from turngrid.config.base import ROOT
-from turngrid.config.compose import compose
 from turngrid.train.app import main
-from turngrid.train.arguments import parsed
-from turngrid.train.launch import one_run
 
 TINY = ["budget=rl_only", "eval.games=2"]
 
@@ -93,31 +89,6 @@ def test_groups_of_ones_own(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -
     assert "sft_share: 0.25" in capfd.readouterr().out
     assert main(["--help"]) == 0
     assert "reinforce_plus_plus" in capfd.readouterr().out
-
-
-def composed(words: list[str]) -> DictConfig:
-    args = parsed(words)
-    return compose(args.overrides, args.config_dir)
-
-
-@pytest.mark.parametrize("place", ["--config-dir={}", "hydra.searchpath=[file://{}]"])
-def test_runs_of_a_grid_find_them_too(
-    place: str, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "budget").mkdir()
-    (tmp_path / "budget" / "mine.yaml").write_text(
-        "# @package _global_\nbudget: {name: mine, sft_share: 0.25, rl_steps: 1}\n"
-    )
-    words = ["-m", place.format(tmp_path), "budget=mine", "seed=0,1", f"output_dir={tmp_path / 'runs'}"]
-    assert main([*words, "dry_run=true"]) == 0
-    assert "2 runs: 2 not started" in capfd.readouterr().out
-    started: list[list[str]] = []
-    monkeypatch.setattr(one_run, "call", lambda arguments: started.append(arguments[3:]) or 0)
-    assert main(words) == 0
-    *started, report = [arguments[1:] for arguments in started]
-    assert report[0] == "--text"
-    assert [(run.budget.sft_share, run.seed) for run in map(composed, started)] == [(0.25, 0), (0.25, 1)]
-    assert [run[-1] for run in started] == ["tracking.run_name='seed=0'", "tracking.run_name='seed=1'"]
 
 
 @pytest.mark.parametrize(("line", "offered"), [("algo=gi", "algo=gigpo"), ("env.ta", "env.task= env.tasks=")])
