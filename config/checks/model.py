@@ -5,14 +5,14 @@ from __future__ import annotations
 from omegaconf import DictConfig
 
 from turngrid.records.models import gpus
-from turngrid.records.models.locate import ModelError, check_model, environments_of
+from turngrid.records.models.locate import ModelError, environments_of, resolve_model
 
 AT_HOME = {"textworld": "tiny", "alfworld": "tiny_alfworld"}  # environment -> tiny model pre-trained on it
 
 
 def no_such_model(config: DictConfig) -> str | None:
     try:
-        check_model(config.model.path)
+        resolve_model(config.model.path)
     except ModelError as error:
         return str(error)
     return None

