@@ -1,5 +1,4 @@
-"""A run's metrics: JSON lines, each step once, under the names of
-``turngrid.records.metric_names``."""
+"""A run's metrics as JSON lines, each step once, under ``metric_names``."""
 
 from __future__ import annotations
 

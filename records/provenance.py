@@ -41,9 +41,7 @@ class Attempt:
         return cls(commit, dirty, _versions(), time.time(), None if overrides is None else [*overrides])
 
     def record(self, path: Path) -> tuple[str, ...]:
-        """Append this attempt to the run's record; return a line for each change since the last
-        attempt.
-        """
+        """Append this attempt to the record; return a line for each change since the last."""
         before = next(iter(reversed(read_attempts(path))), None)
         append_line(path, asdict(self))
         return () if before is None else tuple(self._differences(before))

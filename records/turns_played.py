@@ -1,6 +1,4 @@
-"""Counts the sampled turns of unfinished episodes: one byte a turn in a file of the step's
-folder.
-"""
+"""Counts sampled turns of unfinished episodes: a byte a turn in a file of the step."""
 
 from __future__ import annotations
 

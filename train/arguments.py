@@ -1,6 +1,4 @@
-"""The command line: Hydra's documented flags and overrides; anything else is refused in one
-line.
-"""
+"""The command line: Hydra's documented flags, and overrides."""
 
 from __future__ import annotations
 

@@ -26,7 +26,6 @@ class Estimate:
             describe other games with the same seeds.
         by_seed: seed -> success or score; empty for a base model.
         games: total games of the evaluation sets.
-        settings: number of settings in the mean.
         notes: footnotes for the figure.
     """
 
@@ -35,7 +34,6 @@ class Estimate:
     expected: int
     games: int
     samples_per_game: int
-    settings: int = 1
     notes: tuple[str, ...] = ()
 
     @property
@@ -49,9 +47,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class TableCell:
-    """A cell. ``measure``: ``success`` or ``score``; ``why``: the reason if there is no
-    estimate.
-    """
+    """A cell; ``why`` is the reason if there is no estimate."""
 
     row: str
     column: str
@@ -114,7 +110,6 @@ def _combined(samples: Sequence[Sample], problems: Sequence[str]) -> Estimate:
         expected=max(item.expected for item in samples),
         games=sum({item.evaluation_set: item.games for item in samples}.values()),
         samples_per_game=samples[0].samples_per_game,
-        settings=len(samples),
         notes=tuple(notes),
     )
 
@@ -134,9 +129,7 @@ def interval_of(samples: Sequence[Sample]) -> Interval:
 
 
 def per_game(samples: Sequence[Sample]) -> list[np.ndarray]:
-    """Return a vector for each evaluation set; the vectors' means add up to the mean of the
-    samples.
-    """
+    """Return a vector for each evaluation set; their means add up to that of the samples."""
     vectors: dict[str, np.ndarray] = {}
     for item in samples:
         part = item.shares.mean(axis=0) / len(samples)

@@ -121,9 +121,7 @@ def metrics(runs: Sequence[Run]) -> list[Chart]:
 
 
 def metric_panels(runs: Sequence[Run]) -> list[Panel]:
-    """Return one panel per further metric, in the order of ``SHOWN``, without those that are 0
-    throughout.
-    """
+    """Return a panel for each metric of ``SHOWN`` that is not 0 throughout."""
     settings = grouped([run for run in runs if len(run.curve)], nameless="run")
     names = {name for run in runs for name in run.curve if family(name)} if len(settings) <= MOST_LINES else set()
     panels = []

@@ -46,9 +46,7 @@ class Reliability:
 
 
 def reliability(runs: Sequence[Run]) -> Reliability | None:
-    """Compute the statistics; None if no method has ``FEWEST`` seeds or the methods share no
-    task.
-    """
+    """Return None if no method has ``FEWEST`` seeds or the methods share no task."""
     scores = {name: table for name, table in scores_of(runs).items() if table.size and len(table) >= FEWEST}
     if not scores:
         return None
@@ -81,9 +79,7 @@ def scores_of(runs: Sequence[Run]) -> dict[str, pd.DataFrame]:
 
 
 def iqm(scores: Any) -> Interval:
-    """Return the interquartile mean, which drops the lowest and the highest quarter of the
-    scores.
-    """
+    """Return the mean without the lowest and the highest quarter of the scores."""
     return _estimated(lambda *tasks: trim_mean(np.concatenate(tasks, axis=-1), 0.25, axis=-1), scores)
 
 

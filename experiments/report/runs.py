@@ -1,6 +1,4 @@
-"""The data of a run that a report needs: state, settings, results and training metrics by RL
-step.
-"""
+"""The data of a run that a report needs: state, settings, results, training metrics."""
 
 from __future__ import annotations
 
@@ -90,9 +88,7 @@ class Run:
         return list(dict.fromkeys((evaluation.env, evaluation.task) for evaluation in self.evaluations))
 
     def stage(self, asked: str) -> str | None:
-        """Return a stage's name (``last`` means the last stage); None if the run has no such
-        stage.
-        """
+        """Return a stage's name, that of the last stage for ``last``; None if there is none."""
         names = [stage.name for stage in self.result.stages] if self.result else []
         if asked == LAST:
             return names[-1] if names else None
@@ -221,9 +217,7 @@ def title_of(name: str) -> tuple[str, str]:
 
 
 def read_curve(path: Path) -> pd.DataFrame:
-    """Read the plotted metrics of ``metrics.jsonl``; skip a last line that a kill left
-    incomplete.
-    """
+    """Read the plotted metrics of ``metrics.jsonl``, without a line that a kill cut."""
     return curve_of(_decoder.decode(line) for line in read_lines(path))
 
 

@@ -1,6 +1,4 @@
-"""Turn a selector into a sample of success or score, seeds by games, of the models that it
-names.
-"""
+"""A selector's sample: success or score of the models that it names, seeds by games."""
 
 from __future__ import annotations
 

@@ -86,9 +86,7 @@ def _text(value: Any) -> str:
 
 
 def coordinates(runs: Sequence[Run]) -> list[Mapping[str, str]]:
-    """Return axes for runs of no sweep: the named keys that vary, and others until every config
-    differs.
-    """
+    """Return axes: the named keys that vary, and others until every config differs."""
     keys, table = varying(runs), _table(runs)
     axes = [key for key in keys if key in NAMED]
     for key in (key for key in keys if key not in NAMED):

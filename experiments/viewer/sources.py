@@ -61,9 +61,7 @@ class Shown:
 
     @property
     def address(self) -> str:
-        """Return the fragment of links to the episode: 10 hex digits that depend only on run and
-        place.
-        """
+        """Return the episode's address in the page: 10 hex digits made from run and place."""
         return hashlib.sha256(f"{self.run}:{self.place}".encode()).hexdigest()[:10]
 
 

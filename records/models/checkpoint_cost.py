@@ -29,7 +29,6 @@ def seconds(number_of_bytes: float) -> float:
 
 
 def steps_between(number_of_bytes: float) -> int:
-    """Return a multiple of 5, at most ``MOST``, at which saving takes about ``SHARE`` of the
-    time."""
+    """Return a multiple of 5 with which saving takes about ``SHARE`` of the time."""
     wanted = seconds(number_of_bytes) / (SHARE * STEP_SECONDS)
     return min(MOST, 5 * max(1, -int(-wanted // 5)))

@@ -112,8 +112,7 @@ def _last(run: Path) -> Path | None:
 
 
 def run_of(path: str) -> Path | None:
-    """Return the run folder that contains the model, or that ``path`` names; None if there is
-    none."""
+    """Return the run folder that is or contains ``path``; None if there is none."""
     folder = local_folder(path)
     candidates = [folder, *folder.parents] if folder else []
     return next((each for each in candidates if (each / "attempts.jsonl").exists()), None)

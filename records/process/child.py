@@ -1,6 +1,4 @@
-"""Runs stages that need torch, verl or Ray in child processes, which end if this process is
-killed.
-"""
+"""Child processes for stages, which end if this process is killed."""
 
 from __future__ import annotations
 

@@ -82,15 +82,11 @@ class StageRun:
         }
 
     def is_logged(self) -> bool:
-        """Return whether trackers have the evaluation. Other stages log before they save, so they
-        need no mark.
-        """
+        """Return whether trackers have the evaluation; other stages need no mark."""
         return not self.trackers or (self._marker.exists() and self._marker.read_bytes() == self._mark.encode())
 
     def mark_logged(self) -> None:
-        """Record that the trackers have everything. If a kill came earlier, everything is logged
-        again.
-        """
+        """Record that the trackers have everything; after an earlier kill all is logged again."""
         self._marker.write_text(self._mark, encoding="utf-8")
 
     @property

@@ -154,9 +154,7 @@ def _print(table: str) -> int:
 def _composed(
     overrides: list[str], config_dir: str | None, checked: bool = False
 ) -> tuple[list[list[str]], list[DictConfig]]:
-    """Return overrides and configs of all runs. All are composed first, so that a typo starts
-    none.
-    """
+    """Return overrides and configs of all runs, composed before any starts."""
     with composer(config_dir) as composed:
         runs = _product(overrides)
         configs = compose_runs(composed, runs, checked=checked)
@@ -167,9 +165,7 @@ def _composed(
 
 
 def _product(overrides: list[str]) -> list[list[str]]:
-    """Return every run's overrides, as Hydra's basic sweeper does; ranges for optimisers are
-    refused.
-    """
+    """Return every run's overrides, as Hydra's basic sweeper does."""
     parse(overrides)  # a one-line error for overrides that cannot be parsed
     parsed = OverridesParser.create(GlobalHydra.instance().config_loader()).parse_overrides(overrides)
     values: dict[str, list[str]] = {}

@@ -220,9 +220,7 @@ def _others(words: Sequence[Override]) -> tuple[list[Override], list[Override]]:
 
 
 def _is_outside(key: str) -> bool:
-    """Return whether a key is not part of a run's identity, such as keys of cluster and
-    trackers.
-    """
+    """Return whether a key is not part of a run's identity, such as ``cluster.name``."""
     return key in outside_identity() or key.split(".")[0] in outside_identity()
 
 

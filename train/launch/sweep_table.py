@@ -50,9 +50,7 @@ def dry_run_table(title: str, runs: Sequence[tuple[str, DictConfig]]) -> str:
 
 
 def _hours(config: DictConfig) -> float | None:
-    """Return the hours predicted from runs recorded here, without making games; None if there are
-    none.
-    """
+    """Return the hours predicted from runs recorded here; None if there are none."""
     profile = recorded(config)
     seconds = total(profile.forecast(amounts(config))) if profile else None
     return None if seconds is None else seconds / 3600
