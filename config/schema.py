@@ -204,7 +204,6 @@ class Tracking:
     run_name: str | None
     tags: list[str]
     credit: bool
-    verl_names: bool
 
 
 @dataclass(kw_only=True)

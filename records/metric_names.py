@@ -65,14 +65,6 @@ def family_name(name: str) -> str:
     return name if name.partition("/")[0] in FAMILIES else OTHERS + name
 
 
-def verl_name(name: str) -> str:
-    """Return verl's name of a metric; ours if it is not verl's."""
-    for verls, ours in RENAMED.items():
-        if name == ours or (ours.endswith("/") and name.startswith(ours)):
-            return verls + name.removeprefix(ours)
-    return name.removeprefix(OTHERS)
-
-
 def in_families(metrics: Mapping[str, Any]) -> dict[str, Any]:
     """Return metrics under our names; ``step`` stays."""
     return {name if name == "step" else family_name(name): value for name, value in metrics.items()}

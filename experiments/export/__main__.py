@@ -16,26 +16,19 @@ import json
 import os
 import shutil
 import sys
-from argparse import ArgumentParser
 from pathlib import Path
-from typing import NoReturn
 
 from turngrid.envs.utils.files import write_whole
 from turngrid.experiments.export.card import ExportError, card, find
 from turngrid.records.files.manifest import MANIFEST
-from turngrid.records.process.exit_codes import command
+from turngrid.records.process.exit_codes import Parser, command
 
 CARD, PROMPT_FORM, TEMPLATE = "README.md", "prompt_form.json", "chat_template.jinja"
 
 
-class _Parser(ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise ExportError(f"{message}: python -m experiments.export RUN --to FOLDER")
-
-
 @command(__doc__, refused=(OSError,), resumes=False)
 def main(given: list[str]) -> int:
-    parser = _Parser(add_help=False)
+    parser = Parser(usage="python -m experiments.export RUN --to FOLDER", add_help=False)
     parser.add_argument("run", metavar="RUN")
     parser.add_argument("--to", metavar="FOLDER", required=True, type=Path)
     asked = parser.parse_args(given)

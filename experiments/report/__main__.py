@@ -16,25 +16,20 @@ from __future__ import annotations
 
 import sys
 import time
-from argparse import ArgumentParser
 from pathlib import Path
-from typing import NoReturn
 
 from turngrid.envs.utils.files import write_whole
-from turngrid.experiments.report.gather import ReportError, Subject, subjects
-from turngrid.records.process.exit_codes import command, say
+from turngrid.experiments.report.gather import Subject, subjects
+from turngrid.records.process.exit_codes import Parser, command, say
 
 HTML, MARKDOWN = "report.html", "report.md"
 
-
-class _Parser(ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise ReportError(f"{message}; use python -m experiments.report RUN_OR_SWEEP... [--out FOLDER | --text]")
+USAGE = "python -m experiments.report RUN_OR_SWEEP... [--out FOLDER | --text]"
 
 
 @command(__doc__, refused=(OSError,), resumes=False)
 def main(given: list[str]) -> int:
-    parser = _Parser(add_help=False, allow_abbrev=False)
+    parser = Parser(usage=USAGE, add_help=False, allow_abbrev=False)
     parser.add_argument("paths", metavar="RUN_OR_SWEEP", nargs="+", type=Path)
     parser.add_argument("--out", metavar="FOLDER", type=Path)
     parser.add_argument("--text", action="store_true")

@@ -11,8 +11,8 @@ from scipy.stats import bootstrap
 
 from turngrid.experiments.report import published
 from turngrid.experiments.report.runs import Run
-from turngrid.experiments.report.samples import Choice, Sample, Unfilled, by_context, choice_of, sample
-from turngrid.experiments.sweep.definition import Layout, Selector
+from turngrid.experiments.report.samples import Sample, Unfilled, axes_of, by_context, sample, taken
+from turngrid.experiments.sweep.definition import SUCCESS, Layout, Selector
 from turngrid.records.statistics import RESAMPLES, Interval, share_interval, wilson
 
 
@@ -66,31 +66,30 @@ def table_cells(runs: Sequence[Run], layout: Layout, table: str | None) -> list[
 
 
 def _cell(runs: Sequence[Run], row: tuple[str, Selector], column: tuple[str, Selector], table: str | None) -> TableCell:
-    choice = choice_of({**row[1], **column[1]})
+    selector = {**row[1], **column[1]}
     estimated, why, beside = None, "", None
     try:
-        estimated = estimate(runs, choice)
+        estimated = estimate(runs, selector)
     except Unfilled as error:
         why = str(error)
     if table:
-        names = (selector.get("published", name) for name, selector in (row, column))
+        names = (own.get("published", name) for name, own in (row, column))
         with suppress(published.PublishedError):  # the paper has no such row or column
             beside = published.figure(table, *names)
-    return TableCell(row[0], column[0], choice.measure, estimated, why, beside)
+    return TableCell(row[0], column[0], selector.get("measure", SUCCESS), estimated, why, beside)
 
 
-def estimate(runs: Sequence[Run], choice: Choice) -> Estimate:
-    """Estimate success or score of ``choice``, averaged over all values of the axes it does not
+def estimate(runs: Sequence[Run], selector: Selector) -> Estimate:
+    """Estimate success or score, averaged over all values of the axes that ``selector`` does not
     name.
 
     Raises:
         Unfilled: no setting has data.
     """
-    taken = [run for run in runs if choice.takes(run)]
     samples, problems = [], []
-    for group in by_context(taken, list(choice.axes)).values() or [[]]:
+    for group in by_context(taken(runs, selector), list(axes_of(selector))).values() or [[]]:
         try:
-            samples.append(sample(group, choice))
+            samples.append(sample(group, selector))
         except Unfilled as error:
             problems.append(str(error))
     if not samples:

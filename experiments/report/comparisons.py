@@ -25,13 +25,13 @@ from math import sqrt
 import numpy as np
 
 from turngrid.experiments.report.runs import Run, value_name
-from turngrid.experiments.report.samples import Choice, Sample, Unfilled, by_context, choice_of, sample
+from turngrid.experiments.report.samples import Sample, Unfilled, axes_of, by_context, sample
 from turngrid.experiments.sweep.definition import Selector, Takeaway, flattened
 from turngrid.experiments.sweep.record import Sweep
 from turngrid.records.statistics import Interval, wilson
 
 MIN_SEEDS = 2
-Part = tuple[int, Choice]  # weight (+1 or -1) and selector
+Part = tuple[int, Selector]  # weight (+1 or -1) and selector
 Weighted = tuple[float, Sample]
 
 
@@ -115,8 +115,8 @@ def judged(difference: Contrast) -> tuple[Word, str]:
 
 
 def _parts(side: dict[str, str | Selector], sign: int) -> list[Part]:
-    own, *less = [choice_of(selector) for selector in flattened(side)]
-    return [(sign, own), *((-sign, choice) for choice in less)]
+    own, *less = flattened(side)
+    return [(sign, own), *((-sign, selector) for selector in less)]
 
 
 def _side(side: dict[str, str | Selector]) -> str:
@@ -145,7 +145,8 @@ def _with_both(runs: Sequence[Run], axis: str, values: set[str]) -> list[Run]:
 
 def _difference(runs: Sequence[Run], axis: str, first: str, second: str, evaluation_set: str) -> Comparison:
     name = f"{value_name(axis, first)} − {value_name(axis, second)}"
-    sides = [Choice({axis: value}, evaluation_set=evaluation_set or None) for value in (first, second)]
+    on = {"evaluation_set": evaluation_set} if evaluation_set else {}
+    sides = [{axis: value, **on} for value in (first, second)]
     try:
         return Comparison(name, evaluation_set, contrast(runs, list(zip((1, -1), sides, strict=True))))
     except Unfilled as error:
@@ -160,12 +161,12 @@ def contrast(runs: Sequence[Run], parts: Sequence[Part]) -> Contrast:
         TooFewSeeds: the parts have fewer than ``MIN_SEEDS`` seeds in common.
         Unfilled: a part has no data.
     """
-    named = sorted({axis for _, choice in parts for axis in choice.axes})
+    named = sorted({axis for _, selector in parts for axis in axes_of(selector)})
     rows: list[list[Weighted]] = []
     problems: dict[str, None] = {}
     for group in by_context(runs, named).values():
         try:
-            rows.append([(weight, sample(group, choice)) for weight, choice in parts])
+            rows.append([(weight, sample(group, selector)) for weight, selector in parts])
         except Unfilled as error:
             problems[str(error)] = None
     if not rows:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from math import isclose
@@ -16,7 +16,7 @@ from turngrid.experiments.evaluation.matrix import EvaluationResult
 from turngrid.experiments.evaluation.result import State
 from turngrid.experiments.evaluation.stage import episodes_file
 from turngrid.experiments.report.runs import LAST, Run, apart
-from turngrid.experiments.sweep.definition import RESERVED, SCORE, SUCCESS
+from turngrid.experiments.sweep.definition import RESERVED, SCORE, SUCCESS, Selector
 from turngrid.records.stages import stage_name
 from turngrid.records.success import share_of_best
 from turngrid.rollouts.episode import Outcome
@@ -39,26 +39,6 @@ class Line(msgspec.Struct, frozen=True):
 
 
 _decoder = msgspec.json.Decoder(Line)
-
-
-@dataclass(frozen=True)
-class Choice:
-    """A parsed selector.
-
-    Attributes:
-        axes: the axis values that a run must have.
-        stage: which of the run's models.
-        evaluation_set: None for each run's first one.
-        measure: ``success`` or ``score``.
-    """
-
-    axes: Mapping[str, str]
-    stage: str = LAST
-    evaluation_set: str | None = None
-    measure: str = SUCCESS
-
-    def takes(self, run: Run) -> bool:
-        return all(run.coordinates.get(axis) == value for axis, value in self.axes.items())
 
 
 @dataclass(frozen=True)
@@ -92,9 +72,15 @@ class Sample:
         return self.shares[[self.seeds.index(seed) if self.seeds else 0 for seed in seeds]]
 
 
-def choice_of(selector: Mapping[str, str]) -> Choice:
-    axes = {key: value for key, value in selector.items() if key not in RESERVED}
-    return Choice(axes, selector.get("stage", LAST), selector.get("evaluation_set"), selector.get("measure", SUCCESS))
+def axes_of(selector: Selector) -> dict[str, str]:
+    """Return the axis values that a run must have."""
+    return {key: value for key, value in selector.items() if key not in RESERVED}
+
+
+def taken(runs: Sequence[Run], selector: Selector) -> list[Run]:
+    """Return the runs that a selector names."""
+    wanted = axes_of(selector).items()
+    return [run for run in runs if wanted <= run.coordinates.items()]
 
 
 def by_context(runs: Sequence[Run], named: Sequence[str]) -> dict[tuple[tuple[str, str], ...], list[Run]]:
@@ -102,15 +88,15 @@ def by_context(runs: Sequence[Run], named: Sequence[str]) -> dict[tuple[tuple[st
     return apart(runs, lambda run: tuple(item for item in run.coordinates.items() if item[0] not in named))
 
 
-def sample(runs: Sequence[Run], choice: Choice) -> Sample:
-    """Build the sample of the runs that ``choice`` selects.
+def sample(runs: Sequence[Run], selector: Selector) -> Sample:
+    """Build the sample of the runs that ``selector`` names.
 
     Raises:
         Unfilled: no run is finished, the runs have several settings, were tested on different
             games, or lack episodes.
     """
-    taken = [run for run in runs if choice.takes(run)]
-    rows = _measured(taken, choice)
+    chosen = taken(runs, selector)
+    rows = _measured(chosen, selector)
     first = rows[0][1]
     if len({evaluation.games_hash for _, evaluation in rows}) > 1:
         raise Unfilled("the runs played different games")
@@ -121,10 +107,12 @@ def sample(runs: Sequence[Run], choice: Choice) -> Sample:
     if not base and len(settings) > 1:
         raise Unfilled(f"several settings at once: {'; '.join(settings)}")
     by_seed = dict(sorted({run.seed: (run, evaluation) for run, evaluation in rows}.items()))
-    shares = np.stack([shares_of(*row, choice.measure) for row in (rows if base else by_seed.values())])
+    shares = np.stack(
+        [shares_of(*row, selector.get("measure", SUCCESS)) for row in (rows if base else by_seed.values())]
+    )
     if base:  # all runs' measurements of one model
         return Sample((), 1, shares.mean(axis=0, keepdims=True), first.games_hash, first.samples_per_game)
-    expected = len({run.seed for run in taken})
+    expected = len({run.seed for run in chosen})
     return Sample(tuple(by_seed), expected, shares, first.games_hash, first.samples_per_game)
 
 
@@ -134,18 +122,19 @@ def _model(run: Run, evaluation: EvaluationResult) -> tuple[object, ...]:
     return (stage and stage.checkpoint, evaluation.temperature, evaluation.max_turns)
 
 
-def _measured(taken: Sequence[Run], choice: Choice) -> list[Measured]:
-    if not taken:
+def _measured(chosen: Sequence[Run], selector: Selector) -> list[Measured]:
+    if not chosen:
         raise Unfilled("no such run in the sweep")
-    finished = [run for run in taken if run.result]
+    finished = [run for run in chosen if run.result]
     if not finished:
-        counts = Counter(run.state for run in taken)
+        counts = Counter(run.state for run in chosen)
         raise Unfilled(", ".join(f"{counts[state]} {state}" for state in State if counts[state]))
-    evaluations = [(run, run.evaluation(choice.stage, choice.evaluation_set)) for run in finished]
+    stage, evaluation_set = selector.get("stage", LAST), selector.get("evaluation_set")
+    evaluations = [(run, run.evaluation(stage, evaluation_set)) for run in finished]
     rows = [(run, evaluation) for run, evaluation in evaluations if evaluation]
     if not rows:
-        no_model = all(run.stage(choice.stage) is None for run in finished)
-        raise Unfilled(f"no model {stage_name(choice.stage)}" if no_model else f"not played on {choice.evaluation_set}")
+        no_model = all(run.stage(stage) is None for run in finished)
+        raise Unfilled(f"no model {stage_name(stage)}" if no_model else f"not played on {evaluation_set}")
     return rows
 
 

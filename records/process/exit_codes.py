@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import functools
 import sys
+from argparse import ArgumentParser
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 from turngrid.envs.types import EnvError, TaskError
 from turngrid.envs.utils.names import nearest
@@ -30,6 +31,13 @@ class Refusal(ValueError):
 
 class Failure(RuntimeError):
     """Something was started and failed; the message names the file with details."""
+
+
+class Parser(ArgumentParser):
+    """Refuses a wrong command line in one line, with its ``usage``."""
+
+    def error(self, message: str) -> NoReturn:
+        raise Refusal(f"{message}; use {self.usage}")
 
 
 class Main(Protocol):

@@ -33,7 +33,6 @@ class StageRun:
         tags: env, algorithm, reward, budget, model, curriculum, commit (10 hex), then the user's.
         trackers: which of ``TRACKERS``.
         offline: W&B without network.
-        verl_names: log verl's metrics under verl's names too.
     """
 
     folder: str
@@ -45,7 +44,6 @@ class StageRun:
     tags: list[str]
     trackers: list[str]
     offline: bool = False
-    verl_names: bool = False
 
     @classmethod
     def of(cls, config: DictConfig, folder: Path, stage: str) -> StageRun:
@@ -60,7 +58,6 @@ class StageRun:
             tags=_tags(config, folder),
             trackers=[name for name in config.trainer.logger if name in TRACKERS],
             offline=bool(tracking.get("offline", False)),
-            verl_names=bool(tracking.get("verl_names", False)),
         )
 
     @classmethod

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from turngrid.records.metric_names import verl_name
 from turngrid.records.metrics import numbers, plain, read_metrics
 from turngrid.records.tracking.stage_run import StageRun
 
@@ -180,17 +179,10 @@ class Trackers:
     """All trackers of a stage as one."""
 
     def __init__(self, run: StageRun, logged: Sequence[Line] = ()) -> None:
-        self._verl_names = run.verl_names
-        before = [self._named(line) for line in logged]
-        self._all: list[Tracker] = [CLASSES[name](run, before) for name in run.trackers]
-
-    def _named(self, metrics: Line) -> Line:
-        """Add verl's names of the metrics if ``verl_names`` is set."""
-        both = {verl_name(name): value for name, value in metrics.items()} if self._verl_names else {}
-        return {**both, **metrics}
+        self._all: list[Tracker] = [CLASSES[name](run, logged) for name in run.trackers]
 
     def log(self, step: int, metrics: Line, tables: Mapping[str, Table] | None = None) -> None:
-        values = plain(self._named(metrics))
+        values = plain(metrics)
         for tracker in self._all:
             tracker.log(step, values, tables or {})
 

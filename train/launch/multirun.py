@@ -52,9 +52,10 @@ def ready(arguments: Sequence[str], args: argparse.Namespace) -> Start:
         return _ready_hydra(arguments, args)
     if sweep_asked_for(args.overrides):
         return _ready_sweep(args)
-    if any(override.key_or_group.startswith("hydra") for override in _of_hydra(args.overrides)) and not _dry(args):
+    dry_run = is_true(parse(args.overrides), "dry_run")
+    if _of_hydra(args.overrides) and not dry_run:
         return _ready_hydra(arguments, args)
-    return _ready_grid(args)
+    return _ready_grid(args, dry_run)
 
 
 def _of_hydra(overrides: Sequence[str]) -> list[Override]:
@@ -94,17 +95,16 @@ def _start_sweep(launch: Launch, start: launching.Launcher, paths: Sequence[str]
     return code
 
 
-def _ready_grid(args: argparse.Namespace) -> Start:
-    dry = _dry(args)
-    own = ("dry_run", "hydra/", "hydra.launcher", "hydra.sweep") if dry else ("dry_run",)
+def _ready_grid(args: argparse.Namespace, dry_run: bool) -> Start:
+    own = ("dry_run", "hydra/", "hydra.launcher", "hydra.sweep") if dry_run else ("dry_run",)
     given = [typed(override) for override in parse(args.overrides) if not override.key_or_group.startswith(own)]
-    runs, configs = _composed(given, args.config_dir, checked=dry)
+    runs, configs = _composed(given, args.config_dir, checked=dry_run)
     if ranged := next((o for o in parse(given) if o.is_sweep_override() and not o.is_discrete_sweep()), None):
         raise ConfigError(
             f"{typed(ranged)}: only an optimiser's sweeper (hydra/sweeper=NAME) draws values from a range; write them "
             f"out, as in {ranged.key_or_group}=A,B"
         )
-    if dry:
+    if dry_run:
         from turngrid.train.launch.sweep_table import dry_run_table
 
         labels = [run.label for run in one_run.runs_of(runs, "")]
@@ -135,15 +135,6 @@ def _exit_code(failed: Sequence[str]) -> int:
     for line in failed:
         print(f"turngrid: failed: {line}", file=sys.stderr)
     return 1 if failed else 0
-
-
-def _dry(args: argparse.Namespace) -> bool:
-    """Return the value of ``dry_run``.
-
-    Raises:
-        ConfigError: ``dry_run`` is neither true nor false.
-    """
-    return is_true(parse(args.overrides), "dry_run")
 
 
 def _print(table: str) -> int:

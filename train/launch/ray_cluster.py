@@ -27,7 +27,7 @@ from turngrid.records.process.child import child_variables, stop
 from turngrid.records.process.exit_codes import Failure
 
 MEETING_SECONDS = 600.0  # nodes of a job start together, but images may have to be fetched
-STOP_SECONDS, AGAIN_SECONDS = 20.0, 5.0
+STOP_SECONDS = 20.0
 HEAD, DRAFT, ENDED = "head.json", ".head", "ended"
 LONGEST_ROOT = 24  # characters: Ray adds 71 for its sockets to our 12, and Linux takes 107
 QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_worker_niceness": "0"}  # as in ``turngrid.records.process.variables``
@@ -80,18 +80,13 @@ class Cluster:
         Raises:
             RayClusterFailed: there is no head within ten minutes, or this node cannot join it.
         """
-        variables, end = self._meet(), time.monotonic() + MEETING_SECONDS
-        while not self._over():
-            with self._node([f"--address={variables['RAY_ADDRESS']}"], node_address(), variables) as node:
-                while not self._over() and node.poll() is None:
-                    time.sleep(1)
-            if not self._over() and time.monotonic() > end:
-                raise RayClusterFailed("this Ray node has ended and the others go on; see above")
-            time.sleep(AGAIN_SECONDS)  # restart a node that could not join
+        variables = self._meet()
+        with self._node([f"--address={variables['RAY_ADDRESS']}"], node_address(), variables) as node:
+            while not (self.folder / ENDED).exists():
+                if node.poll() is not None:
+                    raise RayClusterFailed("this Ray node has ended and the others go on; see above")
+                time.sleep(1)
         shutil.rmtree(variables["RAY_TMPDIR"], ignore_errors=True)
-
-    def _over(self) -> bool:
-        return (self.folder / ENDED).exists()
 
     @contextmanager
     def _node(
@@ -113,7 +108,9 @@ class Cluster:
         try:
             yield node
         finally:
-            _stop(node)
+            stop(node, STOP_SECONDS)
+            with suppress(ProcessLookupError):  # `ray stop` would end those of every job on the machine
+                os.killpg(node.pid, signal.SIGKILL)
 
     def _meet(self) -> dict[str, str]:
         end = time.monotonic() + MEETING_SECONDS
@@ -180,13 +177,6 @@ def _connected(ray: ModuleType) -> bool:
         print(f"Ray's head does not answer yet: {error}", flush=True)
         return False
     return True
-
-
-def _stop(node: subprocess.Popen[bytes]) -> None:
-    """End this node's processes; ``ray stop`` would end those of every job on the machine."""
-    stop(node, STOP_SECONDS)
-    with suppress(ProcessLookupError):
-        os.killpg(node.pid, signal.SIGKILL)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import submitit
@@ -19,6 +20,7 @@ SIGNALLED = (-signal.SIGTERM, -signal.SIGUSR2)
 SIGNAL_SECONDS = 180.0  # more than any cluster's KillWait
 
 
+@dataclass
 class Job(submitit.helpers.Checkpointable):  # type: ignore[misc]
     """Runs a command. Before its time is up, submitit requeues the job, which then runs it again.
 
@@ -31,17 +33,12 @@ class Job(submitit.helpers.Checkpointable):  # type: ignore[misc]
         cpus: CPUs of each node; None: SLURM's number.
     """
 
-    def __init__(
-        self,
-        meeting: Path,
-        environment: Mapping[str, str],
-        again: Sequence[str] = (),
-        nodes: int = 1,
-        gpus: int | None = None,
-        cpus: int | None = None,
-    ) -> None:
-        self.meeting, self.environment, self.again = meeting, dict(environment), tuple(again)
-        self.nodes, self.gpus, self.cpus = nodes, gpus, cpus
+    meeting: Path
+    environment: Mapping[str, str]
+    again: Sequence[str]
+    nodes: int
+    gpus: int | None
+    cpus: int | None
 
     def __call__(self, command: Sequence[str]) -> int:
         """Return the command's exit code; 0 on every node but the first."""
