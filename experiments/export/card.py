@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from jinja2 import StrictUndefined, Template
 from omegaconf import OmegaConf
 
-from turngrid.experiments.evaluation.matrix import EvaluationResult
 from turngrid.experiments.evaluation.result import RunResult
 from turngrid.experiments.evaluation.stage import episodes_file
 from turngrid.records.files.checkpoints import MODEL
@@ -23,43 +24,6 @@ from turngrid.rollouts.store import read_episodes
 from turngrid.tasks.run import Run
 
 UNMERGED = (".lora_", ".base_layer.")  # PEFT's names, which loaders reject without an adapter config
-CARD = """\
----
-library_name: transformers
-pipeline_tag: text-generation
-{base_model}tags: [{tags}]
----
-
-# {name}
-
-{what}
-
-## How often it wins
-
-{figures}
-
-## How it is asked
-
-Observations are `user` messages, actions `assistant` messages; an episode is one conversation. \
-`prompt_form.json` has the form of the
-prompt, what the chat template is called with, and how many tokens an action may have.{begins}
-
-## How to load it
-
-```python
-from transformers import AutoModelForCausalLM, AutoTokenizer
-
-model, tokenizer = AutoModelForCausalLM.from_pretrained("{name}"), AutoTokenizer.from_pretrained("{name}")
-```
-
-```bash
-vllm serve {name} --served-model-name {name}
-```
-
-## How it was trained
-
-{training}
-"""
 
 
 class ExportError(Refusal):
@@ -143,59 +107,21 @@ def _first_messages(run: Path, stage: str) -> list[dict[str, str]]:
 
 def card(exported: Exported, name: str) -> str:
     """Return Markdown with the front matter that hubs read."""
-    config = exported.run.config
-    base = str(config.model.path)
-    on_hub = local_folder(base) is None and not base.startswith((ASSET, PACKAGED, RUN))
-    first = json.dumps(exported.first_messages, indent=2, ensure_ascii=False)
-    begins = f" Its first game began with\n\n```json\n{first}\n```"
-    return CARD.format(
-        name=name,
-        base_model=f"base_model: {base}\n" if on_hub else "",
-        tags=", ".join(["turngrid", "reinforcement-learning", str(config.env.name), str(config.algo.name)]),
-        what=_what(exported, base if on_hub else str(config.model.name)),
-        figures=_figures(exported),
-        begins=begins if exported.first_messages else "",
-        training="\n".join(f"- {line}" for line in _training(exported)),
-    )
-
-
-def _what(exported: Exported, base: str) -> str:
-    config = exported.run.config
-    reward = f"reinforcement learning ({config.algo.name}, reward {config.turn_reward.name})"
-    imitated = exported.stage == "sft" or (exported.run.folder / "sft" / "model").exists()
-    learned = [*["imitation (SFT)"] * imitated, *[reward] * (exported.stage != "sft")]
-    task = "several tasks" if config.env.get("tasks") else f"task `{config.env.task}`"
-    return f"`{base}` after {' and '.join(learned)} in the text environment `{config.env.name}`, {task}."
-
-
-def _figures(exported: Exported) -> str:
-    matrix = exported.result.matrix if exported.result and exported.stage else ()
-    if not matrix:
-        return "Not measured: the run evaluated its last checkpoint only."
-    head = (
-        "| model | environment | task | temperature | success, % [95 % interval] | games | seeds |\n"
-        "|---|---|---|---|---|---|---|"
-    )
-    rows = [_row(item, exported) for item in matrix if item.policy in ("base", exported.stage)]
-    note = "Held-out games, which no training saw; intervals cover other games, not other seeds."
-    return "\n".join([head, *rows, "", note])
-
-
-def _row(item: EvaluationResult, exported: Exported) -> str:
-    who = f"**{stage_name(item.policy)}**" if item.policy == exported.stage else stage_name(item.policy)
-    games = f"{item.games}" + (f" × {item.samples_per_game}" if item.samples_per_game > 1 else "")
-    seeds = "none" if item.policy == "base" else f"1 (seed {exported.run.config.seed})"
-    cells = [who, item.env, f"`{item.task}`", f"{item.temperature:g}", item.interval.percent(), games, seeds]
-    return f"| {' | '.join(cells)} |"
-
-
-def _training(exported: Exported) -> list[str]:
     config, attempt = exported.run.config, exported.attempt
+    base = str(config.model.path)
+    matrix = exported.result.matrix if exported.result and exported.stage else ()
     versions = attempt.versions if attempt else {}
-    packages = ", ".join(f"{name} {versions[name]}" for name in ("turngrid", "verl", "torch") if versions.get(name))
-    commit = f"; commit `{attempt.commit[:10]}`" if attempt and attempt.commit else ""
-    return [
-        f"budget `{config.budget.name}`, {config.budget.units:,.0f} units; seed {config.seed}",
-        f"run `{exported.run.folder.name}`",
-        f"{packages or 'packages not recorded'}{commit}",
-    ]
+    text = (files("turngrid.experiments.export") / "templates" / "card.md.j2").read_text(encoding="utf-8")
+    return Template(text, undefined=StrictUndefined, trim_blocks=True, keep_trailing_newline=True).render(
+        name=name,
+        c=config,
+        run=exported.run.folder.name,
+        on_hub=local_folder(base) is None and not base.startswith((ASSET, PACKAGED, RUN)),
+        stage=exported.stage,
+        imitated=exported.stage == "sft" or (exported.run.folder / "sft" / "model").exists(),
+        results=[item for item in matrix if item.policy in ("base", exported.stage)],
+        stage_name=stage_name,
+        first=json.dumps(exported.first_messages, indent=2, ensure_ascii=False) if exported.first_messages else "",
+        packages=[f"{name} {versions[name]}" for name in ("turngrid", "verl", "torch") if versions.get(name)],
+        commit=((attempt and attempt.commit) or "")[:10],
+    )
