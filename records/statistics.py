@@ -69,7 +69,7 @@ def share_interval(shares: Sequence[float]) -> Interval:
     return _with_doubt(bootstrap_over_games([shares]), len(shares), lowest=0.0)
 
 
-def bootstrap_over_games(wins: Sequence[Sequence[float]], confidence: float = 0.95, seed: int = 0) -> Interval:
+def bootstrap_over_games(wins: Sequence[Sequence[float]], confidence: float = 0.95) -> Interval:
     """Return a percentile bootstrap of the mean that draws games with all their seeds.
 
     Seeds on the same games are not independent: hard games are hard for all of them. The interval
@@ -78,12 +78,11 @@ def bootstrap_over_games(wins: Sequence[Sequence[float]], confidence: float = 0.
     Args:
         wins: one row a seed, one column a game, in one order: 1 if won, else 0 (or a share).
         confidence: the interval's coverage.
-        seed: of the drawing.
 
     Raises:
         ValueError: seeds with different numbers of games, or no game.
     """
-    return _interval_of_mean(_per_game(wins), confidence, seed)
+    return _interval_of_mean(_per_game(wins), confidence)
 
 
 def bootstrap_difference(after: Sequence[Sequence[float]], before: Sequence[Sequence[float]]) -> Interval:
@@ -116,14 +115,14 @@ def _per_game(wins: Sequence[Sequence[float]]) -> np.ndarray:
     return np.asarray(wins, dtype=float).mean(axis=0)
 
 
-def _interval_of_mean(values: np.ndarray, confidence: float = 0.95, seed: int = 0) -> Interval:
+def _interval_of_mean(values: np.ndarray, confidence: float = 0.95) -> Interval:
     from scipy.stats import bootstrap
 
     mean = float(values.mean())
     if np.ptp(values) == 0:  # scipy warns of a degenerate distribution, whose interval is the point
         return Interval(mean, mean, mean)
     options = {"confidence_level": confidence, "n_resamples": RESAMPLES, "method": "percentile", "batch": 1000}
-    bounds = bootstrap((values,), np.mean, rng=np.random.default_rng(seed), **options).confidence_interval
+    bounds = bootstrap((values,), np.mean, rng=0, **options).confidence_interval
     return Interval(mean, float(bounds.low), float(bounds.high))
 
 
