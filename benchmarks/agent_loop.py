@@ -175,7 +175,7 @@ class Bench:
         verls.tools = [self.tool]
         alone = Alone(config, LLMServerClient(config, balancer))
         self.workers = {"verl": verls, "ours": AgentLoopWorker(config, client), "alone": alone}
-        self.workers["ours"].pool = self.workers["alone"].pool = pool
+        self.workers["ours"].loop.pool = self.workers["alone"].loop.pool = pool
         self._batches = 0
 
     async def prompts(self) -> list[str]:

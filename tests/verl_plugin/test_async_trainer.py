@@ -197,7 +197,7 @@ def test_a_turn_is_counted_as_soon_as_it_is_sampled() -> None:
             await sampler.sample(REQUEST)
         return SimpleNamespace(turns=["a turn"])
 
-    worker._loop = SimpleNamespace(play=play)
+    worker.loop = SimpleNamespace(play=play)
     spec: Any = SimpleNamespace(request_id=REQUEST.request_id)
     asyncio.run(worker._play(spec, {}, None, False, lambda: counted.append(1)))
     assert len(counted) == 3

@@ -13,7 +13,7 @@ from omegaconf import DictConfig
 
 from turngrid.algorithms.chosen import ALGO, Chosen, slots_of
 from turngrid.algorithms.registry import FORM, IN_ROLLOUT, ON_BATCH
-from turngrid.envs.hosting.pool import EnvPool, pool_of
+from turngrid.envs.hosting.pool import pool_of
 from turngrid.envs.registry import make_environment
 from turngrid.envs.types import TaskRef
 from turngrid.rewards.registry import named_reward, reward
@@ -34,22 +34,16 @@ from turngrid.verl_plugin.rollout.turn_fields import TreePlace, state_wanted, tu
 
 
 class TurngridAgentLoop:
-    """State shared by the episodes of one worker process.
+    """State shared by the episodes of one worker."""
 
-    Args:
-        pool: environment processes that were started early; if None, the loop starts its own.
-    """
-
-    def __init__(
-        self, config: DictConfig, tokenizer: Any, hf_model_type: str | None, pool: EnvPool | None = None
-    ) -> None:
+    def __init__(self, config: DictConfig, tokenizer: Any, hf_model_type: str | None) -> None:
         self.config, env = config, config.env
         self.environment = make_environment(env.name, env)
         self.reward = reward(config.turn_reward.name, config.turn_reward)
         self.prompt_form = prompt_form(config.get("prompt"))
         template = dict(config.data.get("apply_chat_template_kwargs", {}))
         self.codec = TokenCodec(tokenizer, hf_model_type, template, self.prompt_form.marks)
-        self.pool = pool or pool_of(env, legal=self.prompt_form.admissible)
+        self.pool = pool_of(env, legal=self.prompt_form.admissible)
         self.window = window_of(env, self.prompt_form, config.get(FORM))
         self.methods, self.on_batch = Chosen(slots_of(config, IN_ROLLOUT)), Chosen(slots_of(config, (*ON_BATCH, ALGO)))
         self.full_entropies = entropies_wanted(config, self.on_batch)

@@ -12,6 +12,7 @@ which continues an answer that a weight update interrupted.
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -27,7 +28,6 @@ from verl.utils.config import omega_conf_to_dataclass
 from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 
 from turngrid.envs.hosting.error_text import described
-from turngrid.envs.hosting.pool import EnvPool
 from turngrid.records.turns_played import TurnCounter
 from turngrid.rollouts.episode import Episode
 from turngrid.rollouts.forms.linear import GroupFailed, Linear, play_group
@@ -42,6 +42,7 @@ from turngrid.verl_plugin.servers.replicas import replicas
 logger = logging.getLogger(__name__)
 PUBLISHED_AT_ONCE = 4  # groups published at the same time; rows take twice the memory of their episodes
 LOCKSTEP_BATCHES = 2  # one batch samples while the other steps its games
+COLLECTED_AFTER = 50_000  # new objects before a collection; Python's 700 took a fifth of the time with 192 episodes
 
 
 class AgentLoopWorker:
@@ -57,22 +58,19 @@ class AgentLoopWorker:
 
     def __init__(self, config: DictConfig, llm_client: Any, *others: Any) -> None:
         self.config, self.llm_client = config, llm_client
-        self.model: Any = omega_conf_to_dataclass(config.actor_rollout_ref.model)
-        if template := self.model.get("custom_chat_template", None):
-            self.model.tokenizer.chat_template = template
+        model: Any = omega_conf_to_dataclass(config.actor_rollout_ref.model)
+        if template := model.get("custom_chat_template", None):
+            model.tokenizer.chat_template = template
+        self.loop = TurngridAgentLoop(config, model.tokenizer, model.hf_config.model_type)
         tq.init()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._loop: TurngridAgentLoop | None = None
-        self.pool: EnvPool | None = None  # environment processes, if they were started early
         self._publishing = asyncio.Semaphore(PUBLISHED_AT_ONCE)
         self._batches_made = 0
         self._turns = TurnCounter()
         self._rounds: dict[str, Rounds] = {}  # lockstep rounds of prompts that have not started
-
-    @property
-    def playing(self) -> bool:
-        """Whether its environment processes have been started."""
-        return self._loop is not None
+        gc.collect()
+        gc.freeze()  # exempt the imported modules from garbage collection
+        gc.set_threshold(COLLECTED_AFTER)
 
     @property
     def _lockstep(self) -> bool:
@@ -98,13 +96,6 @@ class AgentLoopWorker:
         """
         repeats = self.config.trainer.device == "cpu" and not self._asynchronous
         return self._own_server or repeats
-
-    def _agent_loop(self) -> TurngridAgentLoop:
-        if self._loop is None:
-            self._loop = TurngridAgentLoop(
-                self.config, self.model.tokenizer, self.model.hf_config.model_type, self.pool
-            )
-        return self._loop
 
     async def generate_sequences(self, batch: TensorDict) -> None:
         """Start a task for each prompt; in lockstep mode, first assign the prompts to batches."""
@@ -152,7 +143,7 @@ class AgentLoopWorker:
             if not validate:  # a failed validation game does not replace a group of a step
                 first, folder = error.first if isinstance(error, GroupFailed) else error, self._folder(prompt)
                 folder.mkdir(parents=True, exist_ok=True)
-                cause = described(first, type(self._loop.reward).__module__ if self._loop else "")
+                cause = described(first, type(self.loop.reward).__module__)
                 (folder / f"{uid}.failed").write_text(f"{cause}\n", encoding="utf-8")
         await tq.async_kv_put(key=uid, partition_id=partition, tag={"status": status})
 
@@ -163,7 +154,7 @@ class AgentLoopWorker:
             GroupFailed: a sample failed in every attempt.
             Exception: any exception of the rollout form, if the group cannot be sampled.
         """
-        loop, rollout, uid = self._agent_loop(), self.config.actor_rollout_ref.rollout, prompt["uid"]
+        loop, rollout, uid = self.loop, self.config.actor_rollout_ref.rollout, prompt["uid"]
         rounds = self._rounds.pop(uid, None)
         folder = self._folder(prompt, validate)
         count = partial(self._turns.add, folder)
@@ -192,15 +183,15 @@ class AgentLoopWorker:
         entropies: bool,
         count: Callable[[], None],
     ) -> Episode:
-        loop, sampler = self._agent_loop(), Counted(slot or self._one_by_one, count)
+        sampler = Counted(slot or self._one_by_one, count)
         async with slot or nullcontext():
-            return playable(await loop.play(spec, sampling, sampler, entropies))
+            return playable(await self.loop.play(spec, sampling, sampler, entropies))
 
     async def _publish(self, prompt: dict[str, Any], episodes: list[Episode], partition: str) -> None:
         record = self._record if partition == "train" else self._record_validation
         await asyncio.to_thread(record, episodes, prompt)  # blocks on the disk
         keys, fields = [], []
-        loop = self._agent_loop()
+        loop = self.loop
         branches = partition == "train" and loop.form(int(prompt["global_steps"])).branches
         trees = tree_places(episodes) if branches else {}
         for sample, episode in enumerate(episode for episode in episodes if episode.trained):

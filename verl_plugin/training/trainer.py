@@ -74,6 +74,13 @@ class StepTrainer(Base):
     def make_groups(self) -> StepGroups:
         return StepGroups(self.config, self.now)
 
+    def fit(self, agent_loop_manager: Any) -> None:
+        """The agent loop ends before the queue, whose sockets it uses, is closed."""
+        try:
+            super().fit(agent_loop_manager)
+        finally:
+            agent_loop_manager.close()
+
     # ---- the step
 
     def parts(self) -> list[Part]:
