@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -44,6 +45,8 @@ class TurngridAgentLoop:
         template = dict(config.data.get("apply_chat_template_kwargs", {}))
         self.codec = TokenCodec(tokenizer, hf_model_type, template, self.prompt_form.marks)
         self.pool = pool_of(env, legal=self.prompt_form.admissible)
+        # a game's samples share a process if every process has a game
+        self.together = env.workers * config.actor_rollout_ref.rollout.agent.num_workers <= config.data.train_batch_size
         self.window = window_of(env, self.prompt_form, config.get(FORM))
         self.methods, self.on_batch = Chosen(slots_of(config, IN_ROLLOUT)), Chosen(slots_of(config, (*ON_BATCH, ALGO)))
         self.full_entropies = entropies_wanted(config, self.on_batch)
@@ -96,8 +99,9 @@ class TurngridAgentLoop:
         """
         full = self.full_entropies and bool(spec.prompt)
         policy = self._policy(sampling_params, sampler, entropies, full)
+        open_session = partial(self.pool.open, spec.prompt if self.together else "")
         episode = await run_with_retries(
-            self.pool.open, lambda session: run_episode(policy, session, spec, self.codec.stream())
+            open_session, lambda session: run_episode(policy, session, spec, self.codec.stream())
         )
         transforms = self.methods.of("shaping", spec.step)
         if episode.turns and spec.prompt and (transforms or spec.named):
