@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 else:
     Base = object
 
-POLL_SECONDS = 0.05  # seconds between polls for finished episodes; verl's 2 s exceed a small model's step
+POLL_SECONDS = 0.1  # seconds between polls for finished episodes; verl's 2 s exceed a small model's step
 NOTHING_LEFT = "filters or rejection left nothing to learn from; no update"
 
 
