@@ -41,7 +41,7 @@ from turngrid.verl_plugin.rollout.token_stream import TokenCodec
 from turngrid.verl_plugin.servers.transformers_server.generator import Generator
 from turngrid.verl_plugin.sft_rows import EpisodeRows
 from turngrid.verl_plugin.training import estimators  # noqa: F401 - registers ours with verl
-from turngrid.verl_plugin.training.episode_advantages import by_episode, concat_rows, sessions, split_rows
+from turngrid.verl_plugin.training.estimators import by_episode, concat_rows, sessions, split_rows
 from turngrid.verl_plugin.training.losses import EPISODES
 from turngrid.verl_plugin.training.window_rows import WindowRows, spread
 
@@ -219,7 +219,9 @@ SHAPED = (
 
 
 def agent_loop(config: DictConfig, codec: TokenCodec, pool: EnvPool | None) -> TurngridAgentLoop:
-    return TurngridAgentLoop(config, codec.tokenizer, "qwen3", pool)
+    loop = TurngridAgentLoop(config, codec.tokenizer, "qwen3")
+    loop.pool = pool or loop.pool
+    return loop
 
 
 @pytest.mark.parametrize(("step", "validate", "bonus"), [(1, False, 0.07), (2, False, 0.0), (1, True, None)])

@@ -23,11 +23,10 @@ from turngrid.algorithms.turns import Turns, repeated_states
 from turngrid.rollouts.prompt_forms.registry import prompt_form
 from turngrid.verl_plugin import value_heads
 from turngrid.verl_plugin.training.credit_log import rounded
-from turngrid.verl_plugin.training.dead_rows import mute_dead
 from turngrid.verl_plugin.training.losses import PREFIX
 from turngrid.verl_plugin.training.replay import Replay
 from turngrid.verl_plugin.training.step import Metrics, Step
-from turngrid.verl_plugin.training.turn_rows import MASKS, TARGETS, TurnRows, of_responses
+from turngrid.verl_plugin.training.turn_rows import MASKS, TARGETS, TurnRows, mute_dead, of_responses
 
 STATE = "methods.pt"  # file name in a checkpoint
 TRAINED_ON = {TARGETS, *map(value_heads.weight, range(value_heads.MOST))}

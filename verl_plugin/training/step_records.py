@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +11,12 @@ from transfer_queue import KVBatchMeta
 
 from turngrid.envs.utils.files import remove_folder
 from turngrid.records.metric_names import in_families
-from turngrid.records.metrics import MetricsLog
+from turngrid.records.metrics import MetricsLog, read_metrics
 from turngrid.records.process.exit_codes import Failure
 from turngrid.rollouts.episode import Episode
+from turngrid.rollouts.store import read_episodes
+from turngrid.tasks.budget import demonstration_price
+from turngrid.tasks.demonstrations import episodes_file
 from turngrid.verl_plugin.training.step import Metrics, Step
 
 MAX_FAILED_GROUPS = 3  # limit of failed groups in one step, in batches
@@ -113,3 +116,47 @@ class StepLog:
 
     def finish(self, exit_code: int = 0) -> None:
         self._trackers.finish(exit_code)
+
+
+class RunningTotal:
+    """The budget spent so far, counted as ``turngrid.experiments.stages.ledger`` charges it.
+
+    It starts with what is in the run folder, so that a resumed run continues the count.
+    """
+
+    def __init__(self, config: DictConfig, folder: Path) -> None:
+        self._budget = config.budget
+        self._games: set[str] = set()
+        self._lost_games = self.episodes = self.tokens = 0
+        demonstrations = episodes_file(folder)
+        self.demonstrations = sum(1 for _ in demonstrations.open("rb")) if demonstrations.exists() else 0
+        for step in sorted((folder / "rl" / "episodes").glob("*.jsonl")):
+            self.add(step)
+        self._count_lost(read_metrics(folder / "rl" / "metrics.jsonl"))
+
+    def _count_lost(self, logged: Iterable[Mapping[str, Any]]) -> None:
+        """Count episodes that were logged and are no longer on record."""
+        last = [line for line in logged if "budget/episodes" in line][-1:]
+        for line in last:
+            self.episodes = max(self.episodes, int(line["budget/episodes"]))
+            self.tokens = max(self.tokens, int(line["budget/tokens"]))
+            self._lost_games = max(0, int(line["budget/games"]) - len(self._games))
+
+    def add(self, step: Path) -> None:
+        """Add one step's file of episodes."""
+        for episode in read_episodes(step):
+            self._games.add(episode.task)
+            self.episodes += 1
+            self.tokens += sum(len(turn.action_ids) for turn in episode.own_turns)
+
+    def metrics(self) -> dict[str, float]:
+        """Return units of demonstrations and RL, and the episodes, games and tokens of RL alone."""
+        games = len(self._games) + self._lost_games
+        charged = games if self._budget.count == "games" else self.episodes
+        units = float(self.demonstrations * demonstration_price(self._budget)) + charged * self._budget.episode_cost
+        return {
+            "budget/units": float(units),
+            "budget/episodes": float(self.episodes),
+            "budget/games": float(games),
+            "budget/tokens": float(self.tokens),
+        }

@@ -33,10 +33,9 @@ from turngrid.rollouts.store import read_episodes, write_episodes
 from turngrid.verl_plugin.training import estimators, start_watchdog, zero_advantages  # noqa: F401
 from turngrid.verl_plugin.training.credit_log import CreditLog
 from turngrid.verl_plugin.training.losses import IN_WORKERS
-from turngrid.verl_plugin.training.running_total import RunningTotal
 from turngrid.verl_plugin.training.step import Metrics, Part, Step
 from turngrid.verl_plugin.training.step_methods import Methods
-from turngrid.verl_plugin.training.step_records import StepGroups, StepLog
+from turngrid.verl_plugin.training.step_records import RunningTotal, StepGroups, StepLog
 from turngrid.verl_plugin.training.task_loader import Games
 from turngrid.verl_plugin.training.turn_rows import targets_alone
 from turngrid.verl_plugin.training.window_rows import WindowRows, has_windows
