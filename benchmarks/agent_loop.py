@@ -160,7 +160,8 @@ def start_server(config: DictConfig, passes: bool) -> Any:
 class Alone(AgentLoopWorker):
     """Without lockstep batches: one request a turn, whenever an episode is ready for it."""
 
-    _lockstep = False  # type: ignore[assignment]
+    def _deal(self, uids: list[str]) -> dict[str, Any]:
+        return {}
 
 
 class Bench:

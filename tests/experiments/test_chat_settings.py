@@ -101,7 +101,7 @@ def rolled_out(config: DictConfig, item: EvaluationSetting, model: Path, like: E
             loop.pool = pool
             (task,) = read_tasks(Path(item.evaluation_set.file))
             spec = loop.spec({"task": json.dumps(task.to_dict()), "global_steps": 1, "uid": "a"})
-            return await loop.play(spec, {"temperature": 1.0, "top_p": 1.0, "top_k": -1}, Again())
+            return await loop.play(spec, Again())
 
     return asyncio.run(play())
 

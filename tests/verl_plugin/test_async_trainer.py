@@ -192,7 +192,7 @@ def test_a_turn_is_counted_as_soon_as_it_is_sampled() -> None:
     worker, counted = object.__new__(AgentLoopWorker), []
     worker.config, worker.llm_client = compose(["model=tiny"]), Client(global_steps=4)
 
-    async def play(spec: Any, sampling: Any, sampler: Any, entropies: bool) -> Any:
+    async def play(spec: Any, sampler: Any, entropies: bool) -> Any:
         for turns in range(3):
             assert len(counted) == turns
             await sampler.sample(REQUEST)
@@ -200,7 +200,7 @@ def test_a_turn_is_counted_as_soon_as_it_is_sampled() -> None:
 
     worker.loop = SimpleNamespace(play=play)
     spec: Any = SimpleNamespace(request_id=REQUEST.request_id)
-    asyncio.run(worker._play(spec, {}, None, False, lambda: counted.append(1)))
+    asyncio.run(worker._play(spec, None, False, lambda: counted.append(1)))
     assert len(counted) == 3
 
 

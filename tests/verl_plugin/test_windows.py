@@ -240,8 +240,7 @@ def test_the_agent_loop_shapes_what_is_trained_and_nothing_that_is_validated(
     async def play() -> tuple[Episode, list[dict[str, Any]]]:
         async with EnvPool("textworld", workers=1, step_deadline_s=60.0) as pool:
             loop = agent_loop(config, codec, pool)
-            sampling = {"temperature": 1.0, "top_p": 1.0, "top_k": -1}
-            played = await loop.play(loop.spec(row), sampling, Says(codec, ["dance", "", "look", *expert]))
+            played = await loop.play(loop.spec(row), Says(codec, ["dance", "", "look", *expert]))
             return played, row_fields(played, "sparse", loop.state, loop.sent)
 
     episode, rows = asyncio.run(play())

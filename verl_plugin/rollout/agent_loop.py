@@ -84,12 +84,11 @@ class TurngridAgentLoop:
         """Return the rollout form of a training step."""
         return next(iter(self.methods.of(FORM, step).values()), Linear())
 
-    async def play(
-        self, spec: EpisodeSpec, sampling_params: dict[str, Any], sampler: Sampler, entropies: bool = False
-    ) -> Episode:
+    async def play(self, spec: EpisodeSpec, sampler: Sampler, entropies: bool = False) -> Episode:
         """Sample an episode and shape its rewards.
 
-        Validation episodes, whose spec has no ``prompt``, are not shaped.
+        Validation episodes, whose spec has no ``prompt``, have their own sampling settings and are
+        not shaped.
 
         Args:
             entropies: request the entropies of the sampled tokens.
@@ -97,14 +96,19 @@ class TurngridAgentLoop:
         Raises:
             EpisodeFailed: environment or server failed in every attempt.
         """
-        full = self.full_entropies and bool(spec.prompt)
-        policy = self._policy(sampling_params, sampler, entropies, full)
+        trained, rollout = bool(spec.prompt), self.config.actor_rollout_ref.rollout
+        node = rollout if trained else rollout.val_kwargs
+        params = SamplingParams(node.temperature, node.top_p, node.top_k, self.config.env.max_action_tokens)
+        full, decode = self.full_entropies and trained, self.codec.decode
+        policy = ModelPolicy(
+            sampler, decode, params, self.limit, self.config.seed, entropies=entropies, full_entropies=full
+        )
         open_session = partial(self.pool.open, spec.prompt if self.together else "")
         episode = await run_with_retries(
             open_session, lambda session: run_episode(policy, session, spec, self.codec.stream())
         )
         transforms = self.methods.of("shaping", spec.step)
-        if episode.turns and spec.prompt and (transforms or spec.named):
+        if episode.turns and trained and (transforms or spec.named):
             shape(episode, self.reward.name, transforms, len(spec.task.expert_plan))
         return episode
 
@@ -112,15 +116,6 @@ class TurngridAgentLoop:
         """Return the kind of turn at which a filter ends the episode; "" if none does."""
         filters = self.on_batch.of("filter", step).values()
         return next((str(method.void) for method in filters if getattr(method, "stop", False)), "")
-
-    def _policy(self, sampling: dict[str, Any], sampler: Sampler, entropies: bool, full: bool) -> ModelPolicy:
-        params = SamplingParams(
-            sampling["temperature"], sampling["top_p"], sampling["top_k"], self.config.env.max_action_tokens
-        )
-        seed = self.config.seed
-        return ModelPolicy(
-            sampler, self.codec.decode, params, self.limit, seed, entropies=entropies, full_entropies=full
-        )
 
 
 def row_fields(

@@ -73,10 +73,6 @@ class AgentLoopWorker:
         gc.set_threshold(COLLECTED_AFTER)
 
     @property
-    def _lockstep(self) -> bool:
-        return self._own_server and not self._asynchronous
-
-    @property
     def _own_server(self) -> bool:
         return self.config.actor_rollout_ref.rollout.name == "transformers"
 
@@ -86,46 +82,33 @@ class AgentLoopWorker:
 
     @cached_property
     def _one_by_one(self) -> ServerSampler:
-        """The sampler of episodes outside lockstep batches."""
-        return ServerSampler(self.llm_client, self._seeded)
+        """The sampler of episodes outside lockstep batches.
 
-    @property
-    def _seeded(self) -> bool:
-        """Whether requests have seeds. With vLLM on GPUs each seeded token costs an extra
-        kernel.
+        With vLLM on GPUs requests have no seeds: each seeded token costs an extra kernel.
         """
         repeats = self.config.trainer.device == "cpu" and not self._asynchronous
-        return self._own_server or repeats
+        return ServerSampler(self.llm_client, seeded=self._own_server or repeats)
 
     async def generate_sequences(self, batch: TensorDict) -> None:
         """Start a task for each prompt; in lockstep mode, first assign the prompts to batches."""
         validate = "validate" in batch and bool(batch["validate"])
         batch.pop("validate", None)
-        if self._lockstep:
+        if self._own_server and not self._asynchronous:
             self._rounds |= self._deal(list(batch["uid"]))
         for number in range(len(batch)):
             task = asyncio.create_task(self._run_prompt(prompt_of(batch, number), validate))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    def _sampling(self, validate: bool) -> dict[str, Any]:
-        rollout = self.config.actor_rollout_ref.rollout
-        node = rollout.val_kwargs if validate else rollout
-        return {name: node[name] for name in ("temperature", "top_p", "top_k")}
-
     def _deal(self, uids: list[str]) -> dict[str, Rounds]:
+        servers = replicas(self.config.trainer, self.config.actor_rollout_ref.rollout)
         half = -(-len(uids) // LOCKSTEP_BATCHES)
         dealt: dict[str, Rounds] = {}
-        for chunk in (uids[i : i + half] for i in range(0, len(uids), half)):
+        for start in range(0, len(uids), half):
             self._batches_made += 1
-            dealt |= dict.fromkeys(chunk, Rounds(chunk, BatchSampler(self._batches_made % self._replicas)))
+            chunk = uids[start : start + half]
+            dealt |= dict.fromkeys(chunk, Rounds(chunk, BatchSampler(self._batches_made % servers)))
         return dealt
-
-    @property
-    def _replicas(self) -> int:
-        rollout = self.config.actor_rollout_ref.rollout
-        own_devices = self.config.trainer.v1.trainer_mode == "separate_async"
-        return replicas(rollout if own_devices else self.config.trainer, rollout)
 
     async def _run_prompt(self, prompt: dict[str, Any], validate: bool) -> None:
         """Sample a group and publish its rows; if a sample failed, publish none."""
@@ -133,7 +116,7 @@ class AgentLoopWorker:
         partition = "val" if validate else "train"
         await tq.async_kv_put(key=uid, partition_id=partition, tag={"status": "running"})
         try:
-            episodes = await self._play_group(prompt, self._sampling(validate), validate)
+            episodes = await self._play_group(prompt, validate)
             async with self._publishing:
                 await self._publish(prompt, episodes, partition)
             status = "finished"
@@ -147,7 +130,7 @@ class AgentLoopWorker:
                 (folder / f"{uid}.failed").write_text(f"{cause}\n", encoding="utf-8")
         await tq.async_kv_put(key=uid, partition_id=partition, tag={"status": status})
 
-    async def _play_group(self, prompt: dict[str, Any], sampling: dict[str, Any], validate: bool) -> list[Episode]:
+    async def _play_group(self, prompt: dict[str, Any], validate: bool) -> list[Episode]:
         """Sample a group.
 
         Raises:
@@ -161,9 +144,7 @@ class AgentLoopWorker:
 
         async def play(specs: Sequence[EpisodeSpec]) -> list[Episode | BaseException]:
             slots = await rounds.slots(uid, len(specs)) if rounds else [None] * len(specs)
-            samples = [
-                self._play(spec, sampling, slot, form.entropies, count) for spec, slot in zip(specs, slots, strict=True)
-            ]
+            samples = (self._play(*pair, form.entropies, count) for pair in zip(specs, slots, strict=True))
             return await asyncio.gather(*samples, return_exceptions=True)
 
         try:
@@ -175,21 +156,18 @@ class AgentLoopWorker:
             if rounds:
                 rounds.leave(uid)
 
-    async def _play(
-        self,
-        spec: EpisodeSpec,
-        sampling: dict[str, Any],
-        slot: Slot | None,
-        entropies: bool,
-        count: Callable[[], None],
-    ) -> Episode:
-        sampler = Counted(slot or self._one_by_one, count)
+    async def _play(self, spec: EpisodeSpec, slot: Slot | None, entropies: bool, count: Callable[[], None]) -> Episode:
         async with slot or nullcontext():
-            return playable(await self.loop.play(spec, sampling, sampler, entropies))
+            episode = await self.loop.play(spec, Counted(slot or self._one_by_one, count), entropies)
+        if not episode.turns:
+            raise NoRoom(
+                f"{episode.task}: the first prompt has {len(episode.prompt_ids)} tokens, which leaves no room for an "
+                "action: raise data.max_prompt_length or data.max_response_length"
+            )
+        return episode
 
     async def _publish(self, prompt: dict[str, Any], episodes: list[Episode], partition: str) -> None:
-        record = self._record if partition == "train" else self._record_validation
-        await asyncio.to_thread(record, episodes, prompt)  # blocks on the disk
+        await asyncio.to_thread(self._record, episodes, prompt, partition == "val")  # blocks on the disk
         keys, fields = [], []
         loop = self.loop
         branches = partition == "train" and loop.form(int(prompt["global_steps"])).branches
@@ -216,14 +194,12 @@ class AgentLoopWorker:
             return Path(run.groups)
         return Path(run.validation if validate else run.episodes) / f"{int(prompt['global_steps']):06d}"
 
-    def _record(self, episodes: list[Any], prompt: dict[str, Any]) -> None:
-        for episode in episodes if self._asynchronous else ():
+    def _record(self, episodes: list[Episode], prompt: dict[str, Any], validate: bool) -> None:
+        """Write a group's file; the trainer merges a step's files."""
+        for episode in episodes if self._asynchronous and not validate else ():
             episode.group = prompt["uid"]
-        write_episodes(self._folder(prompt) / f"{prompt['uid']}.jsonl", episodes)
-
-    def _record_validation(self, episodes: list[Any], prompt: dict[str, Any]) -> None:
-        """Write a validated group's file; the trainer merges a step's files."""
-        write_episodes(self._folder(prompt, validate=True) / f"{int(prompt['index']):06d}.jsonl", episodes)
+        name = f"{int(prompt['index']):06d}" if validate else prompt["uid"]
+        write_episodes(self._folder(prompt, validate) / f"{name}.jsonl", episodes)
 
 
 def prompt_of(batch: TensorDict, number: int) -> dict[str, Any]:
@@ -239,20 +215,6 @@ def prompt_of(batch: TensorDict, number: int) -> dict[str, Any]:
 
 class NoRoom(RuntimeError):
     """The first prompt is too long to leave room for an action."""
-
-
-def playable(episode: Episode) -> Episode:
-    """Return the episode, which must have a turn.
-
-    Raises:
-        NoRoom: it has none.
-    """
-    if not episode.turns:
-        raise NoRoom(
-            f"{episode.task}: the first prompt has {len(episode.prompt_ids)} tokens, which leaves no room for an "
-            "action: raise data.max_prompt_length or data.max_response_length"
-        )
-    return episode
 
 
 def _tag(field: dict[str, Any], step: int) -> dict[str, Any]:
