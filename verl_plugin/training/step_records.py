@@ -10,8 +10,7 @@ from omegaconf import DictConfig
 from transfer_queue import KVBatchMeta
 
 from turngrid.envs.utils.files import remove_folder
-from turngrid.records.metric_names import in_families
-from turngrid.records.metrics import MetricsLog, read_metrics
+from turngrid.records.metrics import read_metrics
 from turngrid.records.process.exit_codes import Failure
 from turngrid.rollouts.episode import Episode
 from turngrid.rollouts.store import read_episodes
@@ -85,37 +84,25 @@ class StepGroups:
 
 
 class StepLog:
-    """Replaces verl's ``Tracking``: write our log first, then the trackers, then the checkpoint.
+    """Wraps the run's ``Tracking``: a step is recorded, logged, and only then saved.
 
     verl saves before it logs, so a kill between the two would lose the step's metrics.
 
     Args:
-        file: ``metrics.jsonl``.
-        trackers: verl's ``Tracking``.
         record: records the logged step and returns its metrics.
         save: saves the step's checkpoint if it is due.
     """
 
-    def __init__(
-        self, file: Path, trackers: Any, record: Callable[[], dict[str, float]], save: Callable[[], None]
-    ) -> None:
-        self._log, self._trackers, self._record, self._save = MetricsLog(file), trackers, record, save
+    def __init__(self, tracking: Any, record: Callable[[], dict[str, float]], save: Callable[[], None]) -> None:
+        self._tracking, self._record, self._save = tracking, record, save
+        self.keep, self.finish = tracking.keep, tracking.finish
 
     def log(self, data: Metrics, step: int, **kwargs: Any) -> None:
         if "training/global_step" in data:
             data.pop("timing_s/save_checkpoint", None)  # verl timed only the request to save
             data = {**data, **self._record()}
-        named = in_families(data)
-        self._log.append(step, named)
-        self._trackers.log(data=named, step=step, **kwargs)
+        self._tracking.log(data=data, step=step, **kwargs)
         self._save()
-
-    def keep(self, step: int) -> None:
-        """Note that the step's checkpoint is whole."""
-        self._trackers.keep(step)
-
-    def finish(self, exit_code: int = 0) -> None:
-        self._trackers.finish(exit_code)
 
 
 class RunningTotal:

@@ -104,7 +104,6 @@ class StepTrainer(Base):
             Part(self._compute_advantage, "adv"),
             Part(methods.mute_dead, "adv"),
             Part(methods.apply, "adv"),
-            Part(methods.count_left_out, "adv"),
             Part(self.credit.note, "adv", wanted=self.credit.on),
             Part(self.learn_values, "update_critic", wanted=critic),
             Part(self.learn, "update_actor", wanted=warm),
@@ -142,6 +141,7 @@ class StepTrainer(Base):
         """Update the policy with the loss form and the terms of the run's methods."""
         if self.now.nothing_left:
             print(f"turngrid: step {self.global_steps}: {NOTHING_LEFT}", flush=True)
+            metrics["filter/updates_left_out/total"] = 1.0  # verl sums a step's metrics with "total" in their names
             return batch
         batch.extra_info[zero_advantages.KEY] = zero_advantages.may_be_left_out(self.config)
         if self.methods.chosen:
@@ -190,7 +190,7 @@ class StepTrainer(Base):
         super().on_train_begin()
         run = self.config.run
         self._spent = RunningTotal(self.config, Path(run.folder))
-        self.logger: Any = StepLog(Path(run.metrics), self.logger, self.record_step, self.save_if_due)
+        self.logger: Any = StepLog(self.logger, self.record_step, self.save_if_due)
 
     def on_step_begin(self) -> None:
         """The parts of a step are reset too."""

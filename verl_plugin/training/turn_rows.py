@@ -110,7 +110,7 @@ def of_responses(batch: KVBatchMeta, heads: int) -> None:
     tq.kv_batch_put(keys=batch.keys, partition_id=batch.partition_id, fields=fields)
 
 
-def mute_dead(batch: KVBatchMeta, needs_group: bool) -> tuple[KVBatchMeta, int, bool]:
+def mute_dead(batch: KVBatchMeta, needs_group: bool) -> tuple[KVBatchMeta, bool]:
     """Clear both masks of dead rows.
 
     A row is dead if rejection dropped its episode whole, or every other sample of its group. verl
@@ -121,23 +121,21 @@ def mute_dead(batch: KVBatchMeta, needs_group: bool) -> tuple[KVBatchMeta, int, 
         needs_group: whether the baseline needs another sample of the same prompt.
 
     Returns:
-        The batch, the number of groups with one sample left, and whether nothing is left to train
-            on.
+        The batch, and whether nothing is left to train on.
     """
     data = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=list(MASKS))
     masks, rows = {name: padded(data[name]) for name in MASKS}, members(batch.keys)
     left = [name for name, own in rows.items() if masks["response_mask"][own].any()]
     sizes = Counter(name.rpartition("_")[0] for name in left)
-    alone = sum(size == 1 for size in sizes.values()) if needs_group else 0
     kept = [row for name in left if not needs_group or sizes[name.rpartition("_")[0]] > 1 for row in rows[name]]
     if not kept:
         masks["response_mask"] = masks["loss_mask"]
     elif len(kept) == len(batch):
-        return batch, alone, False
+        return batch, False
     alive = torch.zeros(len(batch), 1, dtype=masks["loss_mask"].dtype)
     alive[kept or slice(None)] = 1
     muted = {name: mask * alive for name, mask in masks.items()}
-    return write_tokens(batch, muted, [len(row) for row in data["loss_mask"].unbind()]), alone, not kept
+    return write_tokens(batch, muted, [len(row) for row in data["loss_mask"].unbind()]), not kept
 
 
 def members(keys: list[str]) -> dict[str, list[int]]:
