@@ -28,6 +28,7 @@ class WorkerThread:
 
     async def _serve(self, started: Future[asyncio.AbstractEventLoop]) -> None:
         started.set_result(asyncio.get_running_loop())
+        await self._worker.loop.pool.warm_up()  # the trainer has its trackers to start meanwhile
         await self._done.wait()
 
     def generate_sequences(self, batch: TensorDict) -> None:

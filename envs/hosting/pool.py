@@ -63,6 +63,10 @@ class EnvPool:
     async def __aexit__(self, *error: object) -> None:
         await self.close()
 
+    async def warm_up(self) -> None:
+        """Start the workers early. If one does not start, its first session raises the error."""
+        await asyncio.gather(*(slot.worker() for slot in self._slots), return_exceptions=True)
+
     async def open(self, group: str = "") -> Session:
         """Open a session on the worker that has sessions of its group, else of the fewest sessions.
 
