@@ -18,6 +18,7 @@ import transfer_queue as tq
 from omegaconf import DictConfig
 from transfer_queue import KVBatchMeta
 
+from turngrid.envs.utils.files import write_whole
 from turngrid.records.resume import RlFolder
 from turngrid.rollouts.episode import Episode
 from turngrid.verl_plugin.training.step import Metrics, Step
@@ -109,6 +110,7 @@ class AsyncGroups(StepGroups):
         files = [file for file in sorted(self._rl.groups.glob("*.jsonl")) if file.stem not in ready]
         self._discard([file for file in files if file.stem in groups or step_of(file.stem) > step])
         self.settle(step, ready)
+        self._take_back([self.file(group) for group in ready if self.file(group).exists()])
         return [group for group in ready if not self.file(group).exists()]
 
     def _discard(self, files: Sequence[Path]) -> None:
@@ -122,6 +124,17 @@ class AsyncGroups(StepGroups):
                 file.unlink()
             else:
                 _move(file, attempt / "episodes" / "groups")
+
+    def _take_back(self, files: Sequence[Path]) -> None:
+        """Remove groups that wait again from the records of discarded steps, and their credit."""
+        waiting = {line for file in files for line in _lines(file)}
+        for record in self._rl.discarded.glob("*/episodes/*.jsonl"):
+            kept = [number for number, line in enumerate(_lines(record)) if line not in waiting]
+            credit = record.parents[1] / "credit" / record.name
+            for path in filter(Path.exists, (credit, record)):
+                lines = path.read_bytes().splitlines(keepends=True)
+                if len(kept) < len(lines):
+                    write_whole(path, b"".join(lines[number] for number in kept))
 
 
 def prompts_in_queue() -> dict[str, str]:
